@@ -1,0 +1,8 @@
+"""Exact speculative decoding: token ids in, events out. Knows no Qt, no disk, no network.
+
+Importing this package readies the backend before MLX is first imported (see `backend`).
+"""
+
+from engine import backend as backend
+
+backend.prepare()

@@ -1,0 +1,60 @@
+"""A small model of the same vocabulary drafts, token by token (Leviathan 2023, Chen 2023).
+
+Each step is submitted as soon as its graph exists, so the device drafts while the next step's
+graph is being built; nothing waits until the round's one synchronisation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import mlx.core as mx
+
+from engine.choice import Choice
+from engine.drafters import Draft, Standing, nothing
+from engine.target import CachedModel
+
+
+class DraftModel:
+    """Any mlx-lm model whose token map agrees with the target's on the ids below `shared`.
+
+    vocabulary: width of the target's logits. Either side may be padded: ids from `shared` on are
+    never proposed, and q is laid out in the target's width.
+    """
+
+    def __init__(self, model: CachedModel, vocabulary: int, shared: int | None = None, name: str = "draft") -> None:
+        self.model = model
+        self.name = name
+        self._width = vocabulary
+        self._shared = min(shared or vocabulary, vocabulary, model.vocabulary)
+
+    def prefill(self, tokens: Sequence[int]) -> None:
+        self.model.prefill(tokens[self.model.length : -1])
+
+    def propose(self, standing: Standing, length: int) -> Draft:
+        if length == 0:
+            return nothing()
+        position, context = len(standing.tokens), standing.context
+        logits, _ = self.model.continue_from(standing.tokens, mx.zeros(0, mx.int32))
+        choices: list[Choice] = []
+        while True:
+            choice = standing.chooser.draft(self._fit(logits), context, position + len(choices))
+            mx.async_eval(choice.tokens)
+            choices.append(choice)
+            if len(choices) == length:
+                break
+            context = context.extended(choice.tokens)
+            logits = self.model.forward(choice.tokens)
+        return Draft(
+            mx.concatenate([c.tokens for c in choices]), mx.concatenate([c.logprobs for c in choices])
+        )
+
+    def rewind(self, length: int) -> None:
+        self.model.rewind(length)
+
+    def _fit(self, logits: mx.array) -> mx.array:
+        """(1, own vocabulary) to (1, target's), nothing but shared ids being possible."""
+        logits = logits[:, : self._shared].astype(mx.float32)
+        missing = self._width - self._shared
+        return mx.pad(logits, [(0, 0), (0, missing)], constant_values=-math.inf) if missing else logits

@@ -1,0 +1,41 @@
+"""Everything Redline raises on purpose, as one tree.
+
+    RedlineError                 one line for the user: what, why, what to do
+    ├── UsageError               a setting or argument is nonsense                     (exit code 2)
+    ├── ModelError               a model folder or file is missing, damaged or unsupported
+    │   └── UnsupportedCache     the model keeps a state that cannot be rewound exactly
+    ├── PairError                the drafter does not fit the target
+    ├── ContextError             the prompt does not fit the context
+    └── BackendError             this machine lacks something that MLX needs
+
+The message is the whole story for a user, so it is a single line. Anything else that
+escapes is a bug and keeps its traceback.
+"""
+
+
+class RedlineError(Exception):
+    """Base of all; catch it once, at the process boundary."""
+
+
+class UsageError(RedlineError):
+    """A setting or an argument is nonsense."""
+
+
+class ModelError(RedlineError):
+    """A model folder or file is missing, damaged or unsupported."""
+
+
+class UnsupportedCache(ModelError):
+    """The model keeps a state that cannot be rewound exactly."""
+
+
+class PairError(RedlineError):
+    """The drafter does not fit the target."""
+
+
+class ContextError(RedlineError):
+    """The prompt does not fit the context."""
+
+
+class BackendError(RedlineError):
+    """This machine lacks something that MLX needs."""

@@ -1,0 +1,84 @@
+"""What a reply is made of, told as it happens: frozen records of plain Python values.
+
+    PromptProgress*  Round*  Finished
+
+Chat, race, terminal, benchmark, storage and tests are folds over this one stream.
+Times are seconds since the reply was asked for, on one monotonic clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Origin = Literal["accepted", "corrected", "bonus"]
+Reason = Literal["eos", "stop", "length", "context", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class PromptProgress:
+    """`done` of `total` prompt tokens are in the target's cache; `reused` of them were there before."""
+
+    done: int
+    total: int
+    reused: int
+    time_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One draft, one verify pass of the target, one commit.
+
+    tokens:   committed ids: the accepted prefix of the draft, then the target's own token
+              (missing only where a stop cut the round short).
+    texts:    for each of `tokens`, the text it completed ("" while a character is unfinished).
+    drafted:  proposed ids; `drafted[accepted:]` were refused.
+    accepted: how many of `tokens` came from the draft.
+    p:        for each of `tokens`, the target's probability of it under the law that chose it
+              (at temperature 0: under the softmax of the shaped logits).
+    q:        for each of `drafted`, the drafter's probability of it; 1.0 for a point mass.
+    width:    rows of the verify pass, repeated prompt or replayed tokens included.
+    reason:   why the policy chose this draft length.
+    """
+
+    index: int
+    tokens: tuple[int, ...]
+    drafted: tuple[int, ...]
+    accepted: int
+    p: tuple[float, ...]
+    q: tuple[float, ...]
+    width: int
+    time_s: float
+    reason: str = ""
+    texts: tuple[str, ...] = ()
+
+    def origin(self, i: int) -> Origin:
+        """Where `tokens[i]` came from."""
+        if i < self.accepted:
+            return "accepted"
+        return "bonus" if self.accepted == len(self.drafted) else "corrected"
+
+    @property
+    def origins(self) -> tuple[Origin, ...]:
+        return tuple(self.origin(i) for i in range(len(self.tokens)))
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The last event of every reply. `text` is what was still held back when the reply ended."""
+
+    reason: Reason
+    tokens: int
+    time_s: float
+    text: str = ""
+
+
+Event = PromptProgress | Round | Finished
+
+
+def to_json(event: Event) -> dict[str, Any]:
+    """A JSON-ready dict with a leading `event` key naming the kind."""
+    record = {"event": type(event).__name__, **asdict(event)}
+    if isinstance(event, Round):
+        record["origins"] = event.origins
+    return record

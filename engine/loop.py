@@ -1,0 +1,107 @@
+"""propose -> verify -> commit -> tell. Plain decoding is the same loop with an empty draft.
+
+The caches are put right before a round is told, so whoever listens may walk away at any yield and
+find target and drafter agreeing with the committed tokens.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import mlx.core as mx
+
+from engine.choice import Chooser
+from engine.drafters import Drafter, Standing, nothing
+from engine.events import Finished, Reason, Round
+from engine.policy import Policy
+from engine.rounds import Flight, launch, launch_behind
+from engine.sampling import Context
+from engine.target import CachedModel
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a reply ends. max_tokens: of the reply. context: of prompt and reply together.
+    eos: ids that end it, committed as its last token."""
+
+    max_tokens: int
+    context: int
+    eos: frozenset[int] = frozenset()
+
+    def room(self, prompt: int, reply: int) -> int:
+        """Tokens that may still be committed."""
+        return min(self.max_tokens - reply, self.context - prompt - reply)
+
+
+def decode(
+    target: CachedModel,
+    drafter: Drafter | None,
+    policy: Policy,
+    chooser: Chooser,
+    tokens: list[int],
+    limits: Limits,
+    began_s: float,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Iterator[Round | Finished]:
+    """Continue `tokens` (the prompt, extended in place), all but the last of which the target has seen.
+
+    Yields a Round for every verify pass, then Finished. `tokens` is extended before its round is
+    told, and may be cut by the listener (a stop string): call `rewind` on both caches then.
+    """
+    prompt, index = len(tokens), 0
+    context, ahead = Context(chooser.law, tokens), None
+    reason: Reason | None = _over(tokens, limits, prompt)
+    while reason is None:
+        room = limits.room(prompt, len(tokens) - prompt)
+        flight = ahead or _depart(target, drafter, policy, Standing(tokens, context, chooser), room)
+        ahead = _follow(target, policy, chooser, flight, len(tokens) + 1) if room > 1 else None
+        round_ = _cut_at_eos(flight.land(index, began_s), limits.eos)
+        context = flight.context.extended(mx.array(round_.tokens, mx.int32))
+        tokens.extend(round_.tokens)
+        _settle(target, drafter, tokens, round_, ahead is not None)
+        policy.observe(round_)
+        reason = "cancelled" if cancelled() else _over(tokens, limits, prompt)
+        yield round_
+        index += 1
+    yield Finished(reason, len(tokens) - prompt, time.monotonic() - began_s)
+
+
+def _depart(target: CachedModel, drafter: Drafter | None, policy: Policy, standing: Standing, room: int) -> Flight:
+    """Propose and launch. A draft never reaches past the end of the reply."""
+    plan = policy.plan()
+    length = min(plan.length, room - 1)
+    draft = drafter.propose(standing, length) if drafter and length > 0 else nothing()
+    return launch(target, standing, draft, plan.reason)
+
+
+def _follow(target: CachedModel, policy: Policy, chooser: Chooser, flight: Flight, position: int) -> Flight | None:
+    """The next plain step, launched before this one has landed, where the policy is sure to want it."""
+    return launch_behind(target, chooser, flight, position) if flight.length == 0 and policy.plain_next() else None
+
+
+def _settle(target: CachedModel, drafter: Drafter | None, tokens: list[int], round_: Round, ahead: bool) -> None:
+    """Take back what was refused. The last committed token has been through neither cache yet,
+    unless a step ahead of it has been launched."""
+    certain = len(tokens) if ahead else len(tokens) - 1
+    target.rewind(certain)
+    if drafter is not None:
+        drafter.rewind(certain)
+
+
+def _cut_at_eos(round_: Round, eos: frozenset[int]) -> Round:
+    """Drop what a round committed behind an end-of-sequence token."""
+    for i, token in enumerate(round_.tokens):
+        if token in eos:
+            end = i + 1
+            return replace(round_, tokens=round_.tokens[:end], p=round_.p[:end], accepted=min(round_.accepted, end))
+    return round_
+
+
+def _over(tokens: list[int], limits: Limits, prompt: int) -> Reason | None:
+    if len(tokens) > prompt and tokens[-1] in limits.eos:
+        return "eos"
+    if limits.room(prompt, len(tokens) - prompt) > 0:
+        return None
+    return "length" if len(tokens) - prompt >= limits.max_tokens else "context"

@@ -1,0 +1,101 @@
+"""A causal language model with a rewindable memory: prefill, forward, rewind.
+
+The target is one; a draft model is another. It knows nothing of drafts, laws or text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import mlx.core as mx
+
+from engine.cache import ModelCache
+
+PREFILL_CHUNK = 512
+REPLAY_LIMIT = 8
+
+
+class CachedModel:
+    """An mlx-lm model and its cache.
+
+    Invariant: `length` tokens of one sequence are in the cache. Whoever drives the model keeps the
+    sequence and feeds `tokens[length:]`, whatever `length` a rewind has left.
+    """
+
+    def __init__(self, model: Any, kv_bits: int | None = None) -> None:
+        self.model = model
+        self.cache = ModelCache(model, kv_bits)
+        self.vocabulary = self._measure_vocabulary()
+
+    @property
+    def length(self) -> int:
+        return self.cache.length
+
+    def _measure_vocabulary(self) -> int:
+        """Width of the logits, from a pass over one token that is never evaluated."""
+        width = int(self.forward(mx.zeros(1, mx.int32)).shape[-1])
+        self.cache.reset()
+        return width
+
+    def prefill(
+        self,
+        tokens: Sequence[int],
+        progress: Callable[[int], bool] | None = None,
+        chunk: int = PREFILL_CHUNK,
+    ) -> bool:
+        """Feed `tokens` without asking for logits, one evaluation a chunk.
+
+        progress: told the number of tokens fed so far after each chunk; false stops. Returns
+        whether all were fed; if not, `length` says how far it got.
+        """
+        for start in range(0, len(tokens), chunk):
+            part = tokens[start : start + chunk]
+            self.feed(part)
+            mx.eval(self.cache.arrays())
+            if progress is not None and not progress(start + len(part)):
+                return start + len(part) == len(tokens)
+        return True
+
+    def forward(self, tokens: mx.array) -> mx.array:
+        """Feed (n,) token ids, which may be lazy; returns lazy logits (n, vocabulary)."""
+        logits: mx.array = self.model(tokens[None], cache=self.cache.entries)[0]
+        self.cache.advance(tokens.size)
+        return logits
+
+    def feed(self, tokens: Sequence[int]) -> None:
+        """Put tokens into the cache; nothing is evaluated and no logits are kept."""
+        self.model(mx.array(tokens, mx.int32)[None], cache=self.cache.entries)
+        self.cache.advance(len(tokens))
+
+    def continue_from(self, sequence: Sequence[int], draft: mx.array) -> tuple[mx.array, int]:
+        """Lazy logits (k + 1, vocabulary) after the last token of `sequence` and after each of `draft` (k,).
+
+        Whatever the cache lacks of `sequence` (at least its last token; more after a rewind that fell
+        short) rides in the same pass, unless that is more than REPLAY_LIMIT tokens: then all but the
+        last go through first, so that passes don't grow with a run of refusals. The place is marked
+        where the certain tokens end: behind them when there is no draft, else before the pass. Also
+        returns the width of the pass in rows.
+        """
+        lacking = sequence[self.length :]
+        if not lacking:
+            raise ValueError("the cache already holds the whole sequence: rewind it by one token first")
+        if len(lacking) > REPLAY_LIMIT:
+            self.feed(lacking[:-1])
+            lacking = lacking[-1:]
+        rows = mx.array(lacking, mx.int32)
+        if draft.size:
+            self.cache.mark()
+            rows = mx.concatenate([rows, draft.astype(mx.int32)])
+        logits = self.forward(rows)
+        if not draft.size:
+            self.cache.mark()
+        return logits[len(lacking) - 1 :], rows.size
+
+    def pin(self) -> None:
+        """Keep this place reachable for later turns, in models whose state cannot drop tokens."""
+        self.cache.mark(pinned=True)
+
+    def rewind(self, length: int) -> int:
+        """Forget all but the first `length` tokens, or a few more where needed; returns what is left."""
+        return self.cache.rewind(length)
