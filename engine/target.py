@@ -5,7 +5,7 @@ The target is one; a draft model is another. It knows nothing of drafts, laws or
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import mlx.core as mx
@@ -38,24 +38,15 @@ class CachedModel:
         self.cache.reset()
         return width
 
-    def prefill(
-        self,
-        tokens: Sequence[int],
-        progress: Callable[[int], bool] | None = None,
-        chunk: int = PREFILL_CHUNK,
-    ) -> bool:
-        """Feed `tokens` without asking for logits, one evaluation a chunk.
+    def prefill(self, tokens: Sequence[int], chunk: int = PREFILL_CHUNK) -> Iterator[int]:
+        """Feed `tokens` in chunks, one evaluation each; yields how many are in after each chunk.
 
-        progress: told the number of tokens fed so far after each chunk; false stops. Returns
-        whether all were fed; if not, `length` says how far it got.
+        Closing the iterator between chunks is fine: `length` says how far it got.
         """
         for start in range(0, len(tokens), chunk):
-            part = tokens[start : start + chunk]
-            self.feed(part)
+            self.feed(tokens[start : start + chunk])
             mx.eval(self.cache.arrays())
-            if progress is not None and not progress(start + len(part)):
-                return start + len(part) == len(tokens)
-        return True
+            yield min(start + chunk, len(tokens))
 
     def forward(self, tokens: mx.array) -> mx.array:
         """Feed (n,) token ids, which may be lazy; returns lazy logits (n, vocabulary)."""

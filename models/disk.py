@@ -17,9 +17,9 @@ def read_json_object(path: Path) -> dict[str, object]:
 
     Raises ModelError if the file is missing, unreadable, absurdly large, not UTF-8, not JSON or not an object.
     """
-    if not path.is_file():
-        raise ModelError(f"{path}: no such file; the model folder is incomplete, download it again")
     try:
+        if not path.is_file():
+            raise ModelError(f"{path}: no such file; the model folder is incomplete, download it again")
         size_bytes = path.stat().st_size
         if size_bytes > LARGEST_JSON_BYTES:
             raise ModelError(f"{path}: {size_bytes} bytes is too large for this file; download the model again")

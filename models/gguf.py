@@ -89,7 +89,7 @@ def read_gguf(path: Path) -> GgufFile:
     number in it that does not fit the file.
     """
     data = _map(path)
-    cursor = Cursor(path, memoryview(data))
+    cursor = Cursor(path, data.data)
     tensor_count, pair_count = _read_header(cursor)
     metadata = _read_pairs(cursor, pair_count)
     alignment = _alignment(cursor, metadata)
@@ -99,9 +99,9 @@ def read_gguf(path: Path) -> GgufFile:
 
 
 def _map(path: Path) -> NDArray[np.uint8]:
-    if not path.is_file():
-        raise ModelError(f"{path}: no such file; check the path")
     try:
+        if not path.is_file():
+            raise ModelError(f"{path}: no such file; check the path")
         size_bytes = path.stat().st_size
         if size_bytes < _HEADER_BYTES:
             raise ModelError(f"{path}: cut short, {size_bytes} bytes are no GGUF file; download it again")

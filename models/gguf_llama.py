@@ -12,6 +12,8 @@ import numpy as np
 from models.gguf import GgufFile
 from models.gguf_weights import AFFINE, GROUP
 
+_DAMAGED = "the file is damaged, download it again"
+
 _BLOCK = {
     "attn_norm": "input_layernorm",
     "attn_q": "self_attn.q_proj",
@@ -80,7 +82,7 @@ def parts(gguf: GgufFile, shape: LlamaShape) -> list[Part]:
         if info is None:
             raise gguf.unfit(f"lacks the tensor {part.name!r}", "use a file that holds a whole model")
         if info.shape != size:
-            raise gguf.unfit(f"tensor {part.name!r} is {info.shape}, not {size}", "the file is damaged, download it again")
+            raise gguf.unfit(f"tensor {part.name!r} is {info.shape}, not {size}", _DAMAGED)
         if len(size) == 1 and info.type.name in AFFINE:
             raise gguf.unfit(f"tensor {part.name!r} is a vector in {info.type.name}", "use a file with F32 norms")
     extra = sorted(gguf.tensors.keys() - {part.name for part, _ in wanted})
@@ -119,7 +121,7 @@ def make_config(gguf: GgufFile, shape: LlamaShape, pieces: list[Part]) -> dict[s
 def _count(gguf: GgufFile, key: str, default: int | None = None) -> int:
     value = gguf.get(f"llama.{key}", int, default)
     if value < 1:
-        raise gguf.unfit(f"llama.{key} is {value}", "the file is damaged, download it again")
+        raise gguf.unfit(f"llama.{key} is {value}", _DAMAGED)
     return value
 
 
@@ -129,7 +131,7 @@ def _refuse_what_differs(gguf: GgufFile, shape: LlamaShape) -> None:
         raise gguf.unfit("a mixture of experts is not imported yet", to_do)
     if shape.heads % shape.kv_heads or shape.head_width % 2:
         what = f"{shape.heads} heads, {shape.kv_heads} key heads of {shape.head_width} do not go together"
-        raise gguf.unfit(what, "the file is damaged, download it again")
+        raise gguf.unfit(what, _DAMAGED)
     if gguf.get("llama.attention.value_length", int, shape.head_width) != shape.head_width:
         raise gguf.unfit("its keys and values differ in width, which is not imported yet", to_do)
     if gguf.get("llama.rope.dimension_count", int, shape.head_width) != shape.head_width:
@@ -154,16 +156,16 @@ def _wanted(shape: LlamaShape) -> list[tuple[Part, tuple[int, ...]]]:
         "ffn_down": (hidden, wide),
     }
     permuted = {"attn_q": shape.heads, "attn_k": shape.kv_heads}
+    wanted: list[tuple[Part, tuple[int, ...]]]
     wanted = [(Part("token_embd.weight", "model.embed_tokens"), (shape.vocabulary, hidden))]
-    parts_of_all: list[tuple[Part, tuple[int, ...]]] = list(wanted)
     for layer in range(shape.layers):
         for name, size in sizes.items():
             base = f"model.layers.{layer}.{_BLOCK[name]}"
-            parts_of_all.append((Part(f"blk.{layer}.{name}.weight", base, permuted.get(name)), size))
-    parts_of_all.append((Part("output_norm.weight", "model.norm"), (hidden,)))
+            wanted.append((Part(f"blk.{layer}.{name}.weight", base, permuted.get(name)), size))
+    wanted.append((Part("output_norm.weight", "model.norm"), (hidden,)))
     if not shape.tied:
-        parts_of_all.append((Part("output.weight", "lm_head"), (shape.vocabulary, hidden)))
-    return parts_of_all
+        wanted.append((Part("output.weight", "lm_head"), (shape.vocabulary, hidden)))
+    return wanted
 
 
 def _rope_scaling(gguf: GgufFile) -> dict[str, object] | None:

@@ -90,8 +90,9 @@ def make_tokenizer(gguf: GgufFile) -> Tokenizer:
     bos = read_special_ids(gguf).bos
     if gguf.get("tokenizer.ggml.add_bos_token", bool, False) and bos is not None:
         start = tokens[bos]
-        pairs = [(start, bos)]
-        tokenizer.post_processor = processors.TemplateProcessing(f"{start} $A", f"{start} $A $B", pairs)
+        if not start.isprintable() or set(start) & set(" :$"):  # these mean something in the library's templates
+            raise gguf.unfit(f"its first token {start[:40]!r} cannot be put before a text", _DAMAGED)
+        tokenizer.post_processor = processors.TemplateProcessing(f"{start} $A", f"{start} $A $B", [(start, bos)])
     return tokenizer
 
 

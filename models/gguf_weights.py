@@ -41,7 +41,7 @@ def _halves(blocks: Bytes, start: int) -> Halves:
 
 
 def _nibbles(packed: Bytes) -> Bytes:
-    return np.concatenate([packed & 15, packed >> 4], axis=1)
+    return np.concatenate([packed & np.uint8(15), packed >> np.uint8(4)], axis=1)
 
 
 def _split_q4_0(blocks: Bytes) -> tuple[Bytes, Halves, Halves]:
@@ -115,7 +115,7 @@ def _affine(raw: Bytes, info: TensorInfo) -> list[Array]:
     with np.errstate(over="ignore"):  # an overflow is an infinity, which `convert` reports
         values, scale, bias = how.split(raw.reshape(-1, info.type.block_bytes))
     if how.bits == 4:
-        values = values[:, 0::2] | values[:, 1::2] << 4
+        values = values[:, 0::2] | values[:, 1::2] << np.uint8(4)
     weight = np.ascontiguousarray(values).reshape(rows, -1).view("<u4")
     return [weight, scale.reshape(rows, columns // GROUP), bias.reshape(rows, columns // GROUP)]
 

@@ -37,15 +37,17 @@ def import_gguf(source: Path, folder: Path) -> Path:
     Returns `folder`. Raises ModelError: the source is missing, damaged or of a kind not imported; `folder` is
     something else's; another import does not end; the disk refuses.
     """
-    if not source.is_file():
-        raise ModelError(f"{source}: no such file; check the path")
-    if _is_current(folder, source, trust_time=True):
-        return folder
-    if (folder.exists() or folder.is_symlink()) and not (folder / MANIFEST).is_file():
-        raise ModelError(f"{folder}: exists and was not made by an import; move it away or choose another folder")
-    with _disk_errors(folder), _alone(folder):
-        if not _is_current(folder, source, trust_time=False):
-            _make(source, folder)
+    with _disk_errors(folder):
+        if not source.is_file():
+            raise ModelError(f"{source}: no such file; check the path")
+        if _is_current(folder, source, trust_time=True):
+            return folder
+        with _alone(folder):
+            if (folder.exists() or folder.is_symlink()) and not (folder / MANIFEST).is_file():
+                to_do = "move it away or choose another folder"
+                raise ModelError(f"{folder}: exists and was not made by an import; {to_do}")
+            if not _is_current(folder, source, trust_time=False):
+                _make(source, folder)
     return folder
 
 
@@ -125,7 +127,7 @@ def _is_current(folder: Path, source: Path, trust_time: bool) -> bool:
         if trust_time or was["bytes"] != status.st_size:
             return False
         with source.open("rb") as file:
-            same = was["sha256"] == hashlib.file_digest(file, "sha256").hexdigest()
+            same: bool = was["sha256"] == hashlib.file_digest(file, "sha256").hexdigest()
     except (ModelError, OSError, KeyError, TypeError):  # a manifest that is not whole proves nothing
         return False
     if same:

@@ -88,9 +88,9 @@ def _header(entries: Sequence[Entry]) -> bytes:
 
 def _read_header(path: Path) -> tuple[dict[str, object], int]:
     """The header, and how many bytes of data follow it."""
-    if not path.is_file():
-        raise ModelError(f"{path}: no such file; the model folder is incomplete, download it again")
     try:
+        if not path.is_file():
+            raise ModelError(f"{path}: no such file; the model folder is incomplete, download it again")
         with path.open("rb") as file:
             size_bytes = os.fstat(file.fileno()).st_size
             length = int.from_bytes(file.read(8), "little")

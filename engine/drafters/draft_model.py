@@ -30,7 +30,8 @@ class DraftModel:
         self._shared = min(shared or vocabulary, vocabulary, model.vocabulary)
 
     def prefill(self, tokens: Sequence[int]) -> None:
-        self.model.prefill(tokens[self.model.length : -1])
+        for _ in self.model.prefill(tokens[self.model.length : -1]):
+            pass
 
     def propose(self, standing: Standing, length: int) -> Draft:
         if length == 0:

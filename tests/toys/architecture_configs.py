@@ -547,3 +547,22 @@ SPECIFIC["qwen3_5"] = {
     "rope_parameters": {"type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5},
 }
 SPECIFIC["qwen3_5_moe"] = SPECIFIC["qwen3_5"] | {"num_experts": 4}
+# Packed widths are multiples of 128, Hadamard blocks of 512.
+SPECIFIC["prism_hadamard_qwen35"] = SPECIFIC["qwen3_5"] | {
+    "hidden_size": 128,
+    "intermediate_size": 512,
+}
+
+# What a shell wants beside its text model.
+SHELL: dict[str, Config] = {
+    "prism_hadamard_qwen35": {
+        "schema_version": 1,
+        "tensor_namespace": "mlx-lm-text",
+        "quantization": {"bits": 2, "group_size": 128, "mode": "affine"},
+        "modules": [
+            {"path": f"model.layers.{layer}.mlp.{part}", "block": block, "embedding": False, "dtype": "float16"}
+            for layer in range(3)
+            for part, block in (("gate_proj", 0), ("up_proj", 0), ("down_proj", 512))
+        ],
+    },
+}

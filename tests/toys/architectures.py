@@ -13,6 +13,7 @@ import copy
 import importlib
 import math
 import pkgutil
+import sys
 from types import ModuleType
 
 import mlx.core as mx
@@ -20,7 +21,7 @@ import mlx.nn as nn
 from mlx.utils import tree_flatten, tree_unflatten
 from mlx_lm import models
 
-from tests.toys.architecture_configs import COMMON, SPECIFIC, TEXT_MODEL_OF, VOCABULARY, Config
+from tests.toys.architecture_configs import COMMON, SHELL, SPECIFIC, TEXT_MODEL_OF, VOCABULARY, Config
 
 NOT_MODELS: dict[str, str] = {
     "activations": "activation functions",
@@ -35,11 +36,14 @@ NOT_MODELS: dict[str, str] = {
     "switch_layers": "expert layers",
 }
 
-NOT_BUILT: dict[str, str] = {"olmo": "exits","bitnet":"","muse_spark":""}
+_METAL_ONLY: dict[str, str] = {
+    "muse_spark": "norms, expert routing and RoPE are fused Metal kernels (mlx_lm/kernels) without a CPU path",
+}
+NOT_BUILT: dict[str, str] = {} if mx.metal.is_available() else _METAL_ONLY
 
-QK_NORMS = ("q_norm", "k_norm", "query_norm", "key_norm", "query_layernorm", "key_layernorm", "q_layernorm", "k_layernorm")
-FEED_FORWARD = ("mlp", "ffn", "feed_forward", "expert", "moe")
-HEADS = ("lm_head", "output", "embed_out", "linear")
+_QK_NORMS = ("q_norm", "k_norm", "query_norm", "key_norm", "query_layernorm", "key_layernorm", "_layernorm_q")
+_FEED_FORWARD = ("mlp", "ffn", "feed_forward", "expert", "moe")
+_HEADS = ("lm_head", "output", "embed_out")
 
 
 def architecture_names() -> list[str]:
@@ -48,21 +52,36 @@ def architecture_names() -> list[str]:
 
 
 def build(name: str, seed: int = 0) -> nn.Module:
-    """A tiny model of architecture `name` over at least `VOCABULARY` tokens; the same one for the same seed."""
+    """A tiny model of architecture `name` over `VOCABULARY` tokens; the same one for the same seed."""
     mx.random.seed(seed)
-    module = importlib.import_module(f"mlx_lm.models.{name}")
+    module = _module(name)
     model = module.Model(module.ModelArgs.from_dict(_config(name)))
     _redraw(model)
+    if name == "bitnet":
+        _redraw_ternary(model)
+    elif name == "prism_hadamard_qwen35":
+        _redraw_packed(model)
+    elif name == "phi3small":
+        # It hides these ids without asking whether the vocabulary holds them: mlx would write past the logits.
+        model._dummy_tokenizer_ids = mx.array([3, VOCABULARY - 1])
     model.eval()
     mx.eval(model.parameters())
     return model
+
+
+def _module(name: str) -> ModuleType:
+    if name == "olmo":
+        # mlx-lm looks for this package of the original checkpoints, uses nothing of it, and exits without it.
+        sys.modules.setdefault("hf_olmo", ModuleType("hf_olmo"))
+    return importlib.import_module(f"mlx_lm.models.{name}")
 
 
 def _config(name: str) -> Config:
     inner = TEXT_MODEL_OF.get(name)
     if inner is None:
         return _flat_config(name)
-    return {"model_type": name, "vocab_size": VOCABULARY, "text_config": _flat_config(inner)}
+    shell = {"model_type": name, "vocab_size": VOCABULARY, "text_config": _flat_config(inner)}
+    return shell | SHELL.get(name, {})
 
 
 def _flat_config(name: str) -> Config:
@@ -71,7 +90,14 @@ def _flat_config(name: str) -> Config:
 
 def _redraw(model: nn.Module) -> None:
     """Draw every floating-point parameter anew."""
-    drawn = [(path, _draw(path, value)) for path, value in tree_flatten(model.parameters())]
+    embeddings = {f"{path}.weight" for path, part in model.named_modules() if isinstance(part, nn.Embedding)}
+    drawn = []
+    for path, value in tree_flatten(model.parameters()):
+        if path in embeddings:
+            value = 0.1 * mx.random.normal(value.shape)
+        elif mx.issubdtype(value.dtype, mx.floating):
+            value = _draw(path, value)
+        drawn.append((path, value))
     model.update(tree_unflatten(drawn))
 
 
@@ -81,25 +107,53 @@ def _draw(path: str, value: mx.array) -> mx.array:
     Layers drown the embedding of the current token, attention outweighs the feed-forward part, and normalized
     queries and keys are scaled up, so that the next token hangs on which earlier tokens attention picks.
     """
-    if not mx.issubdtype(value.dtype, mx.floating):
-        return value
     noise = mx.random.normal(value.shape)
-    if any(norm in path for norm in QK_NORMS):
+    if any(norm in path for norm in _QK_NORMS):
         return 3 * (noise if value.ndim > 1 else value.astype(mx.float32) + 0.3 * noise)
+    if path.endswith("A_log"):
+        return noise - 2  # slow decay: a state that forgets at once would hide a bad rewind
+    if path.endswith("recurrent_param"):
+        return noise - 4  # slow decay again
     if value.ndim < 2 or not path.endswith("weight"):
         return value.astype(mx.float32) + 0.3 * noise
-    if value.shape == (VOCABULARY, value.shape[-1]) and not _is_head(path):
-        return 0.1 * noise
-    convolution = "conv" in path
-    fan_in = math.prod(value.shape[1:]) if convolution else value.shape[-1]
+    fan_in = math.prod(value.shape[1:]) if "conv" in path else value.shape[-1]
     return noise * _gain(path) / math.sqrt(fan_in)
 
 
 def _gain(path: str) -> float:
-    if _is_head(path):
+    if any(part in _HEADS for part in path.split(".")):
         return 1.5
-    return 2.0 if any(part in path for part in FEED_FORWARD) else 3.0
+    return 2.0 if any(part in path for part in _FEED_FORWARD) else 3.0
 
 
-def _is_head(path: str) -> bool:
-    return any(part in HEADS for part in path.split("."))
+def _redraw_ternary(model: nn.Module) -> None:
+    """Random weights in {-1, 0, 1} for bitnet. Its product is a Metal kernel: elsewhere a plain one stands in."""
+    layers = [(path, part) for path, part in model.named_modules() if type(part).__name__ == "BitLinear"]
+    for _, layer in layers:
+        digits = mx.random.randint(0, 3, (4, *layer.weight.shape)).astype(mx.uint8)
+        layer.weight = sum(digits[i] << (2 * i) for i in range(4))
+        layer.weight_scale = mx.array([3.0 / math.sqrt(layer.in_features)])
+    if not mx.metal.is_available():
+        model.update_modules(tree_unflatten([(path, _dense(layer)) for path, layer in layers]))
+
+
+def _dense(layer: nn.Module) -> nn.Linear:
+    """The plain linear layer that computes what a BitLinear does. Four rows share one row of bytes."""
+    quarters = [((layer.weight >> (2 * i)) & 3).astype(mx.float32) - 1 for i in range(4)]
+    dense = nn.Linear(layer.in_features, layer.out_features, bias=layer.bias is not None)
+    dense.weight = mx.concatenate(quarters)[: layer.out_features] * layer.weight_scale
+    if layer.bias is not None:
+        dense.bias = layer.bias
+    return dense
+
+
+def _redraw_packed(model: nn.Module) -> None:
+    """Random 2-bit weights and rotation signs. Scales become float32: float16 would round per pass width."""
+    for _, layer in model.named_modules():
+        if type(layer).__name__ != "HadamardQuantizedLinear":
+            continue
+        rows, width = layer.weight.shape[0], layer.weight.shape[1] * 16
+        dense = mx.random.normal((rows, width)) * 2 / math.sqrt(width)
+        layer.weight, layer.scales, layer.biases = mx.quantize(dense, layer.group_size, layer.bits)
+        if layer.block:
+            layer.signs = mx.where(mx.random.bernoulli(shape=(width,)), 1.0, -1.0)

@@ -1,0 +1,90 @@
+"""A fold over the events of a reply: keeps counts and seconds, derives rates.
+
+The definitions are those of Leviathan 2023 and the glossary in the README; every place that
+shows a number takes it from here, so they agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from engine.events import Event, Finished, PromptProgress, Round
+
+
+@dataclass
+class Metrics:
+    """Counts of tokens and rounds, times in seconds. Rates are None where they mean nothing yet."""
+
+    prompt_tokens: int = 0
+    reused_tokens: int = 0
+    tokens: int = 0
+    rounds: int = 0
+    drafted: int = 0
+    accepted: int = 0
+    first_s: float | None = None
+    last_s: float | None = None
+    reached: list[int] = field(default_factory=list)
+    kept: list[int] = field(default_factory=list)
+    reason: str | None = None
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> Metrics:
+        """Of a whole reply."""
+        metrics = cls()
+        for event in events:
+            metrics.add(event)
+        return metrics
+
+    def add(self, event: Event) -> None:
+        if isinstance(event, PromptProgress):
+            self.prompt_tokens, self.reused_tokens = event.total, event.reused
+        elif isinstance(event, Round):
+            self._add_round(event)
+        elif isinstance(event, Finished):
+            self.reason = event.reason
+
+    def _add_round(self, r: Round) -> None:
+        self.tokens += len(r.tokens)
+        self.rounds += 1
+        self.drafted += len(r.drafted)
+        self.accepted += r.accepted
+        self.first_s = r.time_s if self.first_s is None else self.first_s
+        self.last_s = r.time_s
+        while len(self.reached) < len(r.drafted):
+            self.reached.append(0)
+            self.kept.append(0)
+        # A round cut by the end of the reply has no token of the target's own: nothing was refused.
+        for i in range(min(len(r.tokens), len(r.drafted))):
+            self.reached[i] += 1
+            self.kept[i] += i < r.accepted
+
+    @property
+    def ttft_s(self) -> float | None:
+        """Seconds from the request to the first token."""
+        return self.first_s
+
+    @property
+    def decode_s(self) -> float | None:
+        """Seconds from the first token to the last."""
+        return None if self.first_s is None or self.last_s is None else self.last_s - self.first_s
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Decode speed: (n - 1) / (time of last token - time of first)."""
+        return (self.tokens - 1) / self.decode_s if self.decode_s else None
+
+    @property
+    def acceptance_rate(self) -> float | None:
+        """accepted / drafted."""
+        return self.accepted / self.drafted if self.drafted else None
+
+    @property
+    def mean_acceptance_length(self) -> float | None:
+        """tau: tokens emitted / verify passes; the bonus or correction counts."""
+        return self.tokens / self.rounds if self.rounds else None
+
+    @property
+    def acceptance_by_position(self) -> list[float]:
+        """Share of drafted tokens kept at each draft position, of the rounds that got that far."""
+        return [k / n if n else 0.0 for k, n in zip(self.kept, self.reached, strict=True)]

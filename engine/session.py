@@ -1,0 +1,142 @@
+"""One conversation: the committed tokens, what the caches hold of them, and reply() -> events.
+
+Invariant: the target's cache, and the cache of the drafter used last, hold a prefix of `tokens`.
+It holds at every yield, so a reply may be abandoned anywhere (its generator closed) and the next
+one reuses what is common: the turns so far, or everything up to an edit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from engine.choice import RULES, Chooser, Rule
+from engine.drafters import Drafter
+from engine.errors import ContextError, UsageError
+from engine.events import Event, Finished, PromptProgress, Round
+from engine.loop import Limits, decode
+from engine.policy import FixedLength, Policy
+from engine.sampling import Sampling
+from engine.target import CachedModel
+from engine.text import Message, ReplyText, Tokenizer
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How one reply is made. stop: strings that end it and are not shown."""
+
+    sampling: Sampling = field(default_factory=Sampling)
+    rule: Rule = "rejection"
+    max_tokens: int = 512
+    stop: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.max_tokens < 1:
+            raise UsageError(f"max-tokens is {self.max_tokens}: a reply needs at least 1")
+        if self.rule not in RULES:
+            raise UsageError(f"acceptance is {self.rule!r}: give one of {', '.join(RULES)}")
+        if any(not s for s in self.stop):
+            raise UsageError("a stop string is empty and would end every reply at once: give some text")
+
+
+class Session:
+    """A target and the conversation that it has in mind.
+
+    context: the most tokens that prompt and reply may have together.
+    """
+
+    def __init__(self, target: CachedModel, tokenizer: Tokenizer, context: int) -> None:
+        self.target = target
+        self.tokenizer = tokenizer
+        self.context = context
+        self.tokens: list[int] = []
+        self._drafter: Drafter | None = None
+
+    def reply(
+        self,
+        messages: Sequence[Message],
+        settings: Settings,
+        drafter: Drafter | None = None,
+        policy: Policy | None = None,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> Iterator[Event]:
+        """Answer a conversation. `policy` defaults to plain decoding.
+
+        Raises ContextError when the prompt leaves no room for a single token.
+        """
+        return self.continue_tokens(self.tokenizer.chat(messages), settings, drafter, policy, cancelled)
+
+    def continue_tokens(
+        self,
+        prompt: Sequence[int],
+        settings: Settings,
+        drafter: Drafter | None = None,
+        policy: Policy | None = None,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> Iterator[Event]:
+        """The same for a prompt that is token ids already."""
+        began_s = time.monotonic()
+        self._check(prompt)
+        reused = self._adopt(prompt, drafter)
+        yield PromptProgress(reused, len(prompt), reused, time.monotonic() - began_s)
+        for done in self.target.prefill(prompt[reused:-1]):
+            yield PromptProgress(reused + done, len(prompt), reused, time.monotonic() - began_s)
+            if cancelled():
+                yield Finished("cancelled", 0, time.monotonic() - began_s)
+                return
+        self.target.pin()
+        if drafter is not None:
+            drafter.prefill(prompt)
+        chooser = Chooser(settings.sampling, settings.rule, self.target.vocabulary)
+        limits = Limits(settings.max_tokens, self.context, self.tokenizer.eos)
+        rounds = decode(
+            self.target, drafter, policy or FixedLength(0), chooser, self.tokens, limits, began_s, cancelled
+        )
+        yield from self._told(rounds, ReplyText(self.tokenizer.stream(), settings.stop), len(prompt))
+
+    def _check(self, prompt: Sequence[int]) -> None:
+        if not prompt:
+            raise UsageError("the prompt is empty: say something to answer")
+        if len(prompt) >= self.context:
+            raise ContextError(
+                f"the prompt has {len(prompt)} tokens and the context holds {self.context}, "
+                "the reply included: shorten the conversation or start a new one"
+            )
+
+    def _adopt(self, prompt: Sequence[int], drafter: Drafter | None) -> int:
+        """Make `prompt` the session's tokens; returns how many of them the target's cache keeps."""
+        common = 0
+        for mine, theirs in zip(self.tokens, prompt, strict=False):
+            if mine != theirs:
+                break
+            common += 1
+        common = min(common, len(prompt) - 1)
+        kept = self.target.rewind(common)
+        if drafter is not None:
+            drafter.rewind(common if drafter is self._drafter else 0)
+        self._drafter = drafter
+        self.tokens = list(prompt)
+        return kept
+
+    def _told(self, rounds: Iterator[Round | Finished], text: ReplyText, prompt: int) -> Iterator[Event]:
+        for event in rounds:
+            if isinstance(event, Finished):
+                rest, tail = text.finish()
+                yield from rest
+                yield replace(event, text=tail)
+                return
+            ready = text.push(event)
+            if text.stopped:
+                self._cut(prompt + text.tokens)
+            yield from ready
+            if text.stopped:
+                yield Finished("stop", text.tokens, event.time_s)
+                return
+
+    def _cut(self, length: int) -> None:
+        """Drop the tokens behind the one that completed a stop string."""
+        del self.tokens[length:]
+        self.target.rewind(length - 1)
+        if self._drafter is not None:
+            self._drafter.rewind(length - 1)

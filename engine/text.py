@@ -1,0 +1,110 @@
+"""From rounds of token ids to rounds of text, and the stop strings that end a reply.
+
+Detokenizers hold text back while a character is unfinished, and a stop string may begin in one
+token and end in another, even in another round. Attribution stays exact: each token has the text
+it completed, and a round is told once none of its text can still turn out to belong to a stop.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from engine.events import Round
+
+Message = Mapping[str, str]
+
+
+class TokenStream(Protocol):
+    """Detokenizes one reply."""
+
+    def push(self, token: int) -> str:
+        """The text that `token` completed; "" while a character is unfinished or for special tokens."""
+
+    def finish(self) -> str:
+        """What was still held back."""
+
+
+class Tokenizer(Protocol):
+    """What a session needs of a tokenizer."""
+
+    eos: frozenset[int]
+
+    def chat(self, messages: Sequence[Message]) -> list[int]:
+        """The prompt's ids for a conversation, ready for the assistant to answer or to go on."""
+
+    def stream(self) -> TokenStream:
+        """A fresh detokenizer."""
+
+
+class ReplyText:
+    """Gives rounds their texts and watches for stop strings.
+
+    `push` takes rounds in and returns those that may be told. After it, `stopped` says whether a
+    stop string ended the reply; then `tokens` is how many tokens of the reply stand, the one that
+    completed the stop string being the last, and no text from the stop string on is told.
+    """
+
+    def __init__(self, stream: TokenStream, stops: Sequence[str]) -> None:
+        self._stream = stream
+        self._stops = [s for s in stops if s]
+        self._held: deque[Round] = deque()
+        self._text = ""  # of the held rounds, end to end
+        self.tokens = 0
+        self.stopped = False
+
+    def push(self, round_: Round) -> list[Round]:
+        texts: list[str] = []
+        for token in round_.tokens:
+            texts.append(self._stream.push(token))
+            self._text += texts[-1]
+            self.tokens += 1
+            if any(s in self._text for s in self._stops):
+                self.stopped = True
+                break
+        n = len(texts)
+        kept = replace(round_, tokens=round_.tokens[:n], p=round_.p[:n], accepted=min(round_.accepted, n))
+        self._held.append(replace(kept, texts=tuple(texts)))
+        return self._cut() if self.stopped else self._release()
+
+    def finish(self) -> tuple[list[Round], str]:
+        """The reply is over: the rounds and the text that were held back."""
+        rest = list(self._held)
+        self._held.clear()
+        return rest, "" if self.stopped else self._stream.finish()
+
+    def _release(self) -> list[Round]:
+        """The rounds that end before any text that may still become a stop string."""
+        unsure = self._unsure()
+        told: list[Round] = []
+        while self._held and len(self._text) - _size(self._held[0]) >= unsure:
+            self._text = self._text[_size(self._held[0]) :]
+            told.append(self._held.popleft())
+        return told
+
+    def _unsure(self) -> int:
+        """Length of the longest suffix of the text that a stop string may begin with."""
+        longest = max((len(s) - 1 for s in self._stops), default=0)
+        for size in range(min(longest, len(self._text)), 0, -1):
+            if any(s.startswith(self._text[-size:]) for s in self._stops):
+                return size
+        return 0
+
+    def _cut(self) -> list[Round]:
+        """All held rounds, without the text from the stop string on."""
+        room = min(self._text.index(s) for s in self._stops if s in self._text)
+        told: list[Round] = []
+        for round_ in self._held:
+            texts: list[str] = []
+            for text in round_.texts:
+                texts.append(text[:room])
+                room -= len(texts[-1])
+            told.append(replace(round_, texts=tuple(texts)))
+        self._held.clear()
+        return told
+
+
+def _size(round_: Round) -> int:
+    return sum(len(t) for t in round_.texts)

@@ -1,0 +1,95 @@
+"""A model folder's tokenizer, as the engine wants it.
+
+transformers reads the folder and renders the chat template (Jinja, sandboxed; no code of the
+model's is run); the tokenizers library turns ids back into text as they come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tokenizers.decoders import DecodeStream
+
+from engine.errors import ModelError
+from engine.text import Message
+
+
+class FolderTokenizer:
+    """Implements `engine.text.Tokenizer` for a model folder that has a tokenizer.json.
+
+    eos: ids that end a reply, from the model's configuration and the tokenizer's own.
+    """
+
+    def __init__(self, folder: Path, eos: Sequence[int] = ()) -> None:
+        from transformers import AutoTokenizer
+
+        try:
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(
+                str(folder), trust_remote_code=False, local_files_only=True
+            )
+            self._fast: Any = self._tokenizer.backend_tokenizer
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
+            raise ModelError(
+                f"the tokenizer in {folder} cannot be read ({_line(error)}): download the model again"
+            ) from error
+        own = self._tokenizer.eos_token_id
+        self.eos = frozenset(eos) | (frozenset() if own is None else {own})
+
+    @property
+    def has_template(self) -> bool:
+        return bool(self._tokenizer.chat_template)
+
+    def chat(self, messages: Sequence[Message]) -> list[int]:
+        """Ids of the conversation and of the opening of the assistant's turn. A model without a chat
+        template gets the texts of the messages as they are, a blank line between them."""
+        if not self.has_template:
+            return self.encode("\n\n".join(m["content"] for m in messages))
+        import jinja2
+
+        try:
+            text = self._tokenizer.apply_chat_template(
+                [dict(m) for m in messages], add_generation_prompt=True, tokenize=False
+            )
+        except (jinja2.TemplateError, TypeError, ValueError) as error:
+            raise ModelError(f"the model's chat template refuses this conversation ({_line(error)})") from error
+        return self._ids(text, special=False)
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of plain text, with the special tokens that the model wants around it."""
+        return self._ids(text, special=True)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of ids, special tokens left out."""
+        return str(self._fast.decode(list(ids), skip_special_tokens=True))
+
+    def stream(self) -> FolderStream:
+        return FolderStream(self._fast)
+
+    def _ids(self, text: str, special: bool) -> list[int]:
+        return list(self._fast.encode(text, add_special_tokens=special).ids)
+
+
+class FolderStream:
+    """Detokenizes one reply with the tokenizers library's DecodeStream."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        self._stream = DecodeStream(skip_special_tokens=True)
+        self._ids: list[int] = []
+        self._told = 0
+
+    def push(self, token: int) -> str:
+        self._ids.append(token)
+        text = self._stream.step(self._tokenizer, token) or ""
+        self._told += len(text)
+        return text
+
+    def finish(self) -> str:
+        whole = self._tokenizer.decode(self._ids, skip_special_tokens=True)
+        return str(whole[self._told :])
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200]
