@@ -47,9 +47,9 @@ def match(choices: mx.array, draft: mx.array) -> Verdict:
 
 def accept_probability(logp: mx.array, draft: mx.array, logq: mx.array | None) -> mx.array:
     """min(1, p(x) / q(x)) for each drafted token x: (k,)."""
-    ratio = _at(logp[:-1], draft)
+    ratio = at(logp[:-1], draft)
     if logq is not None:
-        ratio = ratio - _at(logq, draft)
+        ratio = ratio - at(logq, draft)
     return mx.minimum(mx.exp(ratio), 1.0)
 
 
@@ -70,11 +70,8 @@ def refused_law(draft: mx.array, logq: mx.array | None, n: mx.array, vocabulary:
     """q in row n as probabilities, or zeros when n == k, where there was no draft: (vocabulary,)."""
     k = draft.size
     place = mx.minimum(n, k - 1)
-    if logq is None:
-        row = (mx.arange(vocabulary) == draft[place]).astype(mx.float32)
-    else:
-        row = mx.exp(logq[place])
-    return mx.where(n < k, row, 0.0)
+    row = mx.arange(vocabulary) == draft[place] if logq is None else mx.exp(logq[place])
+    return mx.where(n < k, row.astype(mx.float32), 0.0)
 
 
 def rejection_length(logp: mx.array, draft: mx.array, logq: mx.array | None, uniforms: mx.array) -> mx.array:
@@ -82,9 +79,7 @@ def rejection_length(logp: mx.array, draft: mx.array, logq: mx.array | None, uni
     return leading(uniforms < accept_probability(logp, draft, logq))
 
 
-def rejection_token(
-    logp: mx.array, draft: mx.array, logq: mx.array | None, n: mx.array, gumbel: mx.array
-) -> mx.array:
+def rejection_token(logp: mx.array, draft: mx.array, logq: mx.array | None, n: mx.array, gumbel: mx.array) -> mx.array:
     """Second half: the correction from the residual in row n, or the bonus from p. gumbel: (vocabulary,)."""
     vocabulary = logp.shape[-1]
     if draft.size == 0:
@@ -101,5 +96,6 @@ def with_last(draft: mx.array, n: mx.array, token: mx.array) -> Verdict:
     return Verdict(n, mx.where(mx.arange(k + 1) == n, token, padded))
 
 
-def _at(rows: mx.array, tokens: mx.array) -> mx.array:
+def at(rows: mx.array, tokens: mx.array) -> mx.array:
+    """rows[i, tokens[i]] for each row: (rows,)."""
     return mx.take_along_axis(rows, tokens[:, None].astype(mx.int32), -1)[:, 0]

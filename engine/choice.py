@@ -78,11 +78,8 @@ class Chooser:
         else:
             logp = self.law.logprobs(self.law.shape(logits, context.rows(draft)))
             verdict = self._reject(logp, draft, logq, position)
-        p = mx.exp(mx.take_along_axis(logp, verdict.tokens[:, None], -1)[:, 0])
-        if logq is None:
-            q = mx.ones(k)
-        else:
-            q = mx.exp(mx.take_along_axis(logq, draft[:, None].astype(mx.int32), -1)[:, 0])
+        p = mx.exp(acceptance.at(logp, verdict.tokens))
+        q = mx.ones(k) if logq is None else mx.exp(acceptance.at(logq, draft))
         return Ruling(verdict, p, q)
 
     def _reject(self, logp: mx.array, draft: mx.array, logq: mx.array | None, position: int) -> Verdict:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from engine.costs import Costs
 from engine.events import Round
 
 
@@ -41,30 +42,6 @@ class FixedLength:
 
     def plain_next(self) -> bool:
         return self._plan.length == 0
-
-
-@dataclass(frozen=True)
-class Costs:
-    """What passes cost here, in seconds, measured in isolation.
-
-    verify: by width in rows, at the measured widths; between them straight lines, beyond the last
-    the last slope. draft_step: one token of the drafter.
-    """
-
-    verify: tuple[tuple[int, float], ...]
-    draft_step: float
-
-    def pass_s(self, width: int) -> float:
-        """One verify pass of `width` rows."""
-        points = self.verify
-        for (w0, c0), (w1, c1) in zip(points, points[1:], strict=False):
-            if width <= w1 or (w1, c1) == points[-1]:
-                return c0 + (c1 - c0) * (width - w0) / (w1 - w0)
-        return points[0][1]
-
-    def round_s(self, length: int) -> float:
-        """Drafting `length` tokens and verifying them."""
-        return length * self.draft_step + self.pass_s(length + 1)
 
 
 class Adaptive:

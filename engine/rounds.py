@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import mlx.core as mx
 
@@ -37,8 +38,9 @@ class Flight:
     def land(self, index: int, began_s: float) -> Round:
         """Wait for the device: the one synchronisation of a round."""
         mx.eval(self.numbers, self.chances)
-        accepted, *ids = self.numbers.tolist()
-        chances = self.chances.tolist()
+        numbers: Any = self.numbers.tolist()
+        chances: Any = self.chances.tolist()
+        accepted, ids = numbers[0], numbers[1:]
         k = self.length
         return Round(
             index=index,

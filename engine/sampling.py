@@ -46,7 +46,9 @@ class Sampling:
         _need(0 < self.top_p <= 1, "top-p", self.top_p, "above 0, at most 1, 1 is off")
         _need(self.top_k >= 0, "top-k", self.top_k, "0 or more, 0 is off")
         _need(0 <= self.min_p < 1, "min-p", self.min_p, "from 0 to less than 1, 0 is off")
-        _need(0 < self.repetition_penalty < math.inf, "repetition-penalty", self.repetition_penalty, "above 0, 1 is off")
+        _need(
+            0 < self.repetition_penalty < math.inf, "repetition-penalty", self.repetition_penalty, "above 0, 1 is off"
+        )
         _need(math.isfinite(self.presence_penalty), "presence-penalty", self.presence_penalty, "a finite number")
         _need(math.isfinite(self.frequency_penalty), "frequency-penalty", self.frequency_penalty, "a finite number")
         _need(0 <= self.seed < 2**63, "seed", self.seed, "a whole number from 0 to 2^63 - 1")
@@ -178,7 +180,7 @@ class Context:
     def __init__(self, law: Law, tokens: Sequence[int]) -> None:
         self.counts: mx.array | None = None
         if law.sampling.counts_context:
-            self.counts = mx.zeros(law.vocabulary).at[mx.array(tokens, mx.int32)].add(1.0)
+            self.counts = mx.zeros(law.vocabulary).at[mx.array(list(tokens), mx.int32)].add(1.0)
 
     def extended(self, tokens: mx.array) -> Context:
         """With (n,) more tokens, which may be lazy."""

@@ -9,35 +9,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from engine.choice import RULES, Chooser, Rule
+from engine.choice import Chooser
 from engine.drafters import Drafter
 from engine.errors import ContextError, UsageError
 from engine.events import Event, Finished, PromptProgress, Round
 from engine.loop import Limits, decode
 from engine.policy import FixedLength, Policy
-from engine.sampling import Sampling
+from engine.settings import Settings
 from engine.target import CachedModel
 from engine.text import Message, ReplyText, Tokenizer
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How one reply is made. stop: strings that end it and are not shown."""
-
-    sampling: Sampling = field(default_factory=Sampling)
-    rule: Rule = "rejection"
-    max_tokens: int = 512
-    stop: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.max_tokens < 1:
-            raise UsageError(f"max-tokens is {self.max_tokens}: a reply needs at least 1")
-        if self.rule not in RULES:
-            raise UsageError(f"acceptance is {self.rule!r}: give one of {', '.join(RULES)}")
-        if any(not s for s in self.stop):
-            raise UsageError("a stop string is empty and would end every reply at once: give some text")
 
 
 class Session:
@@ -94,6 +76,11 @@ class Session:
             self.target, drafter, policy or FixedLength(0), chooser, self.tokens, limits, began_s, cancelled
         )
         yield from self._told(rounds, ReplyText(self.tokenizer.stream(), settings.stop), len(prompt))
+
+    def forget(self) -> None:
+        """Empty the caches; the next reply starts from nothing."""
+        self.tokens, self._drafter = [], None
+        self.target.rewind(0)
 
     def _check(self, prompt: Sequence[int]) -> None:
         if not prompt:

@@ -35,6 +35,10 @@ class SlidingKVCache(RotatingKVCache):  # type: ignore[misc]  # mlx-lm is untype
                 f"the model pins its first {keep} tokens in a rotating cache, which Redline cannot rewind exactly"
             )
         super().__init__(max_size)
+        self.keys: Any = None
+        self.values: Any = None
+        self.offset: int = 0
+        self.max_size: int = max_size
         self.start = 0
         self._shown = 0
 
@@ -81,9 +85,7 @@ class SlidingKVCache(RotatingKVCache):  # type: ignore[misc]  # mlx-lm is untype
     def is_trimmable(self) -> bool:
         return True
 
-    def make_mask(
-        self, N: int, window_size: int | None = None, return_array: bool = False
-    ) -> mx.array | str | None:
+    def make_mask(self, N: int, window_size: int | None = None, return_array: bool = False) -> mx.array | str | None:
         """Which of the shown keys each of N new queries may see; as RotatingKVCache, in temporal order."""
         before = min(self.offset, self.max_size - 1)
         if N > 1:

@@ -11,6 +11,7 @@ from typing import Any
 import mlx.core as mx
 
 from engine.cache import ModelCache
+from engine.errors import UnsupportedCache
 
 PREFILL_CHUNK = 512
 REPLAY_LIMIT = 8
@@ -23,10 +24,18 @@ class CachedModel:
     sequence and feeds `tokens[length:]`, whatever `length` a rewind has left.
     """
 
-    def __init__(self, model: Any, kv_bits: int | None = None) -> None:
+    def __init__(self, model: Any, kv_bits: int | None = None, kv_group_size: int = 64) -> None:
         self.model = model
-        self.cache = ModelCache(model, kv_bits)
-        self.vocabulary = self._measure_vocabulary()
+        self.cache = ModelCache(model, kv_bits, kv_group_size)
+        try:
+            self.vocabulary = self._measure_vocabulary()
+        except ValueError as error:
+            if kv_bits is None:
+                raise
+            raise UnsupportedCache(
+                f"this model's KV cache cannot be quantized to {kv_bits} bits in groups of {kv_group_size} "
+                f"({error}): leave it as it is"
+            ) from error
 
     @property
     def length(self) -> int:
@@ -56,7 +65,7 @@ class CachedModel:
 
     def feed(self, tokens: Sequence[int]) -> None:
         """Put tokens into the cache; nothing is evaluated and no logits are kept."""
-        self.model(mx.array(tokens, mx.int32)[None], cache=self.cache.entries)
+        self.model(mx.array(list(tokens), mx.int32)[None], cache=self.cache.entries)
         self.cache.advance(len(tokens))
 
     def continue_from(self, sequence: Sequence[int], draft: mx.array) -> tuple[mx.array, int]:
@@ -74,7 +83,7 @@ class CachedModel:
         if len(lacking) > REPLAY_LIMIT:
             self.feed(lacking[:-1])
             lacking = lacking[-1:]
-        rows = mx.array(lacking, mx.int32)
+        rows = mx.array(list(lacking), mx.int32)
         if draft.size:
             self.cache.mark()
             rows = mx.concatenate([rows, draft.astype(mx.int32)])

@@ -75,7 +75,7 @@ def _names(path: Path) -> list[str]:
         raise ModelError(f"{path}: is a GGUF file, not a model folder; import it first")
     if not path.is_dir():
         raise ModelError(f"{path}: no such model folder; check the path")
-    names = sorted(os.listdir(path))
+    names = sorted(entry.name for entry in path.iterdir())
     if "config.json" not in names:
         raise ModelError(f"{path}: has no config.json, so it is no model folder; check the path")
     return names

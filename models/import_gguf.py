@@ -40,9 +40,10 @@ def import_gguf(source: Path, folder: Path) -> Path:
     with _disk_errors(folder):
         if not source.is_file():
             raise ModelError(f"{source}: no such file; check the path")
-        if _is_current(folder, source, trust_time=True):
+        if _is_current(folder, source, trust_time=True) and not any(map(Path.exists, _unfinished(folder))):
             return folder
         with _alone(folder):
+            _sweep(folder)
             if (folder.exists() or folder.is_symlink()) and not (folder / MANIFEST).is_file():
                 to_do = "move it away or choose another folder"
                 raise ModelError(f"{folder}: exists and was not made by an import; {to_do}")
@@ -53,8 +54,6 @@ def import_gguf(source: Path, folder: Path) -> Path:
 
 def _make(source: Path, folder: Path) -> None:
     work, old = _unfinished(folder)
-    for leftover in (work, old):
-        shutil.rmtree(leftover, ignore_errors=True)
     try:
         work.mkdir()
         _convert(read_gguf(source), work)
@@ -65,8 +64,7 @@ def _make(source: Path, folder: Path) -> None:
         work.rename(folder)
         sync_folder(folder.parent)
     finally:
-        for leftover in (work, old):
-            shutil.rmtree(leftover, ignore_errors=True)
+        _sweep(folder)
 
 
 def _convert(gguf: GgufFile, work: Path) -> None:
@@ -139,6 +137,12 @@ def _is_current(folder: Path, source: Path, trust_time: bool) -> bool:
 def _unfinished(folder: Path) -> tuple[Path, Path]:
     """Where a folder in the making and a replaced one lie while an import runs."""
     return folder.with_name(f".{folder.name}.partial"), folder.with_name(f".{folder.name}.old")
+
+
+def _sweep(folder: Path) -> None:
+    for leftover in _unfinished(folder):
+        if leftover.exists():
+            shutil.rmtree(leftover)
 
 
 @contextmanager

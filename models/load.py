@@ -58,7 +58,7 @@ def _load_network(folder: ModelFolder) -> Any:
 
 
 def in_float32(network: Any) -> Any:
-    """The same network with every quantized layer dequantized and every float in 32 bits."""
-    network = dequantize_model(network)
+    """The same network with every float in 32 bits and every quantized layer dequantized: in that order,
+    or the 16-bit scales round every weight (0.11 instead of 0.00008 off in the built-in's logits)."""
     network.set_dtype(mx.float32)
-    return network
+    return dequantize_model(network)

@@ -2,7 +2,7 @@
 
 Sizes prove nothing: two tokenizers of 49,152 tokens can disagree everywhere. So the maps are compared token by token.
 What may differ is the end of the map: padding rows without a token, and tokens that only one side has after the last
-common one. Those ids are never drafted.
+common one, as long as the drafter has embeddings to read what the target says. Those ids are never drafted.
 """
 
 from collections.abc import Mapping
@@ -43,11 +43,12 @@ def check_pair(target: ModelFolder, drafter: ModelFolder) -> Pairing:
     """The pairing of two checked folders. Raises PairError, naming the first tokens that differ."""
     target_rows = target.rows or _size(target.vocabulary)
     drafter_rows = drafter.rows or _size(drafter.vocabulary)
-    found = differences(target.vocabulary, drafter.vocabulary)
     end = min(_size(target.vocabulary), _size(drafter.vocabulary), target_rows, drafter_rows)
-    inside = [difference for difference in found if difference.id < end or _unknown(difference, drafter_rows)]
-    if inside:
-        raise PairError(_refusal(drafter, inside))
+    found = [one for one in differences(target.vocabulary, drafter.vocabulary) if one.id < end]
+    said = ((number, token) for token, number in target.vocabulary.items() if number < target_rows)
+    found += [Difference(number, token, None) for number, token in sorted(said) if number >= drafter_rows]
+    if found:
+        raise PairError(_refusal(drafter, found))
     return Pairing(end, target_rows, drafter_rows)
 
 
@@ -61,16 +62,11 @@ def differences(target: Mapping[str, int], drafter: Mapping[str, int]) -> list[D
     return [Difference(number, only_target.get(number), only_drafter.get(number)) for number in ids]
 
 
-def _unknown(difference: Difference, drafter_rows: int) -> bool:
-    """Whether the target can say a token that the drafter cannot even read."""
-    return difference.target is not None and difference.id >= drafter_rows
-
-
 def _refusal(drafter: ModelFolder, found: list[Difference]) -> str:
     first = "; ".join(str(difference) for difference in found[:_SHOWN])
     more = f"; {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    count = f"{len(found)} token{'s' if len(found) > 1 else ''}"
-    return f"{drafter.path}: does not fit the target, {count} differ ({first}{more}); choose a drafter of its family"
+    count = f"{len(found)} tokens differ" if len(found) > 1 else "1 token differs"
+    return f"{drafter.path}: does not fit the target, {count} ({first}{more}); choose a drafter of its family"
 
 
 def _shown(token: str | None) -> str:

@@ -47,9 +47,7 @@ class DraftModel:
                 break
             context = context.extended(choice.tokens)
             logits = self.model.forward(choice.tokens)
-        return Draft(
-            mx.concatenate([c.tokens for c in choices]), mx.concatenate([c.logprobs for c in choices])
-        )
+        return Draft(mx.concatenate([c.tokens for c in choices]), mx.concatenate([c.logprobs for c in choices]))
 
     def rewind(self, length: int) -> None:
         self.model.rewind(length)

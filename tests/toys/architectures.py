@@ -13,15 +13,14 @@ import copy
 import importlib
 import math
 import pkgutil
-import sys
-from types import ModuleType
 
 import mlx.core as mx
 import mlx.nn as nn
 from mlx.utils import tree_flatten, tree_unflatten
 from mlx_lm import models
 
-from tests.toys.architecture_configs import COMMON, SHELL, SPECIFIC, TEXT_MODEL_OF, VOCABULARY, Config
+from tests.toys.architecture_common import COMMON, VOCABULARY, Config
+from tests.toys.architecture_configs import SHELL, SPECIFIC, TEXT_MODEL_OF
 
 NOT_MODELS: dict[str, str] = {
     "activations": "activation functions",
@@ -36,12 +35,61 @@ NOT_MODELS: dict[str, str] = {
     "switch_layers": "expert layers",
 }
 
+_BROKEN: dict[str, str] = {
+    "olmo": "exits the process where ai2-olmo is missing, and adds the mask 'causal', a string, to its scores: "
+    "every pass of more than one token raises ValueError",
+}
 _METAL_ONLY: dict[str, str] = {
     "muse_spark": "norms, expert routing and RoPE are fused Metal kernels (mlx_lm/kernels) without a CPU path",
 }
-NOT_BUILT: dict[str, str] = {} if mx.metal.is_available() else _METAL_ONLY
+NOT_BUILT: dict[str, str] = _BROKEN if mx.metal.is_available() else _BROKEN | _METAL_ONLY
 
-_QK_NORMS = ("q_norm", "k_norm", "query_norm", "key_norm", "query_layernorm", "key_layernorm", "_layernorm_q")
+# Random text tends to end in a cycle of a few tokens. Where seed 0 drew such a model, this moves the draw.
+_SALT: dict[str, int] = {
+    "apertus": 5,
+    "baichuan_m1": 1,
+    "cohere": 1,
+    "deepseek_v2": 1,
+    "deepseek_v3": 1,
+    "glm4_moe_lite": 1,
+    "gpt2": 9,
+    "gpt_neox": 6,
+    "gpt_oss": 1,
+    "gptj": 12,
+    "granite": 1,
+    "kimi_k25": 1,
+    "kimi_vl": 1,
+    "llama4_text": 4,
+    "longcat_flash": 3,
+    "minicpm3": 1,
+    "nanochat": 5,
+    "nemotron-nas": 1,
+    "nemotron_h": 4,
+    "olmo2": 8,
+    "olmo3": 18,
+    "phi": 1,
+    "phi3small": 17,
+    "phimoe": 3,
+    "phixtral": 9,
+    "plamo2": 1,
+    "recurrent_gemma": 3,
+    "rwkv7": 1,
+    "starcoder2": 1,
+    "talkie": 3,
+    "youtu_llm": 1,
+}
+
+_QK_NORMS = (
+    "q_norm",
+    "k_norm",
+    "query_norm",
+    "key_norm",
+    "query_layernorm",
+    "key_layernorm",
+    "q_layernorm",
+    "k_layernorm",
+)
+_LATENT = ("q_a_proj", "q_b_proj", "kv_a_proj", "kv_b_proj", "embed_q", "unembed_out")
 _FEED_FORWARD = ("mlp", "ffn", "feed_forward", "expert", "moe")
 _HEADS = ("lm_head", "output", "embed_out")
 
@@ -53,8 +101,8 @@ def architecture_names() -> list[str]:
 
 def build(name: str, seed: int = 0) -> nn.Module:
     """A tiny model of architecture `name` over `VOCABULARY` tokens; the same one for the same seed."""
-    mx.random.seed(seed)
-    module = _module(name)
+    mx.random.seed(seed + 1000 * _SALT.get(name, 0))
+    module = importlib.import_module(f"mlx_lm.models.{name}")
     model = module.Model(module.ModelArgs.from_dict(_config(name)))
     _redraw(model)
     if name == "bitnet":
@@ -67,13 +115,6 @@ def build(name: str, seed: int = 0) -> nn.Module:
     model.eval()
     mx.eval(model.parameters())
     return model
-
-
-def _module(name: str) -> ModuleType:
-    if name == "olmo":
-        # mlx-lm looks for this package of the original checkpoints, uses nothing of it, and exits without it.
-        sys.modules.setdefault("hf_olmo", ModuleType("hf_olmo"))
-    return importlib.import_module(f"mlx_lm.models.{name}")
 
 
 def _config(name: str) -> Config:
@@ -109,7 +150,7 @@ def _draw(path: str, value: mx.array) -> mx.array:
     """
     noise = mx.random.normal(value.shape)
     if any(norm in path for norm in _QK_NORMS):
-        return 3 * (noise if value.ndim > 1 else value.astype(mx.float32) + 0.3 * noise)
+        return 2 * (noise if value.ndim > 1 else value.astype(mx.float32) + 0.3 * noise)
     if path.endswith("A_log"):
         return noise - 2  # slow decay: a state that forgets at once would hide a bad rewind
     if path.endswith("recurrent_param"):
@@ -123,7 +164,7 @@ def _draw(path: str, value: mx.array) -> mx.array:
 def _gain(path: str) -> float:
     if any(part in _HEADS for part in path.split(".")):
         return 1.5
-    return 2.0 if any(part in path for part in _FEED_FORWARD) else 3.0
+    return 1.5 if any(part in path for part in _FEED_FORWARD + _LATENT) else 2.0
 
 
 def _redraw_ternary(model: nn.Module) -> None:

@@ -1,0 +1,108 @@
+"""The `redline` command: arguments to a command, errors to one line and an exit code.
+
+    0  done        1  failure        2  usage        130  stopped by Ctrl-C
+
+A command lives in a module of its own, imported only when it is asked for, so that help and usage errors are quick.
+The module offers `add_parser(subparsers)`, which sets `run=func(args) -> int`; its one line of help stands here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from engine.errors import BackendError, RedlineError, UsageError
+
+OK, FAILURE, USAGE, INTERRUPTED = 0, 1, 2, 130
+
+COMMANDS = {
+    "chat": "talk with a model: one reply to --prompt, or a conversation",
+    "race": "plain against speculative decoding, side by side",
+    "bench": "every drafter and temperature over a file of prompts",
+    "doctor": "what this machine has, and what to do about what is missing",
+}
+_NATIVE = ("mlx", "mlx_lm", "transformers", "tokenizers", "numpy")
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, where argparse would print all of the usage first."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(USAGE, f"redline: {message}; see `{self.prog} --help`\n")
+
+
+class _Version(argparse.Action):
+    """Looks the version up only when asked."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        print(f"redline {version('redline')}")
+        parser.exit()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code. A bug keeps its traceback."""
+    _never_choke_on_encoding()
+    try:
+        code = _run(sys.argv[1:] if argv is None else list(argv))
+        sys.stdout.flush()
+        return code
+    except RedlineError as error:
+        return _fail(error)
+    except ImportError as error:
+        return _fail(_lacking(error))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit complains again
+        return FAILURE
+
+
+def _run(words: list[str]) -> int:
+    parser = _parser(next((word for word in words if not word.startswith("-")), None))
+    try:
+        args = parser.parse_args(words)
+    except SystemExit as done:
+        return done.code if isinstance(done.code, int) else OK
+    if "run" not in args:
+        parser.print_help()
+        return USAGE
+    return int(args.run(args))
+
+
+def _parser(chosen: str | None) -> Parser:
+    """The whole tree, of which only the `chosen` command is filled in."""
+    parser = Parser(prog="redline", description="Local chat with exact speculative decoding.")
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and leave")
+    commands = parser.add_subparsers(metavar="COMMAND", parser_class=Parser)
+    for name, line in COMMANDS.items():
+        if name == chosen:
+            importlib.import_module(f"app.{name}").add_parser(commands)
+        else:
+            commands.add_parser(name, help=line)
+    return parser
+
+
+def _fail(error: RedlineError) -> int:
+    print(f"redline: {' '.join(str(error).split())}", file=sys.stderr)
+    return USAGE if isinstance(error, UsageError) else FAILURE
+
+
+def _lacking(error: ImportError) -> RedlineError:
+    """What a failed import of a native library means to the user. Any other failed import is a bug."""
+    if (error.name or "").split(".")[0] not in _NATIVE:
+        raise error
+    return BackendError(f"{error.name} cannot be loaded ({error}): run `redline doctor`, it says what is missing")
+
+
+def _never_choke_on_encoding() -> None:
+    """A terminal that is not UTF-8 gets question marks, not a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")

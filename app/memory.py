@@ -1,0 +1,57 @@
+"""How much memory there is, from what the system tells without further packages."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+def memory() -> tuple[int | None, int | None]:
+    """Bytes of memory for this process in total, and free now; None where the system does not say."""
+    if sys.platform == "darwin":
+        return _pages("SC_PHYS_PAGES"), _mac_available()
+    total, available = _linux()
+    limit, used = _number(_CGROUP / "memory.max"), _number(_CGROUP / "memory.current")
+    if limit is not None and (total is None or limit < total):
+        free = None if used is None else max(limit - used, 0)
+        return limit, free if available is None or free is None else min(free, available)
+    return total, available
+
+
+def _linux() -> tuple[int | None, int | None]:
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        kib = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
+        return kib["MemTotal"] * 1024, kib["MemAvailable"] * 1024
+    except (OSError, KeyError, ValueError, IndexError):
+        return _pages("SC_PHYS_PAGES"), _pages("SC_AVPHYS_PAGES")
+
+
+def _pages(name: str) -> int | None:
+    try:
+        return os.sysconf(name) * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError):
+        return None
+
+
+def _mac_available() -> int | None:
+    """Free, inactive and speculative pages, as Activity Monitor counts what can be had."""
+    try:
+        told = subprocess.run(["/usr/bin/vm_stat"], capture_output=True, text=True, timeout=5, check=True).stdout
+        pages = dict(line.split(":", 1) for line in told.splitlines()[1:] if ":" in line)
+        wanted = ("Pages free", "Pages inactive", "Pages speculative")
+        return sum(int(pages[name].strip(" .")) for name in wanted) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, subprocess.SubprocessError, KeyError, ValueError):
+        return None
+
+
+def _number(path: Path) -> int | None:
+    """The number in a file of the kernel's; None where there is none, or it says "max"."""
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,114 @@
+"""The options that every command shares, as one frozen value checked where it enters."""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.choice import RULES, Rule
+from engine.errors import UsageError
+from engine.sampling import Sampling
+from engine.settings import Settings
+
+BUILTIN = "builtin"
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class Options:
+    """target: "builtin" or a model folder. drafters, temperatures: one, or several for the benchmark.
+    draft_length: tokens, or None for auto. context: tokens, or None for what the model declares.
+    cache_root: where imported models go, or None for the user's cache directory."""
+
+    target: str = BUILTIN
+    drafters: tuple[str, ...] = ("lookup",)
+    temperatures: tuple[float, ...] = (0.0,)
+    draft_length: int | None = None
+    rule: Rule = "rejection"
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    seed: int = 0
+    stop: tuple[str, ...] = ()
+    max_tokens: int = 512
+    context: int | None = None
+    cache_root: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.draft_length is not None and not 0 <= self.draft_length <= 32:
+            raise UsageError(f"draft-length is {self.draft_length}: give auto or a number from 0 to 32, 0 is plain")
+        if self.context is not None and self.context < 2:
+            raise UsageError(f"context is {self.context}: give at least 2 tokens")
+        for temperature in self.temperatures:
+            self.settings(temperature)
+
+    @property
+    def drafter(self) -> str:
+        return self.drafters[0]
+
+    def settings(self, temperature: float | None = None) -> Settings:
+        """Settings for one reply, at the first temperature unless another is given."""
+        sampling = Sampling(
+            temperature=self.temperatures[0] if temperature is None else temperature,
+            top_p=self.top_p,
+            top_k=self.top_k,
+            min_p=self.min_p,
+            repetition_penalty=self.repetition_penalty,
+            seed=self.seed,
+        )
+        return Settings(sampling, self.rule, self.max_tokens, self.stop)
+
+
+def add_options(parser: argparse.ArgumentParser, several: bool = False, max_tokens: int = 512) -> None:
+    """Add the shared options. several: --drafter and --temperature may be repeated."""
+    again = "; may be repeated" if several else ""
+    add = parser.add_argument_group("model and decoding").add_argument
+    add("--target", default=BUILTIN, metavar="FOLDER", help="model folder whose text is kept (default: the built-in)")
+    add("--drafter", action="append", metavar="none|lookup|FOLDER", help=f"who proposes (default: lookup){again}")
+    add("--draft-length", default=AUTO, metavar="N|auto", help="tokens proposed a round (default: auto)")
+    add("--acceptance", choices=RULES, default="rejection", help="how drafts are judged above temperature 0")
+    add("--temperature", action="append", type=float, metavar="T", help=f"0 is greedy (default: 0){again}")
+    add("--top-p", type=float, default=1.0, metavar="P", help="keep the likeliest tokens of this mass (1: off)")
+    add("--top-k", type=int, default=0, metavar="K", help="keep the K likeliest tokens (0: off)")
+    add("--min-p", type=float, default=0.0, metavar="P", help="drop tokens below P times the likeliest (0: off)")
+    add("--repetition-penalty", type=float, default=1.0, metavar="R", help="above 1 discourages repeats (1: off)")
+    add("--seed", type=int, metavar="N", help="repeats the same text (default: random in chat and race, 0 in bench)")
+    add("--stop", action="append", default=[], metavar="TEXT", help="end the reply before this text; may be repeated")
+    add("--max-tokens", type=int, default=max_tokens, metavar="N", help=f"longest reply (default: {max_tokens})")
+    add("--context", type=int, metavar="N", help="most tokens of prompt and reply (default: what the model declares)")
+    add("--cache-dir", type=Path, metavar="DIR", help="where imported models are kept (default: the user's cache)")
+
+
+def read_options(args: argparse.Namespace, random_seed: bool) -> Options:
+    """Options from parsed arguments. Raises UsageError for nonsense."""
+    values: dict[str, Any] = {
+        "target": args.target,
+        "drafters": tuple(args.drafter or ("lookup",)),
+        "temperatures": tuple(args.temperature or (0.0,)),
+        "draft_length": read_draft_length(args.draft_length),
+        "rule": args.acceptance,
+        "top_p": args.top_p,
+        "top_k": args.top_k,
+        "min_p": args.min_p,
+        "repetition_penalty": args.repetition_penalty,
+        "seed": args.seed if args.seed is not None else secrets.randbelow(2**31) if random_seed else 0,
+        "stop": tuple(args.stop),
+        "max_tokens": args.max_tokens,
+        "context": args.context,
+        "cache_root": args.cache_dir,
+    }
+    return Options(**values)
+
+
+def read_draft_length(text: str) -> int | None:
+    """Tokens a round, or None for auto. Raises UsageError for what is neither."""
+    if text == AUTO:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"draft-length is {text!r}: give auto or a number from 0 to 32, 0 is plain") from None

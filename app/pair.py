@@ -1,0 +1,71 @@
+"""From options to a target, its drafters and their policies: the one place that puts them together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.options import BUILTIN, Options
+from engine import costs
+from engine.choice import Chooser
+from engine.drafters import Drafter
+from engine.drafters.draft_model import DraftModel
+from engine.drafters.prompt_lookup import PromptLookup
+from engine.errors import UsageError
+from engine.policy import Adaptive, FixedLength, Policy
+from engine.sampling import Sampling
+from engine.session import Session
+from models.builtin import builtin_folder
+from models.load import Loaded, load
+from models.pairing import check_pair
+
+DEFAULT_CONTEXT = 8192
+
+
+@dataclass(frozen=True)
+class NamedDrafter:
+    """A drafter as it was asked for ("none", "lookup" or a folder), ready to draft, and its model if it has one."""
+
+    spec: str
+    drafter: Drafter | None
+    loaded: Loaded | None = None
+
+
+def open_target(options: Options) -> Loaded:
+    """Load the target. Raises ModelError."""
+    return load(builtin_folder(options.cache_root) if options.target == BUILTIN else Path(options.target))
+
+
+def open_drafter(spec: str, target: Loaded) -> NamedDrafter:
+    """Ready a drafter for `target`. Raises ModelError, or PairError when it does not fit."""
+    if spec == "none":
+        return NamedDrafter(spec, None)
+    if spec == "lookup":
+        return NamedDrafter(spec, PromptLookup())
+    if not Path(spec).exists():
+        raise UsageError(f"drafter {spec!r} is neither none nor lookup nor a folder that exists")
+    loaded = load(Path(spec))
+    pairing = check_pair(target.folder, loaded.folder)
+    return NamedDrafter(
+        spec, DraftModel(loaded.model, target.model.vocabulary, pairing.shared_vocabulary, loaded.name), loaded
+    )
+
+
+def open_session(target: Loaded, options: Options) -> Session:
+    """A conversation with `target`, as long as options and model allow."""
+    declared = target.folder.context_length or DEFAULT_CONTEXT
+    return Session(target.model, target.tokenizer, min(options.context or declared, declared))
+
+
+def make_policy(target: Loaded, drafter: NamedDrafter, length: int | None) -> Policy:
+    """A policy for one reply: the fixed length, or the adaptive one on freshly measured costs (None)."""
+    if drafter.drafter is None or length == 0:
+        return FixedLength(0)
+    if length is not None:
+        return FixedLength(length)
+    return Adaptive(measure_costs(target, drafter))
+
+
+def measure_costs(target: Loaded, drafter: NamedDrafter) -> costs.Costs:
+    """Costs of passes and proposals on this machine. Empties both caches: forget the session first."""
+    return costs.measure(target.model, Chooser(Sampling(), "rejection", target.model.vocabulary), drafter.drafter)

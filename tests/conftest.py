@@ -1,0 +1,3 @@
+"""Readies the backend before anything imports MLX."""
+
+import engine  # noqa: F401

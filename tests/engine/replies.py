@@ -1,0 +1,74 @@
+"""Run the loop from a prompt, with every part given: what the tests of loop, cache and drafters share."""
+
+import time
+from typing import Any
+
+from engine.choice import Chooser, Rule
+from engine.drafters import Drafter
+from engine.drafters.draft_model import DraftModel
+from engine.events import Finished, Round
+from engine.loop import Limits, decode
+from engine.policy import FixedLength, Policy
+from engine.sampling import Sampling
+from engine.target import CachedModel
+
+PROMPT = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4, 6, 2, 6]
+
+
+def reply(
+    model: Any,
+    drafter: Drafter | None = None,
+    length: int = 0,
+    sampling: Sampling | None = None,
+    rule: Rule = "coupled",
+    tokens: int = 40,
+    prompt: list[int] | None = None,
+    eos: frozenset[int] = frozenset(),
+    policy: Policy | None = None,
+) -> tuple[list[int], list[Round], Finished]:
+    """The reply's ids, its rounds and its end. `model`: an mlx-lm network or a CachedModel."""
+    target = model if isinstance(model, CachedModel) else CachedModel(model)
+    prompt = list(prompt or PROMPT)
+    sequence = list(prompt)
+    target.rewind(0)
+    for _ in target.prefill(sequence[:-1]):
+        pass
+    if drafter is not None:
+        drafter.rewind(0)
+        drafter.prefill(sequence)
+    chooser = Chooser(sampling or Sampling(), rule, target.vocabulary)
+    limits = Limits(tokens, 10_000, eos)
+    events = list(decode(target, drafter, policy or FixedLength(length), chooser, sequence, limits, time.monotonic()))
+    rounds = [e for e in events if isinstance(e, Round)]
+    assert isinstance(events[-1], Finished)
+    return sequence[len(prompt) :], rounds, events[-1]
+
+
+def draft_model(network: Any, vocabulary: int) -> DraftModel:
+    return DraftModel(CachedModel(network), vocabulary)
+
+
+class Scripted:
+    """A drafter that proposes what it is told to: the reply `truth`, wrong at the given places."""
+
+    name = "scripted"
+
+    def __init__(self, prompt: int, truth: list[int], wrong: frozenset[int] = frozenset(), vocabulary: int = 64) -> None:
+        self._prompt, self._truth, self._wrong, self._vocabulary = prompt, truth, wrong, vocabulary
+        self.rewinds: list[int] = []
+
+    def prefill(self, tokens: Any) -> None:
+        pass
+
+    def propose(self, standing: Any, length: int) -> Any:
+        import mlx.core as mx
+
+        from engine.drafters import Draft
+
+        at = len(standing.tokens) - self._prompt
+        places = range(at, min(at + length, len(self._truth)))
+        ids = [(self._truth[i] + (i in self._wrong)) % self._vocabulary for i in places]
+        return Draft(mx.array(ids, mx.int32) if ids else mx.zeros(0, mx.int32))
+
+    def rewind(self, length: int) -> None:
+        self.rewinds.append(length)

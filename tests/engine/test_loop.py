@@ -1,0 +1,214 @@
+"""The loop: plain is an empty draft, a round is one synchronisation, and one may leave at any yield."""
+
+import ast
+import itertools
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import pytest
+
+from engine.choice import Chooser
+from engine.drafters.prompt_lookup import PromptLookup
+from engine.events import Finished, Round
+from engine.loop import Limits, decode
+from engine.policy import FixedLength, Plan
+from engine.sampling import Sampling
+from engine.target import CachedModel
+from tests.engine.replies import PROMPT, Scripted, draft_model, reply
+from tests.toys.architectures import build
+
+ENGINE = Path(__file__).parents[2] / "engine"
+
+
+@pytest.fixture(scope="module")
+def network() -> nn.Module:
+    return build("llama")
+
+
+@pytest.fixture(scope="module")
+def truth(network: nn.Module) -> list[int]:
+    return reply(network, tokens=60)[0]
+
+
+def test_plain_decoding_is_the_argmax_chain(network: nn.Module, truth: list[int]) -> None:
+    """Against the model itself with a fresh cache for every token."""
+    tokens = list(PROMPT)
+    for token in truth[:25]:
+        assert int(mx.argmax(network(mx.array([tokens]))[0, -1])) == token
+        tokens.append(token)
+
+
+@pytest.mark.parametrize("length", range(9))
+@pytest.mark.parametrize("wrong", [(), (0,), (1, 2, 3), (5, 11, 17, 23), tuple(range(0, 60, 2))])
+def test_any_pattern_of_mistakes_gives_the_same_text(
+    network: nn.Module, truth: list[int], length: int, wrong: tuple[int, ...]
+) -> None:
+    drafter = Scripted(len(PROMPT), truth, frozenset(wrong))
+    ids, rounds, _ = reply(network, drafter, length, tokens=40)
+    assert ids == truth[:40]
+    for r in rounds:
+        assert r.tokens[: r.accepted] == r.drafted[: r.accepted]
+        assert len(r.tokens) == r.accepted + 1
+        assert r.width == len(r.drafted) + 1
+
+
+def test_a_perfect_drafter_earns_length_plus_one_a_round(network: nn.Module, truth: list[int]) -> None:
+    _, rounds, _ = reply(network, Scripted(len(PROMPT), truth), 4, tokens=40)
+    assert [len(r.tokens) for r in rounds] == [5] * 8
+    assert {o for r in rounds for o in r.origins} == {"accepted", "bonus"}
+
+
+def test_a_useless_drafter_costs_rounds_not_text(network: nn.Module, truth: list[int]) -> None:
+    ids, rounds, _ = reply(network, Scripted(len(PROMPT), truth, frozenset(range(60))), 4, tokens=40)
+    assert ids == truth[:40]
+    assert {o for r in rounds for o in r.origins} == {"corrected", "bonus"}
+    assert rounds[-1].drafted == ()  # room for one token only: nothing is drafted past the end
+    assert [r.origins for r in rounds[:-1]] == [("corrected",)] * 39
+
+
+@pytest.mark.parametrize("length", [0, 3])
+@pytest.mark.parametrize("leave_at", range(12))
+def test_walking_away_at_any_yield_leaves_both_caches_right(network: nn.Module, length: int, leave_at: int) -> None:
+    """Close the generator there, then go on from the committed tokens: the text is as if never left."""
+    whole, _, _ = reply(network, tokens=40)
+    target = CachedModel(network)
+    drafter = draft_model(network, 64) if length else None
+    sequence = list(PROMPT)
+
+    def some(limit: int) -> Any:
+        chooser = Chooser(Sampling(), "coupled", 64)
+        return decode(target, drafter, FixedLength(length), chooser, sequence, Limits(limit, 1000), 0.0)
+
+    events = some(40)
+    for _ in itertools.islice(events, leave_at):
+        pass
+    events.close()
+    assert target.length <= len(sequence)
+    assert drafter is None or drafter.model.length <= len(sequence)
+    target.rewind(len(sequence) - 1)
+    list(some(40 - (len(sequence) - len(PROMPT))))
+    assert sequence[len(PROMPT) :] == whole
+
+
+def test_eos_inside_a_draft_ends_the_reply_there(network: nn.Module, truth: list[int]) -> None:
+    at = next(i for i in range(6, 30) if truth[i] not in truth[:i])
+    eos = frozenset([truth[at]])
+    for length in range(9):
+        ids, rounds, end = reply(network, Scripted(len(PROMPT), truth), length, eos=eos)
+        assert ids == truth[: at + 1]
+        assert end.reason == "eos"
+        assert end.tokens == at + 1 == sum(len(r.tokens) for r in rounds)
+        assert all(len(r.p) == len(r.tokens) for r in rounds)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7])
+@pytest.mark.parametrize("length", [0, 1, 4, 8])
+def test_max_tokens_is_met_exactly(network: nn.Module, truth: list[int], limit: int, length: int) -> None:
+    ids, _, end = reply(network, Scripted(len(PROMPT), truth), length, tokens=limit)
+    assert ids == truth[:limit]
+    assert end.reason == "length"
+
+
+def test_the_context_is_never_passed(network: nn.Module, truth: list[int]) -> None:
+    target, sequence = CachedModel(network), list(PROMPT)
+    chooser = Chooser(Sampling(), "coupled", 64)
+    limits = Limits(100, len(PROMPT) + 7)
+    drafter = Scripted(len(PROMPT), truth)
+    *_, end = decode(target, drafter, FixedLength(5), chooser, sequence, limits, 0.0)
+    assert isinstance(end, Finished)
+    assert (end.reason, len(sequence)) == ("context", len(PROMPT) + 7)
+    assert target.length < len(PROMPT) + 7
+
+
+def test_cancelling_stops_after_the_round(network: nn.Module) -> None:
+    target, sequence, seen = CachedModel(network), list(PROMPT), []
+    chooser = Chooser(Sampling(), "coupled", 64)
+    for event in decode(
+        target, None, FixedLength(0), chooser, sequence, Limits(100, 1000), 0.0, lambda: len(seen) >= 4
+    ):
+        seen.append(event)
+    assert isinstance(seen[-1], Finished)
+    assert seen[-1].reason == "cancelled"
+    assert len(seen) <= 7
+
+
+@pytest.mark.parametrize("length", [0, 1, 5])
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("rule", ["rejection", "coupled"])
+def test_one_synchronisation_a_round(
+    network: nn.Module, monkeypatch: pytest.MonkeyPatch, length: int, temperature: float, rule: Any
+) -> None:
+    """Everything that waits for the device is `mx.eval`; during a reply it is called once a round."""
+    waits = []
+    real = mx.eval
+    drafter = draft_model(build("llama", 1), 64)
+    sampling = Sampling(temperature=temperature, top_p=0.9, repetition_penalty=1.1)
+    target, sequence = CachedModel(network), list(PROMPT)
+    drafter.prefill(sequence)
+    chooser = Chooser(sampling, rule, 64)
+    monkeypatch.setattr(mx, "eval", lambda *a: (waits.append(1), real(*a))[1])
+    rounds = 0
+    for event in decode(target, drafter, FixedLength(length), chooser, sequence, Limits(30, 1000), 0.0):
+        rounds += isinstance(event, Round)
+        assert len(waits) == rounds
+    assert rounds > 3
+
+
+def test_nothing_in_a_round_waits_for_the_device_unseen() -> None:
+    """`.item()`, `.tolist()`, numpy, int() and bool() of arrays wait too: outside `Flight.land` none
+    of the modules that build a round calls them."""
+    for name in ["acceptance", "choice", "sampling", "rounds", "loop", "drafters/draft_model", "target", "cache"]:
+        tree = ast.parse((ENGINE / f"{name}.py").read_text())
+        land = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == "land"]
+        allowed = {id(n) for f in land for n in ast.walk(f)}
+        calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and id(n) not in allowed]
+        waiting = [c for c in calls if isinstance(c.func, ast.Attribute) and c.func.attr in ("item", "tolist")]
+        assert not waiting, f"engine/{name}.py:{waiting[0].lineno} waits for the device"
+        assert "numpy" not in {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
+
+
+def test_a_plain_step_is_launched_before_the_one_before_has_landed(
+    network: nn.Module, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from engine.rounds import Flight
+
+    order: list[str] = []
+    launch, land = mx.async_eval, Flight.land
+    monkeypatch.setattr(mx, "async_eval", lambda *a: (order.append("launch"), launch(*a))[1])
+    monkeypatch.setattr(Flight, "land", lambda self, *a: (order.append("land"), land(self, *a))[1])
+    reply(network, tokens=4)
+    assert order == ["launch", "launch", "land", "launch", "land", "launch", "land", "land"]
+
+
+def test_no_step_is_launched_ahead_where_the_policy_may_draft(network: nn.Module, truth: list[int]) -> None:
+    class Moody:
+        """Plain every other round."""
+
+        turn = 0
+
+        def plan(self) -> Plan:
+            self.turn += 1
+            return Plan(3 * (self.turn % 2), "moody")
+
+        def observe(self, round_: Round) -> None:
+            pass
+
+        def plain_next(self) -> bool:
+            return False
+
+    ids, rounds, _ = reply(network, Scripted(len(PROMPT), truth), policy=Moody())
+    assert ids == truth[:40]
+    assert [len(r.drafted) for r in rounds[:4]] == [3, 0, 3, 0]
+
+
+def test_penalties_see_the_whole_context_in_both_ways(network: nn.Module) -> None:
+    """A repetition penalty over prompt and reply: the same text for every draft length, and no token twice."""
+    sampling = Sampling(repetition_penalty=1e6)
+    plain, _, _ = reply(network, sampling=sampling, tokens=30)
+    assert len(set(plain)) == 30
+    assert not set(plain) & set(PROMPT)
+    for length in (1, 3, 8):
+        assert reply(network, draft_model(network, 64), length, sampling, tokens=30)[0] == plain
+        assert reply(network, PromptLookup(longest=1, shortest=1), length, sampling, tokens=30)[0] == plain

@@ -1,0 +1,91 @@
+"""Tiny random model folders on disk: config, weights, byte-level tokenizer and chat template, as mlx-lm loads them.
+
+The text is noise, bytes that are no UTF-8 included, which is what a terminal must survive.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import mlx.core as mx
+from mlx.utils import tree_flatten, tree_map
+from mlx_lm.models import llama
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+VOCABULARY = 320
+CONTEXT = 512
+SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+_CORPUS = ["the sky is blue because the light of the sun is scattered by the air", "user assistant system answer"]
+
+
+def make_folder(path: Path, seed: int = 0, like: Path | None = None, noise: float = 0.3, words: int = VOCABULARY) -> Path:
+    """Write a model folder. like: take the weights of this one and add noise, so that a drafter is often right.
+
+    words: size of the vocabulary; another one makes another token map.
+    """
+    path.mkdir(parents=True)
+    make_tokenizer(words).save(str(path / "tokenizer.json"))
+    special = {"eos_token": SPECIAL[2], "bos_token": SPECIAL[0], "chat_template": TEMPLATE}
+    _write(path / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", **special})
+    config = _config(words)
+    _write(path / "config.json", config)
+    mx.random.seed(seed)
+    if like is None:
+        shapes = llama.Model(llama.ModelArgs.from_dict(config)).parameters()
+        weights = dict(tree_flatten(tree_map(_draw, shapes)))
+    else:
+        weights = {name: _blur(value, noise) for name, value in mx.load(str(like / "model.safetensors")).items()}
+    mx.save_safetensors(str(path / "model.safetensors"), weights)
+    return path
+
+
+def make_tokenizer(words: int) -> Tokenizer:
+    """Byte-level BPE over every byte, with a few merges: any text has ids, and any ids have text."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=words,
+        special_tokens=list(SPECIAL),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(_CORPUS * 8, trainer)
+    return tokenizer
+
+
+def _config(words: int) -> dict[str, object]:
+    return {
+        "model_type": "llama",
+        "vocab_size": words,
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 8,
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 10000.0,
+        "tie_word_embeddings": False,
+        "max_position_embeddings": CONTEXT,
+        "eos_token_id": 2,
+    }
+
+
+def _draw(value: mx.array) -> mx.array:
+    if value.ndim < 2:
+        return mx.ones(value.shape)
+    return 3 * mx.random.normal(value.shape) / value.shape[-1] ** 0.5
+
+
+def _blur(value: mx.array, noise: float) -> mx.array:
+    return value + noise * mx.std(value) * mx.random.normal(value.shape) if value.ndim > 1 else value
+
+
+def _write(path: Path, value: object) -> None:
+    path.write_text(json.dumps(value))
