@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.cli import INTERRUPTED, OK
-from app.options import Options, add_options, read_options
 from app.keyboard import Status, ctrl_c
+from app.options import Options, add_options, read_options
 from app.style import THEMES, Look, choose_look
 from app.terminal import Terminal
 from engine.errors import UsageError

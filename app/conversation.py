@@ -102,7 +102,9 @@ class Conversation:
         """Target, drafter and law, in a line."""
         options, temperature = self.options, self.options.temperatures[0]
         length = "auto" if options.draft_length is None else options.draft_length
-        drafting = f"drafter {options.drafter}, draft length {length}" if self.speculating else "plain decoding"
+        drafting = (
+            f"drafter {_last_name(options.drafter)}, draft length {length}" if self.speculating else "plain decoding"
+        )
         law = f"temperature {temperature:g}, seed {options.seed}, {options.rule}" if temperature else "temperature 0"
         return f"{target_name(options)} · {drafting} · {law}"
 
@@ -137,7 +139,12 @@ def open_conversation(options: Options, system: str, notice: Notice) -> Conversa
 
 
 def target_name(options: Options) -> str:
-    return "SmolLM2-135M-Instruct" if options.target == BUILTIN else options.target.rstrip("/").rpartition("/")[2]
+    """What to call the target."""
+    return "SmolLM2-135M-Instruct" if options.target == BUILTIN else _last_name(options.target)
+
+
+def _last_name(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]
 
 
 def text_of(event: Event) -> str:

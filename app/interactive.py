@@ -15,6 +15,7 @@ from prompt_toolkit.completion import WordCompleter
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.output import create_output
 
 from app.chat import save, seed_line
 from app.cli import OK
@@ -46,7 +47,9 @@ _KEYS = "Enter sends, Alt-Enter begins a new line, Ctrl-C stops a reply and keep
 def converse(conversation: Conversation, terminal: Terminal, ask: Ask | None = None) -> int:
     """Talk until the user leaves; returns the exit code."""
     talk = Talk(conversation, terminal)
-    ask = ask or editor(history(user_data_path("redline", appauthor=False)))
+    if ask is None:
+        past = history(user_data_path("redline", appauthor=False))
+        ask = editor(past, output=create_output(always_prefer_tty=True))  # even when the replies go to a file
     terminal.speculating = conversation.speculating
     terminal.introduce(f"{conversation.describe()} · /help")
     while not talk.over:
@@ -93,6 +96,8 @@ class Talk:
                 self._say(f"there is no /{found[1]}; /help lists what there is")
         except RedlineError as error:
             self._say(" ".join(str(error).split()))
+        if not self.over:
+            self._say("")
 
     def _answer(self, text: str) -> None:
         with ctrl_c() as cancelled, unseen_typing(sys.stdin):
@@ -100,7 +105,6 @@ class Talk:
             self._last = self._terminal.play(events, seed_line(self._conversation.options))
         if not self._conversation.messages or self._conversation.messages[-1]["role"] != "assistant":
             self._say("nothing was said, so the question was taken back")
-        self._say("")
 
     def _help(self, _: str) -> None:
         width = max(map(len, _HELP))

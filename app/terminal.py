@@ -22,9 +22,9 @@ from engine.metrics import Metrics
 
 LONG_PROMPT = 256  # tokens; shorter ones are read before anyone wonders
 
-_LEGEND: dict[Origin, str] = {"accepted": "draft kept", "corrected": "draft wrong", "bonus": "extra token"}
+_LEGEND: dict[Origin, str] = {"accepted": "draft kept", "corrected": "draft wrong", "bonus": "extra"}
+# An end that the model chose itself needs no word.
 _ENDINGS: dict[Reason, str] = {
-    "eos": "complete",
     "stop": "ended at a stop string",
     "length": "cut at --max-tokens",
     "context": "cut: the context is full",
@@ -128,9 +128,9 @@ def legend_line(look: Look) -> str:
 
 def statistics(metrics: Metrics, plan: str = "") -> str:
     """One line of what was measured. plan: why the drafts were as long as they were, for replies without any."""
-    tokens = f"{metrics.tokens} token{'' if metrics.tokens == 1 else 's'}"
-    ending = next((text for reason, text in _ENDINGS.items() if reason == metrics.reason), "interrupted")
-    return " · ".join([f"{tokens}, {ending}", *_times(metrics), *_acceptance(metrics, plan)])
+    tokens = _count(metrics.tokens, "token")
+    endings = [text for reason, text in _ENDINGS.items() if reason == metrics.reason]
+    return " · ".join([", ".join([tokens, *endings]), *_times(metrics), *_acceptance(metrics, plan)])
 
 
 def _times(metrics: Metrics) -> list[str]:
@@ -151,8 +151,8 @@ def details(metrics: Metrics) -> str:
     """What was measured, a line each. Speed-up is not among it: that takes plain decoding of the same prompt."""
     by_position = " ".join(f"{share:.0%}" for share in metrics.acceptance_by_position)
     lines = [
-        ("prompt", f"{metrics.prompt_tokens} tokens, {metrics.reused_tokens} of them reused"),
-        ("reply", f"{metrics.tokens} tokens in {metrics.rounds} rounds"),
+        ("prompt", f"{_count(metrics.prompt_tokens, 'token')}, {metrics.reused_tokens} of them reused"),
+        ("reply", f"{_count(metrics.tokens, 'token')} in {_count(metrics.rounds, 'round')}"),
         ("TTFT", None if metrics.ttft_s is None else f"{metrics.ttft_s:.2f} s"),
         ("decode speed", None if metrics.tokens_per_s is None else f"{metrics.tokens_per_s:.1f} tok/s"),
         ("accepted", f"{metrics.accepted} of {metrics.drafted} drafted"),
@@ -162,6 +162,10 @@ def details(metrics: Metrics) -> str:
         ("speed-up", "`redline race` measures it"),
     ]
     return "\n".join(f"{name:24}{value}" for name, value in lines if value is not None)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _or_none(value: float | None) -> str | None:

@@ -81,6 +81,7 @@ class ModelCache:
         PINNED_MARKS pinned ones stay, for edits of a conversation."""
         if not self.replays and not (pinned and self._has_window()):
             return
+        pinned = pinned or any(m.pinned and m.length == self.length for m in self._marks)
         keep = [m for m in self._marks if m.pinned and m.length < self.length]
         keep = keep[len(keep) - PINNED_MARKS + 1 :] if pinned and len(keep) >= PINNED_MARKS else keep
         self._marks = [*keep, _Mark(self.length, tuple(_save(leaf, pinned) for leaf in self._leaves()), pinned)]

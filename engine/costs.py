@@ -19,8 +19,8 @@ from engine.rounds import launch
 from engine.sampling import Context
 from engine.target import CachedModel
 
-WIDTHS = (1, 2, 3, 5, 9)
-CONTEXT = 128
+WIDTHS = (1, 2, 5, 9)
+CONTEXT = 64
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def measure(
     drafter: Drafter | None = None,
     widths: Sequence[int] = WIDTHS,
     context: int = CONTEXT,
-    repeats: int = 3,
+    repeats: int = 2,
 ) -> Costs:
     """Time passes of each width, and the drafter's proposals, behind `context` tokens.
 

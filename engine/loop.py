@@ -73,7 +73,8 @@ def _depart(target: CachedModel, drafter: Drafter | None, policy: Policy, standi
     plan = policy.plan()
     length = min(plan.length, room - 1)
     draft = drafter.propose(standing, length) if drafter and length > 0 else nothing()
-    return launch(target, standing, draft, plan.reason)
+    reason = plan.reason if draft.tokens.size or length <= 0 else "nothing to propose"
+    return launch(target, standing, draft, reason)
 
 
 def _follow(target: CachedModel, policy: Policy, chooser: Chooser, flight: Flight, position: int) -> Flight | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -48,40 +50,65 @@ class Adaptive:
     """The length with the most expected tokens a second, from measured costs and observed acceptance.
 
     Acceptance at each position is an exponential average over the rounds that reached it, starting
-    from `hope`. Every PROBE_EVERY plain rounds one token is drafted, so that a passage that
-    drafts well is noticed. Depends on tokens and costs only, never on the clock.
+    from `hope`; a position that a round did not reach drifts towards the one before it, so that a
+    depth nobody has tried lately is judged by what is known. While drafting does not pay, one token is
+    drafted now and then, so that a passage that drafts well is noticed: as often as spends PROBE_SHARE
+    of the time, and never where not even a draft kept whole would pay. Depends on tokens and costs
+    only, never on the clock.
     """
 
     MEMORY = 0.9
-    PROBE_EVERY = 16
+    PROBE_MEMORY = 0.7  # a probe is rare, and what it speaks against is old
+    PROBE_SHARE = 0.02
+    PROBE_EVERY_AT_LEAST = 4
 
     def __init__(self, costs: Costs, longest: int = 8, hope: float = 0.6) -> None:
-        self._costs = costs
+        self._seconds = [costs.round_s(length) for length in range(longest + 1)]
         self._chance = [hope] * longest
         self._plain_rounds = 0
+        self._probe_every = self._interval()
 
     def plan(self) -> Plan:
-        speeds = self._speeds()
-        best = max(range(len(speeds)), key=speeds.__getitem__)
-        if best == 0 and self._plain_rounds >= self.PROBE_EVERY:
+        speeds = self._speeds(self._chance)
+        best = _argmax(speeds)
+        if best:
+            return Plan(best, f"expects {speeds[best] / speeds[0]:.2f}x plain speed")
+        if self._plain_rounds >= self._probe_every:
             return Plan(1, "probing: is drafting worth it again?")
-        gain = speeds[best] / speeds[0]
-        return Plan(best, f"expects {gain:.2f}x plain speed" if best else "drafting would not pay")
+        return Plan(0, "drafting would not pay")
 
     def observe(self, round_: Round) -> None:
-        self._plain_rounds = 0 if round_.drafted else self._plain_rounds + 1
-        for i in range(min(round_.accepted + 1, len(round_.drafted), len(self._chance))):
-            hit = float(i < round_.accepted)
-            self._chance[i] = self.MEMORY * self._chance[i] + (1 - self.MEMORY) * hit
+        if not round_.drafted:
+            self._plain_rounds += 1
+            return
+        memory = self.PROBE_MEMORY if self._plain_rounds else self.MEMORY
+        self._plain_rounds = 0
+        judged = min(len(round_.tokens), len(round_.drafted))  # fewer where the reply's end cut the round
+        for i in range(len(self._chance)):
+            seen = float(i < round_.accepted) if i < judged else self._chance[max(i - 1, 0)]
+            self._chance[i] = memory * self._chance[i] + (1 - memory) * seen
 
     def plain_next(self) -> bool:
-        return False
+        """Plain rounds teach nothing, so the next plan is known unless it is time for a probe."""
+        return _argmax(self._speeds(self._chance)) == 0 and self._plain_rounds + 1 < self._probe_every
 
-    def _speeds(self) -> list[float]:
+    def _interval(self) -> float:
+        """Plain rounds between probes; infinite where drafting cannot pay."""
+        if _argmax(self._speeds([1.0] * len(self._chance))) == 0:
+            return math.inf
+        extra = self._seconds[1] / self._seconds[0] - 1
+        return max(extra / self.PROBE_SHARE, self.PROBE_EVERY_AT_LEAST)
+
+    def _speeds(self, chances: Sequence[float]) -> list[float]:
         """Expected tokens per second for each draft length from 0 up."""
-        tokens, reach, speeds = 1.0, 1.0, [1 / self._costs.round_s(0)]
-        for length, chance in enumerate(self._chance, start=1):
+        tokens, reach, speeds = 1.0, 1.0, [1 / self._seconds[0]]
+        for chance, seconds in zip(chances, self._seconds[1:], strict=True):
             reach *= chance
             tokens += reach
-            speeds.append(tokens / self._costs.round_s(length))
+            speeds.append(tokens / seconds)
         return speeds
+
+
+def _argmax(values: Sequence[float]) -> int:
+    """The first place of the greatest."""
+    return max(range(len(values)), key=values.__getitem__)

@@ -28,8 +28,9 @@ from engine.sampling import Context, Stream
 from engine.target import CachedModel
 
 MARGIN = 2.0
-# More than this, as a share of the largest logit, is no rounding: 2^12 float32 ULPs, 2^4 bfloat16 ULPs.
-_ROUNDING = {mx.float32: 2.0**-11, mx.float16: 2.0**-4, mx.bfloat16: 2.0**-4}
+# More noise than this, as a share of the largest logit, is no rounding: 2^12 ULPs of float32, 2^4 of bfloat16.
+_ROUNDING, _COARSE_ROUNDING = 2.0**-11, 2.0**-4
+_COARSE = (mx.float16, mx.bfloat16, mx.uint32)  # uint32: quantized
 
 
 @dataclass(frozen=True)
@@ -105,26 +106,33 @@ def compare(
         return Receipt(position, Difference(position, ends[0], ends[1], None, None, near_tie=False))
     kept = plain[:position]
     narrow = _plain_logits(target, prompt, kept)
-    wide = _wide_logits(target, prompt, kept, _ahead(other, position))
+    wide = _wide_logits(target, prompt, kept, *_ahead(other, position))
+    noise, most = _largest(narrow - wide), _most_noise(target) * _largest(narrow)
     target.rewind(0)
-    return Receipt(position, _judge(chooser, [*prompt, *kept], position, plain[position], tokens[position], narrow, wide))
-
-
-def _judge(
-    chooser: Chooser, before: list[int], position: int, mine: int, theirs: int, narrow: mx.array, wide: mx.array
-) -> Difference:
-    """What the difference is, from the logits (1, vocabulary) behind the tokens `before` in either pass."""
-    scores, others = (_scores(chooser, logits, before) for logits in (narrow, wide))
-    noise = _largest(narrow - wide)
-    if math.isinf(scores[theirs]) and int(np.argmax(others)) == theirs:
-        gap = noise  # rounding moved the edge of the law past the token: that is how far it took, at most
-    else:
-        gap = float(scores[mine]) - float(scores[theirs])
-    ulp = float(np.spacing(np.float32(max(abs(s) for s in (scores[mine], scores[theirs]) if math.isfinite(s)))))
-    rounding = noise <= _ROUNDING[narrow.dtype] * _largest(narrow)
+    mine, theirs = plain[position], tokens[position]
+    scores, others = (_scores(chooser, logits, [*prompt, *kept]) for logits in (narrow, wide))
+    gap = _gap(scores, mine, theirs)
+    if math.isinf(gap) and int(np.argmax(others)) == theirs:
+        gap = noise  # rounding moved the edge of the law past the token: this is how far it took, at most
+    ulp = _ulp(scores, mine, theirs)
+    near = noise <= most and abs(gap) <= MARGIN * noise
     gap_ulps = gap / ulp if math.isfinite(gap) else None
-    near = gap_ulps is not None and rounding and abs(gap_ulps) <= MARGIN * noise / ulp
-    return Difference(position, mine, theirs, gap_ulps, noise / ulp, near)
+    return Receipt(position, Difference(position, mine, theirs, gap_ulps, noise / ulp, near))
+
+
+def _gap(scores: Any, mine: int, theirs: int) -> float:
+    return float(scores[mine]) - float(scores[theirs])
+
+
+def _ulp(scores: Any, mine: int, theirs: int) -> float:
+    """The step between float32 numbers at the larger of the two scores."""
+    sizes = [abs(float(scores[token])) for token in (mine, theirs)]
+    return float(np.spacing(np.float32(max(filter(math.isfinite, sizes), default=1.0))))
+
+
+def _most_noise(target: CachedModel) -> float:
+    """What rounding may make of the largest logit, by the coarsest numbers that the target keeps."""
+    return _COARSE_ROUNDING if any(a.dtype in _COARSE for a in target.cache.arrays()) else _ROUNDING
 
 
 def _scores(chooser: Chooser, logits: mx.array, before: list[int]) -> Any:
@@ -150,9 +158,10 @@ def _plain_logits(target: CachedModel, prompt: Sequence[int], reply: Sequence[in
     return logits
 
 
-def _wide_logits(target: CachedModel, prompt: Sequence[int], reply: Sequence[int], ahead: tuple[int, list[int]]) -> mx.array:
-    """The same from one row of a pass over the last of `reply` and the draft of the round that told it."""
-    row, draft = ahead
+def _wide_logits(
+    target: CachedModel, prompt: Sequence[int], reply: Sequence[int], row: int, draft: list[int]
+) -> mx.array:
+    """The same from a row of a verify pass: of `draft`, behind all but the last `row` of the reply's tokens."""
     start = len(reply) - row
     tokens = [*prompt, *reply[:start]]
     _refill(target, tokens)

@@ -86,10 +86,14 @@ class SlidingKVCache(RotatingKVCache):  # type: ignore[misc]  # mlx-lm is untype
         return True
 
     def make_mask(self, N: int, window_size: int | None = None, return_array: bool = False) -> mx.array | str | None:
-        """Which of the shown keys each of N new queries may see; as RotatingKVCache, in temporal order."""
+        """Which of the shown keys each of N new queries may see; as RotatingKVCache, in temporal order.
+
+        A window wider than the cache (plamo3 asks for one token more) is cut to it: the first query
+        of a pass never sees more, so no other may, or a wide pass would differ from single steps.
+        """
         before = min(self.offset, self.max_size - 1)
         if N > 1:
-            window = window_size or self.max_size
+            window = min(window_size or self.max_size, self.max_size)
             if before + N > window or return_array:
                 mask: mx.array = create_causal_mask(N, before, window_size=window)
                 return mask

@@ -11,7 +11,8 @@ from typing import Any
 import mlx.core as mx
 
 from engine.cache import ModelCache
-from engine.errors import UnsupportedCache
+from engine.errors import ModelError, UnsupportedCache
+from engine.upstream import unsound
 
 PREFILL_CHUNK = 512
 REPLAY_LIMIT = 8
@@ -25,6 +26,8 @@ class CachedModel:
     """
 
     def __init__(self, model: Any, kv_bits: int | None = None, kv_group_size: int = 64) -> None:
+        if reason := unsound(model):
+            raise ModelError(f"this architecture cannot be decoded exactly: {reason}; choose another model")
         self.model = model
         self.cache = ModelCache(model, kv_bits, kv_group_size)
         try:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tokenizers.decoders import DecodeStream
 
-from engine.errors import ModelError
+from engine.errors import ModelError, UsageError
 from engine.text import Message
 
 
@@ -68,6 +68,10 @@ class FolderTokenizer:
         return FolderStream(self._fast)
 
     def _ids(self, text: str, special: bool) -> list[int]:
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:  # Python smuggles bytes that are no UTF-8 in as lone surrogates
+            raise UsageError(f"the prompt is not Unicode text ({error.reason}): give it as UTF-8") from error
         return list(self._fast.encode(text, add_special_tokens=special).ids)
 
 

@@ -30,14 +30,14 @@ class DraftModel:
         self._shared = min(shared or vocabulary, vocabulary, model.vocabulary)
 
     def prefill(self, tokens: Sequence[int]) -> None:
-        for _ in self.model.prefill(tokens[self.model.length : -1]):
+        for _ in self.model.prefill(self._readable(tokens[:-1])[self.model.length :]):
             pass
 
     def propose(self, standing: Standing, length: int) -> Draft:
         if length == 0:
             return nothing()
         position, context = len(standing.tokens), standing.context
-        logits, _ = self.model.continue_from(standing.tokens, mx.zeros(0, mx.int32))
+        logits, _ = self.model.continue_from(self._readable(standing.tokens), mx.zeros(0, mx.int32))
         choices: list[Choice] = []
         while True:
             choice = standing.chooser.draft(self._fit(logits), context, position + len(choices))
@@ -51,6 +51,17 @@ class DraftModel:
 
     def rewind(self, length: int) -> None:
         self.model.rewind(length)
+
+    def _readable(self, tokens: Sequence[int]) -> Sequence[int]:
+        """`tokens` with ids that the drafter has no embedding for replaced by its last one.
+
+        The target may say such an id, from padding or from a longer map. Reading it would reach behind the
+        embedding table. What the drafter reads instead moves q alone, and the target's law holds for any q.
+        """
+        if self.model.vocabulary >= self._width:
+            return tokens
+        last = self.model.vocabulary - 1
+        return [min(token, last) for token in tokens]
 
     def _fit(self, logits: mx.array) -> mx.array:
         """(1, own vocabulary) to (1, target's), nothing but shared ids being possible."""

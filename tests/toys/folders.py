@@ -6,6 +6,7 @@ The text is noise, bytes that are no UTF-8 included, which is what a terminal mu
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import mlx.core as mx
@@ -13,7 +14,7 @@ from mlx.utils import tree_flatten, tree_map
 from mlx_lm.models import llama
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-VOCABULARY = 320
+VOCABULARY = 310
 CONTEXT = 512
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 TEMPLATE = (
@@ -23,23 +24,28 @@ TEMPLATE = (
 _CORPUS = ["the sky is blue because the light of the sun is scattered by the air", "user assistant system answer"]
 
 
-def make_folder(path: Path, seed: int = 0, like: Path | None = None, noise: float = 0.3, words: int = VOCABULARY) -> Path:
+def make_folder(
+    path: Path, seed: int = 0, like: Path | None = None, noise: float = 0.3, words: int = VOCABULARY
+) -> Path:
     """Write a model folder. like: take the weights of this one and add noise, so that a drafter is often right.
 
-    words: size of the vocabulary; another one makes another token map.
+    words: most tokens of the vocabulary; fewer make another token map.
     """
     path.mkdir(parents=True)
-    make_tokenizer(words).save(str(path / "tokenizer.json"))
+    tokenizer = make_tokenizer(words)
+    tokenizer.save(str(path / "tokenizer.json"))
     special = {"eos_token": SPECIAL[2], "bos_token": SPECIAL[0], "chat_template": TEMPLATE}
     _write(path / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", **special})
-    config = _config(words)
+    config = _config(tokenizer.get_vocab_size())  # no padding rows: random weights would draw from them
     _write(path / "config.json", config)
     mx.random.seed(seed)
     if like is None:
         shapes = llama.Model(llama.ModelArgs.from_dict(config)).parameters()
         weights = dict(tree_flatten(tree_map(_draw, shapes)))
     else:
-        weights = {name: _blur(value, noise) for name, value in mx.load(str(like / "model.safetensors")).items()}
+        whole = mx.load(str(like / "model.safetensors"))
+        assert isinstance(whole, dict)
+        weights = {name: _blur(value, noise) for name, value in whole.items()}
     mx.save_safetensors(str(path / "model.safetensors"), weights)
     return path
 
@@ -80,11 +86,14 @@ def _config(words: int) -> dict[str, object]:
 def _draw(value: mx.array) -> mx.array:
     if value.ndim < 2:
         return mx.ones(value.shape)
-    return 3 * mx.random.normal(value.shape) / value.shape[-1] ** 0.5
+    return mx.random.normal(value.shape, scale=3 / math.sqrt(value.shape[-1]))
 
 
 def _blur(value: mx.array, noise: float) -> mx.array:
-    return value + noise * mx.std(value) * mx.random.normal(value.shape) if value.ndim > 1 else value
+    if value.ndim < 2:
+        return value
+    blurred: mx.array = value + noise * mx.std(value) * mx.random.normal(value.shape)
+    return blurred
 
 
 def _write(path: Path, value: object) -> None:

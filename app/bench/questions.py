@@ -1,0 +1,73 @@
+"""Prompts in Spec-Bench's format: JSON Lines of {"question_id", "category", "turns": [...]}."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from engine.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Question:
+    """turns: what the user says, one reply to each."""
+
+    id: int | str
+    category: str
+    turns: tuple[str, ...]
+
+
+def read_questions(path: Path | None, limit: int | None = None) -> list[Question]:
+    """The questions of a file, or Redline's own twelve; the first `limit` of them.
+
+    Raises UsageError: unreadable, without any question, or a malformed line, naming it.
+    """
+    name = "the built-in prompts" if path is None else str(path)
+    questions: list[Question] = []
+    for number, line in enumerate(_text(path).splitlines(), start=1):
+        if line.strip():
+            questions.append(_question(line, f"{name}, line {number}"))
+            if any(known.id == questions[-1].id for known in questions[:-1]):
+                raise UsageError(
+                    f"{name}, line {number}: question_id {questions[-1].id!r} stands there twice: renumber"
+                )
+    if not questions:
+        raise UsageError(f"{name} holds no question: give one JSON object a line, as in Spec-Bench")
+    return questions[:limit]
+
+
+def _text(path: Path | None) -> str:
+    if path is None:
+        return (resources.files("resources") / "prompts" / "bench.jsonl").read_text(encoding="utf-8")
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read ({error.strerror}): give a file of prompts in JSON Lines") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not text ({error.reason}): give a file of prompts in JSON Lines") from error
+
+
+def _question(line: str, where: str) -> Question:
+    try:
+        value = json.loads(line)
+    except (json.JSONDecodeError, RecursionError) as error:
+        reason = (
+            f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else "nested too deep"
+        )
+        raise UsageError(f"{where}: not JSON ({reason}): give one object a line") from error
+    if not isinstance(value, dict):
+        raise UsageError(f"{where}: not a JSON object: give question_id, category and turns")
+    id_, category, turns = (value.get(key) for key in ("question_id", "category", "turns"))
+    if isinstance(id_, bool) or not isinstance(id_, int | str):
+        raise UsageError(f"{where}: question_id is {_shown(id_)}: give a number or a name")
+    if not isinstance(category, str):
+        raise UsageError(f"{where}: category is {_shown(category)}: give its name")
+    if not isinstance(turns, list) or not turns or not all(isinstance(turn, str) and turn.strip() for turn in turns):
+        raise UsageError(f"{where}: turns is {_shown(turns)}: give a list of at least one text, none empty")
+    return Question(id_, category, tuple(turns))
+
+
+def _shown(value: object) -> str:
+    return "missing" if value is None else json.dumps(value)[:60]

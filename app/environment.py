@@ -1,0 +1,61 @@
+"""What a measurement was made with, so that it can be held against another: versions, machine, backend, model."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from app.options import Options
+from engine import backend
+
+if TYPE_CHECKING:
+    from models.load import Loaded
+
+_PACKAGES = ("redline", "mlx", "mlx-lm", "numpy")
+
+
+def describe(options: Options, target: Loaded) -> dict[str, Any]:
+    """JSON-ready. Names no user, host or folder."""
+    found = backend.describe()
+    return {
+        "versions": {name: version(name) for name in _PACKAGES},
+        "python": platform.python_version(),
+        "platform": platform.platform(terse=True),
+        "processor": processor(),
+        "cores": os.cpu_count(),
+        "device": found.device,
+        "library": found.library,
+        "backend": found.detail,
+        "dtype": found.dtype,
+        "target": target.name,
+        "draft_length": "auto" if options.draft_length is None else options.draft_length,
+        "max_tokens": options.max_tokens,
+        "top_p": options.top_p,
+        "top_k": options.top_k,
+        "min_p": options.min_p,
+        "repetition_penalty": options.repetition_penalty,
+        "stop": list(options.stop),
+    }
+
+
+def summary(environment: dict[str, Any]) -> str:
+    """One line for people."""
+    versions = environment["versions"]
+    kind = f"{environment['target']} in {environment['dtype']}"
+    where = f"{environment['processor']}, {environment['cores']} cores, {environment['backend']}"
+    return f"{kind} · mlx {versions['mlx']} on {where}"
+
+
+def processor() -> str:
+    """The processor's name, as the system gives it."""
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        names = [
+            line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")
+        ]
+        if names:
+            return names[0]
+    return platform.processor() or platform.machine()

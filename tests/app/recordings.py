@@ -1,0 +1,62 @@
+"""Replies recorded once, played without a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from engine.events import Event, Finished, PromptProgress, Round
+from engine.settings import Settings
+
+
+def round_(index: int, texts: Sequence[str], drafted: int, accepted: int, reason: str = "fixed at 4") -> Round:
+    """A round that says `texts`, of which the first `accepted` were drafted."""
+    n = len(texts)
+    return Round(
+        index=index,
+        tokens=tuple(range(10, 10 + n)),
+        drafted=tuple(range(10, 10 + drafted)),
+        accepted=accepted,
+        p=(0.5,) * n,
+        q=(1.0,) * drafted,
+        width=drafted + 1,
+        time_s=0.5 + index / 10,
+        reason=reason,
+        texts=tuple(texts),
+    )
+
+
+# Accepted, corrected, bonus, and a plain step; the last text is held back to the end.
+REPLY: tuple[Event, ...] = (
+    PromptProgress(0, 6, 0, 0.0),
+    PromptProgress(5, 6, 0, 0.4),
+    round_(0, ["The"], 0, 0),
+    round_(1, [" sky", " is", " blue"], 3, 2),
+    round_(2, [" today", "."], 1, 1),
+    Finished("length", 6, 0.8, "!"),
+)
+TEXT = "The sky is blue today.!"
+
+
+class RecordedSession:
+    """Stands in for a session: answers every prompt with the same events, stopping when asked to."""
+
+    def __init__(self, events: Sequence[Event] = REPLY) -> None:
+        self.events = events
+        self.asked: list[list[dict[str, str]]] = []
+        self.seeds: list[int] = []
+
+    def reply(
+        self,
+        messages: Sequence[dict[str, str]],
+        settings: Settings,
+        drafter: object = None,
+        policy: object = None,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> Iterator[Event]:
+        self.asked.append([dict(message) for message in messages])
+        self.seeds.append(settings.sampling.seed)
+        for event in self.events:
+            if cancelled() and isinstance(event, Round):
+                yield Finished("cancelled", 0, 1.0)
+                return
+            yield event

@@ -1,0 +1,93 @@
+"""Costs between and beyond the measured widths, and a measurement that leaves nothing behind."""
+
+import mlx.core as mx
+import pytest
+
+from engine.choice import Chooser
+from engine.costs import Costs, measure
+from engine.drafters import Draft, Standing
+from engine.drafters.prompt_lookup import PromptLookup
+from engine.sampling import Sampling
+from engine.target import CachedModel
+from tests.engine.fakes import Counting
+from tests.engine.replies import PROMPT, draft_model, reply
+from tests.toys.architectures import build
+
+COSTS = Costs(verify=((1, 1.0), (3, 2.0), (5, 2.4)), draft=((0, 0.0), (1, 0.3), (4, 0.9)))
+
+
+@pytest.mark.parametrize(
+    ("width", "seconds"), [(1, 1.0), (2, 1.5), (3, 2.0), (4, 2.2), (5, 2.4), (6, 2.6), (10, 3.4)]
+)
+def test_passes_lie_on_straight_lines_and_go_on_with_the_last_slope(width: int, seconds: float) -> None:
+    assert COSTS.pass_s(width) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(("length", "seconds"), [(0, 0.0), (1, 0.3), (2, 0.5), (3, 0.7), (4, 0.9), (6, 1.3)])
+def test_drafts_likewise_from_nothing(length: int, seconds: float) -> None:
+    assert COSTS.draft_s(length) == pytest.approx(seconds)
+
+
+def test_a_round_is_its_draft_and_a_pass_one_row_wider() -> None:
+    assert COSTS.round_s(0) == COSTS.pass_s(1)
+    assert COSTS.round_s(4) == pytest.approx(0.9 + 2.4)
+
+
+def test_a_single_measured_width_is_the_cost_of_all() -> None:
+    assert Costs(((1, 0.5),)).pass_s(7) == 0.5
+    assert Costs(((1, 0.5),)).draft_s(3) == 0.0
+
+
+@pytest.mark.parametrize("name", ["qwen3", "llama", "mamba2"])
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_measuring_leaves_both_caches_empty_and_the_next_reply_exact(name: str, temperature: float) -> None:
+    network = build(name)
+    target, drafter = CachedModel(network), draft_model(network, 64)
+    chooser = Chooser(Sampling(temperature=temperature, frequency_penalty=0.1), "rejection", 64)
+    costs = measure(target, chooser, drafter, widths=(1, 2, 4), context=20, repeats=1)
+    assert (target.length, drafter.model.length) == (0, 0)
+    assert [width for width, _ in costs.verify] == [1, 2, 4]
+    assert [length for length, _ in costs.draft] == [0, 1, 3]
+    assert all(s > 0 for _, s in (*costs.verify, *costs.draft[1:]))
+    assert reply(target, drafter, 3, tokens=20)[0] == reply(network, tokens=20)[0]
+
+
+def test_passes_are_measured_at_their_widths_behind_the_context() -> None:
+    network = Counting(build("qwen3"))
+    target = CachedModel(network)
+    network.rows.clear()
+    measure(target, Chooser(Sampling(), "coupled", 64), widths=(1, 3), context=30, repeats=2)
+    assert network.rows == [29, *[1, 3] * 3]
+
+
+def test_a_drafter_without_a_model_costs_what_it_takes() -> None:
+    target = CachedModel(build("qwen3"))
+    chooser = Chooser(Sampling(), "coupled", 64)
+    costs = measure(target, chooser, PromptLookup(), widths=(1, 3), context=30, repeats=1)
+    assert 0 < costs.draft_s(2) < costs.pass_s(1)
+
+
+def test_drafts_are_measured_whole_though_they_are_lazy() -> None:
+    """A proposal is a promise: unless it is waited for, drafting would look free."""
+
+    class Slow:
+        name = "slow"
+        ran = 0
+
+        def prefill(self, tokens: object) -> None:
+            pass
+
+        def rewind(self, length: int) -> None:
+            pass
+
+        def propose(self, standing: Standing, length: int) -> Draft:
+            big = mx.full((700, 700), 0.001 + 0.001 * self.ran)
+            self.ran += 1
+            for _ in range(length):
+                big = big @ big
+            return Draft(mx.zeros(length, mx.int32) + (mx.sum(big) * 0).astype(mx.int32))
+
+    target = CachedModel(build("qwen3"))
+    costs = measure(target, Chooser(Sampling(), "coupled", 64), Slow(), widths=(1, 9), context=10, repeats=3)
+    assert costs.draft_s(8) > 2 * costs.draft_s(1)
+    assert reply(target, None, tokens=3, prompt=PROMPT)[0]

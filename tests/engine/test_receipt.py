@@ -1,0 +1,174 @@
+"""The receipt tells rounding from mistakes, says where and by how much, and leaves the target usable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import pytest
+
+from engine import acceptance
+from engine.acceptance import Verdict
+from engine.choice import Chooser, Rule
+from engine.events import Round
+from engine.receipt import Receipt, compare, first_difference
+from engine.sampling import Sampling
+from engine.target import CachedModel
+from tests.engine.replies import PROMPT, Scripted, reply
+from tests.toys.architectures import build
+
+TWINS = (10, 11)
+WARM = Sampling(temperature=0.9, seed=5)
+
+
+class Altered:
+    """A network whose logits go through `alter(logits, rows)`; it keeps the caches of the one inside."""
+
+    def __init__(self, network: Any, alter: Any) -> None:
+        self.layers, self._network, self._alter = network.layers, network, alter
+
+    def __call__(self, tokens: mx.array, cache: Any = None) -> mx.array:
+        return self._alter(self._network(tokens, cache=cache), tokens.shape[1])
+
+
+def ulp_apart(logits: mx.array, rows: int) -> mx.array:
+    """The twins are far ahead of the rest, and a step of float32 apart: one first in single steps, the other else."""
+    ahead, behind = TWINS if rows == 1 else TWINS[::-1]
+    ids = mx.arange(logits.shape[-1])
+    logits = mx.where(ids == ahead, 40.0, logits)
+    return mx.where(ids == behind, 40.0 - 2.0**-18, logits)
+
+
+def far_off_when_wide(logits: mx.array, rows: int) -> mx.array:
+    """Passes of several rows are wrong, by more than any rounding."""
+    return logits if rows == 1 else logits + 3.0 * mx.sin(mx.arange(logits.shape[-1]))
+
+
+@pytest.fixture(scope="module")
+def network() -> nn.Module:
+    return build("llama")
+
+
+def receipt(
+    network: Any,
+    wrong: frozenset[int] = frozenset(),
+    sampling: Sampling | None = None,
+    rule: Rule = "coupled",
+    length: int = 4,
+) -> tuple[Receipt | None, list[int], list[Round]]:
+    """Of a reply whose drafts are plain decoding's tokens but for the `wrong` ones."""
+    target = CachedModel(network)
+    truth, _, _ = reply(target, sampling=sampling, rule=rule)
+    drafter = Scripted(len(PROMPT), truth, wrong, target.vocabulary)
+    _, rounds, _ = reply(target, drafter, length, sampling, rule)
+    chooser = Chooser(sampling or Sampling(), rule, target.vocabulary)
+    return compare(target, chooser, PROMPT, truth, rounds), truth, rounds
+
+
+def keep_all(choices: mx.array, draft: mx.array) -> Verdict:
+    """An acceptance rule with the worst mistake: whatever is drafted is kept."""
+    tokens = mx.concatenate([draft.astype(mx.int32), choices[-1:].astype(mx.int32)])
+    return Verdict(mx.array(draft.size, mx.int32), tokens)
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), WARM, Sampling(temperature=1, top_p=0.9, repetition_penalty=1.2)])
+def test_the_same_text_is_identical(network: nn.Module, sampling: Sampling) -> None:
+    found, truth, _ = receipt(network, frozenset({1, 9, 10}), sampling)
+    assert found == Receipt(len(truth))
+    assert found.identical
+    assert not found.near_tie
+    assert str(found) == "identical over 40 tokens"
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma3_text", "mamba2", "qwen3_next"])
+@pytest.mark.parametrize("sampling", [Sampling(), WARM])
+def test_a_wrong_token_is_a_failure_at_its_place(
+    name: str, sampling: Sampling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acceptance, "match", keep_all)
+    found, truth, rounds = receipt(build(name), frozenset({7}), sampling)
+    assert found is not None
+    assert found.difference is not None
+    assert not found.near_tie
+    assert found.difference.position == found.tokens == 7
+    assert (found.difference.plain_token, found.difference.other_token) == (truth[7], (truth[7] + 1) % 64)
+    assert found.difference.gap_ulps is not None
+    assert found.difference.noise_ulps is not None
+    assert found.difference.gap_ulps > 100 * found.difference.noise_ulps
+    assert "a failure" in str(found)
+    assert [t for r in rounds for t in r.tokens][:7] == truth[:7]
+
+
+def test_twins_that_rounding_tells_apart_are_a_near_tie(network: nn.Module) -> None:
+    found, _, _ = receipt(Altered(network, ulp_apart))
+    assert found is not None
+    assert found.difference is not None
+    assert found.difference.near_tie
+    assert not found.identical
+    assert (found.difference.position, found.difference.plain_token, found.difference.other_token) == (0, *TWINS)
+    assert found.difference.gap_ulps == 1  # 2^-18 is the step of float32 between 32 and 64
+    assert "a near-tie, gap 1 ULPs" in str(found)
+
+
+def test_a_law_whose_edge_rounding_moves_is_a_near_tie(network: nn.Module) -> None:
+    """Of the twins top-k keeps the first, so the other has no chance at all in the plain pass."""
+    found, _, _ = receipt(Altered(network, ulp_apart), sampling=Sampling(temperature=0.5, top_k=1, seed=3))
+    assert found is not None
+    assert found.near_tie
+
+
+def test_a_wide_pass_that_is_plainly_wrong_is_no_rounding(network: nn.Module) -> None:
+    """Its noise is larger than the gap, and proves nothing."""
+    found, _, _ = receipt(Altered(network, far_off_when_wide))
+    assert found is not None
+    assert found.difference is not None
+    assert found.difference.gap_ulps is not None
+    assert found.difference.noise_ulps is not None
+    assert found.difference.gap_ulps < 2 * found.difference.noise_ulps
+    assert not found.difference.near_tie
+
+
+def test_a_reply_that_ends_early_is_a_failure_without_a_gap(network: nn.Module) -> None:
+    target = CachedModel(network)
+    truth, rounds, _ = reply(target)
+    found = compare(target, Chooser(Sampling(), "coupled", target.vocabulary), PROMPT, truth, rounds[:-2])
+    assert found is not None
+    assert found.difference is not None
+    assert (found.difference.position, found.difference.gap_ulps, found.near_tie) == (38, None, False)
+    assert (found.difference.plain_token, found.difference.other_token) == (truth[38], None)
+
+
+def test_rejection_above_temperature_zero_has_no_receipt(network: nn.Module) -> None:
+    assert receipt(network, sampling=WARM, rule="rejection")[0] is None
+    assert receipt(network, sampling=Sampling(), rule="rejection")[0] is not None
+
+
+def test_judging_leaves_the_target_empty_and_usable(network: nn.Module, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = CachedModel(network)
+    truth, rounds, _ = reply(target)
+    other = [*rounds[:20], Round(20, ((truth[20] + 1) % 64,), (), 0, (), (), 1, 0.0)]
+    found = compare(target, Chooser(Sampling(), "coupled", target.vocabulary), PROMPT, truth, other)
+    assert found is not None
+    assert found.tokens == 20
+    assert target.length == 0
+    assert reply(target)[0] == truth
+
+
+def test_unknown_drafts_are_judged_all_the_same(network: nn.Module) -> None:
+    """The peer does not tell which tokens it refused."""
+    target = CachedModel(network)
+    truth, _, _ = reply(target)
+    other = [Round(0, (truth[0], (truth[1] + 1) % 64), (truth[0], -1, -1), 1, (), (), 4, 0.0)]
+    found = compare(target, Chooser(Sampling(), "coupled", target.vocabulary), PROMPT, truth, other)
+    assert found is not None
+    assert found.difference is not None
+    assert (found.difference.position, found.near_tie) == (1, False)
+
+
+@pytest.mark.parametrize(
+    ("plain", "other", "place"),
+    [([], [], None), ([1], [1], None), ([1, 2], [1, 3], 1), ([1, 2], [1], 1), ([], [4], 0), ([5, 1], [4, 1], 0)],
+)
+def test_the_first_difference_is_found(plain: list[int], other: list[int], place: int | None) -> None:
+    assert first_difference(plain, other) == place

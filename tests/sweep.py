@@ -1,0 +1,136 @@
+"""Every architecture of the installed mlx-lm, tiny and random: is speculative decoding exact?
+
+    python -m tests.sweep            the table
+    python -m tests.sweep --write    the same, into the README between its markers
+
+For each file of `mlx_lm/models`: 200 greedy tokens by mlx-lm's own cache classes, one token at a time;
+the same by Redline plain; the same by Redline speculative, with drafts of every length from 0 to 8 that
+go wrong after every possible number of tokens, so that every rewind from 0 to 8 happens before, at and
+past every window. All three texts must be equal.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import mlx.core as mx
+from mlx_lm.models.cache import make_prompt_cache
+
+from engine.errors import RedlineError
+from engine.events import Round
+from engine.policy import Plan
+from engine.target import CachedModel
+from tests.engine.replies import PROMPT, Scripted, reply
+from tests.toys.architectures import NOT_BUILT, NOT_MODELS, architecture_names, build
+
+TOKENS = 200
+LONGEST = 8
+README = Path(__file__).parents[1] / "README.md"
+BEGIN, END = "<!-- architectures: made by python -m tests.sweep --write -->", "<!-- end of architectures -->"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is known of one architecture. verdict: exact, refused, differs, or not built."""
+
+    name: str
+    verdict: str
+    caches: str = ""
+    reason: str = ""
+
+
+class EveryLength:
+    """Draft lengths 0 to 8 in turn."""
+
+    def __init__(self) -> None:
+        self._lengths = itertools.cycle(range(LONGEST + 1))
+
+    def plan(self) -> Plan:
+        return Plan(next(self._lengths), "every length in turn")
+
+    def observe(self, round_: Round) -> None:
+        pass
+
+    def plain_next(self) -> bool:
+        return False
+
+
+def mistakes(tokens: int) -> frozenset[int]:
+    """Places that a drafter gets wrong, the gaps between them running through 1 to 9 again and again."""
+    gaps = itertools.cycle([9, 1, 4, 8, 2, 6, 3, 7, 5])
+    return frozenset(itertools.takewhile(lambda place: place < tokens, itertools.accumulate(gaps)))
+
+
+def by_mlx_lm(network: object, tokens: int) -> list[int]:
+    """Greedy text from mlx-lm's own caches, one token a pass."""
+    cache = make_prompt_cache(network)
+    ids: list[int] = []
+    for token in PROMPT[:-1]:
+        network(mx.array([[token]]), cache=cache)  # type: ignore[operator]
+    last = PROMPT[-1]
+    for _ in range(tokens):
+        last = int(mx.argmax(network(mx.array([[last]]), cache=cache)[0, -1]))  # type: ignore[operator]
+        ids.append(last)
+    return ids
+
+
+def examine(name: str) -> Row:
+    if name in NOT_BUILT:
+        return Row(name, "not built", reason=NOT_BUILT[name])
+    network = build(name)
+    try:
+        target = CachedModel(network)
+    except RedlineError as error:
+        return Row(name, "refused", reason=str(error))
+    caches = ", ".join(sorted({type(leaf).__name__ for leaf in target.cache._leaves()})) or "none"
+    reference = by_mlx_lm(network, TOKENS)
+    plain, _, _ = reply(target, tokens=TOKENS)
+    if plain != reference:
+        return Row(name, "differs", caches, f"plain leaves mlx-lm's text at {first_difference(plain, reference)}")
+    vocabulary = target.vocabulary
+    drafter = Scripted(len(PROMPT), reference, mistakes(TOKENS), vocabulary)
+    ids, _, _ = reply(target, drafter, policy=EveryLength(), tokens=TOKENS)
+    if ids != reference:
+        return Row(name, "differs", caches, f"speculative leaves plain at {first_difference(ids, reference)}")
+    return Row(name, "exact", caches)
+
+
+def first_difference(a: list[int], b: list[int]) -> int:
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+def names() -> list[str]:
+    return [name for name in architecture_names() if name not in NOT_MODELS]
+
+
+def table(rows: list[Row]) -> str:
+    """Markdown: the counts, the exact ones by cache kind, and the others with their reasons."""
+    counts = Counter(row.verdict for row in rows)
+    lines = [", ".join(f"{counts[v]} {v}" for v in ("exact", "refused", "differs", "not built") if counts[v]) + ".", ""]
+    lines += ["| caches | exact architectures |", "| --- | --- |"]
+    exact = sorted((row.caches, row.name) for row in rows if row.verdict == "exact")
+    for caches, group in itertools.groupby(exact, key=lambda pair: pair[0]):
+        lines.append(f"| {caches} | {', '.join(name for _, name in group)} |")
+    lines += ["", "| not exact | verdict | why |", "| --- | --- | --- |"]
+    lines += [f"| {row.name} | {row.verdict} | {row.reason} |" for row in rows if row.verdict != "exact"]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    rows = []
+    for name in sys.argv[1:] if sys.argv[1:] not in ([], ["--write"]) else names():
+        rows.append(examine(name))
+        print(rows[-1].verdict, name, rows[-1].reason, file=sys.stderr, flush=True)
+    print(table(rows))
+    if sys.argv[1:] == ["--write"]:
+        text = README.read_text()
+        head, rest = text.split(BEGIN)
+        README.write_text(f"{head}{BEGIN}\n{table(rows)}\n{END}{rest.split(END)[1]}")
+
+
+if __name__ == "__main__":
+    main()
