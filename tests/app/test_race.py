@@ -43,9 +43,11 @@ def reply(texts: Sequence[Sequence[str]], drafted: int, step_s: float) -> Reply:
     return Reply.of([1], [PromptProgress(1, 1, 0, 0.0), *rounds, Finished("eos", 0, 9.0)])
 
 
-def staged(
-    receipt: Receipt | None = Receipt(4), other: Sequence[Sequence[str]] = (("The sky", " is", " blue"), ("!",))
-) -> Contest:
+SAME = Receipt(4)
+SPOKEN = (("The sky", " is", " blue"), ("!",))
+
+
+def staged(receipt: Receipt | None = SAME, other: Sequence[Sequence[str]] = SPOKEN) -> Contest:
     plain = Side("plain", (reply([["The sky"], [" is"], [" blue"], ["!"]], 0, 0.1),))
     return Contest(plain, Side("with lookup", (reply(other, 3, 0.15),)), receipt, {})
 

@@ -6,7 +6,6 @@ import pytest
 from engine.choice import Chooser
 from engine.costs import Costs, measure
 from engine.drafters import Draft, Standing
-from engine.drafters.prompt_lookup import PromptLookup
 from engine.sampling import Sampling
 from engine.target import CachedModel
 from tests.engine.fakes import Counting
@@ -16,9 +15,7 @@ from tests.toys.architectures import build
 COSTS = Costs(verify=((1, 1.0), (3, 2.0), (5, 2.4)), draft=((0, 0.0), (1, 0.3), (4, 0.9)))
 
 
-@pytest.mark.parametrize(
-    ("width", "seconds"), [(1, 1.0), (2, 1.5), (3, 2.0), (4, 2.2), (5, 2.4), (6, 2.6), (10, 3.4)]
-)
+@pytest.mark.parametrize(("width", "seconds"), [(1, 1.0), (2, 1.5), (3, 2.0), (4, 2.2), (5, 2.4), (6, 2.6), (10, 3.4)])
 def test_passes_lie_on_straight_lines_and_go_on_with_the_last_slope(width: int, seconds: float) -> None:
     assert COSTS.pass_s(width) == pytest.approx(seconds)
 
@@ -58,13 +55,6 @@ def test_passes_are_measured_at_their_widths_behind_the_context() -> None:
     network.rows.clear()
     measure(target, Chooser(Sampling(), "coupled", 64), widths=(1, 3), context=30, repeats=2)
     assert network.rows == [29, *[1, 3] * 3]
-
-
-def test_a_drafter_without_a_model_costs_what_it_takes() -> None:
-    target = CachedModel(build("qwen3"))
-    chooser = Chooser(Sampling(), "coupled", 64)
-    costs = measure(target, chooser, PromptLookup(), widths=(1, 3), context=30, repeats=1)
-    assert 0 < costs.draft_s(2) < costs.pass_s(1)
 
 
 def test_drafts_are_measured_whole_though_they_are_lazy() -> None:

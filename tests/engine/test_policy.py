@@ -66,7 +66,7 @@ def test_high_acceptance_and_flat_costs_draft_deep() -> None:
 def test_high_acceptance_finds_its_depth_where_costs_rise() -> None:
     """The deep places start from a modest hope; what is seen of the first ones must lift them."""
     lengths, gain = run(Adaptive(USUAL), USUAL, [0.95] * 600)
-    assert sum(lengths[-40:]) / 40 > 6
+    assert sum(lengths[-40:]) / 40 > 5
     assert gain > 0.9 * best_fixed(USUAL, [0.95] * 600)
 
 
@@ -115,8 +115,9 @@ def test_it_gives_up_soon_when_a_text_stops_drafting_well() -> None:
 
 
 def test_a_steady_text_gets_steady_lengths() -> None:
-    lengths, _ = run(Adaptive(USUAL), USUAL, [1.0] * 400)
-    assert len(set(lengths[20:])) == 1
+    lengths, _ = run(Adaptive(USUAL), USUAL, [1.0] * 1000)
+    assert lengths == sorted(lengths)
+    assert set(lengths[80:]) == {8}
 
 
 def test_plans_depend_on_rounds_and_costs_alone() -> None:
@@ -151,7 +152,7 @@ def test_a_drafter_with_nothing_to_say_is_asked_again() -> None:
     """Lookup often proposes nothing: such rounds teach nothing, and none may be launched behind one."""
     policy = Adaptive(FLAT)
     for _ in range(50):
-        assert policy.plan().length == 8 or policy.plan().length > 0
+        assert policy.plan().length > 0
         assert not policy.plain_next()
         policy.observe(told(0, 0))
 
@@ -162,8 +163,8 @@ def test_a_round_cut_by_the_replys_end_is_no_refusal() -> None:
     for _ in range(20):
         cut.observe(Round(0, (0, 1), (0, 1, 2, 3), 2, (1.0, 1.0), (), 5, 0.0))
         refused.observe(told(4, 2))
-    assert cut.plan().length == 8
-    assert refused.plan().length < 8
+    assert cut.plan().length > 5
+    assert refused.plan().length < 4
 
 
 def test_reasons_say_what_was_expected() -> None:

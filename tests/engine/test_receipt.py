@@ -100,6 +100,20 @@ def test_a_wrong_token_is_a_failure_at_its_place(
     assert [t for r in rounds for t in r.tokens][:7] == truth[:7]
 
 
+@pytest.mark.parametrize("sampling", [Sampling(), WARM, Sampling(repetition_penalty=3)])
+def test_no_token_scores_above_plain_decodings_own(network: nn.Module, sampling: Sampling) -> None:
+    """Scored with other noise or another context, some would."""
+    target = CachedModel(network)
+    chooser = Chooser(sampling, "coupled", target.vocabulary)
+    truth, rounds, _ = reply(target, sampling=sampling, tokens=9)
+    for token in set(range(64)) - {truth[8]}:
+        found = compare(target, chooser, PROMPT, truth, [*rounds[:8], Round(8, (token,), (), 0, (), (), 1, 0.0)])
+        assert found is not None
+        assert found.difference is not None
+        assert found.difference.gap_ulps is not None
+        assert found.difference.gap_ulps > 0
+
+
 def test_twins_that_rounding_tells_apart_are_a_near_tie(network: nn.Module) -> None:
     found, _, _ = receipt(Altered(network, ulp_apart))
     assert found is not None

@@ -1,0 +1,114 @@
+"""How replies end, and that the conversation goes on from there: cancelled, stopped, full, forgotten."""
+
+import itertools
+
+import pytest
+
+from engine.errors import ContextError, UsageError
+from engine.events import Finished, PromptProgress
+from engine.settings import Settings
+from engine.target import PREFILL_CHUNK
+from tests.engine.conversations import (
+    DRAFTERS,
+    LONG,
+    MODELS,
+    SHORT,
+    TURN,
+    answer,
+    drafter,
+    fresh,
+    same,
+    session,
+)
+from tests.engine.replies import PROMPT
+
+
+def test_cancelling_during_the_prompt_ends_the_reply_and_keeps_what_was_fed() -> None:
+    s = session("qwen3")
+    cut = list(s.continue_tokens(LONG, SHORT, cancelled=lambda: True))
+    assert [type(e) for e in cut] == [PromptProgress, PromptProgress, Finished]
+    assert (cut[-1].reason, cut[-1].tokens) == ("cancelled", 0)
+    again = answer(s, LONG, SHORT)
+    assert again.reused == PREFILL_CHUNK
+    same(again, fresh("qwen3", LONG, SHORT))
+
+
+@pytest.mark.parametrize("kind", DRAFTERS)
+@pytest.mark.parametrize("name", ["llama", "mamba2"])
+def test_cancelling_a_reply_keeps_what_was_said(name: str, kind: str) -> None:
+    whole = fresh(name, PROMPT, SHORT, kind)
+    s, d, calls = session(name), drafter(kind, name), itertools.count()
+    cut = answer(s, PROMPT, SHORT, d, cancelled=lambda: next(calls) == 3)
+    assert cut.end.reason == "cancelled"
+    assert cut.ids == whole.ids[: len(cut.ids)]
+    assert 0 < len(cut.ids) == cut.end.tokens < len(whole.ids)
+    assert s.tokens == [*PROMPT, *cut.ids]
+    after = [*s.tokens, *TURN]
+    same(answer(s, after, SHORT, d), fresh(name, after, SHORT, kind))
+
+
+@pytest.mark.parametrize("kind", DRAFTERS)
+@pytest.mark.parametrize("name", MODELS)
+def test_a_stop_string_cuts_text_tokens_and_caches_alike(name: str, kind: str) -> None:
+    """The reply ends with the token that completed the stop, and the conversation goes on from there."""
+    whole = fresh(name, PROMPT, Settings(max_tokens=24))
+    texts = [t for r in whole.rounds for t in r.texts]
+    for at in (4, 9, 12):
+        stop = "".join(texts[at : at + 2])
+        text = whole.text[: whole.text.index(stop)]
+        count = next(n for n in range(1, 25) if stop in "".join(texts[:n]))
+        s, d = session(name), drafter(kind, name)
+        cut = answer(s, PROMPT, Settings(max_tokens=24, stop=(stop,)), d)
+        assert (cut.text, cut.ids, cut.end.reason, cut.end.tokens) == (text, whole.ids[:count], "stop", count)
+        assert s.tokens == [*PROMPT, *cut.ids]
+        assert s.target.length < len(s.tokens)
+        after = [*s.tokens, *TURN]
+        same(answer(s, after, SHORT, d), fresh(name, after, SHORT, kind))
+
+
+@pytest.mark.parametrize("kind", DRAFTERS)
+def test_what_was_held_back_for_a_stop_is_told_when_the_reply_ends_without_it(kind: str) -> None:
+    whole = fresh("qwen3", PROMPT, SHORT, kind)
+    stop = whole.text[-3:] + "never said"
+    held = answer(session("qwen3"), PROMPT, Settings(max_tokens=10, stop=(stop,)), drafter(kind, "qwen3"))
+    same(held, whole)
+
+
+@pytest.mark.parametrize("kind", DRAFTERS)
+def test_eos_ends_the_reply_and_the_next_turn_goes_on_behind_it(kind: str) -> None:
+    whole = fresh("qwen3", PROMPT, SHORT)
+    at = next(i for i in range(3, 10) if whole.ids[i] not in whole.ids[:i])
+    s, d = session("qwen3", frozenset([whole.ids[at]])), drafter(kind, "qwen3")
+    cut = answer(s, PROMPT, SHORT, d)
+    assert (cut.ids, cut.end.reason) == (whole.ids[: at + 1], "eos")
+    said = len(s.tokens)
+    after = [*s.tokens, *TURN]
+    again = answer(s, after, Settings(max_tokens=4), d)
+    assert said - 1 <= again.reused <= said
+    assert again.ids == fresh("qwen3", after, SHORT, kind).ids[:4]
+
+
+def test_the_context_ends_a_reply_and_refuses_a_prompt_that_fills_it() -> None:
+    s = session("qwen3", context=len(PROMPT) + 5)
+    full = answer(s, PROMPT, SHORT, drafter("lookup", "qwen3"))
+    assert (len(full.ids), full.end.reason) == (5, "context")
+    kept, length = list(s.tokens), s.target.length
+    with pytest.raises(ContextError, match=f"{len(s.tokens)} tokens"):
+        next(s.continue_tokens(s.tokens, SHORT))
+    assert (s.tokens, s.target.length) == (kept, length)
+
+
+def test_an_empty_prompt_is_refused() -> None:
+    with pytest.raises(UsageError, match="empty"):
+        next(session("qwen3").reply([], SHORT))
+
+
+def test_a_session_that_forgets_starts_from_nothing() -> None:
+    for name in MODELS:
+        s, d = session(name), drafter("draft model", name)
+        answer(s, PROMPT, SHORT, d)
+        s.forget()
+        assert (s.target.length, s.tokens) == (0, [])
+        again = answer(s, PROMPT, SHORT, d)
+        assert again.reused == 0
+        same(again, fresh(name, PROMPT, SHORT, "draft model"))

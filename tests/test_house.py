@@ -1,0 +1,212 @@
+"""The house rules of DESIGN.md, checked over the tree: layers, style, sizes, and what may lie where."""
+
+import ast
+import io
+import re
+import subprocess
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ("engine", "models", "app", "packaging", "tests")
+FILE_LINES, FUNCTION_LINES, PARAMETERS = 300, 40, 8
+AT_THE_ROOT = {*SOURCE, "resources", "pyproject.toml", "README.md", "LICENSE", "uv.lock"}
+
+# What a layer never imports, by the first name of the module.
+NEVER = {
+    "engine": {"PySide6", "shiboken6", "huggingface_hub", "sqlite3", "models", "app", "packaging", "tests"},
+    "models": {"PySide6", "shiboken6", "sqlite3", "app", "packaging", "tests"},
+    "app": {"packaging", "tests"},
+}
+READS_THE_ENVIRONMENT = {"engine/backend.py", "engine/blas.py"}
+
+# (file, function): why it may have more parameters, or lines, than the rule says.
+MAY_BE_LARGER = {
+    ("tests/engine/replies.py", "reply"): "every part of a reply can be given, which is what it is for",
+}
+
+
+def modules(*folders: str) -> list[Path]:
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    """Every module that is imported by name, anywhere in the file, `import_module("...")` included."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+        elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if called in ("import_module", "__import__"):
+                yield str(node.args[0].value)
+
+
+def environment_reads(tree: ast.AST) -> Iterator[int]:
+    """Lines that name os.environ or os.getenv."""
+    names = {"environ", "environb", "getenv", "getenvb"}
+    for node in ast.walk(tree):
+        said: set[str] = set()
+        if isinstance(node, ast.Attribute):
+            said = {node.attr}
+        elif isinstance(node, ast.ImportFrom) and node.module == "os":
+            said = {alias.name for alias in node.names}
+        if said & names:
+            yield node.lineno
+
+
+def oversized(name: str, text: str) -> Iterator[str]:
+    """What breaks the rules of size in one file."""
+    lines = len(text.splitlines())
+    if lines > FILE_LINES:
+        yield f"{name}: {lines} lines"
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (name, node.name) not in MAY_BE_LARGER:
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            count = len([a for a in arguments if a.arg not in ("self", "cls")])
+            if length > FUNCTION_LINES:
+                yield f"{name}:{node.lineno} {node.name}: {length} lines"
+            if count > PARAMETERS:
+                yield f"{name}:{node.lineno} {node.name}: {count} parameters"
+
+
+def bare_todos(text: str) -> Iterator[int]:
+    """Lines with a to-do that does not give a reason: `TODO: what, because why`."""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        promise = token.type == tokenize.COMMENT and re.search(r"\b(TODO|FIXME|XXX|HACK)\b", token.string)
+        if promise and not re.search(r"\b(because|until|since|so that)\b", token.string):
+            yield token.start[0]
+
+
+def tracked() -> list[str]:
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout: what is tracked is unknown")
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True)
+    return [name for name in listed.stdout.split("\0") if name and (ROOT / name).exists()]
+
+
+def run(*command: str) -> str:
+    """What a tool complains about, "" when it is content."""
+    done = subprocess.run([sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True, check=False)
+    return "" if done.returncode == 0 else (done.stdout + done.stderr)[-4000:]
+
+
+# --- layers -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layer", NEVER)
+def test_imports_point_one_way(layer: str) -> None:
+    wrong = [
+        f"{name_of(path)} imports {module}"
+        for path in modules(layer)
+        for module in imports(ast.parse(path.read_text()))
+        if module.split(".")[0] in NEVER[layer] or module.startswith("PyQt")
+    ]
+    assert not wrong
+
+
+def test_one_file_of_the_engine_imports_mlx_lm() -> None:
+    users = {
+        name_of(path)
+        for path in modules("engine")
+        if any(module.split(".")[0] == "mlx_lm" for module in imports(ast.parse(path.read_text())))
+    }
+    assert users == {"engine/upstream.py"}
+
+
+def test_the_environment_is_read_in_the_app_and_the_backend_only() -> None:
+    wrong = [
+        f"{name_of(path)}:{line}"
+        for path in modules("engine", "models")
+        if name_of(path) not in READS_THE_ENVIRONMENT
+        for line in environment_reads(ast.parse(path.read_text()))
+    ]
+    assert not wrong
+
+
+# --- style ------------------------------------------------------------------------------------
+
+
+def test_ruff_finds_nothing() -> None:
+    assert run("ruff", "check", "--quiet", "--output-format=concise", ".") == ""
+
+
+def test_everything_is_formatted() -> None:
+    assert run("ruff", "format", "--check", "--output-format=concise", ".") == ""
+
+
+def test_types_are_checked_strictly() -> None:
+    """Eight seconds the first time, under one from its cache."""
+    assert run("mypy") == ""
+
+
+def test_files_and_functions_fit_in_a_head() -> None:
+    assert not [fault for path in modules(*SOURCE) for fault in oversized(name_of(path), path.read_text())]
+
+
+def test_every_module_of_engine_and_models_says_what_it_is() -> None:
+    assert not [name_of(p) for p in modules("engine", "models") if not ast.get_docstring(ast.parse(p.read_text()))]
+
+
+def test_every_todo_has_its_reason() -> None:
+    assert not [f"{name_of(path)}:{line}" for path in modules(*SOURCE) for line in bare_todos(path.read_text())]
+
+
+def test_exceptions_to_size_are_still_needed() -> None:
+    for name, function in MAY_BE_LARGER:
+        names = {n.name for n in ast.walk(ast.parse((ROOT / name).read_text())) if isinstance(n, ast.FunctionDef)}
+        assert function in names
+
+
+# --- what lies where --------------------------------------------------------------------------
+
+
+def test_nothing_but_the_house_lies_at_the_root() -> None:
+    tops = {PurePosixPath(name).parts[0] for name in tracked()}
+    assert not {top for top in tops if not top.startswith(".")} - AT_THE_ROOT
+
+
+def test_no_tracked_file_names_a_machine_or_a_registry() -> None:
+    folders = "|".join(("home", "Users", "root", "work"))
+    hosts = "|".join(("pypi", "pythonhosted", "npmjs", "anaconda"))
+    said = re.compile(rf"(?<![\w.:/-])/({folders})/[A-Za-z]|\b({hosts})\.(org|com)\b")
+    wrong = []
+    for name in tracked():
+        data = (ROOT / name).read_bytes()
+        if b"\0" not in data and (found := said.search(data.decode(errors="replace"))):
+            wrong.append(f"{name}: {found.group()}")
+    assert not wrong
+
+
+def test_what_the_readme_points_at_exists() -> None:
+    text = (ROOT / "README.md").read_text()
+    links = [link.split("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text) if not re.match(r"[a-z]+:|#", link)]
+    folders = "|".join(map(re.escape, (*SOURCE, "resources", ".ci", ".github")))
+    files = re.findall(rf"`((?:{folders})/[^`\s<>*{{}}]*)`", text)
+    run_as = [name.replace(".", "/") + ".py" for name in re.findall(r"python -m (tests\.[\w.]+)", text)]
+    assert not [name for name in (*links, *files, *run_as) if not (ROOT / name.split("::")[0]).exists()]
+
+
+# --- the checks themselves --------------------------------------------------------------------
+
+
+def test_the_checks_see_what_they_look_for() -> None:
+    source = "import a.b\ndef f():\n    from c.d import e\n    importlib.import_module('g.h')\nfrom . import i\n"
+    assert list(imports(ast.parse(source))) == ["a.b", "c.d", "g.h"]
+    source = "import os\nos.environ['A']\nfrom os import getenv\nos.getenv('B')\n"
+    assert sorted(environment_reads(ast.parse(source))) == [2, 3, 4]
+    long = "def f(self, a, b, c, d, e, f, g, h, i):\n" + "    x = 1\n" * 40
+    assert [fault.split(": ")[1] for fault in oversized("x.py", long)] == ["41 lines", "9 parameters"]
+    assert [fault.split(": ")[1] for fault in oversized("x.py", "x = 1\n" * 301)] == ["301 lines"]
+    todo = "x = 1  # TO" + "DO: tidy\n# TO" + "DO: wait until mlx fuses it\n"
+    assert list(bare_todos(todo)) == [1]

@@ -1,0 +1,61 @@
+"""Drafters for the built-in target that need no training: its first layers, or itself with noise.
+
+    python -m tests.toys.pairs FOLDER    writes FOLDER/shallow (6 of 30 layers) and FOLDER/blurred
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import engine  # noqa: F401  (readies the backend before MLX is imported)
+import mlx.core as mx
+from mlx.utils import tree_flatten, tree_map
+
+from models.builtin import builtin_folder
+from models.load import load
+
+LAYERS = 6
+BLUR = 0.03
+
+
+def write_shallow(destination: Path, layers: int = LAYERS) -> Path:
+    """The target's first `layers` layers: quick, and seldom right."""
+    loaded = load(builtin_folder())
+    loaded.network.model.layers = loaded.network.model.layers[:layers]
+    return _save(loaded.network, loaded.folder.path, destination, num_hidden_layers=layers)
+
+
+def write_blurred(destination: Path, amount: float = BLUR) -> Path:
+    """The whole target with noise on every weight matrix, `amount` times its spread: slow, and mostly right."""
+    loaded = load(builtin_folder())
+    mx.random.seed(0)
+    noisy = tree_map(
+        lambda a: a + amount * mx.std(a) * mx.random.normal(a.shape) if a.ndim == 2 else a, loaded.network.parameters()
+    )
+    loaded.network.update(noisy)
+    return _save(loaded.network, loaded.folder.path, destination)
+
+
+def _save(network: Any, source: Path, destination: Path, **changed: int) -> Path:
+    destination.mkdir(parents=True, exist_ok=True)
+    for name in ("tokenizer.json", "tokenizer_config.json", "generation_config.json", "chat_template.jinja"):
+        if (source / name).exists():
+            shutil.copy(source / name, destination / name)
+    config = json.loads((source / "config.json").read_text())
+    config.pop("quantization", None)
+    config.pop("quantization_config", None)
+    (destination / "config.json").write_text(json.dumps({**config, **changed}, indent=1))
+    mx.save_safetensors(
+        str(destination / "model.safetensors"), dict(tree_flatten(network.parameters())), {"format": "mlx"}
+    )
+    return destination
+
+
+if __name__ == "__main__":
+    root = Path(sys.argv[1])
+    print(write_shallow(root / "shallow"))
+    print(write_blurred(root / "blurred"))
