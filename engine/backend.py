@@ -52,3 +52,11 @@ def describe() -> Backend:
         library = "metal" if mx.metal.is_available() else "cuda"
         return Backend("gpu", library, dequantize=False, detail=str(mx.device_info().get("device_name", library)))
     return Backend("cpu", _blas[0], dequantize=True, detail=_blas[1])
+
+
+def wire() -> None:
+    """On Metal let MLX keep the weights wired, up to what macOS recommends; elsewhere there is nothing to do."""
+    import mlx.core as mx
+
+    if mx.metal.is_available():
+        mx.set_wired_limit(int(mx.device_info()["max_recommended_working_set_size"]))

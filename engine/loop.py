@@ -60,7 +60,7 @@ def decode(
         round_ = _cut_at_eos(flight.land(index, began_s), limits.eos)
         context = flight.context.extended(mx.array(round_.tokens, mx.int32))
         tokens.extend(round_.tokens)
-        _settle(target, drafter, tokens, round_, ahead is not None)
+        _settle(target, drafter, tokens, ahead is not None)
         policy.observe(round_)
         reason = "cancelled" if cancelled() else _over(tokens, limits, prompt)
         yield round_
@@ -82,7 +82,7 @@ def _follow(target: CachedModel, policy: Policy, chooser: Chooser, flight: Fligh
     return launch_behind(target, chooser, flight, position) if flight.length == 0 and policy.plain_next() else None
 
 
-def _settle(target: CachedModel, drafter: Drafter | None, tokens: list[int], round_: Round, ahead: bool) -> None:
+def _settle(target: CachedModel, drafter: Drafter | None, tokens: list[int], ahead: bool) -> None:
     """Take back what was refused. The last committed token has been through neither cache yet,
     unless a step ahead of it has been launched."""
     certain = len(tokens) if ahead else len(tokens) - 1

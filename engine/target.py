@@ -58,6 +58,7 @@ class CachedModel:
         for start in range(0, len(tokens), chunk):
             self.feed(tokens[start : start + chunk])
             mx.eval(self.cache.arrays())
+            mx.clear_cache()  # a chunk's buffers fit no decoding step
             yield min(start + chunk, len(tokens))
 
     def forward(self, tokens: mx.array) -> mx.array:

@@ -40,6 +40,7 @@ def load(path: Path, kv_bits: int | None = None) -> Loaded:
     network = _load_network(folder)
     if backend.describe().dequantize:
         network = in_float32(network)
+    backend.wire()
     mx.eval(network.parameters())
     tokenizer = FolderTokenizer(folder.path, folder.eos_token_ids)
     return Loaded(folder, network, CachedModel(network, kv_bits), tokenizer)

@@ -7,6 +7,8 @@ import pytest
 
 from engine.events import Finished, PromptProgress
 from engine.session import Session
+from engine.settings import Settings
+from engine.sliding import SlidingKVCache
 from engine.target import PREFILL_CHUNK, CachedModel
 from tests.engine.conversations import (
     CONTEXT,
@@ -77,6 +79,17 @@ def test_an_edit_of_the_last_message_keeps_everything_before_it(name: str, kind:
     again = answer(s, edited, SHORT, d)
     assert again.reused == len(PROMPT) - 1
     same(again, fresh(name, edited, SHORT, kind))
+
+
+def test_a_pinned_place_outlives_the_slack_of_a_window() -> None:
+    """After a reply so long that the window has moved on, an edit still goes back to where the reply began."""
+    s = session("llama")
+    answer(s, LONG, Settings(max_tokens=200))
+    assert not any(leaf.can_drop(200) for leaf in s.target.cache.entries if isinstance(leaf, SlidingKVCache))
+    edited = [*LONG[:-1], 33]
+    again = answer(s, edited, SHORT)
+    assert again.reused == len(LONG) - 1
+    same(again, fresh("llama", edited, SHORT))
 
 
 @pytest.mark.parametrize("name", MODELS)

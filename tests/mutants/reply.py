@@ -1,0 +1,190 @@
+"""Wrong edits of the loop, the session, texts, numbers and policy."""
+
+from tests.mutants.mutant import Mutant
+
+_LOOP, _SESSION, _TEXT = "engine/loop.py", "engine/session.py", "engine/text.py"
+_METRICS, _POLICY = "engine/metrics.py", "engine/policy.py"
+_LOOPED = "tests/engine/test_loop.py::"
+_TOLD = "tests/engine/test_text.py::"
+_TURNS, _ENDS = "tests/engine/test_session.py::", "tests/engine/test_session_ends.py::"
+_COUNTED, _PLANNED = "tests/engine/test_metrics.py::", "tests/engine/test_policy.py::"
+_ANY_ROUNDS = (_TOLD + "test_the_reply_is_the_same_for_all_rounds",)
+
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        "target keeps a refused token",
+        _LOOP,
+        "    target.rewind(certain)\n",
+        "    target.rewind(certain + 1)\n    target.cache.length = min(target.length, certain)\n",
+        (_LOOPED + "test_any_pattern_of_mistakes_gives_the_same_text",),
+    ),
+    Mutant(
+        "target forgets a token too many",
+        _LOOP,
+        "len(tokens) if ahead else len(tokens) - 1",
+        "len(tokens) if ahead else len(tokens) - 2",
+        (_LOOPED + "test_any_pattern_of_mistakes_gives_the_same_text",),
+    ),
+    Mutant(
+        "drafter not rewound",
+        _LOOP,
+        "        drafter.rewind(certain)\n",
+        "        pass\n",
+        (_LOOPED + "test_walking_away_at_any_yield_leaves_both_caches_right",),
+    ),
+    Mutant(
+        "eos inside a draft does not cut",
+        _LOOP,
+        "        if token in eos:\n",
+        "        if token in eos and i == len(round_.tokens) - 1:\n",
+        (_LOOPED + "test_eos_inside_a_draft_ends_the_reply_there",),
+    ),
+    Mutant(
+        "a token told behind eos",
+        _LOOP,
+        "            end = i + 1\n",
+        "            end = i + 2\n",
+        (_LOOPED + "test_eos_inside_a_draft_ends_the_reply_there",),
+    ),
+    Mutant(
+        "a draft past max-tokens",
+        _LOOP,
+        "length = min(plan.length, room - 1)",
+        "length = plan.length",
+        (_LOOPED + "test_max_tokens_is_met_exactly",),
+    ),
+    Mutant(
+        "the context does not end a reply",
+        _LOOP,
+        "return min(self.max_tokens - reply, self.context - prompt - reply)",
+        "return self.max_tokens - reply",
+        (_LOOPED + "test_the_context_is_never_passed",),
+    ),
+    Mutant(
+        "a step ahead where the policy might draft",
+        _LOOP,
+        "if flight.length == 0 and policy.plain_next() else None",
+        "if flight.length == 0 else None",
+        (_LOOPED + "test_no_step_is_launched_ahead_where_the_policy_may_draft",),
+    ),
+    Mutant(
+        "a step ahead of the reply's end",
+        _LOOP,
+        "if room > 1 else None",
+        "if room > 0 else None",
+        (_LOOPED + "test_a_plain_step_is_launched_before_the_one_before_has_landed",),
+    ),
+    Mutant(
+        "penalties miss what was committed",
+        _LOOP,
+        "context = flight.context.extended(mx.array(round_.tokens, mx.int32))",
+        "context = flight.context",
+        (_LOOPED + "test_penalties_see_the_whole_context_in_both_ways",),
+    ),
+    Mutant(
+        "a stop leaves its last token in the cache",
+        _SESSION,
+        "        self.target.rewind(length - 1)\n",
+        "        self.target.rewind(length)\n",
+        (_ENDS + "test_a_stop_string_cuts_text_tokens_and_caches_alike",),
+    ),
+    Mutant(
+        "a stop leaves the tokens behind it",
+        _SESSION,
+        "        del self.tokens[length:]\n",
+        "",
+        (_ENDS + "test_a_stop_string_cuts_text_tokens_and_caches_alike",),
+    ),
+    Mutant(
+        "nothing left to feed",
+        _SESSION,
+        "common = min(common, len(prompt) - 1)",
+        "common = min(common, len(prompt))",
+        (_TURNS + "test_a_prompt_that_is_a_prefix_of_the_last_one_is_answered",),
+    ),
+    Mutant(
+        "a drafter mistakes old text for new",
+        _SESSION,
+        "drafter.rewind(common if drafter is self._drafter else 0)",
+        "drafter.rewind(common)",
+        (_TURNS + "test_drafters_may_change_between_replies",),
+    ),
+    Mutant("stop string text leaks", _TEXT, "texts.append(text[:room])", "texts.append(text)", _ANY_ROUNDS),
+    Mutant(
+        "a stop's first letters leak",
+        _TEXT,
+        "longest = max((len(s) - 1 for",
+        "longest = max((len(s) - 2 for",
+        _ANY_ROUNDS,
+    ),
+    Mutant(
+        "the later of two stops cuts",
+        _TEXT,
+        "room = min(self._text.index(s)",
+        "room = max(self._text.index(s)",
+        _ANY_ROUNDS,
+    ),
+    Mutant(
+        "tau without the bonus",
+        _METRICS,
+        "return self.tokens / self.rounds",
+        "return self.accepted / self.rounds",
+        (_COUNTED + "test_mean_acceptance_length_counts_the_targets_own_token",),
+    ),
+    Mutant(
+        "the target's token counted as accepted",
+        _METRICS,
+        "self.accepted += r.accepted",
+        "self.accepted += len(r.tokens)",
+        (_COUNTED + "test_counts_are_those_of_the_stream",),
+    ),
+    Mutant(
+        "decode speed counts the first token",
+        _METRICS,
+        "(self.tokens - 1) / self.decode_s",
+        "self.tokens / self.decode_s",
+        (_COUNTED + "test_times_run_from_the_request_and_from_the_first_token",),
+    ),
+    Mutant(
+        "a cut round counted as refusals",
+        _METRICS,
+        "range(min(len(r.tokens), len(r.drafted)))",
+        "range(len(r.drafted))",
+        (_COUNTED + "test_acceptance_by_position_is_of_the_rounds_that_got_there",),
+    ),
+    Mutant(
+        "a correction called a bonus",
+        "engine/events.py",
+        'return "bonus" if self.accepted == len(self.drafted) else "corrected"',
+        'return "bonus" if i == len(self.drafted) or self.accepted else "corrected"',
+        (_COUNTED + "test_origins_tell_bonus_from_correction",),
+    ),
+    Mutant(
+        "a cut round taught as a refusal",
+        _POLICY,
+        "judged = min(len(round_.tokens), len(round_.drafted))",
+        "judged = min(round_.accepted + 1, len(round_.drafted))",
+        (_PLANNED + "test_a_round_cut_by_the_replys_end_is_no_refusal",),
+    ),
+    Mutant(
+        "a step ahead of a probe",
+        _POLICY,
+        "self._plain_rounds + 1 < self._probe_every",
+        "self._plain_rounds < self._probe_every",
+        (_PLANNED + "test_plain_next_is_said_only_where_the_next_plan_is_plain",),
+    ),
+    Mutant(
+        "a policy that never looks again",
+        _POLICY,
+        "if self._plain_rounds >= self._probe_every:",
+        "if self._plain_rounds > 10 * self._probe_every:",
+        (_PLANNED + "test_it_recovers_when_a_text_begins_to_draft_well",),
+    ),
+    Mutant(
+        "a round costs a pass too narrow",
+        "engine/costs.py",
+        "self.pass_s(length + 1)",
+        "self.pass_s(max(length, 1))",
+        ("tests/engine/test_costs.py::test_a_round_is_its_draft_and_a_pass_one_row_wider",),
+    ),
+)

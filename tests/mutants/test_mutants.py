@@ -1,0 +1,97 @@
+"""Does the suite notice? Each mutant is put into a copy of the tree, and its tests must fail there.
+
+Fast: every mutant still has its place. Slow: every mutant is killed. By hand, for those whose name matches:
+`uv run pytest -m slow tests/mutants -k residual`.
+"""
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.mutants.catalogue import MUTANTS, Mutant
+
+ROOT = Path(__file__).parents[2]
+COPIED = ("engine", "models", "app", "tests", "resources")
+TIMEOUT_S = 120
+FAILED = 1  # pytest's exit status when tests ran and failed; an error of collection or usage has another
+
+PROBE = """
+import app, engine.loop, models
+
+def test_the_copy_is_what_is_tested():
+    for module in (app, engine.loop, models):
+        assert module.__file__.startswith({copy!r})
+"""
+
+
+def by_name(mutant: Mutant) -> str:
+    return mutant.name
+
+
+def run(copy: Path, *tests: str) -> subprocess.CompletedProcess[str]:
+    """pytest in the copy, importing the copy's source, leaving no bytecode that could outlive a mutant."""
+    environment = os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *tests]
+    return subprocess.run(
+        command, cwd=copy, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("mutants")
+    for name in COPIED:
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    (folder / "tests" / "test_probe.py").write_text(PROBE.format(copy=str(folder)))
+    return folder
+
+
+# --- fast ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=by_name)
+def test_a_mutant_has_one_place_and_is_python(mutant: Mutant) -> None:
+    text = (ROOT / mutant.file).read_text()
+    assert text.count(mutant.old) == 1
+    assert mutant.new != mutant.old
+    ast.parse(text.replace(mutant.old, mutant.new))
+
+
+def test_mutants_have_names_of_their_own_and_tests_that_exist() -> None:
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 25
+    for test in {test for mutant in MUTANTS for test in mutant.tests}:
+        file, _, function = test.partition("::")
+        names = {n.name for n in ast.walk(ast.parse((ROOT / file).read_text())) if isinstance(n, ast.FunctionDef)}
+        assert function.split("[")[0] in names, test
+
+
+# --- slow ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_the_copy_is_tested_and_passes_unharmed(copy: Path) -> None:
+    """Otherwise the mutants would die of something else. In parts, for the time limit."""
+    tests = sorted({test for mutant in MUTANTS for test in mutant.tests})
+    for part in (["tests/test_probe.py"], tests[::2], tests[1::2]):
+        done = run(copy, *part)
+        assert done.returncode == 0, done.stdout[-3000:]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", MUTANTS, ids=by_name)
+def test_the_suite_kills(mutant: Mutant, copy: Path) -> None:
+    file = copy / mutant.file
+    text = file.read_text()
+    assert text.count(mutant.old) == 1
+    file.write_text(text.replace(mutant.old, mutant.new))
+    try:
+        done = run(copy, *mutant.tests)
+    finally:
+        file.write_text(text)
+    assert done.returncode == FAILED, f"{mutant.name} lives:\n{done.stdout[-2000:]}"
