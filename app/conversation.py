@@ -116,13 +116,9 @@ class Conversation:
 
     def _policy(self) -> Policy | None:
         """A policy for one reply: None is plain decoding."""
-        from engine.policy import Adaptive, FixedLength
+        from app.pair import make_policy
 
-        if not self.speculating:
-            return None
-        if self.options.draft_length is not None:
-            return FixedLength(self.options.draft_length)
-        return None if self.costs is None else Adaptive(self.costs)
+        return make_policy(self.drafter, self.options.draft_length, self.costs) if self.speculating else None
 
 
 def open_conversation(options: Options, system: str, notice: Notice) -> Conversation:

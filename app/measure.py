@@ -21,7 +21,7 @@ from engine.costs import Costs
 from engine.drafters import Drafter
 from engine.events import Event, Finished, Round
 from engine.metrics import Metrics
-from engine.policy import Adaptive, FixedLength, Policy
+from engine.policy import Policy
 from engine.receipt import Receipt
 from engine.session import Session
 from engine.settings import Settings
@@ -65,13 +65,9 @@ def measure_reply(
 
 
 def policy_maker(target: Loaded, drafter: pair.NamedDrafter, length: int | None) -> Callable[[], Policy]:
-    """Makes a policy for one reply, which must not learn from the last. Costs, for auto (None), are measured once,
-    which empties both caches."""
-    if drafter.drafter is None or length is not None:
-        fixed = 0 if drafter.drafter is None or length is None else length
-        return lambda: FixedLength(fixed)
-    costs = pair.measure_costs(target, drafter)
-    return lambda: Adaptive(costs)
+    """Makes a policy for each reply. Costs, for auto (None), are measured once, which empties both caches."""
+    measured = pair.measure_costs(target, drafter) if drafter.drafter is not None and length is None else None
+    return lambda: pair.make_policy(drafter, length, measured)
 
 
 def warm_up(settings: Settings) -> Settings:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.options import BUILTIN, Options
-from engine import costs
 from engine.choice import Chooser
+from engine.costs import Costs, measure
 from engine.drafters import Drafter
 from engine.drafters.draft_model import DraftModel
 from engine.drafters.prompt_lookup import PromptLookup
@@ -57,15 +57,14 @@ def open_session(target: Loaded, options: Options) -> Session:
     return Session(target.model, target.tokenizer, min(options.context or declared, declared))
 
 
-def make_policy(target: Loaded, drafter: NamedDrafter, length: int | None) -> Policy:
-    """A policy for one reply: the fixed length, or the adaptive one on freshly measured costs (None)."""
-    if drafter.drafter is None or length == 0:
+def make_policy(drafter: NamedDrafter, length: int | None, costs: Costs | None) -> Policy:
+    """A policy for one reply, which must not learn from the last: the fixed length, or (None) the adaptive
+    one on measured costs. Plain decoding without a drafter, or with no costs to go by."""
+    if drafter.drafter is None or (length is None and costs is None):
         return FixedLength(0)
-    if length is not None:
-        return FixedLength(length)
-    return Adaptive(measure_costs(target, drafter))
+    return Adaptive(costs) if length is None and costs is not None else FixedLength(length or 0)
 
 
-def measure_costs(target: Loaded, drafter: NamedDrafter) -> costs.Costs:
+def measure_costs(target: Loaded, drafter: NamedDrafter) -> Costs:
     """Costs of passes and proposals on this machine. Empties both caches: forget the session first."""
-    return costs.measure(target.model, Chooser(Sampling(), "rejection", target.model.vocabulary), drafter.drafter)
+    return measure(target.model, Chooser(Sampling(), "rejection", target.model.vocabulary), drafter.drafter)

@@ -80,7 +80,7 @@ def measure(
     if drafter is not None:
         drafter.rewind(0)
         drafter.prefill(tokens)
-        for length in sorted({1, max(widths) - 1}):
+        for length in sorted({1, max(2, max(widths) - 1)}):
             jobs["draft", length] = _draft_job(drafter, standing, length)
     seconds = _medians(jobs, repeats)
     target.rewind(0)

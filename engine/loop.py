@@ -55,8 +55,10 @@ def decode(
     reason: Reason | None = _over(tokens, limits, prompt)
     while reason is None:
         room = limits.room(prompt, len(tokens) - prompt)
-        flight = ahead or _depart(target, drafter, policy, Standing(tokens, context, chooser), room)
-        ahead = _follow(target, policy, chooser, flight, len(tokens) + 1) if room > 1 else None
+        standing = Standing(tokens, context, chooser)
+        flight = ahead or _depart(target, drafter, policy, standing, room)
+        sure = policy.plain_next() or (drafter is not None and flight.length == 0 and drafter.quiet(standing))
+        ahead = _follow(target, standing, flight) if sure and flight.length == 0 and room > 1 else None
         round_ = _cut_at_eos(flight.land(index, began_s), limits.eos)
         context = flight.context.extended(mx.array(round_.tokens, mx.int32))
         tokens.extend(round_.tokens)
@@ -77,9 +79,9 @@ def _depart(target: CachedModel, drafter: Drafter | None, policy: Policy, standi
     return launch(target, standing, draft, reason)
 
 
-def _follow(target: CachedModel, policy: Policy, chooser: Chooser, flight: Flight, position: int) -> Flight | None:
-    """The next plain step, launched before this one has landed, where the policy is sure to want it."""
-    return launch_behind(target, chooser, flight, position) if flight.length == 0 and policy.plain_next() else None
+def _follow(target: CachedModel, standing: Standing, flight: Flight) -> Flight:
+    """The next plain step, launched before this one has landed."""
+    return launch_behind(target, standing.chooser, flight, len(standing.tokens) + 1)
 
 
 def _settle(target: CachedModel, drafter: Drafter | None, tokens: list[int], ahead: bool) -> None:

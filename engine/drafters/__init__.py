@@ -56,6 +56,10 @@ class Drafter(Protocol):
     def propose(self, standing: Standing, length: int) -> Draft:
         """At most `length` tokens to follow `standing.tokens`; fewer, or none, is fine."""
 
+    def quiet(self, standing: Standing) -> bool:
+        """Whether there has been nothing to propose for a while and there is nothing now. The loop may
+        then launch the next plain step before this one's token is known, and asks again after it."""
+
     def rewind(self, length: int) -> None:
         """Only the first `length` tokens of the sequence are certain: forget whatever came after."""
 

@@ -49,6 +49,9 @@ class DraftModel:
             logits = self.model.forward(choice.tokens)
         return Draft(mx.concatenate([c.tokens for c in choices]), mx.concatenate([c.logprobs for c in choices]))
 
+    def quiet(self, standing: Standing) -> bool:
+        return False
+
     def rewind(self, length: int) -> None:
         self.model.rewind(length)
 

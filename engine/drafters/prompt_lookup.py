@@ -15,6 +15,7 @@ from engine.drafters import Draft, Standing, nothing
 
 LONGEST = 4
 SHORTEST = 2
+PATIENCE = 8
 
 
 class PromptLookup:
@@ -26,14 +27,25 @@ class PromptLookup:
         self._sizes = range(longest, shortest - 1, -1)
         self._tokens: list[int] = []
         self._ends: dict[tuple[int, ...], list[int]] = {}
+        self._misses = 0
 
     def prefill(self, tokens: Sequence[int]) -> None:
+        self._misses = 0
         self._catch_up(tokens)
 
     def propose(self, standing: Standing, length: int) -> Draft:
         self._catch_up(standing.tokens)
         found = self.continuation(length)
+        self._misses = 0 if found else self._misses + 1
         return Draft(mx.array(found, mx.int32)) if found else nothing()
+
+    def quiet(self, standing: Standing) -> bool:
+        """After PATIENCE misses in a row. A copied passage then begins one plain step late, and all plain
+        steps before it ran back to back, as plain decoding's do."""
+        self._catch_up(standing.tokens)
+        if self.continuation(1):
+            self._misses = 0
+        return self._misses >= PATIENCE
 
     def continuation(self, length: int) -> list[int]:
         """What followed the latest earlier occurrence of the longest suffix that has one.

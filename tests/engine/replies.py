@@ -53,7 +53,9 @@ class Scripted:
 
     name = "scripted"
 
-    def __init__(self, prompt: int, truth: list[int], wrong: frozenset[int] = frozenset(), vocabulary: int = 64) -> None:
+    def __init__(
+        self, prompt: int, truth: list[int], wrong: frozenset[int] = frozenset(), vocabulary: int = 64
+    ) -> None:
         self._prompt, self._truth, self._wrong, self._vocabulary = prompt, truth, wrong, vocabulary
         self.rewinds: list[int] = []
 
@@ -69,6 +71,9 @@ class Scripted:
         places = range(at, min(at + length, len(self._truth)))
         ids = [(self._truth[i] + (i in self._wrong)) % self._vocabulary for i in places]
         return Draft(mx.array(ids, mx.int32) if ids else mx.zeros(0, mx.int32))
+
+    def quiet(self, standing: Any) -> bool:
+        return False
 
     def rewind(self, length: int) -> None:
         self.rewinds.append(length)

@@ -124,7 +124,7 @@ def test_with_last_writes_the_targets_token_behind_the_kept_prefix() -> None:
     draft = mx.array([7, 8, 9], mx.int32)
     for n in range(4):
         tokens = acceptance.with_last(draft, mx.array(n), mx.array(1)).tokens.tolist()
-        assert tokens[: n + 1] == [7, 8, 9][:n] + [1]
+        assert tokens[: n + 1] == [*[7, 8, 9][:n], 1]
 
 
 def test_impossible_tokens_are_never_drawn_as_correction() -> None:

@@ -26,8 +26,11 @@ samplings = st.builds(
 )
 
 
+texts = st.lists(st.integers(0, SIZE - 1), max_size=5)
+
+
 @settings(max_examples=150, deadline=None)
-@given(samplings, st.lists(st.integers(0, SIZE - 1), max_size=6), st.integers(0, 10_000))
+@given(samplings, texts, st.integers(0, 10_000))
 def test_the_law_is_the_oracles(sampling: Sampling, context: list[int], seed: int) -> None:
     logits = np.random.default_rng(seed).normal(0, 2, SIZE).astype(np.float32)
     law = Law(sampling, SIZE)
@@ -39,7 +42,11 @@ def test_the_law_is_the_oracles(sampling: Sampling, context: list[int], seed: in
 
 
 @settings(max_examples=60, deadline=None)
-@given(samplings, st.lists(st.integers(0, SIZE - 1), max_size=5), st.lists(st.integers(0, SIZE - 1), min_size=1, max_size=5))
+@given(
+    samplings,
+    st.lists(st.integers(0, SIZE - 1), max_size=5),
+    st.lists(st.integers(0, SIZE - 1), min_size=1, max_size=5),
+)
 def test_a_verify_row_has_the_law_of_the_single_step(sampling: Sampling, context: list[int], draft: list[int]) -> None:
     """Row i of a wide pass has seen draft[:i], just as plain decoding would have."""
     law = Law(sampling, SIZE)
@@ -134,7 +141,7 @@ def test_gumbel_argmax_draws_from_the_law() -> None:
 
 def test_uniforms_are_uniform_and_below_one() -> None:
     u = np.array(Noise(3).uniform(Stream.ACCEPT, mx.arange(20_000)))
-    assert 0 <= u.min()
+    assert u.min() >= 0
     assert u.max() < 1
     counts = np.bincount((u * 10).astype(int), minlength=10)
     assert ((counts - 2000) ** 2 / 2000).sum() < 45

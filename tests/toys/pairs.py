@@ -1,6 +1,6 @@
 """Drafters for the built-in target that need no training: its first layers, or itself with noise.
 
-    python -m tests.toys.pairs FOLDER    writes FOLDER/shallow (6 of 30 layers) and FOLDER/blurred
+python -m tests.toys.pairs FOLDER    writes FOLDER/shallow (6 of 30 layers) and FOLDER/blurred
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import engine  # noqa: F401  (readies the backend before MLX is imported)
 import mlx.core as mx
 from mlx.utils import tree_flatten, tree_map
 
+import engine  # noqa: F401  (readies the backend before MLX is imported)
 from models.builtin import builtin_folder
 from models.load import load
 
