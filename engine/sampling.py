@@ -20,6 +20,8 @@ import mlx.core as mx
 
 from engine.errors import UsageError
 
+LEAST_TEMPERATURE = 1e-3  # below, logits over temperature overflow float32
+
 
 @dataclass(frozen=True)
 class Sampling:
@@ -42,7 +44,8 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _need(0 <= self.temperature < math.inf, "temperature", self.temperature, "0 or more, 0 is greedy")
+        warm = self.temperature == 0 or LEAST_TEMPERATURE <= self.temperature < math.inf
+        _need(warm, "temperature", self.temperature, f"0, which is greedy, or {LEAST_TEMPERATURE} and more")
         _need(0 < self.top_p <= 1, "top-p", self.top_p, "above 0, at most 1, 1 is off")
         _need(self.top_k >= 0, "top-k", self.top_k, "0 or more, 0 is off")
         _need(0 <= self.min_p < 1, "min-p", self.min_p, "from 0 to less than 1, 0 is off")
@@ -53,7 +56,12 @@ class Sampling:
         _need(math.isfinite(self.frequency_penalty), "frequency-penalty", self.frequency_penalty, "a finite number")
         _need(0 <= self.seed < 2**63, "seed", self.seed, "a whole number from 0 to 2^63 - 1")
         for token, bias in self.logit_bias.items():
-            _need(token >= 0 and not math.isnan(bias), "logit-bias", {token: bias}, "token ids of 0 or more, numbers")
+            _need(
+                token >= 0 and bias < math.inf,
+                "logit-bias",
+                {token: bias},
+                "ids of 0 or more and numbers below infinity",
+            )
 
     @property
     def greedy(self) -> bool:

@@ -93,6 +93,8 @@ class Session:
 
     def _adopt(self, prompt: Sequence[int], drafter: Drafter | None) -> int:
         """Make `prompt` the session's tokens; returns how many of them the target's cache keeps."""
+        if self.target.holder is not self:  # another conversation has used the cache since
+            self.target.holder, self.tokens = self, []
         common = 0
         for mine, theirs in zip(self.tokens, prompt, strict=False):
             if mine != theirs:

@@ -22,13 +22,15 @@ class CachedModel:
     """An mlx-lm model and its cache.
 
     Invariant: `length` tokens of one sequence are in the cache. Whoever drives the model keeps the
-    sequence and feeds `tokens[length:]`, whatever `length` a rewind has left.
+    sequence and feeds `tokens[length:]`, whatever `length` a rewind has left. `holder` is whose
+    sequence it is; a new holder rewinds to 0.
     """
 
     def __init__(self, model: Any, kv_bits: int | None = None, kv_group_size: int = 64) -> None:
         if reason := unsound(model):
             raise ModelError(f"this architecture cannot be decoded exactly: {reason}; choose another model")
         self.model = model
+        self.holder: object = None
         self.cache = ModelCache(model, kv_bits, kv_group_size)
         try:
             self.vocabulary = self._measure_vocabulary()

@@ -23,7 +23,6 @@ from models.load import Loaded, load
 
 PROMPTS = [
     "Why is the sky blue?",
-    "Write a Python function that adds two numbers.",
     "List three fruits, then repeat the list three times.",
 ]
 
@@ -46,7 +45,6 @@ def drafters(target: Loaded, shallow: Loaded) -> dict[str, Drafter]:
     return {
         "lookup": PromptLookup(),
         "draft": DraftModel(shallow.model, width, name="draft"),
-        "itself": DraftModel(CachedModel(target.network), width, name="itself"),
     }
 
 
@@ -67,7 +65,7 @@ def text(
     return sequence[len(prompt) :], [e for e in events if isinstance(e, Round)]
 
 
-@pytest.mark.parametrize("name", ["lookup", "draft", "itself"])
+@pytest.mark.parametrize("name", ["lookup", "draft"])
 def test_greedy_and_coupled_texts_are_plains(target: Loaded, shallow: Loaded, name: str) -> None:
     drafter = drafters(target, shallow)[name]
     for number, words in enumerate(PROMPTS):
@@ -75,9 +73,9 @@ def test_greedy_and_coupled_texts_are_plains(target: Loaded, shallow: Loaded, na
         target.model.rewind(0)
         drafter.rewind(0)
         for sampling in (Sampling(), Sampling(temperature=0.7, top_p=0.9, seed=number)):
-            plain, _ = text(target, prompt, None, 0, sampling, "coupled", 24)
+            plain, _ = text(target, prompt, None, 0, sampling, "coupled", 16)
             for k in (1, 4):
-                assert text(target, prompt, drafter, k, sampling, "coupled", 24)[0] == plain
+                assert text(target, prompt, drafter, k, sampling, "coupled", 16)[0] == plain
 
 
 # --- the law of the first three tokens ----------------------------------------------------------

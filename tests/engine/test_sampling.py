@@ -88,6 +88,7 @@ def test_bias_can_forbid_a_token() -> None:
         {"temperature": -1},
         {"temperature": math.nan},
         {"temperature": math.inf},
+        {"temperature": 1e-39},
         {"top_p": 0},
         {"top_p": 1.5},
         {"top_k": -1},
@@ -99,6 +100,7 @@ def test_bias_can_forbid_a_token() -> None:
         {"seed": -1},
         {"logit_bias": {-1: 1.0}},
         {"logit_bias": {1: math.nan}},
+        {"logit_bias": {1: math.inf}},
     ],
 )
 def test_nonsense_is_refused_in_one_line_that_names_it(nonsense: dict) -> None:

@@ -136,7 +136,7 @@ def test_drafters_may_change_between_replies(name: str) -> None:
     prompt = list(PROMPT)
     turns = [("draft model", model), ("lookup", lookup), ("draft model", model), ("none", None), ("lookup", lookup)]
     for turn, (kind, d) in enumerate(turns):
-        prompt = [*prompt[:-2], 20 + turn, 30 + turn, 4]
+        prompt = [*prompt[:-8], 20 + turn, 30 + turn, 4]
         reply = answer(s, prompt, SHORT, d)
         same(reply, fresh(name, prompt, SHORT, kind))
         prompt = [*prompt, *reply.ids]

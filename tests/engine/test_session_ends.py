@@ -6,9 +6,11 @@ import pytest
 
 from engine.errors import ContextError, UsageError
 from engine.events import Finished, PromptProgress
+from engine.session import Session
 from engine.settings import Settings
-from engine.target import PREFILL_CHUNK
+from engine.target import PREFILL_CHUNK, CachedModel
 from tests.engine.conversations import (
+    CONTEXT,
     DRAFTERS,
     LONG,
     MODELS,
@@ -20,6 +22,7 @@ from tests.engine.conversations import (
     same,
     session,
 )
+from tests.engine.fakes import ByteTokenizer
 from tests.engine.replies import PROMPT
 
 
@@ -112,3 +115,13 @@ def test_a_session_that_forgets_starts_from_nothing() -> None:
         again = answer(s, PROMPT, SHORT, d)
         assert again.reused == 0
         same(again, fresh(name, PROMPT, SHORT, "draft model"))
+
+
+@pytest.mark.parametrize("name", ["qwen3", "mamba2"])
+def test_two_conversations_on_one_target_do_not_mix(name: str) -> None:
+    target = CachedModel(MODELS[name])
+    one, two = (Session(target, ByteTokenizer(), CONTEXT) for _ in range(2))
+    mine = answer(one, PROMPT, SHORT).ids
+    answer(two, [*PROMPT, 40, 41, 42, 43], SHORT)
+    again = [*PROMPT, *mine, 7, 8]
+    same(answer(one, again, SHORT), fresh(name, again, SHORT))

@@ -140,8 +140,18 @@ ALPHABET = "abé"
 PIECES = st.lists(
     st.text(ALPHABET, max_size=4).map(str.encode) | st.sampled_from([b"\xc3", b"\xa9"]), min_size=1, max_size=14
 )
-STOPS = st.lists(st.text(ALPHABET, min_size=1, max_size=5), max_size=3)
 SIZES = st.lists(st.integers(1, 5), max_size=14)
+
+
+@st.composite
+def replies(draw: st.DrawFn) -> tuple[list[bytes], list[str], list[int]]:
+    """Pieces, stops and sizes of rounds. Most stops stand in the text, or nearly."""
+    pieces = draw(PIECES)
+    text = b"".join(pieces).decode(errors="replace")
+    places = st.tuples(st.integers(0, len(text)), st.integers(1, 5), st.sampled_from(["", "", "a"]))
+    cut = places.map(lambda place: text[place[0] : place[0] + place[1]] + place[2])
+    stops = draw(st.lists((cut | st.text(ALPHABET, max_size=5)).filter(bool), max_size=3))
+    return pieces, stops, draw(SIZES)
 
 
 def expected(pieces: Sequence[bytes], stops: Sequence[str]) -> tuple[str, int]:
@@ -164,8 +174,9 @@ def unsure(text: str, stops: Sequence[str]) -> int:
 
 
 @settings(deadline=None, max_examples=400, derandomize=True)
-@given(PIECES, STOPS, SIZES)
-def test_the_reply_is_the_same_for_all_rounds(pieces: list[bytes], stops: list[str], sizes: list[int]) -> None:
+@given(replies())
+def test_the_reply_is_the_same_for_all_rounds(reply: tuple[list[bytes], list[str], list[int]]) -> None:
+    pieces, stops, sizes = reply
     told = Told(pieces, stops, sizes)
     text, count = expected(pieces, stops)
     assert told.text == text
@@ -176,10 +187,11 @@ def test_the_reply_is_the_same_for_all_rounds(pieces: list[bytes], stops: list[s
 
 
 @settings(deadline=None, max_examples=300, derandomize=True)
-@given(PIECES, STOPS, SIZES)
+@given(replies())
 def test_a_round_is_told_as_soon_as_none_of_its_text_can_belong_to_a_stop(
-    pieces: list[bytes], stops: list[str], sizes: list[int]
+    case: tuple[list[bytes], list[str], list[int]],
 ) -> None:
+    pieces, stops, sizes = case
     reply, stream = ReplyText(ByteStream(pieces), stops), ByteStream(pieces)
     text, told, ends = "", 0, []
     for round_ in rounds_of(len(pieces), sizes):

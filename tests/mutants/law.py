@@ -6,6 +6,7 @@ _ACCEPTANCE, _CHOICE, _SAMPLING = "engine/acceptance.py", "engine/choice.py", "e
 _ENUMERATED = "tests/engine/test_acceptance.py::"
 _CHOSEN = "tests/engine/test_choice.py::"
 _SHAPED = "tests/engine/test_sampling.py::"
+_INDEPENDENT = "tests/engine/test_independence.py::"
 _PAPERS = (_ENUMERATED + "test_rejection_is_the_papers_rule_piece_by_piece",)
 _WHOLE_TEXTS = (_CHOSEN + "test_rejection_keeps_the_law_of_whole_texts",)
 _ORACLE = (_SHAPED + "test_the_law_is_the_oracles",)
@@ -108,14 +109,14 @@ MUTANTS: tuple[Mutant, ...] = (
         _CHOICE,
         "Stream.CHOICE if self.matches else Stream.DRAFT",
         "Stream.CHOICE",
-        (_WHOLE_TEXTS[0] + "[draft model]",),
+        (_INDEPENDENT + "test_first_tokens_have_the_targets_law",),
     ),
     Mutant(
         "acceptance noise keyed by round",
         _CHOICE,
         "self.noise.uniform(Stream.ACCEPT, _positions(position, draft.size))",
         "self.noise.uniform(Stream.ACCEPT, _positions(0, draft.size))",
-        (_WHOLE_TEXTS[0] + "[draft model]",),
+        (_INDEPENDENT + "test_whether_a_draft_is_kept_is_its_chance_whatever_came_before",),
     ),
     Mutant(
         "streams of noise are one",

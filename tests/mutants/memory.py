@@ -17,7 +17,7 @@ MUTANTS: tuple[Mutant, ...] = (
         _CACHE,
         "        return mx.array(value)\n",
         "        return value\n",
-        (_CACHED + "test_a_mark_survives_writes_through_old_handles",),
+        (_LIMITS + "test_a_mark_is_not_what_the_layers_write_to",),
     ),
     Mutant(
         "a rewind drops one token too few",
@@ -52,14 +52,14 @@ MUTANTS: tuple[Mutant, ...] = (
         _CACHE,
         "return bool(target // leaf.chunk_size * leaf.chunk_size >= leaf.start_position)",
         "return True",
-        (_CACHED + "test_going_back_any_distance_is_exact",),
+        (_LIMITS + "test_chunked_attention_goes_back_to_chunks_that_are_whole",),
     ),
     Mutant(
         "a concatenating cache that keeps refused rows",
         _CACHE,
         "_Kind(True, lambda leaf, count: True, _cut)",
         "_Kind(True, lambda leaf, count: True, _trim)",
-        _NO_TRACE,
+        (_LIMITS + "test_a_concatenating_cache_forgets_what_was_taken_back",),
     ),
     Mutant(
         "window shown one token too wide",
@@ -94,7 +94,7 @@ MUTANTS: tuple[Mutant, ...] = (
         _TARGET,
         "        if draft.size:\n            self.cache.mark()\n",
         "        if draft.size:\n",
-        (_LIMITS + "test_taking_back_the_latest_pass_goes_no_further_than_its_start",),
+        (_LIMITS + "test_a_refusal_behind_drafts_kept_whole_costs_its_own_pass_only",),
     ),
     Mutant(
         "passes grow with refusals",
@@ -162,9 +162,16 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "an older occurrence wins",
         _LOOKUP,
-        "text = self._tokens[earlier[-1] :]",
-        "text = self._tokens[earlier[0] :]",
+        "in (ends or [])[-2:] if",
+        "in (ends or [])[:2] if",
         (_LOOKED_UP + "test_it_proposes_what_a_search_of_the_text_finds",),
+    ),
+    Mutant(
+        "lookup quiet at the first miss",
+        _LOOKUP,
+        "return self._misses >= PATIENCE",
+        "return self._misses > 0",
+        (_LOOKED_UP + "test_it_is_quiet_after_a_run_of_misses_until_something_repeats",),
     ),
     Mutant(
         "the shortest suffix first",

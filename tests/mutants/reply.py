@@ -30,7 +30,7 @@ MUTANTS: tuple[Mutant, ...] = (
         _LOOP,
         "        drafter.rewind(certain)\n",
         "        pass\n",
-        (_LOOPED + "test_walking_away_at_any_yield_leaves_both_caches_right",),
+        ("tests/engine/test_draft_model.py::test_every_round_drafts_what_a_fresh_drafter_would",),
     ),
     Mutant(
         "eos inside a draft does not cut",
@@ -63,15 +63,15 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a step ahead where the policy might draft",
         _LOOP,
-        "if flight.length == 0 and policy.plain_next() else None",
-        "if flight.length == 0 else None",
+        "sure = policy.plain_next() or (",
+        "sure = True or (",
         (_LOOPED + "test_no_step_is_launched_ahead_where_the_policy_may_draft",),
     ),
     Mutant(
         "a step ahead of the reply's end",
         _LOOP,
-        "if room > 1 else None",
-        "if room > 0 else None",
+        "flight.length == 0 and room > 1 else None",
+        "flight.length == 0 and room > 0 else None",
         (_LOOPED + "test_a_plain_step_is_launched_before_the_one_before_has_landed",),
     ),
     Mutant(
@@ -177,7 +177,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "a policy that never looks again",
         _POLICY,
         "if self._plain_rounds >= self._probe_every:",
-        "if self._plain_rounds > 10 * self._probe_every:",
+        "if self._plain_rounds < 0:",
         (_PLANNED + "test_it_recovers_when_a_text_begins_to_draft_well",),
     ),
     Mutant(
