@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.cli import INTERRUPTED, OK
@@ -80,24 +79,19 @@ def _opened(options: Options, system: str) -> Iterator[Conversation]:
 def _print_reply(conversation: Conversation, events: Iterator[Event], look: Look) -> int:
     terminal = Terminal(sys.stdout, sys.stderr, look, speculating=conversation.speculating)
     terminal.introduce(conversation.describe())
-    metrics = terminal.play(events, seed_line(conversation.options))
+    metrics = terminal.play(events, conversation.options.seed_line)
     return INTERRUPTED if metrics.reason == "cancelled" else OK
 
 
 def _print_json(events: Iterator[Event], options: Options) -> int:
-    if seed_line(options):
-        print(f"redline: {seed_line(options)}", file=sys.stderr)
+    if options.seed_line:
+        print(f"redline: {options.seed_line}", file=sys.stderr)
     code = OK
     for event in events:
         print(json.dumps(to_json(event), ensure_ascii=False), flush=True)
         if isinstance(event, Finished) and event.reason == "cancelled":
             code = INTERRUPTED
     return code
-
-
-def seed_line(options: Options) -> str:
-    """The seed, where it matters: with it the same text can be had again."""
-    return f"seed {options.seed}" if options.temperatures[0] > 0 else ""
 
 
 def _prompt(args: argparse.Namespace) -> str | None:
@@ -121,12 +115,3 @@ def _read_stdin() -> str:
 def _check_one(name: str, values: tuple[object, ...]) -> None:
     if len(values) > 1:
         raise UsageError(f"--{name} is given {len(values)} times: chat takes one, `redline bench` compares several")
-
-
-def save(path: Path, text: str) -> None:
-    """Write a new file. Raises UsageError when it exists or cannot be written."""
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written ({error.strerror}): give another name") from error

@@ -17,7 +17,6 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import create_output
 
-from app.chat import save, seed_line
 from app.cli import OK
 from app.conversation import Conversation
 from app.keyboard import ctrl_c, unseen_typing
@@ -102,7 +101,7 @@ class Talk:
     def _answer(self, text: str) -> None:
         with ctrl_c() as cancelled, unseen_typing(sys.stdin):
             events = self._conversation.say(text, cancelled)
-            self._last = self._terminal.play(events, seed_line(self._conversation.options))
+            self._last = self._terminal.play(events, self._conversation.options.seed_line)
         if not self._conversation.messages or self._conversation.messages[-1]["role"] != "assistant":
             self._say("nothing was said, so the question was taken back")
 
@@ -214,3 +213,12 @@ def editor(past: History, **streams: Any) -> Ask:
         **streams,
     )
     return lambda: session.prompt(FormattedText([("bold", "> ")]))
+
+
+def save(path: Path, text: str) -> None:
+    """Write a new file. Raises UsageError when it exists or cannot be written."""
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written ({error.strerror}): give another name") from error

@@ -50,6 +50,11 @@ class Options:
     def drafter(self) -> str:
         return self.drafters[0]
 
+    @property
+    def seed_line(self) -> str:
+        """The seed, where it matters: with it the same text can be had again."""
+        return f"seed {self.seed}" if self.temperatures[0] > 0 else ""
+
     def settings(self, temperature: float | None = None) -> Settings:
         """Settings for one reply, at the first temperature unless another is given."""
         sampling = Sampling(
