@@ -1,12 +1,12 @@
 """A conversation on a loaded pair: what was said, and how it is answered. Knows no terminal.
 
-Invariant: `messages` never ends in a turn of the user's between replies. A reply that said nothing, because it was
-stopped or refused, takes its question back.
+Invariant: `messages` holds whole turns, a question and its reply each. A reply that said nothing, because it was
+stopped or refused, leaves `messages` as it was. So does a change that Ctrl-C stops leave options, drafter and costs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -37,58 +37,42 @@ class Conversation:
     notice: Notice = lambda text: None
     costs: Costs | None = None
 
-    def say(self, text: str, cancelled: Callable[[], bool]) -> Iterator[Event]:
+    def say(self, text: str, cancelled: Callable[[], bool]) -> Generator[Event]:
         """Answer `text`. What was said when it ends, or when the iterator is closed, is kept.
 
         Raises ContextError when the conversation has grown past the context, ModelError when the model's template
         refuses it.
         """
-        policy = self._policy()
-        self.messages.append({"role": "user", "content": text})
-        head = [{"role": "system", "content": self.system}] if self.system else []
-        said: list[str] = []
-        settings = self.options.settings()
-        try:
-            for event in self.session.reply([*head, *self.messages], settings, self.drafter.drafter, policy, cancelled):
-                said.append(text_of(event))
-                yield event
-        finally:
-            self._keep("".join(said))
+        return self._reply(self.messages, text, cancelled)
 
-    def take_back(self) -> str | None:
-        """Forget the last turn; returns its question, or None when there is none."""
-        if not self.messages:
-            return None
-        question = self.messages[-2]["content"]
-        del self.messages[-2:]
-        return question
+    def say_again(self, cancelled: Callable[[], bool]) -> Generator[Event]:
+        """Answer the last question again; there must be one. The old reply goes when there is a new one.
+
+        Raises what `say` raises.
+        """
+        return self._reply(self.messages[:-2], self.messages[-2]["content"], cancelled)
 
     def clear(self) -> None:
         """Forget what was said; the system prompt stays."""
-        self.messages.clear()
+        self.messages = []
 
     def change(self, options: Options) -> None:
         """Go on with other options of the same target; a new drafter is opened, and refused before the old one goes.
 
         Raises UsageError, ModelError, PairError.
         """
+        drafter, costs = self.drafter, self.costs
         if options.drafter != self.options.drafter and self.target is not None:
             from app import pair
 
             self.notice(f"loading {options.drafter}")
-            self.drafter = pair.open_drafter(options.drafter, self.target)
-            self.costs = None
-        self.options = options
-        self.prepare()
+            drafter, costs = pair.open_drafter(options.drafter, self.target), None
+        costs = self._measured(options, drafter, costs)
+        self.options, self.drafter, self.costs = options, drafter, costs  # together: Ctrl-C may come anywhere above
 
     def prepare(self) -> None:
         """Measure what draft length auto needs to know, once a drafter, before anyone waits for a reply."""
-        if self.speculating and self.options.draft_length is None and self.costs is None and self.target is not None:
-            from app import pair
-
-            self.notice("measuring what a pass costs here")
-            self.session.forget()
-            self.costs = pair.measure_costs(self.target, self.drafter)
+        self.costs = self._measured(self.options, self.drafter, self.costs)
 
     def reseed(self) -> None:
         """Let the next reply draw other tokens."""
@@ -96,7 +80,7 @@ class Conversation:
 
     @property
     def speculating(self) -> bool:
-        return self.options.drafter != "none" and self.options.draft_length != 0
+        return _speculating(self.options)
 
     def describe(self) -> str:
         """Target, drafter and law, in a line."""
@@ -108,11 +92,51 @@ class Conversation:
         law = f"temperature {temperature:g}, seed {options.seed}, {options.rule}" if temperature else "temperature 0"
         return f"{target_name(options)} · {drafting} · {law}"
 
-    def _keep(self, said: str) -> None:
-        if said:
-            self.messages.append({"role": "assistant", "content": said})
-        else:
-            self.messages.pop()
+    def _reply(self, before: list[Message], text: str, cancelled: Callable[[], bool]) -> Generator[Event]:
+        """Answer `text` behind the turns `before`. `messages` is replaced at the end, if anything was said."""
+        policy = self._policy()
+        turns = [*before, {"role": "user", "content": text}]
+        head = [{"role": "system", "content": self.system}] if self.system else []
+        said: list[str] = []
+        settings = self.options.settings()
+        try:
+            for event in self.session.reply([*head, *turns], settings, self.drafter.drafter, policy, cancelled):
+                said.append(text_of(event))
+                yield event
+        except KeyboardInterrupt:
+            self._reset_caches()
+            raise
+        finally:
+            if reply := "".join(said):
+                self.messages = [*turns, {"role": "assistant", "content": reply}]
+
+    def _measured(self, options: Options, drafter: NamedDrafter, costs: Costs | None) -> Costs | None:
+        """`costs`, measured now if `options` need them and there are none yet."""
+        if self.target is None or costs is not None or options.draft_length is not None or not _speculating(options):
+            return costs
+        from app import pair
+
+        self.notice("measuring what a pass costs here")
+        self.session.forget()
+        try:
+            return pair.measure_costs(self.target, drafter)
+        except KeyboardInterrupt:
+            self._reset_caches()
+            raise
+
+    def _reset_caches(self) -> None:
+        """Start target and drafter from nothing. A pass that Ctrl-C broke off has gone through some layers and not
+        through others: no rewind could tell what is in them, and the next reply would not be the target's."""
+        if self.target is None:
+            return
+        self.target.model.cache.reset()
+        self.session.forget()
+        if self.drafter.loaded is not None:
+            self.drafter.loaded.model.cache.reset()
+        else:  # costs nothing to open
+            from app import pair
+
+            self.drafter = pair.open_drafter(self.drafter.spec, self.target)
 
     def _policy(self) -> Policy | None:
         """A policy for one reply: None is plain decoding."""
@@ -137,6 +161,10 @@ def open_conversation(options: Options, system: str, notice: Notice) -> Conversa
 def target_name(options: Options) -> str:
     """What to call the target."""
     return "SmolLM2-135M-Instruct" if options.target == BUILTIN else _last_name(options.target)
+
+
+def _speculating(options: Options) -> bool:
+    return options.drafter != "none" and options.draft_length != 0
 
 
 def _last_name(path: str) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from app.keyboard import ctrl_c, unseen_typing
 from app.options import read_draft_length
 from app.terminal import Terminal, details
 from engine.errors import RedlineError, UsageError
+from engine.events import Event
 from engine.metrics import Metrics
 
 Ask = Callable[[], str]
@@ -56,8 +59,11 @@ def converse(conversation: Conversation, terminal: Terminal, ask: Ask | None = N
             line = ask().strip()
         except (EOFError, KeyboardInterrupt):
             break
-        if line:
-            talk.take(line)
+        try:
+            if line:
+                talk.take(line)
+        except KeyboardInterrupt:  # what the line was about to do is not done, and the conversation is still there
+            terminal.note("stopped\n")
     return OK
 
 
@@ -99,11 +105,16 @@ class Talk:
             self._say("")
 
     def _answer(self, text: str) -> None:
-        with ctrl_c() as cancelled, unseen_typing(sys.stdin):
-            events = self._conversation.say(text, cancelled)
+        reply = partial(self._conversation.say, text)
+        self._play(reply, "nothing was said, so the question was taken back")
+
+    def _play(self, reply: Callable[[Callable[[], bool]], Generator[Event]], nothing: str) -> None:
+        """Show a reply. nothing: what to note when none came of it."""
+        before = self._conversation.messages
+        with ctrl_c() as cancelled, unseen_typing(sys.stdin), closing(reply(cancelled)) as events:
             self._last = self._terminal.play(events, self._conversation.options.seed_line)
-        if not self._conversation.messages or self._conversation.messages[-1]["role"] != "assistant":
-            self._say("nothing was said, so the question was taken back")
+        if self._conversation.messages is before:  # a reply makes a new list
+            self._say(nothing)
 
     def _help(self, _: str) -> None:
         width = max(map(len, _HELP))
@@ -118,13 +129,12 @@ class Talk:
         self._say(f"from now on the model is told: {text}" if text else "no system prompt")
 
     def _regenerate(self, _: str) -> None:
-        question = self._conversation.take_back()
-        if question is None:
+        if not self._conversation.messages:
             raise UsageError("nothing was asked yet")
         if self._conversation.options.temperatures[0] == 0:
             self._say("at temperature 0 the reply stays the same; /temperature 0.7 would let it vary")
         self._conversation.reseed()
-        self._answer(question)
+        self._play(self._conversation.say_again, "nothing was said, so the old reply stays")
 
     def _drafter(self, name: str) -> None:
         if not name:

@@ -81,7 +81,13 @@ def add_options(parser: argparse.ArgumentParser, several: bool = False, max_toke
     add("--top-k", type=int, default=0, metavar="K", help="keep the K likeliest tokens (0: off)")
     add("--min-p", type=float, default=0.0, metavar="P", help="drop tokens below P times the likeliest (0: off)")
     add("--repetition-penalty", type=float, default=1.0, metavar="R", help="above 1 discourages repeats (1: off)")
-    add("--seed", type=int, metavar="N", help="repeats the same text (default: random in chat and race, 0 in bench)")
+    add(
+        "--seed",
+        type=int,
+        metavar="N",
+        help="repeats the noise, and so the text where the draft length is fixed or --acceptance is coupled "
+        "(default: random in chat and race, 0 in bench)",
+    )
     add("--stop", action="append", default=[], metavar="TEXT", help="end the reply before this text; may be repeated")
     add("--max-tokens", type=int, default=max_tokens, metavar="N", help=f"longest reply (default: {max_tokens})")
     add("--context", type=int, metavar="N", help="most tokens of prompt and reply (default: what the model declares)")

@@ -32,17 +32,19 @@ class NamedDrafter:
 
 
 def open_target(options: Options) -> Loaded:
-    """Load the target. Raises ModelError."""
+    """Load the target. Raises ModelError, or UsageError for an empty name."""
+    if not options.target:
+        raise UsageError("target is empty: give builtin or a model folder")
     return load(builtin_folder(options.cache_root) if options.target == BUILTIN else Path(options.target))
 
 
 def open_drafter(spec: str, target: Loaded) -> NamedDrafter:
-    """Ready a drafter for `target`. Raises ModelError, or PairError when it does not fit."""
+    """Ready a drafter for `target`. Raises UsageError for no such thing, ModelError, or PairError for a misfit."""
     if spec == "none":
         return NamedDrafter(spec, None)
     if spec == "lookup":
         return NamedDrafter(spec, PromptLookup())
-    if not Path(spec).exists():
+    if not _exists(spec):
         raise UsageError(f"drafter {spec!r} is neither none nor lookup nor a folder that exists")
     loaded = load(Path(spec))
     pairing = check_pair(target.folder, loaded.folder)
@@ -51,10 +53,26 @@ def open_drafter(spec: str, target: Loaded) -> NamedDrafter:
     )
 
 
+def _exists(spec: str) -> bool:
+    """Whether `spec` names a place on disk, whatever it holds. A name that no file can have names none."""
+    try:
+        return bool(spec) and Path(spec).exists()
+    except (OSError, ValueError):  # too long, or with a NUL in it
+        return False
+
+
 def open_session(target: Loaded, options: Options) -> Session:
-    """A conversation with `target`, as long as options and model allow."""
-    declared = target.folder.context_length or DEFAULT_CONTEXT
-    return Session(target.model, target.tokenizer, min(options.context or declared, declared))
+    """A conversation with `target`, as long as asked for, else as the model declares.
+
+    Raises UsageError for a context longer than what the model declares, if it declares anything.
+    """
+    declared = target.folder.context_length
+    if options.context and declared and options.context > declared:
+        raise UsageError(
+            f"context is {options.context}, and {target.name} was made for at most {declared} tokens: "
+            f"give at most {declared}"
+        )
+    return Session(target.model, target.tokenizer, options.context or declared or DEFAULT_CONTEXT)
 
 
 def make_policy(drafter: NamedDrafter, length: int | None, costs: Costs | None) -> Policy:

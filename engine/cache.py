@@ -106,10 +106,6 @@ class ModelCache:
         """Every array held, for evaluation after a prefill chunk."""
         return [a for leaf in self._leaves() for a in _arrays(vars(leaf))]
 
-    @property
-    def nbytes(self) -> int:
-        return sum(a.nbytes for a in self.arrays())
-
     def _leaves(self) -> list[Any]:
         return [leaf for entry in self.entries for leaf in _flatten(entry)]
 

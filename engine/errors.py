@@ -6,6 +6,7 @@
     │   └── UnsupportedCache     the model keeps a state that cannot be rewound exactly
     ├── PairError                the drafter does not fit the target
     ├── ContextError             the prompt does not fit the context
+    ├── SupersededError          a reply was gone on with after another had begun on the same target
     └── BackendError             this machine lacks something that MLX needs
 
 The message is the whole story for a user, so it is a single line. Anything else that
@@ -35,6 +36,10 @@ class PairError(RedlineError):
 
 class ContextError(RedlineError):
     """The prompt does not fit the context."""
+
+
+class SupersededError(RedlineError):
+    """A reply was gone on with after another had begun on the same target."""
 
 
 class BackendError(RedlineError):

@@ -64,7 +64,7 @@ def decode(
         tokens.extend(round_.tokens)
         _settle(target, drafter, tokens, ahead is not None)
         policy.observe(round_)
-        reason = "cancelled" if cancelled() else _over(tokens, limits, prompt)
+        reason = _over(tokens, limits, prompt) or ("cancelled" if cancelled() else None)
         yield round_
         index += 1
     yield Finished(reason, len(tokens) - prompt, time.monotonic() - began_s)

@@ -46,6 +46,9 @@ class FixedLength:
         return self._plan.length == 0
 
 
+PROBING = "probing: is drafting worth it again?"
+
+
 class Adaptive:
     """The length with the most expected tokens a second, from measured costs and observed acceptance.
 
@@ -67,21 +70,26 @@ class Adaptive:
         self._chance = [hope] * longest
         self._plain_rounds = 0
         self._probe_every = self._interval()
+        self._plan = Plan(0, "")
 
     def plan(self) -> Plan:
+        self._plan = self._choose()
+        return self._plan
+
+    def _choose(self) -> Plan:
         speeds = self._speeds(self._chance)
         best = _argmax(speeds)
         if best:
             return Plan(best, f"expects {speeds[best] / speeds[0]:.2f}x plain speed")
         if self._plain_rounds >= self._probe_every:
-            return Plan(1, "probing: is drafting worth it again?")
+            return Plan(1, PROBING)
         return Plan(0, "drafting would not pay")
 
     def observe(self, round_: Round) -> None:
         if not round_.drafted:
-            self._plain_rounds += 1
+            self._plain_rounds += self._plan.length == 0  # else the drafter had nothing, which says nothing
             return
-        memory = self.PROBE_MEMORY if self._plain_rounds else self.MEMORY
+        memory = self.PROBE_MEMORY if self._plan.reason == PROBING else self.MEMORY
         self._plain_rounds = 0
         judged = min(len(round_.tokens), len(round_.drafted))  # fewer where the reply's end cut the round
         for i in range(len(self._chance)):

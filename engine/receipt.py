@@ -5,7 +5,8 @@ two tokens that all but tie; that is told, with the gap, and never called identi
 
     score    what the choice is the argmax of: shaped logits when greedy, log p + Gumbel noise when coupled
     gap      plain token's score - other token's score, in the pass of plain decoding
-    noise    the largest difference between the logits of the plain and of a wide pass behind the same tokens
+    noise    the largest difference that rounding makes to a score: of the logits of the plain and of a wide
+             pass behind the same tokens, after penalties and over the temperature
     ULP      of float32, at the larger of the two scores; gap and noise are in the same ULPs
 
 The plain pass is plain decoding itself, run again step by step. The wide pass stands behind a clean
@@ -107,15 +108,17 @@ def compare(
     kept = plain[:position]
     narrow = _plain_logits(target, prompt, kept)
     wide = _wide_logits(target, prompt, kept, *_ahead(other, position))
-    noise, most = _largest(narrow - wide), _most_noise(target) * _largest(narrow)
+    rounding = _largest(narrow - wide) <= _most_noise(target) * _largest(narrow)
     target.rewind(0)
     mine, theirs = plain[position], tokens[position]
+    noise = _largest(_shaped(chooser, narrow, [*prompt, *kept]) - _shaped(chooser, wide, [*prompt, *kept]))
+    noise /= chooser.sampling.temperature or 1.0
     scores, others = (_scores(chooser, logits, [*prompt, *kept]) for logits in (narrow, wide))
     gap = _gap(scores, mine, theirs)
     if math.isinf(gap) and int(np.argmax(others)) == theirs:
         gap = noise  # rounding moved the edge of the law past the token: this is how far it took, at most
     ulp = _ulp(scores, mine, theirs)
-    near = noise <= most and abs(gap) <= MARGIN * noise
+    near = rounding and abs(gap) <= MARGIN * noise
     gap_ulps = gap / ulp if math.isfinite(gap) else None
     return Receipt(position, Difference(position, mine, theirs, gap_ulps, noise / ulp, near))
 
@@ -137,12 +140,16 @@ def _most_noise(target: CachedModel) -> float:
 
 def _scores(chooser: Chooser, logits: mx.array, before: list[int]) -> Any:
     """What the choice behind `before` is the argmax of, (vocabulary,) float32 in numpy; -inf where p is 0."""
-    nothing = mx.zeros(0, mx.int32)
-    shaped = chooser.law.shape(logits, Context(chooser.law, before).rows(nothing))
+    shaped = _shaped(chooser, logits, before)
     if not chooser.sampling.greedy:
         noise = chooser.noise.gumbel(Stream.CHOICE, mx.array([len(before)]), logits.shape[-1])
         shaped = chooser.law.logprobs(shaped) + noise
     return np.array(shaped[0])
+
+
+def _shaped(chooser: Chooser, logits: mx.array, before: list[int]) -> mx.array:
+    """(1, vocabulary) logits behind `before`, after bias and penalties."""
+    return chooser.law.shape(logits, Context(chooser.law, before).rows(mx.zeros(0, mx.int32)))
 
 
 def _plain_logits(target: CachedModel, prompt: Sequence[int], reply: Sequence[int]) -> mx.array:

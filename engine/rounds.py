@@ -64,6 +64,7 @@ def launch(target: CachedModel, standing: Standing, draft: Draft, reason: str) -
 def launch_behind(target: CachedModel, chooser: Chooser, flight: Flight, position: int) -> Flight:
     """A plain step on the token of a plain `flight` that has not landed; `position`: of the new token."""
     context = flight.context.extended(flight.first_token)
+    target.mark()
     logits = target.forward(flight.first_token)
     return _submit(chooser, context, logits, nothing(), position, 1, flight.reason)
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from engine.choice import Chooser
 from engine.drafters import Drafter
-from engine.errors import ContextError, UsageError
+from engine.errors import ContextError, SupersededError, UsageError
 from engine.events import Event, Finished, PromptProgress, Round
 from engine.loop import Limits, decode
 from engine.policy import FixedLength, Policy
@@ -34,6 +34,7 @@ class Session:
         self.context = context
         self.tokens: list[int] = []
         self._drafter: Drafter | None = None
+        self._hold = object()
 
     def reply(
         self,
@@ -61,26 +62,37 @@ class Session:
         began_s = time.monotonic()
         self._check(prompt)
         reused = self._adopt(prompt, drafter)
+        hold = self._hold
         yield PromptProgress(reused, len(prompt), reused, time.monotonic() - began_s)
+        self._go_on(hold)
         for done in self.target.prefill(prompt[reused:-1]):
             yield PromptProgress(reused + done, len(prompt), reused, time.monotonic() - began_s)
+            self._go_on(hold)
             if cancelled():
                 yield Finished("cancelled", 0, time.monotonic() - began_s)
                 return
         self.target.pin()
         if drafter is not None:
-            drafter.prefill(prompt)
+            drafter.prefill(prompt, cancelled)
         chooser = Chooser(settings.sampling, settings.rule, self.target.vocabulary)
         limits = Limits(settings.max_tokens, self.context, self.tokenizer.eos)
         rounds = decode(
             self.target, drafter, policy or FixedLength(0), chooser, self.tokens, limits, began_s, cancelled
         )
-        yield from self._told(rounds, ReplyText(self.tokenizer.stream(), settings.stop), len(prompt))
+        text = ReplyText(self.tokenizer.stream(), settings.stop)
+        for event in self._told(rounds, text, len(prompt)):
+            yield event
+            self._go_on(hold)
 
     def forget(self) -> None:
         """Empty the caches; the next reply starts from nothing."""
         self.tokens, self._drafter = [], None
         self.target.rewind(0)
+
+    def _go_on(self, hold: object) -> None:
+        """A reply goes on: the caches must still be its own."""
+        if self.target.holder is not hold:
+            raise SupersededError("another reply began on this target while this one was open: ask for it again")
 
     def _check(self, prompt: Sequence[int]) -> None:
         if not prompt:
@@ -93,8 +105,9 @@ class Session:
 
     def _adopt(self, prompt: Sequence[int], drafter: Drafter | None) -> int:
         """Make `prompt` the session's tokens; returns how many of them the target's cache keeps."""
-        if self.target.holder is not self:  # another conversation has used the cache since
-            self.target.holder, self.tokens = self, []
+        if self.target.holder is not self._hold:  # another conversation has used the cache since
+            self.tokens = []
+        self.target.holder = self._hold = object()
         common = 0
         for mine, theirs in zip(self.tokens, prompt, strict=False):
             if mine != theirs:

@@ -23,7 +23,7 @@ class CachedModel:
 
     Invariant: `length` tokens of one sequence are in the cache. Whoever drives the model keeps the
     sequence and feeds `tokens[length:]`, whatever `length` a rewind has left. `holder` is whose
-    sequence it is; a new holder rewinds to 0.
+    reply that is: whoever finds another there starts anew.
     """
 
     def __init__(self, model: Any, kv_bits: int | None = None, kv_group_size: int = 64) -> None:
@@ -97,6 +97,10 @@ class CachedModel:
         if not draft.size:
             self.cache.mark()
         return logits[len(lacking) - 1 :], rows.size
+
+    def mark(self) -> None:
+        """Keep this place until the next mark: a rewind to it or behind it need not start anew."""
+        self.cache.mark()
 
     def pin(self) -> None:
         """Keep this place reachable for later turns, in models whose state cannot drop tokens."""

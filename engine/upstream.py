@@ -27,6 +27,7 @@ __all__ = [
     "create_causal_mask",
     "make_prompt_cache",
     "unsound",
+    "unsound_type",
 ]
 
 # Files of mlx_lm.models (0.32.2) whose own passes over several tokens are wrong, so that there is nothing exact
@@ -39,4 +40,9 @@ _UNSOUND = {
 
 def unsound(model: Any) -> str | None:
     """Why this mlx-lm model cannot be decoded exactly, or None when nothing is known against it."""
-    return _UNSOUND.get(type(model).__module__.rsplit(".", 1)[-1])
+    return unsound_type(type(model).__module__.rsplit(".", 1)[-1])
+
+
+def unsound_type(model_type: str) -> str | None:
+    """The same by the config's model_type, before mlx-lm imports the file (olmo's ends the process)."""
+    return _UNSOUND.get(model_type)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,15 +12,16 @@ import mlx.core as mx
 from mlx_lm.utils import dequantize_model, load_model
 
 from engine import backend
-from engine.errors import ModelError
+from engine.errors import ModelError, RedlineError
 from engine.target import CachedModel
+from engine.upstream import unsound_type
 from models.folder import ModelFolder, check_folder
 from models.tokenizer import FolderTokenizer
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model ready to run, and what is known of it. context: tokens."""
+    """A model ready to run, and what is known of it. network: mlx-lm's own model, inside `model`."""
 
     folder: ModelFolder
     network: Any
@@ -37,25 +40,35 @@ def load(path: Path, kv_bits: int | None = None) -> Loaded:
     they stay as they are. Raises ModelError for anything wrong with the folder.
     """
     folder = check_folder(path)
-    network = _load_network(folder)
+    if reason := unsound_type(folder.model_type):
+        raise ModelError(
+            f"{path}: {folder.model_type} models cannot be decoded exactly ({reason}); choose another model"
+        )
+    with _boundary(folder):
+        network, _ = load_model(folder.path, lazy=True, trust_remote_code=False)
     if backend.describe().dequantize:
         network = in_float32(network)
     backend.wire()
     mx.eval(network.parameters())
     tokenizer = FolderTokenizer(folder.path, folder.eos_token_ids)
-    return Loaded(folder, network, CachedModel(network, kv_bits), tokenizer)
+    with _boundary(folder):
+        model = CachedModel(network, kv_bits)
+    return Loaded(folder, network, model, tokenizer)
 
 
-def _load_network(folder: ModelFolder) -> Any:
+@contextmanager
+def _boundary(folder: ModelFolder) -> Iterator[None]:
+    """What mlx-lm throws at a config or weights that it can't make sense of, as a ModelError."""
     try:
-        network, _ = load_model(folder.path, lazy=True, trust_remote_code=False)
-    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError, OSError) as error:
+        yield
+    except RedlineError:
+        raise
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - mlx-lm's code for a hundred models, run on files of anyone
         reason = " ".join(str(error).split())[:300]
         raise ModelError(
             f"{folder.path} does not load ({type(error).__name__}: {reason}): "
             "the files do not belong together or mlx-lm does not know this model; download it again"
         ) from error
-    return network
 
 
 def in_float32(network: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tokenizers.decoders import DecodeStream
 
-from engine.errors import ModelError, UsageError
+from engine.errors import ModelError, RedlineError, UsageError
 from engine.text import Message
 
 
@@ -30,11 +30,13 @@ class FolderTokenizer:
                 str(folder), trust_remote_code=False, local_files_only=True
             )
             self._fast: Any = self._tokenizer.backend_tokenizer
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
+            own = self._tokenizer.eos_token_id
+        except RedlineError:
+            raise
+        except Exception as error:  # noqa: BLE001 - tokenizers raises bare Exception for a bad tokenizer.json
             raise ModelError(
                 f"the tokenizer in {folder} cannot be read ({_line(error)}): download the model again"
             ) from error
-        own = self._tokenizer.eos_token_id
         self.eos = frozenset(eos) | (frozenset() if own is None else {own})
 
     @property
@@ -46,14 +48,17 @@ class FolderTokenizer:
         template gets the texts of the messages as they are, a blank line between them."""
         if not self.has_template:
             return self.encode("\n\n".join(m["content"] for m in messages))
-        import jinja2
-
         try:
             text = self._tokenizer.apply_chat_template(
                 [dict(m) for m in messages], add_generation_prompt=True, tokenize=False
             )
-        except (jinja2.TemplateError, TypeError, ValueError) as error:
-            raise ModelError(f"the model's chat template refuses this conversation ({_line(error)})") from error
+        except RedlineError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the template is a program, and fails as programs do
+            raise ModelError(
+                f"the model's chat template refuses this conversation ({_line(error)}): "
+                "download the model again, or choose another"
+            ) from error
         return self._ids(text, special=False)
 
     def encode(self, text: str) -> list[int]:
@@ -96,4 +101,4 @@ class FolderStream:
 
 
 def _line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200]
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"

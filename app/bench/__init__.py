@@ -62,12 +62,14 @@ def run(args: argparse.Namespace) -> int:
     runs, interrupted = _play(games, questions)
     made_with = environment.describe(options, target)
     value = document.document(made_with, runs, interrupted)
-    if args.json is not None:
-        document.write(args.json, value)
     from rich.console import Console
 
     about = f"{_about(runs, options)} · {environment.summary(made_with)}"
-    table.show(Console(width=None if sys.stdout.isatty() else 100, highlight=False), about, value, runs)
+    try:  # the table first: it is there even if the disk is full
+        table.show(Console(width=None if sys.stdout.isatty() else 100, highlight=False), about, value, runs)
+    finally:  # and a closed pipe must not cost the document
+        if args.json is not None:
+            document.write(args.json, value)
     if any(one.failed for one in runs):
         return FAILURE
     return INTERRUPTED if interrupted else OK

@@ -1,17 +1,69 @@
-"""The benchmark's one JSON document: environment, runs, summary, and the costs behind `speedup_ideal`."""
+"""The benchmark's one JSON document. Every key is always there; null where a number means nothing.
+
+    environment    what it was measured with; names no user, host or folder
+      versions               of redline, mlx, mlx-lm and numpy
+      python, platform       version of Python; operating system
+      processor, cores       its name; logical cores
+      device, library        gpu or cpu; what multiplies matrices there
+      backend, dtype         both for people, in words; what the target computes in
+      target                 name of its folder
+      draft_length           tokens a round, or "auto"
+      max_tokens, stop       longest reply in tokens; texts that end one
+      top_p, top_k, min_p    mass; tokens, 0 is off; share of the likeliest token's probability
+      repetition_penalty     factor, 1 is off
+    runs[]         one reply of one contestant each, in the order of prompts
+      question_id, category  as in the file of prompts
+      turn                   of the question, from 0
+      drafter                none (plain decoding), lookup, a model's folder name, mlx-lm or mlx-lm+...
+      acceptance_rule        greedy, rejection or coupled; the peer's sample-and-match, or null
+      temperature, seed      0 is greedy; of the noise
+      token_ids, tokens      the reply, its end-of-sequence token included; how many
+      prompt_tokens          tokens, chat template included
+      ttft_s                 seconds from request to first token
+      decode_s               seconds from first token to last
+      total_s                seconds from request to last token
+      tokens_per_s           decode speed: (tokens - 1) / decode_s
+      rounds                 verify passes
+      drafted, accepted      tokens
+      acceptance_rate        accepted / drafted, 0 to 1
+      mean_acceptance_length tau: tokens / rounds
+      finish_reason          why the reply ended
+      matches_plain          whether the tokens are plain decoding's; null where that isn't promised
+      first_difference       null, or where they part and how near the two choices were:
+        position             in tokens of the reply, from 0
+        gap_ulps, noise_ulps what lies between the two, and what rounding explains, in units in the last place
+        near_tie             whether rounding explains it
+        plain_token, other_token   ids
+      speedup                over plain decoding of the same prompt, which is not in it: a ratio (`app.measure`)
+      speedup_total          the same from request to last token: a ratio
+      speedup_ideal          what `costs` allow these rounds: a ratio
+      costs                  of this prompt's passes, in isolation; null for the peer
+        pass_s               seconds of a pass, by its width in rows
+        draft_s              seconds of a draft, by its length in tokens
+    summary[]      one contestant at one temperature each: medians over its runs, and counts of all of them
+      drafter, acceptance_rule, temperature
+      tokens_per_s, ttft_s, speedup, speedup_total, speedup_ideal     medians, units as above
+      mean_acceptance_length, acceptance_rate                         of the rounds of all runs together
+      identical              whether every text is plain decoding's; null where that isn't promised
+      runs                   how many
+      differences, near_ties how many runs differ; how many of those only by rounding; null as above
+    interrupted    whether Ctrl-C cut the runs short
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from app.bench.tournament import Run
 from app.measure import median, receipt_record, reply_record
 from engine.costs import Costs
-from engine.errors import UsageError
+from engine.errors import RedlineError, UsageError
 from engine.metrics import Metrics
 
 
@@ -95,17 +147,31 @@ def totals(runs: Sequence[Run]) -> Metrics:
 
 def check_writable(path: Path) -> None:
     """Raises UsageError for a place where the document can't be written, before the runs rather than after."""
-    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise UsageError(f"{path} cannot be written: give --json a file in a folder of yours")
+    try:
+        fits = _is_writable(path)
+    except (OSError, ValueError):  # a name too long, or with a NUL in it
+        fits = False
+    if not fits:
+        raise UsageError(f"{str(path)!r} cannot be written: give --json a file in a folder of yours")
+
+
+def _is_writable(path: Path) -> bool:
+    """Whether the folder takes a new file, and what stands at `path`, if anything, is a file that may be replaced."""
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return os.access(path.parent, os.W_OK)
+    return stat.S_ISREG(mode) and os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
 
 
 def write(path: Path, value: dict[str, Any]) -> None:
-    """The whole document or none of it."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    """The whole document or none of it. Raises RedlineError where the disk won't have it."""
+    draft = path.with_name(f".redline-{os.getpid()}")  # not longer than a name may be, whatever the path's
     try:
         draft.write_text(json.dumps(value, indent=1, allow_nan=False) + "\n", encoding="utf-8")
         draft.replace(path)
     except OSError as error:
-        raise UsageError(f"{path} cannot be written ({error.strerror}): give --json another place") from error
+        raise RedlineError(f"{path} cannot be written ({error.strerror}): run again with --json elsewhere") from error
     finally:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):  # whatever keeps it from going was said above
+            draft.unlink(missing_ok=True)

@@ -22,11 +22,12 @@ class Question:
 def read_questions(path: Path | None, limit: int | None = None) -> list[Question]:
     """The questions of a file, or Redline's own twelve; the first `limit` of them.
 
+    Lines end at "\\n" alone: what else `splitlines` takes for an end may stand inside a JSON text.
     Raises UsageError: unreadable, without any question, or a malformed line, naming it.
     """
     name = "the built-in prompts" if path is None else str(path)
     questions: list[Question] = []
-    for number, line in enumerate(_text(path).splitlines(), start=1):
+    for number, line in enumerate(_text(path).split("\n"), start=1):
         if line.strip():
             questions.append(_question(line, f"{name}, line {number}"))
             if any(known.id == questions[-1].id for known in questions[:-1]):
@@ -42,21 +43,20 @@ def _text(path: Path | None) -> str:
     if path is None:
         return (resources.files("resources") / "prompts" / "bench.jsonl").read_text(encoding="utf-8")
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_bytes().decode("utf-8")
     except OSError as error:
         raise UsageError(f"{path} cannot be read ({error.strerror}): give a file of prompts in JSON Lines") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not text ({error.reason}): give a file of prompts in JSON Lines") from error
+    except ValueError as error:  # a NUL in the path
+        raise UsageError(f"{str(path)!r} cannot be read ({error}): give a file of prompts in JSON Lines") from error
 
 
 def _question(line: str, where: str) -> Question:
     try:
         value = json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
-        reason = (
-            f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else "nested too deep"
-        )
-        raise UsageError(f"{where}: not JSON ({reason}): give one object a line") from error
+    except (ValueError, RecursionError) as error:  # a plain ValueError is a number of thousands of digits
+        raise UsageError(f"{where}: not JSON ({_reason(error)}): give one object a line") from error
     if not isinstance(value, dict):
         raise UsageError(f"{where}: not a JSON object: give question_id, category and turns")
     id_, category, turns = (value.get(key) for key in ("question_id", "category", "turns"))
@@ -66,7 +66,15 @@ def _question(line: str, where: str) -> Question:
         raise UsageError(f"{where}: category is {_shown(category)}: give its name")
     if not isinstance(turns, list) or not turns or not all(isinstance(turn, str) and turn.strip() for turn in turns):
         raise UsageError(f"{where}: turns is {_shown(turns)}: give a list of at least one text, none empty")
+    if any("\ud800" <= letter <= "\udfff" for turn in turns for letter in turn):
+        raise UsageError(f"{where}: turns is {_shown(turns)}: half a surrogate pair is no Unicode text, give whole ones")
     return Question(id_, category, tuple(turns))
+
+
+def _reason(error: ValueError | RecursionError) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg} at column {error.colno}"
+    return "nested too deep" if isinstance(error, RecursionError) else "a number is too long"
 
 
 def _shown(value: object) -> str:

@@ -71,9 +71,11 @@ class Tournament:
         return turns * len(self.settings) * len(self.contestants)
 
     def check(self, questions: Sequence[Question]) -> None:
-        """Raises ContextError for a question that doesn't fit, before an hour has gone into the others."""
+        """Before an hour has gone into the others: raises ContextError for a question that doesn't fit, UsageError
+        or ModelError for a turn that tokenizer or chat template won't have."""
         for question in questions:
-            size = len(self.session.tokenizer.chat([_said("user", question.turns[0])]))
+            chat = self.session.tokenizer.chat
+            size, *_ = [len(chat([_said("user", text)])) for text in question.turns[: self.turns]]
             if size >= self.session.context:
                 raise ContextError(
                     f"question {question.id} has {size} tokens and the context holds {self.session.context}, the reply "

@@ -7,7 +7,7 @@ returns may be lazy: the round evaluates draft, verify pass and acceptance toget
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -49,9 +49,9 @@ class Drafter(Protocol):
 
     name: str
 
-    def prefill(self, tokens: Sequence[int]) -> None:
-        """A reply to the prompt `tokens` begins: do now what would slow the first `propose` down.
-        Whatever was remembered of other tokens has been rewound."""
+    def prefill(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
+        """A reply to the prompt `tokens` begins: do now what would slow the first `propose` down, unless
+        and until it is `cancelled`. Whatever was remembered of other tokens has been rewound."""
 
     def propose(self, standing: Standing, length: int) -> Draft:
         """At most `length` tokens to follow `standing.tokens`; fewer, or none, is fine."""

@@ -7,7 +7,7 @@ graph is being built; nothing waits until the round's one synchronisation.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import mlx.core as mx
 
@@ -29,9 +29,10 @@ class DraftModel:
         self._width = vocabulary
         self._shared = min(shared or vocabulary, vocabulary, model.vocabulary)
 
-    def prefill(self, tokens: Sequence[int]) -> None:
+    def prefill(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
         for _ in self.model.prefill(self._readable(tokens[:-1])[self.model.length :]):
-            pass
+            if cancelled():
+                break
 
     def propose(self, standing: Standing, length: int) -> Draft:
         if length == 0:

@@ -7,7 +7,7 @@ kept as tokens arrive, so a proposal costs a few dictionary look-ups whatever th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import mlx.core as mx
 
@@ -29,7 +29,7 @@ class PromptLookup:
         self._ends: dict[tuple[int, ...], list[int]] = {}
         self._misses = 0
 
-    def prefill(self, tokens: Sequence[int]) -> None:
+    def prefill(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
         self._misses = 0
         self._catch_up(tokens)
 

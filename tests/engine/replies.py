@@ -59,7 +59,7 @@ class Scripted:
         self._prompt, self._truth, self._wrong, self._vocabulary = prompt, truth, wrong, vocabulary
         self.rewinds: list[int] = []
 
-    def prefill(self, tokens: Any) -> None:
+    def prefill(self, tokens: Any, cancelled: Any = None) -> None:
         pass
 
     def propose(self, standing: Any, length: int) -> Any:

@@ -131,6 +131,32 @@ def test_a_law_whose_edge_rounding_moves_is_a_near_tie(network: nn.Module) -> No
     assert found.near_tie
 
 
+@pytest.mark.parametrize("temperature", [0.05, 0.2, 1.0, 3.0])
+def test_a_flip_by_rounding_is_a_near_tie_at_every_temperature(
+    network: nn.Module, monkeypatch: pytest.MonkeyPatch, temperature: float
+) -> None:
+    """Temperature divides the logits, so it makes gap and noise larger or smaller alike."""
+    chooser = Chooser(Sampling(temperature=temperature, seed=4), "coupled", 64)
+    luck = np.array(chooser.noise.gumbel(Stream.CHOICE, mx.array([len(PROMPT)]), 64)[0], dtype=np.float64)
+    logits = np.full(64, -40.0)
+    logits[TWINS[0]], logits[TWINS[1]] = 0.0, temperature * (luck[TWINS[0]] - luck[TWINS[1]])
+
+    def tilted(by: float) -> mx.array:
+        return mx.array((logits + by * (np.arange(64) == TWINS[1]))[None].astype(np.float32))
+
+    monkeypatch.setattr("engine.receipt._plain_logits", lambda *_: tilted(-2e-5))
+    monkeypatch.setattr("engine.receipt._wide_logits", lambda *_: tilted(+2e-5))
+    other = Round(0, (TWINS[1],), (), 0, (0.5,), (), 1, 0.0)
+    found = compare(CachedModel(network), chooser, PROMPT, [TWINS[0]], [other])
+    assert found is not None
+    assert found.near_tie
+    monkeypatch.setattr("engine.receipt._plain_logits", lambda *_: tilted(-5e-3))
+    monkeypatch.setattr("engine.receipt._wide_logits", lambda *_: tilted(-4.99e-3))
+    found = compare(CachedModel(network), chooser, PROMPT, [TWINS[0]], [other])
+    assert found is not None
+    assert not found.near_tie
+
+
 def test_a_wide_pass_that_is_plainly_wrong_is_no_rounding(network: nn.Module) -> None:
     """Its noise is larger than the gap, and proves nothing."""
     found, _, _ = receipt(Altered(network, far_off_when_wide))

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from engine.errors import ContextError, UsageError
+from engine.errors import ContextError, SupersededError, UsageError
 from engine.events import Finished, PromptProgress
 from engine.session import Session
 from engine.settings import Settings
@@ -125,3 +125,25 @@ def test_two_conversations_on_one_target_do_not_mix(name: str) -> None:
     answer(two, [*PROMPT, 40, 41, 42, 43], SHORT)
     again = [*PROMPT, *mine, 7, 8]
     same(answer(one, again, SHORT), fresh(name, again, SHORT))
+
+
+@pytest.mark.parametrize("events", [1, 4])
+@pytest.mark.parametrize("same_session", [True, False])
+def test_a_reply_cannot_go_on_after_another_has_begun(events: int, same_session: bool) -> None:
+    target = CachedModel(MODELS["qwen3"])
+    one = Session(target, ByteTokenizer(), CONTEXT)
+    two = one if same_session else Session(target, ByteTokenizer(), CONTEXT)
+    first = one.continue_tokens(PROMPT, SHORT)
+    for _ in range(events):
+        next(first)
+    answer(two, [*PROMPT, 40, 41], SHORT)
+    with pytest.raises(SupersededError):
+        next(first)
+    same(answer(one, PROMPT, SHORT), fresh("qwen3", PROMPT, SHORT))
+
+
+def test_a_recurrent_state_that_ran_ahead_is_taken_back_by_one_token() -> None:
+    """Plain steps are launched behind each other; the last token still costs one to take back, not the reply."""
+    s = session("mamba2")
+    answer(s, PROMPT, SHORT)
+    assert s.target.rewind(len(s.tokens) - 2) == len(s.tokens) - 2

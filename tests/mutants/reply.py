@@ -187,4 +187,25 @@ MUTANTS: tuple[Mutant, ...] = (
         "self.pass_s(max(length, 1))",
         ("tests/engine/test_costs.py::test_a_round_is_its_draft_and_a_pass_one_row_wider",),
     ),
+    Mutant(
+        "a reply goes on in another's cache",
+        _SESSION,
+        "        if self.target.holder is not hold:\n",
+        "        if self.target.holder is None:\n",
+        (_ENDS + "test_a_reply_cannot_go_on_after_another_has_begun",),
+    ),
+    Mutant(
+        "the receipt measures noise before the temperature",
+        "engine/receipt.py",
+        "    noise /= chooser.sampling.temperature or 1.0\n",
+        "",
+        ("tests/engine/test_receipt.py::test_a_flip_by_rounding_is_a_near_tie_at_every_temperature",),
+    ),
+    Mutant(
+        "a step ahead leaves no mark",
+        "engine/rounds.py",
+        "    target.mark()\n",
+        "",
+        (_ENDS + "test_a_recurrent_state_that_ran_ahead_is_taken_back_by_one_token",),
+    ),
 )

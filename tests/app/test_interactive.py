@@ -1,0 +1,163 @@
+"""Ctrl-C and refusals in the interactive conversation: what a line did not finish, it did not do."""
+
+from __future__ import annotations
+
+import io
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app import pair
+from app.conversation import Conversation, open_conversation
+from app.interactive import converse
+from app.options import Options
+from app.style import PLAIN
+from app.terminal import Terminal
+from engine.errors import ContextError, ModelError
+from engine.events import Event, Finished
+from tests.app.recordings import REPLY, TEXT, round_
+from tests.app.test_chat import Desk
+
+Take = Callable[[], Iterator[Event]]
+
+
+class Takes:
+    """A reply for each question, one after the other."""
+
+    def __init__(self, *takes: Take) -> None:
+        self._takes = iter(takes)
+
+    def __iter__(self) -> Iterator[Event]:
+        return next(self._takes)()
+
+
+def whole() -> Iterator[Event]:
+    yield from REPLY
+
+
+def stopped_early() -> Iterator[Event]:
+    yield REPLY[0]
+    yield Finished("cancelled", 0, 0.1)
+
+
+def stopped_at_once() -> Iterator[Event]:
+    insist()
+    yield REPLY[0]
+
+
+def stopped_halfway() -> Iterator[Event]:
+    yield round_(0, ["half"], 0, 0)
+    insist()
+
+
+def too_long() -> Iterator[Event]:
+    raise ContextError("the prompt is too long")
+    yield
+
+
+def refused() -> Iterator[Event]:
+    raise ModelError("the template refuses this")
+    yield
+
+
+def insist() -> None:
+    """Ctrl-C twice while a reply is under way."""
+    signal.raise_signal(signal.SIGINT)
+    signal.raise_signal(signal.SIGINT)
+
+
+def desk_with(*takes: Take) -> Desk:
+    desk = Desk()
+    desk.session.events = Takes(*takes)  # type: ignore[assignment]
+    return desk
+
+
+@pytest.mark.parametrize(
+    ("take", "said"),
+    [
+        (stopped_early, "the old reply stays"),
+        (stopped_at_once, "stopped\n"),
+        (too_long, "the prompt is too long"),
+        (refused, "the template refuses this"),
+    ],
+)
+def test_regenerate_keeps_the_old_reply_until_there_is_a_new_one(take: Take, said: str) -> None:
+    desk = desk_with(whole, take)
+    assert said in desk.type("one", "/regenerate")
+    assert desk.conversation.messages == [{"role": "user", "content": "one"}, {"role": "assistant", "content": TEXT}]
+
+
+def test_a_regenerated_reply_replaces_the_old_one_even_when_it_was_stopped() -> None:
+    desk = desk_with(whole, stopped_halfway)
+    desk.type("one", "/regenerate")
+    assert desk.conversation.messages == [{"role": "user", "content": "one"}, {"role": "assistant", "content": "half"}]
+
+
+def test_a_second_ctrl_c_during_a_reply_ends_the_reply_and_not_the_conversation() -> None:
+    desk = desk_with(stopped_halfway, stopped_at_once, whole)
+    assert desk.type("one", "two", "three").count("stopped\n") == 2
+    said = [message["content"] for message in desk.conversation.messages]
+    assert said == ["one", "half", "three", TEXT]
+
+
+def talk(conversation: Conversation, *lines: str) -> str:
+    """Say the lines, then leave; returns what was noted."""
+    waiting, notes = iter([*lines, "/quit"]), io.StringIO()
+    assert converse(conversation, Terminal(io.StringIO(), notes, PLAIN), lambda: next(waiting)) == 0
+    return notes.getvalue()
+
+
+@pytest.mark.parametrize("step", ["open_drafter", "measure_costs"])
+@pytest.mark.parametrize("drafter", ["lookup", "folder"])
+def test_a_stopped_change_of_drafter_changes_nothing(
+    step: str, drafter: str, toy_folder: Path, toy_drafter_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (str(toy_drafter_folder), "lookup") if drafter == "lookup" else ("lookup", str(toy_drafter_folder))
+    conversation = open_conversation(Options(str(toy_folder), (first,), max_tokens=4), "", lambda text: None)
+    options, loaded, costs = conversation.options, conversation.drafter.loaded, conversation.costs
+    with monkeypatch.context() as patched:
+        patched.setattr(pair, step, first_call_interrupts(getattr(pair, step)))
+        assert "stopped\n" in talk(conversation, f"/drafter {second}", "hello")
+    assert (conversation.options, conversation.drafter.spec) == (options, first)
+    assert conversation.drafter.loaded is loaded
+    assert conversation.costs is costs is not None
+    assert [message["role"] for message in conversation.messages] == ["user", "assistant"]
+
+
+def first_call_interrupts(call: Callable[..., Any]) -> Callable[..., Any]:
+    """`call`, save that Ctrl-C comes when it is done for the first time."""
+    waiting = [True]
+
+    def interrupted(*args: Any) -> Any:
+        result = call(*args)
+        if waiting and waiting.pop():
+            raise KeyboardInterrupt
+        return result
+
+    return interrupted
+
+
+@pytest.mark.parametrize("drafter", ["lookup", "folder"])
+@pytest.mark.parametrize("lines", [["hello"], ["/length auto"]], ids=["reply", "measurement"])
+def test_a_reply_after_a_pass_that_ctrl_c_broke_off_is_the_targets(
+    lines: list[str], drafter: str, toy_folder: Path, toy_drafter_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened() -> Conversation:
+        spec = str(toy_drafter_folder) if drafter == "folder" else drafter
+        options = Options(str(toy_folder), (spec,), draft_length=3, max_tokens=24)
+        return open_conversation(options, "", lambda text: None)
+
+    calm, broken = opened(), opened()
+    assert broken.target is not None
+    caches = [loaded.model.cache for loaded in (broken.target, broken.drafter.loaded) if loaded]
+    for cache in caches:  # the layers have their tokens by then, and nobody has counted them
+        with monkeypatch.context() as patched:
+            patched.setattr(cache, "advance", first_call_interrupts(lambda tokens: None))
+            assert "stopped\n" in talk(broken, *lines)
+        talk(broken, "/clear")
+    talk(calm, "what now?")
+    talk(broken, "what now?")
+    assert broken.messages == calm.messages
