@@ -46,8 +46,8 @@ def load(path: Path, kv_bits: int | None = None) -> Loaded:
         )
     with _boundary(folder):
         network, _ = load_model(folder.path, lazy=True, trust_remote_code=False)
-    if backend.describe().dequantize:
-        network = in_float32(network)
+        if backend.describe().dequantize:
+            network = in_float32(network)
     backend.wire()
     mx.eval(network.parameters())
     tokenizer = FolderTokenizer(folder.path, folder.eos_token_ids)
@@ -63,7 +63,7 @@ def _boundary(folder: ModelFolder) -> Iterator[None]:
         yield
     except RedlineError:
         raise
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - mlx-lm's code for a hundred models, run on files of anyone
+    except (Exception, SystemExit) as error:  # broad: mlx-lm has a hundred models' code, which trusts their files
         reason = " ".join(str(error).split())[:300]
         raise ModelError(
             f"{folder.path} does not load ({type(error).__name__}: {reason}): "

@@ -6,7 +6,8 @@ model's is run); the tokenizers library turns ids back into text as they come.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +26,12 @@ class FolderTokenizer:
     def __init__(self, folder: Path, eos: Sequence[int] = ()) -> None:
         from transformers import AutoTokenizer
 
-        try:
+        with _boundary(f"the tokenizer in {folder} cannot be read"):
             self._tokenizer: Any = AutoTokenizer.from_pretrained(
                 str(folder), trust_remote_code=False, local_files_only=True
             )
             self._fast: Any = self._tokenizer.backend_tokenizer
             own = self._tokenizer.eos_token_id
-        except RedlineError:
-            raise
-        except Exception as error:  # noqa: BLE001 - tokenizers raises bare Exception for a bad tokenizer.json
-            raise ModelError(
-                f"the tokenizer in {folder} cannot be read ({_line(error)}): download the model again"
-            ) from error
         self.eos = frozenset(eos) | (frozenset() if own is None else {own})
 
     @property
@@ -48,17 +43,10 @@ class FolderTokenizer:
         template gets the texts of the messages as they are, a blank line between them."""
         if not self.has_template:
             return self.encode("\n\n".join(m["content"] for m in messages))
-        try:
+        with _boundary("the model's chat template refuses this conversation"):
             text = self._tokenizer.apply_chat_template(
                 [dict(m) for m in messages], add_generation_prompt=True, tokenize=False
             )
-        except RedlineError:
-            raise
-        except Exception as error:  # noqa: BLE001 - the template is a program, and fails as programs do
-            raise ModelError(
-                f"the model's chat template refuses this conversation ({_line(error)}): "
-                "download the model again, or choose another"
-            ) from error
         return self._ids(text, special=False)
 
     def encode(self, text: str) -> list[int]:
@@ -77,7 +65,8 @@ class FolderTokenizer:
             text.encode()
         except UnicodeEncodeError as error:  # Python smuggles bytes that are no UTF-8 in as lone surrogates
             raise UsageError(f"the prompt is not Unicode text ({error.reason}): give it as UTF-8") from error
-        return list(self._fast.encode(text, add_special_tokens=special).ids)
+        with _boundary("the model's tokenizer has no ids for this text"):
+            return list(self._fast.encode(text, add_special_tokens=special).ids)
 
 
 class FolderStream:
@@ -100,5 +89,13 @@ class FolderStream:
         return str(whole[self._told :])
 
 
-def _line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+@contextmanager
+def _boundary(what: str) -> Iterator[None]:
+    """What a model's tokenizer and template make the libraries throw, as a ModelError."""
+    try:
+        yield
+    except (RedlineError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # broad: a template is a program; tokenizers raises bare Exception, or Rust's panic
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        raise ModelError(f"{what} ({reason}): download the model again, or choose another") from error

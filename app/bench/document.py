@@ -14,7 +14,7 @@
     runs[]         one reply of one contestant each, in the order of prompts
       question_id, category  as in the file of prompts
       turn                   of the question, from 0
-      drafter                none (plain decoding), lookup, a model's folder name, mlx-lm or mlx-lm+...
+      drafter                none (plain decoding), lookup, a model folder's name, mlx-lm or mlx-lm+draft
       acceptance_rule        greedy, rejection or coupled; the peer's sample-and-match, or null
       temperature, seed      0 is greedy; of the noise
       token_ids, tokens      the reply, its end-of-sequence token included; how many
@@ -27,13 +27,13 @@
       drafted, accepted      tokens
       acceptance_rate        accepted / drafted, 0 to 1
       mean_acceptance_length tau: tokens / rounds
-      finish_reason          why the reply ended
+      finish_reason          eos, stop (a stop string), length, context or cancelled
       matches_plain          whether the tokens are plain decoding's; null where that isn't promised
-      first_difference       null, or where they part and how near the two choices were:
+      first_difference       null, or where the two part and how near their choices were:
         position             in tokens of the reply, from 0
-        gap_ulps, noise_ulps what lies between the two, and what rounding explains, in units in the last place
+        gap_ulps, noise_ulps between the two, and what rounding explains: units in the last place, or null
         near_tie             whether rounding explains it
-        plain_token, other_token   ids
+        plain_token, other_token   ids; null where a reply has ended
       speedup                over plain decoding of the same prompt, which is not in it: a ratio (`app.measure`)
       speedup_total          the same from request to last token: a ratio
       speedup_ideal          what `costs` allow these rounds: a ratio
@@ -48,6 +48,8 @@
       runs                   how many
       differences, near_ties how many runs differ; how many of those only by rounding; null as above
     interrupted    whether Ctrl-C cut the runs short
+
+The table (`app.bench.table`) is made of the summary.
 """
 
 from __future__ import annotations
@@ -158,7 +160,7 @@ def check_writable(path: Path) -> None:
 def _is_writable(path: Path) -> bool:
     """Whether the folder takes a new file, and what stands at `path`, if anything, is a file that may be replaced."""
     try:
-        mode = os.stat(path).st_mode
+        mode = path.stat().st_mode
     except FileNotFoundError:
         return os.access(path.parent, os.W_OK)
     return stat.S_ISREG(mode) and os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)

@@ -67,7 +67,7 @@ def _question(line: str, where: str) -> Question:
     if not isinstance(turns, list) or not turns or not all(isinstance(turn, str) and turn.strip() for turn in turns):
         raise UsageError(f"{where}: turns is {_shown(turns)}: give a list of at least one text, none empty")
     if any("\ud800" <= letter <= "\udfff" for turn in turns for letter in turn):
-        raise UsageError(f"{where}: turns is {_shown(turns)}: half a surrogate pair is no Unicode text, give whole ones")
+        raise UsageError(f"{where}: turns is {_shown(turns)}: half a surrogate pair is no text, give it whole")
     return Question(id_, category, tuple(turns))
 
 

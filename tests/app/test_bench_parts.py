@@ -16,7 +16,7 @@ from app.bench.questions import Question
 from app.measure import Reply, ideal_speedup
 from engine.costs import Costs
 from engine.drafters.prompt_lookup import PromptLookup
-from engine.errors import ContextError
+from engine.errors import ContextError, UsageError
 from engine.events import Finished, PromptProgress, Round
 from engine.policy import FixedLength
 from engine.sampling import Sampling
@@ -78,6 +78,13 @@ def test_a_prompt_past_the_context_is_told_before_the_runs(session: Session) -> 
     games = tournament.Tournament(session, [], [Settings()])
     with pytest.raises(ContextError, match=r"question 3 has \d+ tokens and the context holds 256"):
         games.check([Question(3, "c", ("sky " * 300,))])
+
+
+def test_every_turn_that_is_used_is_checked_before_the_runs(session: Session) -> None:
+    asked = [Question(3, "c", ("sky", "\ud800"))]
+    tournament.Tournament(session, [], [Settings()], turns=1).check(asked)
+    with pytest.raises(UsageError, match="not Unicode text"):
+        tournament.Tournament(session, [], [Settings()], turns=None).check(asked)
 
 
 def test_a_later_turn_past_the_context_is_left_out(session: Session) -> None:

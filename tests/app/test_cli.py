@@ -71,9 +71,32 @@ def test_a_command_is_needed_and_must_be_known(capsys: pytest.CaptureFixture[str
 
 
 def test_a_drafter_that_is_unknown_is_a_usage_error(capsys: pytest.CaptureFixture[str], toy_folder: Path) -> None:
-    code, err = failure(capsys, "--target", str(toy_folder), "--prompt", "hi", "--drafter", "magic")
+    for name in ("magic", "", "x" * 300, "a\0b"):
+        code, err = failure(capsys, "--target", str(toy_folder), "--prompt", "hi", "--drafter", name)
+        assert code == 2
+        assert f"drafter {name!r} is neither none nor lookup nor a folder" in err
+
+
+def test_an_empty_target_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    code, err = failure(capsys, "--target", "", "--prompt", "hi")
     assert code == 2
-    assert "drafter 'magic' is neither none nor lookup nor a folder" in err
+    assert "target is empty" in err
+
+
+def test_a_target_whose_name_cannot_be_is_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("x" * 300, "a\0b"):
+        code, _ = failure(capsys, "--target", name, "--prompt", "hi")
+        assert code == 1
+
+
+def test_a_context_past_what_the_model_declares_is_a_usage_error(
+    capsys: pytest.CaptureFixture[str], toy_folder: Path
+) -> None:
+    words = ["--target", str(toy_folder), "--prompt", "hi", "--draft-length", "2", "--max-tokens", "4"]
+    code, err = failure(capsys, *words, "--context", "513")
+    assert code == 2
+    assert "context is 513" in err and "at most 512 tokens" in err
+    assert main(["chat", *words, "--context", "512"]) == 0
 
 
 def test_a_missing_target_is_a_failure(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

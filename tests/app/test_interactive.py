@@ -157,6 +157,7 @@ def test_a_reply_after_a_pass_that_ctrl_c_broke_off_is_the_targets(
         with monkeypatch.context() as patched:
             patched.setattr(cache, "advance", first_call_interrupts(lambda tokens: None))
             assert "stopped\n" in talk(broken, *lines)
+        assert {entry.offset for entry in cache.entries} == {cache.length}
         talk(broken, "/clear")
     talk(calm, "what now?")
     talk(broken, "what now?")
