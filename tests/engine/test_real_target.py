@@ -4,10 +4,12 @@ import math
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
 import pytest
+from mlx.utils import tree_map
 
 from engine.choice import Chooser
 from engine.drafters import Drafter
@@ -103,32 +105,44 @@ def exact_law(target: Loaded, prompt: list[int], sampling: Sampling) -> dict[tup
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["lookup", "draft"])
-def test_rejection_keeps_the_targets_law(target: Loaded, shallow: Loaded, name: str) -> None:
+def test_rejection_keeps_the_targets_law(target: Loaded, name: str) -> None:
     """Pearson's chi-square of the first three tokens over 2,000 seeds against the exact law.
 
     The cells are the likeliest openings and one for all others. Refused beyond the statistic's mean + 6
-    standard deviations. Power: with 2,000 seeds, moving 10 % of the mass between two halves of the cells
-    shifts the statistic by about 2,000 * 0.1^2 / 0.25 = 80, ten standard deviations; taking corrections
-    from p instead of the residual moves 1 - acceptance times the overlap, several times that.
+    standard deviations. Power: moving a share d of the mass from half of the cells to the others adds about
+    2,000 * 4 d^2 to the statistic, ten standard deviations (70 on 24 degrees of freedom) at d = 0.09. Taking
+    corrections from p instead of the residual moves refused share * overlap, 0.1 to 0.25 here.
     """
-    sampling = Sampling(temperature=0.8, top_k=6)
-    prompt = target.tokenizer.chat([{"role": "user", "content": PROMPTS[0]}])
+    sampling = Sampling(temperature=1.5, top_k=6)
+    prompt = target.tokenizer.encode("Roses are red, violets are blue. Roses are red, violets are")
     target.model.rewind(0)
     law = exact_law(target, prompt, sampling)
-    drafter = {"lookup": PromptLookup(longest=1, shortest=1), "draft": drafters(target, shallow)["draft"]}[name]
-    drafter.rewind(0)
+    drafter = PromptLookup() if name == "lookup" else DraftModel(CachedModel(blurred(target)), target.model.vocabulary)
     seen: Counter[tuple[int, ...]] = Counter()
-    refused = 0
+    kept = refused = 0
     for seed in range(SEEDS):
-        settings = Sampling(temperature=0.8, top_k=6, seed=seed)
+        settings = Sampling(temperature=1.5, top_k=6, seed=seed)
         ids, rounds = text(target, prompt, drafter, 2, settings, "rejection", 3)
         seen[tuple(ids)] += 1
-        refused += sum(len(r.drafted) - r.accepted for r in rounds)
+        kept += sum(r.accepted for r in rounds)
+        refused += sum(r.accepted < len(r.drafted) for r in rounds)
     cells = [(seen[o], SEEDS * p) for o, p in law.items() if SEEDS * p >= 5]
     cells.append((SEEDS - sum(n for n, _ in cells), SEEDS - sum(e for _, e in cells)))
     statistic = sum((n - e) ** 2 / e for n, e in cells)
     freedom = len(cells) - 1
-    print(f"{name}: chi-square {statistic:.1f} on {freedom} degrees of freedom, {refused} drafted tokens refused")
+    print(f"{name}: chi-square {statistic:.1f} on {freedom} degrees of freedom; {kept} kept, {refused} corrected")
     assert freedom >= 8
+    assert kept > SEEDS / 10
     assert refused > SEEDS / 10
     assert statistic < freedom + 6 * math.sqrt(2 * freedom)
+
+
+def blurred(target: Loaded, amount: float = 0.05) -> Any:
+    """The target's network with noise on its weight matrices, so that it is mostly right."""
+    network = load(target.folder.path).network
+    mx.random.seed(0)
+    noisy = tree_map(
+        lambda a: a + amount * mx.std(a) * mx.random.normal(a.shape) if a.ndim == 2 else a, network.parameters()
+    )
+    network.update(noisy)
+    return network
