@@ -15,6 +15,7 @@ from mlx_lm.models.cache import (
     RotatingKVCache,
     make_prompt_cache,
 )
+from mlx_lm.models.rope_utils import initialize_rope
 
 __all__ = [
     "ArraysCache",
@@ -25,6 +26,7 @@ __all__ = [
     "QuantizedKVCache",
     "RotatingKVCache",
     "create_causal_mask",
+    "initialize_rope",
     "make_prompt_cache",
     "unsound",
     "unsound_type",

@@ -14,19 +14,25 @@ from typing import Protocol
 import mlx.core as mx
 
 from engine.choice import Chooser
+from engine.features import Features
 from engine.sampling import Context
+from engine.tree import Tree
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A chain of k proposed tokens.
+    """Proposed tokens: a chain, or a tree whose shape says which follows which.
 
-    tokens: (k,) int32, may be lazy. logq: the drafter's law as log-probabilities
-    (k, vocabulary of the target), or None for a point mass.
+    tokens: (n,) int32, may be lazy. logq: for each token the law it was drawn from, as log-probabilities
+    (n, vocabulary of the target), siblings having the same row; None for a point mass. In a tree with a law,
+    siblings are drawn without replacement, in order, and how many a node has depends on nothing drawn there.
+    q: (n,) probability of each token by its drafter, for showing; None: from `logq`, or 1.
     """
 
     tokens: mx.array
     logq: mx.array | None = None
+    shape: Tree | None = None
+    q: mx.array | None = None
 
 
 @dataclass(frozen=True)
@@ -44,14 +50,19 @@ class Standing:
 
 
 class Drafter(Protocol):
-    """The one protocol. Heads that need the target's hidden states and trees extend `Standing` and
-    `Draft` with what they need; the loop passes both through untouched."""
+    """The one protocol.
+
+    features: where it reads the target's hidden states, None for those that don't. While it drafts, every pass
+    of the target is logged there; its rows stay in step with the committed tokens (see `engine.features`).
+    """
 
     name: str
+    features: Features | None
 
     def prefill(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
-        """A reply to the prompt `tokens` begins: do now what would slow the first `propose` down, unless
-        and until it is `cancelled`. Whatever was remembered of other tokens has been rewound."""
+        """A reply to a prompt begins, of which the target has seen all `tokens` but the last: do now what would
+        slow the first `propose` down, unless and until it is `cancelled`. Called for each chunk of the prompt, with
+        more tokens each time. Whatever was remembered of other tokens has been rewound."""
 
     def propose(self, standing: Standing, length: int) -> Draft:
         """At most `length` tokens to follow `standing.tokens`; fewer, or none, is fine."""
@@ -62,6 +73,10 @@ class Drafter(Protocol):
 
     def rewind(self, length: int) -> None:
         """Only the first `length` tokens of the sequence are certain: forget whatever came after."""
+
+    def reach(self) -> int:
+        """Of how many leading tokens nothing more is needed from the target. Only asked of those with features:
+        a reply that reuses more of the target's cache than this has the target see the rest again."""
 
 
 def nothing() -> Draft:

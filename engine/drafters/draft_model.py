@@ -23,6 +23,8 @@ class DraftModel:
     never proposed, and q is laid out in the target's width.
     """
 
+    features = None
+
     def __init__(self, model: CachedModel, vocabulary: int, shared: int | None = None, name: str = "draft") -> None:
         self.model = model
         self.name = name
@@ -55,6 +57,9 @@ class DraftModel:
 
     def rewind(self, length: int) -> None:
         self.model.rewind(length)
+
+    def reach(self) -> int:
+        return self.model.length
 
     def _readable(self, tokens: Sequence[int]) -> Sequence[int]:
         """`tokens` with ids that the drafter has no embedding for replaced by its last one.

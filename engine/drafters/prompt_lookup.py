@@ -22,6 +22,7 @@ class PromptLookup:
     """Drafts by copying. `longest` and `shortest` bound the n-gram that must match, in tokens."""
 
     name = "lookup"
+    features = None
 
     def __init__(self, longest: int = LONGEST, shortest: int = SHORTEST) -> None:
         self._sizes = range(longest, shortest - 1, -1)
@@ -69,6 +70,9 @@ class PromptLookup:
                 if not self._ends[gram]:
                     del self._ends[gram]
             self._tokens.pop()
+
+    def reach(self) -> int:
+        return len(self._tokens)
 
     def _catch_up(self, tokens: Sequence[int]) -> None:
         for token in tokens[len(self._tokens) :]:

@@ -52,6 +52,7 @@ class Scripted:
     """A drafter that proposes what it is told to: the reply `truth`, wrong at the given places."""
 
     name = "scripted"
+    features = None
 
     def __init__(
         self, prompt: int, truth: list[int], wrong: frozenset[int] = frozenset(), vocabulary: int = 64
@@ -77,3 +78,6 @@ class Scripted:
 
     def rewind(self, length: int) -> None:
         self.rewinds.append(length)
+
+    def reach(self) -> int:
+        return 0

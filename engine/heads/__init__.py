@@ -1,0 +1,1 @@
+"""Networks that read a target's hidden states. What drafts with them is in `engine.drafters`."""

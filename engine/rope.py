@@ -1,0 +1,46 @@
+"""Rotary positions row by row, where mlx-lm's modules know one offset for all rows."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import mlx.core as mx
+
+
+def rotate(rope: Any, x: mx.array, positions: int | mx.array) -> mx.array:
+    """Apply `rope` to x (batch, heads, n, width): row i at `positions[i]` (n,), or at `positions + i` for an int.
+
+    One offset a batch entry is what MLX knows, so with an array the rows travel as a batch; that needs batch 1.
+    """
+    if isinstance(positions, int):
+        rotated: mx.array = rope(x, offset=positions)
+    else:
+        rotated = rope(x.swapaxes(0, 2), offset=positions).swapaxes(0, 2)
+    return rotated
+
+
+def by_rows(model: Any) -> None:
+    """Teach the rotary modules of `model` to take one position a row, as an array (n,) in place of the offset.
+
+    They get a subclass of their own class; what they do with an int stays as it was.
+    """
+    for _, module in model.named_modules():
+        name = type(module).__name__
+        if "rope" in name.lower() and not hasattr(module, "rotates_rows"):
+            module.__class__ = _by_rows(type(module))
+
+
+@cache
+def _by_rows(kind: type) -> type:
+    class ByRows(kind):  # type: ignore[misc]
+        rotates_rows = True
+
+        def __call__(self, x: mx.array, offset: Any = 0, **named: Any) -> Any:
+            call = super().__call__
+            if not isinstance(offset, mx.array) or offset.ndim == 0:
+                return call(x, offset=offset, **named)
+            return rotate(lambda rows, offset: call(rows, offset=offset, **named), x, offset)
+
+    ByRows.__name__, ByRows.__qualname__, ByRows.__module__ = kind.__name__, kind.__qualname__, kind.__module__
+    return ByRows

@@ -1,0 +1,72 @@
+"""The shape of a draft: which token follows which, and what that means for masks, positions and caches.
+
+A verify pass over a tree has a row for the root (the last committed token) and one for each node. Here nodes are
+numbered 0 to n - 1, parents before children, and row i + 1 of the pass belongs to node i:
+
+    root ── 0 "the" ── 2 "cat"          parents  [-1, -1, 0, 0]
+         │          └─ 3 "dog"          depths   [ 1,  1, 2, 2]
+         └─ 1 "a"                       reach    node 3 sees itself, node 0 and everything committed
+
+A chain is the tree in which each node follows the one before. Parents may be lazy: a dynamic tree is chosen,
+verified and judged in one graph, without a synchronisation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import mlx.core as mx
+
+
+@dataclass(frozen=True)
+class Tree:
+    """parents: (n,) int32, -1 for children of the root, may be lazy. depth: levels at most, known beforehand."""
+
+    parents: mx.array
+    depth: int
+
+    @classmethod
+    def of(cls, parents: Sequence[int]) -> Tree:
+        """A tree that is known beforehand. Raises ValueError unless parents come before their children."""
+        depths: list[int] = []
+        for node, parent in enumerate(parents):
+            if not -1 <= parent < node:
+                raise ValueError(f"node {node} follows node {parent}: parents come before their children")
+            depths.append(1 + (depths[parent] if parent >= 0 else 0))
+        return cls(mx.array(list(parents), mx.int32), max(depths, default=0))
+
+    @property
+    def size(self) -> int:
+        return self.parents.size
+
+    def reach(self) -> mx.array:
+        """(n, n) bool: row i is true at node i and at each of its ancestors."""
+        own = mx.eye(self.size, dtype=mx.bool_)
+        below_root = self.parents >= 0
+        reach = own
+        for _ in range(self.depth - 1):
+            reach = own | (below_root[:, None] & reach[mx.maximum(self.parents, 0)])
+        return reach
+
+
+def chain(length: int) -> Tree:
+    """Each token follows the one before."""
+    return Tree(mx.arange(-1, length - 1, dtype=mx.int32), length)
+
+
+def depths(reach: mx.array) -> mx.array:
+    """(n,) int32 from a reach: 1 for children of the root."""
+    return mx.sum(reach.astype(mx.int32), -1)
+
+
+def visible(reach: mx.array, seen: int, lacking: int) -> mx.array:
+    """The mask of a pass whose rows are `lacking` tokens of the sequence and then the nodes of a tree.
+
+    seen: tokens already in the cache. Returns (lacking + n, seen + lacking + n) bool, true where a row may look.
+    """
+    n = reach.shape[0]
+    tokens = mx.arange(seen + lacking)[None] <= mx.arange(seen, seen + lacking)[:, None]
+    upper = mx.concatenate([tokens, mx.zeros((lacking, n), mx.bool_)], 1)
+    lower = mx.concatenate([mx.ones((n, seen + lacking), mx.bool_), reach], 1)
+    return mx.concatenate([upper, lower], 0)
