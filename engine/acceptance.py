@@ -8,8 +8,9 @@ q           the drafter's law, as log-probabilities (k, vocabulary); None for a 
             the drafter stands by one token with probability 1
 accepted    n, the length of the draft's prefix that is kept
 tokens      (k + 1,): the draft with the target's own token written at place n; places past n are void
+path        (depth,): in a tree, the accepted node at each level, void past n; see `engine.tree`
 
-Every function returns `Verdict(accepted, tokens)` as lazy arrays. Nothing here draws random
+Every rule returns `Verdict` as lazy arrays. Nothing here draws random
 numbers: the noise comes in as an argument, so each rule can be proven by enumeration.
 """
 
@@ -20,12 +21,15 @@ from typing import NamedTuple
 
 import mlx.core as mx
 
+from engine.tree import Tree
+
 
 class Verdict(NamedTuple):
-    """accepted: () int32. tokens: (k + 1,) int32."""
+    """accepted: () int32. tokens: (k + 1,) int32, or (depth + 1,) for a tree. path: (depth,) int32, None for a chain."""
 
     accepted: mx.array
     tokens: mx.array
+    path: mx.array | None = None
 
 
 def leading(kept: mx.array) -> mx.array:
@@ -61,9 +65,7 @@ def residual(logp_row: mx.array, q_row: mx.array) -> mx.array:
     normalise, and p is returned: the refusal that led there had probability zero up to rounding.
     """
     p = mx.exp(logp_row)
-    rest = mx.maximum(p - q_row, 0.0)
-    mass = mx.sum(rest)
-    return mx.where(mass > 0, rest / mx.where(mass > 0, mass, 1.0), p)
+    return _renormalised(mx.maximum(p - q_row, 0.0), p)
 
 
 def refused_law(draft: mx.array, logq: mx.array | None, n: mx.array, vocabulary: int) -> mx.array:
@@ -85,8 +87,7 @@ def rejection_token(logp: mx.array, draft: mx.array, logq: mx.array | None, n: m
     if draft.size == 0:
         return mx.argmax(logp[0] + gumbel).astype(mx.int32)
     law = residual(logp[n], refused_law(draft, logq, n, vocabulary))
-    logs = mx.where(law > 0, mx.log(mx.where(law > 0, law, 1.0)), -math.inf)
-    return mx.argmax(logs + gumbel).astype(mx.int32)
+    return mx.argmax(_log(law) + gumbel).astype(mx.int32)
 
 
 def with_last(draft: mx.array, n: mx.array, token: mx.array) -> Verdict:
@@ -94,6 +95,81 @@ def with_last(draft: mx.array, n: mx.array, token: mx.array) -> Verdict:
     k = draft.size
     padded = mx.concatenate([draft.astype(mx.int32), mx.zeros(1, mx.int32)])
     return Verdict(n, mx.where(mx.arange(k + 1) == n, token, padded))
+
+
+def match_tree(choices: mx.array, draft: mx.array, shape: Tree) -> Verdict:
+    """Descend from the root into the child that equals what the target chose there, while there is one.
+
+    With greedy or coupled choices the text is that of plain decoding. With choices drawn from p by noise of their
+    own this is also rejection over children that are point masses, tried in order: refusing x takes p(x) out and
+    renormalises, so a child is reached with probability p(child) and a token outside with p of it, which is what
+    one draw does.
+
+    choices: (n + 1,) the target's own choice in the row of the root and of each node. draft: (n,).
+    """
+    kept = draft == choices[shape.parents + 1]
+    alive = ~mx.any(shape.reach & ~kept[None], -1)
+    return _walked(mx.max(mx.where(alive, shape.depths, 0)), alive, choices, draft, shape)
+
+
+def reject_tree(
+    logp: mx.array, draft: mx.array, logq: mx.array, shape: Tree, uniforms: mx.array, gumbel: mx.array
+) -> Verdict:
+    """Rejection over children drawn without replacement (Yang 2024, multi-candidate speculative decoding; Jeon 2024,
+    recursive speculative decoding).
+
+    At the node reached so far, its children are tried in order: x is accepted with min(1, p(x) / q(x)); when refused,
+    p becomes the residual max(0, p - q) / Z, and q loses x and is renormalised, being the law of the next child.
+    When no child is left the token comes from what p has become.
+
+    logp: (n + 1, vocabulary), rows of the root and of each node. logq: (n, vocabulary), the law at each node's
+    parent. uniforms: (n,) on [0, 1). gumbel: (depth + 1, vocabulary) for the target's own token at each depth.
+    """
+    here, p, q = mx.array(-1), mx.exp(logp[0]), mx.zeros(logp.shape[-1])
+    fresh, kept = mx.array(True), []
+    for node in range(draft.size):
+        x = draft[node]
+        tried = shape.parents[node] == here
+        law = mx.where(fresh, mx.exp(logq[node]), q)
+        accept = tried & (uniforms[node] * law[x] < p[x])
+        refuse = tried & ~accept
+        less = _without(law, x)
+        p = mx.where(accept, mx.exp(logp[node + 1]), mx.where(refuse, _renormalised(mx.maximum(p - law, 0.0), p), p))
+        q = mx.where(refuse, less, q)
+        fresh = accept | (fresh & ~refuse)
+        here = mx.where(accept, node, here)
+        kept.append(accept)
+    alive = mx.stack(kept)
+    token = mx.argmax(_log(p) + gumbel[shape.row_depths[here + 1]]).astype(mx.int32)
+    own = mx.where(mx.arange(draft.size + 1) == here + 1, token, 0)
+    return _walked(mx.sum(alive.astype(mx.int32)), alive, own, draft, shape)
+
+
+def _walked(accepted: mx.array, alive: mx.array, own: mx.array, draft: mx.array, shape: Tree) -> Verdict:
+    """The verdict of a walk that accepted the nodes `alive` (n,), one a level, and ends with the target's `own` token
+    (n + 1,) in the row of the last of them."""
+    levels = mx.arange(1, shape.depth + 1)[:, None]
+    path = mx.argmax(alive[None] & (shape.depths[None] == levels), -1).astype(mx.int32)
+    row = mx.where(accepted > 0, path[mx.maximum(accepted - 1, 0)] + 1, 0)
+    taken = mx.concatenate([draft[path].astype(mx.int32), mx.zeros(1, mx.int32)])
+    tokens = mx.where(mx.arange(shape.depth + 1) == accepted, own[row].astype(mx.int32), taken)
+    return Verdict(accepted, tokens, path)
+
+
+def _without(law: mx.array, token: mx.array) -> mx.array:
+    """A law without one of its tokens, renormalised: (vocabulary,)."""
+    rest = mx.where(mx.arange(law.size) == token, 0.0, law)
+    return _renormalised(rest, rest)
+
+
+def _renormalised(mass: mx.array, otherwise: mx.array) -> mx.array:
+    """`mass` over its sum, or `otherwise` where nothing is left of it but rounding."""
+    total = mx.sum(mass)
+    return mx.where(total > 0, mass / mx.where(total > 0, total, 1.0), otherwise)
+
+
+def _log(law: mx.array) -> mx.array:
+    return mx.where(law > 0, mx.log(mx.where(law > 0, law, 1.0)), -math.inf)
 
 
 def at(rows: mx.array, tokens: mx.array) -> mx.array:

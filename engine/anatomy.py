@@ -6,53 +6,70 @@ nothing here. Where the search fails, ModelError says what was looked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import mlx.core as mx
 import mlx.nn as nn
 
 from engine.errors import ModelError
+from engine.probes import Kind, trial, watch
 
-_EMBEDDINGS = ("embed_tokens", "wte", "embeddings", "tok_embeddings", "word_embeddings")
-_OUTPUTS = ("lm_head", "output", "embed_out", "head")
+_EMBEDDINGS = ("embed_tokens", "wte", "embeddings", "tok_embeddings", "word_embeddings", "token_embeddings")
+_EMBEDDINGS += ("embed_in", "embedding", "embed")
+_OUTPUTS = ("lm_head", "output", "embed_out", "head", "lm_head.linear")
+
+
+class Output(NamedTuple):
+    """The module whose weight turns hidden states into logits, and which call of it that is."""
+
+    module: Any
+    kind: Kind
 
 
 def layers_of(model: Any) -> list[Any]:
-    """The decoder layers, first to last."""
+    """The decoder layers, first to last. Raises ModelError unless they are a list of different modules."""
     layers = getattr(model, "layers", None)
-    if not isinstance(layers, list) or not layers:
+    if not isinstance(layers, list) or not layers or not all(isinstance(layer, nn.Module) for layer in layers):
         raise ModelError("the model has no list of layers, so hidden states cannot be read: choose another drafter")
+    if len({id(layer) for layer in layers}) < len(layers):
+        raise ModelError("the model uses a layer twice, so its states cannot be told apart: choose another drafter")
     return layers
 
 
 def embedding_of(model: Any) -> Any:
     """The token embedding: ids (n,) to (n, hidden), as the first layer sees them before any scaling."""
-    for name in _EMBEDDINGS:
-        for key, module in _named(model):
-            if key == name and hasattr(module, "as_linear"):
-                return module
+    for name, module in _named(model, _EMBEDDINGS):
+        if hasattr(module, "as_linear"):
+            return module
     raise ModelError("the model has no token embedding where one is expected: choose another drafter")
 
 
-def output_of(model: Any) -> Any | None:
-    """The output matrix as a module of its own, or None where the embedding serves (tied)."""
-    tied = getattr(getattr(model, "args", None), "tie_word_embeddings", False)
-    for name in _OUTPUTS:
-        for key, module in _named(model):
-            if key == name and "weight" in module and not tied:
-                return module
-    return None
+def output_of(model: Any) -> Output:
+    """The output matrix: a module of its own, or the embedding where that serves (tied).
+
+    A config's word on what is tied is not taken: a pass that is never evaluated shows what is called.
+    """
+    found = [Output(module, "input") for _, module in _named(model, _OUTPUTS) if "weight" in module]
+    found += [Output(module, "as_linear") for _, module in _named(model, _EMBEDDINGS) if hasattr(module, "as_linear")]
+    probes = [watch(*output) for output in found]
+    for probe in probes:
+        probe.clear()
+    trial(model)
+    called = [output for output, probe in zip(found, probes, strict=True) if probe.calls]
+    if len(called) != 1:
+        raise ModelError("the model has no single output matrix where one is expected: choose another drafter")
+    return called[0]
 
 
 def output_rows(model: Any, ids: mx.array) -> mx.array:
     """Rows `ids` (n,) of the output matrix, dequantized: (n, hidden)."""
-    module = output_of(model) or embedding_of(model)
-    weight = module.weight[ids]
+    module = output_of(model).module
+    weight: mx.array = module.weight[ids]
     if "scales" not in module:
         return weight
     biases = module.biases[ids] if module.get("biases") is not None else None
-    return mx.dequantize(weight, module.scales[ids], biases, module.group_size, module.bits)
+    return mx.dequantize(weight, module.scales[ids], biases, module.group_size, module.bits, module.mode)
 
 
 def embed(model: Any) -> Callable[[mx.array], mx.array]:
@@ -61,7 +78,9 @@ def embed(model: Any) -> Callable[[mx.array], mx.array]:
     return lambda ids: module(ids)
 
 
-def _named(model: Any) -> Iterator[tuple[str, Any]]:
-    """(last part of the name, module) of every module, outermost first."""
-    found = [(name, module) for name, module in model.named_modules() if isinstance(module, nn.Module)]
-    yield from sorted(((name.rpartition(".")[2], module) for name, module in found), key=lambda pair: 0)
+def _named(model: Any, ends: tuple[str, ...]) -> list[tuple[str, Any]]:
+    """(name, module) of the modules outside the layers whose name ends in one of `ends`, outermost first."""
+    inside = {id(part) for layer in layers_of(model) for part in layer.modules()}
+    found = [(name, module) for name, module in model.named_modules() if id(module) not in inside]
+    named = [(name, module) for name, module in found if any(f".{name}".endswith(f".{end}") for end in ends)]
+    return sorted(named, key=lambda pair: pair[0].count("."))

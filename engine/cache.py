@@ -26,6 +26,7 @@ from typing import Any
 import mlx.core as mx
 
 from engine import upstream as kinds
+from engine.branching import BranchedCache, Branches, can_branch, keep
 from engine.errors import UnsupportedCache
 from engine.sliding import SLACK, SlidingKVCache
 
@@ -101,6 +102,21 @@ class ModelCache:
             self._marks.pop()
         self.reset()
         return 0
+
+    @property
+    def branches(self) -> bool:
+        """Whether a pass may go over a tree: whether rows can be left out from the middle of every layer's cache."""
+        return all(can_branch(entry) for entry in self.entries)
+
+    def branched(self, branches: Branches) -> list[BranchedCache]:
+        """The entries for one pass over a tree; `keep` must follow before anything else but a rewind to its root."""
+        return [BranchedCache(entry, branches) for entry in self.entries]
+
+    def keep(self, first: int, places: Sequence[int]) -> None:
+        """Of the rows from token `first` on, keep those at `places` (relative to it), in this order."""
+        for entry in self.entries:
+            keep(entry, first, places, self.length - first)
+        self.length = first + len(places)
 
     def arrays(self) -> list[mx.array]:
         """Every array held, for evaluation after a prefill chunk."""

@@ -71,6 +71,9 @@ def measure(
     """
     tokens = [1 + i % (target.vocabulary - 1) for i in range(context)]
     target.rewind(0)
+    if drafter is not None:
+        drafter.rewind(0)
+        target.read_by(drafter.features)
     for _ in target.prefill(tokens[:-1]):
         pass
     standing = Standing(tokens, Context(chooser.law, tokens), chooser)
@@ -78,7 +81,6 @@ def measure(
     for width in widths:
         jobs["pass", width] = _pass_job(target, standing, width)
     if drafter is not None:
-        drafter.rewind(0)
         drafter.prefill(tokens)
         for length in sorted({1, max(2, max(widths) - 1)}):
             jobs["draft", length] = _draft_job(drafter, standing, length)

@@ -7,6 +7,7 @@
     ├── PairError                the drafter does not fit the target
     ├── ContextError             the prompt does not fit the context
     ├── SupersededError          a reply was gone on with after another had begun on the same target
+    ├── FitError                 a drafter cannot be trained here: disk, memory, or work that belongs to another fit
     └── BackendError             this machine lacks something that MLX needs
 
 The message is the whole story for a user, so it is a single line. Anything else that
@@ -40,6 +41,10 @@ class ContextError(RedlineError):
 
 class SupersededError(RedlineError):
     """A reply was gone on with after another had begun on the same target."""
+
+
+class FitError(RedlineError):
+    """A drafter cannot be trained here."""
 
 
 class BackendError(RedlineError):

@@ -32,8 +32,11 @@ class Round:
     tokens:   committed ids: the accepted prefix of the draft, then the target's own token
               (missing only where a stop cut the round short).
     texts:    for each of `tokens`, the text it completed ("" while a character is unfinished).
-    drafted:  proposed ids; `drafted[accepted:]` were refused.
+    drafted:  proposed ids; in a chain `drafted[accepted:]` were refused, in a tree all that are not on `path`.
     accepted: how many of `tokens` came from the draft.
+    parents:  for each of `drafted`, the place in `drafted` of the token it was to follow, -1 for the last committed
+              one; None for a chain.
+    path:     places in `drafted` of the accepted tokens, in order.
     p:        for each of `tokens`, the target's probability of it under the law that chose it
               (at temperature 0: under the softmax of the shaped logits).
     q:        for each of `drafted`, the drafter's probability of it; 1.0 for a point mass.
@@ -51,12 +54,26 @@ class Round:
     time_s: float
     reason: str = ""
     texts: tuple[str, ...] = ()
+    parents: tuple[int, ...] | None = None
+    path: tuple[int, ...] = ()
+
+    @property
+    def refused(self) -> bool:
+        """Whether the target was offered something where it said a token of its own."""
+        if self.parents is None:
+            return self.accepted < len(self.drafted)
+        return (self.path[-1] if self.path else -1) in self.parents
+
+    @property
+    def depth(self) -> int:
+        """How many places the draft reached at the way that was taken: what acceptance by position counts."""
+        return self.accepted + self.refused
 
     def origin(self, i: int) -> Origin:
         """Where `tokens[i]` came from."""
         if i < self.accepted:
             return "accepted"
-        return "bonus" if self.accepted == len(self.drafted) else "corrected"
+        return "corrected" if self.refused else "bonus"
 
     @property
     def origins(self) -> tuple[Origin, ...]:

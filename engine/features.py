@@ -1,7 +1,4 @@
-"""Hidden states of a target as it runs, for drafters that read them; no model code is copied.
-
-The modules whose inputs are wanted get a subclass of their own class that notes what it was called
-with. Parameters, attributes and arithmetic stay as they were.
+"""Hidden states of a target as it runs, for drafters that read them.
 
 Which layer an index means: point i is the residual stream at the INPUT of layer i, that is the output
 of layer i - 1 (the sense of SafeAILab's EAGLE-3 and of vLLM's aux hidden states). Point n, for n layers,
@@ -9,28 +6,32 @@ is the output of the last one. NORMED is what the output matrix reads.
 
 Invariants
 ----------
-1. Row j of the log is the state at the j-th token of the sequence the target's cache holds.
-2. The log is one contiguous stretch [start, end), end <= the target's length.
+1. Row j of the log is the state at the j-th token of the sequence.
+2. The log is one contiguous stretch [start, end).
 3. Rows are handles on arrays of the pass that made them; nothing is copied until taken.
+4. A point is a plain stream, one vector a token, passed once a pass. A model that has several streams, or goes
+   over its layers more than once, is refused when a reader is made: its states have no such meaning.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import mlx.core as mx
 
-from engine.anatomy import embedding_of, layers_of, output_of
+from engine.anatomy import layers_of, output_of
+from engine.errors import ModelError
+from engine.probes import TRIAL_TOKENS, Probe, trial, watch
 
 NORMED = -1
 
 
 class Features:
-    """The log of one reader. points: what to note, see above.
+    """The log of one reader. points: what to note, see above. width: of a row, all points side by side.
 
     last_only: keep the latest pass alone, for readers that look at one position.
+    Raises ModelError for a model whose states cannot be read, ValueError for a point it does not have.
     """
 
     def __init__(self, model: Any, points: Sequence[int], last_only: bool = False) -> None:
@@ -38,6 +39,7 @@ class Features:
         self._last_only = last_only
         self._probes = [_probe(model, point) for point in self.points]
         self._stretches: list[tuple[int, mx.array]] = []
+        self.width = sum(_widths(model, self._probes))
 
     @property
     def start(self) -> int:
@@ -54,16 +56,16 @@ class Features:
         """Note what the pass that has just been built gave to the tokens from `start` on."""
         rows = [probe.seen[0] for probe in self._probes]
         for probe in self._probes:
-            probe.seen = None
+            probe.clear()
         self.cut(start)
         if self._last_only or self.end != start:
             self._stretches = []
         self._stretches.append((start, mx.concatenate(rows, -1) if len(rows) > 1 else rows[0]))
 
     def cut(self, length: int) -> None:
-        """Only the first `length` tokens of the sequence still stand."""
+        """Only the first `length` tokens of the sequence still stand, whatever of them a cache still holds."""
         kept = [(first, rows) for first, rows in self._stretches if first < length]
-        if kept:
+        if kept and self.end > length:
             first, rows = kept[-1]
             kept[-1] = (first, rows[: length - first])
         self._stretches = kept
@@ -87,56 +89,36 @@ class Features:
         self._stretches = []
 
     def arrays(self) -> list[mx.array]:
-        """Every array held, for evaluation after a prefill chunk."""
-        return [rows for _, rows in self._stretches]
+        """Every array to evaluate after a prefill chunk; none where all but the last chunk go unread."""
+        return [] if self._last_only else [rows for _, rows in self._stretches]
 
 
-class _Probe:
-    """What one module was called with last. seen: (1, rows, width)."""
-
-    def __init__(self) -> None:
-        self.seen: Any = None
-
-
-def _probe(model: Any, point: int) -> _Probe:
+def _probe(model: Any, point: int) -> Probe:
     """A probe at `point`, shared by all who read there."""
-    layers = layers_of(model)
     if point == NORMED:
-        head = output_of(model)
-        module, kind = (head, "input") if head is not None else (embedding_of(model), "as_linear")
-    elif 0 <= point < len(layers):
-        module, kind = layers[point], "input"
-    elif point == len(layers):
-        module, kind = layers[-1], "output"
-    else:
-        raise ValueError(f"point {point} of a model with {len(layers)} layers: give 0 to {len(layers)}, or NORMED")
-    probes = vars(module).setdefault("_probes", {})
-    if not probes:
-        module.__class__ = _probed(type(module))
-    found: _Probe = probes.setdefault(kind, _Probe())
-    return found
+        return watch(*output_of(model))
+    layers = layers_of(model)
+    if 0 <= point < len(layers):
+        return watch(layers[point], "input")
+    if point == len(layers):
+        return watch(layers[-1], "output")
+    raise ValueError(f"point {point} of a model with {len(layers)} layers: give 0 to {len(layers)}, or NORMED")
 
 
-@cache
-def _probed(kind: type) -> type:
-    """A subclass of a layer's class that notes its inputs and outputs and computes what its parent does."""
-
-    class Probed(kind):  # type: ignore[misc]
-        def __call__(self, x: Any, *args: Any, **named: Any) -> Any:
-            out = super().__call__(x, *args, **named)
-            _note(self, "input", x)
-            _note(self, "output", out[0] if isinstance(out, tuple) else out)
-            return out
-
-        def as_linear(self, x: Any) -> Any:
-            _note(self, "as_linear", x)
-            return super().as_linear(x)
-
-    Probed.__name__, Probed.__qualname__, Probed.__module__ = kind.__name__, kind.__qualname__, kind.__module__
-    return Probed
-
-
-def _note(module: Any, kind: str, x: mx.array) -> None:
-    probe = vars(module)["_probes"].get(kind)
-    if probe is not None:
-        probe.seen = x
+def _widths(model: Any, probes: list[Probe]) -> list[int]:
+    """Of the rows at each probe, from a pass that is never evaluated. Raises ModelError for what is no plain stream."""
+    for probe in probes:
+        probe.clear()
+    trial(model)
+    widths = []
+    for probe in probes:
+        shape = probe.seen.shape if isinstance(probe.seen, mx.array) else ()
+        if probe.calls != 1 or len(shape) != 3 or shape[:2] != (1, TRIAL_TOKENS):
+            raise ModelError(
+                "the model's layers do not hand on one vector a token, once a pass, so its hidden states "
+                "cannot be read: choose another drafter"
+            )
+        widths.append(shape[2])
+    for probe in probes:
+        probe.clear()
+    return widths

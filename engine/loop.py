@@ -60,6 +60,8 @@ def decode(
         sure = policy.plain_next() or (drafter is not None and flight.length == 0 and drafter.quiet(standing))
         ahead = _follow(target, standing, flight) if sure and flight.length == 0 and room > 1 else None
         round_ = _cut_at_eos(flight.land(index, began_s), limits.eos)
+        if round_.parents is not None:
+            target.keep(round_.path)
         context = flight.context.extended(mx.array(round_.tokens, mx.int32))
         tokens.extend(round_.tokens)
         _settle(target, drafter, tokens, ahead is not None)
@@ -73,7 +75,7 @@ def decode(
 def _depart(target: CachedModel, drafter: Drafter | None, policy: Policy, standing: Standing, room: int) -> Flight:
     """Propose and launch. A draft never reaches past the end of the reply."""
     plan = policy.plan()
-    length = min(plan.length, room - 1)
+    length = min(plan.length, room - 1)  # a tree of so many nodes is no deeper either
     draft = drafter.propose(standing, length) if drafter and length > 0 else nothing()
     reason = plan.reason if draft.tokens.size or length <= 0 else "nothing to propose"
     return launch(target, standing, draft, reason)
@@ -98,7 +100,10 @@ def _cut_at_eos(round_: Round, eos: frozenset[int]) -> Round:
     for i, token in enumerate(round_.tokens):
         if token in eos:
             end = i + 1
-            return replace(round_, tokens=round_.tokens[:end], p=round_.p[:end], accepted=min(round_.accepted, end))
+            accepted = min(round_.accepted, end)
+            return replace(
+                round_, tokens=round_.tokens[:end], p=round_.p[:end], accepted=accepted, path=round_.path[:accepted]
+            )
     return round_
 
 

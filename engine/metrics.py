@@ -53,11 +53,10 @@ class Metrics:
         if self.first_s is None:
             self.first_s, self.first_tokens = r.time_s, len(r.tokens)
         self.last_s = r.time_s
-        while len(self.reached) < len(r.drafted):
+        while len(self.reached) < (len(r.drafted) if r.parents is None else r.depth):
             self.reached.append(0)
             self.kept.append(0)
-        # A round cut by the end of the reply has no token of the target's own: nothing was refused.
-        for i in range(min(len(r.tokens), len(r.drafted))):
+        for i in range(min(len(r.tokens), r.depth)):
             self.reached[i] += 1
             self.kept[i] += i < r.accepted
 

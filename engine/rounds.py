@@ -21,11 +21,16 @@ from engine.target import CachedModel
 
 @dataclass(frozen=True)
 class Flight:
-    """A round on its way. numbers: [accepted, tokens (k + 1), drafted (k)] int32; chances: [p, q] float32."""
+    """A round on its way.
+
+    numbers: [accepted, tokens (depth + 1), drafted (length)] int32, and for a tree [path (depth), parents (length)]
+    behind them. chances: [p (depth + 1), q (length)] float32. A chain is as deep as it is long.
+    """
 
     numbers: mx.array
     chances: mx.array
     length: int
+    depth: int
     width: int
     context: Context
     reason: str
@@ -40,24 +45,27 @@ class Flight:
         mx.eval(self.numbers, self.chances)
         numbers: Any = self.numbers.tolist()
         chances: Any = self.chances.tolist()
-        accepted, ids = numbers[0], numbers[1:]
-        k = self.length
+        accepted, first, last = numbers[0], 1 + self.depth + 1, 1 + self.depth + 1 + self.length
+        path, parents = tuple(numbers[last : last + accepted]), tuple(numbers[last + self.depth :])
+        branched = len(numbers) > last
         return Round(
             index=index,
-            tokens=tuple(ids[: accepted + 1]),
-            drafted=tuple(ids[k + 1 :]),
+            tokens=tuple(numbers[1 : 1 + accepted + 1]),
+            drafted=tuple(numbers[first:last]),
             accepted=accepted,
             p=tuple(chances[: accepted + 1]),
-            q=tuple(chances[k + 1 :]),
+            q=tuple(chances[self.depth + 1 :]),
             width=self.width,
             time_s=time.monotonic() - began_s,
             reason=self.reason,
+            parents=parents if branched else None,
+            path=path if branched else tuple(range(accepted)),
         )
 
 
 def launch(target: CachedModel, standing: Standing, draft: Draft, reason: str) -> Flight:
     """Verify `draft` where the reply stands."""
-    logits, width = target.continue_from(standing.tokens, draft.tokens)
+    logits, width = target.continue_from(standing.tokens, draft.tokens, draft.shape)
     return _submit(standing.chooser, standing.context, logits, draft, len(standing.tokens), width, reason)
 
 
@@ -72,12 +80,16 @@ def launch_behind(target: CachedModel, chooser: Chooser, flight: Flight, positio
 def _submit(
     chooser: Chooser, context: Context, logits: mx.array, draft: Draft, position: int, width: int, reason: str
 ) -> Flight:
-    ruling = chooser.rule_on(logits, context, draft.tokens, draft.logq, position)
-    accepted, tokens = ruling.verdict
+    ruling = chooser.rule_on(logits, context, draft, position)
+    verdict, shape = ruling.verdict, draft.shape
+    numbers = [verdict.accepted[None], verdict.tokens, draft.tokens.astype(mx.int32)]
+    if shape is not None and verdict.path is not None:
+        numbers += [verdict.path, shape.parents]
     flight = Flight(
-        numbers=mx.concatenate([accepted[None], tokens, draft.tokens.astype(mx.int32)]),
+        numbers=mx.concatenate(numbers),
         chances=mx.concatenate([ruling.p, ruling.q]),
         length=draft.tokens.size,
+        depth=draft.tokens.size if shape is None else shape.depth,
         width=width,
         context=context,
         reason=reason,

@@ -19,6 +19,7 @@ from enum import IntEnum
 import mlx.core as mx
 
 from engine.errors import UsageError
+from engine.tree import Tree
 
 LEAST_TEMPERATURE = 1e-3  # below, logits over temperature overflow float32
 
@@ -90,22 +91,25 @@ class Law:
             values = mx.array([sampling.logit_bias[i] for i in ids], mx.float32)
             self._bias = mx.zeros(vocabulary).at[mx.array(ids, mx.int32)].add(values)
 
-    def shape(self, logits: mx.array, counts: mx.array | None = None) -> mx.array:
+    def shape(self, logits: mx.array, counts: mx.array | None = None, ids: mx.array | None = None) -> mx.array:
         """Logits after bias and penalties, before temperature; float32.
 
-        logits: (rows, vocabulary). counts: (rows, vocabulary), how often each token stands in the
-        row's context; needed when `sampling.counts_context`.
+        logits: (rows, vocabulary), or (rows, width) of the tokens `ids` (width,) alone. counts: (rows,
+        vocabulary), how often each token stands in the row's context; needed when `sampling.counts_context`.
         """
         s = self.sampling
         logits = logits.astype(mx.float32)
         if s.counts_context:
             if counts is None:
                 raise ValueError("penalties need the counts of the context")
+            counts = counts if ids is None else counts[:, ids]
             seen = counts > 0
             scaled = mx.where(logits > 0, logits / s.repetition_penalty, logits * s.repetition_penalty)
             logits = mx.where(seen, scaled, logits)
             logits = logits - s.presence_penalty * seen - s.frequency_penalty * counts
-        return logits if self._bias is None else logits + self._bias
+        if self._bias is None:
+            return logits
+        return logits + (self._bias if ids is None else self._bias[ids])
 
     def logprobs(self, shaped: mx.array) -> mx.array:
         """Log of the law, (rows, vocabulary), -inf where it is zero. At temperature 0: plain log-softmax."""
@@ -115,7 +119,7 @@ class Law:
         logprobs = _log_softmax(shaped / s.temperature)
         if s.min_p > 0:
             logprobs = _keep(logprobs, mx.max(logprobs, -1, keepdims=True) + math.log(s.min_p))
-        if 0 < s.top_k < self.vocabulary:
+        if 0 < s.top_k < shaped.shape[-1]:
             logprobs = _keep(logprobs, mx.min(mx.topk(logprobs, s.top_k, -1), -1, keepdims=True))
         if s.top_p < 1:
             logprobs = _keep(logprobs, _nucleus_edge(logprobs, s.top_p))
@@ -156,18 +160,22 @@ class Noise:
     def __init__(self, seed: int) -> None:
         self._words = [_mix(seed, stream) for stream in Stream]
 
-    def keys(self, stream: Stream, positions: mx.array) -> mx.array:
-        """Threefry keys, (n, 2) uint32, for absolute positions (n,), which may be lazy."""
-        word = mx.full(positions.shape, self._words[stream], mx.uint32)
+    def keys(self, stream: Stream, positions: mx.array, salt: int = 0) -> mx.array:
+        """Threefry keys, (n, 2) uint32, for absolute positions (n,), which may be lazy. Another `salt`, other keys."""
+        word = mx.full(positions.shape, self._words[stream] ^ (_mix(salt, stream) if salt else 0), mx.uint32)
         return mx.stack([word, positions.astype(mx.uint32)], -1)
 
-    def gumbel(self, stream: Stream, positions: mx.array, vocabulary: int) -> mx.array:
+    def gumbel(self, stream: Stream, positions: mx.array, vocabulary: int, salt: int = 0) -> mx.array:
         """Standard Gumbel noise, (n, vocabulary): argmax(log p + noise) is a draw from p."""
-        return mx.vmap(lambda key: mx.random.gumbel((vocabulary,), key=key))(self.keys(stream, positions))
+        return mx.vmap(lambda key: mx.random.gumbel((vocabulary,), key=key))(self.keys(stream, positions, salt))
 
     def uniform(self, stream: Stream, positions: mx.array) -> mx.array:
         """Uniform on [0, 1), (n,)."""
         return mx.vmap(lambda key: mx.random.uniform(key=key))(self.keys(stream, positions))
+
+    def uniforms(self, stream: Stream, position: int, count: int) -> mx.array:
+        """`count` of them for one position, (count,)."""
+        return mx.random.uniform(shape=(count,), key=self.keys(stream, mx.array([position]))[0])
 
 
 def _mix(seed: int, stream: int) -> int:
@@ -198,8 +206,9 @@ class Context:
         longer.counts = self.counts.at[tokens.astype(mx.int32)].add(1.0)
         return longer
 
-    def rows(self, draft: mx.array) -> mx.array | None:
-        """Counts as seen by each row of a verify pass, (k + 1, vocabulary): row i has seen `draft[:i]` too.
+    def rows(self, draft: mx.array, shape: Tree | None = None) -> mx.array | None:
+        """Counts as seen by each row of a verify pass, (k + 1, vocabulary): row i has seen `draft[:i]` too, or in a
+        tree the tokens on the way to its node.
 
         draft: (k,) token ids, which may be lazy.
         """
@@ -209,4 +218,5 @@ class Context:
         if draft.size == 0:
             return base
         one_hot = (draft[:, None] == mx.arange(base.shape[-1])[None]).astype(mx.float32)
-        return mx.concatenate([base, base + mx.cumsum(one_hot, 0)])
+        seen = mx.cumsum(one_hot, 0) if shape is None else shape.reach.astype(mx.float32) @ one_hot
+        return mx.concatenate([base, base + seen])

@@ -66,6 +66,8 @@ class Session:
         yield PromptProgress(reused, len(prompt), reused, time.monotonic() - began_s)
         self._go_on(hold)
         for done in self.target.prefill(prompt[reused:-1]):
+            if drafter is not None and drafter.features is not None:  # so that they need not be kept
+                drafter.prefill(prompt[: self.target.length + 1], cancelled)
             yield PromptProgress(reused + done, len(prompt), reused, time.monotonic() - began_s)
             self._go_on(hold)
             if cancelled():
@@ -114,9 +116,14 @@ class Session:
                 break
             common += 1
         common = min(common, len(prompt) - 1)
-        kept = self.target.rewind(common)
+        known = common if drafter is self._drafter else 0
         if drafter is not None:
-            drafter.rewind(common if drafter is self._drafter else 0)
+            drafter.rewind(known)
+        reads = drafter.features if drafter is not None else None
+        self.target.read_by(reads)
+        if drafter is not None and reads is not None:
+            common = min(common, drafter.reach())
+        kept = self.target.rewind(common)
         self._drafter = drafter
         self.tokens = list(prompt)
         return kept

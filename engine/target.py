@@ -10,8 +10,12 @@ from typing import Any
 
 import mlx.core as mx
 
+from engine.branching import Branches
 from engine.cache import ModelCache
 from engine.errors import ModelError, UnsupportedCache
+from engine.features import Features
+from engine.rope import by_rows
+from engine.tree import Tree
 from engine.upstream import unsound
 
 PREFILL_CHUNK = 512
@@ -23,7 +27,8 @@ class CachedModel:
 
     Invariant: `length` tokens of one sequence are in the cache. Whoever drives the model keeps the
     sequence and feeds `tokens[length:]`, whatever `length` a rewind has left. `holder` is whose
-    reply that is: whoever finds another there starts anew.
+    reply that is: whoever finds another there starts anew. `features`: who reads hidden states now.
+    After a pass over a tree the cache holds no sequence until `keep` or a rewind to the root says which.
     """
 
     def __init__(self, model: Any, kv_bits: int | None = None, kv_group_size: int = 64) -> None:
@@ -31,6 +36,8 @@ class CachedModel:
             raise ModelError(f"this architecture cannot be decoded exactly: {reason}; choose another model")
         self.model = model
         self.holder: object = None
+        self.features: Features | None = None
+        self._root: int | None = None
         self.cache = ModelCache(model, kv_bits, kv_group_size)
         try:
             self.vocabulary = self._measure_vocabulary()
@@ -59,23 +66,40 @@ class CachedModel:
         """
         for start in range(0, len(tokens), chunk):
             self.feed(tokens[start : start + chunk])
-            mx.eval(self.cache.arrays())
+            mx.eval(self.cache.arrays(), self.features.arrays() if self.features else [])
             mx.clear_cache()  # a chunk's buffers fit no decoding step
             yield min(start + chunk, len(tokens))
 
-    def forward(self, tokens: mx.array) -> mx.array:
-        """Feed (n,) token ids, which may be lazy; returns lazy logits (n, vocabulary)."""
-        logits: mx.array = self.model(tokens[None], cache=self.cache.entries)[0]
-        self.cache.advance(tokens.size)
+    def forward(self, tokens: mx.array, shape: Tree | None = None) -> mx.array:
+        """Feed (n,) token ids, which may be lazy; returns lazy logits (n, vocabulary).
+
+        With a `shape`, the last of the tokens are the nodes of a tree that grows from the one before them.
+        """
+        entries: Any = self.cache.entries
+        if shape is not None:
+            by_rows(self.model)
+            lacking = tokens.size - shape.size
+            entries = self.cache.branched(Branches.of(shape, self.length, lacking))
+            self._root = self.length + lacking
+        logits: mx.array = self.model(tokens[None], cache=entries)[0]
+        self._advance(tokens.size)
         return logits
 
     def feed(self, tokens: Sequence[int]) -> None:
         """Put tokens into the cache; nothing is evaluated and no logits are kept."""
         self.model(mx.array(list(tokens), mx.int32)[None], cache=self.cache.entries)
-        self.cache.advance(len(tokens))
+        self._advance(len(tokens))
 
-    def continue_from(self, sequence: Sequence[int], draft: mx.array) -> tuple[mx.array, int]:
-        """Lazy logits (k + 1, vocabulary) after the last token of `sequence` and after each of `draft` (k,).
+    def _advance(self, tokens: int) -> None:
+        if self.features is not None:
+            self.features.record(self.length)
+        self.cache.advance(tokens)
+
+    def continue_from(
+        self, sequence: Sequence[int], draft: mx.array, shape: Tree | None = None
+    ) -> tuple[mx.array, int]:
+        """Lazy logits (k + 1, vocabulary) after the last token of `sequence` and after each of `draft` (k,), a chain
+        or, with a `shape`, a tree.
 
         Whatever the cache lacks of `sequence` (at least its last token; more after a rewind that fell
         short) rides in the same pass, unless that is more than REPLAY_LIMIT tokens: then all but the
@@ -93,7 +117,7 @@ class CachedModel:
         if draft.size:
             self.cache.mark()
             rows = mx.concatenate([rows, draft.astype(mx.int32)])
-        logits = self.forward(rows)
+        logits = self.forward(rows, shape if draft.size else None)
         if not draft.size:
             self.cache.mark()
         return logits[len(lacking) - 1 :], rows.size
@@ -106,6 +130,26 @@ class CachedModel:
         """Keep this place reachable for later turns, in models whose state cannot drop tokens."""
         self.cache.mark(pinned=True)
 
+    def keep(self, path: Sequence[int]) -> None:
+        """Of the tree that the latest pass went over, keep the nodes on `path`, and with them the root."""
+        if self._root is None:
+            raise ValueError("the latest pass was over no tree, so there is no path to keep")
+        self.cache.keep(self._root, path)
+        if self.features is not None:
+            self.features.select(self._root, path)
+        self._root = None
+
     def rewind(self, length: int) -> int:
         """Forget all but the first `length` tokens, or a few more where needed; returns what is left."""
-        return self.cache.rewind(length)
+        if self._root is not None:  # rows behind it are no sequence
+            length, self._root = min(length, self._root), None
+        kept = self.cache.rewind(length)
+        if self.features is not None:
+            self.features.cut(kept)
+        return kept
+
+    def read_by(self, features: Features | None) -> None:
+        """From here on `features` logs every pass, in place of whoever did before and is told no more."""
+        if self.features is not None and self.features is not features:
+            self.features.drop()
+        self.features = features

@@ -15,13 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import mlx.core as mx
 
 
 @dataclass(frozen=True)
 class Tree:
-    """parents: (n,) int32, -1 for children of the root, may be lazy. depth: levels at most, known beforehand."""
+    """parents: (n,) int32, -1 for children of the root, may be lazy. depth: levels at most, known beforehand.
+
+    Siblings stand for different tokens, in the order in which they are tried.
+    """
 
     parents: mx.array
     depth: int
@@ -40,6 +44,7 @@ class Tree:
     def size(self) -> int:
         return self.parents.size
 
+    @cached_property
     def reach(self) -> mx.array:
         """(n, n) bool: row i is true at node i and at each of its ancestors."""
         own = mx.eye(self.size, dtype=mx.bool_)
@@ -49,15 +54,20 @@ class Tree:
             reach = own | (below_root[:, None] & reach[mx.maximum(self.parents, 0)])
         return reach
 
+    @cached_property
+    def depths(self) -> mx.array:
+        """(n,) int32: 1 for children of the root."""
+        return mx.sum(self.reach.astype(mx.int32), -1)
+
+    @cached_property
+    def row_depths(self) -> mx.array:
+        """(n + 1,) int32: of the root, 0, and of each node."""
+        return mx.concatenate([mx.zeros(1, mx.int32), self.depths])
+
 
 def chain(length: int) -> Tree:
     """Each token follows the one before."""
     return Tree(mx.arange(-1, length - 1, dtype=mx.int32), length)
-
-
-def depths(reach: mx.array) -> mx.array:
-    """(n,) int32 from a reach: 1 for children of the root."""
-    return mx.sum(reach.astype(mx.int32), -1)
 
 
 def visible(reach: mx.array, seen: int, lacking: int) -> mx.array:

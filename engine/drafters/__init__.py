@@ -11,28 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import mlx.core as mx
-
 from engine.choice import Chooser
+from engine.draft import Draft, nothing
 from engine.features import Features
 from engine.sampling import Context
-from engine.tree import Tree
-
-
-@dataclass(frozen=True)
-class Draft:
-    """Proposed tokens: a chain, or a tree whose shape says which follows which.
-
-    tokens: (n,) int32, may be lazy. logq: for each token the law it was drawn from, as log-probabilities
-    (n, vocabulary of the target), siblings having the same row; None for a point mass. In a tree with a law,
-    siblings are drawn without replacement, in order, and how many a node has depends on nothing drawn there.
-    q: (n,) probability of each token by its drafter, for showing; None: from `logq`, or 1.
-    """
-
-    tokens: mx.array
-    logq: mx.array | None = None
-    shape: Tree | None = None
-    q: mx.array | None = None
 
 
 @dataclass(frozen=True)
@@ -79,6 +61,4 @@ class Drafter(Protocol):
         a reply that reuses more of the target's cache than this has the target see the rest again."""
 
 
-def nothing() -> Draft:
-    """The empty draft: the round becomes one plain step."""
-    return Draft(mx.zeros(0, mx.int32))
+__all__ = ["Draft", "Drafter", "Standing", "nothing"]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import mlx.core as mx
 
-from engine.choice import Choice
+from engine.choice import Drawn
 from engine.drafters import Draft, Standing, nothing
 from engine.target import CachedModel
 
@@ -41,16 +41,17 @@ class DraftModel:
             return nothing()
         position, context = len(standing.tokens), standing.context
         logits, _ = self.model.continue_from(self._readable(standing.tokens), mx.zeros(0, mx.int32))
-        choices: list[Choice] = []
+        drawn: list[Drawn] = []
         while True:
-            choice = standing.chooser.draft(self._fit(logits), context, position + len(choices))
-            mx.async_eval(choice.tokens)
-            choices.append(choice)
-            if len(choices) == length:
+            drawn.append(standing.chooser.draft(self._fit(logits), context, position + len(drawn)))
+            tokens = drawn[-1].tokens
+            mx.async_eval(tokens)
+            if len(drawn) == length:
                 break
-            context = context.extended(choice.tokens)
-            logits = self.model.forward(choice.tokens)
-        return Draft(mx.concatenate([c.tokens for c in choices]), mx.concatenate([c.logprobs for c in choices]))
+            context = context.extended(tokens)
+            logits = self.model.forward(tokens)
+        ids, chances, laws = (mx.concatenate(parts) for parts in zip(*drawn, strict=True))
+        return Draft(ids, laws, q=chances)
 
     def quiet(self, standing: Standing) -> bool:
         return False

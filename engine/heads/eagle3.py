@@ -120,9 +120,9 @@ class Eagle3Head(nn.Module):
     def ids(self) -> mx.array:
         return self._ids
 
-    @ids.setter
-    def ids(self, value: mx.array) -> None:
-        self._ids = value.astype(mx.int32)
+    def speak(self, ids: mx.array) -> None:
+        """Let the columns of the logits stand for the target's tokens `ids` (draft_vocab_size,), increasing."""
+        self._ids = ids.astype(mx.int32)
 
     @property
     def rope(self) -> Any:

@@ -58,9 +58,9 @@ class MedusaHeads(nn.Module):
     def ids(self) -> mx.array:
         return self._ids
 
-    @ids.setter
-    def ids(self, value: mx.array) -> None:
-        self._ids = value.astype(mx.int32)
+    def speak(self, ids: mx.array) -> None:
+        """Let the columns of the logits stand for the target's tokens `ids` (draft_vocab_size,), increasing."""
+        self._ids = ids.astype(mx.int32)
 
     def share(self, output: mx.array) -> None:
         """Read the target's output matrix, rows `ids` of it: (draft_vocab_size, hidden)."""

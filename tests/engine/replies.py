@@ -31,10 +31,12 @@ def reply(
     prompt = list(prompt or PROMPT)
     sequence = list(prompt)
     target.rewind(0)
+    target.read_by(drafter.features if drafter is not None else None)
+    if drafter is not None:
+        drafter.rewind(0)
     for _ in target.prefill(sequence[:-1]):
         pass
     if drafter is not None:
-        drafter.rewind(0)
         drafter.prefill(sequence)
     chooser = Chooser(sampling or Sampling(), rule, target.vocabulary)
     limits = Limits(tokens, 10_000, eos)

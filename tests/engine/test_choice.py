@@ -6,6 +6,7 @@ import pytest
 
 from engine.choice import Chooser
 from engine.drafters.prompt_lookup import PromptLookup
+from engine.draft import Draft
 from engine.sampling import Context, Sampling
 from engine.target import CachedModel
 from tests.engine.replies import draft_model, reply
@@ -82,14 +83,14 @@ def test_rejection_accepts_the_overlap_of_the_laws() -> None:
         chooser = Chooser(Sampling(temperature=1, seed=seed), "rejection", 3)
         context = Context(chooser.law, [])
         draft = chooser.draft(logq, context, 5)
-        kept += chooser.rule_on(logits, context, draft.tokens, draft.logprobs, 5).verdict.accepted.item()
+        kept += chooser.rule_on(logits, context, Draft(draft.tokens, draft.logprobs), 5).verdict.accepted.item()
     assert kept / n == pytest.approx(overlap, abs=0.05)
 
 
 def test_probabilities_told_are_those_of_the_law() -> None:
     logits = mx.array([[2.0, 1.0, 0.0], [0.0, 1.0, 2.0]])
     chooser = Chooser(Sampling(), "rejection", 3)
-    ruling = chooser.rule_on(logits, Context(chooser.law, []), mx.array([0]), None, 0)
+    ruling = chooser.rule_on(logits, Context(chooser.law, []), Draft(mx.array([0])), 0)
     soft = np.exp([2.0, 1.0, 0.0]) / np.exp([2.0, 1.0, 0.0]).sum()
     assert ruling.p.tolist() == pytest.approx([soft[0], soft[0]], abs=1e-6)
     assert ruling.q.tolist() == [1.0]

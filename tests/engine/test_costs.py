@@ -62,6 +62,7 @@ def test_drafts_are_measured_whole_though_they_are_lazy() -> None:
 
     class Slow:
         name = "slow"
+        features = None
         ran = 0
 
         def prefill(self, tokens: object) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from engine.choice import Chooser
+from engine.draft import Draft
 from engine.sampling import Context, Sampling
 
 POSITIONS = 6000
@@ -27,7 +28,7 @@ def trials() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     logits, logq, told = log(np.stack([P, P])), log(Q[None]), []
     for position in range(POSITIONS):
         draft = chooser.draft(logq, context, position)
-        verdict = chooser.rule_on(logits, context, draft.tokens, draft.logprobs, position).verdict
+        verdict = chooser.rule_on(logits, context, Draft(draft.tokens, draft.logprobs), position).verdict
         told.append(mx.stack([draft.tokens[0], verdict.accepted, verdict.tokens[0]]))
         if position % 200 == 199:
             mx.eval(told[-200:])

@@ -109,7 +109,7 @@ def test_scores_are_what_the_choice_is_the_argmax_of(sampling: Sampling) -> None
     for seed in range(60):
         logits = 3 * mx.random.normal((1, 64), key=mx.random.key(seed))
         before = [*PROMPT, *range(30 + seed % 20)]
-        chosen = chooser.choose(logits, Context(chooser.law, before), nothing, len(before), Stream.CHOICE)
+        chosen = chooser.choose(logits, Context(chooser.law, before), nothing, len(before))
         assert int(np.argmax(_scores(chooser, logits, before))) == chosen.tokens.item()
 
 

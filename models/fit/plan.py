@@ -1,0 +1,163 @@
+"""How much of everything a fit does: decided once, from a short measurement, and never changed afterwards.
+
+The numbers of a plan are written down before the work begins. From then on nothing looks at the clock, so a fit that
+was killed and resumed does what an uninterrupted one would have done, and ends with the same bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from engine.errors import FitError, ModelError, UsageError
+from models.disk import read_json_object, replace_json
+
+Kind = Literal["eagle3", "medusa", "draft"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+PLAN_VERSION = 1  # raise it whenever the same plan would give other files
+
+EPOCHS = {"eagle3": 4, "medusa": 4, "draft": 3}
+DEPTHS = {"eagle3": 3, "medusa": 4, "draft": 1}
+RATES = {"eagle3": 1e-3, "medusa": 1e-3, "draft": 5e-4}
+DRAFT_VOCABULARY = 8192
+LEAST_CONVERSATIONS, LEAST_STEPS = 24, 20
+MOST_HELD_OUT = 96
+SHARD_S = 40.0  # a kill loses at most this, or the time between two checkpoints
+_WORK_SHARE = 0.92  # of the minutes asked for; the rest is loading, judging, and what was estimated wrong
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What was asked for; None where the plan decides. Checked here, once. Raises UsageError.
+
+    minutes: of all the work together. conversations, steps: in place of minutes. vocabulary: tokens the drafter knows.
+    layers: of a draft model. depths: positions trained for, an EAGLE-3 head's unrolled steps or Medusa's heads.
+    """
+
+    kind: Kind
+    minutes: float = 60.0
+    conversations: int | None = None
+    steps: int | None = None
+    vocabulary: int | None = None
+    layers: int | None = None
+    depths: int | None = None
+    reply_tokens: int = 384
+    learning_rate: float | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _need(0 < self.minutes <= 100_000, "minutes", self.minutes, "more than 0")
+        for name, least in (("conversations", 8), ("steps", 1), ("vocabulary", 2), ("layers", 1), ("depths", 1)):
+            value = getattr(self, name)
+            _need(value is None or value >= least, name, value, f"at least {least}")
+        _need(self.depths is None or self.depths <= 8, "depths", self.depths, "at most 8")
+        _need(8 <= self.reply_tokens <= 4096, "reply-tokens", self.reply_tokens, "8 to 4096")
+        rate = self.learning_rate
+        _need(rate is None or 0 < rate < 1, "learning-rate", rate, "a number between 0 and 1")
+        _need(0 <= self.seed < 2**63, "seed", self.seed, "a whole number from 0 to 2^63 - 1")
+        if (self.conversations is None) != (self.steps is None):
+            raise UsageError("conversations and steps stand in place of minutes: give both or neither")
+        if self.layers is not None and self.kind != "draft":
+            raise UsageError(f"layers is for --kind draft: a drafter of kind {self.kind} has its own number")
+        if self.kind == "draft" and (self.depths is not None or self.vocabulary is not None):
+            raise UsageError("a draft model drafts any length from the whole vocabulary: leave out depths, vocabulary")
+
+
+def _need(ok: bool, name: str, value: object, range_: str) -> None:
+    if not ok:
+        raise UsageError(f"{name} is {value}, which makes no sense: give {range_}")
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What this machine does, measured: tokens a second of writing replies, of reading hidden states and of training;
+    and how long a reply and a whole conversation are, in tokens."""
+
+    write: float
+    read: float
+    train: float
+    reply_tokens: float
+    conversation_tokens: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that decides the drafter's files, and how long each stage should take.
+
+    target, fingerprint: its name, and what tells it from others. prompts: where they come from, in words.
+    conversations: all, of which `held_out` are kept for judging. shard: how many are written at a time, `rows` of them
+    side by side. steps: of training, of about `batch_tokens` tokens each. stored: whether hidden states are kept on
+    disk or computed for each batch anew. stages_s: seconds expected.
+    """
+
+    version: int
+    kind: Kind
+    target: str
+    fingerprint: str
+    prompts: str
+    seed: int
+    conversations: int
+    held_out: int
+    shard: int
+    rows: int
+    prompt_tokens: int
+    reply_tokens: int
+    steps: int
+    batch_tokens: int
+    depths: int
+    layers: int
+    vocabulary: int
+    learning_rate: float
+    stored: bool
+    stages_s: dict[str, float]
+
+    @property
+    def shards(self) -> int:
+        return -(-self.conversations // self.shard)
+
+
+def amounts(wish: Wish, rates: Rates, batch_tokens: int) -> tuple[int, int]:
+    """(conversations, steps) that fill the minutes: each conversation is written and read once, and trained on
+    for a fixed number of epochs, because data is the lever and epochs past a few teach little."""
+    if wish.conversations is not None and wish.steps is not None:
+        return wish.conversations, wish.steps
+    epochs = EPOCHS[wish.kind]
+    length = rates.conversation_tokens
+    each_s = rates.reply_tokens / rates.write + length / rates.read + epochs * length / rates.train
+    conversations = max(LEAST_CONVERSATIONS, int(wish.minutes * 60 * _WORK_SHARE / each_s))
+    trained = conversations - held_out(conversations)
+    return conversations, max(LEAST_STEPS, round(epochs * trained * length / batch_tokens))
+
+
+def held_out(conversations: int) -> int:
+    """How many conversations are kept for judging."""
+    return min(MOST_HELD_OUT, max(2, conversations // 20))
+
+
+def expected(plan: Plan, rates: Rates) -> Plan:
+    """The plan with the seconds that each stage should take."""
+    stages = {
+        "writing": plan.conversations * rates.reply_tokens / rates.write,
+        "reading": plan.conversations * rates.conversation_tokens / rates.read if plan.stored else 0.0,
+        "training": plan.steps * plan.batch_tokens * (1 / rates.train + (0 if plan.stored else 1 / rates.read)),
+        "judging": 5 + plan.held_out * rates.conversation_tokens * (1 / rates.read + 2 / rates.train),
+    }
+    return replace(plan, stages_s={name: round(seconds, 1) for name, seconds in stages.items()})
+
+
+def write_plan(path: Path, plan: Plan) -> None:
+    """Raises OSError."""
+    replace_json(path, asdict(plan))
+
+
+def read_plan(path: Path) -> Plan:
+    """Raises FitError for a plan that is damaged or was made by another version."""
+    try:
+        value: dict[str, Any] = read_json_object(path)
+        if value.get("version") == PLAN_VERSION and value.keys() == {field.name for field in fields(Plan)}:
+            return Plan(**value)
+        what = f"was made by another version of Redline (plan {value.get('version')}, here {PLAN_VERSION})"
+    except ModelError as error:
+        what = f"cannot be read ({error})"
+    raise FitError(f"the unfinished fit in {path.parent} {what}: remove that folder and start anew")
