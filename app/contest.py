@@ -75,7 +75,7 @@ def hold(options: Options, prompt: str, runs: int, notice: Notice) -> Contest:
     """Load the pair and race it, `runs` times each way. Raises RedlineError."""
     notice(f"loading {target_name(options)}")
     target = pair.open_target(options)
-    drafter = pair.open_drafter(options.drafter, target)
+    drafter = pair.open_drafter(options.drafter, target, options.tree)
     session = pair.open_session(target, options)
     settings = options.settings()
     ids = target.tokenizer.chat([{"role": "user", "content": prompt}])

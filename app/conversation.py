@@ -66,7 +66,7 @@ class Conversation:
             from app import pair
 
             self.notice(f"loading {options.drafter}")
-            drafter, costs = pair.open_drafter(options.drafter, self.target), None
+            drafter, costs = pair.open_drafter(options.drafter, self.target, options.tree), None
         costs = self._measured(options, drafter, costs)
         self.options, self.drafter, self.costs = options, drafter, costs  # together: Ctrl-C may come anywhere above
 
@@ -136,7 +136,7 @@ class Conversation:
         else:  # costs nothing to open
             from app import pair
 
-            self.drafter = pair.open_drafter(self.drafter.spec, self.target)
+            self.drafter = pair.open_drafter(self.drafter.spec, self.target, self.options.tree)
 
     def _policy(self) -> Policy | None:
         """A policy for one reply: None is plain decoding."""
@@ -151,7 +151,7 @@ def open_conversation(options: Options, system: str, notice: Notice) -> Conversa
     from app import pair
 
     target = pair.open_target(options)
-    drafter = pair.open_drafter(options.drafter, target)
+    drafter = pair.open_drafter(options.drafter, target, options.tree)
     session = pair.open_session(target, options)
     conversation = Conversation(options, session, drafter, target, system, notice=notice)
     conversation.prepare()

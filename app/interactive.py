@@ -142,7 +142,7 @@ class Talk:
         self._change(drafters=(name,))
 
     def _length(self, text: str) -> None:
-        self._change(draft_length=read_draft_length(text))
+        self._change(draft_lengths=(read_draft_length(text),))
 
     def _temperature(self, text: str) -> None:
         try:

@@ -117,6 +117,7 @@ def reply_record(reply: Reply) -> dict[str, Any]:
         "drafted": metrics.drafted,
         "accepted": metrics.accepted,
         "acceptance_rate": metrics.acceptance_rate,
+        "acceptance_by_position": metrics.acceptance_by_position,
         "mean_acceptance_length": metrics.mean_acceptance_length,
         "finish_reason": metrics.reason,
     }

@@ -15,18 +15,21 @@ from engine.settings import Settings
 
 BUILTIN = "builtin"
 AUTO = "auto"
+LONGEST, LONGEST_TREE = 32, 64  # tokens, nodes: beyond, no machine verifies as cheaply as it decodes
 
 
 @dataclass(frozen=True)
 class Options:
     """target: "builtin" or a model folder. drafters, temperatures: one, or several for the benchmark.
-    draft_length: tokens, or None for auto. context: tokens, or None for what the model declares.
+    draft_lengths: tokens a round, each or None for auto; one, or several for the benchmark. tree: whether drafters that
+    can branch do; the draft length then counts the nodes. context: tokens, or None for what the model declares.
     cache_root: where imported models go, or None for the user's cache directory."""
 
     target: str = BUILTIN
     drafters: tuple[str, ...] = ("lookup",)
     temperatures: tuple[float, ...] = (0.0,)
-    draft_length: int | None = None
+    draft_lengths: tuple[int | None, ...] = (None,)
+    tree: bool = False
     rule: Rule = "rejection"
     top_p: float = 1.0
     top_k: int = 0
@@ -39,8 +42,10 @@ class Options:
     cache_root: Path | None = None
 
     def __post_init__(self) -> None:
-        if self.draft_length is not None and not 0 <= self.draft_length <= 32:
-            raise UsageError(f"draft-length is {self.draft_length}: give auto or a number from 0 to 32, 0 is plain")
+        most = LONGEST_TREE if self.tree else LONGEST
+        for length in self.draft_lengths:
+            if length is not None and not 0 <= length <= most:
+                raise UsageError(f"draft-length is {length}: give auto or a number from 0 to {most}, 0 is plain")
         if self.context is not None and self.context < 2:
             raise UsageError(f"context is {self.context}: give at least 2 tokens")
         for temperature in self.temperatures:
@@ -49,6 +54,10 @@ class Options:
     @property
     def drafter(self) -> str:
         return self.drafters[0]
+
+    @property
+    def draft_length(self) -> int | None:
+        return self.draft_lengths[0]
 
     @property
     def seed_line(self) -> str:
@@ -74,7 +83,8 @@ def add_options(parser: argparse.ArgumentParser, several: bool = False, max_toke
     add = parser.add_argument_group("model and decoding").add_argument
     add("--target", default=BUILTIN, metavar="FOLDER", help="model folder whose text is kept (default: the built-in)")
     add("--drafter", action="append", metavar="none|lookup|FOLDER", help=f"who proposes (default: lookup){again}")
-    add("--draft-length", default=AUTO, metavar="N|auto", help="tokens proposed a round (default: auto)")
+    add("--draft-length", action="append", metavar="N|auto", help=f"tokens proposed a round (default: auto){again}")
+    add("--tree", action="store_true", help="draft trees, where drafter and target can; draft length counts the nodes")
     add("--acceptance", choices=RULES, default="rejection", help="how drafts are judged above temperature 0")
     add("--temperature", action="append", type=float, metavar="T", help=f"0 is greedy (default: 0){again}")
     add("--top-p", type=float, default=1.0, metavar="P", help="keep the likeliest tokens of this mass (1: off)")
@@ -100,7 +110,8 @@ def read_options(args: argparse.Namespace, random_seed: bool) -> Options:
         "target": args.target,
         "drafters": tuple(args.drafter or ("lookup",)),
         "temperatures": tuple(args.temperature or (0.0,)),
-        "draft_length": read_draft_length(args.draft_length),
+        "draft_lengths": tuple(read_draft_length(text) for text in args.draft_length or (AUTO,)),
+        "tree": args.tree,
         "rule": args.acceptance,
         "top_p": args.top_p,
         "top_k": args.top_k,
@@ -122,4 +133,4 @@ def read_draft_length(text: str) -> int | None:
     try:
         return int(text)
     except ValueError:
-        raise UsageError(f"draft-length is {text!r}: give auto or a number from 0 to 32, 0 is plain") from None
+        raise UsageError(f"draft-length is {text!r}: give auto or a whole number, 0 is plain") from None

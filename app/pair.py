@@ -38,8 +38,11 @@ def open_target(options: Options) -> Loaded:
     return load(builtin_folder(options.cache_root) if options.target == BUILTIN else Path(options.target))
 
 
-def open_drafter(spec: str, target: Loaded) -> NamedDrafter:
-    """Ready a drafter for `target`. Raises UsageError for no such thing, ModelError, or PairError for a misfit."""
+def open_drafter(spec: str, target: Loaded, trees: bool = False) -> NamedDrafter:
+    """Ready a drafter for `target`. trees: whether one that can branch does.
+
+    Raises UsageError for no such thing, ModelError, or PairError for a misfit.
+    """
     if spec == "none":
         return NamedDrafter(spec, None)
     if spec == "lookup":

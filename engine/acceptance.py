@@ -25,7 +25,7 @@ from engine.tree import Tree
 
 
 class Verdict(NamedTuple):
-    """accepted: () int32. tokens: (k + 1,) int32, or (depth + 1,) for a tree. path: (depth,) int32, None for a chain."""
+    """accepted: () int32. tokens: (k + 1,) int32, or (depth + 1,) for a tree. path: (depth,) int32; chains: None."""
 
     accepted: mx.array
     tokens: mx.array

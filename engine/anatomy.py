@@ -13,10 +13,12 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from engine.errors import ModelError
-from engine.probes import Kind, trial, watch
+from engine.probes import Kind, trial, unwatch, watch
 
-_EMBEDDINGS = ("embed_tokens", "wte", "embeddings", "tok_embeddings", "word_embeddings", "token_embeddings")
-_EMBEDDINGS += ("embed_in", "embedding", "embed")
+_EMBEDDINGS = (
+    *("embed_tokens", "wte", "embeddings", "tok_embeddings", "word_embeddings", "token_embeddings"),
+    *("embed_in", "embedding", "embed"),
+)
 _OUTPUTS = ("lm_head", "output", "embed_out", "head", "lm_head.linear")
 
 
@@ -39,7 +41,7 @@ def layers_of(model: Any) -> list[Any]:
 
 def embedding_of(model: Any) -> Any:
     """The token embedding: ids (n,) to (n, hidden), as the first layer sees them before any scaling."""
-    for name, module in _named(model, _EMBEDDINGS):
+    for module in _named(model, _EMBEDDINGS):
         if hasattr(module, "as_linear"):
             return module
     raise ModelError("the model has no token embedding where one is expected: choose another drafter")
@@ -49,14 +51,20 @@ def output_of(model: Any) -> Output:
     """The output matrix: a module of its own, or the embedding where that serves (tied).
 
     A config's word on what is tied is not taken: a pass that is never evaluated shows what is called.
+    Raises ModelError where nothing is, or more than one thing.
     """
-    found = [Output(module, "input") for _, module in _named(model, _OUTPUTS) if "weight" in module]
-    found += [Output(module, "as_linear") for _, module in _named(model, _EMBEDDINGS) if hasattr(module, "as_linear")]
+    found = [Output(module, "input") for module in _named(model, _OUTPUTS) if "weight" in module]
+    found += [Output(module, "as_linear") for module in _named(model, _EMBEDDINGS) if hasattr(module, "as_linear")]
     probes = [watch(*output) for output in found]
     for probe in probes:
         probe.clear()
     trial(model)
-    called = [output for output, probe in zip(found, probes, strict=True) if probe.calls]
+    called = []
+    for output, probe in zip(found, probes, strict=True):
+        if probe.calls:
+            called.append(output)
+        else:
+            unwatch(*output)
     if len(called) != 1:
         raise ModelError("the model has no single output matrix where one is expected: choose another drafter")
     return called[0]
@@ -78,9 +86,9 @@ def embed(model: Any) -> Callable[[mx.array], mx.array]:
     return lambda ids: module(ids)
 
 
-def _named(model: Any, ends: tuple[str, ...]) -> list[tuple[str, Any]]:
-    """(name, module) of the modules outside the layers whose name ends in one of `ends`, outermost first."""
+def _named(model: Any, ends: tuple[str, ...]) -> list[Any]:
+    """The modules outside the layers whose name ends in one of `ends`, outermost first."""
     inside = {id(part) for layer in layers_of(model) for part in layer.modules()}
     found = [(name, module) for name, module in model.named_modules() if id(module) not in inside]
     named = [(name, module) for name, module in found if any(f".{name}".endswith(f".{end}") for end in ends)]
-    return sorted(named, key=lambda pair: pair[0].count("."))
+    return [module for _, module in sorted(named, key=lambda pair: pair[0].count("."))]

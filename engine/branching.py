@@ -75,7 +75,7 @@ def keep(leaf: Any, first: int, places: Sequence[int], rows: int) -> None:
     """Of the newest `rows` rows of a cache, which begin at token `first`, keep those at `places`, in this order."""
     start = first - getattr(leaf, "start", 0)
     if tuple(places) != tuple(range(len(places))):
-        chosen = mx.array(places, mx.int32) + start
+        chosen = mx.array(list(places), mx.int32) + start
         end = start + len(places)
         leaf.keys[..., start:end, :] = leaf.keys[..., chosen, :]
         leaf.values[..., start:end, :] = leaf.values[..., chosen, :]

@@ -138,7 +138,9 @@ class Chooser:
             keys = logprobs + mx.concatenate(rows)
         places = _largest(keys, breadth)
         chances = mx.exp(mx.take_along_axis(logprobs, places, -1))
-        ranked = mx.take_along_axis(logprobs, _largest(logprobs, breadth), -1) if keys is not logprobs else mx.log(chances)
+        ranked = (
+            mx.take_along_axis(logprobs, _largest(logprobs, breadth), -1) if keys is not logprobs else mx.log(chances)
+        )
         return Children((places if ids is None else ids[places]).astype(mx.int32), chances, ranked, logprobs)
 
     def spread(self, logprobs: mx.array, ids: mx.array | None) -> mx.array:
@@ -152,8 +154,10 @@ class Chooser:
         tokens, shape = draft.tokens, draft.shape
         if self.matches or tokens.size == 0 or (shape is not None and draft.logq is None):
             choices, logp = self.choose(logits, context, tokens, position, shape)
-            chain = shape is None
-            verdict = acceptance.match(choices, tokens) if chain else acceptance.match_tree(choices, tokens, shape)
+            if shape is None:
+                verdict = acceptance.match(choices, tokens)
+            else:
+                verdict = acceptance.match_tree(choices, tokens, shape)
         else:
             logp = self.law.logprobs(self.law.shape(logits, context.rows(tokens, shape)))
             verdict = self._reject(logp, draft, position)

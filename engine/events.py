@@ -36,7 +36,7 @@ class Round:
     accepted: how many of `tokens` came from the draft.
     parents:  for each of `drafted`, the place in `drafted` of the token it was to follow, -1 for the last committed
               one; None for a chain.
-    path:     places in `drafted` of the accepted tokens, in order.
+    path:     in a tree, the places in `drafted` of the accepted tokens, in order.
     p:        for each of `tokens`, the target's probability of it under the law that chose it
               (at temperature 0: under the softmax of the shaped logits).
     q:        for each of `drafted`, the drafter's probability of it; 1.0 for a point mass.

@@ -22,7 +22,7 @@ import mlx.core as mx
 
 from engine.anatomy import layers_of, output_of
 from engine.errors import ModelError
-from engine.probes import TRIAL_TOKENS, Probe, trial, watch
+from engine.probes import TRIAL_TOKENS, Probe, trial, unwatch, watch
 
 NORMED = -1
 
@@ -39,7 +39,7 @@ class Features:
         self._last_only = last_only
         self._probes = [_probe(model, point) for point in self.points]
         self._stretches: list[tuple[int, mx.array]] = []
-        self.width = sum(_widths(model, self._probes))
+        self.width = _measure(model, self.points, self._probes)
 
     @property
     def start(self) -> int:
@@ -98,27 +98,35 @@ def _probe(model: Any, point: int) -> Probe:
     if point == NORMED:
         return watch(*output_of(model))
     layers = layers_of(model)
-    if 0 <= point < len(layers):
-        return watch(layers[point], "input")
-    if point == len(layers):
-        return watch(layers[-1], "output")
-    raise ValueError(f"point {point} of a model with {len(layers)} layers: give 0 to {len(layers)}, or NORMED")
+    if not 0 <= point <= len(layers):
+        raise ValueError(f"point {point} of a model with {len(layers)} layers: give 0 to {len(layers)}, or NORMED")
+    return watch(layers[point - 1], "output") if point else watch(layers[0], "input")
 
 
-def _widths(model: Any, probes: list[Probe]) -> list[int]:
-    """Of the rows at each probe, from a pass that is never evaluated. Raises ModelError for what is no plain stream."""
+def _measure(model: Any, points: Sequence[int], probes: Sequence[Probe]) -> int:
+    """Width of a row, from a pass that is never evaluated. Raises ModelError where a probe sees no plain stream."""
+    layers = layers_of(model)
+    behind = {point: layers[point] for point in points if 0 < point < len(layers)}
+    takers = {point: watch(layer, "arguments") for point, layer in behind.items()}
     for probe in probes:
         probe.clear()
-    trial(model)
-    widths = []
-    for probe in probes:
-        shape = probe.seen.shape if isinstance(probe.seen, mx.array) else ()
-        if probe.calls != 1 or len(shape) != 3 or shape[:2] != (1, TRIAL_TOKENS):
+    try:
+        trial(model)
+        if not all(_plain(probe, takers.get(point)) for point, probe in zip(points, probes, strict=True)):
             raise ModelError(
                 "the model's layers do not hand on one vector a token, once a pass, so its hidden states "
                 "cannot be read: choose another drafter"
             )
-        widths.append(shape[2])
-    for probe in probes:
-        probe.clear()
-    return widths
+        return sum(probe.seen.shape[2] for probe in probes)
+    finally:
+        for probe in probes:
+            probe.clear()
+        for layer in behind.values():
+            unwatch(layer, "arguments")
+
+
+def _plain(probe: Probe, taker: Probe | None) -> bool:
+    """Whether a probe saw one vector a token, once, and the layer behind it, if there is one, was handed just that."""
+    shape = probe.seen.shape if isinstance(probe.seen, mx.array) else ()
+    once = probe.calls == 1 and len(shape) == 3 and shape[:2] == (1, TRIAL_TOKENS)
+    return once and (taker is None or any(argument is probe.seen for argument in taker.seen or ()))

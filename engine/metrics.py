@@ -53,10 +53,11 @@ class Metrics:
         if self.first_s is None:
             self.first_s, self.first_tokens = r.time_s, len(r.tokens)
         self.last_s = r.time_s
-        while len(self.reached) < (len(r.drafted) if r.parents is None else r.depth):
+        places = len(r.drafted) if r.parents is None else r.depth
+        while len(self.reached) < places:
             self.reached.append(0)
             self.kept.append(0)
-        for i in range(min(len(r.tokens), r.depth)):
+        for i in range(min(len(r.tokens), places)):
             self.reached[i] += 1
             self.kept[i] += i < r.accepted
 

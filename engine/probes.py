@@ -13,12 +13,12 @@ import mlx.core as mx
 
 from engine.upstream import make_prompt_cache
 
-Kind = Literal["input", "output", "as_linear"]
+Kind = Literal["input", "output", "arguments", "as_linear"]
 TRIAL_TOKENS = 2  # told apart from a batch of one
 
 
 class Probe:
-    """seen: the array of the latest call, None before. calls: how many there were since it was last cleared."""
+    """seen: what was noted at the latest call, None before. calls: how many there were since it was last cleared."""
 
     def __init__(self) -> None:
         self.clear()
@@ -33,13 +33,20 @@ class Probe:
 
 
 def watch(module: Any, kind: Kind) -> Probe:
-    """A probe of what `module` is called with ("input"), what it gives ("output", the first of several), or what an
-    embedding that serves as the output matrix is called with ("as_linear"). One for all who ask for the same."""
+    """A probe of what `module` is called with first ("input"), of all of that ("arguments", a tuple), of what it gives
+    ("output", the first of several), or of what an embedding that serves as the output matrix is called with
+    ("as_linear"). One for all who ask for the same."""
+    if "_probes" not in vars(module):
+        kind_of_module: Any = type(module)
+        module.__class__ = _probed(kind_of_module)
     probes = vars(module).setdefault("_probes", {})
-    if not probes:
-        module.__class__ = _probed(type(module))
     found: Probe = probes.setdefault(kind, Probe())
     return found
+
+
+def unwatch(module: Any, kind: Kind) -> None:
+    """Note this no more, so that nothing is held on to."""
+    vars(module).get("_probes", {}).pop(kind, None)
 
 
 def trial(model: Any) -> mx.array:
@@ -55,14 +62,18 @@ def _probed(kind: type) -> type:
     class Probed(kind):  # type: ignore[misc]
         def __call__(self, *args: Any, **named: Any) -> Any:
             out = super().__call__(*args, **named)
-            _note(self, "input", args[0] if args else next(iter(named.values()), None))
+            _note(self, "input", next(iter((*args, *named.values())), None))
+            _note(self, "arguments", (*args, *named.values()))
             _note(self, "output", out[0] if isinstance(out, tuple) else out)
             return out
 
-        def as_linear(self, x: Any) -> Any:
-            _note(self, "as_linear", x)
-            return super().as_linear(x)
+    if hasattr(kind, "as_linear"):
 
+        def as_linear(self: Any, x: Any) -> Any:
+            _note(self, "as_linear", x)
+            return kind.as_linear(self, x)
+
+        Probed.as_linear = as_linear
     Probed.__name__, Probed.__qualname__, Probed.__module__ = kind.__name__, kind.__qualname__, kind.__module__
     return Probed
 

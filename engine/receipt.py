@@ -27,6 +27,7 @@ from engine.choice import Chooser
 from engine.events import Round
 from engine.sampling import Context, Stream
 from engine.target import CachedModel
+from engine.tree import Tree
 
 MARGIN = 2.0
 # More noise than this, as a share of the largest logit, is no rounding: 2^12 ULPs of float32, 2^4 of bfloat16.
@@ -107,7 +108,7 @@ def compare(
         return Receipt(position, Difference(position, ends[0], ends[1], None, None, near_tie=False))
     kept = plain[:position]
     narrow = _plain_logits(target, prompt, kept)
-    wide = _wide_logits(target, prompt, kept, *_ahead(other, position))
+    wide = _wide_logits(target, prompt, kept, *_pass_of(other, position))
     rounding = _largest(narrow - wide) <= _most_noise(target) * _largest(narrow)
     target.rewind(0)
     mine, theirs = plain[position], tokens[position]
@@ -166,23 +167,25 @@ def _plain_logits(target: CachedModel, prompt: Sequence[int], reply: Sequence[in
 
 
 def _wide_logits(
-    target: CachedModel, prompt: Sequence[int], reply: Sequence[int], row: int, draft: list[int]
+    target: CachedModel, prompt: Sequence[int], reply: Sequence[int], round_: Round, place: int
 ) -> mx.array:
-    """The same from a row of a verify pass: of `draft`, behind all but the last `row` of the reply's tokens."""
-    start = len(reply) - row
-    tokens = [*prompt, *reply[:start]]
+    """The same from the verify pass of `round_`, whose token at `place` follows the reply."""
+    tokens = [*prompt, *reply[: len(reply) - place]]
     _refill(target, tokens)
-    logits, _ = target.continue_from(tokens, mx.array(draft, mx.int32))
+    shape = None if round_.parents is None else Tree.of(round_.parents)
+    draft = mx.array([max(token, 0) for token in round_.drafted], mx.int32)
+    logits, _ = target.continue_from(tokens, draft, shape)
+    row = place if shape is None or place == 0 else round_.path[place - 1] + 1
     mx.eval(logits)
     return logits[row : row + 1]
 
 
-def _ahead(rounds: Sequence[Round], position: int) -> tuple[int, list[int]]:
-    """The row of the verify pass that chose the token at `position`, and that pass's draft."""
+def _pass_of(rounds: Sequence[Round], position: int) -> tuple[Round, int]:
+    """The round that chose the token at `position` of the reply, and the place of that token in it."""
     start = 0
     for round_ in rounds:
         if position < start + len(round_.tokens):
-            return position - start, [max(token, 0) for token in round_.drafted]
+            return round_, position - start
         start += len(round_.tokens)
     raise ValueError(f"the rounds hold {start} tokens and none at {position}")
 

@@ -28,7 +28,8 @@ def by_rows(model: Any) -> None:
     for _, module in model.named_modules():
         name = type(module).__name__
         if "rope" in name.lower() and not hasattr(module, "rotates_rows"):
-            module.__class__ = _by_rows(type(module))
+            kind: Any = type(module)
+            module.__class__ = _by_rows(kind)
 
 
 @cache

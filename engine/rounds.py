@@ -46,8 +46,9 @@ class Flight:
         numbers: Any = self.numbers.tolist()
         chances: Any = self.chances.tolist()
         accepted, first, last = numbers[0], 1 + self.depth + 1, 1 + self.depth + 1 + self.length
-        path, parents = tuple(numbers[last : last + accepted]), tuple(numbers[last + self.depth :])
         branched = len(numbers) > last
+        parents = tuple(numbers[last + self.depth :])
+        path = tuple(numbers[last : last + accepted]) if branched else ()
         return Round(
             index=index,
             tokens=tuple(numbers[1 : 1 + accepted + 1]),
@@ -59,7 +60,7 @@ class Flight:
             time_s=time.monotonic() - began_s,
             reason=self.reason,
             parents=parents if branched else None,
-            path=path if branched else tuple(range(accepted)),
+            path=path,
         )
 
 

@@ -65,7 +65,13 @@ class ReplyText:
                 self.stopped = True
                 break
         n = len(texts)
-        kept = replace(round_, tokens=round_.tokens[:n], p=round_.p[:n], accepted=min(round_.accepted, n))
+        kept = replace(
+            round_,
+            tokens=round_.tokens[:n],
+            p=round_.p[:n],
+            accepted=min(round_.accepted, n),
+            path=round_.path[:n],
+        )
         self._held.append(replace(kept, texts=tuple(texts)))
         return self._cut() if self.stopped else self._release()
 

@@ -110,9 +110,9 @@ def _play(games: Tournament, questions: list[Question]) -> tuple[list[Run], bool
 def _about(runs: list[Run], options: Options) -> str:
     replies = len({(run.question.id, run.turn) for run in runs})
     seed = f", seed {options.seed}" if any(options.temperatures) else ""
-    length = "auto" if options.draft_length is None else options.draft_length
+    lengths = " ".join("auto" if length is None else str(length) for length in options.draft_lengths)
     prompts = f"{replies} prompt{'' if replies == 1 else 's'}"
-    return f"{prompts}, at most {options.max_tokens} tokens each, draft length {length}{seed}"
+    return f"{prompts}, at most {options.max_tokens} tokens each, draft length {lengths}{' (trees)' if options.tree else ''}{seed}"
 
 
 def _tell(text: str) -> None:

@@ -61,12 +61,14 @@ def enter(options: Options, target: Loaded, session: Session, peer: bool, notice
     ]
     models: list[tuple[str, Any]] = []
     for spec in dict.fromkeys(spec for spec in options.drafters if spec != PLAIN):
-        drafter = pair.open_drafter(spec, target)
+        drafter = pair.open_drafter(spec, target, options.tree)
         name = _free_name(drafter, [c.name for c in contestants])
-        if options.draft_length is None:
-            notice(f"measuring what {name} costs here")
-        session.forget()
-        contestants.append(Ours(name, session, drafter.drafter, policy_maker(target, drafter, options.draft_length)))
+        for length in options.draft_lengths:
+            if length is None:
+                notice(f"measuring what {name} costs here")
+            session.forget()
+            called = name if len(options.draft_lengths) == 1 else f"{name} {'auto' if length is None else length}"
+            contestants.append(Ours(called, session, drafter.drafter, policy_maker(target, drafter, length)))
         if drafter.loaded is not None:
             models.append((name, drafter.loaded.network))
     if peer:

@@ -7,7 +7,7 @@
       device, library        gpu or cpu; what multiplies matrices there
       backend, dtype         both for people, in words; what the target computes in
       target                 name of its folder
-      draft_length           tokens a round, or "auto"
+      draft_lengths          tokens a round, each or "auto"; tree: whether drafts branch
       max_tokens, stop       longest reply in tokens; texts that end one
       top_p, top_k, min_p    mass; tokens, 0 is off; share of the likeliest token's probability
       repetition_penalty     factor, 1 is off
@@ -26,6 +26,7 @@
       rounds                 verify passes
       drafted, accepted      tokens
       acceptance_rate        accepted / drafted, 0 to 1
+      acceptance_by_position share kept at each place of a draft, of the rounds that got that far
       mean_acceptance_length tau: tokens / rounds
       finish_reason          eos, stop (a stop string), length, context or cancelled
       matches_plain          whether the tokens are plain decoding's; null where that isn't promised
@@ -43,7 +44,8 @@
     summary[]      one contestant at one temperature each: medians over its runs, and counts of all of them
       drafter, acceptance_rule, temperature
       tokens_per_s, ttft_s, speedup, speedup_total, speedup_ideal     medians, units as above
-      mean_acceptance_length, acceptance_rate                         of the rounds of all runs together
+      mean_acceptance_length, acceptance_rate, acceptance_by_position of the rounds of all runs together
+      draft_cost             a drafted token (tree: node) over a pass of the target, both in isolation
       identical              whether every text is plain decoding's; null where that isn't promised
       runs                   how many
       differences, near_ties how many runs differ; how many of those only by rounding; null as above
@@ -59,6 +61,7 @@ import os
 import stat
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +132,8 @@ def _group(runs: list[Run]) -> dict[str, Any]:
         "speedup_ideal": median(run.speedup_ideal for run in runs),
         "mean_acceptance_length": total.mean_acceptance_length,
         "acceptance_rate": total.acceptance_rate,
+        "acceptance_by_position": total.acceptance_by_position,
+        "draft_cost": median(_draft_cost(run) for run in runs),
         "identical": not differing if receipts else None,
         "runs": len(runs),
         "differences": len(differing) if receipts else None,
@@ -144,7 +149,20 @@ def totals(runs: Sequence[Run]) -> Metrics:
         rounds=sum(m.rounds for m in metrics),
         drafted=sum(m.drafted for m in metrics),
         accepted=sum(m.accepted for m in metrics),
+        reached=_sums([m.reached for m in metrics]),
+        kept=_sums([m.kept for m in metrics]),
     )
+
+
+def _sums(counts: Sequence[Sequence[int]]) -> list[int]:
+    """Place by place; what a shorter one lacks counts as 0."""
+    return [sum(column) for column in zip_longest(*counts, fillvalue=0)]
+
+
+def _draft_cost(run: Run) -> float | None:
+    """One drafted step over one pass of the target; of the longest draft that was measured, divided by its length."""
+    longest = run.costs.draft[-1] if run.costs is not None else (0, 0.0)
+    return longest[1] / longest[0] / run.costs.pass_s(1) if run.costs is not None and longest[1] else None
 
 
 def check_writable(path: Path) -> None:

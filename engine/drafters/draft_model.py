@@ -13,6 +13,7 @@ import mlx.core as mx
 
 from engine.choice import Drawn
 from engine.drafters import Draft, Standing, nothing
+from engine.features import Features
 from engine.target import CachedModel
 
 
@@ -23,7 +24,7 @@ class DraftModel:
     never proposed, and q is laid out in the target's width.
     """
 
-    features = None
+    features: Features | None = None
 
     def __init__(self, model: CachedModel, vocabulary: int, shared: int | None = None, name: str = "draft") -> None:
         self.model = model
@@ -50,7 +51,7 @@ class DraftModel:
                 break
             context = context.extended(tokens)
             logits = self.model.forward(tokens)
-        ids, chances, laws = (mx.concatenate(parts) for parts in zip(*drawn, strict=True))
+        ids, chances, laws = (mx.concatenate(list(parts)) for parts in zip(*drawn, strict=True))
         return Draft(ids, laws, q=chances)
 
     def quiet(self, standing: Standing) -> bool:

@@ -111,5 +111,5 @@ class Eagle:
                 break
             context = context.extended(tokens)
             hidden = self.steps(hidden, tokens)
-        ids, chances, laws = (mx.concatenate(parts) for parts in zip(*drawn, strict=True))
+        ids, chances, laws = (mx.concatenate(list(parts)) for parts in zip(*drawn, strict=True))
         return Draft(ids, None if chooser.matches else chooser.spread(laws, self.head.ids), q=chances)

@@ -108,9 +108,7 @@ class Growth:
         self.laws.append(found.logprobs)
         return children
 
-    def _expand(
-        self, frontier: _Frontier, lineage: mx.array, children: _Children
-    ) -> tuple[_Frontier, mx.array]:
+    def _expand(self, frontier: _Frontier, lineage: mx.array, children: _Children) -> tuple[_Frontier, mx.array]:
         """Run the head over the best of the children; also returns which drafted rows each of them sees."""
         best = _greatest(children.ranks, self.breadth)
         row, tokens = best // self.breadth, children.tokens[best]
@@ -125,7 +123,7 @@ class Growth:
 
     def _best(self) -> Draft:
         """The best of all candidates, parents before children and siblings in order, as candidates are."""
-        tokens, parents, chances, _, ranks = (mx.concatenate(parts) for parts in zip(*self.levels, strict=True))
+        tokens, parents, chances, _, ranks = (mx.concatenate(list(parts)) for parts in zip(*self.levels, strict=True))
         best = _greatest(ranks, min(self.length, ranks.size))
         place = mx.zeros(ranks.size, mx.int32).at[best].add(mx.arange(best.size, dtype=mx.int32))
         above = parents[best]

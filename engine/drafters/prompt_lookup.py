@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 import mlx.core as mx
 
 from engine.drafters import Draft, Standing, nothing
+from engine.features import Features
 
 LONGEST = 4
 SHORTEST = 2
@@ -22,7 +23,7 @@ class PromptLookup:
     """Drafts by copying. `longest` and `shortest` bound the n-gram that must match, in tokens."""
 
     name = "lookup"
-    features = None
+    features: Features | None = None
 
     def __init__(self, longest: int = LONGEST, shortest: int = SHORTEST) -> None:
         self._sizes = range(longest, shortest - 1, -1)

@@ -30,7 +30,9 @@ class Desk:
 
     def __init__(self, events: tuple[Event, ...] = REPLY, options: Options | None = None) -> None:
         self.session = RecordedSession(events)
-        self.conversation = Conversation(options or Options(draft_length=4), self.session, NamedDrafter("lookup", None))  # type: ignore[arg-type]
+        self.conversation = Conversation(
+            options or Options(draft_lengths=(4,)), self.session, NamedDrafter("lookup", None)
+        )  # type: ignore[arg-type]
         self.out, self.notes = io.StringIO(), io.StringIO()
 
     def type(self, *lines: str, leave: type[BaseException] = EOFError) -> str:
@@ -105,7 +107,7 @@ def test_what_goes_wrong_is_said_and_the_conversation_goes_on() -> None:
 
 
 def test_regenerate_asks_the_last_question_again_with_another_seed() -> None:
-    desk = Desk(options=Options(draft_length=4, temperatures=(0.7,), seed=5))
+    desk = Desk(options=Options(draft_lengths=(4,), temperatures=(0.7,), seed=5))
     desk.type("/regenerate", "one", "two", "/again")
     assert desk.session.asked[1] == desk.session.asked[2]
     assert desk.session.seeds == [5, 5, 6]
@@ -156,7 +158,7 @@ def test_save_writes_the_conversation_once(tmp_path: Path) -> None:
 def test_a_refused_drafter_leaves_the_old_one(toy_folder: Path, toy_drafter_folder: Path) -> None:
     from app.conversation import open_conversation
 
-    conversation = open_conversation(Options(str(toy_folder), draft_length=2), "", lambda text: None)
+    conversation = open_conversation(Options(str(toy_folder), draft_lengths=(2,)), "", lambda text: None)
     notes = io.StringIO()
     lines = iter(["/drafter /nowhere", f"/drafter {toy_drafter_folder}", "hello", "/quit"])
     out = io.StringIO()

@@ -147,7 +147,7 @@ def test_a_reply_after_a_pass_that_ctrl_c_broke_off_is_the_targets(
 ) -> None:
     def opened() -> Conversation:
         spec = str(toy_drafter_folder) if drafter == "folder" else drafter
-        options = Options(str(toy_folder), (spec,), draft_length=3, max_tokens=24)
+        options = Options(str(toy_folder), (spec,), draft_lengths=(3,), max_tokens=24)
         return open_conversation(options, "", lambda text: None)
 
     calm, broken = opened(), opened()

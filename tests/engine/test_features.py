@@ -30,11 +30,12 @@ STREAMS = {
     "iquestloopcoder": "goes over its layers twice, calling their parts",
     "nanbeige": "goes over its layers twice",
 }
+OTHER_FIRST = {"talkie": "its layers are handed the embedding first, then the stream"}
 NO_OUTPUT = {"talkie": "its output matrix is an array, no module"}
-BETWEEN_LAYERS: dict[str, str] = {}
 SHAPED_LOGITS = {
     **dict.fromkeys(("gemma2", "gemma4", "gemma4_text", "nanochat", "recurrent_gemma"), "caps its logits"),
     **dict.fromkeys(("gptj", "phi", "phimoe", "phixtral"), "its output matrix has a bias"),
+    "gemma3n": "caps its logits",
     "muse_glimmer": "scales its logits",
     "phi3small": "hides some ids",
 }
@@ -85,9 +86,9 @@ def test_every_architecture_is_read_as_its_layers_see_it_or_refused(name: str, m
     features.record(0)
     rows = mx.split(features.take(0, len(TOKENS)), len(points), -1)
     assert mx.array_equal(probed, plain), "probes change what the model computes"
-    assert all(mx.array_equal(row, x) for row, x in zip(rows, [*taken, given_[-1]], strict=True))
-    handed_on = all(mx.array_equal(row, x) for row, x in zip(rows[1:], given_, strict=True))
-    assert handed_on == (name not in BETWEEN_LAYERS)
+    assert all(mx.array_equal(row, x) for row, x in zip(rows, [taken[0], *given_], strict=True))
+    if name not in OTHER_FIRST:
+        assert all(mx.array_equal(row, x) for row, x in zip(rows, [*taken, given_[-1]], strict=True))
 
 
 @pytest.mark.parametrize("name", BUILT)
@@ -190,7 +191,9 @@ def test_the_embedding_is_found(name: str) -> None:
 def test_rows_of_the_output_matrix_are_the_same_quantized_or_not(tied: bool) -> None:
     model = build("gemma" if tied else "llama")
     ids = mx.array([5, 63, 0, 5])
-    nn.quantize(model, group_size=32, bits=8)
+    nn.quantize(
+        model, group_size=32, bits=8, class_predicate=lambda name, _: name.endswith(("lm_head", "embed_tokens"))
+    )
     module = output_of(model).module
     whole = mx.dequantize(module.weight, module.scales, module.biases, 32, 8)
     assert mx.array_equal(output_rows(model, ids), whole[ids])
@@ -244,7 +247,7 @@ def test_through_chunks_passes_and_rewinds_each_row_is_its_tokens_state(
         start, end = features.start, features.end
         assert end in (0, target.length) and (kind in ("rewind", "take") or not size or end == target.length)
         if end > start:
-            assert np.abs(np.array(features.take(start, end)) - truth[start:end]).max() < 1e-4
+            assert np.abs(np.array(features.take(start, end)) - truth[start:end]).max() < 1e-4 * np.abs(truth).max()
 
 
 def test_only_rows_that_are_held_can_be_taken_and_what_lies_before_them_is_forgotten() -> None:
