@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -31,10 +31,10 @@ class Policy(Protocol):
 
 
 class FixedLength:
-    """Always the same draft length; 0 is plain decoding."""
+    """Always the same draft length; 0 is plain decoding. reason: why this one, if not because it was asked for."""
 
-    def __init__(self, length: int) -> None:
-        self._plan = Plan(length, f"fixed at {length}" if length else "plain decoding")
+    def __init__(self, length: int, reason: str = "") -> None:
+        self._plan = Plan(length, reason or (f"fixed at {length}" if length else "plain decoding"))
 
     def plan(self) -> Plan:
         return self._plan
@@ -44,6 +44,17 @@ class FixedLength:
 
     def plain_next(self) -> bool:
         return self._plan.length == 0
+
+
+def best_size(expected: Mapping[int, float], costs: Costs) -> FixedLength:
+    """The tree with the most expected tokens a second, or plain decoding where none beats it.
+
+    expected: mean acceptance length by the number of nodes, as measured when the drafter was made.
+    """
+    speeds = {0: 1 / costs.round_s(0)} | {nodes: tau / costs.round_s(nodes) for nodes, tau in expected.items()}
+    best = max(speeds, key=speeds.__getitem__)
+    gain = speeds[best] / speeds[0]
+    return FixedLength(best, f"{best} nodes expect {gain:.2f}x plain speed" if best else "drafting would not pay")
 
 
 PROBING = "probing: is drafting worth it again?"
@@ -91,7 +102,8 @@ class Adaptive:
             return
         memory = self.PROBE_MEMORY if self._plan.reason == PROBING else self.MEMORY
         self._plain_rounds = 0
-        judged = min(len(round_.tokens), len(round_.drafted))  # fewer where the reply's end cut the round
+        places = len(round_.drafted) if round_.parents is None else round_.depth
+        judged = min(len(round_.tokens), places)  # fewer where the reply's end cut the round
         for i in range(len(self._chance)):
             seen = float(i < round_.accepted) if i < judged else self._chance[max(i - 1, 0)]
             self._chance[i] = memory * self._chance[i] + (1 - memory) * seen

@@ -1,10 +1,11 @@
 """Coupled sampling on the real target: one text per seed, whoever drafts and however far.
 
-    python -m tests.identity PROMPTS.jsonl [--limit 20] [--tokens 32] [--drafter FOLDER ...]
+    python -m tests.identity PROMPTS.jsonl [--limit 20] [--tokens 32] [--drafter NAME ...] [--tree NAME ...]
 
-For the first turns of the first prompts, at temperature 1 and at 0.7 with top-p 0.9: plain decoding,
-then prompt lookup and every drafter named, each with draft length 0 to 8. Prints a line a prompt and,
-for each text that differs, its receipt. Exit code 1 when a difference is no near-tie.
+For the first turns of the first prompts, greedy, at temperature 1 and at 0.7 with top-p 0.9: plain decoding, then
+prompt lookup and every drafter named, each with chains of --lengths (default 0 to 8) and, for those named by --tree,
+with trees of --sizes (default 4, 8, 16 and 32 nodes). Prints a line a prompt and, for each text that differs, its
+receipt. Exit code 1 when a difference is no near-tie.
 """
 
 from __future__ import annotations
@@ -24,8 +25,11 @@ from engine.sampling import Sampling
 from engine.session import Session
 from engine.settings import Settings
 
-LAWS = {"temperature 1": Sampling(temperature=1), "temperature 0.7, top-p 0.9": Sampling(temperature=0.7, top_p=0.9)}
-LENGTHS = range(9)
+LAWS = {
+    "greedy": Sampling(),
+    "temperature 1": Sampling(temperature=1),
+    "temperature 0.7, top-p 0.9": Sampling(temperature=0.7, top_p=0.9),
+}
 
 
 def rounds_of(
@@ -44,11 +48,15 @@ def main() -> int:
     parser.add_argument("prompts", type=Path)
     parser.add_argument("--limit", type=int, default=20)
     parser.add_argument("--tokens", type=int, default=32)
-    parser.add_argument("--drafter", action="append", default=[])
+    parser.add_argument("--drafter", action="append", default=["lookup"])
+    parser.add_argument("--tree", action="append", default=[])
+    parser.add_argument("--lengths", type=int, nargs="+", default=range(9))
+    parser.add_argument("--sizes", type=int, nargs="+", default=(4, 8, 16, 32))
     args = parser.parse_args()
     target = open_target(Options())
     session = open_session(target, Options())
-    drafters = [open_drafter(spec, target) for spec in ("lookup", *args.drafter)]
+    drafters = [(open_drafter(spec, target), spec, args.lengths) for spec in args.drafter]
+    drafters += [(open_drafter(spec, target, trees=True), f"{spec} (tree)", args.sizes) for spec in args.tree]
     plain = open_drafter("none", target)
     lines = args.prompts.read_text().splitlines()[: args.limit]
     texts = same = near_ties = failures = 0
@@ -57,8 +65,8 @@ def main() -> int:
         for name, sampling in LAWS.items():
             settings = Settings(sampling, "coupled", args.tokens)
             truth = ids_of(rounds_of(session, prompt, settings, plain, 0))
-            for drafter in drafters:
-                for length in LENGTHS:
+            for drafter, called, lengths in drafters:
+                for length in lengths:
                     rounds = rounds_of(session, prompt, settings, drafter, length)
                     texts += 1
                     if ids_of(rounds) == truth:
@@ -69,7 +77,7 @@ def main() -> int:
                     session.forget()
                     assert receipt is not None
                     near_ties, failures = near_ties + receipt.near_tie, failures + (not receipt.near_tie)
-                    print(f"prompt {number}, {name}, {drafter.spec}, draft length {length}: {receipt}", flush=True)
+                    print(f"prompt {number}, {name}, {called}, draft length {length}: {receipt}", flush=True)
         print(f"{number + 1}/{len(lines)}: {same} of {texts} texts identical to plain", flush=True)
     print(f"{texts} texts: {same} identical, {near_ties} near-ties, {failures} failures")
     return int(failures > 0)
