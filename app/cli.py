@@ -23,6 +23,7 @@ COMMANDS = {
     "chat": "talk with a model: one reply to --prompt, or a conversation",
     "race": "plain against speculative decoding, side by side",
     "bench": "every drafter and temperature over a file of prompts",
+    "fit": "train a drafter for a target, on this machine",
     "doctor": "what this machine has, and what to do about what is missing",
 }
 _NATIVE = ("mlx", "mlx_lm", "transformers", "tokenizers", "numpy")

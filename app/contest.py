@@ -45,12 +45,15 @@ class Side:
 @dataclass(frozen=True)
 class Contest:
     """plain and other: run i of one stood beside run i of the other. receipt: of the first run that differs from
-    the first plain one, or of all if none does; None where no such promise is made."""
+    the first plain one, or of all if none does; None where no such promise is made. drafter: as `app.pair` names it;
+    said: what it says of it."""
 
     plain: Side
     other: Side
     receipt: Receipt | None
     environment: dict[str, Any]
+    drafter: str = "lookup"
+    said: str = ""
 
     @property
     def speedup(self) -> float | None:
@@ -93,10 +96,11 @@ def hold(options: Options, prompt: str, runs: int, notice: Notice) -> Contest:
     chooser = Chooser(settings.sampling, settings.rule, target.model.vocabulary)
     receipts = [compare(target.model, chooser, ids, first.tokens, other.rounds) for other in others]
     receipt = next((one for one in receipts if one is not None and not one.identical), receipts[-1])
-    name = drafter.loaded.name if drafter.loaded else drafter.spec
     return Contest(
         Side("plain", tuple(replies[0][1:])),
-        Side(f"with {name}", tuple(replies[1][1:])),
+        Side(f"with {drafter.name}", tuple(replies[1][1:])),
         receipt,
         environment.describe(options, target),
+        drafter.spec,
+        drafter.said,
     )

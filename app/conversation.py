@@ -86,11 +86,10 @@ class Conversation:
         """Target, drafter and law, in a line."""
         options, temperature = self.options, self.options.temperatures[0]
         length = "auto" if options.draft_length is None else options.draft_length
-        drafting = (
-            f"drafter {_last_name(options.drafter)}, draft length {length}" if self.speculating else "plain decoding"
-        )
+        drafting = f"drafter {self.drafter.name}, draft length {length}" if self.speculating else "plain decoding"
+        said = f" ({self.drafter.said})" if self.drafter.said and self.speculating else ""
         law = f"temperature {temperature:g}, seed {options.seed}, {options.rule}" if temperature else "temperature 0"
-        return f"{target_name(options)} · {drafting} · {law}"
+        return f"{target_name(options)} · {drafting}{said} · {law}"
 
     def _reply(self, before: list[Message], text: str, cancelled: Callable[[], bool]) -> Generator[Event]:
         """Answer `text` behind the turns `before`. `messages` is replaced at the end, if anything was said."""
@@ -133,7 +132,7 @@ class Conversation:
         self.session.forget()
         if self.drafter.loaded is not None:
             self.drafter.loaded.model.cache.reset()
-        else:  # costs nothing to open
+        else:  # costs little to open
             from app import pair
 
             self.drafter = pair.open_drafter(self.drafter.spec, self.target, self.options.tree)

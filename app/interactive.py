@@ -27,6 +27,7 @@ from app.terminal import Terminal, details
 from engine.errors import RedlineError, UsageError
 from engine.events import Event
 from engine.metrics import Metrics
+from models.shipped import SHIPPED
 
 Ask = Callable[[], str]
 
@@ -36,7 +37,7 @@ _HELP = {
     "/clear": "forget the conversation; the system prompt stays",
     "/system TEXT": "what the model is told first; without TEXT, nothing",
     "/regenerate": "answer the last question again",
-    "/drafter none|lookup|FOLDER": "who proposes tokens",
+    "/drafter NAME|FOLDER": "who proposes tokens: auto, none, lookup, a shipped drafter or one in a folder",
     "/length N|auto": "how many tokens a round; 0 is plain decoding",
     "/temperature T": "0 is greedy",
     "/stats": "the last reply in numbers",
@@ -138,7 +139,7 @@ class Talk:
 
     def _drafter(self, name: str) -> None:
         if not name:
-            raise UsageError("give none, lookup or the folder of a model")
+            raise UsageError(f"give auto, none, lookup, {', '.join(SHIPPED)} or the folder of a drafter")
         self._change(drafters=(name,))
 
     def _length(self, text: str) -> None:

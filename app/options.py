@@ -12,6 +12,7 @@ from engine.choice import RULES, Rule
 from engine.errors import UsageError
 from engine.sampling import Sampling
 from engine.settings import Settings
+from models.shipped import SHIPPED
 
 BUILTIN = "builtin"
 AUTO = "auto"
@@ -20,13 +21,14 @@ LONGEST, LONGEST_TREE = 32, 64  # tokens, nodes: beyond, no machine verifies as 
 
 @dataclass(frozen=True)
 class Options:
-    """target: "builtin" or a model folder. drafters, temperatures: one, or several for the benchmark.
+    """target: "builtin" or a model folder. drafters, temperatures: one, or several for the benchmark; a drafter is
+    "auto", "none", "lookup", the name of a shipped one or a folder.
     draft_lengths: tokens a round, each or None for auto; one, or several for the benchmark. tree: whether drafters that
     can branch do; the draft length then counts the nodes. context: tokens, or None for what the model declares.
     cache_root: where imported models go, or None for the user's cache directory."""
 
     target: str = BUILTIN
-    drafters: tuple[str, ...] = ("lookup",)
+    drafters: tuple[str, ...] = (AUTO,)
     temperatures: tuple[float, ...] = (0.0,)
     draft_lengths: tuple[int | None, ...] = (None,)
     tree: bool = False
@@ -82,7 +84,13 @@ def add_options(parser: argparse.ArgumentParser, several: bool = False, max_toke
     again = "; may be repeated" if several else ""
     add = parser.add_argument_group("model and decoding").add_argument
     add("--target", default=BUILTIN, metavar="FOLDER", help="model folder whose text is kept (default: the built-in)")
-    add("--drafter", action="append", metavar="none|lookup|FOLDER", help=f"who proposes (default: lookup){again}")
+    add(
+        "--drafter",
+        action="append",
+        metavar="NAME|FOLDER",
+        help=f"who proposes: none, lookup, {', '.join(SHIPPED)} (shipped, for the built-in), a folder, or auto, which "
+        f"takes {SHIPPED[0]} for the built-in and else lookup (default: auto){again}",
+    )
     add("--draft-length", action="append", metavar="N|auto", help=f"tokens proposed a round (default: auto){again}")
     add("--tree", action="store_true", help="draft trees, where drafter and target can; draft length counts the nodes")
     add("--acceptance", choices=RULES, default="rejection", help="how drafts are judged above temperature 0")
@@ -108,7 +116,7 @@ def read_options(args: argparse.Namespace, random_seed: bool) -> Options:
     """Options from parsed arguments. Raises UsageError for nonsense."""
     values: dict[str, Any] = {
         "target": args.target,
-        "drafters": tuple(args.drafter or ("lookup",)),
+        "drafters": tuple(args.drafter or (AUTO,)),
         "temperatures": tuple(args.temperature or (0.0,)),
         "draft_lengths": tuple(read_draft_length(text) for text in args.draft_length or (AUTO,)),
         "tree": args.tree,

@@ -84,6 +84,8 @@ def _show(contest: Contest, args: argparse.Namespace) -> None:
 
     from app.race_view import replay, show
 
+    if contest.said:
+        print(f"redline: {contest.said}", file=sys.stderr)
     look = choose_look(sys.stdout.isatty(), os.environ, args.theme)
     console = Console(width=None if look.escapes else 100, highlight=False)
     if look.escapes and not args.no_animation:
@@ -94,7 +96,7 @@ def _show(contest: Contest, args: argparse.Namespace) -> None:
 def _document(contest: Contest, prompt: str, options: Options) -> dict[str, Any]:
     from app.measure import receipt_record, reply_record
 
-    sides = (("none", contest.plain), (options.drafter, contest.other))
+    sides = (("none", contest.plain), (contest.drafter, contest.other))
     return {
         "environment": contest.environment,
         "prompt": prompt,

@@ -120,7 +120,8 @@ def reject_tree(
 
     At the node reached so far, its children are tried in order: x is accepted with min(1, p(x) / q(x)); when refused,
     p becomes the residual max(0, p - q) / Z, and q loses x and is renormalised, being the law of the next child.
-    When no child is left the token comes from what p has become.
+    When no child is left the token comes from what p has become. A child that q cannot have drawn, which stands
+    where there was nothing left to draw, is passed over.
 
     logp: (n + 1, vocabulary), rows of the root and of each node. logq: (n, vocabulary), the law at each node's
     parent. uniforms: (n,) on [0, 1). gumbel: (depth + 1, vocabulary) for the target's own token at each depth.
@@ -129,14 +130,14 @@ def reject_tree(
     fresh, kept = mx.array(True), []
     for node in range(draft.size):
         x = draft[node]
-        tried = shape.parents[node] == here
         law = mx.where(fresh, mx.exp(logq[node]), q)
+        tried = (shape.parents[node] == here) & (law[x] > 0)
         accept = tried & (uniforms[node] * law[x] < p[x])
         refuse = tried & ~accept
         less = _without(law, x)
         p = mx.where(accept, mx.exp(logp[node + 1]), mx.where(refuse, _renormalised(mx.maximum(p - law, 0.0), p), p))
         q = mx.where(refuse, less, q)
-        fresh = accept | (fresh & ~refuse)
+        fresh = mx.where(tried, accept, fresh)
         here = mx.where(accept, node, here)
         kept.append(accept)
     alive = mx.stack(kept)

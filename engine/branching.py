@@ -58,6 +58,10 @@ class BranchedCache:
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> Any:
         return self._leaf.update_and_fetch(keys, values)
 
+    def keys_and_values(self) -> Any:
+        """What the latest update showed, for layers that share it."""
+        return self._leaf.keys_and_values()
+
     def make_mask(self, N: int, window_size: int | None = None, return_array: bool = False) -> mx.array:
         sizes = [size for size in (window_size, getattr(self._leaf, "max_size", None)) if size]
         return self._branches.window(min(sizes), self._before) if sizes else self._branches.mask

@@ -30,7 +30,7 @@ NORMED = -1
 class Features:
     """The log of one reader. points: what to note, see above. width: of a row, all points side by side.
 
-    last_only: keep the latest pass alone, for readers that look at one position.
+    last_only: keep the latest pass alone and the row before it, for readers that look at one position.
     Raises ModelError for a model whose states cannot be read, ValueError for a point it does not have.
     """
 
@@ -58,8 +58,10 @@ class Features:
         for probe in self._probes:
             probe.clear()
         self.cut(start)
-        if self._last_only or self.end != start:
+        if self.end != start:
             self._stretches = []
+        elif self._last_only and self._stretches:
+            self._stretches = [(start - 1, self._stretches[-1][1][-1:])]
         self._stretches.append((start, mx.concatenate(rows, -1) if len(rows) > 1 else rows[0]))
 
     def cut(self, length: int) -> None:

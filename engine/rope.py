@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from inspect import signature
 from typing import Any
 
 import mlx.core as mx
@@ -23,13 +24,18 @@ def rotate(rope: Any, x: mx.array, positions: int | mx.array) -> mx.array:
 def by_rows(model: Any) -> None:
     """Teach the rotary modules of `model` to take one position a row, as an array (n,) in place of the offset.
 
-    They get a subclass of their own class; what they do with an int stays as it was.
+    They are known by how they are called, (x, offset), whatever their name. They get a subclass of their own
+    class; what they do with one offset for all stays as it was.
     """
-    for _, module in model.named_modules():
-        name = type(module).__name__
-        if "rope" in name.lower() and not hasattr(module, "rotates_rows"):
-            kind: Any = type(module)
+    for module in model.modules():
+        kind: Any = type(module)
+        if _rotates(kind) and not hasattr(module, "rotates_rows"):
             module.__class__ = _by_rows(kind)
+
+
+@cache
+def _rotates(kind: type) -> bool:
+    return list(signature(kind.__call__).parameters)[1:3] == ["x", "offset"]
 
 
 @cache

@@ -38,6 +38,7 @@ class CachedModel:
         self.holder: object = None
         self.features: Features | None = None
         self._root: int | None = None
+        self._by_rows = False
         self.cache = ModelCache(model, kv_bits, kv_group_size)
         try:
             self.vocabulary = self._measure_vocabulary()
@@ -77,23 +78,32 @@ class CachedModel:
         """
         entries: Any = self.cache.entries
         if shape is not None:
-            by_rows(self.model)
+            if not self._by_rows:
+                by_rows(self.model)
+                self._by_rows = True
             lacking = tokens.size - shape.size
             entries = self.cache.branched(Branches.of(shape, self.length, lacking))
             self._root = self.length + lacking
-        logits: mx.array = self.model(tokens[None], cache=entries)[0]
-        self._advance(tokens.size)
-        return logits
+        return self._through(tokens, entries)
 
     def feed(self, tokens: Sequence[int]) -> None:
         """Put tokens into the cache; nothing is evaluated and no logits are kept."""
-        self.model(mx.array(list(tokens), mx.int32)[None], cache=self.cache.entries)
-        self._advance(len(tokens))
+        self._through(mx.array(list(tokens), mx.int32), self.cache.entries)
 
-    def _advance(self, tokens: int) -> None:
+    def _through(self, tokens: mx.array, entries: Any) -> mx.array:
+        """One pass: lazy logits (n, vocabulary). One that breaks off has reached some layers only: all is forgotten."""
+        try:
+            logits: mx.array = self.model(tokens[None], cache=entries)[0]
+        except BaseException:
+            self._root = None
+            self.cache.reset()
+            if self.features is not None:
+                self.features.drop()
+            raise
         if self.features is not None:
             self.features.record(self.length)
-        self.cache.advance(tokens)
+        self.cache.advance(tokens.size)
+        return logits
 
     def continue_from(
         self, sequence: Sequence[int], draft: mx.array, shape: Tree | None = None
@@ -145,7 +155,7 @@ class CachedModel:
             length, self._root = min(length, self._root), None
         kept = self.cache.rewind(length)
         if self.features is not None:
-            self.features.cut(kept)
+            self.features.cut(length)  # what the cache lost of them is fed again, but was seen
         return kept
 
     def read_by(self, features: Features | None) -> None:

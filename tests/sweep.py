@@ -6,7 +6,8 @@
 For each file of `mlx_lm/models`: 200 greedy tokens by mlx-lm's own cache classes, one token at a time;
 the same by Redline plain; the same by Redline speculative, with drafts of every length from 0 to 8 that
 go wrong after every possible number of tokens, so that every rewind from 0 to 8 happens before, at and
-past every window. All three texts must be equal.
+past every window. All three texts must be equal. Then trees: whether the target can verify one in one pass, and why
+not; and where it can, 100 tokens by trees that hide the right way among wrong ones.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ from mlx_lm.models.cache import make_prompt_cache
 from engine.errors import RedlineError
 from engine.events import Round
 from engine.policy import Plan
+from engine.probe import tree_trouble
 from engine.target import CachedModel
 from tests.engine.replies import PROMPT, Scripted, reply
+from tests.engine.trees import Hidden
 from tests.toys.architectures import NOT_BUILT, NOT_MODELS, architecture_names, build
 
-TOKENS = 200
+TOKENS, TREE_TOKENS = 200, 100
 LONGEST = 8
 README = Path(__file__).parents[1] / "README.md"
 BEGIN, END = "<!-- architectures: made by python -m tests.sweep --write -->", "<!-- end of architectures -->"
@@ -35,12 +38,14 @@ BEGIN, END = "<!-- architectures: made by python -m tests.sweep --write -->", "<
 
 @dataclass(frozen=True)
 class Row:
-    """What is known of one architecture. verdict: exact, refused, differs, or not built."""
+    """What is known of one architecture. verdict: exact, refused, differs, or not built. trees: why it drafts chains
+    only, empty for one that takes trees."""
 
     name: str
     verdict: str
     caches: str = ""
     reason: str = ""
+    trees: str = ""
 
 
 class EveryLength:
@@ -96,7 +101,13 @@ def examine(name: str) -> Row:
     ids, _, _ = reply(target, drafter, policy=EveryLength(), tokens=TOKENS)
     if ids != reference:
         return Row(name, "differs", caches, f"speculative leaves plain at {first_difference(ids, reference)}")
-    return Row(name, "exact", caches)
+    trouble = tree_trouble(target)
+    if trouble is None:
+        hidden = Hidden(len(PROMPT), reference, mistakes(TOKENS), vocabulary)
+        ids, _, _ = reply(target, hidden, policy=EveryLength(), tokens=TREE_TOKENS)
+        if ids != reference[:TREE_TOKENS]:
+            return Row(name, "differs", caches, f"trees leave plain at {first_difference(ids, reference)}")
+    return Row(name, "exact", caches, trees=trouble or "")
 
 
 def first_difference(a: list[int], b: list[int]) -> int:
@@ -117,7 +128,18 @@ def table(rows: list[Row]) -> str:
         lines.append(f"| {caches} | {', '.join(name for _, name in group)} |")
     lines += ["", "| not exact | verdict | why |", "| --- | --- | --- |"]
     lines += [f"| {row.name} | {row.verdict} | {row.reason} |" for row in rows if row.verdict != "exact"]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", *tree_lines([row for row in rows if row.verdict == "exact"])])
+
+
+def tree_lines(rows: list[Row]) -> list[str]:
+    """How many verify trees, and the others by what keeps them from it."""
+    able = sum(not row.trees for row in rows)
+    lines = [f"{able} of the {len(rows)} exact ones verify whole trees in one pass; the others draft chains.", ""]
+    lines += ["| why chains only | architectures |", "| --- | --- |"]
+    unable = sorted((row.trees, row.name) for row in rows if row.trees)
+    for reason, group in itertools.groupby(unable, key=lambda pair: pair[0]):
+        lines.append(f"| {reason} | {', '.join(name for _, name in group)} |")
+    return lines
 
 
 def main() -> None:

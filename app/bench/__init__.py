@@ -112,7 +112,8 @@ def _about(runs: list[Run], options: Options) -> str:
     seed = f", seed {options.seed}" if any(options.temperatures) else ""
     lengths = " ".join("auto" if length is None else str(length) for length in options.draft_lengths)
     prompts = f"{replies} prompt{'' if replies == 1 else 's'}"
-    return f"{prompts}, at most {options.max_tokens} tokens each, draft length {lengths}{' (trees)' if options.tree else ''}{seed}"
+    trees = " (trees)" if options.tree else ""
+    return f"{prompts}, at most {options.max_tokens} tokens each, draft length {lengths}{trees}{seed}"
 
 
 def _tell(text: str) -> None:

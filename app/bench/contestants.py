@@ -63,6 +63,8 @@ def enter(options: Options, target: Loaded, session: Session, peer: bool, notice
     for spec in dict.fromkeys(spec for spec in options.drafters if spec != PLAIN):
         drafter = pair.open_drafter(spec, target, options.tree)
         name = _free_name(drafter, [c.name for c in contestants])
+        if drafter.said:
+            notice(drafter.said)
         for length in options.draft_lengths:
             if length is None:
                 notice(f"measuring what {name} costs here")
@@ -79,7 +81,5 @@ def enter(options: Options, target: Loaded, session: Session, peer: bool, notice
 
 
 def _free_name(drafter: pair.NamedDrafter, taken: Sequence[str]) -> str:
-    """A drafting model goes by its folder's name, unless another does."""
-    if drafter.loaded is None or drafter.loaded.name in taken:
-        return drafter.spec
-    return drafter.loaded.name
+    """A drafter in a folder goes by the folder's name, unless another does."""
+    return drafter.spec if drafter.name in taken else drafter.name

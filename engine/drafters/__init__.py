@@ -32,14 +32,14 @@ class Standing:
 
 
 class Drafter(Protocol):
-    """The one protocol.
-
-    features: where it reads the target's hidden states, None for those that don't. While it drafts, every pass
-    of the target is logged there; its rows stay in step with the committed tokens (see `engine.features`).
-    """
+    """The one protocol."""
 
     name: str
-    features: Features | None
+
+    @property
+    def features(self) -> Features | None:
+        """Where it reads the target's hidden states, None for those that don't. While it drafts, every pass of the
+        target is logged there; its rows stay in step with the committed tokens (see `engine.features`)."""
 
     def prefill(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
         """A reply to a prompt begins, of which the target has seen all `tokens` but the last: do now what would

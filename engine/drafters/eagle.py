@@ -47,7 +47,7 @@ class Eagle:
             mx.eval(self._catch_up(tokens, upto), self._cache.keys, self._cache.values)
 
     def propose(self, standing: Standing, length: int) -> Draft:
-        if length == 0:
+        if length == 0 or len(standing.tokens) < 2:  # a first token has no pair yet
             return nothing()
         hidden = self._catch_up(standing.tokens, len(standing.tokens) - 1)[-1:]
         known = self.pairs

@@ -23,6 +23,7 @@ from engine.tree import Tree
 
 BREADTH = 4  # children of a node, and nodes expanded a level
 DEEPEST = 6
+_LEAST = -30.0  # log of a probability below which all are alike: ranks stay finite, and differences of _STEP count
 _STEP = 1e-4  # by how much a node ranks behind its parent and its elder siblings at least
 _SALTS = 64  # a level
 
@@ -98,8 +99,9 @@ class Growth:
             # Noise of this round, this level and this row alone, or what was drawn would tell of what is drawn later.
             [1 + level * _SALTS + row for row in range(rows)] if sampled else None,
         )
-        scores = frontier.scores[:, None] + mx.log(found.chances)
-        ranks = mx.minimum(frontier.ranks[:, None] - _STEP, frontier.scores[:, None] + found.ranked)
+        scores = frontier.scores[:, None] + mx.maximum(mx.log(found.chances), _LEAST)
+        ranks = frontier.scores[:, None] + mx.maximum(found.ranked, _LEAST)
+        ranks = mx.minimum(frontier.ranks[:, None] - _STEP, ranks)
         ranks = ranks - _STEP * mx.arange(self.breadth)
         parents = mx.broadcast_to(frontier.places[:, None], scores.shape)
         children = _Children(*(x.reshape(-1) for x in (found.tokens, parents, found.chances, scores, ranks)))
@@ -135,5 +137,5 @@ class Growth:
 
 
 def _greatest(ranks: mx.array, count: int) -> mx.array:
-    """Places of the `count` greatest, in order of place: (count,) int32."""
-    return mx.sort(mx.argpartition(-ranks, count - 1)[:count].astype(mx.int32))
+    """Places of the `count` greatest, the earlier of equals, in order of place: (count,) int32."""
+    return mx.sort(mx.argsort(-ranks)[:count].astype(mx.int32))

@@ -3,8 +3,9 @@
     features of t_i, (3 x target hidden) -> fc -> h_i      embedding of t_(i+1) -> e_(i+1)
     x = h_i + attention([norm(e_(i+1)), norm(h_i)]);  x = x + mlp(norm(x));  logits of t_(i+2) = lm_head(norm(x))
 
-At the next drafted token x stands in for h. Parameter names are those of the Speculators layout
-(vllm-project/speculators, `eagle3`), so a checkpoint loads as it is. The embedding is the target's.
+At the next drafted token x stands in for h. Parameter names, and the variants that `Eagle3Config` knows, are those of
+the Speculators layout (vllm-project/speculators, `src/speculators/models/eagle3/core.py` and `model_definitions.py`),
+so a checkpoint loads as it is. The embedding is the target's.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ class Eagle3Config:
 
     feature_size: width of the concatenated features. vocab_size: rows of the target's embedding;
     draft_vocab_size: rows of the head's own output matrix. norm_before_residual: the attention block adds
-    to the normed hidden state instead of to the plain one.
+    to the normed hidden state instead of to the plain one. qk_norm: queries and keys are normed per head, as
+    Qwen3's are. norm_before_fc: all features are normed together before they are fused; fc_norm: those of each
+    point by themselves. norm_output: what stands in for h is normed already.
     """
 
     points: tuple[int, ...]
@@ -45,6 +48,10 @@ class Eagle3Config:
     max_position_embeddings: int = 8192
     norm_before_residual: bool = False
     attention_bias: bool = False
+    qk_norm: bool = False
+    norm_before_fc: bool = False
+    fc_norm: bool = False
+    norm_output: bool = False
 
 
 class _Attention(nn.Module):
@@ -55,12 +62,17 @@ class _Attention(nn.Module):
         self.q_proj = nn.Linear(2 * config.hidden_size, self.heads * size, bias=bias)
         self.k_proj = nn.Linear(2 * config.hidden_size, self.kv_heads * size, bias=bias)
         self.v_proj = nn.Linear(2 * config.hidden_size, self.kv_heads * size, bias=bias)
-        self.o_proj = nn.Linear(self.heads * size, config.hidden_size, bias=False)
+        self.o_proj = nn.Linear(self.heads * size, config.hidden_size, bias=bias)
+        if config.qk_norm:
+            self.q_norm = nn.RMSNorm(size, config.rms_norm_eps)
+            self.k_norm = nn.RMSNorm(size, config.rms_norm_eps)
 
     def __call__(self, x: mx.array, attend: Attend) -> mx.array:
         batch, n, _ = x.shape
         queries = self.q_proj(x).reshape(batch, n, self.heads, -1).swapaxes(1, 2)
         keys = self.k_proj(x).reshape(batch, n, self.kv_heads, -1).swapaxes(1, 2)
+        if "q_norm" in self:
+            queries, keys = self.q_norm(queries), self.k_norm(keys)
         values = self.v_proj(x).reshape(batch, n, self.kv_heads, -1).swapaxes(1, 2)
         out: mx.array = self.o_proj(attend(queries, keys, values).swapaxes(1, 2).reshape(batch, n, -1))
         return out
@@ -108,6 +120,11 @@ class Eagle3Head(nn.Module):
         super().__init__()
         self.config = config
         self.fc = nn.Linear(config.feature_size, config.hidden_size, bias=False)
+        if config.norm_before_fc:
+            self.input_norm = nn.RMSNorm(config.feature_size, config.rms_norm_eps)
+        if config.fc_norm:
+            size = config.feature_size // len(config.points)
+            self.fc_norm = [nn.RMSNorm(size, config.rms_norm_eps) for _ in config.points]
         self.layers = [_Layer(config)]
         self.norm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.lm_head = nn.Linear(config.hidden_size, config.draft_vocab_size, bias=False)
@@ -135,15 +152,20 @@ class Eagle3Head(nn.Module):
 
     def fuse(self, features: mx.array) -> mx.array:
         """Features of the target (..., feature_size) to hidden states (..., hidden)."""
+        if "input_norm" in self:
+            features = self.input_norm(features)
+        if "fc_norm" in self:
+            parts = mx.split(features, len(self.fc_norm), -1)
+            features = mx.concatenate([norm(part) for norm, part in zip(self.fc_norm, parts, strict=True)], -1)
         out: mx.array = self.fc(features)
         return out
 
     def __call__(self, hidden: mx.array, embedded: mx.array, attend: Attend) -> mx.array:
         """One drafted step for every row: (batch, n, hidden) twice, to the next hidden states in the same shape."""
         out: mx.array = self.layers[0](hidden, embedded, attend)
-        return out
+        return self.norm(out) if self.config.norm_output else out
 
     def logits(self, hidden: mx.array) -> mx.array:
         """(..., hidden) to (..., draft_vocab_size); column i is the target's token `ids[i]`."""
-        out: mx.array = self.lm_head(self.norm(hidden))
+        out: mx.array = self.lm_head(hidden if self.config.norm_output else self.norm(hidden))
         return out

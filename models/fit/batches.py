@@ -14,7 +14,7 @@ import mlx.core as mx
 import numpy as np
 
 from models.fit.corpus import Conversation
-from models.fit.reading import Readout
+from models.fit.reading import Reader
 
 _POOL = 16  # batches that are sorted by length together
 _ROUND = 32  # lengths are padded to multiples of this
@@ -24,7 +24,8 @@ States = Callable[[int], mx.array]
 
 @dataclass(frozen=True)
 class Batch:
-    """tokens: (conversations, length) int32, padded at the end. states: (conversations, length, width + hidden).
+    """tokens: (conversations, length) int32, padded at the end. states: (conversations, length, width + hidden), the
+    features of each token and, behind them, its normed state.
 
     rows: (n,) places in the flattened (conversations * length) that come right before a token of a reply. law:
     (n, columns) the target's law there. said: (n,) int32 the token that follows. starts: how many rows each
@@ -40,7 +41,8 @@ class Batch:
 
 
 class Batches:
-    """Makes batches. states: of a conversation by its number. ids: the columns of the law, None for every token.
+    """Makes batches. states: rows of a conversation by its number, as `reader` makes them. ids: the columns of the
+    law, None for every token.
 
     lead: tokens that a row must have before it, as many as the drafter's depths look back.
     """
@@ -49,20 +51,20 @@ class Batches:
         self,
         conversations: Sequence[Conversation],
         states: States,
-        readout: Readout,
+        reader: Reader,
         ids: mx.array | None,
-        width: int,
         lead: int,
     ) -> None:
-        self._conversations, self._states, self._readout = conversations, states, readout
-        self._ids, self._width, self._lead = ids, width, lead
+        self._conversations, self._states = conversations, states
+        self._law, self._width, self._lead = reader.lawgiver(ids), reader.width, lead
 
     def make(self, numbers: Sequence[int]) -> Batch:
         """The batch of these conversations, evaluated."""
         chosen = [self._conversations[number] for number in numbers]
         length = -(-max(len(c.tokens) for c in chosen) // _ROUND) * _ROUND
         tokens = np.zeros((len(chosen), length), np.int32)
-        states, rows, said, starts = [], [], [], []
+        states, rows, starts = [], [], []
+        said: list[int] = []
         for line, (number, c) in enumerate(zip(numbers, chosen, strict=True)):
             tokens[line, : len(c.tokens)] = c.tokens
             states.append(mx.pad(self._states(number), [(0, length - len(c.tokens)), (0, 0)]))
@@ -71,10 +73,9 @@ class Batches:
             said += c.tokens[first + 1 :]
             starts.append(max(len(c.tokens) - 1 - first, 0))
         stacked, places = mx.stack(states), mx.array(np.concatenate(rows).astype(np.int32))
-        normed = stacked.reshape(-1, stacked.shape[-1])[places, self._width :]
-        law = self._readout.law(normed, self._ids)
-        batch = Batch(mx.array(tokens), stacked, places, law, mx.array(said, mx.int32), tuple(starts))
-        mx.eval(batch.tokens, batch.states, batch.rows, batch.said)
+        law = self._law(stacked.reshape(-1, stacked.shape[-1])[places, self._width :])
+        batch = Batch(mx.array(tokens), stacked[..., :-1], places, law, mx.array(said, mx.int32), tuple(starts))
+        mx.eval(batch.tokens, batch.states, batch.rows, batch.law, batch.said)
         return batch
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from engine.errors import FitError, ModelError, UsageError
 from models.disk import read_json_object, replace_json
@@ -22,7 +22,8 @@ DEPTHS = {"eagle3": 3, "medusa": 4, "draft": 1}
 RATES = {"eagle3": 1e-3, "medusa": 1e-3, "draft": 5e-4}
 DRAFT_VOCABULARY = 8192
 LEAST_CONVERSATIONS, LEAST_STEPS = 24, 20
-MOST_HELD_OUT = 96
+LEAST_BATCH_TOKENS, ENOUGH_STEPS = 256, 400
+MOST_HELD_OUT, JUDGING_S = 96, 45.0
 SHARD_S = 40.0  # a kill loses at most this, or the time between two checkpoints
 _WORK_SHARE = 0.92  # of the minutes asked for; the rest is loading, judging, and what was estimated wrong
 
@@ -86,9 +87,10 @@ class Plan:
     """Everything that decides the drafter's files, and how long each stage should take.
 
     target, fingerprint: its name, and what tells it from others. prompts: where they come from, in words.
-    conversations: all, of which `held_out` are kept for judging. shard: how many are written at a time, `rows` of them
-    side by side. steps: of training, of about `batch_tokens` tokens each. stored: whether hidden states are kept on
-    disk or computed for each batch anew. stages_s: seconds expected.
+    conversations: at most, of which about `held_out` are kept for judging. tokens: of replies, after which no more
+    are written; 0 for no such limit. shard: conversations written at a time, `rows` of them side by side. steps: of
+    training, of about `batch_tokens` tokens each. stored: whether hidden states are kept on disk or computed for each
+    batch anew. stages_s: seconds expected.
     """
 
     version: int
@@ -98,6 +100,7 @@ class Plan:
     prompts: str
     seed: int
     conversations: int
+    tokens: int
     held_out: int
     shard: int
     rows: int
@@ -112,36 +115,53 @@ class Plan:
     stored: bool
     stages_s: dict[str, float]
 
-    @property
-    def shards(self) -> int:
-        return -(-self.conversations // self.shard)
+
+class Amounts(NamedTuple):
+    """conversations: at most. tokens: of replies, 0 for no limit. steps: of training, of `batch_tokens` tokens."""
+
+    conversations: int
+    tokens: int
+    steps: int
+    batch_tokens: int
 
 
-def amounts(wish: Wish, rates: Rates, batch_tokens: int) -> tuple[int, int]:
-    """(conversations, steps) that fill the minutes: each conversation is written and read once, and trained on
-    for a fixed number of epochs, because data is the lever and epochs past a few teach little."""
+def amounts(wish: Wish, rates: Rates, most_batch_tokens: int) -> Amounts:
+    """What fills the minutes: each conversation is written and read once, and trained on for a fixed number of epochs,
+    because data is the lever and epochs past a few teach little. In a short fit batches are small, so that there are
+    steps enough."""
     if wish.conversations is not None and wish.steps is not None:
-        return wish.conversations, wish.steps
+        return Amounts(wish.conversations, 0, wish.steps, most_batch_tokens)
     epochs = EPOCHS[wish.kind]
     length = rates.conversation_tokens
     each_s = rates.reply_tokens / rates.write + length / rates.read + epochs * length / rates.train
     conversations = max(LEAST_CONVERSATIONS, int(wish.minutes * 60 * _WORK_SHARE / each_s))
-    trained = conversations - held_out(conversations)
-    return conversations, max(LEAST_STEPS, round(epochs * trained * length / batch_tokens))
+    trained = epochs * conversations * length
+    batch = round(min(most_batch_tokens, max(LEAST_BATCH_TOKENS, length, trained / ENOUGH_STEPS)))
+    steps = max(LEAST_STEPS, round(trained / batch))
+    # How long replies are is a guess until they are written, so the tokens decide; of short ones there may be more.
+    return Amounts(3 * conversations, round(conversations * rates.reply_tokens), steps, batch)
 
 
-def held_out(conversations: int) -> int:
-    """How many conversations are kept for judging."""
-    return min(MOST_HELD_OUT, max(2, conversations // 20))
+def held_out(conversations: int, rates: Rates) -> int:
+    """How many conversations are kept for judging: enough to tell, few enough to be judged in less than a minute."""
+    each_s = rates.conversation_tokens * (1 / rates.read + 1 / rates.train)
+    return min(MOST_HELD_OUT, max(conversations // 20, min(8, conversations // 4)), max(4, int(JUDGING_S / each_s)))
+
+
+def shard_size(rates: Rates, rows: int, conversations: int) -> int:
+    """Conversations that are written at a time: in less than a minute, and enough to go side by side."""
+    return max(1, min(int(SHARD_S * rates.write / rates.reply_tokens), 8 * rows, max(rows, conversations // 8)))
 
 
 def expected(plan: Plan, rates: Rates) -> Plan:
     """The plan with the seconds that each stage should take."""
+    replies = plan.tokens or plan.conversations * rates.reply_tokens
+    whole = replies * rates.conversation_tokens / rates.reply_tokens
     stages = {
-        "writing": plan.conversations * rates.reply_tokens / rates.write,
-        "reading": plan.conversations * rates.conversation_tokens / rates.read if plan.stored else 0.0,
+        "writing": replies / rates.write,
+        "reading": whole / rates.read if plan.stored else 0.0,
         "training": plan.steps * plan.batch_tokens * (1 / rates.train + (0 if plan.stored else 1 / rates.read)),
-        "judging": 5 + plan.held_out * rates.conversation_tokens * (1 / rates.read + 2 / rates.train),
+        "judging": 10 + plan.held_out * rates.conversation_tokens * (1 / rates.read + 1 / rates.train),
     }
     return replace(plan, stages_s={name: round(seconds, 1) for name, seconds in stages.items()})
 

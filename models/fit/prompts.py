@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import FitError, ModelError, UsageError
-from models.tokenizer import FolderTokenizer
 from models.disk import read_json_object, replace_json
+from models.tokenizer import FolderTokenizer
 
 SELF_SHARE = 0.5  # of the prompts that the target writes itself
 _SUM_SHARE = 0.12  # of the rest
@@ -90,11 +90,14 @@ def _prompt(line: str, where: str) -> str:
         raise UsageError(f"{where}: begins like JSON and is not: give one object or one text a line") from error
     if isinstance(value, dict):
         turns = value.get("turns")
-        found = next((value[key] for key in _KEYS if key in value), turns[0] if isinstance(turns, list | tuple) and turns else None)
+        found = next(
+            (value[key] for key in _KEYS if key in value),
+            turns[0] if isinstance(turns, list | tuple) and turns else None,
+        )
     else:
         found = value
     if not isinstance(found, str) or not found.strip():
-        raise UsageError(f"{where}: has no text under prompt or turns: give {{\"prompt\": \"...\"}}")
+        raise UsageError(f'{where}: has no text under prompt or turns: give {{"prompt": "..."}}')
     if any("\ud800" <= letter <= "\udfff" for letter in found):
         raise UsageError(f"{where}: half a surrogate pair is no text: give it whole")
     return found.strip()

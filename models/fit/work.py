@@ -75,8 +75,8 @@ class Workplace:
         return read_plan(self.plan_file)
 
     def publish(self) -> None:
-        """Show the finished folder as `out`, and clear the work away."""
-        if self.drafter.exists():
+        """Show the finished folder as `out`, unless it is there already, and clear the work away."""
+        if not self.finished:
             sync_folder(self.drafter)
             self.drafter.rename(self.out)
             sync_folder(self.out.parent)

@@ -7,9 +7,10 @@ of which of them go together, never of the clock.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import mlx.core as mx
 from mlx_lm.generate import BatchGenerator
@@ -19,6 +20,8 @@ from engine.sampling import Noise, Stream
 
 PREFILL_ROWS = 8
 _PREFILL_TOKENS = 512
+_TRIED, _TRIED_TOKENS = (5, 21, 12), 4  # lengths of prompts, and how much is written behind each
+_AGREES = 0.05  # of the spread, on average: more than 16-bit arithmetic in another order explains
 
 
 @dataclass(frozen=True)
@@ -39,14 +42,20 @@ def seed_of(*parts: object) -> int:
     return int.from_bytes(hashlib.sha256("/".join(map(str, parts)).encode()).digest()[:7], "big")
 
 
-def write(network: Any, requests: Sequence[Request], rows: int) -> Iterator[tuple[int, list[int]]]:
-    """(number of the request, its new tokens) as they are finished; at most `rows` are in the making at a time.
+class Text(NamedTuple):
+    """number: of the request. tokens: what was said so far, or all where it is `finished`."""
 
-    Models whose caches mlx-lm cannot batch write one text at a time.
-    """
-    if not all(hasattr(entry, "merge") for entry in make_prompt_cache(network)):
+    number: int
+    tokens: list[int]
+    finished: bool
+
+
+def write(network: Any, requests: Sequence[Request], rows: int) -> Iterator[Text]:
+    """A text at each token that it gains; at most `rows` are in the making at a time. 0 rows: one text after the
+    other, for models that mlx-lm does not batch soundly."""
+    if not rows:
         for number, request in enumerate(requests):
-            yield number, _write_alone(network, request)
+            yield from _write_alone(network, number, request)
         return
     ends = sorted({(end,) for request in requests for end in request.ends})
     generator = BatchGenerator(
@@ -62,30 +71,54 @@ def write(network: Any, requests: Sequence[Request], rows: int) -> Iterator[tupl
             [request.limit for request in requests],
             samplers=[sampler(request) for request in requests],
         )
-        yield from _finished(generator, requests)
+        yield from _texts(generator, len(requests))
     finally:
         generator.close()
         mx.clear_cache()
 
 
-def _finished(generator: Any, requests: Sequence[Request]) -> Iterator[tuple[int, list[int]]]:
-    texts: list[list[int]] = [[] for _ in requests]
+def batches_soundly(network: Any) -> bool:
+    """Whether texts written side by side are what each would be alone, going by a few passes over short ones.
+
+    mlx-lm has no batched form of some caches, and in some architectures the padding gets into the state.
+    """
+    prompts = [[1 + (7 * place + n) % 40 for place in range(length)] for n, length in enumerate(_TRIED)]
+    generator = None
+    try:
+        generator = BatchGenerator(network, max_tokens=_TRIED_TOKENS, prefill_step_size=_TRIED[1])
+        generator.insert(prompts)
+        while responses := generator.next_generated():
+            for response in responses:
+                alone = network(mx.array([prompts[response.uid]], mx.int32))[0, -1].astype(mx.float32)
+                alone, other = alone - mx.logsumexp(alone), response.logprobs.astype(mx.float32)
+                if (mx.mean(mx.abs(alone - other)) > _AGREES * mx.std(alone)).item():
+                    return False
+                prompts[response.uid].append(response.token)
+    except (ValueError, TypeError, AttributeError, IndexError, KeyError, RuntimeError):  # whatever a cache lacks
+        return False
+    finally:
+        if generator is not None:
+            generator.close()
+    return True
+
+
+def _texts(generator: Any, count: int) -> Iterator[Text]:
+    texts: list[list[int]] = [[] for _ in range(count)]
     while responses := generator.next_generated():
         for response in responses:
             texts[response.uid].append(response.token)
-            if response.finish_reason is not None:
-                yield response.uid, texts[response.uid]
+            yield Text(response.uid, texts[response.uid], response.finish_reason is not None)
 
 
-def _write_alone(network: Any, request: Request) -> list[int]:
+def _write_alone(network: Any, number: int, request: Request) -> Iterator[Text]:
     cache, choose = make_prompt_cache(network), sampler(request)
-    tokens, rest = mx.array([request.tokens], mx.int32), request.limit
-    said: list[int] = []
-    while rest and not (said and said[-1] in request.ends):
+    tokens, said = mx.array([request.tokens], mx.int32), list[int]()
+    while not (said and (len(said) == request.limit or said[-1] in request.ends)):
         logits = network(tokens, cache=cache)[:, -1]
-        said.append(int(choose(logits - mx.logsumexp(logits, -1, keepdims=True)).item()))
-        tokens, rest = mx.array([said[-1:]], mx.int32), rest - 1
-    return said
+        token: Any = choose(logits - mx.logsumexp(logits, -1, keepdims=True)).item()
+        said.append(token)
+        tokens = mx.array([said[-1:]], mx.int32)
+        yield Text(number, said, len(said) == request.limit or token in request.ends)
 
 
 def sampler(request: Request) -> Callable[[mx.array], mx.array]:
@@ -98,7 +131,7 @@ def sampler(request: Request) -> Callable[[mx.array], mx.array]:
             return mx.argmax(logprobs, -1)
         scores = logprobs.astype(mx.float32) / request.temperature
         if request.min_p:
-            floor = mx.max(scores, -1, keepdims=True) + mx.log(request.min_p)
+            floor = mx.max(scores, -1, keepdims=True) + math.log(request.min_p)
             scores = mx.where(scores >= floor, scores, -mx.inf)
         drawn = noise.gumbel(Stream.CHOICE, mx.array([place]), scores.shape[-1])
         place += 1

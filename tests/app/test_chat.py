@@ -132,7 +132,7 @@ def test_clear_forgets_the_turns_but_not_the_system_prompt() -> None:
         ("/temperature -1", "temperature is -1.0"),
         ("/temperature warm", "temperature is 'warm'"),
         ("/temperature 0.5", "temperature 0.5, seed 0, rejection"),
-        ("/drafter", "give none, lookup or the folder"),
+        ("/drafter", "give auto, none, lookup, eagle3, medusa, draft or the folder"),
         ("/save", "give the name of a file"),
     ],
 )
@@ -163,7 +163,7 @@ def test_a_refused_drafter_leaves_the_old_one(toy_folder: Path, toy_drafter_fold
     lines = iter(["/drafter /nowhere", f"/drafter {toy_drafter_folder}", "hello", "/quit"])
     out = io.StringIO()
     converse(conversation, Terminal(out, notes, PLAIN), lambda: next(lines))
-    assert "drafter '/nowhere' is neither" in notes.getvalue()
+    assert "drafter '/nowhere' is none of" in notes.getvalue()
     assert conversation.drafter.loaded is not None
     assert conversation.messages[-1]["role"] == "assistant"
 

@@ -74,7 +74,7 @@ def test_a_drafter_that_is_unknown_is_a_usage_error(capsys: pytest.CaptureFixtur
     for name in ("magic", "", "x" * 300, "a\0b"):
         code, err = failure(capsys, "--target", str(toy_folder), "--prompt", "hi", "--drafter", name)
         assert code == 2
-        assert f"drafter {name!r} is neither none nor lookup nor a folder" in err
+        assert f"drafter {name!r} is none of auto, none, lookup, eagle3, medusa, draft, nor a folder" in err
 
 
 def test_an_empty_target_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlx_lm.models.cache import make_prompt_cache
 
-from engine.anatomy import embed, layers_of, output_of, output_rows
+from engine.anatomy import layers_of, output_rows
 from engine.errors import ModelError
 from engine.features import NORMED, Features
 from engine.target import CachedModel
@@ -175,31 +175,6 @@ def test_models_without_layers_to_watch_are_refused() -> None:
         Features(Handed(network, [*network.layers, other]), (4,))
 
 
-# --- embeddings and output matrices -------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", BUILT)
-def test_the_embedding_is_found(name: str) -> None:
-    """Rows of the model's own table, one for each token of the vocabulary."""
-    model = build(name)
-    rows = embed(model)(mx.arange(64))
-    assert rows.shape[0] == 64 and rows.ndim == 2
-    assert any(mx.array_equal(rows, value) for _, value in nn.utils.tree_flatten(model.parameters()))
-
-
-@pytest.mark.parametrize("tied", [True, False])
-def test_rows_of_the_output_matrix_are_the_same_quantized_or_not(tied: bool) -> None:
-    model = build("gemma" if tied else "llama")
-    ids = mx.array([5, 63, 0, 5])
-    nn.quantize(
-        model, group_size=32, bits=8, class_predicate=lambda name, _: name.endswith(("lm_head", "embed_tokens"))
-    )
-    module = output_of(model).module
-    whole = mx.dequantize(module.weight, module.scales, module.biases, 32, 8)
-    assert mx.array_equal(output_rows(model, ids), whole[ids])
-    assert hasattr(module, "as_linear") == tied
-
-
 # --- the log ------------------------------------------------------------------------------------
 
 POINTS = (1, 3)
@@ -233,6 +208,7 @@ def test_through_chunks_passes_and_rewinds_each_row_is_its_tokens_state(
     points = (NORMED,) if last_only else POINTS
     features, truth = Features(target.model, points, last_only), states(name, points)
     target.read_by(features)
+    certain = 0
     for kind, size in steps:
         ahead = TEXT[target.length : target.length + size]
         if kind == "chunks":
@@ -241,11 +217,15 @@ def test_through_chunks_passes_and_rewinds_each_row_is_its_tokens_state(
         elif kind == "forward" and ahead:
             target.forward(mx.array(ahead))
         elif kind == "rewind":
-            target.rewind(max(0, target.length - size))
+            certain = max(0, target.length - size)
+            target.rewind(certain)
         elif kind == "take" and features.end - features.start > size:
             features.take(features.start + size, features.end)
         start, end = features.start, features.end
-        assert end in (0, target.length) and (kind in ("rewind", "take") or not size or end == target.length)
+        if kind in ("chunks", "forward") and ahead:
+            certain = target.length
+            assert end == certain
+        assert end <= certain  # past what a cache that cannot drop tokens was left with, too
         if end > start:
             assert np.abs(np.array(features.take(start, end)) - truth[start:end]).max() < 1e-4 * np.abs(truth).max()
 
@@ -285,6 +265,17 @@ def test_a_reader_of_the_last_place_holds_one_pass_and_asks_for_no_evaluation() 
     target = CachedModel(NETWORKS["llama"])
     target.read_by(features := Features(target.model, (NORMED,), last_only=True))
     for _ in target.prefill(TEXT[:30], chunk=8):
-        assert features.end - features.start <= 8 and features.arrays() == []
+        assert features.end - features.start <= 9 and features.arrays() == []
     truth = states("llama", (NORMED,))
     assert np.abs(np.array(features.take(29, 30))[0] - truth[29]).max() < 1e-4
+
+
+def test_a_reader_of_the_last_place_still_has_it_when_a_pass_is_taken_back() -> None:
+    """As when the same place is verified twice, to measure what that costs."""
+    target, truth = CachedModel(NETWORKS["llama"]), states("llama", (NORMED,))
+    target.read_by(features := Features(target.model, (NORMED,), last_only=True))
+    target.feed(TEXT[:30])
+    for width in (5, 1, 3):
+        target.forward(mx.array(TEXT[30 : 30 + width]))
+        target.rewind(30)
+        assert np.abs(np.array(features.take(29, 30))[0] - truth[29]).max() < 1e-4

@@ -7,7 +7,7 @@ import pytest
 
 from engine.costs import Costs
 from engine.events import Round
-from engine.policy import Adaptive, FixedLength, Policy
+from engine.policy import Adaptive, FixedLength, Policy, best_size
 
 # Seconds of a pass, the plain one being 1, and of a drafted token.
 FLAT = Costs(((1, 1.0), (9, 1.1)), ((0, 0.0), (1, 0.02)))
@@ -177,3 +177,11 @@ def test_reasons_say_what_was_expected() -> None:
         reasons.add(policy.plan().reason)
         policy.observe(told(policy.plan().length, 0))
     assert reasons == {"drafting would not pay", "probing: is drafting worth it again?"}
+
+
+def test_the_size_of_a_tree_is_what_pays_best_here() -> None:
+    expected = {4: 1.5, 8: 1.8, 16: 2.0, 32: 2.1}
+    assert best_size(expected, FLAT).plan().length == 16  # 32 nodes bring less than their pass costs
+    plan = best_size(expected, STEEP).plan()
+    assert (plan.length, plan.reason) == (0, "drafting would not pay")
+    assert "x plain speed" in best_size(expected, FLAT).plan().reason

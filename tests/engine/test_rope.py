@@ -9,9 +9,8 @@ import mlx.nn as nn
 import pytest
 
 from engine.rope import by_rows, rotate
-from engine.upstream import initialize_rope
-from tests.sweep import names
-from tests.toys.architectures import NOT_BUILT, build
+from engine.upstream import initialize_rope, make_prompt_cache
+from tests.toys.architectures import build
 
 WIDTH = 16
 POSITIONS = [7, 9, 8, 8, 30, 0]
@@ -81,3 +80,16 @@ def test_a_taught_module_takes_rows_and_is_otherwise_as_before(scaling: str) -> 
     assert mx.array_equal(layer.rope(x, offset=mx.array(5)), at_five)
     for offset in (layer.rope(x, offset=mx.array(POSITIONS)), layer.rope(x, mx.array(POSITIONS))):
         assert mx.allclose(offset, one_by_one(rope_of(scaling), x, POSITIONS), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "rotary"),
+    [("qwen3", "RoPE"), ("deepseek_v2", "DeepseekV2YarnRotaryEmbedding"), ("smollm3", "NoPE"), ("phixtral", "RoPE")],
+)
+def test_rotary_modules_are_known_by_their_call_not_by_their_name(name: str, rotary: str) -> None:
+    """phixtral's attention is called RoPEAttention, and deepseek's rotary module is not called RoPE."""
+    model = build(name)
+    by_rows(model)
+    taught = {type(module).__name__ for module in model.modules() if hasattr(module, "rotates_rows")}
+    assert rotary in taught and taught <= {"RoPE", rotary}
+    assert model(mx.array([[1, 2, 3]]), cache=make_prompt_cache(model)).shape == (1, 3, 64)

@@ -1,0 +1,238 @@
+"""`redline fit`: train a drafter for a target on this machine, from text that the target writes itself."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from app.cli import INTERRUPTED, OK
+from app.options import BUILTIN, Options
+from engine.errors import FitError, UsageError
+
+if TYPE_CHECKING:
+    from models.fit.plan import Plan, Wish
+    from models.fit.work import Workplace
+    from models.load import Loaded
+
+KINDS = ("eagle3", "medusa", "draft")
+_DECIDED = (
+    *("minutes", "prompts", "conversations", "steps", "draft_vocabulary", "layers", "depths", "reply_tokens"),
+    *("learning_rate", "seed"),
+)
+_EXAMPLES = """examples:
+  redline fit                                         an EAGLE-3 head for the built-in model, in an hour
+  redline fit FOLDER --kind draft --minutes 240       a small draft model for another target
+  redline fit FOLDER --prompts QUESTIONS.txt          on the target's answers to your own prompts
+  redline fit FOLDER --resume                         go on where Ctrl-C, or anything else, ended it
+  redline chat --target FOLDER --drafter OUT          use it
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the tree."""
+    parser = subparsers.add_parser(
+        "fit",
+        description="Train a drafter for a target on this machine. The target writes prompts and replies itself; the "
+        "drafter learns its distribution, is judged on text that it has not seen, and lands as a folder that --drafter "
+        "takes, with a report. Stopped at any moment, it goes on with --resume.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("target", nargs="?", default=BUILTIN, metavar="TARGET", help="model folder (default: the built-in)")
+    add("--kind", choices=KINDS, help="eagle3 and medusa: a head; draft: a small model (default: eagle3)")
+    add("--minutes", type=float, metavar="N", help="how long it may take, roughly (default: 60)")
+    add("--prompts", type=Path, metavar="FILE", help="what the target answers: one prompt a line, or JSON Lines")
+    add("--out", type=Path, metavar="DIR", help="the drafter's folder (default: TARGET-KIND, here)")
+    add("--resume", action="store_true", help="go on with an unfinished fit")
+    add("--json", action="store_true", help="print the report as one JSON document")
+    add = parser.add_argument_group("for those who know what they want").add_argument
+    add("--conversations", type=int, metavar="N", help="write so many, in place of --minutes; needs --steps")
+    add("--steps", type=int, metavar="N", help="train so many, in place of --minutes; needs --conversations")
+    add("--draft-vocabulary", type=int, metavar="N", help="tokens that a head knows (default: 8192)")
+    add("--layers", type=int, metavar="N", help="of a draft model (default: an eighth of the target's)")
+    add("--depths", type=int, metavar="N", help="unrolled steps of eagle3 (default: 3), heads of medusa (default: 4)")
+    add("--reply-tokens", type=int, metavar="N", help="longest reply (default: 384)")
+    add("--learning-rate", type=float, metavar="R", help="of the optimiser at its highest")
+    add("--seed", type=int, metavar="N", help="decides everything drawn (default: 0)")
+    add("--cache-dir", type=Path, metavar="DIR", help="where imported models are kept (default: the user's cache)")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prepare or resume, then work, then tell. Raises RedlineError."""
+    wish = None if args.resume else _wish(args)
+    options = Options(target=args.target, cache_root=args.cache_dir)
+    from app.conversation import target_name
+
+    place = _place(args, target_name(options))
+    from models.fit.work import disk_errors
+
+    with disk_errors(place.out), place.alone():
+        if args.resume and place.finished:
+            place.publish()  # clears away what a kill at the very end has left
+            _tell(f"{place.out} is finished already")
+            return _report(args, place)
+        _check_place(args, place)
+        try:
+            _work(args, options, place, wish)
+        except KeyboardInterrupt:
+            again = "go on with it: the same command with --resume" if place.begun else "nothing had been begun"
+            _tell(f"stopped; {again}")
+            return INTERRUPTED
+        return _report(args, place)
+
+
+def _wish(args: argparse.Namespace) -> Wish:
+    """What was asked for. Raises UsageError."""
+    from models.fit.plan import Wish
+
+    values: dict[str, Any] = {
+        "kind": args.kind or KINDS[0],
+        "minutes": args.minutes,
+        "conversations": args.conversations,
+        "steps": args.steps,
+        "vocabulary": args.draft_vocabulary,
+        "layers": args.layers,
+        "depths": args.depths,
+        "reply_tokens": args.reply_tokens,
+        "learning_rate": args.learning_rate,
+        "seed": args.seed,
+    }
+    return Wish(**{name: value for name, value in values.items() if value is not None})
+
+
+def _place(args: argparse.Namespace, target: str) -> Workplace:
+    from models.fit.work import Workplace
+
+    out: Path = args.out if args.out is not None else Path(f"{target}-{args.kind or KINDS[0]}")
+    if not out.name or "\0" in str(out):
+        raise UsageError(f"out is {str(out)!r}: give the drafter's folder a name")
+    return Workplace(out)
+
+
+def _check_place(args: argparse.Namespace, place: Workplace) -> None:
+    """Whether a fit may begin, or go on, there. Raises UsageError."""
+    if args.resume:
+        if not place.begun:
+            raise UsageError(f"{place.out}: there is no unfinished fit to go on with; leave out --resume")
+        given = [name for name in _DECIDED if getattr(args, name) is not None]
+        if given:
+            name = given[0].replace("_", "-")
+            raise UsageError(f"{name} was decided when the fit began: leave it out, or start anew without --resume")
+    elif place.begun:
+        to_do = f"go on with --resume, or remove {place.path} to start anew"
+        raise UsageError(f"{place.out}: there is an unfinished fit of it; {to_do}")
+    elif place.out.exists() or place.out.is_symlink():
+        raise UsageError(f"{place.out} exists: move it away, or give another --out")
+
+
+def _work(args: argparse.Namespace, options: Options, place: Workplace, wish: Wish | None) -> None:
+    """From loading the target to the finished folder."""
+    from app import pair
+    from app.conversation import target_name
+    from app.fit.progress import show
+    from models.fit.fitting import Fit
+    from models.fit.prompts import load_prompts, read_prompts
+
+    prompts = read_prompts(args.prompts) if args.prompts is not None else []
+    _tell(f"loading {target_name(options)}")
+    target = pair.open_target(options)
+    if wish is not None:
+        plan = _begin(target, place, wish, prompts)
+    else:
+        plan, prompts = _go_on(args, target, place), load_prompts(place.prompts_file)
+
+    def measure(folder: Path) -> Any:
+        return pair.measure_costs(target, pair.open_drafter(str(folder), target))
+
+    show(Fit(target, place, plan, prompts, measure).run(), plan.stages_s)
+
+
+def _begin(target: Loaded, place: Workplace, wish: Wish, prompts: list[str]) -> Plan:
+    """Measure, say what it will take, and write the plan down. Raises FitError when it does not fit here."""
+    from app.memory import memory
+    from models.fit import needs
+    from models.fit.plan import write_plan
+    from models.fit.preparing import prepare
+    from models.fit.prompts import save_prompts
+
+    total_bytes, free_bytes = memory()
+    free_disk_bytes = needs.free_disk_bytes(place.out.absolute().parent)
+    _tell("measuring what this machine does in a second")
+    prepared = prepare(target, wish, prompts, free_disk_bytes, free_bytes)
+    plan, needed = prepared.plan, prepared.needs
+    for line in announcement(plan):
+        _tell(line)
+    _tell(f"needs at most {needs.size(needed.memory_bytes)} of memory and {needs.size(needed.disk_bytes)} of disk")
+    needs.check_disk(needed, free_disk_bytes)
+    if total_bytes is not None and needed.memory_bytes > total_bytes:
+        what = f"the fit may need {needs.size(needed.memory_bytes)} of memory, of {needs.size(total_bytes)} there are"
+        raise FitError(f"{what}: choose a smaller target, --kind medusa, or fewer --reply-tokens")
+    if free_bytes is not None and needed.memory_bytes > free_bytes:
+        _tell(f"only {needs.size(free_bytes)} of memory are free: close other programs if it gets slow")
+    place.begin()
+    save_prompts(place.prompts_file, prompts)
+    write_plan(place.plan_file, plan)
+    return plan
+
+
+def announcement(plan: Plan) -> list[str]:
+    """What will be done, and how long it will take."""
+    from app.fit.progress import duration
+
+    amount = f"{plan.tokens:,} tokens of replies" if plan.tokens else f"{plan.conversations:,} conversations"
+    stages = ", ".join(f"{name} {duration(seconds)}" for name, seconds in plan.stages_s.items() if seconds)
+    return [
+        f"fitting a drafter of kind {plan.kind} for {plan.target}: {amount}, {plan.steps:,} steps of training",
+        f"takes about {duration(sum(plan.stages_s.values()))} ({stages}); Ctrl-C stops it, --resume goes on",
+    ]
+
+
+def _go_on(args: argparse.Namespace, target: Loaded, place: Workplace) -> Plan:
+    """The plan of the unfinished fit. Raises UsageError: it is another target's, or of another kind."""
+    from models.fit.preparing import fingerprint
+
+    plan = place.read_plan()
+    if plan.fingerprint != fingerprint(target):
+        raise UsageError(f"{place.out}: the unfinished fit is for another target, {plan.target}: name that")
+    if args.kind not in (None, plan.kind):
+        raise UsageError(f"{place.out}: the unfinished fit is of kind {plan.kind}: leave out --kind, or start anew")
+    _tell(f"going on with a drafter of kind {plan.kind} for {plan.target}")
+    return plan
+
+
+def _report(args: argparse.Namespace, place: Workplace) -> int:
+    """What came of it, on standard output."""
+    report: dict[str, Any] = place.report()
+    if args.json:
+        print(json.dumps(report, indent=1))
+        return OK
+    for line in summary(report, place.out):
+        print(line)
+    return OK
+
+
+def summary(report: dict[str, Any], out: Path) -> list[str]:
+    """A few lines for people."""
+
+    def row(values: list[float]) -> str:
+        return " / ".join(f"{value:.2f}" for value in values)
+
+    best, share = report["best_draft_length"] or 1, report["draft_share_of_a_pass"]
+    tau = report["tau_by_draft_length"][min(best, len(report["tau_by_draft_length"]) - 1)]
+    lines = [
+        report["verdict"],
+        f"acceptance by position at temperature 0: {row(report['acceptance_by_position'])}",
+        f"expected at temperature 1: {row(report['acceptance_by_position_warm'])}",
+        f"tau {tau:.2f} with {best} drafted a round; a draft step costs {share:.0%} of a pass of the target",
+        f"the drafter is in {out}, the report in {out / 'report.png'} and {out / 'report.json'}",
+    ]
+    return [line for line in lines if not line.endswith(": ")]
+
+
+def _tell(text: str) -> None:
+    print(f"redline: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,212 @@
+"""The stages of a fit, one after the other, as one stream of progress.
+
+    writing    the target writes conversations                     corpus/
+    reading    its hidden states over them, where they are kept    states/
+    training   the drafter learns its law                          training/
+    judging    on what was held out; costs; report; folder         drafter/, then OUT
+
+Each stage begins with what is there already, so a fit that was killed is gone on with by running it again.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+
+from engine.costs import Costs
+from models.disk import write_json
+from models.fit.batches import Batches, schedule
+from models.fit.corpus import Author, Conversation, Corpus, load_corpus, load_shard, save_shard, shard_file, shard_files
+from models.fit.judging import Judged, as_record, held_out_loss, judge, weigh
+from models.fit.kinds import make_reader, make_trainee
+from models.fit.needs import CACHE_BYTES
+from models.fit.plan import Plan
+from models.fit.reading import Stored, states_file, store
+from models.fit.report import draw
+from models.fit.trainee import Trainee
+from models.fit.training import History, Trainer, loss_of
+from models.fit.vocabulary import choose, coverage
+from models.fit.work import MANIFEST, Workplace
+from models.load import Loaded
+
+STAGES = ("writing", "reading", "training", "judging")
+_CHECKED = 6  # held-out conversations that the loss is looked at with while training
+Measure = Callable[[Path], Costs]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a stage is. unit: what is counted. note: the newest number worth a look."""
+
+    stage: str
+    done: float
+    total: float
+    unit: str
+    note: str = ""
+
+
+class Fit:
+    """One fit of `target` at `place`, as `plan` says. measure: costs of the passes of the drafter in a folder."""
+
+    def __init__(self, target: Loaded, place: Workplace, plan: Plan, prompts: Sequence[str], measure: Measure) -> None:
+        self.target, self.place, self.plan = target, place, plan
+        self._prompts, self._measure = prompts, measure
+
+    def run(self) -> Iterator[Progress]:
+        """Everything that is still to do; at the end the drafter's folder is there. Closing it between two events is
+        fine. Raises FitError, ModelError, OSError."""
+        before = mx.set_cache_limit(CACHE_BYTES)
+        try:
+            yield from self._write()
+            corpus = load_corpus(self.place.corpus, self.plan)
+            if self.plan.stored:
+                yield from self._read()
+            yield from self._learn(corpus)
+            self.place.publish()
+        finally:
+            mx.set_cache_limit(before)
+            mx.clear_cache()
+
+    # --- writing and reading ------------------------------------------------------------------
+
+    def _write(self) -> Iterator[Progress]:
+        plan, author = self.plan, None
+        total = plan.tokens or plan.conversations
+        done = shards = 0
+        for path in shard_files(self.place.corpus):
+            done += self._counted(load_shard(path))
+            shards += 1
+        unit = "tokens" if plan.tokens else "conversations"
+        yield Progress("writing", min(done, total), total, unit)
+        while done < total and shards * plan.shard < plan.conversations:
+            author = author or Author(self.target, plan, self._prompts)
+            written: list[Conversation] = []
+            for conversation in author.write_shard(shards):
+                told = done + self._counted(written)
+                if conversation is None:
+                    yield Progress("writing", min(told + (author.afoot if plan.tokens else 0), total), total, unit)
+                    continue
+                written.append(conversation)
+                if done + self._counted(written) >= total:
+                    break
+            save_shard(shard_file(self.place.corpus, shards), written)
+            done, shards = done + self._counted(written), shards + 1
+        yield Progress("writing", total, total, unit)
+
+    def _counted(self, conversations: Sequence[Conversation]) -> int:
+        return sum(c.reply for c in conversations) if self.plan.tokens else len(conversations)
+
+    def _read(self) -> Iterator[Progress]:
+        reader = None
+        shards = [load_shard(path) for path in shard_files(self.place.corpus)]
+        total, done = sum(len(c.tokens) for shard in shards for c in shard), 0
+        for number, shard in enumerate(shards):
+            path = states_file(self.place.states, number)
+            if path.exists():
+                done += sum(len(c.tokens) for c in shard)
+            else:
+                reader = reader or make_reader(self.target, self.plan.kind)
+                for tokens in store(path, reader, shard):
+                    done += tokens
+                    yield Progress("reading", done, total, "tokens")
+        yield Progress("reading", total, total, "tokens")
+
+    # --- training and judging -----------------------------------------------------------------
+
+    def _learn(self, corpus: Corpus) -> Iterator[Progress]:
+        plan = self.plan
+        reader = make_reader(self.target, plan.kind)
+        known = [corpus.conversations[n] for n in corpus.training]
+        ids = choose(known, plan.vocabulary, self.target.model.vocabulary)
+        trainee = make_trainee(self.target, plan.kind, (plan.depths, plan.layers), reader, ids, plan.seed)
+        states = self._stored() if plan.stored else lambda n: reader.read(corpus.conversations[n])
+        batches = Batches(corpus.conversations, states, reader, trainee.ids, trainee.lead)
+        trainer = Trainer(trainee, plan.steps, plan.learning_rate, self.place.training)
+        trainer.resume()
+        checked = random.Random(f"{plan.seed}/check").sample(corpus.held_out, min(_CHECKED, len(corpus.held_out)))
+        order = schedule([len(c.tokens) for c in known], plan.batch_tokens, plan.seed)
+        chosen = ([corpus.training[n] for n in places] for places in order)
+        yield Progress("training", trainer.step, plan.steps, "steps")
+        for step in trainer.run(chosen, batches.make, lambda: _loss(trainee, batches, checked)):
+            yield Progress("training", step, plan.steps, "steps", f"loss {trainer.history.losses[-1]:.3f}")
+        covered = coverage([corpus.conversations[n] for n in corpus.held_out], ids)
+        yield from self._judge(corpus, trainee, batches, trainer.history, covered)
+
+    def _stored(self) -> Stored:
+        shards = [load_shard(path) for path in shard_files(self.place.corpus)]
+        files = [states_file(self.place.states, number) for number in range(len(shards))]
+        return Stored(files, [[len(c.tokens) for c in shard] for shard in shards])
+
+    def _judge(
+        self, corpus: Corpus, trainee: Trainee, batches: Batches, history: History, covered: float
+    ) -> Iterator[Progress]:
+        trainee.settle()
+        judged, total = Judged(), len(corpus.held_out) + 1
+        for done, number in enumerate(corpus.held_out):
+            yield Progress("judging", done, total, "replies")
+            batch = batches.make([number])
+            logits = judge(trainee, batch, [corpus.conversations[number].temperature], judged)
+            trainee.look(logits, batch)
+        yield Progress("judging", total - 1, total, "replies", "measuring what it costs")
+        folder = self.place.drafter
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        about = self._about(corpus, covered)
+        trainee.save(folder, about)
+        costs = self._measure(folder)
+        verdict = weigh(judged, costs, trainee.tree)
+        report = {**about, **as_record(judged, verdict, costs), "loss": _losses(history), "plan": asdict(self.plan)}
+        write_json(folder / MANIFEST, about)
+        write_json(folder / "report.json", report)
+        draw(folder / "report.png", report)
+        yield Progress("judging", total, total, "replies")
+
+    def _about(self, corpus: Corpus, covered: float) -> dict[str, Any]:
+        """What the drafter is and was made from, for whoever finds its folder; the same for the same plan."""
+        plan = self.plan
+        return {
+            "made_by": f"redline {version('redline')} fit",
+            "kind": plan.kind,
+            "target": plan.target,
+            "target_fingerprint": plan.fingerprint,
+            "data": f"{len(corpus.conversations)} replies that the target wrote itself; prompts {plan.prompts}",
+            "licence": "made from the target's weights and its own text: the target's licence applies"
+            + ("; mind that of the prompts in the file" if self._prompts else ""),
+            "conversations": len(corpus.conversations),
+            "reply_tokens": sum(c.reply for c in corpus.conversations),
+            "steps": plan.steps,
+            "draft_vocabulary": plan.vocabulary,
+            "vocabulary_coverage": round(covered, 4),
+            "seed": plan.seed,
+        }
+
+
+def _loss(trainee: Trainee, batches: Batches, numbers: Sequence[int]) -> float:
+    """On held-out conversations, one at a time."""
+
+    def each() -> Iterator[tuple[float, int]]:
+        for number in numbers:
+            batch = batches.make([number])
+            loss: Any = loss_of(trainee, batch, trainee.depths).item()
+            yield loss, batch.rows.size
+
+    return held_out_loss(each)
+
+
+def _losses(history: History) -> dict[str, Any]:
+    """At most 500 points of the training's, all of the held-out text's."""
+    losses = history.losses
+    width = -(-len(losses) // 500)
+    parts = [losses[start : start + width] for start in range(0, len(losses), width)]
+    return {
+        "training": [round(sum(part) / len(part), 5) for part in parts],
+        "steps_a_point": width,
+        "held_out": [[step, round(loss, 5)] for step, loss in history.checks],
+    }

@@ -1,0 +1,129 @@
+"""Medusa heads in training (Cai 2024, arXiv 2401.10774), and the static tree that suits them.
+
+Head k reads the normed state at token i and guesses token i + 2 + k: token i + 1 is the target's own by then. Its
+labels are the target's law before that token, the tokens between being what was said.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+
+from engine.anatomy import output_rows
+from engine.heads.medusa import MedusaConfig, MedusaHeads
+from models.fit.batches import Batch
+from models.fit.weights import flat, rounded
+from models.heads.fit_to import made_for
+from models.heads.medusa import RankPath, save_medusa
+from models.load import Loaded
+
+RANKS = 10  # guesses of a head that a tree may hold
+LARGEST_TREE = 64
+
+
+class MedusaTrainee:
+    """ids: draft vocabulary, (n,) int32 increasing. depths: heads."""
+
+    points: tuple[int, ...] = ()
+
+    def __init__(self, target: Loaded, ids: mx.array, depths: int, hidden: int, seed: int) -> None:
+        self.depths = self.deepest = self.lead = depths
+        mx.random.seed(seed)
+        self.network: Any = MedusaHeads(MedusaConfig(hidden, target.model.vocabulary, ids.size, depths))
+        self.network.speak(ids)
+        self.ids: mx.array | None = self.network.ids
+        self._output = output_rows(target.network, ids).astype(mx.float32)
+        self.network.share(self._output)
+        self._target, self._ranks = target, Ranks(depths)
+        mx.eval(flat(self.network), self._output)
+
+    def predict(self, batch: Batch, depths: int) -> list[mx.array]:
+        flat = batch.states.reshape(-1, batch.states.shape[-1])
+        logits = []
+        for depth in range(min(depths, self.depths)):
+            x = flat[batch.rows - 1 - depth]
+            for block in self.network.heads[depth]:
+                x = block(x)
+            logits.append(x @ self._output.T)
+        return logits
+
+    def settle(self) -> None:
+        rounded(self.network, mx.float16)
+
+    def look(self, logits: list[mx.array], batch: Batch) -> None:
+        self._ranks.add(logits, batch.said, self.network.ids, batch.starts)
+
+    def save(self, folder: Path, about: Mapping[str, Any]) -> None:
+        tau = [round(one, 4) for one in accumulate(self.tree, initial=1.0)]
+        save_medusa(folder, self.network, {**about, "target": made_for(self._target), "tree_tau": tau}, self._paths())
+
+    @property
+    def tree(self) -> list[float]:
+        chances = self._ranks.chances()
+        return [chances.get(path, 0.0) for path in self._paths()]
+
+    def _paths(self) -> list[RankPath]:
+        return best_tree(self._ranks.chances(), self.depths, min(RANKS, self.network.config.draft_vocab_size))
+
+
+class Ranks:
+    """Counts how often the true continuation of a root took each path of ranks through the heads' guesses."""
+
+    def __init__(self, depths: int) -> None:
+        self._counts: Counter[RankPath] = Counter()
+        self._depths, self._roots = depths, 0
+
+    def add(self, logits: Sequence[mx.array], said: mx.array, ids: mx.array, starts: Sequence[int]) -> None:
+        """logits: of each depth for every row, as a trainee predicts; said: what followed each row; starts: rows of
+        each conversation."""
+        ranks = np.stack([_ranks(one, said, ids) for one in logits])
+        first = 0
+        for count in starts:
+            own = ranks[:, first : first + count]
+            first += count
+            for root in range(count - len(own) + 1):
+                self._roots += 1
+                self._follow([int(own[depth, root + depth]) for depth in range(len(own))])
+
+    def _follow(self, path: Sequence[int]) -> None:
+        for length in range(1, len(path) + 1):
+            if path[length - 1] >= RANKS:
+                break
+            self._counts[tuple(path[:length])] += 1
+
+    def chances(self) -> dict[RankPath, float]:
+        """How likely each path is to be the true continuation; those that never were are left out."""
+        return {path: count / max(self._roots, 1) for path, count in self._counts.items()}
+
+
+def _ranks(logits: mx.array, said: mx.array, ids: mx.array) -> Any:
+    """(n,) int32: how many tokens are likelier than the one that was said; RANKS or more where it is not known."""
+    place = mx.argmax((said[:, None] == ids[None]).astype(mx.int32), -1)
+    known = ids[place] == said
+    own = mx.take_along_axis(logits, place[:, None], -1)
+    ranks = mx.sum((logits > own).astype(mx.int32), -1)
+    return np.array(mx.where(known, ranks, RANKS))
+
+
+def best_tree(chances: Mapping[RankPath, float], depths: int, ranks: int, size: int = LARGEST_TREE) -> list[RankPath]:
+    """At most `size` nodes, each time the likeliest of those whose parent and likelier sibling are in: so each
+    beginning of the list is a tree. Ends where no node is known to be right ever, but not before the first."""
+    tree: list[RankPath] = []
+    open_: set[RankPath] = {(0,)}
+    while open_ and len(tree) < size:
+        best = max(open_, key=lambda path: (chances.get(path, 0.0), -len(path), tuple(-rank for rank in path)))
+        if tree and not chances.get(best):
+            break
+        tree.append(best)
+        open_.remove(best)
+        if len(best) < depths:
+            open_.add((*best, 0))
+        if best[-1] + 1 < ranks:
+            open_.add((*best[:-1], best[-1] + 1))
+    return tree

@@ -1,0 +1,150 @@
+"""What a fit takes of disk and memory, said before it begins.
+
+Bounds from sizes, not measurements: what the target, a batch of it writing, a pass of it reading, and a step of
+training hold at most at the same time.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+
+from engine.anatomy import layers_of
+from engine.errors import FitError
+from engine.upstream import make_prompt_cache
+from models.fit.plan import Kind, Plan
+
+GIB = 1024**3
+CACHE_BYTES = GIB // 4  # of freed buffers that MLX may keep while a fit runs
+_PROCESS_BYTES = 400 * 1024**2  # Python, MLX, mlx-lm and the tokenizer
+_KV_STEP = 256  # tokens by which mlx-lm's caches grow
+_SPARE_DISK_BYTES = 200 * 1024**2
+MOST_ROWS = 32
+_PREFILL = 8 * 512
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Of a target and the drafter that is made for it. In tokens, numbers or bytes, as the names say.
+
+    kv_bytes: of one text of up to `_KV_STEP` tokens. states: numbers of a token, features and normed state. columns:
+    of the law that is learnt. trained: parameters. layers: that training goes through. inner: the widest activation.
+    """
+
+    weights_bytes: int
+    kv_bytes: int
+    vocabulary: int
+    states: int
+    hidden: int
+    inner: int
+    heads: int
+    columns: int
+    trained: int
+    layers: int
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Bytes: of memory at most, and of disk while the fit runs."""
+
+    memory_bytes: int
+    disk_bytes: int
+    states_bytes: int
+
+
+def kv_bytes(network: Any) -> int:
+    """Of a cache of up to `_KV_STEP` tokens, from a pass that is never evaluated."""
+    cache = make_prompt_cache(network)
+    network(mx.zeros((1, 1), mx.int32), cache=cache)
+    return sum(int(entry.nbytes) for entry in cache if entry is not None)
+
+
+def inner_width(network: Any) -> int:
+    """The widest output of a linear map in a layer: what a token takes most of on its way."""
+    found = [1]
+    for layer in layers_of(network)[:1] + layers_of(network)[-1:]:
+        for _, module in layer.named_modules():
+            if isinstance(module, nn.Module) and "weight" in module and module.weight.ndim >= 2:
+                found.append(int(module.weight.shape[-2]))
+    return max(found)
+
+
+def writing_bytes(sizes: Sizes, rows: int, tokens: int) -> int:
+    """A batch of `rows` texts of `tokens` tokens: caches, which are copied when they grow or a text ends, logits, and
+    the passes over prompts."""
+    caches = 3 * rows * sizes.kv_bytes * math.ceil(tokens / _KV_STEP)
+    prefill = _PREFILL * 4 * (4 * sizes.hidden + 3 * sizes.inner) + 8 * sizes.heads * 512 * 512 * 4 * 2
+    return caches + 8 * rows * sizes.vocabulary * 4 + prefill
+
+
+def rows_within(sizes: Sizes, tokens: int, free_bytes: int | None) -> int:
+    """How many texts to write side by side so that half of what is free is enough."""
+    if free_bytes is None:
+        return MOST_ROWS // 2
+    rows = MOST_ROWS
+    while rows > 1 and writing_bytes(sizes, rows, tokens) > free_bytes / 2:
+        rows //= 2
+    return rows
+
+
+def training_bytes(sizes: Sizes, kind: Kind, plan_tokens: int, longest: int, depths: int) -> int:
+    """A step: weights, gradients and moments, old and new; what is kept of every layer and depth for the way back; and
+    the logits and laws."""
+    optimiser = 28 * sizes.trained
+    attention = 0 if kind == "medusa" else 4 * sizes.heads * longest
+    kept = sizes.layers * depths * (16 * sizes.hidden + 6 * sizes.inner + attention)
+    laws = sizes.columns * (2 + 3 * depths)
+    return optimiser + 4 * plan_tokens * (kept + laws + 3 * sizes.states)
+
+
+def needs(sizes: Sizes, plan: Plan, conversation_tokens: float) -> Needs:
+    """Bounds for `plan`, whose conversations have about so many tokens each."""
+    longest = plan.prompt_tokens + plan.reply_tokens
+    batch = max(plan.batch_tokens, longest)
+    read = longest * 4 * (4 * sizes.states + 4 * sizes.inner + sizes.heads * longest) + 3 * 64 * 1024**2
+    shard = plan.shard * conversation_tokens * sizes.states * 2 * 2 if plan.stored else 0
+    stages = (
+        writing_bytes(sizes, plan.rows, longest),
+        read + int(shard),
+        read + training_bytes(sizes, plan.kind, batch, longest, plan.depths),
+    )
+    memory = _PROCESS_BYTES + CACHE_BYTES + sizes.weights_bytes + max(stages)
+    whole = expected_tokens(plan, conversation_tokens)
+    states = int(whole * sizes.states * 2)
+    drafter = sizes.trained * 4 + (sizes.weights_bytes if plan.kind == "draft" else 0)
+    disk = int(whole * 4) + (states if plan.stored else 0) + 2 * 12 * sizes.trained + drafter
+    return Needs(memory, disk + _SPARE_DISK_BYTES, states)
+
+
+def expected_tokens(plan: Plan, conversation_tokens: float) -> float:
+    """Of all conversations together, prompts included."""
+    if plan.tokens:
+        return plan.tokens * 1.5 + plan.shard * conversation_tokens
+    return plan.conversations * conversation_tokens
+
+
+def free_disk_bytes(folder: Path) -> int:
+    """Of the disk that `folder`, or the nearest folder above it that exists, lies on. Raises OSError."""
+    while not folder.exists():
+        folder = folder.parent
+    return shutil.disk_usage(folder).free
+
+
+def check_disk(needed: Needs, free_bytes: int) -> None:
+    """Raises FitError when the disk is too small."""
+    if needed.disk_bytes > free_bytes:
+        raise FitError(
+            f"the fit needs {size(needed.disk_bytes)} of disk and {size(free_bytes)} are free: free some, give --out "
+            "on another disk, or fewer minutes"
+        )
+
+
+def size(count: float) -> str:
+    """Bytes for people."""
+    return f"{count / GIB:.1f} GB" if count >= GIB else f"{count / 1024**2:.0f} MB"

@@ -1,0 +1,194 @@
+"""From a wish to a plan: what this machine does in a second, measured on a little of the real work."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from models.fit.batches import Batches
+from models.fit.corpus import Author, Conversation
+from models.fit.kinds import layers_wanted, make_reader, make_trainee, vocabulary_size
+from models.fit.needs import Needs, Sizes, inner_width, kv_bytes, needs, rows_within
+from models.fit.plan import (
+    DEPTHS,
+    EPOCHS,
+    PLAN_VERSION,
+    RATES,
+    Plan,
+    Rates,
+    Wish,
+    amounts,
+    expected,
+    held_out,
+    shard_size,
+)
+from models.fit.prompts import question
+from models.fit.reading import Reader
+from models.fit.trainee import Trainee
+from models.fit.training import Trainer
+from models.fit.weights import flat_trainable, total_bytes
+from models.load import Loaded
+
+DEFAULT_CONTEXT = 2048
+BATCH_TOKENS = 2048
+_TRIAL_S = 8.0
+_TRIAL_TOKENS = (2, 14)  # of replies, written twice: what the prompt costs and what a token does
+_QUESTIONS = 1.1  # times as long, with the questions that the target writes itself
+_LIKELY_REPLY = 0.55  # of the longest
+_LAW_BYTES = 1024**3  # of logits and laws, all copies, in a step of a draft model
+_STATES_SHARE = 0.5  # of the free disk that hidden states may take
+_LONGEST_PROMPT, _LONGEST_GIVEN = 384, 1024
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A plan, and what it takes."""
+
+    plan: Plan
+    needs: Needs
+
+
+def prepare(
+    target: Loaded, wish: Wish, prompts: Sequence[str], free_disk_bytes: int, free_memory_bytes: int | None
+) -> Prepared:
+    """Measure, and decide everything. Raises FitError, ModelError: this target cannot be fitted so."""
+    began_s = time.monotonic()
+    reader = make_reader(target, wish.kind)
+    trial = _first_plan(target, wish, bool(prompts))
+    ids = range(trial.vocabulary)
+    trainee = make_trainee(target, wish.kind, (trial.depths, trial.layers), reader, ids, wish.seed)
+    sizes = sizes_of(target, reader, trainee, trial)
+    rows = rows_within(sizes, trial.prompt_tokens + trial.reply_tokens, free_memory_bytes)
+    trial = replace(trial, rows=rows if wish.conversations is None else min(rows, wish.conversations))
+    rates = _measure(target, trial, prompts, reader, trainee)
+    spent = (time.monotonic() - began_s) / 60
+    plan = settle(replace(wish, minutes=max(wish.minutes - spent, 0.1 * wish.minutes)), trial, rates)
+    needed = needs(sizes, replace(plan, stored=True), rates.conversation_tokens)
+    stored = EPOCHS[wish.kind] > 1 and needed.states_bytes < _STATES_SHARE * free_disk_bytes
+    plan = expected(replace(plan, stored=stored), rates)
+    return Prepared(plan, needs(sizes, plan, rates.conversation_tokens))
+
+
+def settle(wish: Wish, trial: Plan, rates: Rates) -> Plan:
+    """The plan with the amounts that fill the minutes."""
+    amount = amounts(wish, rates, trial.batch_tokens)
+    plan = replace(trial, **amount._asdict())
+    likely = round(amount.tokens / rates.reply_tokens) if amount.tokens else amount.conversations
+    return replace(plan, held_out=held_out(likely, rates), shard=shard_size(rates, trial.rows, likely))
+
+
+def fingerprint(target: Loaded) -> str:
+    """What tells a target from another, without reading all of its weights."""
+    known = json.dumps(dict(target.folder.config), sort_keys=True, default=str).encode()
+    sizes = "".join(f"{path.name}:{path.stat().st_size};" for path in target.folder.weights).encode()
+    words = json.dumps(sorted(target.folder.vocabulary.items(), key=lambda item: item[1])).encode()
+    return hashlib.sha256(b"\0".join((known, sizes, words))).hexdigest()[:16]
+
+
+def sizes_of(target: Loaded, reader: Reader, trainee: Trainee, plan: Plan) -> Sizes:
+    network = target.network
+    config = {**target.folder.config, **_object(target.folder.config.get("text_config"))}
+    heads = config.get("num_attention_heads")
+    return Sizes(
+        weights_bytes=total_bytes(network),
+        kv_bytes=kv_bytes(network),
+        vocabulary=target.model.vocabulary,
+        states=reader.width + reader.hidden + 2,
+        hidden=reader.hidden,
+        inner=inner_width(network),
+        heads=heads if type(heads) is int else max(1, reader.hidden // 64),
+        columns=plan.vocabulary,
+        trained=sum(value.size for value in flat_trainable(trainee.network).values()),
+        layers=plan.layers if plan.kind == "draft" else 1,
+    )
+
+
+def _object(value: object) -> dict[str, object]:
+    return dict(value) if isinstance(value, dict) else {}
+
+
+def _first_plan(target: Loaded, wish: Wish, given: bool) -> Plan:
+    """Everything that does not hang on how fast the machine is."""
+    context = target.folder.context_length or DEFAULT_CONTEXT
+    reply = min(wish.reply_tokens, max(8, context * 3 // 4))
+    vocabulary = vocabulary_size(target, wish)
+    batch = BATCH_TOKENS
+    if wish.kind == "draft":
+        batch = max(256, min(BATCH_TOKENS, _LAW_BYTES // (5 * 4 * vocabulary)))
+    return Plan(
+        version=PLAN_VERSION,
+        kind=wish.kind,
+        target=target.name,
+        fingerprint=fingerprint(target),
+        prompts="of the user's file" if given else "of the target's own and from templates",
+        seed=wish.seed,
+        conversations=0,
+        tokens=0,
+        held_out=0,
+        shard=1,
+        rows=1,
+        prompt_tokens=max(16, min(context - reply, _LONGEST_GIVEN if given else _LONGEST_PROMPT)),
+        reply_tokens=reply,
+        steps=1,
+        batch_tokens=batch,
+        depths=wish.depths or DEPTHS[wish.kind],
+        layers=layers_wanted(target, wish),
+        vocabulary=vocabulary,
+        learning_rate=wish.learning_rate or RATES[wish.kind],
+        stored=False,
+        stages_s={},
+    )
+
+
+def _measure(target: Loaded, plan: Plan, prompts: Sequence[str], reader: Reader, trainee: Trainee) -> Rates:
+    """Write, read and train a little."""
+    plan = replace(plan, conversations=plan.rows, shard=plan.rows)
+    reply = _LIKELY_REPLY * plan.reply_tokens
+    short_s, _ = _write(target, plan, prompts, _TRIAL_TOKENS[0])
+    long_s, written = _write(target, plan, prompts, _TRIAL_TOKENS[1])
+    step_s = max(long_s - short_s, 0.05 * long_s) / (_TRIAL_TOKENS[1] - _TRIAL_TOKENS[0])
+    whole_s = max(short_s - _TRIAL_TOKENS[0] * step_s, 0.0) + reply * step_s
+    length = sum(c.prompt for c in written) / len(written) + reply
+    trial = [_stretched(c, round(length)) for c in written]
+    read, train = _rates_of_training(target, plan, reader, trainee, trial)
+    return Rates(plan.rows * reply / (_QUESTIONS * whole_s), read, train, reply, length)
+
+
+def _write(target: Loaded, plan: Plan, prompts: Sequence[str], tokens: int) -> tuple[float, list[Conversation]]:
+    """Seconds of writing a batch of replies of so many tokens, and the replies."""
+    author = Author(target, replace(plan, reply_tokens=tokens), prompts or [question(random.Random(0))])
+    began_s = time.monotonic()
+    written = [c for c in author.write(range(plan.rows)) if c is not None]
+    return time.monotonic() - began_s, written
+
+
+def _stretched(conversation: Conversation, length: int) -> Conversation:
+    """As long as conversations will be."""
+    tokens = conversation.tokens[conversation.prompt :] * (length // conversation.reply + 1)
+    return replace(conversation, tokens=(*conversation.tokens[: conversation.prompt], *tokens)[:length])
+
+
+def _rates_of_training(
+    target: Loaded, plan: Plan, reader: Reader, trainee: Trainee, trial: Sequence[Conversation]
+) -> tuple[float, float]:
+    """Tokens a second of reading and of training on what has been read."""
+    reader.read(trial[0])
+    count = max(1, min(len(trial), plan.batch_tokens // len(trial[0].tokens)))
+    began_s = time.monotonic()
+    states = [reader.read(c) for c in trial[:count]]
+    read_s = time.monotonic() - began_s
+    tokens = sum(len(c.tokens) for c in trial[:count])
+    batches = Batches(trial, lambda n: states[n], reader, trainee.ids, trainee.lead)
+    trainer = Trainer(trainee, 1, plan.learning_rate)
+    seconds = []
+    for _ in range(3):
+        began_s = time.monotonic()
+        trainer.train(batches.make(range(count)))
+        seconds.append(time.monotonic() - began_s)
+        if sum(seconds) > _TRIAL_S:
+            break
+    return tokens / read_s, tokens / min(seconds)

@@ -1,0 +1,148 @@
+"""One optimiser for all kinds: AdamW with warm-up and cosine decay, and checkpoints that resume exactly.
+
+The loss is the cross-entropy of the drafter's law against the target's own, on the tokens that the drafter knows: a
+target's mass outside them weighs nothing, so each place counts as much as it can be guessed (soft labels; Zhou 2024,
+arXiv 2310.08461, finds them better than the text alone). Later depths count less, as they are reached less often.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import mlx.optimizers as optim
+from mlx.utils import tree_flatten, tree_unflatten
+
+from engine.errors import FitError
+from models.fit.batches import Batch
+from models.fit.trainee import Trainee
+from models.fit.weights import flat_trainable
+from models.fit.work import write_whole
+
+DEPTH_WEIGHT = 0.8
+WARM_UP = 0.05  # of all steps
+LAST_RATE = 0.02  # of the learning rate
+CLIP = 1.0
+_clipped: Any = optim.clip_grad_norm
+CHECKPOINT_S = 30.0
+_CHECKPOINT = "checkpoint.safetensors"
+
+
+@dataclass
+class History:
+    """What was seen while training, by step. losses: per token. checks: (step, loss on held-out text)."""
+
+    losses: list[float] = field(default_factory=list)
+    checks: list[tuple[int, float]] = field(default_factory=list)
+
+
+def loss_of(trainee: Trainee, batch: Batch, depths: int) -> mx.array:
+    """Cross-entropy a guess, in nats, weighted by depth."""
+    total, weights = mx.array(0.0), 0.0
+    for depth, logits in enumerate(trainee.predict(batch, depths)):
+        logprobs = logits - mx.logsumexp(logits, -1, keepdims=True)
+        total = total - DEPTH_WEIGHT**depth * mx.mean(mx.sum(batch.law * logprobs, -1))
+        weights += DEPTH_WEIGHT**depth
+    return total / weights
+
+
+def rate(step: int, steps: int, most: float) -> float:
+    """The learning rate of a step, counted from 0: a linear warm-up, then half a cosine."""
+    warm = max(1, round(WARM_UP * steps))
+    if step < warm:
+        return most * (step + 1) / warm
+    done = (step - warm) / max(1, steps - warm)
+    return most * (LAST_RATE + (1 - LAST_RATE) * 0.5 * (1 + math.cos(math.pi * done)))
+
+
+class Trainer:
+    """Trains `trainee` for `steps` steps. place: the folder of its checkpoint, None to keep none."""
+
+    def __init__(self, trainee: Trainee, steps: int, learning_rate: float, place: Path | None = None) -> None:
+        self.trainee, self.steps, self.step = trainee, steps, 0
+        self.history = History()
+        self._rate, self._place = learning_rate, place
+        self._optimizer: Any = optim.AdamW(learning_rate, betas=[0.9, 0.95], weight_decay=0.01, bias_correction=True)
+        self._optimizer.init(trainee.network.trainable_parameters())
+        self._grad = nn.value_and_grad(trainee.network, lambda batch: loss_of(trainee, batch, trainee.depths))
+
+    def resume(self) -> None:
+        """Go on from the checkpoint, if there is one. Raises FitError for a damaged one."""
+        path = self._place / _CHECKPOINT if self._place else None
+        if path is None or not path.exists():
+            return
+        try:
+            arrays: Any = mx.load(str(path))
+            groups: dict[str, list[tuple[str, mx.array]]] = {"network": [], "optimizer": []}
+            for name, value in arrays.items():
+                group, _, rest = name.partition("/")
+                if group in groups:
+                    groups[group].append((rest, value))
+            self.trainee.network.update(tree_unflatten(groups["network"]))
+            self._optimizer.state = tree_unflatten(groups["optimizer"])
+            self.history.losses = arrays["losses"].tolist()
+            self.history.checks = [(int(step), loss) for step, loss in arrays["checks"].tolist()]
+        except (RuntimeError, KeyError, ValueError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise FitError(f"{path} is damaged ({reason}): remove it and go on with --resume") from error
+        self.step = len(self.history.losses)
+
+    def save(self) -> None:
+        """Write everything that the next step depends on. Raises OSError."""
+        if self._place is None:
+            return
+        state: Any = tree_flatten(self._optimizer.state)
+        arrays = {f"network/{name}": value for name, value in flat_trainable(self.trainee.network).items()}
+        arrays |= {f"optimizer/{name}": value for name, value in state}
+        arrays["losses"] = mx.array(self.history.losses, mx.float32)
+        arrays["checks"] = mx.array(self.history.checks or mx.zeros((0, 2)), mx.float32)
+        write_whole(self._place / _CHECKPOINT, lambda draft: mx.save_safetensors(str(draft), arrays))
+
+    def run(
+        self,
+        schedule: Iterator[list[int]],
+        make: Callable[[Sequence[int]], Batch],
+        check: Callable[[], float],
+    ) -> Iterator[int]:
+        """Train to the end, on what is left of `schedule`; yields the number of steps done after each of them.
+
+        check: the loss on held-out text, asked for ten times. A checkpoint is written every half minute, when the
+        iterator is closed between two steps, and at the end. Raises FitError: the loss is no number any more.
+        """
+        saved_s = time.monotonic()
+        every = max(1, self.steps // 10)
+        try:
+            for numbers in islice(schedule, self.step, self.steps):
+                self.train(make(numbers))
+                if self.step % every == 0 or self.step == self.steps:
+                    self.history.checks.append((self.step, check()))
+                if time.monotonic() - saved_s > CHECKPOINT_S:
+                    self.save()
+                    saved_s = time.monotonic()
+                yield self.step
+        except GeneratorExit:
+            self.save()
+            raise
+        self.save()
+
+    def train(self, batch: Batch) -> float:
+        """One step; returns the loss before it."""
+        network = self.trainee.network
+        self._optimizer.learning_rate = rate(self.step, self.steps, self._rate)
+        loss, gradients = self._grad(batch)
+        gradients, _ = _clipped(gradients, CLIP)
+        self._optimizer.update(network, gradients)
+        mx.eval(loss, network.trainable_parameters(), self._optimizer.state)
+        told = float(loss.item())
+        if not math.isfinite(told):
+            raise FitError(f"the loss of step {self.step + 1} is {told}: start anew with a lower --learning-rate")
+        self.step += 1
+        self.history.losses.append(told)
+        return told

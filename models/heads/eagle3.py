@@ -1,0 +1,88 @@
+"""EAGLE-3 heads on disk: the Speculators layout is read and written, SafeAILab's is read.
+
+    Speculators   vllm-project/speculators, `src/speculators/models/eagle3/config.py`: the layer's sizes under
+                  `transformer_layer_config`, tensors `layers.0.*`
+    SafeAILab     SafeAILab/EAGLE, `eagle/traineagle3/config.json` and `eagle/model/cnets.py`: the layer's sizes at the
+                  top, tensors `midlayer.*`. SpecForge and AngelSlim write it too
+
+A head drafts with the target's own embedding. A copy of it in the folder is left on the disk, as it may take more
+memory than the head; an embedding that is no copy is a reason to refuse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import mlx.core as mx
+
+from engine.errors import ModelError, PairError
+from engine.heads.eagle3 import Eagle3Config, Eagle3Head
+from models.heads.eagle3_config import config_of, fields_of
+from models.heads.fit_to import check_made_for, dtype_of, sample_embedding, sample_ids
+from models.heads.folder import HeadFolder, id_tensors, open_head, parameters_of, read_ids, write_head
+from models.load import Loaded
+
+_EMBEDDING = "embed_tokens.weight"
+_BESIDE = ("d2t", "t2d", _EMBEDDING, "verifier_lm_head.weight", "verifier_norm.weight")
+_DERIVED = "rotary_emb.inv_freq"  # some keep it, though the config says it
+_SAMPLED, _ALIKE = 256, 0.95  # rows of an embedding compared, and the least cosine of a copy: 4 bits leave 0.99
+
+
+def load_eagle3(path: Path, target: Loaded) -> Eagle3Head:
+    """Load the EAGLE-3 head at `path` for `target`, in the dtype that the target computes in.
+
+    Raises ModelError for anything wrong with the folder, PairError where head and target do not fit.
+    """
+    folder = open_head(path, ("model",))
+    names = {name: name.replace("midlayer.", "layers.0.", 1) for name in folder.tensors if not name.endswith(_DERIVED)}
+    config = config_of(folder, target)
+    head = _empty(folder, config)
+    wanted = {name: value.shape for name, value in parameters_of(head).items()}
+    folder.check(names, wanted, _BESIDE)
+    check_made_for(folder, target)
+    loaded = folder.load()
+    head.speak(read_ids(folder, loaded, config.draft_vocab_size, config.vocab_size))
+    _check_embedding(folder, loaded, target)
+    weights = [(ours, loaded[theirs]) for theirs, ours in names.items() if ours in wanted]
+    head.load_weights(weights)
+    head.set_dtype(dtype_of(target))
+    mx.eval(parameters_of(head))
+    return head
+
+
+def save_eagle3(path: Path, head: Eagle3Head, about: Mapping[str, object], dtype: mx.Dtype = mx.float16) -> None:
+    """Write `head` into the folder `path` in the Speculators layout, its weights as `dtype`.
+
+    about: what config.json says under "redline": the target (`made_for`), the data and their licence, what was
+    measured. Raises ModelError when the disk refuses.
+    """
+    tensors = {name: value.astype(dtype) for name, value in parameters_of(head).items()}
+    tensors |= id_tensors(head.ids, head.config.vocab_size)
+    write_head(path, fields_of(head.config, about, str(dtype).rpartition(".")[2]), "model.safetensors", tensors)
+
+
+def _empty(folder: HeadFolder, config: Eagle3Config) -> Eagle3Head:
+    """A head of these sizes, nothing of which is computed yet."""
+    try:
+        return Eagle3Head(config)
+    except (KeyError, OverflowError, TypeError, ValueError) as error:  # of an unknown or incomplete rope_scaling
+        raise ModelError(
+            f"{folder.path}: config.json describes no head that Redline knows ({error}); choose another head"
+        ) from error
+
+
+def _check_embedding(folder: HeadFolder, loaded: Mapping[str, mx.array], target: Loaded) -> None:
+    """An embedding in the folder must be a copy of the target's, up to its precision."""
+    own = loaded.get(_EMBEDDING)
+    if own is None:
+        return
+    rows = min(_SAMPLED, target.model.vocabulary)
+    theirs = sample_embedding(target, rows).astype(mx.float32)
+    mine = own[sample_ids(target, rows)].astype(mx.float32)
+    alike = mx.sum(mine * theirs) * mx.rsqrt(mx.sum(mine * mine) * mx.sum(theirs * theirs))
+    if not mx.all(alike >= _ALIKE).item():
+        raise PairError(
+            f"{folder.path}: brings an embedding that is not {target.name}'s, so it was made for another target or "
+            "with an embedding of its own; choose a drafter that was made for this target"
+        )

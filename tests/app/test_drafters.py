@@ -1,0 +1,193 @@
+"""Which drafter `--drafter` means: names, folders of every kind, what auto comes to; texts stay the target's."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import pytest
+
+from app import pair
+from app.cli import main
+from app.conversation import open_conversation
+from app.options import Options
+from engine.drafters.eagle import Eagle
+from engine.drafters.medusa import Medusa
+from engine.drafters.prompt_lookup import PromptLookup
+from engine.errors import ModelError, PairError, UsageError
+from models import builtin, shipped
+from models.heads import made_for, save_eagle3, save_medusa
+from models.import_gguf import MANIFEST
+from models.load import Loaded, load
+from tests.toys.folders import make_folder
+from tests.toys.heads import random_eagle3, random_medusa
+
+TREE = [(0,), (1,), (0, 0), (0, 0, 0)]
+
+
+@pytest.fixture(scope="module")
+def target(toy_folder: Path) -> Loaded:
+    return load(toy_folder)
+
+
+@pytest.fixture(scope="module")
+def heads(target: Loaded, toy_drafter_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A drafter of each kind for the toy target, as they would lie in resources/drafters."""
+    root, about = tmp_path_factory.mktemp("drafters"), {"target": made_for(target)}
+    rows = target.model.vocabulary
+    eagle3 = random_eagle3(vocab_size=rows, draft_vocab_size=40, points=(0, 1, 2))
+    save_eagle3(root / "eagle3", eagle3, about, mx.float32)
+    save_medusa(root / "medusa", random_medusa(vocabulary=rows, draft_vocab_size=40), about, TREE, mx.float32)
+    (root / "draft").symlink_to(toy_drafter_folder)
+    return root
+
+
+@pytest.fixture
+def shipping(heads: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """As if `heads` were what is shipped."""
+    monkeypatch.setattr(shipped, "_folder", lambda name: heads / name)
+    return heads
+
+
+def as_builtin(target: Loaded, folder: Path) -> Loaded:
+    """The same model, by its manifest imported from the wheel's GGUF."""
+    folder.mkdir()
+    (folder / MANIFEST).write_text(json.dumps({"source": {"name": builtin._FILE}}))
+    return dataclasses.replace(target, folder=dataclasses.replace(target.folder, path=folder))
+
+
+# --- names and folders ----------------------------------------------------------------------------
+
+
+def test_names_and_folders_of_every_kind_open(shipping: Path, target: Loaded) -> None:
+    kinds: dict[str, Any] = {"eagle3": Eagle, "medusa": Medusa, "draft": pair.DraftModel, "lookup": PromptLookup}
+    for name, kind in kinds.items():
+        for spec in (name, str(shipping / name)) if name != "lookup" else (name,):
+            drafter = pair.open_drafter(spec, target)
+            assert isinstance(drafter.drafter, kind) and drafter.spec == spec and drafter.said == ""
+            assert drafter.name == name
+            assert (drafter.loaded is not None) == (name == "draft")
+    assert pair.open_drafter("none", target).drafter is None
+
+
+def test_auto_is_the_shipped_head_for_the_builtin_and_lookup_for_others(
+    shipping: Path, target: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = pair.open_drafter("auto", target)
+    assert (other.spec, other.said) == ("lookup", "auto took lookup, as no drafter is shipped for target")
+    own = pair.open_drafter("auto", as_builtin(target, tmp_path / "own"))
+    assert isinstance(own.drafter, Eagle)
+    assert (own.spec, own.said) == ("eagle3", "auto took eagle3, which is shipped for this model")
+    monkeypatch.setattr(shipped, "_folder", lambda name: tmp_path / name)
+    bare = pair.open_drafter("auto", as_builtin(target, tmp_path / "bare"))
+    assert (bare.spec, bare.said) == ("lookup", "auto took lookup, as the shipped eagle3 is missing")
+    with pytest.raises(ModelError, match="own drafter 'medusa' is missing: install redline again"):
+        pair.open_drafter("medusa", target)
+
+
+def test_the_builtin_is_known_by_its_manifest(tmp_path: Path, target: Loaded) -> None:
+    assert builtin.is_builtin(as_builtin(target, tmp_path / "own").folder.path)
+    assert not builtin.is_builtin(target.folder.path)
+    for content in ("{", "[]", "{}", '{"source": {"name": "Other.gguf"}}', '{"source": 3}'):
+        (tmp_path / MANIFEST).write_text(content)
+        assert not builtin.is_builtin(tmp_path)
+
+
+def test_a_shipped_drafter_is_refused_for_another_target(shipping: Path, tmp_path: Path) -> None:
+    other = load(make_folder(tmp_path / "other", words=320))  # tokens that no shipped drafter knows
+    for name in shipped.SHIPPED:
+        with pytest.raises(PairError) as caught:
+            pair.open_drafter(name, other)
+        assert str(shipping / name) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_what_is_no_drafter_is_a_usage_error(target: Loaded) -> None:
+    for spec in ("", "nonsense", "x" * 300, "a\0b"):
+        with pytest.raises(UsageError, match="is none of auto, none, lookup, eagle3, medusa, draft, nor a folder"):
+            pair.open_drafter(spec, target)
+
+
+# --- trees ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["eagle3", "medusa"])
+def test_a_head_drafts_trees_where_the_target_verifies_them_and_says_where_not(
+    name: str, shipping: Path, target: Loaded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drafter = pair.open_drafter(name, target, trees=True)
+    assert isinstance(drafter.drafter, Eagle | Medusa) and drafter.drafter.trees and drafter.said == ""
+    monkeypatch.setattr(pair, "tree_trouble", lambda _: "its memory is no tree's")
+    drafter = pair.open_drafter(name, target, trees=True)
+    assert isinstance(drafter.drafter, Eagle | Medusa) and not drafter.drafter.trees
+    assert drafter.said == "drafts chains, no trees: its memory is no tree's"
+    assert pair.open_drafter(name, target).said == ""
+
+
+# --- what comes of it -----------------------------------------------------------------------------
+
+
+def said_by(capsys: pytest.CaptureFixture[str], toy_folder: Path, *words: str) -> tuple[str, str]:
+    arguments = ["--target", str(toy_folder), "--prompt", "why is the sky blue?", "--max-tokens", "40", *words]
+    assert main(["chat", "--json", *arguments]) == 0
+    out, err = capsys.readouterr()
+    events = [json.loads(line) for line in out.splitlines()]
+    return "".join("".join(event.get("texts", [])) + event.get("text", "") for event in events), err
+
+
+@pytest.mark.parametrize("law", [["--temperature", "0"], ["--temperature", "0.9", "--acceptance", "coupled"]])
+def test_chat_says_the_same_with_every_drafter(
+    law: list[str], shipping: Path, toy_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    law = [*law, "--seed", "5"]
+    plain, _ = said_by(capsys, toy_folder, *law, "--drafter", "none")
+    for name in ("auto", "eagle3", "medusa", "draft"):
+        for shape in ([], ["--tree"]):
+            text, _ = said_by(capsys, toy_folder, *law, *shape, "--drafter", name, "--draft-length", "4")
+            assert text == plain
+
+
+def test_a_conversation_names_its_drafter_and_what_auto_came_to(shipping: Path, toy_folder: Path) -> None:
+    options = Options(target=str(toy_folder), draft_lengths=(3,))
+    conversation = open_conversation(options, "", lambda _: None)
+    line = conversation.describe()
+    assert "drafter lookup, draft length 3 (auto took lookup, as no drafter is shipped for target)" in line
+    conversation.change(dataclasses.replace(options, drafters=("medusa",)))
+    assert "drafter medusa, draft length 3 ·" in conversation.describe()
+
+
+@pytest.mark.parametrize("name", ["eagle3", "medusa"])
+def test_a_conversation_on_a_head_survives_ctrl_c(name: str, shipping: Path, toy_folder: Path) -> None:
+    """Whatever a broken pass left behind, the next reply is what a fresh conversation would say."""
+    options = Options(target=str(toy_folder), drafters=(name,), draft_lengths=(3,), max_tokens=12)
+    texts = []
+    for broken in (True, False):
+        conversation = open_conversation(options, "", lambda _: None)
+        if broken:
+            replying = conversation.say("one", lambda: False)
+            next(replying)
+            with pytest.raises(KeyboardInterrupt):
+                replying.throw(KeyboardInterrupt)
+            conversation.clear()
+        list(conversation.say("two", lambda: False))
+        list(conversation.say("three", lambda: False))
+        texts.append(conversation.messages)
+    assert texts[0] == texts[1]
+
+
+def test_race_and_bench_take_heads_and_say_what_auto_came_to(
+    shipping: Path, toy_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    short = ["--target", str(toy_folder), "--max-tokens", "8", "--draft-length", "2"]
+    assert main(["race", *short, "--prompt", "the sky", "--runs", "1", "--drafter", "medusa", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [run["drafter"] for run in found["runs"]] == ["none", "medusa"] and found["matches_plain"]
+    assert main(["race", *short, "--prompt", "the sky", "--runs", "1"]) == 0
+    assert "auto took lookup" in capsys.readouterr().err
+    drafters = [word for name in ("auto", "eagle3", "medusa") for word in ("--drafter", name)]
+    assert main(["bench", *short, *drafters, "--limit", "1", "--json", str(tmp_path / "found.json")]) == 0
+    rows = json.loads((tmp_path / "found.json").read_text())["summary"]
+    assert [row["drafter"] for row in rows] == ["none", "lookup", "eagle3", "medusa"]
+    assert "auto took lookup" in capsys.readouterr().err

@@ -1,0 +1,339 @@
+"""The EAGLE-3 head as a drafter: the text is plain's, and its memory is that of the committed tokens."""
+
+import itertools
+import time
+from dataclasses import replace
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from engine.choice import Chooser, Rule
+from engine.events import Finished, PromptProgress, Round
+from engine.loop import Limits, decode
+from engine.policy import FixedLength, Plan
+from engine.sampling import Law, Sampling
+from engine.session import Session
+from engine.settings import Settings
+from engine.target import PREFILL_CHUNK, CachedModel
+from tests.engine.conversations import LONG, SHAPED, SHORT, TURN, answer, drafter, fresh, same, session
+from tests.engine.eagles import eagle, network_of
+from tests.engine.fakes import ByteTokenizer
+from tests.engine.replies import PROMPT, reply
+from tests.engine.trees import way
+
+SAMPLINGS = {
+    "greedy": Sampling(),
+    "greedy, penalties and bias": Sampling(repetition_penalty=1.2, presence_penalty=0.2, logit_bias={3: 1.5, 9: -2.0}),
+    "coupled": Sampling(temperature=0.7, seed=1),
+    "coupled, shaped": Sampling(
+        temperature=1.2, top_k=12, top_p=0.9, min_p=0.02, repetition_penalty=1.1, frequency_penalty=0.1, seed=2
+    ),
+    "coupled, one token left": Sampling(temperature=1.0, top_k=1, seed=3),
+}
+
+
+# --- the text -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trees", [False, True], ids=["chain", "tree"])
+@pytest.mark.parametrize(
+    ("name", "kind"), [*(("llama", kind) for kind in SAMPLINGS), ("qwen3", "coupled, shaped"), ("gemma3_text", "greedy")]
+)
+def test_the_text_is_plains_at_every_length(name: str, kind: str, trees: bool) -> None:
+    target, d, sampling = CachedModel(network_of(name)), eagle(name, trees), SAMPLINGS[kind]
+    plain, _, _ = reply(target, None, 0, sampling, tokens=20)
+    accepted = 0
+    for k in (1, 2, 5, 16):
+        ids, rounds, _ = reply(target, d, k, sampling, tokens=20)
+        assert ids == plain
+        accepted += sum(r.accepted for r in rounds)
+    assert accepted > 20 or kind != "greedy"
+
+
+@pytest.mark.parametrize("k", range(17))
+def test_greedy_trees_of_every_size_give_the_text(k: int) -> None:
+    plain, _, _ = reply(network_of("qwen3"), tokens=20)
+    ids, rounds, _ = reply(network_of("qwen3"), eagle("qwen3", trees=True), k, tokens=20)
+    assert ids == plain
+    assert k < 2 or sum(r.accepted for r in rounds) > 5
+    assert all(len(r.drafted) <= k for r in rounds)
+
+
+@pytest.mark.parametrize("name", ["mamba2", "qwen3_next", "llama4"])
+def test_chains_over_states_that_cannot_drop_tokens_give_the_text(name: str) -> None:
+    """There the target is fed some tokens again, and so are their features."""
+    plain, _, _ = reply(network_of(name), tokens=25)
+    for k in (1, 3, 7):
+        ids, rounds, _ = reply(network_of(name), eagle(name), k, tokens=25)
+        assert ids == plain
+        assert sum(r.accepted for r in rounds) > 3
+
+
+class InTurn:
+    """Plans these lengths again and again, and says truly whether a plain one follows."""
+
+    def __init__(self, lengths: list[int]) -> None:
+        self._lengths, self._rounds = lengths, 0
+
+    def plan(self) -> Plan:
+        self._now = self._rounds
+        return Plan(self._lengths[self._rounds % len(self._lengths)], "in turn")
+
+    def observe(self, round_: Round) -> None:
+        self._rounds += 1
+
+    def plain_next(self) -> bool:
+        return self._lengths[(self._rounds + 1) % len(self._lengths)] == 0
+
+
+@pytest.mark.parametrize("lengths", [[0, 5], [5, 0, 0, 0, 1], [0, 0, 0, 0, 0, 0, 7]], ids=str)
+@pytest.mark.parametrize(("name", "trees"), [("qwen3", True), ("llama", False)])
+def test_plain_rounds_between_drafts_leave_nothing_out(
+    name: str, lengths: list[int], trees: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Features pile up meanwhile, and steps run ahead; each draft is still what a fresh drafter proposes."""
+    from engine import rounds as rounds_module
+
+    plain, _, _ = reply(network_of(name), tokens=30)
+    ahead, real = [], rounds_module.launch_behind
+    monkeypatch.setattr("engine.loop.launch_behind", lambda *a: (ahead.append(1), real(*a))[1])
+    ids, told, _ = reply(network_of(name), eagle(name, trees), policy=InTurn(lengths), tokens=30)
+    assert ids == plain
+    assert bool(ahead) == (lengths.count(0) > 1)
+    said: list[int] = []
+    for r in told:
+        if r.drafted:
+            _, (anew, *_), _ = reply(
+                network_of(name), eagle(name, trees), len(r.drafted), tokens=len(r.drafted) + 1, prompt=[*PROMPT, *said]
+            )
+            assert anew.drafted == r.drafted
+        said += r.tokens
+
+
+# --- the law ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trees", [False, True], ids=["chain", "tree"])
+@pytest.mark.parametrize("rule", ["coupled", "rejection"])
+def test_q_is_the_heads_probability_of_each_token(rule: Rule, trees: bool) -> None:
+    """Found again by a fresh drafter that walks every way alone."""
+    sampling, network = Sampling(temperature=0.8, top_k=20, repetition_penalty=1.1, seed=4), network_of("qwen3")
+    ids, rounds, _ = reply(network, eagle("qwen3", trees), 6, sampling, rule, tokens=12)
+    said = list(PROMPT)
+    for r in rounds[:2]:
+        parents = r.parents or tuple(range(-1, len(r.drafted) - 1))
+        for node in range(len(r.drafted)):
+            tokens = [r.drafted[i] for i in way(parents, node)]
+            law = head_law(network, said, tokens[:-1], sampling)
+            assert r.q[node] == pytest.approx(law[tokens[-1]], abs=1e-4)
+        said += r.tokens
+    assert said[len(PROMPT) :] == ids[: len(said) - len(PROMPT)]
+
+
+def head_law(network: Any, committed: list[int], drafted: list[int], sampling: Sampling) -> np.ndarray:
+    """The head's law of the token behind `drafted`, from nothing."""
+    target, d = CachedModel(network), eagle("qwen3")
+    target.read_by(d.features)
+    target.feed(committed[:-1])
+    hidden = d._catch_up(committed, len(committed) - 1)[-1:]
+    for token in drafted:
+        hidden = d.steps(hidden, mx.array([token]))
+    chooser = Chooser(sampling, "coupled", 64)
+    counts = mx.array(np.bincount([*committed, *drafted], minlength=64)[None].astype(np.float32))
+    shaped = chooser.law.shape(d.head.logits(hidden), counts, d.head.ids)
+    return np.exp(np.array(chooser.spread(chooser.law.logprobs(shaped), d.head.ids)[0]))
+
+
+@pytest.mark.parametrize(
+    ("trees", "seeds"),
+    [(True, 80), *(pytest.param(trees, 600, marks=pytest.mark.slow) for trees in (False, True))],
+)
+def test_rejection_keeps_the_law_of_the_first_tokens(trees: bool, seeds: int) -> None:
+    """80 or 600 seeds, two tokens of real passes: chi-square against the target's own law, refused beyond 6 standard
+    deviations. Three tokens a place are possible, so most of a tree stands where there is nothing left to draw.
+    What is subtle in the law of trees has its power in `test_growth`; this is of everything together."""
+    shaping = Sampling(temperature=1.5, top_k=3)
+    law = Chooser(shaping, "rejection", 64).law
+    p, counts, accepted = law_of_two(CachedModel(network_of("qwen3")), law), {}, 0
+    s, d = session("qwen3"), eagle("qwen3", trees)
+    for seed in range(seeds):
+        settings = Settings(replace(shaping, seed=seed), "rejection", max_tokens=9)
+        text: list[int] = []
+        events = s.continue_tokens(PROMPT, settings, d, FixedLength(7))
+        while len(text) < 2:
+            event = next(events)
+            if isinstance(event, Round):
+                text += event.tokens
+                accepted += event.accepted
+        events.close()
+        counts[tuple(text[:2])] = counts.get(tuple(text[:2]), 0) + 1
+    assert set(counts) <= set(p)
+    statistic = sum((counts.get(t, 0) - seeds * c) ** 2 / (seeds * c) for t, c in p.items())
+    freedom = len(p) - 1
+    print(f"chi-square {statistic:.1f} on {freedom} degrees of freedom, {accepted} accepted")
+    assert accepted > seeds / 4
+    assert statistic < freedom + 6 * (2 * freedom) ** 0.5
+
+
+def law_of_two(target: CachedModel, law: Law) -> dict[tuple[int, int], float]:
+    """The exact law of the two tokens that follow PROMPT."""
+    first = np.exp(np.array(law.logprobs(target.forward(mx.array(PROMPT))[-1:])[0]))
+    p = {}
+    for token in np.flatnonzero(first):
+        target.rewind(len(PROMPT))
+        then = np.exp(np.array(law.logprobs(target.forward(mx.array([int(token)])))[0]))
+        p |= {(int(token), int(t)): float(first[token] * then[t]) for t in np.flatnonzero(then)}
+    return p
+
+
+# --- its memory ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trees", [False, True], ids=["chain", "tree"])
+@pytest.mark.parametrize("name", ["qwen3", "llama"])
+def test_the_heads_cache_holds_the_committed_pairs_and_no_others(name: str, trees: bool) -> None:
+    """After every round, key by key, it is the cache of a drafter that reads the committed tokens for the first time."""
+    target, d, sequence = CachedModel(network_of(name)), eagle(name, trees), list(PROMPT)
+    target.read_by(d.features)
+    target.feed(sequence[:-1])
+    chooser = Chooser(Sampling(), "coupled", 64)
+    kept = 0
+    for event in decode(target, d, FixedLength(6), chooser, sequence, Limits(40, 1000), time.monotonic()):
+        if isinstance(event, Finished):
+            break
+        kept += event.accepted
+        assert d.pairs <= len(sequence) - 2
+        assert not event.drafted or d.pairs == len(sequence) - len(event.tokens) - 1
+        assert d.features.start <= d.pairs
+        assert d.features.end == len(sequence) - 1
+        anew, other = eagle(name), CachedModel(network_of(name))
+        other.read_by(anew.features)
+        other.feed(sequence[:-1])
+        anew._catch_up(sequence, d.pairs)
+        target.read_by(d.features)
+        for mine, fresh_ in ((d._cache.keys, anew._cache.keys), (d._cache.values, anew._cache.values)):
+            assert np.allclose(mine[..., : d.pairs, :], fresh_[..., : d.pairs, :], atol=1e-4)
+    assert kept > 10
+
+
+def test_features_of_a_prompt_are_let_go_as_it_is_read() -> None:
+    """While it is read no more than the last two chunks are held, and at the end no more than one round's."""
+    s, d = session("qwen3"), eagle("qwen3", trees=True)
+    prompt = (LONG * 4)[: 3 * PREFILL_CHUNK + 70]
+    held = []
+    for event in s.continue_tokens(prompt, SHORT, d, FixedLength(5)):
+        held.append((type(event), sum(rows.shape[0] for _, rows in d.features._stretches)))
+    assert max(rows for kind, rows in held if kind is PromptProgress) <= 2 * PREFILL_CHUNK
+    assert held[-1][1] <= 6 + 1
+
+
+@pytest.mark.parametrize("trees", [False, True], ids=["chain", "tree"])
+@pytest.mark.parametrize("k", [1, 5, 12])
+def test_one_synchronisation_a_round(k: int, trees: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    d, target, sequence = eagle("qwen3", trees), CachedModel(network_of("qwen3")), list(PROMPT)
+    target.read_by(d.features)
+    target.feed(sequence[:-1])
+    d.prefill(sequence)
+    waits, real, rounds = [], mx.eval, 0
+    monkeypatch.setattr(mx, "eval", lambda *a: (waits.append(1), real(*a))[1])
+    for rule, temperature in itertools.product(("coupled", "rejection"), (0.0, 1.0)):
+        chooser = Chooser(Sampling(temperature=temperature, repetition_penalty=1.1), rule, 64)  # type: ignore[arg-type]
+        for event in decode(target, d, FixedLength(k), chooser, sequence, Limits(15, 1000), 0.0):
+            rounds += isinstance(event, Round)
+            assert len(waits) == rounds
+    assert rounds > 8
+
+
+# --- conversations ------------------------------------------------------------------------------
+
+
+def fresh_eagle(name: str, prompt: list[int], settings: Settings, trees: bool) -> Any:
+    return answer(session(name), prompt, settings, eagle(name, trees))
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "trees"),
+    [("qwen3", SHAPED, True), ("llama", SHORT, True), ("llama", SHAPED, False), ("mamba2", SHORT, False)],
+    ids=["qwen3, coupled, trees", "llama, greedy, trees", "llama, coupled, chains", "mamba2, greedy, chains"],
+)
+def test_turns_and_edits_answer_and_draft_like_a_fresh_session(name: str, settings: Settings, trees: bool) -> None:
+    s, d = session(name), eagle(name, trees)
+    first = [*PROMPT, 11]
+    second = [*first, *answer(s, first, settings, d).ids, *TURN]
+    for prompt in (second, [*second[:-2], 40, 41, 42], second[:-9], [*PROMPT, 12, 13], [50, *PROMPT], PROMPT[:3]):
+        reply_ = answer(s, prompt, settings, d)
+        same(reply_, fresh_eagle(name, prompt, settings, trees))
+        same(reply_._replace(drafts=[]), fresh(name, prompt, settings)._replace(drafts=[]))
+
+
+@pytest.mark.parametrize("trees", [False, True], ids=["chain", "tree"])
+def test_the_next_turn_reuses_all_but_what_the_head_needs(trees: bool) -> None:
+    s, d = session("qwen3"), eagle("qwen3", trees)
+    said = [*PROMPT, *answer(s, PROMPT, SHORT, d).ids]
+    again = answer(s, [*said, *TURN], SHORT, d)
+    assert again.reused == len(said) - 1
+    edited = [*said[:20], 40, 41, 42]
+    assert answer(s, edited, SHORT, d).reused == 19  # the last common token is fed again, for its features
+
+
+@pytest.mark.parametrize(("name", "trees"), [("qwen3", False), ("llama", True)])
+def test_drafters_may_change_between_replies(name: str, trees: bool) -> None:
+    """A head that comes back has seen nothing of what was said meanwhile."""
+    s = session(name)
+    mine, other = eagle(name, trees), eagle(name, not trees)
+    drafters = {"none": None, "lookup": drafter("lookup", name), "mine": mine, "other": other}
+    prompt = list(PROMPT)
+    for turn, kind in enumerate(["none", "mine", "lookup", "mine", "other", "mine", "none", "none", "other"]):
+        prompt = [*prompt[: len(prompt) - 8 * (turn % 3)], 20 + turn, 4]
+        reply_ = answer(s, prompt, SHORT, drafters[kind])
+        if kind in ("mine", "other"):
+            same(reply_, fresh_eagle(name, prompt, SHORT, trees == (kind == "mine")))
+        assert reply_.ids == fresh(name, prompt, SHORT).ids
+        prompt = [*prompt, *reply_.ids]
+
+
+@pytest.mark.parametrize("trees", [False, True], ids=["chain", "tree"])
+def test_a_reply_left_at_any_event_can_be_gone_on_from(trees: bool) -> None:
+    for leave_at in itertools.count():
+        s, d = session("llama"), eagle("llama", trees)
+        events = s.continue_tokens(PROMPT, SHORT, d, FixedLength(5))
+        seen = list(itertools.islice(events, leave_at))
+        events.close()
+        if seen and isinstance(seen[-1], Finished):
+            return
+        after = [*(s.tokens or PROMPT), *TURN]
+        same(answer(s, after, SHORT, d), fresh_eagle("llama", after, SHORT, trees))
+
+
+@pytest.mark.parametrize("chunks", range(4))
+def test_a_prompt_cancelled_half_way_can_be_asked_again(chunks: int) -> None:
+    s, d = session("qwen3"), eagle("qwen3", trees=True)
+    prompt, seen = (LONG * 3)[: 2 * PREFILL_CHUNK + 70], []
+    for event in s.continue_tokens(prompt, SHORT, d, FixedLength(5), lambda: len(seen) > chunks):
+        seen.append(event)
+    for again in (prompt, [*prompt[:700], 5, 6]):
+        same(answer(s, again, SHORT, d), fresh_eagle("qwen3", again, SHORT, True))
+
+
+def test_two_conversations_on_one_target_do_not_hear_each_other() -> None:
+    target, d = CachedModel(network_of("qwen3")), eagle("qwen3", trees=True)
+    a, b = (Session(target, ByteTokenizer(), 2000) for _ in range(2))
+    for turn, s in enumerate([a, b, a, a, b]):
+        prompt = [*PROMPT[: 9 + turn], 30 + turn]
+        same(answer(s, prompt, SHORT, d), fresh_eagle("qwen3", prompt, SHORT, True))
+
+
+def test_a_stop_string_inside_an_accepted_way_cuts_all_memories_alike() -> None:
+    whole = fresh("qwen3", PROMPT, Settings(max_tokens=30))
+    at = next(i for i in range(8, 26) if whole.ids[i] < 52 and whole.ids[i] not in whole.ids[:i])
+    letter = ByteTokenizer().stream().push(whole.ids[at])
+    stopping = Settings(max_tokens=30, stop=(letter,))
+    for trees in (False, True):
+        s, d = session("qwen3"), eagle("qwen3", trees)
+        cut = answer(s, PROMPT, stopping, d)
+        assert cut.end.reason == "stop"
+        assert cut.ids == whole.ids[: at + 1]
+        after = [*PROMPT, *cut.ids, *TURN]
+        same(answer(s, after, SHORT, d), fresh_eagle("qwen3", after, SHORT, trees))

@@ -1,0 +1,61 @@
+"""Plans of a few conversations, for a tiny target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from engine.costs import Costs
+from models.fit.fitting import Fit
+from models.fit.plan import DEPTHS, PLAN_VERSION, RATES, Kind, Plan, write_plan
+from models.fit.preparing import fingerprint
+from models.fit.work import Workplace
+from models.load import Loaded
+
+CHEAP = Costs(((1, 0.010), (9, 0.014)), ((0, 0.0), (1, 0.0005), (8, 0.004)))
+DEAR = Costs(((1, 0.010), (2, 0.025), (9, 0.090)), ((0, 0.0), (1, 0.0005), (8, 0.004)))
+
+
+def plan_for(target: Loaded, kind: Kind, **changes: Any) -> Plan:
+    """24 conversations of 24 tokens, a dozen steps."""
+    plan = Plan(
+        version=PLAN_VERSION,
+        kind=kind,
+        target=target.name,
+        fingerprint=fingerprint(target),
+        prompts="from templates",
+        seed=0,
+        conversations=24,
+        tokens=0,
+        held_out=6,
+        shard=8,
+        rows=8,
+        prompt_tokens=96,
+        reply_tokens=24,
+        steps=12,
+        batch_tokens=384,
+        depths=DEPTHS[kind],
+        layers=1 if kind == "draft" else 0,
+        vocabulary=target.model.vocabulary if kind == "draft" else 200,
+        learning_rate=RATES[kind],
+        stored=True,
+        stages_s={"writing": 1.0, "reading": 1.0, "training": 1.0, "judging": 1.0},
+    )
+    return replace(plan, **changes)
+
+
+def fit(target: Loaded, out: Path, plan: Plan, prompts: Sequence[str] = (), costs: Costs = CHEAP) -> Workplace:
+    """A whole fit."""
+    place = Workplace(out)
+    place.begin()
+    write_plan(place.plan_file, plan)
+    for _ in Fit(target, place, plan, prompts, lambda folder: costs).run():
+        pass
+    return place
+
+
+def contents(folder: Path) -> Mapping[str, bytes]:
+    """The files that decide what a drafter does: all but the reports, which say what passes cost."""
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if not path.name.startswith("report.")}

@@ -1,0 +1,140 @@
+"""A fit from beginning to end, on a tiny random target: what lands, what it says, what it needs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.pair import open_drafter
+from engine.errors import FitError
+from models.fit.fitting import STAGES, Fit
+from models.fit.kinds import make_reader, make_trainee
+from models.fit.needs import Needs, check_disk, free_disk_bytes, needs, rows_within
+from models.fit.plan import Kind, Wish, write_plan
+from models.fit.preparing import prepare, sizes_of
+from models.fit.work import MANIFEST, Workplace, write_whole
+from models.load import Loaded
+from tests.models.fit.plans import CHEAP, contents, fit, plan_for
+
+
+@pytest.mark.parametrize("kind", ["eagle3", "medusa", "draft"])
+def test_what_a_fit_leaves_is_a_drafter_with_a_report(target: Loaded, tmp_path: Path, kind: Kind) -> None:
+    place = fit(target, tmp_path / "drafter", plan_for(target, kind, tokens=300))
+    names = {path.name for path in place.out.iterdir()}
+    assert {"config.json", "report.json", "report.png", MANIFEST} <= names
+    assert [path.name for path in tmp_path.iterdir()] == ["drafter"]
+    assert open_drafter(str(place.out), target).drafter is not None
+    report = place.report()
+    assert report["kind"] == kind and report["target"] == "target"
+    assert str(report["verdict"]).startswith(("worth", "not worth"))
+    assert len(report["acceptance_by_position"]) >= 1  # type: ignore[arg-type]
+    assert str(tmp_path) not in (place.out / "report.json").read_text()
+    about = json.loads((place.out / "config.json").read_text())["redline"]
+    assert "licence applies" in about["licence"] and about["reply_tokens"] >= 300
+
+
+def test_states_that_are_not_kept_are_read_anew_and_teach_the_same(target: Loaded, tmp_path: Path) -> None:
+    plans = [plan_for(target, "eagle3", stored=stored, steps=6) for stored in (True, False)]
+    kept, anew = (fit(target, tmp_path / f"{n}", plan) for n, plan in enumerate(plans))
+    losses = [place.report()["loss"]["training"] for place in (kept, anew)]  # type: ignore[index,call-overload]
+    assert losses[0][0] == pytest.approx(losses[1][0], rel=1e-3)
+    assert losses[0] == pytest.approx(losses[1], rel=0.1)  # Adam's first steps are large, whatever the gradient
+
+
+def test_the_same_plan_gives_the_same_files(target: Loaded, tmp_path: Path) -> None:
+    first, second = (fit(target, tmp_path / name, plan_for(target, "draft")) for name in "ab")
+    assert contents(first.out) == contents(second.out)
+    other = fit(target, tmp_path / "c", plan_for(target, "draft", seed=1))
+    assert contents(other.out) != contents(first.out)
+
+
+def test_given_prompts_are_named_with_their_licence(target: Loaded, tmp_path: Path) -> None:
+    place = fit(target, tmp_path / "drafter", plan_for(target, "medusa"), [f"the sky {n}" for n in range(9)])
+    assert "mind that of the prompts" in str(place.report()["licence"])
+
+
+def test_stages_come_in_order_and_are_told_to_their_end(target: Loaded, tmp_path: Path) -> None:
+    place, plan = Workplace(tmp_path / "drafter"), plan_for(target, "medusa")
+    place.begin()
+    write_plan(place.plan_file, plan)
+    events = list(Fit(target, place, plan, [], lambda folder: CHEAP).run())
+    assert [stage for n, stage in enumerate(e.stage for e in events) if not n or events[n - 1].stage != stage] == [
+        *STAGES
+    ]
+    for stage in STAGES:
+        done = [event.done for event in events if event.stage == stage]
+        assert done == sorted(done) and done[-1] == next(e.total for e in events if e.stage == stage)
+
+
+# --- what it needs --------------------------------------------------------------------------------
+
+
+def test_what_is_needed_grows_with_what_is_done(target: Loaded) -> None:
+    plan = plan_for(target, "eagle3")
+    reader = make_reader(target, "eagle3")
+    trainee = make_trainee(target, "eagle3", (3, 0), reader, range(200), 0)
+    sizes = sizes_of(target, reader, trainee, plan)
+    least = needs(sizes, plan, 100)
+    assert needs(sizes, replace(plan, batch_tokens=8192), 100).memory_bytes > least.memory_bytes
+    assert needs(sizes, replace(plan, rows=4096), 100).memory_bytes > least.memory_bytes
+    assert needs(sizes, replace(plan, conversations=10_000), 100).disk_bytes > least.disk_bytes
+    assert needs(sizes, replace(plan, stored=False), 100).disk_bytes < least.disk_bytes
+    assert rows_within(sizes, 400, 2**40) == 32 and rows_within(sizes, 400, 2**10) == 1
+
+
+def test_a_disk_that_is_too_small_is_refused(tmp_path: Path) -> None:
+    needed = Needs(2**30, 3 * 2**30, 2**30)
+    check_disk(needed, 3 * 2**30)
+    with pytest.raises(FitError, match=r"needs 3\.0 GB of disk and 2\.0 GB are free"):
+        check_disk(needed, 2 * 2**30)
+    assert free_disk_bytes(tmp_path / "not" / "yet" / "there") > 0
+
+
+def test_states_are_kept_only_where_the_disk_is_large_enough(target: Loaded) -> None:
+    wish = Wish("medusa", conversations=24, steps=4, reply_tokens=16)
+    assert prepare(target, wish, [], 2**40, None).plan.stored
+    assert not prepare(target, wish, [], 2**10, None).plan.stored
+
+
+# --- the folder that is worked in -----------------------------------------------------------------
+
+
+def test_two_fits_do_not_share_a_folder(tmp_path: Path) -> None:
+    place = Workplace(tmp_path / "drafter")
+    code = (
+        "import sys; from pathlib import Path; from models.fit.work import Workplace\n"
+        "try:\n    with Workplace(Path(sys.argv[1])).alone(): print('in')\n"
+        "except Exception as error: print(error)"
+    )
+    command = [sys.executable, "-c", code, str(place.out)]
+    with place.alone():
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        assert "another process is fitting" in said
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "in\n"
+
+
+def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+    def half(draft: Path) -> None:
+        draft.write_text("half")
+        raise OSError("no space")
+
+    with pytest.raises(OSError, match="no space"):
+        write_whole(tmp_path / "file.npz", half)
+    assert not (tmp_path / "file.npz").exists()
+    write_whole(tmp_path / "file.npz", lambda draft: draft.write_text("whole") and None)
+    assert (tmp_path / "file.npz").read_text() == "whole"
+
+
+def test_a_kill_between_the_folder_and_the_clearing_up_loses_nothing(target: Loaded, tmp_path: Path) -> None:
+    place = fit(target, tmp_path / "drafter", plan_for(target, "medusa"))
+    before = contents(place.out)
+    place.begin()
+    write_plan(place.plan_file, plan_for(target, "medusa"))
+    place.drafter.mkdir()
+    place.publish()
+    assert contents(place.out) == before and [path.name for path in tmp_path.iterdir()] == ["drafter"]

@@ -1,0 +1,164 @@
+"""Acceptance, speed-ups and the verdict, from what was guessed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from app import pair
+from app.options import Options
+from engine.costs import Costs
+from engine.metrics import Metrics
+from engine.policy import FixedLength
+from engine.settings import Settings
+from models.fit.batches import Batches
+from models.fit.corpus import Author, Conversation
+from models.fit.judging import Judged, as_record, judge, weigh
+from models.fit.kinds import make_reader, make_trainee
+from models.fit.medusa import Ranks, best_tree
+from models.fit.plan import Kind
+from models.fit.report import draw
+from models.fit.vocabulary import choose
+from models.load import Loaded
+from tests.models.fit.plans import CHEAP, DEAR, plan_for
+
+
+def judged_from(agreed: NDArray[np.bool_], overlap: float = 0.5) -> Judged:
+    judged = Judged()
+    judged.add(agreed, np.zeros(agreed.shape, np.float32), 0.0)
+    judged.add(agreed, np.full(agreed.shape, overlap, np.float32), 1.0)
+    return judged
+
+
+def test_a_walk_counts_rounds_as_the_loop_does() -> None:
+    """Drafts of one: 2 tokens, 1, 2, 2, 1. Of two: 3, 3, 2. Of eight: 3, 5."""
+    agreed = np.array([[1, 1, 0, 1, 1, 1, 1, 0]], np.bool_)
+    judged = judged_from(agreed)
+    assert judged.tokens[0] == judged.rounds[0] == 8
+    assert (judged.rounds[1], judged.tokens[1]) == (5, 8)
+    assert (judged.rounds[2], judged.tokens[2]) == (3, 8)
+    assert (judged.rounds[8], judged.tokens[8]) == (2, 8)
+
+
+def test_a_guess_is_judged_at_the_depth_at_which_it_is_made() -> None:
+    agreed = np.array([[1, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0]], np.bool_)
+    judged = judged_from(agreed)
+    assert weigh(judged, CHEAP).acceptance == [1.0, 0.0]
+    assert weigh(judged, CHEAP).tau == [1.0, 2.0, 2.0]
+
+
+def test_expected_acceptance_at_temperature_1_is_the_laws_overlap() -> None:
+    verdict = weigh(judged_from(np.zeros((3, 20), np.bool_), 0.5), CHEAP)
+    assert verdict.warm_acceptance == pytest.approx([0.5, 0.5, 0.5])
+    assert verdict.warm_tau == pytest.approx([1.0, 1.5, 1.75, 1.875])
+    assert verdict.warm_speedup[1] == pytest.approx(1.5 * CHEAP.pass_s(1) / CHEAP.round_s(1))
+
+
+def test_a_good_drafter_with_cheap_passes_is_worth_using() -> None:
+    verdict = weigh(judged_from(np.ones((1, 200), np.bool_)), CHEAP)
+    assert verdict.worth and verdict.best == 8
+    assert verdict.words.startswith("worth using: ") and "with 8 tokens a round" in verdict.words
+
+
+@pytest.mark.parametrize(
+    ("agreed", "costs", "why"),
+    [
+        (0, CHEAP, "only 0% of first guesses are right"),
+        (1, DEAR, "even perfect drafts would not pay"),
+        (0, Costs(CHEAP.verify, ((0, 0.0), (1, 0.006), (8, 0.048))), "one draft step costs 60% of a pass"),
+    ],
+)
+def test_a_drafter_that_does_not_pay_is_not_worth_using_and_says_why(agreed: int, costs: Costs, why: str) -> None:
+    verdict = weigh(judged_from(np.full((1, 200), agreed, np.bool_), 0.02), costs)
+    assert not verdict.worth
+    assert verdict.words.startswith("not worth using on this machine: ") and why in verdict.words
+
+
+def test_nothing_is_faster_than_its_tau() -> None:
+    odd = Costs(((1, 0.010), (9, 0.002)), ((0, 0.0), (1, 0.0), (8, 0.0)))
+    verdict = weigh(judged_from(np.zeros((1, 50), np.bool_), 0.02), odd)
+    assert max(verdict.speedup) <= 1.0
+
+
+def test_no_text_to_judge_by_is_no_praise() -> None:
+    verdict = weigh(Judged(), CHEAP)
+    assert not verdict.worth and verdict.speedup == [1.0]
+
+
+# --- trees ----------------------------------------------------------------------------------------
+
+
+def test_the_static_tree_is_nested_and_the_likeliest_first() -> None:
+    chances = {(0,): 0.5, (1,): 0.2, (0, 0): 0.3, (0, 1): 0.25, (3,): 0.4, (0, 0, 0): 0.1}
+    tree = best_tree(chances, 3, 10, 6)
+    assert tree == [(0,), (0, 0), (0, 1), (1,), (0, 0, 0)]
+    assert best_tree({}, 3, 10) == [(0,)]
+    assert best_tree(chances, 3, 10, 2) == tree[:2]
+
+
+def test_ranks_are_counted_along_what_was_said() -> None:
+    ids = mx.array([4, 5, 6], mx.int32)
+    logits = [mx.array([[3.0, 2, 1], [1, 2, 3], [3, 2, 1]]), mx.array([[0.0, 1, 2], [3.0, 2, 1], [0, 0, 1]])]
+    ranks = Ranks(2)
+    ranks.add(logits, mx.array([4, 5, 9], mx.int32), ids, (3,))
+    assert ranks.chances() == {(0,): 0.5, (0, 1): 0.5, (1,): 0.5}
+
+
+# --- against the loop -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["eagle3", "medusa", "draft"])
+def test_what_is_judged_is_what_the_loop_then_accepts(target: Loaded, kind: Kind, tmp_path: Path) -> None:
+    """tau at temperature 0, to the digit, of the drafter in its folder."""
+    plan = plan_for(target, kind, reply_tokens=40)
+    talk = [c for c in Author(target, plan).write(range(0, 16, 2)) if c is not None]
+    assert {c.temperature for c in talk} == {0.0}
+    reader = make_reader(target, kind)
+    ids = choose(talk, plan.vocabulary, target.model.vocabulary)
+    trainee = make_trainee(target, kind, (plan.depths, plan.layers), reader, ids, 0)
+    trainee.settle()
+    batches = Batches(talk, lambda n: reader.read(talk[n]), reader, trainee.ids, trainee.lead)
+    judged = Judged()
+    for number in range(len(talk)):
+        batch = batches.make([number])
+        trainee.look(judge(trainee, batch, [0.0], judged), batch)
+    folder = tmp_path / "drafter"
+    folder.mkdir()
+    trainee.save(folder, {"kind": kind})
+    longest = min(trainee.deepest, 8) if trainee.deepest > 1 else 8
+    tau, acceptance = decoded(target, folder, talk, longest)
+    verdict = weigh(judged, CHEAP)
+    assert tau == pytest.approx(verdict.tau[longest], abs=1e-9)
+    assert acceptance[0] == pytest.approx(verdict.acceptance[0], abs=0.02)  # which drafts the reply's end cut counts
+
+
+def decoded(target: Loaded, folder: Path, talk: list[Conversation], length: int) -> tuple[float, list[float]]:
+    """tau and acceptance by position of chains of `length`, as decoding finds them."""
+    session = pair.open_session(target, Options())
+    drafter = pair.open_drafter(str(folder), target).drafter
+    total = Metrics()
+    for c in talk:
+        settings = Settings(Options().settings().sampling, max_tokens=c.reply)
+        prompt = target.tokenizer._fast.decode(list(c.tokens[: c.prompt]), skip_special_tokens=False)
+        words = prompt.removeprefix("<|im_start|>user\n").partition("<|im_end|>")[0]
+        for event in session.reply([{"role": "user", "content": words}], settings, drafter, FixedLength(length)):
+            total.add(event)
+    assert total.mean_acceptance_length is not None
+    reached = [value for value, n in zip(total.acceptance_by_position, total.reached, strict=True) if n]
+    return total.mean_acceptance_length, reached
+
+
+# --- the report -----------------------------------------------------------------------------------
+
+
+def test_the_picture_is_drawn_of_any_report(tmp_path: Path) -> None:
+    for judged in (judged_from(np.ones((1, 60), np.bool_)), Judged()):
+        record = as_record(judged, replace(weigh(judged, CHEAP, (0.5, 0.2))), CHEAP)
+        loss = {"training": [3.0, 2.0], "steps_a_point": 1, "held_out": [[2, 2.5]]}
+        draw(tmp_path / "report.png", {"kind": "eagle3", "target": "toy", "loss": loss, **record})
+        assert (tmp_path / "report.png").read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,74 @@
+"""What the target is asked."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from engine.errors import FitError, UsageError
+from models.fit.prompts import closing, fitting, opening, question, read_prompts
+from models.load import Loaded
+from models.tokenizer import FolderTokenizer
+
+
+def test_the_opening_and_the_closing_of_a_turn_are_found_in_any_template(target: Loaded) -> None:
+    fast = target.tokenizer._fast
+    assert fast.decode(opening(target.tokenizer), skip_special_tokens=False) == "<|im_start|>user\n"
+    end = closing(target.tokenizer)
+    assert end is not None and fast.id_to_token(end) == "<|im_end|>"
+
+
+def test_a_model_without_a_template_has_neither(target: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FolderTokenizer, "has_template", False)
+    assert opening(target.tokenizer) == []
+    assert closing(target.tokenizer) is None
+
+
+def test_questions_are_whole_and_many() -> None:
+    made = [question(random.Random(number)) for number in range(2000)]
+    assert not any("{" in text or "}" in text for text in made)
+    assert len(set(made)) > 1500
+    assert made == [question(random.Random(number)) for number in range(2000)]
+
+
+def test_prompts_are_lines_or_json_lines(tmp_path: Path) -> None:
+    path = tmp_path / "prompts"
+    path.write_text(
+        'Why is the sky blue?\n\n  "Quoted," she said.  \n"A JSON text"\n{"prompt": "one"}\n'
+        '{"question_id": 1, "turns": ["two", "three"]}\n{"text": "four\\nlines"}\n'
+    )
+    texts = ["Why is the sky blue?", '"Quoted," she said.', "A JSON text", "one", "two", "four\nlines"]
+    assert read_prompts(path) == texts
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "holds no prompt"),
+        (b"\n \n", "holds no prompt"),
+        (b"fine\n{broken\n", "line 2: begins like JSON and is not"),
+        (b'{"prompt": 3}\n', "line 1: has no text"),
+        (b'{"prompt": " "}\n', "line 1: has no text"),
+        (b'{"turns": []}\n', "line 1: has no text"),
+        (b'{"other": "x"}\n', "line 1: has no text"),
+        (b'"\\ud800"\n', "line 1: half a surrogate pair"),
+        (b"\xff\xfe", "is not text"),
+    ],
+)
+def test_a_malformed_file_of_prompts_says_where(tmp_path: Path, content: bytes, said: str) -> None:
+    (tmp_path / "prompts").write_bytes(content)
+    with pytest.raises(UsageError, match=said):
+        read_prompts(tmp_path / "prompts")
+
+
+def test_a_missing_file_of_prompts_says_so(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_prompts(tmp_path / "gone")
+
+
+def test_prompts_that_are_too_long_are_left_out(target: Loaded) -> None:
+    assert fitting(["short", "x" * 400], target.tokenizer, 96) == ["short"]
+    with pytest.raises(FitError, match="longer than 96 tokens"):
+        fitting(["x" * 400], target.tokenizer, 96)

@@ -1,0 +1,189 @@
+"""Reading, batches and the optimiser: what is learnt from, in what order, and that it is learnt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+from mlx.utils import tree_map
+
+from engine.errors import FitError
+from models.fit.batches import Batches, schedule
+from models.fit.corpus import Author, Conversation
+from models.fit.kinds import make_reader, make_trainee
+from models.fit.plan import Kind
+from models.fit.reading import Reader, Stored, store
+from models.fit.trainee import Trainee
+from models.fit.training import Trainer, loss_of, rate
+from models.fit.vocabulary import choose, coverage
+from models.fit.weights import flat
+from models.load import Loaded
+from tests.models.fit.plans import plan_for
+
+KINDS: tuple[Kind, ...] = ("eagle3", "medusa", "draft")
+
+
+@pytest.fixture(scope="module")
+def talk(target: Loaded) -> list[Conversation]:
+    return [c for c in Author(target, plan_for(target, "eagle3")).write(range(8)) if c is not None]
+
+
+def ready(target: Loaded, kind: Kind, talk: Sequence[Conversation]) -> tuple[Trainee, Batches]:
+    plan = plan_for(target, kind)
+    reader = make_reader(target, kind)
+    ids = choose(talk, plan.vocabulary, target.model.vocabulary)
+    trainee = make_trainee(target, kind, (plan.depths, plan.layers), reader, ids, 0)
+    return trainee, Batches(talk, lambda n: reader.read(talk[n]), reader, trainee.ids, trainee.lead)
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+
+def test_the_law_is_the_targets_own(target: Loaded, talk: list[Conversation]) -> None:
+    c, ids = talk[3], mx.array([7, 90, 250], mx.int32)
+    reader = make_reader(target, "eagle3")
+    ends = reader.read(c)[c.prompt - 1 :, reader.width :]
+    probs = mx.softmax(target.network(mx.array([c.tokens]))[0], -1)[c.prompt - 1 :]
+    assert mx.allclose(reader.lawgiver(None)(ends), probs, atol=1e-5).item()
+    assert mx.allclose(reader.lawgiver(ids)(ends), probs[:, ids], atol=1e-5).item()
+
+
+@pytest.mark.parametrize("after", ["factor", "cap", "bias of its own"])
+def test_what_comes_behind_the_output_matrix_is_found_or_refused(target: Loaded, after: str) -> None:
+    class Bent:
+        """The target with something done to its logits, as some architectures do."""
+
+        layers = target.network.layers
+
+        def __init__(self) -> None:
+            self.args = target.network.args
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(target.network, name)
+
+        def __call__(self, tokens: mx.array, cache: object = None) -> mx.array:
+            logits = target.network(tokens, cache=cache)
+            if after == "factor":
+                return logits * 0.25
+            return mx.tanh(logits / 5) * 5 if after == "cap" else logits + mx.sin(mx.arange(logits.shape[-1])) * 3
+
+    config = {"final_logit_softcapping": 5.0} if after == "cap" else {}
+    if after == "bias of its own":
+        with pytest.raises(FitError, match="not known here"):
+            Reader(Bent(), (), config)
+        return
+    reader, c = Reader(Bent(), (), config), Conversation((5, 6, 7, 8), 1, 0.0)
+    probs = mx.softmax(Bent()(mx.array([c.tokens]))[0], -1)
+    assert mx.allclose(reader.lawgiver(None)(reader.read(c)), probs, atol=1e-5).item()
+    assert mx.allclose(reader.lawgiver(mx.array([3, 9]))(reader.read(c)), probs[:, mx.array([3, 9])], atol=1e-5).item()
+
+
+def test_kept_states_are_those_that_were_read(target: Loaded, talk: list[Conversation], tmp_path: Path) -> None:
+    reader, path = make_reader(target, "eagle3"), tmp_path / "00000.npy"
+    assert list(store(path, reader, talk[:3])) == [len(c.tokens) for c in talk[:3]]
+    stored = Stored([path], [[len(c.tokens) for c in talk[:3]]])
+    for number in (2, 0):
+        assert mx.allclose(stored(number), reader.read(talk[number]), rtol=1e-3, atol=1e-3).item()
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(FitError, match="remove it and go on with --resume"):
+        stored(2)
+
+
+# --- batches ------------------------------------------------------------------------------------
+
+
+def test_every_epoch_has_every_conversation_once() -> None:
+    lengths = [10 + 7 * n % 90 for n in range(50)]
+    order = schedule(lengths, 256, 3)
+    for _ in range(3):
+        seen: list[int] = []
+        while len(seen) < 50:
+            batch = next(order)
+            assert len(batch) == 1 or len(batch) * -(-max(lengths[n] for n in batch) // 32) * 32 <= 256
+            seen += batch
+        assert sorted(seen) == list(range(50))
+    assert list(islice(schedule(lengths, 256, 3), 40)) == list(islice(schedule(lengths, 256, 3), 40))
+    assert list(islice(schedule(lengths, 256, 4), 9)) != list(islice(schedule(lengths, 256, 3), 9))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_says_what_each_alone_would(target: Loaded, talk: list[Conversation], kind: Kind) -> None:
+    trainee, batches = ready(target, kind, talk)
+    together = batches.make([0, 5, 2])
+    alone = [batches.make([n]) for n in (0, 5, 2)]
+    assert together.said.tolist() == [token for batch in alone for token in batch.said.tolist()]  # type: ignore[union-attr]
+    for depth, logits in enumerate(trainee.predict(together, trainee.depths)):
+        each = mx.concatenate([trainee.predict(batch, trainee.depths)[depth] for batch in alone])
+        assert mx.allclose(logits, each, atol=1e-4).item()
+
+
+def test_the_draft_vocabulary_is_what_is_said_most() -> None:
+    talk = [Conversation((9, 9, 9, 5, 5, 7, 8, 5), 2, 0.0)]
+    assert choose(talk, 2, 20) == [5, 7]
+    assert choose(talk, 6, 20) == [0, 1, 5, 7, 8, 9]
+    assert coverage(talk, [5, 7]) == pytest.approx(4 / 6)
+
+
+# --- the optimiser ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_loss_falls(target: Loaded, talk: list[Conversation], kind: Kind) -> None:
+    trainee, batches = ready(target, kind, talk)
+    batch = batches.make(range(4))
+    trainer = Trainer(trainee, 30, 5e-3)
+    losses = [trainer.train(batch) for _ in range(30)]
+    assert losses[-1] < 0.9 * losses[0]
+    assert loss_of(trainee, batch, trainee.depths).item() < losses[0]  # type: ignore[operator]
+
+
+def test_the_rate_warms_up_and_dies_down() -> None:
+    rates = [rate(step, 100, 1.0) for step in range(100)]
+    assert rates[0] < rates[2] < rates[4] == max(rates) == 1.0
+    assert rates[5:] == sorted(rates[5:], reverse=True) and 0.01 < rates[-1] < 0.03
+
+
+def test_training_stopped_between_steps_goes_on_to_the_same_weights(
+    target: Loaded, talk: list[Conversation], tmp_path: Path
+) -> None:
+    def trainer(place: Path | None) -> tuple[Trainer, Batches]:
+        trainee, batches = ready(target, "eagle3", talk)
+        return Trainer(trainee, 6, 1e-2, place), batches
+
+    order = [[0, 1], [2], [3, 4], [5], [6, 7], [0, 3]]
+    whole, batches = trainer(None)
+    assert list(whole.run(iter(order), batches.make, lambda: 1.0)) == [1, 2, 3, 4, 5, 6]
+    for stop in (2, 1):
+        part, batches = trainer(tmp_path)
+        part.resume()
+        run = part.run(iter(order), batches.make, lambda: 1.0)
+        for _ in range(stop):
+            next(run)
+        run.close()  # type: ignore[attr-defined]
+    last, batches = trainer(tmp_path)
+    last.resume()
+    assert last.step == 3
+    list(last.run(iter(order), batches.make, lambda: 1.0))
+    assert last.history.losses == pytest.approx(whole.history.losses, abs=0)
+    ours, theirs = flat(last.trainee.network), flat(whole.trainee.network)
+    assert all(mx.array_equal(ours[name], theirs[name]).item() for name in theirs)
+
+
+def test_a_damaged_checkpoint_says_what_to_do(target: Loaded, talk: list[Conversation], tmp_path: Path) -> None:
+    trainee, _ = ready(target, "medusa", talk)
+    trainer = Trainer(trainee, 6, 1e-2, tmp_path)
+    trainer.save()
+    (path,) = tmp_path.iterdir()
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(FitError, match="remove it and go on with --resume"):
+        trainer.resume()
+
+
+def test_a_loss_that_is_no_number_ends_the_fit(target: Loaded, talk: list[Conversation]) -> None:
+    trainee, batches = ready(target, "medusa", talk)
+    trainee.network.update(tree_map(lambda x: x * mx.inf, trainee.network.parameters()))
+    with pytest.raises(FitError, match="lower --learning-rate"):
+        Trainer(trainee, 6, 1e-2).train(batches.make([0]))

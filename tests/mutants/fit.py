@@ -1,0 +1,118 @@
+"""Wrong edits of how drafters are trained and judged."""
+
+from tests.mutants.mutant import Mutant
+
+_FIT = "models/fit/"
+_UNROLLED = ("tests/models/fit/test_unrolled.py::test_unrolled_training_sees_what_drafting_sees",)
+_TRAINED = "tests/models/fit/test_training.py::"
+_JUDGED = "tests/models/fit/test_judging.py::"
+_CORPUS = "tests/models/fit/test_corpus.py::"
+_EXACT_RESUME = (_TRAINED + "test_training_stopped_between_steps_goes_on_to_the_same_weights",)
+
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        "a depth sees features it will not have",
+        _FIT + "eagle3.py",
+        "places[:, None] - depth",
+        "places[:, None]",
+        _UNROLLED,
+    ),
+    Mutant(
+        "a depth's own keys from the wrong place",
+        _FIT + "eagle3.py",
+        "own = shifted(self._keys[step], depth - step, 2)",
+        "own = shifted(self._keys[step], 0, 2)",
+        _UNROLLED,
+    ),
+    Mutant(
+        "the head's output is not handed on",
+        _FIT + "eagle3.py",
+        "hidden = shifted(hidden, 1, 1)",
+        "hidden = shifted(hidden, 0, 1)",
+        _UNROLLED,
+    ),
+    Mutant(
+        "a checkpoint without the optimiser",
+        _FIT + "training.py",
+        'self._optimizer.state = tree_unflatten(groups["optimizer"])',
+        'tree_unflatten(groups["optimizer"])',
+        _EXACT_RESUME,
+    ),
+    Mutant(
+        "a resumed fit begins its epochs anew",
+        _FIT + "training.py",
+        "islice(schedule, self.step, self.steps)",
+        "islice(schedule, 0, self.steps - self.step)",
+        _EXACT_RESUME,
+    ),
+    Mutant(
+        "the law of the place before",
+        _FIT + "batches.py",
+        "np.arange(first, len(c.tokens) - 1)",
+        "np.arange(first - 1, len(c.tokens) - 2)",
+        (_JUDGED + "test_what_is_judged_is_what_the_loop_then_accepts",),
+    ),
+    Mutant(
+        "logsumexp in 16 bits alone",
+        _FIT + "reading.py",
+        "rows[:, -2:-1] + rows[:, -1:]",
+        "rows[:, -2:-1] - rows[:, -1:]",
+        (_TRAINED + "test_kept_states_are_those_that_were_read",),
+    ),
+    Mutant(
+        "a soft cap taken for nothing",
+        _FIT + "reading.py",
+        "tried.append(lambda logits: mx.tanh(logits / cap) * cap)",
+        "tried.append(lambda logits: logits)",
+        (_TRAINED + "test_what_comes_behind_the_output_matrix_is_found_or_refused",),
+    ),
+    Mutant(
+        "noise that depends on who writes beside",
+        _FIT + "writing.py",
+        "noise, place = Noise(request.seed), 0",
+        "noise, place = Noise(id(request)), 0",
+        (_CORPUS + "test_a_shard_is_a_function_of_its_number",),
+    ),
+    Mutant(
+        "a prompt on both sides",
+        _FIT + "corpus.py",
+        "held += places",
+        "held += places[:1]",
+        (_CORPUS + "test_no_prompt_is_both_trained_on_and_held_out",),
+    ),
+    Mutant(
+        "a walk that forgets the bonus",
+        _FIT + "judging.py",
+        "place += kept + 1",
+        "place += max(kept, 1)",
+        (_JUDGED + "test_a_walk_counts_rounds_as_the_loop_does",),
+    ),
+    Mutant(
+        "a speed-up past tau",
+        _FIT + "judging.py",
+        "return min(1.0, costs.pass_s(1) / round_s)",
+        "return costs.pass_s(1) / round_s",
+        (_JUDGED + "test_nothing_is_faster_than_its_tau",),
+    ),
+    Mutant(
+        "a tree that leaves out a likelier sibling",
+        _FIT + "medusa.py",
+        "open_.add((*best[:-1], best[-1] + 1))",
+        "open_.add((*best[:-1], best[-1] + 2))",
+        (_JUDGED + "test_the_static_tree_is_nested_and_the_likeliest_first",),
+    ),
+    Mutant(
+        "a finished folder made anew",
+        _FIT + "work.py",
+        "        if not self.finished:\n            sync_folder",
+        "        if self.drafter.exists():\n            shutil.rmtree(self.out, ignore_errors=True)\n            sync_folder",
+        ("tests/models/fit/test_fitting.py::test_a_kill_between_the_folder_and_the_clearing_up_loses_nothing",),
+    ),
+    Mutant(
+        "padding in the state goes unnoticed",
+        _FIT + "writing.py",
+        "> _AGREES * mx.std(alone)",
+        "> 100 * mx.std(alone)",
+        (_CORPUS + "test_models_that_cannot_be_batched_are_found",),
+    ),
+)
