@@ -53,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--json prints the events of one reply: give --prompt TEXT")
     _check_one("drafter", options.drafters)
     _check_one("temperature", options.temperatures)
+    _check_one("draft-length", options.draft_lengths)
     look = choose_look(sys.stdout.isatty(), os.environ, args.theme)
     if prompt is None:
         from app.interactive import converse

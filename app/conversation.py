@@ -66,6 +66,7 @@ class Conversation:
             from app import pair
 
             self.notice(f"loading {options.drafter}")
+            self.session.forget()  # trying whether the target can do what the drafter needs uses its cache
             drafter, costs = pair.open_drafter(options.drafter, self.target, options.tree), None
         costs = self._measured(options, drafter, costs)
         self.options, self.drafter, self.costs = options, drafter, costs  # together: Ctrl-C may come anywhere above
@@ -99,7 +100,8 @@ class Conversation:
         said: list[str] = []
         settings = self.options.settings()
         try:
-            for event in self.session.reply([*head, *turns], settings, self.drafter.drafter, policy, cancelled):
+            drafter = self.drafter.drafter if self.speculating else None
+            for event in self.session.reply([*head, *turns], settings, drafter, policy, cancelled):
                 said.append(text_of(event))
                 yield event
         except KeyboardInterrupt:

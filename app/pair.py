@@ -133,17 +133,18 @@ def open_session(target: Loaded, options: Options) -> Session:
 def make_policy(drafter: NamedDrafter, length: int | None, costs: Costs | None) -> Policy:
     """A policy for one reply, which must not learn from the last: the fixed length, or (None) the adaptive
     one on measured costs, for trees the size that is expected to be best. Plain decoding without a drafter, or with no
-    costs to go by. Raises UsageError for trees of which nothing is known."""
+    costs to go by."""
     if drafter.drafter is None or length is not None or costs is None:
         return FixedLength(length or 0 if drafter.drafter is not None else 0)
     if not drafter.branches:
         return Adaptive(costs)
-    if not drafter.tree_tau:
-        raise UsageError(f"draft-length auto knows nothing of {drafter.name}'s trees: give --draft-length, in nodes")
     return best_size(drafter.tree_tau, costs)
 
 
 def measure_costs(target: Loaded, drafter: NamedDrafter) -> Costs:
-    """Costs of passes and proposals on this machine. Empties both caches: forget the session first."""
+    """Costs of passes and proposals on this machine, for draft length auto. Empties both caches: forget the session
+    first. Raises UsageError for trees of which nothing is known."""
+    if drafter.branches and not drafter.tree_tau:
+        raise UsageError(f"draft-length auto knows nothing of {drafter.name}'s trees: give --draft-length, in nodes")
     widths = TREE_WIDTHS if drafter.branches else WIDTHS
     return measure(target.model, Chooser(Sampling(), "rejection", target.model.vocabulary), drafter.drafter, widths)

@@ -77,6 +77,8 @@ def can_branch(leaf: Any) -> bool:
 
 def keep(leaf: Any, first: int, places: Sequence[int], rows: int) -> None:
     """Of the newest `rows` rows of a cache, which begin at token `first`, keep those at `places`, in this order."""
+    if leaf.keys is None:  # of a layer that has no attention
+        return
     start = first - getattr(leaf, "start", 0)
     if tuple(places) != tuple(range(len(places))):
         chosen = mx.array(list(places), mx.int32) + start

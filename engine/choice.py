@@ -110,8 +110,11 @@ class Chooser:
 
     def _draft_noise(self, positions: mx.array, ids: mx.array | None, salt: int = 0) -> mx.array:
         stream = Stream.CHOICE if self.matches else Stream.DRAFT
-        noise = self.noise.gumbel(stream, positions, self.vocabulary, salt)
-        return noise if ids is None else noise[:, ids]
+        if ids is None:
+            return self.noise.gumbel(stream, positions, self.vocabulary, salt)
+        if stream is Stream.DRAFT:  # nobody shares it
+            return self.noise.gumbel(stream, positions, ids.size, salt)
+        return self.noise.gumbel(stream, positions, self.vocabulary, salt)[:, ids]
 
     def children(
         self,
@@ -124,7 +127,8 @@ class Chooser:
     ) -> Children:
         """The `breadth` best tokens to follow each row (rows, width) of a drafter, for a tree.
 
-        counts: (rows, vocabulary) as in `Law.shape`, or (1, vocabulary) for all. positions: (rows,) of the children.
+        counts: (rows, vocabulary) as in `Law.shape`, or (1, vocabulary) for all. positions: (rows,) of the children,
+        or (1,) for all.
         Where choices are coupled, the best under the noise of the target's own choice at that position. Else the
         likeliest; or, given `salts` (one a row, each used once for these positions), a draw without
         replacement: the largest under independent Gumbel noise are one (Kool 2019).
@@ -134,7 +138,8 @@ class Chooser:
         if self.matches and not self.sampling.greedy:
             keys = logprobs + self._draft_noise(positions, ids)
         elif salts is not None and not self.sampling.greedy:
-            rows = [self._draft_noise(positions[i : i + 1], ids, salt) for i, salt in enumerate(salts)]
+            own = [positions if positions.size == 1 else positions[i : i + 1] for i in range(len(salts))]
+            rows = [self._draft_noise(place, ids, salt) for place, salt in zip(own, salts, strict=True)]
             keys = logprobs + mx.concatenate(rows)
         places = _largest(keys, breadth)
         chances = mx.exp(mx.take_along_axis(logprobs, places, -1))

@@ -66,6 +66,8 @@ class Features:
 
     def cut(self, length: int) -> None:
         """Only the first `length` tokens of the sequence still stand, whatever of them a cache still holds."""
+        if self.end <= length:
+            return
         kept = [(first, rows) for first, rows in self._stretches if first < length]
         if kept and self.end > length:
             first, rows = kept[-1]

@@ -23,15 +23,19 @@ def tree_trouble(target: CachedModel) -> str | None:
         kinds = sorted({type(entry).__name__ for entry in target.cache.entries})
         return f"its memory ({', '.join(kinds)}) cannot leave refused branches out"
     try:
-        together = _rows(target, _NODES, Tree.of(_PARENTS))
+        return _compared(target)
     except (RedlineError, AttributeError, TypeError, ValueError, RuntimeError) as error:  # from a hundred models' code
         return f"mlx-lm's code for it takes one position a pass ({type(error).__name__})"
     finally:
         target.rewind(0)
+
+
+def _compared(target: CachedModel) -> str | None:
+    """A pass over the tree against a pass over each of its ways."""
+    together = _rows(target, _NODES, Tree.of(_PARENTS))
     for node in range(len(_NODES)):
         way = _way(node)
         alone = _rows(target, [_NODES[i] for i in way], None)
-        target.rewind(0)
         rows = together[mx.array([0, *(i + 1 for i in way)])]
         spread = mx.maximum(mx.std(alone.astype(mx.float32)), 1e-6)
         off = mx.max(mx.abs(rows.astype(mx.float32) - alone.astype(mx.float32))) / spread

@@ -89,7 +89,8 @@ class Session:
     def forget(self) -> None:
         """Empty the caches; the next reply starts from nothing."""
         self.tokens, self._drafter = [], None
-        self.target.rewind(0)
+        if self.target.holder in (None, self._hold):  # else it is another conversation's by now
+            self.target.rewind(0)
 
     def _go_on(self, hold: object) -> None:
         """A reply goes on: the caches must still be its own."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MAX_TOKENS = 128
 _EXAMPLES = """examples:
-  redline bench                                                  twelve prompts, prompt lookup
+  redline bench                                                  twelve prompts, the drafter that auto takes
   redline bench PROMPTS.jsonl --drafter lookup --drafter FOLDER  two drafters on the same prompts
   redline bench --temperature 0 --temperature 1 --acceptance coupled --json results.json
   redline bench --peer mlx-lm                                    with mlx-lm's stream_generate beside it

@@ -60,16 +60,19 @@ def enter(options: Options, target: Loaded, session: Session, peer: bool, notice
         Ours(PLAIN, session, None, policy_maker(target, pair.NamedDrafter(PLAIN, None), 0))
     ]
     models: list[tuple[str, Any]] = []
-    for spec in dict.fromkeys(spec for spec in options.drafters if spec != PLAIN):
+    lengths, opened = tuple(dict.fromkeys(options.draft_lengths)), dict[str, str]()
+    for spec in dict.fromkeys(options.drafters):
         drafter = pair.open_drafter(spec, target, options.tree)
-        name = _free_name(drafter, [c.name for c in contestants])
         if drafter.said:
             notice(drafter.said)
-        for length in options.draft_lengths:
+        if drafter.drafter is None or drafter.spec in opened:  # what auto came to was named too
+            continue
+        name = opened[drafter.spec] = _free_name(drafter, list(opened.values()))
+        for length in lengths:
             if length is None:
                 notice(f"measuring what {name} costs here")
             session.forget()
-            called = name if len(options.draft_lengths) == 1 else f"{name} {'auto' if length is None else length}"
+            called = name if len(lengths) == 1 else f"{name} {'auto' if length is None else length}"
             contestants.append(Ours(called, session, drafter.drafter, policy_maker(target, drafter, length)))
         if drafter.loaded is not None:
             models.append((name, drafter.loaded.network))

@@ -14,7 +14,8 @@
     runs[]         one reply of one contestant each, in the order of prompts
       question_id, category  as in the file of prompts
       turn                   of the question, from 0
-      drafter                none (plain decoding), lookup, a model folder's name, mlx-lm or mlx-lm+draft
+      drafter                none (plain decoding), lookup, a shipped one's or a folder's name, with the draft length
+                             behind it where there are several; mlx-lm or mlx-lm+draft
       acceptance_rule        greedy, rejection or coupled; the peer's sample-and-match, or null
       temperature, seed      0 is greedy; of the noise
       token_ids, tokens      the reply, its end-of-sequence token included; how many

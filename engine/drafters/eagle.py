@@ -44,11 +44,14 @@ class Eagle:
     def prefill(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
         while len(tokens) - 1 - self.pairs > 1 and not cancelled():  # the last pair is the first step of a draft
             upto = min(len(tokens) - 2, self.pairs + PREFILL_CHUNK)
-            mx.eval(self._catch_up(tokens, upto), self._cache.keys, self._cache.values)
+            self._catch_up(tokens, upto)  # what it gives is not evaluated: later pairs look at keys and values alone
+            mx.eval(self._cache.keys, self._cache.values)
 
     def propose(self, standing: Standing, length: int) -> Draft:
         if length == 0 or len(standing.tokens) < 2:  # a first token has no pair yet
             return nothing()
+        if len(standing.tokens) - self.pairs > PREFILL_CHUNK:  # after a long stretch of plain steps
+            self.prefill(standing.tokens)
         hidden = self._catch_up(standing.tokens, len(standing.tokens) - 1)[-1:]
         known = self.pairs
         if self.trees and length > 1:

@@ -93,7 +93,7 @@ class Growth:
         found = chooser.children(
             self.head.logits(frontier.hidden),
             frontier.counts,
-            mx.full((rows,), position if sampled else position + level, mx.int32),
+            mx.array([position if sampled else position + level], mx.int32),
             self.breadth,
             self.head.ids,
             # Noise of this round, this level and this row alone, or what was drawn would tell of what is drawn later.

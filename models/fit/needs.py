@@ -33,11 +33,13 @@ _PREFILL = 8 * 512
 class Sizes:
     """Of a target and the drafter that is made for it. In tokens, numbers or bytes, as the names say.
 
-    kv_bytes: of one text of up to `_KV_STEP` tokens. states: numbers of a token, features and normed state. columns:
-    of the law that is learnt. trained: parameters. layers: that training goes through. inner: the widest activation.
+    loading_bytes: beside the weights, while they are made of what is stored. kv_bytes: of one text of up to `_KV_STEP`
+    tokens. states: numbers of a token, features and normed state. columns: of the law that is learnt. trained:
+    parameters. layers: that training goes through. inner: the widest activation.
     """
 
     weights_bytes: int
+    loading_bytes: int
     kv_bytes: int
     vocabulary: int
     states: int
@@ -110,6 +112,7 @@ def needs(sizes: Sizes, plan: Plan, conversation_tokens: float) -> Needs:
     read = longest * 4 * (4 * sizes.states + 4 * sizes.inner + sizes.heads * longest) + 3 * 64 * 1024**2
     shard = plan.shard * conversation_tokens * sizes.states * 2 * 2 if plan.stored else 0
     stages = (
+        sizes.loading_bytes,
         writing_bytes(sizes, plan.rows, longest),
         read + int(shard),
         read + training_bytes(sizes, plan.kind, batch, longest, plan.depths),

@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from engine.errors import FitError
 from models.fit.batches import Batches
 from models.fit.corpus import Author, Conversation
 from models.fit.kinds import layers_wanted, make_reader, make_trainee, vocabulary_size
@@ -26,7 +27,7 @@ from models.fit.plan import (
     held_out,
     shard_size,
 )
-from models.fit.prompts import question
+from models.fit.prompts import fitting, question
 from models.fit.reading import Reader
 from models.fit.trainee import Trainee
 from models.fit.training import Trainer
@@ -34,6 +35,7 @@ from models.fit.weights import flat_trainable, total_bytes
 from models.load import Loaded
 
 DEFAULT_CONTEXT = 2048
+LEAST_PROMPTS = 4
 BATCH_TOKENS = 2048
 _TRIAL_S = 8.0
 _TRIAL_TOKENS = (2, 14)  # of replies, written twice: what the prompt costs and what a token does
@@ -59,6 +61,11 @@ def prepare(
     began_s = time.monotonic()
     reader = make_reader(target, wish.kind)
     trial = _first_plan(target, wish, bool(prompts))
+    if prompts and len(set(fitting(prompts, target.tokenizer, trial.prompt_tokens))) < LEAST_PROMPTS:
+        raise FitError(
+            f"fewer than {LEAST_PROMPTS} different prompts fit into {trial.prompt_tokens} tokens, too few to train on "
+            "some and judge by others: give more, or leave out --prompts"
+        )
     ids = range(trial.vocabulary)
     trainee = make_trainee(target, wish.kind, (trial.depths, trial.layers), reader, ids, wish.seed)
     sizes = sizes_of(target, reader, trainee, trial)
@@ -93,8 +100,10 @@ def sizes_of(target: Loaded, reader: Reader, trainee: Trainee, plan: Plan) -> Si
     network = target.network
     config = {**target.folder.config, **_object(target.folder.config.get("text_config"))}
     heads = config.get("num_attention_heads")
+    weights_bytes, stored_bytes = total_bytes(network), target.folder.weights_bytes
     return Sizes(
-        weights_bytes=total_bytes(network),
+        weights_bytes=weights_bytes,
+        loading_bytes=stored_bytes if weights_bytes != stored_bytes else 0,
         kv_bytes=kv_bytes(network),
         vocabulary=target.model.vocabulary,
         states=reader.width + reader.hidden + 2,

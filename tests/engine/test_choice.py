@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from engine.choice import Chooser
-from engine.drafters.prompt_lookup import PromptLookup
 from engine.draft import Draft
+from engine.drafters.prompt_lookup import PromptLookup
 from engine.sampling import Context, Sampling
 from engine.target import CachedModel
 from tests.engine.replies import draft_model, reply

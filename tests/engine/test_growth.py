@@ -88,7 +88,7 @@ def surprise(texts: np.ndarray, table: np.ndarray) -> float:
     """Chi-square of the texts against the exact law, in standard deviations from its mean. Rare texts are pooled;
     impossible ones must not occur."""
     law = text_law(table, START, 3)
-    counts = {text: 0 for text in law}
+    counts = dict.fromkeys(law, 0)
     for text in texts:
         counts[tuple(text.tolist())] += 1
     cells = [(counts[t], len(texts) * law[t]) for t in law if len(texts) * law[t] >= 5]

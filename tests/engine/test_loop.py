@@ -159,7 +159,9 @@ def test_one_synchronisation_a_round(
 def test_nothing_in_a_round_waits_for_the_device_unseen() -> None:
     """`.item()`, `.tolist()`, numpy, int() and bool() of arrays wait too: outside `Flight.land` none
     of the modules that build a round calls them."""
-    for name in ["acceptance", "choice", "sampling", "rounds", "loop", "drafters/draft_model", "target", "cache"]:
+    modules = ["acceptance", "choice", "sampling", "rounds", "loop", "target", "cache", "tree", "branching", "rope"]
+    modules += ["features", "drafters/draft_model", "drafters/eagle", "drafters/growth", "drafters/medusa"]
+    for name in modules:
         tree = ast.parse((ENGINE / f"{name}.py").read_text())
         land = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == "land"]
         allowed = {id(n) for f in land for n in ast.walk(f)}

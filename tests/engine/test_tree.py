@@ -84,7 +84,11 @@ def test_a_window_counts_positions_and_not_rows(
     stands = [*range(seen), *branches.positions.tolist()]
     first = seen - shown
     wanted = [
-        {key - first for key in sees(parents, seen, lacking, row) if key >= first and stands[seen + row] - stands[key] < size}
+        {
+            key - first
+            for key in sees(parents, seen, lacking, row)
+            if key >= first and stands[seen + row] - stands[key] < size
+        }
         for row in rows
     ]
     mask = branches.window(size, shown)

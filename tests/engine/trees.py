@@ -43,7 +43,12 @@ class Hidden:
     features = None
 
     def __init__(
-        self, prompt: int, truth: Sequence[int], wrong: frozenset[int] = frozenset(), vocabulary: int = 64, seed: int = 0
+        self,
+        prompt: int,
+        truth: Sequence[int],
+        wrong: frozenset[int] = frozenset(),
+        vocabulary: int = 64,
+        seed: int = 0,
     ) -> None:
         self._prompt, self._truth, self._wrong, self._vocabulary = prompt, truth, wrong, vocabulary
         self._random = np.random.default_rng(seed)

@@ -1,6 +1,12 @@
 """Every wrong edit that the suite must kill. Each real bug joins them with the test that would have found it."""
 
-from tests.mutants import heads, law, memory, reply
+from tests.mutants import heads, law, memory, reply, trees
 from tests.mutants.mutant import Mutant
 
-MUTANTS: tuple[Mutant, ...] = (*heads.MUTANTS, *law.MUTANTS, *memory.MUTANTS, *reply.MUTANTS)
+MUTANTS: tuple[Mutant, ...] = (
+    *heads.MUTANTS,
+    *law.MUTANTS,
+    *memory.MUTANTS,
+    *reply.MUTANTS,
+    *trees.MUTANTS,
+)

@@ -141,15 +141,15 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a draft drawn with one position's noise",
         _DRAFT,
-        "position + len(choices))",
+        "position + len(drawn))",
         "position)",
         ("tests/engine/test_choice.py::test_coupling_accepts_more_than_independent_noise",),
     ),
     Mutant(
         "penalties blind to the draft itself",
         _DRAFT,
-        "context = context.extended(choice.tokens)",
-        "context = context.extended(choice.tokens[:0])",
+        "context = context.extended(tokens)",
+        "context = context.extended(tokens[:0])",
         (_DRAFTED + "test_penalties_count_the_drafted_tokens_too",),
     ),
     Mutant(

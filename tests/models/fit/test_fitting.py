@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
+import mlx.core as mx
 import pytest
+from mlx_lm.utils import load_model, quantize_model, save_config, save_model
 
 from app.pair import open_drafter
+from engine import backend
 from engine.errors import FitError
 from models.fit.fitting import STAGES, Fit
 from models.fit.kinds import make_reader, make_trainee
@@ -18,7 +22,7 @@ from models.fit.needs import Needs, check_disk, free_disk_bytes, needs, rows_wit
 from models.fit.plan import Kind, Wish, write_plan
 from models.fit.preparing import prepare, sizes_of
 from models.fit.work import MANIFEST, Workplace, write_whole
-from models.load import Loaded
+from models.load import Loaded, load
 from tests.models.fit.plans import CHEAP, contents, fit, plan_for
 
 
@@ -101,6 +105,11 @@ def test_states_are_kept_only_where_the_disk_is_large_enough(target: Loaded) -> 
     assert not prepare(target, wish, [], 2**10, None).plan.stored
 
 
+def test_too_few_prompts_are_refused_before_the_work(target: Loaded) -> None:
+    with pytest.raises(FitError, match="fewer than 4 different prompts"):
+        prepare(target, Wish("medusa"), ["one", "two", "two", "three", "x" * 2000], 2**40, None)
+
+
 # --- the folder that is worked in -----------------------------------------------------------------
 
 
@@ -138,3 +147,19 @@ def test_a_kill_between_the_folder_and_the_clearing_up_loses_nothing(target: Loa
     place.drafter.mkdir()
     place.publish()
     assert contents(place.out) == before and [path.name for path in tmp_path.iterdir()] == ["drafter"]
+
+
+@pytest.mark.parametrize("kind", ["eagle3", "medusa", "draft"])
+def test_a_target_that_stays_quantized_as_on_metal_is_fitted_too(
+    toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Kind
+) -> None:
+    folder = shutil.copytree(toy_folder, tmp_path / "target")
+    network, config = quantize_model(*load_model(folder), 32, 8)
+    network.set_dtype(mx.bfloat16)
+    save_model(folder, network)
+    save_config(config, folder / "config.json")
+    monkeypatch.setattr(backend, "describe", lambda: backend.Backend("gpu", "metal", dequantize=False, detail=""))
+    target = load(folder)
+    plan = plan_for(target, kind, conversations=8, shard=8, held_out=2, steps=3, reply_tokens=12)
+    place = fit(target, tmp_path / "drafter", plan)
+    assert open_drafter(str(place.out), target).drafter is not None

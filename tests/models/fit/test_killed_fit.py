@@ -44,7 +44,7 @@ with place.alone():
 
 def run(target: Path, out: Path, kind: Kind, *last: int) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", FITTER, str(target), str(out), kind, *map(str, last)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=400)
 
 
 def killed_and_resumed(base: Path, kind: Kind, moments: tuple[float, ...]) -> None:
