@@ -35,6 +35,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add = parser.add_argument
     add("prompts", nargs="?", type=Path, metavar="PROMPTS.jsonl", help="Spec-Bench's format (default: our own twelve)")
     add("--limit", type=int, metavar="N", help="only the first N prompts")
+    add("--every", type=int, default=1, metavar="K", help="only one prompt in K, for a share of every kind (1: all)")
     add("--turns", choices=("first", "all"), default="first", help="which turns of a prompt are answered")
     add("--peer", choices=("mlx-lm",), help="another engine beside ours, on the same weights")
     add("--json", type=Path, metavar="FILE", help="write everything measured to this file")
@@ -79,13 +80,14 @@ def _check(args: argparse.Namespace, options: Options) -> list[Question]:
     """Everything that can be wrong before a model is loaded. Raises UsageError."""
     from app.bench import document, questions
 
-    if args.limit is not None and args.limit < 1:
-        raise UsageError(f"limit is {args.limit}: give at least 1 prompt")
+    for name, value in (("limit", args.limit), ("every", args.every)):
+        if value is not None and value < 1:
+            raise UsageError(f"{name} is {value}: give at least 1")
     if args.peer and options.stop:
         raise UsageError("--peer mlx-lm knows no stop strings: leave out --stop, or the peer")
     if args.json is not None:
         document.check_writable(args.json)
-    return questions.read_questions(args.prompts, args.limit)
+    return questions.read_questions(args.prompts, args.limit, args.every)
 
 
 def _play(games: Tournament, questions: list[Question]) -> tuple[list[Run], bool]:

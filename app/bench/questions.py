@@ -19,8 +19,8 @@ class Question:
     turns: tuple[str, ...]
 
 
-def read_questions(path: Path | None, limit: int | None = None) -> list[Question]:
-    """The questions of a file, or Redline's own twelve; the first `limit` of them.
+def read_questions(path: Path | None, limit: int | None = None, every: int = 1) -> list[Question]:
+    """The questions of a file, or Redline's own twelve: one in `every`, from the first on, and `limit` of those.
 
     Lines end at "\\n" alone: what else `splitlines` takes for an end may stand inside a JSON text.
     Raises UsageError: unreadable, without any question, or a malformed line, naming it.
@@ -36,7 +36,7 @@ def read_questions(path: Path | None, limit: int | None = None) -> list[Question
                 )
     if not questions:
         raise UsageError(f"{name} holds no question: give one JSON object a line, as in Spec-Bench")
-    return questions[:limit]
+    return questions[::every][:limit]
 
 
 def _text(path: Path | None) -> str:

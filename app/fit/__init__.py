@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ _EXAMPLES = """examples:
   redline fit                                         an EAGLE-3 head for the built-in model, in an hour
   redline fit FOLDER --kind draft --minutes 240       a small draft model for another target
   redline fit FOLDER --prompts QUESTIONS.txt          on the target's answers to your own prompts
-  redline fit FOLDER --resume                         go on where Ctrl-C, or anything else, ended it
+  redline fit FOLDER --out OUT --resume               go on where Ctrl-C, or anything else, ended it
   redline chat --target FOLDER --drafter OUT          use it
 """
 
@@ -80,10 +81,16 @@ def run(args: argparse.Namespace) -> int:
         try:
             _work(args, options, place, wish)
         except KeyboardInterrupt:
-            again = "go on with it: the same command with --resume" if place.begun else "nothing had been begun"
+            again = f"go on with: {_again(args, place)}" if place.begun else "nothing had been begun"
             _tell(f"stopped; {again}")
             return INTERRUPTED
         return _report(args, place)
+
+
+def _again(args: argparse.Namespace, place: Workplace) -> str:
+    """The command that goes on: what was decided when the fit began is not said again."""
+    where = ["--cache-dir", str(args.cache_dir)] if args.cache_dir else []
+    return shlex.join(["redline", "fit", args.target, "--out", str(place.out), *where, "--resume"])
 
 
 def _wish(args: argparse.Namespace) -> Wish:

@@ -20,6 +20,7 @@ def test_our_own_prompts_are_a_dozen() -> None:
     own = read_questions(None)
     assert len(own) == 12
     assert len(read_questions(None, 5)) == 5
+    assert read_questions(None, 2, every=5) == [own[0], own[5]]
     assert len({question.category for question in own}) == 12
 
 
@@ -76,6 +77,7 @@ def test_only_a_newline_ends_a_line(tmp_path: Path, letter: str, end: str) -> No
     ("arguments", "message"),
     [
         (["--limit", "0"], "limit is 0"),
+        (["--every", "0"], "every is 0"),
         (["--peer", "mlx-lm", "--stop", "x"], "--peer mlx-lm knows no stop strings"),
         (["--json", "/nowhere/at/all.json"], "cannot be written"),
         (["--json", "x" * 300], "cannot be written"),
