@@ -41,7 +41,7 @@ def by_name(mutant: Mutant) -> str:
 def run(copy: Path, *tests: str) -> subprocess.CompletedProcess[str]:
     """pytest in the copy, importing the copy's source, leaving no bytecode that could outlive a mutant."""
     environment = os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *tests]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-n", "0", "-p", "no:cacheprovider", *tests]
     return subprocess.run(
         command, cwd=copy, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )
