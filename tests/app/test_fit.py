@@ -93,7 +93,11 @@ def test_an_unfinished_fit_is_gone_on_with_only_by_resume(
     words = ["--kind", "medusa", "--out", str(out)]
     much = ["--conversations", "400", "--steps", "40"]  # or a quick machine is done before it is stopped
     command = [sys.executable, "-m", "app", "fit", str(toy_folder), *words, *SMALL, *much]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as child:
+
+    def heeds_ctrl_c() -> None:  # what a shell starts in the background, these tests too, inherits deafness to it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heeds_ctrl_c) as child:
         assert child.stderr is not None
         for line in child.stderr:
             if "writing" in line and "takes" not in line:
