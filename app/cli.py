@@ -1,4 +1,4 @@
-"""The `redline` command: arguments to a command, errors to one line and an exit code.
+"""The `redline` command: arguments to a command, errors to one line and an exit code. Without a command, the window.
 
     0  done        1  failure        2  usage        130  stopped by Ctrl-C
 
@@ -13,6 +13,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from engine.errors import BackendError, RedlineError, UsageError
@@ -23,7 +24,10 @@ COMMANDS = {
     "chat": "talk with a model: one reply to --prompt, or a conversation",
     "race": "plain against speculative decoding, side by side",
     "bench": "every drafter and temperature over a file of prompts",
+    "predict": "what a drafter will bring here, before it drafts",
     "fit": "train a drafter for a target, on this machine",
+    "models": "what this machine can run, which drafter goes with it; get, import and remove models",
+    "verify": "decode an exported conversation plainly again: identical, or what differs",
     "doctor": "what this machine has, and what to do about what is missing",
 }
 _NATIVE = ("mlx", "mlx_lm", "transformers", "tokenizers", "numpy")
@@ -65,21 +69,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    parser = _parser(next((word for word in words if not word.startswith("-")), None))
+    parser = _parser(next((word for word in words if word in COMMANDS), None))
     try:
         args = parser.parse_args(words)
     except SystemExit as done:
         return done.code if isinstance(done.code, int) else OK
-    if "run" not in args:
-        parser.print_help()
-        return USAGE
     return int(args.run(args))
 
 
 def _parser(chosen: str | None) -> Parser:
     """The whole tree, of which only the `chosen` command is filled in."""
-    parser = Parser(prog="redline", description="Local chat with exact speculative decoding.")
+    parser = Parser(
+        prog="redline", description="Local chat with exact speculative decoding. Without a command, opens the window."
+    )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and leave")
+    if chosen is None:
+        _add_window(parser)
     commands = parser.add_subparsers(metavar="COMMAND", parser_class=Parser)
     for name, line in COMMANDS.items():
         if name == chosen:
@@ -87,6 +92,20 @@ def _parser(chosen: str | None) -> Parser:
         else:
             commands.add_parser(name, help=line)
     return parser
+
+
+def _add_window(parser: Parser) -> None:
+    """The window's own options."""
+    add = parser.add_argument_group("the window").add_argument
+    add("--data-dir", type=Path, metavar="DIR", help="where conversations are kept (default: the user's data folder)")
+    add("--replay", type=Path, metavar="FILE", help="let a recorded stream of events answer, without a model")
+    parser.set_defaults(run=_open_window)
+
+
+def _open_window(args: argparse.Namespace) -> int:
+    from app.window.main import WindowOptions, run
+
+    return run(WindowOptions(args.data_dir, args.replay))
 
 
 def _fail(error: RedlineError) -> int:

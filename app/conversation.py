@@ -16,6 +16,7 @@ from engine.events import Event, Finished, Round
 if TYPE_CHECKING:  # these load mlx-lm, which takes seconds; `open_conversation` does so when it must
     from app.pair import NamedDrafter
     from engine.costs import Costs
+    from engine.drafters import Drafter
     from engine.policy import Policy
     from engine.session import Session
     from models.load import Loaded
@@ -26,7 +27,8 @@ Notice = Callable[[str], None]
 
 @dataclass
 class Conversation:
-    """target: None where a recorded session stands in. costs: of passes here, which draft length auto goes by."""
+    """target: None where a recorded session stands in. costs: of passes here, which draft length auto goes by. note:
+    what the user should know of the context, or ""."""
 
     options: Options
     session: Session
@@ -36,6 +38,7 @@ class Conversation:
     messages: list[Message] = field(default_factory=list)
     notice: Notice = lambda text: None
     costs: Costs | None = None
+    note: str = ""
 
     def say(self, text: str, cancelled: Callable[[], bool]) -> Generator[Event]:
         """Answer `text`. What was said when it ends, or when the iterator is closed, is kept.
@@ -90,7 +93,8 @@ class Conversation:
         drafting = f"drafter {self.drafter.name}, draft length {length}" if self.speculating else "plain decoding"
         said = f" ({self.drafter.said})" if self.drafter.said and self.speculating else ""
         law = f"temperature {temperature:g}, seed {options.seed}, {options.rule}" if temperature else "temperature 0"
-        return f"{target_name(options)} · {drafting}{said} · {law}"
+        about = [target_name(options), f"{drafting}{said}", law, *([self.note] if self.note else [])]
+        return " · ".join(about)
 
     def _reply(self, before: list[Message], text: str, cancelled: Callable[[], bool]) -> Generator[Event]:
         """Answer `text` behind the turns `before`. `messages` is replaced at the end, if anything was said."""
@@ -100,7 +104,7 @@ class Conversation:
         said: list[str] = []
         settings = self.options.settings()
         try:
-            drafter = self.drafter.drafter if self.speculating else None
+            drafter = None if policy is None else self._drafter(policy)
             for event in self.session.reply([*head, *turns], settings, drafter, policy, cancelled):
                 said.append(text_of(event))
                 yield event
@@ -115,35 +119,38 @@ class Conversation:
         """`costs`, measured now if `options` need them and there are none yet."""
         if self.target is None or costs is not None or options.draft_length is not None or not _speculating(options):
             return costs
-        from app import pair
+        from app import calibration
 
-        self.notice("measuring what a pass costs here")
+        root = options.cache_root
+        if not calibration.is_known(self.target, drafter, root):
+            self.notice("measuring what a pass costs here, once for this pair")
         self.session.forget()
         try:
-            return pair.measure_costs(self.target, drafter)
+            return calibration.costs_of(self.target, drafter, root)
         except KeyboardInterrupt:
             self._reset_caches()
             raise
 
     def _reset_caches(self) -> None:
-        """Start target and drafter from nothing. A pass that Ctrl-C broke off has gone through some layers and not
-        through others: no rewind could tell what is in them, and the next reply would not be the target's."""
+        """After Ctrl-C, which breaks passes off."""
         if self.target is None:
             return
-        self.target.model.cache.reset()
-        self.session.forget()
-        if self.drafter.loaded is not None:
-            self.drafter.loaded.model.cache.reset()
-        else:  # costs little to open
-            from app import pair
+        from app import pair
 
-            self.drafter = pair.open_drafter(self.drafter.spec, self.target, self.options.tree)
+        pair.reset_target(self.target, self.session)
+        self.drafter = pair.renew(self.drafter, self.target, self.options.tree)
+
+    def _drafter(self, policy: Policy) -> Drafter | None:
+        from app.pair import wanted
+
+        return wanted(self.drafter.drafter, policy)
 
     def _policy(self) -> Policy | None:
         """A policy for one reply: None is plain decoding."""
         from app.pair import make_policy
 
-        return make_policy(self.drafter, self.options.draft_length, self.costs) if self.speculating else None
+        options = self.options
+        return make_policy(self.drafter, options.draft_length, self.costs, options.exact) if self.speculating else None
 
 
 def open_conversation(options: Options, system: str, notice: Notice) -> Conversation:
@@ -153,8 +160,8 @@ def open_conversation(options: Options, system: str, notice: Notice) -> Conversa
 
     target = pair.open_target(options)
     drafter = pair.open_drafter(options.drafter, target, options.tree)
-    session = pair.open_session(target, options)
-    conversation = Conversation(options, session, drafter, target, system, notice=notice)
+    session, note = pair.open_session(target, options)
+    conversation = Conversation(options, session, drafter, target, system, notice=notice, note=note)
     conversation.prepare()
     return conversation
 

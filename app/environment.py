@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import platform
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from app.machine import processor
 from app.options import Options
 from engine import backend
 
@@ -48,15 +48,3 @@ def summary(environment: dict[str, Any]) -> str:
     kind = f"{environment['target']} in {environment['dtype']}"
     where = f"{environment['processor']}, {environment['cores']} cores, {environment['backend']}"
     return f"{kind} · mlx {versions['mlx']} on {where}"
-
-
-def processor() -> str:
-    """The processor's name, as the system gives it."""
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        names = [
-            line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")
-        ]
-        if names:
-            return names[0]
-    return platform.processor() or platform.machine()

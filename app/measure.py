@@ -1,22 +1,18 @@
-"""One reply, measured from nothing, and how two of them compare: what race and benchmark share.
+"""One reply, measured from nothing: what race and benchmark share. `app.speedup` has how two of them compare.
 
-Speed-ups
----------
-decode   plain seconds a token / other seconds a token, from the first pass's tokens to the last: the prompt is in
-         neither, and the tokens of the first pass aren't counted as if they had taken no time
-total    the same from request to last token, prompt included: what someone waiting sees
-ideal    what pass costs measured in isolation allow the same rounds: tokens x c(1) / sum of (c(width) + draft cost),
-         which for one draft length k is tau / (c(k + 1) + draft cost) with c(1) as the unit. Comparable with `decode`
+The ideal speed-up is what pass costs measured in isolation allow the same rounds: tokens x c(1) / sum of (c(width) +
+draft cost), which for one draft length k is tau / (c(k + 1) + draft cost) with c(1) as the unit. Comparable with the
+decode speed-up.
 """
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from app import pair
+from app.calibration import costs_of
 from engine.costs import Costs
 from engine.drafters import Drafter
 from engine.events import Event, Finished, Round
@@ -56,18 +52,38 @@ class Reply:
         return cls(tuple(prompt), rounds, Metrics.of(told), tail)
 
 
+def begin_reply(
+    session: Session,
+    prompt: Sequence[int],
+    settings: Settings,
+    drafter: Drafter | None,
+    policy: Policy,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Iterator[Event]:
+    """Answer `prompt` with nothing remembered by target or drafter, so that every reply pays for its prompt."""
+    session.forget()
+    return session.continue_tokens(prompt, settings, pair.wanted(drafter, policy), policy, cancelled)
+
+
 def measure_reply(
     session: Session, prompt: Sequence[int], settings: Settings, drafter: Drafter | None, policy: Policy
 ) -> Reply:
-    """Answer `prompt` with nothing remembered by target or drafter, so that every reply pays for its prompt."""
-    session.forget()
-    return Reply.of(prompt, session.continue_tokens(prompt, settings, drafter, policy))
+    """The same, to its end."""
+    return Reply.of(prompt, begin_reply(session, prompt, settings, drafter, policy))
 
 
-def policy_maker(target: Loaded, drafter: pair.NamedDrafter, length: int | None) -> Callable[[], Policy]:
-    """Makes a policy for each reply. Costs, for auto (None), are measured once, which empties both caches."""
-    measured = pair.measure_costs(target, drafter) if drafter.drafter is not None and length is None else None
-    return lambda: pair.make_policy(drafter, length, measured)
+def policy_maker(
+    target: Loaded,
+    drafter: pair.NamedDrafter,
+    length: int | None,
+    between: Callable[[], None] = lambda: None,
+    exact: bool = False,
+) -> Callable[[], Policy]:
+    """Makes a policy for each reply. Costs, for auto (None), are those kept or measured now, which empties both
+    caches. between: called between passes while measuring; may raise to break off. exact: for exact-verify."""
+    wanted = drafter.drafter is not None and length is None
+    measured = costs_of(target, drafter, between=between) if wanted else None
+    return lambda: pair.make_policy(drafter, length, measured, exact)
 
 
 def warm_up(settings: Settings) -> Settings:
@@ -75,31 +91,11 @@ def warm_up(settings: Settings) -> Settings:
     return replace(settings, max_tokens=min(WARM_UP_TOKENS, settings.max_tokens))
 
 
-def decode_speedup(plain: Metrics, other: Metrics) -> float | None:
-    """Without the prompt; None where a reply had but one pass."""
-    if not plain.pass_speed or not other.pass_speed:
-        return None
-    return other.pass_speed / plain.pass_speed
-
-
-def total_speedup(plain: Metrics, other: Metrics) -> float | None:
-    """With the prompt; None where a reply is empty."""
-    if not plain.last_s or not other.last_s:
-        return None
-    return (plain.last_s / plain.tokens) / (other.last_s / other.tokens)
-
-
 def ideal_speedup(costs: Costs, rounds: Sequence[Round]) -> float | None:
-    """What `costs` allow these rounds, the first left out as in `decode_speedup`; None where it is the only one."""
+    """What `costs` allow these rounds, the first left out as `app.speedup` does; None where it is the only one."""
     tokens = sum(len(round_.tokens) for round_ in rounds[1:])
     passes_s = sum(costs.pass_s(round_.width) + costs.draft_s(len(round_.drafted)) for round_ in rounds[1:])
     return tokens * costs.pass_s(1) / passes_s if passes_s else None
-
-
-def median(values: Iterable[float | None]) -> float | None:
-    """Of the values that there are; None when there are none."""
-    known = [value for value in values if value is not None]
-    return statistics.median(known) if known else None
 
 
 def reply_record(reply: Reply) -> dict[str, Any]:

@@ -10,11 +10,13 @@ from typing import Any
 
 from engine.choice import RULES, Rule
 from engine.errors import UsageError
+from engine.grid import NO_TREES
 from engine.sampling import Sampling
 from engine.settings import Settings
 from models.shipped import SHIPPED
 
 BUILTIN = "builtin"
+KV_BITS = (8, 4)
 AUTO = "auto"
 LONGEST, LONGEST_TREE = 32, 64  # tokens, nodes: beyond, no machine verifies as cheaply as it decodes
 
@@ -24,7 +26,9 @@ class Options:
     """target: "builtin" or a model folder. drafters, temperatures: one, or several for the benchmark; a drafter is
     "auto", "none", "lookup", the name of a shipped one or a folder.
     draft_lengths: tokens a round, each or None for auto; one, or several for the benchmark. tree: whether drafters that
-    can branch do; the draft length then counts the nodes. context: tokens, or None for what the model declares.
+    can branch do; the draft length then counts the nodes. exact: whether plain and speculative decoding are to agree to
+    the last bit, which trees cannot. context: tokens, or None for what the model declares and this machine can hold.
+    kv_bits: of the target's keys and values, None for as the model computes them.
     cache_root: where imported models go, or None for the user's cache directory."""
 
     target: str = BUILTIN
@@ -32,6 +36,7 @@ class Options:
     temperatures: tuple[float, ...] = (0.0,)
     draft_lengths: tuple[int | None, ...] = (None,)
     tree: bool = False
+    exact: bool = False
     rule: Rule = "rejection"
     top_p: float = 1.0
     top_k: int = 0
@@ -41,9 +46,12 @@ class Options:
     stop: tuple[str, ...] = ()
     max_tokens: int = 512
     context: int | None = None
+    kv_bits: int | None = None
     cache_root: Path | None = None
 
     def __post_init__(self) -> None:
+        if self.exact and self.tree:
+            raise UsageError(f"{NO_TREES}: choose one of the two")
         most = LONGEST_TREE if self.tree else LONGEST
         for length in self.draft_lengths:
             if length is not None and not 0 <= length <= most:
@@ -76,7 +84,7 @@ class Options:
             repetition_penalty=self.repetition_penalty,
             seed=self.seed,
         )
-        return Settings(sampling, self.rule, self.max_tokens, self.stop)
+        return Settings(sampling, self.rule, self.max_tokens, self.stop, self.exact)
 
 
 def add_options(parser: argparse.ArgumentParser, several: bool = False, max_tokens: int = 512) -> None:
@@ -89,10 +97,17 @@ def add_options(parser: argparse.ArgumentParser, several: bool = False, max_toke
         action="append",
         metavar="NAME|FOLDER",
         help=f"who proposes: none, lookup, {', '.join(SHIPPED)} (shipped, for the built-in), a folder, or auto, which "
-        f"takes {SHIPPED[0]} for the built-in and else lookup (default: auto){again}",
+        f"takes lookup and the best for the target that is here (default: auto){again}",
     )
     add("--draft-length", action="append", metavar="N|auto", help=f"tokens proposed a round (default: auto){again}")
     add("--tree", action="store_true", help="draft trees, where drafter and target can; draft length counts the nodes")
+    add(
+        "--exact",
+        action="store_true",
+        help="everyone a second time in exact-verify, which is held against plain decoding to the last bit"
+        if several
+        else "same arithmetic for every token whatever is drafted: agrees to the last bit",
+    )
     add("--acceptance", choices=RULES, default="rejection", help="how drafts are judged above temperature 0")
     add("--temperature", action="append", type=float, metavar="T", help=f"0 is greedy (default: 0){again}")
     add("--top-p", type=float, default=1.0, metavar="P", help="keep the likeliest tokens of this mass (1: off)")
@@ -108,7 +123,8 @@ def add_options(parser: argparse.ArgumentParser, several: bool = False, max_toke
     )
     add("--stop", action="append", default=[], metavar="TEXT", help="end the reply before this text; may be repeated")
     add("--max-tokens", type=int, default=max_tokens, metavar="N", help=f"longest reply (default: {max_tokens})")
-    add("--context", type=int, metavar="N", help="most tokens of prompt and reply (default: what the model declares)")
+    add("--context", type=int, metavar="N", help="most tokens of prompt and reply (default: all that fit)")
+    add("--kv-bits", type=int, choices=KV_BITS, metavar="N", help="bits of a remembered number, 8 or 4 (default: all)")
     add("--cache-dir", type=Path, metavar="DIR", help="where imported models are kept (default: the user's cache)")
 
 
@@ -120,6 +136,7 @@ def read_options(args: argparse.Namespace, random_seed: bool) -> Options:
         "temperatures": tuple(args.temperature or (0.0,)),
         "draft_lengths": tuple(read_draft_length(text) for text in args.draft_length or (AUTO,)),
         "tree": args.tree,
+        "exact": args.exact,
         "rule": args.acceptance,
         "top_p": args.top_p,
         "top_k": args.top_k,
@@ -129,6 +146,7 @@ def read_options(args: argparse.Namespace, random_seed: bool) -> Options:
         "stop": tuple(args.stop),
         "max_tokens": args.max_tokens,
         "context": args.context,
+        "kv_bits": args.kv_bits,
         "cache_root": args.cache_dir,
     }
     return Options(**values)

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
-from app.options import AUTO, BUILTIN, Options
+from app.choosing import NONE, chosen, drafter_folder, parts_of, target_folder
+from app.fits import fit
+from app.models.used import note_used
+from app.options import AUTO, Options
+from engine.adaptive import Adaptive, Candidate
 from engine.choice import Chooser
-from engine.costs import WIDTHS, Costs, measure
+from engine.costs import CONTEXT, WIDTHS, Costs, measure
 from engine.drafters import Drafter
 from engine.drafters.draft_model import DraftModel
 from engine.drafters.eagle import Eagle
 from engine.drafters.medusa import Medusa
 from engine.drafters.prompt_lookup import PromptLookup
-from engine.errors import UsageError
-from engine.policy import Adaptive, FixedLength, Policy, best_size
+from engine.drafters.several import Several
+from engine.errors import ModelError, PairError, UsageError
+from engine.grid import WIDTH
+from engine.outlook import ChainOutlook, TreeOutlook
+from engine.policy import FixedLength, Policy
 from engine.probe import tree_trouble
 from engine.sampling import Sampling
 from engine.session import Session
-from models.builtin import builtin_folder, is_builtin
+from models.folder import check_folder
 from models.heads import kind_of, load_eagle3, load_medusa, tree_tau
 from models.load import Loaded, load
 from models.pairing import check_pair
-from models.shipped import SHIPPED, is_shipped, shipped_folder
+from models.pairing.auto import LOOKUP
 
-DEFAULT_CONTEXT = 8192
+LONGEST_CHAIN = 8
+AnyDrafter = TypeVar("AnyDrafter", bound=Drafter)
 TREE_WIDTHS = (*WIDTHS, 17, 33)
 
 
@@ -35,7 +44,9 @@ class NamedDrafter:
 
     spec: "none", "lookup", the name of a shipped one or a folder; what auto came to, not "auto". said: what the user
     did not ask for and should know, or "": what auto came to and why, why there are no trees. branches: whether it
-    drafts trees; tree_tau: what they are expected to bring, by nodes, where that is known.
+    drafts trees; tree_tau: what they are expected to bring, by nodes, where that is known. longest: tokens that a
+    chain of it can have. gated: whether it can stop where it is not sure. parts: of several, each; else itself.
+    folder: its files, None for one without.
     """
 
     spec: str
@@ -44,107 +55,157 @@ class NamedDrafter:
     said: str = ""
     branches: bool = False
     tree_tau: Mapping[int, float] = field(default_factory=dict)
+    longest: int = LONGEST_CHAIN
+    gated: bool = False
+    several: tuple[NamedDrafter, ...] = ()
+    folder: Path | None = None
+
+    @property
+    def parts(self) -> tuple[NamedDrafter, ...]:
+        return self.several or (self,)
 
     @property
     def name(self) -> str:
-        """What to call it."""
-        return self.spec.rstrip("/").rpartition("/")[2] or self.spec
+        """What to call it: the last part of a folder's path, of a snapshot in the Hugging Face cache its repository."""
+        parts = self.spec.rstrip("/").split("/")
+        if len(parts) > 2 and parts[-2] == "snapshots" and parts[-3].startswith("models--"):
+            return parts[-3].rpartition("--")[2]
+        return parts[-1] or self.spec
 
 
 def open_target(options: Options) -> Loaded:
-    """Load the target. Raises ModelError, or UsageError for an empty name."""
-    if not options.target:
-        raise UsageError("target is empty: give builtin or a model folder")
-    return load(builtin_folder(options.cache_root) if options.target == BUILTIN else Path(options.target))
+    """Load the target, if it fits with its drafters. Raises ModelError, or UsageError for an empty name or a context
+    that it is not made for."""
+    folder = target_folder(options)
+    fit(check_folder(folder), options)
+    loaded = load(folder, options.kv_bits)
+    note_used(loaded.folder.path, options.cache_root)
+    return loaded
 
 
 def open_drafter(spec: str, target: Loaded, trees: bool = False) -> NamedDrafter:
     """Ready a drafter for `target`. trees: whether one that can branch does, where the target can verify trees; to
     find out empties the target's cache.
 
-    Raises UsageError for no such thing, ModelError, or PairError for a misfit.
+    Raises UsageError for no such thing, ModelError, or PairError for a misfit; for auto none of them.
     """
-    chosen, said = _chosen(target) if spec == AUTO else (spec, "")
-    if chosen == "none":
-        return NamedDrafter(chosen, None)
-    if chosen == "lookup":
-        return NamedDrafter(chosen, PromptLookup(), said=said)
-    if chosen not in SHIPPED and not _exists(chosen):
-        names = ", ".join((AUTO, "none", "lookup", *SHIPPED))
-        raise UsageError(f"drafter {chosen!r} is none of {names}, nor a folder that exists")
-    path = shipped_folder(chosen) if chosen in SHIPPED else Path(chosen)
+    if spec != AUTO:
+        return _open(spec, target, trees, "")
+    taken, said = chosen(target.folder)
+    try:
+        return _open(taken, target, trees, said)
+    except (ModelError, PairError) as error:  # nobody named it, so nobody should go without a reply for it
+        return _open(LOOKUP, target, trees, f"auto took {LOOKUP}, as what it would have taken does not load: {error}")
+
+
+def _open(spec: str, target: Loaded, trees: bool, said: str) -> NamedDrafter:
+    """said: what the user should know of it."""
+    if len(parts := parts_of(spec)) > 1:
+        return _several(spec, [open_drafter(part, target, trees) for part in parts], said)
+    if spec == NONE:
+        return NamedDrafter(spec, None)
+    if spec == LOOKUP:
+        return NamedDrafter(spec, PromptLookup(), said=said)
+    path = drafter_folder(spec)
+    note_used(path)
     kind = kind_of(path)
     if kind == "model":
-        return _draft_model(chosen, path, target)
+        return _draft_model(spec, path, target, said)
     trouble = tree_trouble(target.model) if trees else None
     notes = [said, f"drafts chains, no trees: {trouble}" if trouble else ""]
     branches = trees and trouble is None
-    drafter = _head(kind, path, target, branches)
+    drafter, longest = _head(kind, path, target, branches)
     said = "; ".join(note for note in notes if note)
-    return NamedDrafter(chosen, drafter, None, said, branches, tree_tau(path) if branches else {})
+    tau = tree_tau(path) if branches else {}
+    gated = kind == "eagle3" and not branches
+    return NamedDrafter(spec, drafter, None, said, branches, tau, longest, gated, folder=path)
 
 
-def _chosen(target: Loaded) -> tuple[str, str]:
-    """What auto comes to for `target`, and why."""
-    best = SHIPPED[0]
-    if not is_builtin(target.folder.path):
-        return "lookup", f"auto took lookup, as no drafter is shipped for {target.name}"
-    if not is_shipped(best):
-        return "lookup", f"auto took lookup, as the shipped {best} is missing"
-    return best, f"auto took {best}, which is shipped for this model"
+def _several(spec: str, parts: list[NamedDrafter], said: str) -> NamedDrafter:
+    """Those that copy come first: they know for free whether they have anything."""
+    parts.sort(key=lambda part: part.spec != LOOKUP)
+    drafters = [part.drafter for part in parts if part.drafter is not None]
+    differ = len({part.spec for part in parts}) == len(drafters) == len(parts)
+    if not differ or any(part.several for part in parts):
+        raise UsageError(f"drafter {spec!r}: name different drafters, neither none nor auto among them")
+    if len([drafter for drafter in drafters if drafter.features is not None]) > 1:
+        raise UsageError(f"drafter {spec!r}: only one of them can read the target's hidden states")
+    loaded = next((part.loaded for part in parts if part.loaded is not None), None)
+    notes = "; ".join(note for note in [said, *(part.said for part in parts)] if note)
+    branches = any(part.branches for part in parts)
+    return NamedDrafter(spec, Several(drafters), loaded, notes, branches, several=tuple(parts))
 
 
-def _draft_model(spec: str, path: Path, target: Loaded) -> NamedDrafter:
+def _draft_model(spec: str, path: Path, target: Loaded, said: str) -> NamedDrafter:
     loaded = load(path)
     pairing = check_pair(target.folder, loaded.folder)
     drafter = DraftModel(loaded.model, target.model.vocabulary, pairing.shared_vocabulary, loaded.name)
-    return NamedDrafter(spec, drafter, loaded)
+    return NamedDrafter(spec, drafter, loaded, said, gated=True, folder=path)
 
 
-def _head(kind: str, path: Path, target: Loaded, trees: bool) -> Drafter:
+def _head(kind: str, path: Path, target: Loaded, trees: bool) -> tuple[Drafter, int]:
+    """The drafter, and the tokens that a chain of it can have."""
     if kind == "eagle3":
-        return Eagle(load_eagle3(path, target), target.model, trees)
+        return Eagle(load_eagle3(path, target), target.model, trees), LONGEST_CHAIN
     heads, tree = load_medusa(path, target)
-    return Medusa(heads, tree, target.model, trees)
+    return Medusa(heads, tree, target.model, trees), heads.config.num_heads
 
 
-def _exists(spec: str) -> bool:
-    """Whether `spec` names a place on disk, whatever it holds. A name that no file can have names none."""
-    try:
-        return bool(spec) and Path(spec).exists()
-    except (OSError, ValueError):  # too long, or with a NUL in it
-        return False
+def open_session(target: Loaded, options: Options) -> tuple[Session, str]:
+    """A conversation with `target`, with a context that fits, and what the user should know of it, or "". Raises what
+    `fit` raises."""
+    found = fit(target.folder, options)
+    return Session(target.model, target.tokenizer, found.context), found.said
 
 
-def open_session(target: Loaded, options: Options) -> Session:
-    """A conversation with `target`, as long as asked for, else as the model declares.
-
-    Raises UsageError for a context longer than what the model declares, if it declares anything.
-    """
-    declared = target.folder.context_length
-    if options.context and declared and options.context > declared:
-        raise UsageError(
-            f"context is {options.context}, and {target.name} was made for at most {declared} tokens: "
-            f"give at most {declared}"
-        )
-    return Session(target.model, target.tokenizer, options.context or declared or DEFAULT_CONTEXT)
-
-
-def make_policy(drafter: NamedDrafter, length: int | None, costs: Costs | None) -> Policy:
-    """A policy for one reply, which must not learn from the last: the fixed length, or (None) the adaptive
-    one on measured costs, for trees the size that is expected to be best. Plain decoding without a drafter, or with no
-    costs to go by."""
+def make_policy(drafter: NamedDrafter, length: int | None, costs: Costs | None, exact: bool = False) -> Policy:
+    """A policy for one reply, which must not learn from the last: the fixed length, or (None) the adaptive one on
+    measured costs. Plain decoding without a drafter, or with no costs to go by. exact: every pass is as wide as any."""
     if drafter.drafter is None or length is not None or costs is None:
         return FixedLength(length or 0 if drafter.drafter is not None else 0)
-    if not drafter.branches:
-        return Adaptive(costs)
-    return best_size(drafter.tree_tau, costs)
+    each = [in_blocks(own) if exact else own for own in costs.members or [costs]]
+    parts = zip(drafter.parts, each, strict=True)
+    candidates = [_candidate(part, own) for part, own in parts]
+    if not any(candidate.useful for candidate in candidates):
+        return FixedLength(0, "no draft would pay here, were it kept whole")
+    return Adaptive(candidates)
 
 
-def measure_costs(target: Loaded, drafter: NamedDrafter) -> Costs:
-    """Costs of passes and proposals on this machine, for draft length auto. Empties both caches: forget the session
-    first. Raises UsageError for trees of which nothing is known."""
-    if drafter.branches and not drafter.tree_tau:
-        raise UsageError(f"draft-length auto knows nothing of {drafter.name}'s trees: give --draft-length, in nodes")
+def in_blocks(costs: Costs) -> Costs:
+    """Costs of the passes of exact-verify, which are all of one width."""
+    return replace(costs, verify=((1, costs.pass_s(WIDTH)),))
+
+
+def wanted(drafter: AnyDrafter | None, policy: Policy) -> AnyDrafter | None:
+    """The drafter, unless this policy never asks it: then it need not read the prompt either."""
+    return None if isinstance(policy, FixedLength) and policy.length == 0 else drafter
+
+
+def _candidate(drafter: NamedDrafter, costs: Costs) -> Candidate:
+    outlook = TreeOutlook(drafter.tree_tau) if drafter.branches else ChainOutlook(drafter.longest)
+    return Candidate(drafter.name, costs, outlook, drafter.gated)
+
+
+def measure_costs(
+    target: Loaded, drafter: NamedDrafter, context: int = CONTEXT, between: Callable[[], None] = lambda: None
+) -> Costs:
+    """Costs of passes and proposals on this machine behind `context` tokens, for draft length auto. Empties both
+    caches: forget the session first."""
     widths = TREE_WIDTHS if drafter.branches else WIDTHS
-    return measure(target.model, Chooser(Sampling(), "rejection", target.model.vocabulary), drafter.drafter, widths)
+    chooser = Chooser(Sampling(), "rejection", target.model.vocabulary)
+    return measure(target.model, chooser, drafter.drafter, widths, context, between=between)
+
+
+def reset_target(target: Loaded, session: Session) -> None:
+    """Start the target from nothing. A pass that broke off has gone through some layers and not through others: no
+    rewind could tell what is in them, and the next reply would not be the target's. The same holds for the drafter."""
+    target.model.cache.reset()
+    session.forget()
+
+
+def renew(drafter: NamedDrafter, target: Loaded, trees: bool) -> NamedDrafter:
+    """The same drafter, remembering nothing. Raises ModelError, PairError where its files have changed meanwhile."""
+    if drafter.loaded is None or drafter.several:  # the former costs little to open
+        return open_drafter(drafter.spec, target, trees)
+    drafter.loaded.model.cache.reset()
+    return drafter

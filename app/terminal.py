@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TextIO
 
+from app.numbers import count, in_words
 from app.safe_text import safe
 from app.style import FAINT, RESET, Look
 from app.wrap import Wrapper
@@ -128,31 +129,16 @@ def legend_line(look: Look) -> str:
 
 def statistics(metrics: Metrics, plan: str = "") -> str:
     """One line of what was measured. plan: why the drafts were as long as they were, for replies without any."""
-    tokens = _count(metrics.tokens, "token")
     endings = [text for reason, text in _ENDINGS.items() if reason == metrics.reason]
-    return " · ".join([", ".join([tokens, *endings]), *_times(metrics), *_acceptance(metrics, plan)])
-
-
-def _times(metrics: Metrics) -> list[str]:
-    speed, ttft_s = metrics.tokens_per_s, metrics.ttft_s
-    parts = [] if speed is None else [f"{speed:.1f} tok/s"]
-    return parts if ttft_s is None else [*parts, f"TTFT {ttft_s:.2f} s"]
-
-
-def _acceptance(metrics: Metrics, plan: str) -> list[str]:
-    rate, tau = metrics.acceptance_rate, metrics.mean_acceptance_length
-    if rate is None or tau is None:
-        return [f"nothing drafted ({plan})"] if plan else []
-    counts = f"{metrics.accepted}/{metrics.drafted}"
-    return [f"acceptance rate {rate:.0%} ({counts})", f"mean acceptance length {tau:.2f}"]
+    return in_words(metrics, endings, plan)
 
 
 def details(metrics: Metrics) -> str:
     """What was measured, a line each. Speed-up is not among it: that takes plain decoding of the same prompt."""
     by_position = " ".join(f"{share:.0%}" for share in metrics.acceptance_by_position)
     lines = [
-        ("prompt", f"{_count(metrics.prompt_tokens, 'token')}, {metrics.reused_tokens} of them reused"),
-        ("reply", f"{_count(metrics.tokens, 'token')} in {_count(metrics.rounds, 'round')}"),
+        ("prompt", f"{count(metrics.prompt_tokens, 'token')}, {metrics.reused_tokens} of them reused"),
+        ("reply", f"{count(metrics.tokens, 'token')} in {count(metrics.rounds, 'round')}"),
         ("TTFT", None if metrics.ttft_s is None else f"{metrics.ttft_s:.2f} s"),
         ("decode speed", None if metrics.tokens_per_s is None else f"{metrics.tokens_per_s:.1f} tok/s"),
         ("accepted", f"{metrics.accepted} of {metrics.drafted} drafted"),
@@ -162,10 +148,6 @@ def details(metrics: Metrics) -> str:
         ("speed-up", "`redline race` measures it"),
     ]
     return "\n".join(f"{name:24}{value}" for name, value in lines if value is not None)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _or_none(value: float | None) -> str | None:

@@ -58,5 +58,13 @@ def wire() -> None:
     """On Metal let MLX keep the weights wired, up to what macOS recommends; elsewhere there is nothing to do."""
     import mlx.core as mx
 
-    if mx.metal.is_available():
-        mx.set_wired_limit(int(mx.device_info()["max_recommended_working_set_size"]))
+    most = wired_bytes()
+    if most is not None:
+        mx.set_wired_limit(most)
+
+
+def wired_bytes() -> int | None:
+    """What macOS recommends that the GPU holds at most; None without Metal."""
+    import mlx.core as mx
+
+    return int(mx.device_info()["max_recommended_working_set_size"]) if mx.metal.is_available() else None

@@ -27,8 +27,9 @@ import mlx.core as mx
 
 from engine import upstream as kinds
 from engine.branching import BranchedCache, Branches, can_branch, keep
+from engine.cache_sizes import Growth
 from engine.errors import UnsupportedCache
-from engine.sliding import SLACK, SlidingKVCache
+from engine.sliding import SlidingKVCache
 
 PINNED_MARKS = 4
 
@@ -104,6 +105,12 @@ class ModelCache:
         return 0
 
     @property
+    def by_place(self) -> bool:
+        """Whether what a pass finds here follows from its place alone. A chunked cache drops its oldest keys when its
+        buffer happens to be full, which the passes before decide."""
+        return not any(isinstance(leaf, kinds.ChunkedKVCache) for leaf in self._leaves())
+
+    @property
     def branches(self) -> bool:
         """Whether a pass may go over a tree: whether rows can be left out from the middle of every layer's cache."""
         return all(can_branch(entry) for entry in self.entries)
@@ -121,6 +128,10 @@ class ModelCache:
     def arrays(self) -> list[mx.array]:
         """Every array held, for evaluation after a prefill chunk."""
         return [a for leaf in self._leaves() for a in _arrays(vars(leaf))]
+
+    def growth(self) -> list[Growth]:
+        """How each layer's cache grows, from the shapes of one that holds a token, evaluated or not."""
+        return [_growth(leaf) for leaf in self._leaves()]
 
     def _leaves(self) -> list[Any]:
         return [leaf for entry in self.entries for leaf in _flatten(entry)]
@@ -222,6 +233,16 @@ def _flatten(entry: Any) -> list[Any]:
     return [] if entry is None else [entry]
 
 
+def _growth(leaf: Any) -> Growth:
+    """Keys and values grow by the rows that the leaf adds at once."""
+    arrays = _arrays(vars(leaf))
+    held = sum(array.nbytes for array in arrays)
+    if not _kind(leaf).drops or not arrays:
+        return Growth(held)
+    window = {"SlidingKVCache": "max_size", "ChunkedKVCache": "chunk_size"}.get(type(leaf).__name__)
+    return Growth(held, arrays[0].shape[-2], getattr(leaf, window) if window else None)
+
+
 # --- saved states -----------------------------------------------------------------------------
 
 
@@ -258,4 +279,4 @@ def _arrays(value: Any) -> Sequence[mx.array]:
     return []
 
 
-__all__ = ["SLACK", "ModelCache"]
+__all__ = ["ModelCache"]

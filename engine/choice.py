@@ -95,15 +95,24 @@ class Chooser:
             return self.noise.gumbel(Stream.CHOICE, _positions(position, rows[0]), rows[1])
         return self.noise.gumbel(Stream.CHOICE, _positions(position, shape.depth + 1), rows[1])[shape.row_depths]
 
-    def draft(self, logits: mx.array, context: Context, position: int, ids: mx.array | None = None) -> Drawn:
-        """A drafter's own draw for one row (1, vocabulary): with the target's noise where choices are
-        coupled, with independent noise under rejection.
+    def draft(
+        self, logits: mx.array, context: Context, position: int, ids: mx.array | None = None, place: int = 0
+    ) -> Drawn:
+        """A drafter's own draw for one row (1, vocabulary): with the target's noise where choices are coupled, with
+        independent noise under rejection.
 
-        ids (width,): the tokens that the columns of narrower logits (1, width) stand for; then so do logprobs'.
+        position: absolute, of the round's first token; place: behind it. ids (width,): the tokens that the columns of
+        narrower logits (1, width) stand for; then so do logprobs'.
+
+        Independent noise is of this round alone, as no two rounds begin at one position: how long a draft was may
+        tell of what was drawn behind a refused token, and a policy remembers lengths.
         """
         shaped = self.law.shape(logits, context.rows(mx.zeros(0, mx.int32)), ids)
         logprobs = self.law.logprobs(shaped)
-        noise = 0.0 if self.sampling.greedy else self._draft_noise(mx.array([position]), ids)
+        noise: mx.array | float = 0.0
+        if not self.sampling.greedy:
+            own = [position + place] if self.matches else [position]
+            noise = self._draft_noise(mx.array(own), ids, 0 if self.matches else 1 + place)
         best = mx.argmax(logprobs + noise, -1)
         chances = mx.exp(acceptance.at(logprobs, best))
         return Drawn((best if ids is None else ids[best]).astype(mx.int32), chances, logprobs)

@@ -17,12 +17,14 @@ class Draft:
     (n, vocabulary of the target), siblings having the same row; None for a point mass. In a tree with a law,
     siblings are drawn without replacement, in order, and how many a node has depends on nothing drawn there.
     q: (n,) probability of each token by its drafter, for showing; None: from `logq`, or 1.
+    when: where someone times drafts, `time.monotonic` as it was asked for and as it was there, evaluated.
     """
 
     tokens: mx.array
     logq: mx.array | None = None
     shape: Tree | None = None
     q: mx.array | None = None
+    when: tuple[float, float] | None = None
 
 
 def nothing() -> Draft:

@@ -8,6 +8,7 @@
     ├── ContextError             the prompt does not fit the context
     ├── SupersededError          a reply was gone on with after another had begun on the same target
     ├── FitError                 a drafter cannot be trained here: disk, memory, or work that belongs to another fit
+    ├── HubError                 a model cannot be had from the hub: the way there, permission, damage, or the disk
     └── BackendError             this machine lacks something that MLX needs
 
 The message is the whole story for a user, so it is a single line. Anything else that
@@ -45,6 +46,14 @@ class SupersededError(RedlineError):
 
 class FitError(RedlineError):
     """A drafter cannot be trained here."""
+
+
+class HubError(RedlineError):
+    """A model cannot be had from the hub. reason: one word for programs, as `models.hub.failures` lists them."""
+
+    def __init__(self, message: str, reason: str = "hub") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class BackendError(RedlineError):

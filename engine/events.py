@@ -8,7 +8,7 @@ Times are seconds since the reply was asked for, on one monotonic clock.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 Origin = Literal["accepted", "corrected", "bonus"]
@@ -42,6 +42,9 @@ class Round:
     q:        for each of `drafted`, the drafter's probability of it; 1.0 for a point mass.
     width:    rows of the verify pass, repeated prompt or replayed tokens included.
     reason:   why the policy chose this draft length.
+    draft_s, verify_s: seconds of proposing and of everything behind it, where someone times proposals; else None.
+    fingerprints: in exact-verify, for each of `tokens` the checksum of the logits it was chosen from (53 bits, see
+              `engine.fingerprint`); else empty.
     """
 
     index: int
@@ -56,6 +59,21 @@ class Round:
     texts: tuple[str, ...] = ()
     parents: tuple[int, ...] | None = None
     path: tuple[int, ...] = ()
+    draft_s: float | None = None
+    verify_s: float | None = None
+    fingerprints: tuple[int, ...] = ()
+
+    def cut(self, count: int) -> Round:
+        """The same, ended behind the first `count` of its tokens."""
+        accepted = min(self.accepted, count)
+        return replace(
+            self,
+            tokens=self.tokens[:count],
+            p=self.p[:count],
+            accepted=accepted,
+            path=self.path[:accepted],
+            fingerprints=self.fingerprints[:count],
+        )
 
     @property
     def refused(self) -> bool:

@@ -24,11 +24,12 @@ from engine.target import CachedModel
 @dataclass(frozen=True)
 class Limits:
     """When a reply ends. max_tokens: of the reply. context: of prompt and reply together.
-    eos: ids that end it, committed as its last token."""
+    eos: ids that end it, committed as its last token. cancelled: asked after every round."""
 
     max_tokens: int
     context: int
     eos: frozenset[int] = frozenset()
+    cancelled: Callable[[], bool] = lambda: False
 
     def room(self, prompt: int, reply: int) -> int:
         """Tokens that may still be committed."""
@@ -43,7 +44,6 @@ def decode(
     tokens: list[int],
     limits: Limits,
     began_s: float,
-    cancelled: Callable[[], bool] = lambda: False,
 ) -> Iterator[Round | Finished]:
     """Continue `tokens` (the prompt, extended in place), all but the last of which the target has seen.
 
@@ -57,8 +57,8 @@ def decode(
         room = limits.room(prompt, len(tokens) - prompt)
         standing = Standing(tokens, context, chooser)
         flight = ahead or _depart(target, drafter, policy, standing, room)
-        sure = policy.plain_next() or (drafter is not None and flight.length == 0 and drafter.quiet(standing))
-        ahead = _follow(target, standing, flight) if sure and flight.length == 0 and room > 1 else None
+        sure = flight.length == 0 and room > 1 and _plain_next(drafter, policy, standing)
+        ahead = launch_behind(target, standing, flight) if sure else None
         round_ = _cut_at_eos(flight.land(index, began_s), limits.eos)
         if round_.parents is not None:
             target.keep(round_.path)
@@ -66,7 +66,7 @@ def decode(
         tokens.extend(round_.tokens)
         _settle(target, drafter, tokens, ahead is not None)
         policy.observe(round_)
-        reason = _over(tokens, limits, prompt) or ("cancelled" if cancelled() else None)
+        reason = _over(tokens, limits, prompt) or ("cancelled" if limits.cancelled() else None)
         yield round_
         index += 1
     yield Finished(reason, len(tokens) - prompt, time.monotonic() - began_s)
@@ -74,16 +74,20 @@ def decode(
 
 def _depart(target: CachedModel, drafter: Drafter | None, policy: Policy, standing: Standing, room: int) -> Flight:
     """Propose and launch. A draft never reaches past the end of the reply."""
-    plan = policy.plan()
-    length = min(plan.length, room - 1)  # a tree of so many nodes is no deeper either
-    draft = drafter.propose(standing, length) if drafter and length > 0 else nothing()
-    reason = plan.reason if draft.tokens.size or length <= 0 else "nothing to propose"
+    plan = policy.plan(drafter.hints(standing) if drafter else ())
+    length = min(plan.length, room - 1, target.room(len(standing.tokens)))  # a tree of n nodes is no deeper than n
+    draft = nothing()
+    if drafter and length > 0:
+        draft = drafter.propose(replace(standing, gate=plan.gate, member=plan.member), length)
+    reason = plan.reason if length or not plan.length else "no room for a draft here"
+    if length > 0 and not draft.tokens.size:
+        reason = "the drafter is not sure enough" if plan.gate and plan.gate.refused else "nothing to propose"
     return launch(target, standing, draft, reason)
 
 
-def _follow(target: CachedModel, standing: Standing, flight: Flight) -> Flight:
-    """The next plain step, launched before this one has landed."""
-    return launch_behind(target, standing.chooser, flight, len(standing.tokens) + 1)
+def _plain_next(drafter: Drafter | None, policy: Policy, standing: Standing) -> bool:
+    """Whether the next round is sure to be plain, whatever comes of this one."""
+    return policy.plain_next() or (drafter is not None and policy.plain_next(drafter.quiet(standing)))
 
 
 def _settle(target: CachedModel, drafter: Drafter | None, tokens: list[int], ahead: bool) -> None:
@@ -99,11 +103,7 @@ def _cut_at_eos(round_: Round, eos: frozenset[int]) -> Round:
     """Drop what a round committed behind an end-of-sequence token."""
     for i, token in enumerate(round_.tokens):
         if token in eos:
-            end = i + 1
-            accepted = min(round_.accepted, end)
-            return replace(
-                round_, tokens=round_.tokens[:end], p=round_.p[:end], accepted=accepted, path=round_.path[:accepted]
-            )
+            return round_.cut(i + 1)
     return round_
 
 

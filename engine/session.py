@@ -8,13 +8,14 @@ one reuses what is common: the turns so far, or everything up to an edit.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 
 from engine.choice import Chooser
 from engine.drafters import Drafter
 from engine.errors import ContextError, SupersededError, UsageError
 from engine.events import Event, Finished, PromptProgress, Round
+from engine.grid import Grid
 from engine.loop import Limits, decode
 from engine.policy import FixedLength, Policy
 from engine.settings import Settings
@@ -43,12 +44,14 @@ class Session:
         drafter: Drafter | None = None,
         policy: Policy | None = None,
         cancelled: Callable[[], bool] = lambda: False,
-    ) -> Iterator[Event]:
-        """Answer a conversation. `policy` defaults to plain decoding.
+        said: Sequence[int] = (),
+    ) -> Generator[Event]:
+        """Answer a conversation. `policy` defaults to plain decoding. said: ids of the answer so far, to go on from:
+        its text is not told again, and max_tokens and Finished count what is new.
 
         Raises ContextError when the prompt leaves no room for a single token.
         """
-        return self.continue_tokens(self.tokenizer.chat(messages), settings, drafter, policy, cancelled)
+        return self.continue_tokens(self.tokenizer.chat(messages), settings, drafter, policy, cancelled, said)
 
     def continue_tokens(
         self,
@@ -57,31 +60,31 @@ class Session:
         drafter: Drafter | None = None,
         policy: Policy | None = None,
         cancelled: Callable[[], bool] = lambda: False,
-    ) -> Iterator[Event]:
+        said: Sequence[int] = (),
+    ) -> Generator[Event]:
         """The same for a prompt that is token ids already."""
         began_s = time.monotonic()
+        text = ReplyText(self.tokenizer.stream(), settings.stop, said)
+        if text.stopped or self.tokenizer.eos.intersection(said):
+            yield Finished("stop" if text.stopped else "eos", 0, time.monotonic() - began_s)
+            return
+        grid = Grid.of(len(prompt)) if settings.exact else None
+        prompt = [*prompt, *said]
         self._check(prompt)
-        reused = self._adopt(prompt, drafter)
+        reused = self._adopt(prompt, drafter, grid)
         hold = self._hold
-        yield PromptProgress(reused, len(prompt), reused, time.monotonic() - began_s)
-        self._go_on(hold)
-        for done in self.target.prefill(prompt[reused:-1]):
-            if drafter is not None and drafter.features is not None:  # so that they need not be kept
-                drafter.prefill(prompt[: self.target.length + 1], cancelled)
-            yield PromptProgress(reused + done, len(prompt), reused, time.monotonic() - began_s)
+        for done in self._read(prompt, reused, drafter, cancelled):
+            yield PromptProgress(done, len(prompt), reused, time.monotonic() - began_s)
             self._go_on(hold)
-            if cancelled():
+            if done > reused and cancelled():
                 yield Finished("cancelled", 0, time.monotonic() - began_s)
                 return
         self.target.pin()
         if drafter is not None:
             drafter.prefill(prompt, cancelled)
         chooser = Chooser(settings.sampling, settings.rule, self.target.vocabulary)
-        limits = Limits(settings.max_tokens, self.context, self.tokenizer.eos)
-        rounds = decode(
-            self.target, drafter, policy or FixedLength(0), chooser, self.tokens, limits, began_s, cancelled
-        )
-        text = ReplyText(self.tokenizer.stream(), settings.stop)
+        limits = Limits(settings.max_tokens, self.context, self.tokenizer.eos, cancelled)
+        rounds = decode(self.target, drafter, policy or FixedLength(0), chooser, self.tokens, limits, began_s)
         for event in self._told(rounds, text, len(prompt)):
             yield event
             self._go_on(hold)
@@ -91,6 +94,7 @@ class Session:
         self.tokens, self._drafter = [], None
         if self.target.holder in (None, self._hold):  # else it is another conversation's by now
             self.target.rewind(0)
+            self.target.lay(None)
 
     def _go_on(self, hold: object) -> None:
         """A reply goes on: the caches must still be its own."""
@@ -106,8 +110,9 @@ class Session:
                 "the reply included: shorten the conversation or start a new one"
             )
 
-    def _adopt(self, prompt: Sequence[int], drafter: Drafter | None) -> int:
+    def _adopt(self, prompt: Sequence[int], drafter: Drafter | None, grid: Grid | None) -> int:
         """Make `prompt` the session's tokens; returns how many of them the target's cache keeps."""
+        self.target.lay(grid)
         if self.target.holder is not self._hold:  # another conversation has used the cache since
             self.tokens = []
         self.target.holder = self._hold = object()
@@ -128,6 +133,17 @@ class Session:
         self._drafter = drafter
         self.tokens = list(prompt)
         return kept
+
+    def _read(
+        self, prompt: Sequence[int], reused: int, drafter: Drafter | None, cancelled: Callable[[], bool]
+    ) -> Iterator[int]:
+        """Feed what the caches lack of `prompt`, all but its last token; says before and after each chunk how many of
+        its tokens are in."""
+        yield reused
+        for done in self.target.prefill(prompt[reused:-1]):
+            if drafter is not None and drafter.features is not None:  # so that they need not be kept
+                drafter.prefill(prompt[: self.target.length + 1], cancelled)
+            yield reused + done
 
     def _told(self, rounds: Iterator[Round | Finished], text: ReplyText, prompt: int) -> Iterator[Event]:
         for event in rounds:

@@ -11,12 +11,14 @@ from engine.sampling import Sampling
 
 @dataclass(frozen=True)
 class Settings:
-    """How one reply is made. stop: strings that end it and are not shown."""
+    """How one reply is made. stop: strings that end it and are not shown. exact: whether every token gets the same
+    arithmetic whatever is drafted, so that replies agree to the last bit (see `engine.grid`)."""
 
     sampling: Sampling = field(default_factory=Sampling)
     rule: Rule = "rejection"
     max_tokens: int = 512
     stop: tuple[str, ...] = ()
+    exact: bool = False
 
     def __post_init__(self) -> None:
         if self.max_tokens < 1:

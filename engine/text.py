@@ -45,15 +45,20 @@ class ReplyText:
     `push` takes rounds in and returns those that may be told. After it, `stopped` says whether a
     stop string ended the reply; then `tokens` is how many tokens of the reply stand, the one that
     completed the stop string being the last, and no text from the stop string on is told.
+
+    said: tokens of the reply that were told before and are not counted. Texts go on as if they had just been told, and
+    a stop string may begin in them; one that stands in them has stopped the reply already.
     """
 
-    def __init__(self, stream: TokenStream, stops: Sequence[str]) -> None:
+    def __init__(self, stream: TokenStream, stops: Sequence[str], said: Sequence[int] = ()) -> None:
         self._stream = stream
         self._stops = [s for s in stops if s]
         self._held: deque[Round] = deque()
-        self._text = ""  # of the held rounds, end to end
+        self._text = "".join([stream.push(token) for token in said])  # of the held rounds, end to end, and before it
         self.tokens = 0
-        self.stopped = False
+        self.stopped = any(s in self._text for s in self._stops)
+        self._before = unsure = self._unsure()  # how much of `_text` was told, and may yet begin a stop string
+        self._text = self._text[len(self._text) - unsure :]
 
     def push(self, round_: Round) -> list[Round]:
         texts: list[str] = []
@@ -64,15 +69,7 @@ class ReplyText:
             if any(s in self._text for s in self._stops):
                 self.stopped = True
                 break
-        n = len(texts)
-        kept = replace(
-            round_,
-            tokens=round_.tokens[:n],
-            p=round_.p[:n],
-            accepted=min(round_.accepted, n),
-            path=round_.path[:n],
-        )
-        self._held.append(replace(kept, texts=tuple(texts)))
+        self._held.append(replace(round_.cut(len(texts)), texts=tuple(texts)))
         return self._cut() if self.stopped else self._release()
 
     def finish(self) -> tuple[list[Round], str]:
@@ -85,8 +82,9 @@ class ReplyText:
         """The rounds that end before any text that may still become a stop string."""
         unsure = self._unsure()
         told: list[Round] = []
-        while self._held and len(self._text) - _size(self._held[0]) >= unsure:
-            self._text = self._text[_size(self._held[0]) :]
+        while self._held and len(self._text) - self._before - _size(self._held[0]) >= unsure:
+            self._text = self._text[self._before + _size(self._held[0]) :]
+            self._before = 0
             told.append(self._held.popleft())
         return told
 
@@ -100,7 +98,8 @@ class ReplyText:
 
     def _cut(self) -> list[Round]:
         """All held rounds, without the text from the stop string on."""
-        room = min(self._text.index(s) for s in self._stops if s in self._text)
+        room = min(self._text.index(s) for s in self._stops if s in self._text) - self._before
+        room = max(room, 0)
         told: list[Round] = []
         for round_ in self._held:
             texts: list[str] = []

@@ -16,6 +16,7 @@ from mlx_lm.models.cache import (
     make_prompt_cache,
 )
 from mlx_lm.models.rope_utils import initialize_rope
+from mlx_lm.utils import dequantize_model, load_model, quantize_model, save_config
 
 __all__ = [
     "ArraysCache",
@@ -26,8 +27,12 @@ __all__ = [
     "QuantizedKVCache",
     "RotatingKVCache",
     "create_causal_mask",
+    "dequantize_model",
     "initialize_rope",
+    "load_model",
     "make_prompt_cache",
+    "quantize_model",
+    "save_config",
     "unsound",
     "unsound_type",
 ]

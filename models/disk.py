@@ -23,7 +23,10 @@ def read_json_object(path: Path) -> dict[str, object]:
         size_bytes = path.stat().st_size
         if size_bytes > LARGEST_JSON_BYTES:
             raise ModelError(f"{path}: {size_bytes} bytes is too large for this file; download the model again")
-        value = json.loads(path.read_bytes())
+        content = path.read_bytes()
+        value = json.loads(content)
+        if b"\\ud" in content.lower():  # half of a pair is JSON, but no text that could be shown or stored
+            json.dumps(value, ensure_ascii=False).encode()
     except OSError as error:
         raise ModelError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
     except (ValueError, RecursionError) as error:  # JSONDecodeError and UnicodeDecodeError are ValueErrors
@@ -56,7 +59,7 @@ def replace_json(path: Path, value: object) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Make renames and new names inside `path` durable. Raises OSError."""
+    """Make renames and new names inside the folder `path` durable; of a file, what is in it. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -6,7 +6,7 @@ is the engine's question.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -18,6 +18,7 @@ from models.vocabulary import read_vocabulary
 
 _AGAIN = "the model folder is incomplete, download it again"
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+_LAYER_KEYS = ("num_hidden_layers", "num_layers", "n_layers", "n_layer", "num_transformer_layers")
 _CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "n_ctx", "seq_length")
 
 
@@ -55,6 +56,7 @@ def check_folder(path: Path) -> ModelFolder:
             raise ModelError(f"{path}: needs Python code of its own, which is never run; choose another model")
         weights = weights_of(path, names)
         _check_index(path, weights)
+        _check_layers(path, config, sum(map(len, weights.values())))
         return ModelFolder(
             path=path,
             config=MappingProxyType(config),
@@ -83,20 +85,27 @@ def folder_names(path: Path) -> list[str]:
 
 
 def check_links(path: Path, names: list[str]) -> None:
-    """Links may point inside the folder, or from a Hugging Face snapshot into the blobs of the same cache.
-    Raises ModelError for any other."""
+    """Links may point inside the folder, or from a Hugging Face snapshot into the blobs of the same cache. Folders in
+    it are looked through, but for hidden ones, which nothing reads. Raises ModelError for any other link."""
     real = Path(os.path.realpath(path))
     homes = [real]
     if real.parent.name == "snapshots":  # cache/models--x/snapshots/revision; blobs beside it, or shared by the cache
         homes += [real.parents[1] / "blobs", real.parents[2] / "blobs"]
-    for name in names:
-        if not (path / name).is_symlink():
-            continue
-        target = Path(os.path.realpath(path / name))  # unlike Path.resolve, it takes a loop of links calmly
+    for link in _links(path, names):
+        target = Path(os.path.realpath(link))  # unlike Path.resolve, it takes a loop of links calmly
         if not any(target.is_relative_to(home) for home in homes):
-            raise ModelError(f"{path / name}: links to a place outside the model folder; replace it with the file")
+            raise ModelError(f"{link}: links to a place outside the model folder; replace it with the file")
         if not target.exists():
-            raise ModelError(f"{path / name}: links to a file that is missing; {_AGAIN}")
+            raise ModelError(f"{link}: links to a file that is missing; {_AGAIN}")
+
+
+def _links(path: Path, names: list[str]) -> Iterator[Path]:
+    """Every link in the folder and in the folders in it, none of them followed."""
+    for name in names:
+        if (path / name).is_symlink():
+            yield path / name
+        elif not name.startswith(".") and (path / name).is_dir():
+            yield from _links(path / name, sorted(entry.name for entry in (path / name).iterdir()))
 
 
 def weights_of(path: Path, names: list[str], begins: tuple[str, ...] = ("model",)) -> dict[Path, dict[str, Entry]]:
@@ -127,6 +136,17 @@ def _check_index(path: Path, weights: Mapping[Path, Mapping[str, Entry]]) -> Non
             raise ModelError(f"{path}: the weights {str(name)[:80]!r} are missing; {_AGAIN}")
         if tensor not in shard:
             raise ModelError(f"{path}: {name} lacks the tensor {tensor[:80]!r}; {_AGAIN}")
+
+
+def _check_layers(path: Path, config: Mapping[str, object], tensors: int) -> None:
+    """A layer has a tensor at least; mlx-lm would make as many as the config says, until the memory is full."""
+    text = config.get("text_config")
+    for part in (config, text if isinstance(text, dict) else {}):
+        for key in _LAYER_KEYS:
+            count = part.get(key)
+            if isinstance(count, int | float) and count > tensors:
+                what = f"config.json says {key} {str(count)[:20]}, and the weights are {tensors} tensors"
+                raise ModelError(f"{path}: {what}; download it again")
 
 
 def _model_type(path: Path, config: Mapping[str, object]) -> str:

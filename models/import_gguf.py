@@ -1,92 +1,81 @@
-"""A GGUF file becomes an ordinary MLX model folder, once, and all at once.
+"""A GGUF file becomes an ordinary MLX model folder, whole or not at all (models.convert.making)."""
 
-Invariants:
-1. The folder appears by a rename, after everything in it is on the disk. Whoever sees it sees all of it.
-2. Unfinished work lies beside it under a name with a leading dot, its config.json written last.
-3. One process works at a time (a lock file beside the folder); a killed one leaves the lock free and its
-   unfinished work to be swept by the next.
-4. The manifest names the source and every file's size; a folder that does not match it is made anew. A folder
-   without a manifest is not ours and is never touched.
-"""
-
-import hashlib
-import shutil
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from filelock import FileLock, Timeout
+from models.convert.making import MANIFEST, Source, check_space, make_folder
+from models.convert.progress import Progress, Tell, say_nothing
+from models.disk import write_file, write_json
+from models.folder import check_folder
+from models.gguf import GgufFile, paths_of, read_gguf
+from models.gguf.affine import DTYPES, all_finite, store
+from models.gguf.families import Shape, make_config, parts, read_shape
+from models.gguf.tensors import Part, Storage, Wish, entries_of, pieces_of, storage_of, values_of
+from models.gguf.tokenizer import (
+    make_tokenizer,
+    make_tokenizer_config,
+    read_chat_template,
+    read_special_ids,
+    read_tokens,
+)
+from models.safetensors_file import Piece, write_entries
 
-from engine.errors import ModelError
-from models.disk import read_json_object, replace_json, sync_folder, write_file, write_json
-from models.gguf import GgufFile, read_gguf
-from models.gguf_llama import make_config, parts, read_shape
-from models.gguf_tokenizer import make_tokenizer, make_tokenizer_config, read_chat_template, read_special_ids
-from models.gguf_weights import convert, outline
-from models.safetensors_file import write_entries
-
-IMPORTER_VERSION = 1  # raise it whenever the same source would give other files
-MANIFEST = "redline-import.json"
-_LOCK_WAIT_S = 300.0
+__all__ = ["MANIFEST", "import_gguf"]
 
 
-def import_gguf(source: Path, folder: Path) -> Path:
+def import_gguf(
+    source: Path, folder: Path, wish: Wish | None = None, tell: Tell = say_nothing, replace: bool = True
+) -> Path:
     """Make the MLX model folder `folder` from the GGUF file `source`, or reuse it if it is there and whole.
 
-    Returns `folder`. Raises ModelError: the source is missing, damaged or of a kind not imported; `folder` is
-    something else's; another import does not end; the disk refuses.
+    replace: whether a folder made of something else, or otherwise, may go. Returns `folder`. Raises ModelError: the
+    source is missing, damaged or of a kind not imported; `folder` is something else's; another import does not end;
+    the disk refuses.
     """
-    with _disk_errors(folder):
-        if not source.is_file():
-            raise ModelError(f"{source}: no such file; check the path")
-        if _is_current(folder, source, trust_time=True) and not any(map(Path.exists, _unfinished(folder))):
-            return folder
-        with _alone(folder):
-            _sweep(folder)
-            if (folder.exists() or folder.is_symlink()) and not (folder / MANIFEST).is_file():
-                to_do = "move it away or choose another folder"
-                raise ModelError(f"{folder}: exists and was not made by an import; {to_do}")
-            if not _is_current(folder, source, trust_time=False):
-                _make(source, folder)
+    wish = Wish() if wish is None else wish
+    options = {"bits": wish.bits, "group": wish.group, "dtype": wish.dtype}
+    origin = Source(source.name, paths_of(source), options)  # by name: nothing is read where the folder is there
+    make_folder(folder, origin, lambda work: _fill(source, wish, work, folder, tell), replace)
     return folder
 
 
-def _make(source: Path, folder: Path) -> None:
-    work, old = _unfinished(folder)
-    try:
-        work.mkdir()
-        _convert(read_gguf(source), work)
-        write_json(work / MANIFEST, _manifest(source, work))
-        sync_folder(work)
-        if folder.exists():
-            folder.rename(old)
-        work.rename(folder)
-        sync_folder(folder.parent)
-    finally:
-        _sweep(folder)
-
-
-def _convert(gguf: GgufFile, work: Path) -> None:
+def _fill(source: Path, wish: Wish, work: Path, folder: Path, tell: Tell) -> None:
     """All files of the model folder, config.json last."""
+    gguf = read_gguf(source)
     shape = read_shape(gguf)
     pieces = parts(gguf, shape)
-    config = make_config(gguf, shape, pieces) | _special_ids(gguf, shape.vocabulary)
-    tokenizer = make_tokenizer(gguf)
-    write_file(work / "tokenizer.json", tokenizer.to_str().encode())
+    config = make_config(gguf, shape) | _special_ids(gguf, shape.vocabulary)
+    dtype = _dtype(gguf, shape, wish, pieces)
+    stored = {part.base: storage_of(gguf.tensors[part.name], wish, dtype) for part in pieces}
+    entries = [entry for part in pieces for entry in entries_of(part, stored[part.base])]
+    total_bytes = sum(entry.size_bytes for entry in entries)
+    check_space(folder, total_bytes)
+    tell(Progress("tokenizer", 0, total_bytes))
+    write_file(work / "tokenizer.json", make_tokenizer(gguf).to_str().encode())
     write_json(work / "tokenizer_config.json", make_tokenizer_config(gguf))
     template = read_chat_template(gguf)
     if template is not None:
         write_file(work / "chat_template.jinja", template.encode())
-    entries = [entry for part in pieces for entry in outline(gguf, part.name, part.base)]
-    arrays = (array for part in pieces for array in convert(gguf, part.name, part.heads))
-    write_entries(work / "model.safetensors", entries, arrays)
-    write_json(work / "config.json", config)
+    write_entries(work / "model.safetensors", entries, _told(gguf, pieces, stored, total_bytes, tell))
+    write_json(work / "config.json", config | {"torch_dtype": DTYPES[dtype]} | _quantization(stored))
+    check_folder(work)
+
+
+def _told(
+    gguf: GgufFile, pieces: list[Part], stored: dict[str, Storage], total_bytes: int, tell: Tell
+) -> Iterator[Piece]:
+    done_bytes = 0
+    for part in pieces:
+        for piece in pieces_of(gguf, part, stored[part.base]):
+            yield piece
+            done_bytes += piece.array.nbytes
+            tell(Progress("weights", done_bytes, total_bytes))
 
 
 def _special_ids(gguf: GgufFile, rows: int) -> dict[str, object]:
     """The special ids for config.json; the vocabulary must fit the `rows` of the embedding (it may be padded)."""
-    tokens = len(gguf.get_all("tokenizer.ggml.tokens", str))
+    tokens = len(read_tokens(gguf).tokens)
     if tokens > rows:
         raise gguf.unfit(f"{tokens} tokens and an embedding of {rows} rows", "the file is damaged, download it again")
     special = read_special_ids(gguf)
@@ -95,76 +84,27 @@ def _special_ids(gguf: GgufFile, rows: int) -> dict[str, object]:
     return {key: value for key, value in named.items() if value is not None}
 
 
-def _manifest(source: Path, folder: Path) -> dict[str, object]:
-    status = source.stat()
-    with source.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return {
-        "importer": IMPORTER_VERSION,
-        "source": {"name": source.name, "bytes": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": digest},
-        "files_bytes": {path.name: path.stat().st_size for path in sorted(folder.iterdir())},
-    }
+def _dtype(gguf: GgufFile, shape: Shape, wish: Wish, pieces: list[Part]) -> str:
+    """The folder's dtype, as safetensors calls it: what was wished for; else what the file has, F16 where it has
+    several, but BF16 where activations or vectors leave the range of F16."""
+    for name, called in DTYPES.items():
+        if called == wish.dtype:
+            return name
+    matrices = {gguf.tensors[part.name].type.name for part in pieces if len(part.shape) > 1}
+    if matrices == {"F32"} and wish.bits is None:
+        return "F32"
+    if shape.family.wide_range or "BF16" in matrices:
+        return "BF16"
+    vectors = [part for part in pieces if len(part.shape) == 1]
+    fit = (all_finite(store(values_of(gguf.tensors[v.name], gguf.rows(v.name, 0, 1)), "F16"), "F16") for v in vectors)
+    return "F16" if all(fit) else "BF16"
 
 
-def _is_current(folder: Path, source: Path, trust_time: bool) -> bool:
-    """Whether `folder` is a whole import of `source`.
-
-    With `trust_time` the source's size and time must agree, which takes microseconds. Without, a source of another
-    time is hashed, and if it is the same the manifest learns the new time (the caller holds the lock).
-    """
-    if not (folder / MANIFEST).is_file():
-        return False
-    try:
-        manifest: dict[str, Any] = read_json_object(folder / MANIFEST)
-        sizes = {name: (folder / name).stat().st_size for name in manifest["files_bytes"]}
-        if manifest["importer"] != IMPORTER_VERSION or sizes != manifest["files_bytes"]:
-            return False
-        was, status = manifest["source"], source.stat()
-        if (was["bytes"], was["mtime_ns"]) == (status.st_size, status.st_mtime_ns):
-            return True
-        if trust_time or was["bytes"] != status.st_size:
-            return False
-        with source.open("rb") as file:
-            same: bool = was["sha256"] == hashlib.file_digest(file, "sha256").hexdigest()
-    except (ModelError, OSError, KeyError, TypeError):  # a manifest that is not whole proves nothing
-        return False
-    if same:
-        was["mtime_ns"] = status.st_mtime_ns
-        replace_json(folder / MANIFEST, manifest)
-    return same
-
-
-def _unfinished(folder: Path) -> tuple[Path, Path]:
-    """Where a folder in the making and a replaced one lie while an import runs."""
-    return folder.with_name(f".{folder.name}.partial"), folder.with_name(f".{folder.name}.old")
-
-
-def _sweep(folder: Path) -> None:
-    for leftover in _unfinished(folder):
-        if leftover.exists():
-            shutil.rmtree(leftover)
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder.with_name(f".{folder.name}.lock"), timeout=_LOCK_WAIT_S)
-    try:
-        lock.acquire()
-    except Timeout as error:
-        what = f"{folder}: another process has been importing it for {_LOCK_WAIT_S:.0f} s"
-        raise ModelError(f"{what}; end that process, then try again") from error
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-@contextmanager
-def _disk_errors(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or str(error)
-        to_do = "free some disk space, or choose a folder that can be written"
-        raise ModelError(f"{folder}: the model could not be imported ({reason}); {to_do}") from error
+def _quantization(stored: dict[str, Storage]) -> dict[str, object]:
+    """mlx-lm's "quantization": the commonest width for all, an entry for each part of another width."""
+    widths = {base: (how.group, how.bits) for base, how in stored.items() if how.bits is not None}
+    if not widths:
+        return {}
+    common = Counter(widths.values()).most_common(1)[0][0]
+    others = {base: {"group_size": g, "bits": b} for base, (g, b) in widths.items() if (g, b) != common}
+    return {"quantization": {"group_size": common[0], "bits": common[1], **others}}

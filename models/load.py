@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
-from mlx_lm.utils import dequantize_model, load_model
+from mlx import nn
 
 from engine import backend
 from engine.errors import ModelError, RedlineError
 from engine.target import CachedModel
-from engine.upstream import unsound_type
+from engine.upstream import dequantize_model, load_model, unsound_type
 from models.folder import ModelFolder, check_folder
 from models.tokenizer import FolderTokenizer
 
@@ -40,25 +40,36 @@ def load(path: Path, kv_bits: int | None = None) -> Loaded:
     they stay as they are. Raises ModelError for anything wrong with the folder.
     """
     folder = check_folder(path)
-    if reason := unsound_type(folder.model_type):
-        raise ModelError(
-            f"{path}: {folder.model_type} models cannot be decoded exactly ({reason}); choose another model"
-        )
-    with _boundary(folder):
-        network, _ = load_model(folder.path, lazy=True, trust_remote_code=False)
-        if backend.describe().dequantize:
-            network = in_float32(network)
+    network = assemble(folder)
     backend.wire()
     mx.eval(network.parameters())
-    tokenizer = FolderTokenizer(folder.path, folder.eos_token_ids)
-    with _boundary(folder):
+    tokenizer = FolderTokenizer(folder.path, folder.eos_token_ids, _rows(folder, network))
+    with not_loading(folder.path):
         model = CachedModel(network, kv_bits)
     return Loaded(folder, network, model, tokenizer)
 
 
+def _rows(folder: ModelFolder, network: Any) -> int | None:
+    """How many tokens the embedding has, None where neither the network nor the config says. (Of several embeddings
+    the largest is the one of tokens; that of positions is small.)"""
+    found = [m.weight.shape[0] for m in network.modules() if isinstance(m, nn.Embedding | nn.QuantizedEmbedding)]
+    return min((rows for rows in (max(found, default=None), folder.rows) if rows), default=None)
+
+
+def assemble(folder: ModelFolder) -> Any:
+    """The network of a checked folder as it will compute, its weights still on the disk. Raises ModelError."""
+    if reason := unsound_type(folder.model_type):
+        raise ModelError(
+            f"{folder.path}: {folder.model_type} models cannot be decoded exactly ({reason}); choose another model"
+        )
+    with not_loading(folder.path):
+        network, _ = load_model(folder.path, lazy=True, trust_remote_code=False)
+        return in_float32(network) if backend.describe().dequantize else network
+
+
 @contextmanager
-def _boundary(folder: ModelFolder) -> Iterator[None]:
-    """What mlx-lm throws at a config or weights that it can't make sense of, as a ModelError."""
+def not_loading(path: Path) -> Iterator[None]:
+    """What mlx-lm throws at a config or weights that it can't make sense of, as a ModelError about `path`."""
     try:
         yield
     except RedlineError:
@@ -66,7 +77,7 @@ def _boundary(folder: ModelFolder) -> Iterator[None]:
     except (Exception, SystemExit) as error:  # broad: mlx-lm has a hundred models' code, which trusts their files
         reason = " ".join(str(error).split())[:300]
         raise ModelError(
-            f"{folder.path} does not load ({type(error).__name__}: {reason}): "
+            f"{path} does not load ({type(error).__name__}: {reason}): "
             "the files do not belong together or mlx-lm does not know this model; download it again"
         ) from error
 

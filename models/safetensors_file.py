@@ -12,19 +12,30 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import ModelError
 
-LARGEST_HEADER_BYTES = 100_000_000  # the limit of the reference implementation
+# The reference implementation takes 100 MB, which a hostile header can blow up to gigabytes; real ones have a few MB.
+LARGEST_HEADER_BYTES = 1 << 25
+_MOST_DIMENSIONS, _LARGEST_COUNT = 16, 1 << 62
 
 _BITS = {"BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8, "I16": 16, "U16": 16, "F16": 16}
 _BITS |= {"BF16": 16, "I32": 32, "U32": 32, "F32": 32, "I64": 64, "U64": 64, "F64": 64, "C64": 64}
 _BITS |= {"F4": 4, "F6_E2M3": 6, "F6_E3M2": 6}
-_NUMPY = {"U32": np.dtype("<u4"), "F16": np.dtype("<f2"), "F32": np.dtype("<f4")}
+
+# What numpy makes of the types that are written; it has no bf16, which goes as the 16 bits that it is.
+NUMPY: dict[str, np.dtype[Any]] = {
+    "BOOL": np.dtype("?"),
+    "U8": np.dtype("u1"),
+    "I8": np.dtype("i1"),
+    "BF16": np.dtype("<u2"),
+}
+NUMPY |= {"U32": np.dtype("<u4"), "I32": np.dtype("<i4"), "I64": np.dtype("<i8")}
+NUMPY |= {"F16": np.dtype("<f2"), "F32": np.dtype("<f4")}
 
 
 @dataclass(frozen=True)
@@ -38,6 +49,21 @@ class Entry:
     @property
     def size_bytes(self) -> int:
         return math.prod(self.shape) * _BITS[self.dtype] // 8
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some of a tensor's rows, from `row` on: shape (rows, the rest of the tensor's shape)."""
+
+    name: str
+    row: int
+    array: NDArray[np.generic]
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """What the writer says of the file: {"format": "mlx"} or "pt". Raises ModelError where the header is none."""
+    said = _read_header(path)[0].get("__metadata__")
+    return {key: value for key, value in said.items() if isinstance(value, str)} if isinstance(said, dict) else {}
 
 
 def read_entries(path: Path) -> dict[str, Entry]:
@@ -60,30 +86,83 @@ def read_entries(path: Path) -> dict[str, Entry]:
     return {entry.name: entry for entry, _, _ in placed}
 
 
-def write_entries(path: Path, entries: Sequence[Entry], arrays: Iterable[NDArray[np.generic]]) -> None:
-    """Write a file whose header is `entries` and whose data is `arrays`, taken one at a time in the same order.
+class Writer:
+    """Writes a file whose header is `entries`, its data in pieces and in any order, together all of it.
 
-    Durable when it returns. Raises OSError when the disk does, ValueError if an array is not what its entry says.
+    done: how many entries, from the first on, an earlier process has written already (`Writer.resumable` says if it
+    can be); their pieces must not come again. Raises OSError when the disk does.
     """
-    with path.open("wb") as file:
-        file.write(_header(entries))
-        for entry, array in zip(entries, arrays, strict=True):
-            if array.shape != entry.shape or array.dtype != _NUMPY[entry.dtype]:
-                raise ValueError(f"{entry} announced, but {array.dtype} {array.shape} came")
-            file.write(np.ascontiguousarray(array).data)
-        file.flush()
-        os.fsync(file.fileno())
+
+    def __init__(self, path: Path, entries: Sequence[Entry], done: int = 0) -> None:
+        self._announced = {entry.name: entry for entry in entries}
+        self._missing_bytes = {entry.name: entry.size_bytes for entry in entries[done:]}
+        header, self._starts = _header(entries)
+        self._file = path.open("r+b" if done else "wb")
+        if not done:
+            self._file.write(header)
+
+    @staticmethod
+    def resumable(path: Path, entries: Sequence[Entry], done: int) -> bool:
+        """Whether the file has the header of `entries` and is long enough to hold the data of the first `done`."""
+        header, _ = _header(entries)
+        try:
+            with path.open("rb") as file:
+                whole_bytes = len(header) + sum(entry.size_bytes for entry in entries[:done])
+                return file.read(len(header)) == header and os.fstat(file.fileno()).st_size >= whole_bytes
+        except FileNotFoundError:
+            return False
+
+    def __enter__(self) -> "Writer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def write(self, piece: Piece) -> None:
+        """Raises ValueError if the piece is not what was announced."""
+        entry, array = self._announced[piece.name], piece.array
+        if array.shape[1:] != entry.shape[1:] or array.dtype != NUMPY[entry.dtype]:
+            raise ValueError(f"{entry} announced, but {array.dtype} {array.shape} came")
+        row_bytes = entry.size_bytes // entry.shape[0] if entry.shape and entry.shape[0] else 0
+        self._missing_bytes[piece.name] -= array.nbytes
+        self._file.seek(self._starts[piece.name] + piece.row * row_bytes)
+        self._file.write(np.ascontiguousarray(array).data)
+
+    def sync(self) -> None:
+        """Durable, as far as it is written, when it returns."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def finish(self) -> None:
+        """Durable and whole when it returns. Raises ValueError if pieces are missing."""
+        if any(self._missing_bytes.values()):
+            raise ValueError(f"not the bytes announced, by tensor: {self._missing_bytes}")
+        self.sync()
 
 
-def _header(entries: Sequence[Entry]) -> bytes:
+def write_entries(path: Path, entries: Sequence[Entry], pieces: Iterable[Piece]) -> None:
+    """Write a file whose header is `entries` and whose data come in `pieces`, in any order, together all of it.
+
+    Durable when it returns. Raises OSError when the disk does, ValueError if the pieces are not what was announced.
+    """
+    with Writer(path, entries) as writer:
+        for piece in pieces:
+            writer.write(piece)
+        writer.finish()
+
+
+def _header(entries: Sequence[Entry]) -> tuple[bytes, dict[str, int]]:
+    """The bytes of the header, and where in the file the data of each tensor start."""
     fields: dict[str, object] = {"__metadata__": {"format": "mlx"}}
-    end = 0
+    end, starts = 0, dict[str, int]()
     for entry in entries:
-        start, end = end, end + entry.size_bytes
-        fields[entry.name] = {"dtype": entry.dtype, "shape": list(entry.shape), "data_offsets": [start, end]}
+        starts[entry.name], end = end, end + entry.size_bytes
+        place = [starts[entry.name], end]
+        fields[entry.name] = {"dtype": entry.dtype, "shape": list(entry.shape), "data_offsets": place}
     text = json.dumps(fields, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # the data starts aligned, as the reference writer has it
-    return len(text).to_bytes(8, "little") + text
+    header = len(text).to_bytes(8, "little") + text
+    return header, {name: start + len(header) for name, start in starts.items()}
 
 
 def _read_header(path: Path) -> tuple[dict[str, object], int]:
@@ -124,7 +203,9 @@ def _entry(path: Path, name: str, value: object) -> tuple[Entry, int, int]:
 
 
 def _is_counts(value: object) -> TypeGuard[list[int]]:
-    return isinstance(value, list) and all(type(item) is int and item >= 0 for item in value)
+    if not isinstance(value, list) or len(value) > _MOST_DIMENSIONS:
+        return False
+    return all(type(item) is int and 0 <= item < _LARGEST_COUNT for item in value)
 
 
 def _damaged(path: Path, what: str) -> ModelError:

@@ -12,7 +12,7 @@ def shipped_folder(name: str) -> Path:
     """The folder of the shipped drafter `name`. Raises ModelError when it is not there."""
     folder = _folder(name)
     if not (folder / "config.json").is_file():
-        raise ModelError(f"redline's own drafter {name!r} is missing: install redline again, or name a folder")
+        raise ModelError(f"redline's own drafter {name!r} is missing: install redline again, or take another")
     return folder
 
 

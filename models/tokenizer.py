@@ -20,10 +20,11 @@ from engine.text import Message
 class FolderTokenizer:
     """Implements `engine.text.Tokenizer` for a model folder that has a tokenizer.json.
 
-    eos: ids that end a reply, from the model's configuration and the tokenizer's own.
+    eos: ids that end a reply, from the model's configuration and the tokenizer's own. rows: of the model's embedding,
+    which reads past its end for ids that it has no row for.
     """
 
-    def __init__(self, folder: Path, eos: Sequence[int] = ()) -> None:
+    def __init__(self, folder: Path, eos: Sequence[int] = (), rows: int | None = None) -> None:
         from transformers import AutoTokenizer
 
         with _boundary(f"the tokenizer in {folder} cannot be read"):
@@ -32,6 +33,7 @@ class FolderTokenizer:
             )
             self._fast: Any = self._tokenizer.backend_tokenizer
             own = self._tokenizer.eos_token_id
+        self._rows = rows
         self.eos = frozenset(eos) | (frozenset() if own is None else {own})
 
     @property
@@ -43,10 +45,13 @@ class FolderTokenizer:
         template gets the texts of the messages as they are, a blank line between them."""
         if not self.has_template:
             return self.encode("\n\n".join(m["content"] for m in messages))
+        for message in messages:
+            _check_text(message["content"])
         with _boundary("the model's chat template refuses this conversation"):
             text = self._tokenizer.apply_chat_template(
                 [dict(m) for m in messages], add_generation_prompt=True, tokenize=False
             )
+            text.encode()
         return self._ids(text, special=False)
 
     def encode(self, text: str) -> list[int]:
@@ -57,16 +62,23 @@ class FolderTokenizer:
         """Text of ids, special tokens left out."""
         return str(self._fast.decode(list(ids), skip_special_tokens=True))
 
+    def piece(self, token: int) -> str:
+        """Text of one id as it stands inside a text, its leading space included; a special token's name."""
+        once, twice = (self._fast.decode([token] * n, skip_special_tokens=False) for n in (1, 2))
+        return str(twice[len(once) :])
+
     def stream(self) -> FolderStream:
         return FolderStream(self._fast)
 
     def _ids(self, text: str, special: bool) -> list[int]:
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:  # Python smuggles bytes that are no UTF-8 in as lone surrogates
-            raise UsageError(f"the prompt is not Unicode text ({error.reason}): give it as UTF-8") from error
+        _check_text(text)
         with _boundary("the model's tokenizer has no ids for this text"):
-            return list(self._fast.encode(text, add_special_tokens=special).ids)
+            ids = list(self._fast.encode(text, add_special_tokens=special).ids)
+        if self._rows is not None and ids and max(ids) >= self._rows:
+            name = str(self._fast.id_to_token(max(ids)))[:40]
+            what = f"the text has the token {name!r}, number {max(ids)}, and the model knows {self._rows}"
+            raise ModelError(f"{what}: leave it out, or choose another model")
+        return ids
 
 
 class FolderStream:
@@ -87,6 +99,14 @@ class FolderStream:
     def finish(self) -> str:
         whole = self._tokenizer.decode(self._ids, skip_special_tokens=True)
         return str(whole[self._told :])
+
+
+def _check_text(text: str) -> None:
+    """Raises UsageError for what is no Unicode: Python smuggles bytes that are no UTF-8 in as lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"the prompt is not Unicode text ({error.reason}): give it as UTF-8") from error
 
 
 @contextmanager

@@ -1,11 +1,18 @@
 """Readies the backend before anything imports MLX."""
 
+import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 import engine  # noqa: F401
 from tests.toys.folders import make_folder
+
+# The same examples every time, as nobody should wait for luck. HYPOTHESIS=random looks for new ones.
+settings.register_profile("the same", derandomize=True)
+settings.register_profile("random", derandomize=False)
+settings.load_profile(os.environ.get("HYPOTHESIS", "the same"))
 
 
 @pytest.fixture(scope="session")

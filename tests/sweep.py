@@ -54,13 +54,13 @@ class EveryLength:
     def __init__(self) -> None:
         self._lengths = itertools.cycle(range(LONGEST + 1))
 
-    def plan(self) -> Plan:
+    def plan(self, hints: object = ()) -> Plan:
         return Plan(next(self._lengths), "every length in turn")
 
     def observe(self, round_: Round) -> None:
         pass
 
-    def plain_next(self) -> bool:
+    def plain_next(self, quiet: bool = False) -> bool:
         return False
 
 

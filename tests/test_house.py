@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ("engine", "models", "app", "packaging", "tests")
-FILE_LINES, FUNCTION_LINES, PARAMETERS = 300, 40, 8
+FILE_LINES, FUNCTION_LINES, PARAMETERS = 300, 40, 7
 AT_THE_ROOT = {*SOURCE, "resources", "pyproject.toml", "README.md", "LICENSE", "uv.lock"}
 
 # What a layer never imports, by the first name of the module.

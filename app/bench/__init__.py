@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,10 @@ from app.options import Options, add_options, read_options
 from engine.errors import UsageError
 
 if TYPE_CHECKING:
+    from app.bench.ledger import Ledger
     from app.bench.questions import Question
-    from app.bench.tournament import Run, Tournament
+    from app.bench.rows import Document
+    from app.bench.tournament import Tournament
 
 MAX_TOKENS = 128
 _EXAMPLES = """examples:
@@ -21,6 +24,11 @@ _EXAMPLES = """examples:
   redline bench PROMPTS.jsonl --drafter lookup --drafter FOLDER  two drafters on the same prompts
   redline bench --temperature 0 --temperature 1 --acceptance coupled --json results.json
   redline bench --peer mlx-lm                                    with mlx-lm's stream_generate beside it
+  redline bench --draft-length auto --draft-length 1 --draft-length 4 --random
+                                                                 is auto ever slower, or far from the best length?
+  redline bench --exact                                          what bit-identity costs
+  redline bench PROMPTS.jsonl --json results.json --resume       go on where it was cut off
+  redline bench --from results.json --plot results.png           tables and picture again, nothing measured
 """
 
 
@@ -37,8 +45,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add("--limit", type=int, metavar="N", help="only the first N prompts")
     add("--every", type=int, default=1, metavar="K", help="only one prompt in K, for a share of every kind (1: all)")
     add("--turns", choices=("first", "all"), default="first", help="which turns of a prompt are answered")
+    add("--repeats", type=int, default=1, metavar="N", help="every reply N times, in an order that rotates (1)")
+    add("--random", action="store_true", help="a drafter of random weights too: what is lost with a useless one")
     add("--peer", choices=("mlx-lm",), help="another engine beside ours, on the same weights")
-    add("--json", type=Path, metavar="FILE", help="write everything measured to this file")
+    add("--json", type=Path, metavar="FILE", help="write everything measured to this file, prompt by prompt")
+    add("--resume", action="store_true", help="go on from what --json FILE holds already")
+    add("--plot", type=Path, metavar="FILE.png", help="draw it: speed-up by category, acceptance, costs, losses")
+    add("--from", type=Path, dest="kept", metavar="FILE.json", help="measure nothing: show and plot this document")
     add_options(parser, several=True, max_tokens=MAX_TOKENS)
     parser.set_defaults(run=run)
 
@@ -48,74 +61,120 @@ def run(args: argparse.Namespace) -> int:
 
     Raises RedlineError.
     """
+    from app.bench import document
+
     options = read_options(args, random_seed=False)
     questions = _check(args, options)
-    from app import environment, pair
-    from app.bench import contestants, document, table, tournament
-    from app.conversation import target_name
-
-    _tell(f"loading {target_name(options)}")
-    target = pair.open_target(options)
-    session = pair.open_session(target, options)
-    everyone = contestants.enter(options, target, session, args.peer is not None, _tell)
-    settings = [options.settings(temperature) for temperature in dict.fromkeys(options.temperatures)]
-    games = tournament.Tournament(session, everyone, settings, None if args.turns == "all" else 1, notice=_tell)
-    runs, interrupted = _play(games, questions)
-    made_with = environment.describe(options, target)
-    value = document.document(made_with, runs, interrupted)
-    from rich.console import Console
-
-    about = f"{_about(runs, options)} · {environment.summary(made_with)}"
+    if args.kept is not None:
+        kept = document.read(args.kept)
+        _show(args, kept)
+        return _code(kept)
+    games, ledger = _ready(args, options, questions)
+    interrupted = _play(games, ledger, questions)
+    value = ledger.document(interrupted)
     try:  # the table first: it is there even if the disk is full
-        table.show(Console(width=None if sys.stdout.isatty() else 100, highlight=False), about, value, runs)
+        _show(args, value)
     finally:  # and a closed pipe must not cost the document
-        if args.json is not None:
-            document.write(args.json, value)
-    if any(one.failed for one in runs):
-        return FAILURE
-    return INTERRUPTED if interrupted else OK
+        ledger.save(interrupted)
+    return _code(value)
 
 
 def _check(args: argparse.Namespace, options: Options) -> list[Question]:
     """Everything that can be wrong before a model is loaded. Raises UsageError."""
     from app.bench import document, questions
 
-    for name, value in (("limit", args.limit), ("every", args.every)):
+    for name in ("limit", "every", "repeats"):
+        value = getattr(args, name)
         if value is not None and value < 1:
             raise UsageError(f"{name} is {value}: give at least 1")
     if args.peer and options.stop:
         raise UsageError("--peer mlx-lm knows no stop strings: leave out --stop, or the peer")
-    if args.json is not None:
-        document.check_writable(args.json)
-    return questions.read_questions(args.prompts, args.limit, args.every)
+    if args.resume and args.json is None:
+        raise UsageError("--resume goes on from a document: name it with --json FILE")
+    if args.kept is not None and (args.json is not None or args.prompts is not None):
+        raise UsageError("--from measures nothing: leave out --json and the prompts, or --from")
+    for path, option in ((args.json, "--json"), (args.plot, "--plot")):
+        if path is not None:
+            document.check_writable(path, option)
+    return [] if args.kept is not None else questions.read_questions(args.prompts, args.limit, args.every)
 
 
-def _play(games: Tournament, questions: list[Question]) -> tuple[list[Run], bool]:
-    """All runs, and whether Ctrl-C cut them short: what is there by then counts."""
+def _ready(args: argparse.Namespace, options: Options, questions: list[Question]) -> tuple[Tournament, Ledger]:
+    """Load everyone, and what was measured before. Raises RedlineError."""
+    from app import environment, pair
+    from app.bench import contestants, document, ledger, tournament
+    from app.conversation import target_name
+
+    before = document.read(args.json) if args.resume and args.json.exists() else None
+    _tell(f"loading {target_name(options)}")
+    target = pair.open_target(options)
+    session, said = pair.open_session(target, options)
+    if said:
+        _tell(said)
+    everyone = contestants.enter(options, target, session, args.peer is not None, _tell, args.random)
+    usual = replace(options, exact=False)  # each contestant has its own mode
+    settings = [usual.settings(temperature) for temperature in dict.fromkeys(options.temperatures)]
+    turns = None if args.turns == "all" else 1
+    names = [contestant.name for contestant in everyone]
+    kept = ledger.Ledger(args.json, environment.describe(options, target), names, turns, args.repeats, _tell)
+    if before is not None:
+        kept.take_up(before, questions, settings)
+        _tell(f"going on behind {len(kept.rows)} replies")
+    games = tournament.Tournament(session, everyone, settings, turns, notice=_tell, repeats=args.repeats)
+    games.begun = kept.heats
+    return games, kept
+
+
+def _play(games: Tournament, ledger: Ledger, questions: list[Question]) -> bool:
+    """All runs, but for those that are there; whether Ctrl-C cut them short: what is there by then counts."""
     from app.bench.progress import progress
 
     games.check(questions)
-    runs: list[Run] = []
+    left = games.replies(questions, ledger.done)
+    if not left:
+        return False
     try:
         _tell("warming up")
         games.warm_up(questions[0])
-        with progress(games.replies(questions)) as games.progress:
-            for heat in games.play(questions):
-                runs += heat
+        with progress(left) as games.progress:
+            for heat in games.play(questions, ledger.done):
+                ledger.add(heat)
     except KeyboardInterrupt:
-        if not runs:
+        if not ledger.rows:
             raise
-        return runs, True
-    return runs, False
+        return True
+    return False
 
 
-def _about(runs: list[Run], options: Options) -> str:
-    replies = len({(run.question.id, run.turn) for run in runs})
-    seed = f", seed {options.seed}" if any(options.temperatures) else ""
-    lengths = " ".join("auto" if length is None else str(length) for length in options.draft_lengths)
-    prompts = f"{replies} prompt{'' if replies == 1 else 's'}"
-    trees = " (trees)" if options.tree else ""
-    return f"{prompts}, at most {options.max_tokens} tokens each, draft length {lengths}{trees}{seed}"
+def _show(args: argparse.Namespace, value: Document) -> None:
+    """Tables, and the picture where one is asked for. Raises RedlineError where it cannot be written."""
+    from rich.console import Console
+
+    from app import environment
+    from app.bench import plot, table
+
+    console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
+    table.show(console, f"{_about(value)} · {environment.summary(value.environment)}", value)
+    if args.plot is not None:
+        plot.write(args.plot, value)
+
+
+def _code(value: Document) -> int:
+    if any(row.failed for row in value.runs):
+        return FAILURE
+    return INTERRUPTED if value.interrupted else OK
+
+
+def _about(value: Document) -> str:
+    made = value.environment
+    replies = len({(row.question_id, row.turn) for row in value.runs})
+    times = max((row.repeat for row in value.runs), default=0) + 1
+    seeds = sorted({row.seed for row in value.runs if row.temperature})
+    seed = f", seed {seeds[0]}" if seeds else ""
+    lengths = " ".join(map(str, made["draft_lengths"]))
+    prompts = f"{replies} prompt{'' if replies == 1 else 's'}{f', {times} times' if times > 1 else ''}"
+    trees = " (trees)" if made["tree"] else ""
+    return f"{prompts}, at most {made['max_tokens']} tokens each, draft length {lengths}{trees}{seed}"
 
 
 def _tell(text: str) -> None:

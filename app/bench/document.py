@@ -1,5 +1,6 @@
 """The benchmark's one JSON document. Every key is always there; null where a number means nothing.
 
+    format, version "redline bench", 1
     environment    what it was measured with; names no user, host or folder
       versions               of redline, mlx, mlx-lm and numpy
       python, platform       version of Python; operating system
@@ -11,11 +12,15 @@
       max_tokens, stop       longest reply in tokens; texts that end one
       top_p, top_k, min_p    mass; tokens, 0 is off; share of the likeliest token's probability
       repetition_penalty     factor, 1 is off
+    contestants    by name, plain decoding first
     runs[]         one reply of one contestant each, in the order of prompts
       question_id, category  as in the file of prompts
-      turn                   of the question, from 0
-      drafter                none (plain decoding), lookup, a shipped one's or a folder's name, with the draft length
-                             behind it where there are several; mlx-lm or mlx-lm+draft
+      turn, repeat           of the question; of this prompt; both from 0
+      prompt_digest          the start of the SHA-256 of the turn's text
+      drafter                none (plain decoding), lookup, random, a shipped one's or a folder's name, with the draft
+                             length behind it where there are several, and exact; mlx-lm or mlx-lm+draft
+      proposer, draft_length the same without what stands behind it; tokens a round, "auto" or null
+      peer, exact            whether it is another engine; whether it decoded in exact-verify
       acceptance_rule        greedy, rejection or coupled; the peer's sample-and-match, or null
       temperature, seed      0 is greedy; of the noise
       token_ids, tokens      the reply, its end-of-sequence token included; how many
@@ -28,15 +33,18 @@
       drafted, accepted      tokens
       acceptance_rate        accepted / drafted, 0 to 1
       acceptance_by_position share kept at each place of a draft, of the rounds that got that far
+      reached, kept          rounds that got to each place of a draft; that kept it
+      drafts                 rounds by the tokens that were drafted in them, the reply's last round left out
       mean_acceptance_length tau: tokens / rounds
       finish_reason          eos, stop (a stop string), length, context or cancelled
       matches_plain          whether the tokens are plain decoding's; null where that isn't promised
+      same_bits              in exact-verify, whether all logits are plain decoding's to the last bit; else null
       first_difference       null, or where the two part and how near their choices were:
         position             in tokens of the reply, from 0
         gap_ulps, noise_ulps between the two, and what rounding explains: units in the last place, or null
         near_tie             whether rounding explains it
         plain_token, other_token   ids; null where a reply has ended
-      speedup                over plain decoding of the same prompt, which is not in it: a ratio (`app.measure`)
+      speedup                over plain decoding of the same prompt, which is not in it: a ratio (`app.speedup`)
       speedup_total          the same from request to last token: a ratio
       speedup_ideal          what `costs` allow these rounds: a ratio
       costs                  of this prompt's passes, in isolation; null for the peer
@@ -50,9 +58,11 @@
       identical              whether every text is plain decoding's; null where that isn't promised
       runs                   how many
       differences, near_ties how many runs differ; how many of those only by rounding; null as above
-    interrupted    whether Ctrl-C cut the runs short
+    interrupted    whether runs are missing: Ctrl-C or something worse cut them short
 
-The table (`app.bench.table`) is made of the summary.
+It is written anew behind every prompt, so that what was measured is never lost, and `--resume` goes on from there. In
+exact-verify "plain decoding" is plain decoding in exact-verify, but for the speed-ups, which are over the usual one.
+Tables and plots are made of the document alone.
 """
 
 from __future__ import annotations
@@ -66,93 +76,58 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from app.bench.tournament import Run
-from app.measure import median, receipt_record, reply_record
-from engine.costs import Costs
+import msgspec
+
+from app.bench.rows import Document, Row, Summary, groups
+from app.speedup import median
 from engine.errors import RedlineError, UsageError
-from engine.metrics import Metrics
+
+LARGEST_BYTES = 256 * 1024 * 1024
 
 
-def document(environment: dict[str, Any], runs: Sequence[Run], interrupted: bool = False) -> dict[str, Any]:
-    """JSON-ready. Speeds and speed-ups of the summary are medians over prompts; acceptance is of all rounds."""
-    return {
-        "environment": environment,
-        "runs": [_run(run) for run in runs],
-        "summary": [_group(group) for group in groups(runs)],
-        "interrupted": interrupted,
-    }
-
-
-def groups(runs: Sequence[Run]) -> list[list[Run]]:
-    """The runs of one contestant at one temperature together, in the order of first appearance."""
-    found: dict[tuple[float, str], list[Run]] = {}
-    for run in runs:
-        found.setdefault((run.settings.sampling.temperature, run.contestant), []).append(run)
-    return list(found.values())
-
-
-def _run(run: Run) -> dict[str, Any]:
-    return {
-        "question_id": run.question.id,
-        "category": run.question.category,
-        "turn": run.turn,
-        "drafter": run.contestant,
-        "acceptance_rule": run.rule,
-        "temperature": run.settings.sampling.temperature,
-        "seed": run.settings.sampling.seed,
-        **reply_record(run.reply),
-        **receipt_record(run.receipt),
-        "speedup": run.speedup,
-        "speedup_total": run.speedup_total,
-        "speedup_ideal": run.speedup_ideal,
-        "costs": None if run.costs is None else _costs(run.costs),
-    }
-
-
-def _costs(costs: Costs) -> dict[str, Any]:
-    """Seconds by width of the pass in rows, and by draft length."""
-    return {
-        "pass_s": {str(width): seconds for width, seconds in costs.verify},
-        "draft_s": {str(length): seconds for length, seconds in costs.draft},
-    }
-
-
-def _group(runs: list[Run]) -> dict[str, Any]:
-    """identical: whether every text is plain decoding's; None where that isn't promised."""
-    total = totals(runs)
-    receipts = [run.receipt for run in runs if run.receipt is not None]
-    differing = [receipt for receipt in receipts if not receipt.identical]
-    return {
-        "drafter": runs[0].contestant,
-        "acceptance_rule": runs[0].rule,
-        "temperature": runs[0].settings.sampling.temperature,
-        "tokens_per_s": median(run.reply.metrics.tokens_per_s for run in runs),
-        "ttft_s": median(run.reply.metrics.ttft_s for run in runs),
-        "speedup": median(run.speedup for run in runs),
-        "speedup_total": median(run.speedup_total for run in runs),
-        "speedup_ideal": median(run.speedup_ideal for run in runs),
-        "mean_acceptance_length": total.mean_acceptance_length,
-        "acceptance_rate": total.acceptance_rate,
-        "acceptance_by_position": total.acceptance_by_position,
-        "draft_cost": median(_draft_cost(run) for run in runs),
-        "identical": not differing if receipts else None,
-        "runs": len(runs),
-        "differences": len(differing) if receipts else None,
-        "near_ties": sum(receipt.near_tie for receipt in differing) if receipts else None,
-    }
-
-
-def totals(runs: Sequence[Run]) -> Metrics:
-    """The counts of all runs together."""
-    metrics = [run.reply.metrics for run in runs]
-    return Metrics(
-        tokens=sum(m.tokens for m in metrics),
-        rounds=sum(m.rounds for m in metrics),
-        drafted=sum(m.drafted for m in metrics),
-        accepted=sum(m.accepted for m in metrics),
-        reached=_sums([m.reached for m in metrics]),
-        kept=_sums([m.kept for m in metrics]),
+def document(
+    environment: dict[str, Any], contestants: Sequence[str], rows: Sequence[Row], interrupted: bool = False
+) -> Document:
+    """Speeds and speed-ups of the summary are medians over prompts; acceptance is of all rounds."""
+    return Document(
+        environment=environment,
+        contestants=list(contestants),
+        runs=list(rows),
+        summary=[_summary(group) for group in groups(rows)],
+        interrupted=interrupted,
     )
+
+
+def _summary(rows: Sequence[Row]) -> Summary:
+    """identical: whether every text is plain decoding's; None where that isn't promised."""
+    promised = [row for row in rows if row.matches_plain is not None]
+    differing = [row for row in promised if not row.matches_plain]
+    drafted, accepted = sum(row.drafted for row in rows), sum(row.accepted for row in rows)
+    rounds = sum(row.rounds for row in rows)
+    return Summary(
+        drafter=rows[0].drafter,
+        acceptance_rule=rows[0].acceptance_rule,
+        temperature=rows[0].temperature,
+        tokens_per_s=median(row.tokens_per_s for row in rows),
+        ttft_s=median(row.ttft_s for row in rows),
+        speedup=median(row.speedup for row in rows),
+        speedup_total=median(row.speedup_total for row in rows),
+        speedup_ideal=median(row.speedup_ideal for row in rows),
+        mean_acceptance_length=sum(row.tokens for row in rows) / rounds if rounds else None,
+        acceptance_rate=accepted / drafted if drafted else None,
+        acceptance_by_position=by_position(rows),
+        draft_cost=median(_draft_cost(row) for row in rows),
+        identical=not differing if promised else None,
+        runs=len(rows),
+        differences=len(differing) if promised else None,
+        near_ties=sum(_near_tie(row) for row in differing) if promised else None,
+    )
+
+
+def by_position(rows: Sequence[Row]) -> list[float]:
+    """Share of drafted tokens kept at each draft position, of the rounds of all `rows` that got that far."""
+    reached, kept = (_sums([getattr(row, name) for row in rows]) for name in ("reached", "kept"))
+    return [k / n if n else 0.0 for k, n in zip(kept, reached, strict=True)]
 
 
 def _sums(counts: Sequence[Sequence[int]]) -> list[int]:
@@ -160,20 +135,44 @@ def _sums(counts: Sequence[Sequence[int]]) -> list[int]:
     return [sum(column) for column in zip_longest(*counts, fillvalue=0)]
 
 
-def _draft_cost(run: Run) -> float | None:
+def _near_tie(row: Row) -> bool:
+    return row.first_difference is not None and row.first_difference.near_tie
+
+
+def _draft_cost(row: Row) -> float | None:
     """One drafted step over one pass of the target; of the longest draft that was measured, divided by its length."""
-    longest = run.costs.draft[-1] if run.costs is not None else (0, 0.0)
-    return longest[1] / longest[0] / run.costs.pass_s(1) if run.costs is not None and longest[1] else None
+    if row.costs is None:
+        return None
+    length, seconds = max((int(length), seconds) for length, seconds in row.costs.draft_s.items())
+    return seconds / length / row.costs.pass_s["1"] if seconds else None
 
 
-def check_writable(path: Path) -> None:
+# --- on disk ----------------------------------------------------------------------------------------------------------
+
+
+def read(path: Path) -> Document:
+    """A document that was written before, its summary made anew. Raises UsageError for what is none, or of another
+    version."""
+    try:
+        if path.stat().st_size > LARGEST_BYTES:
+            raise UsageError(f"{path} is too large for a document of redline bench: give one that it wrote")
+        found = msgspec.json.decode(path.read_bytes(), type=Document)
+    except (OSError, ValueError) as error:  # msgspec's errors and a NUL in the path are ValueErrors
+        reason = str(getattr(error, "strerror", None) or error).splitlines()[0]
+        raise UsageError(f"{str(path)!r} is no document of this redline bench ({reason}): measure again") from error
+    except RecursionError as error:
+        raise UsageError(f"{str(path)!r} is no document of redline bench (nested too deep): measure again") from error
+    return document(found.environment, found.contestants, found.runs, found.interrupted)
+
+
+def check_writable(path: Path, option: str = "--json") -> None:
     """Raises UsageError for a place where the document can't be written, before the runs rather than after."""
     try:
         fits = _is_writable(path)
     except (OSError, ValueError):  # a name too long, or with a NUL in it
         fits = False
     if not fits:
-        raise UsageError(f"{str(path)!r} cannot be written: give --json a file in a folder of yours")
+        raise UsageError(f"{str(path)!r} cannot be written: give {option} a file in a folder of yours")
 
 
 def _is_writable(path: Path) -> bool:
@@ -187,12 +186,18 @@ def _is_writable(path: Path) -> bool:
 
 def write(path: Path, value: dict[str, Any]) -> None:
     """The whole document or none of it. Raises RedlineError where the disk won't have it."""
+    content = json.dumps(value, indent=1, allow_nan=False) + "\n"
+    replace(path, content.encode(), "--json")
+
+
+def replace(path: Path, content: bytes, option: str) -> None:
+    """A file with `content` in place of what was there, or what was there. Raises RedlineError."""
     draft = path.with_name(f".redline-{os.getpid()}")  # not longer than a name may be, whatever the path's
     try:
-        draft.write_text(json.dumps(value, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        draft.write_bytes(content)
         draft.replace(path)
     except OSError as error:
-        raise RedlineError(f"{path} cannot be written ({error.strerror}): run again with --json elsewhere") from error
+        raise RedlineError(f"{path} cannot be written ({error.strerror}): run again with {option} elsewhere") from error
     finally:
         with suppress(OSError):  # whatever keeps it from going was said above
             draft.unlink(missing_ok=True)

@@ -32,16 +32,25 @@ UNKNOWN = -1
 
 @dataclass(frozen=True)
 class MlxLm:
-    """mlx-lm on `network`, drafting with `draft` if given. context: tokens of prompt and reply together."""
+    """mlx-lm on `network`, drafting `drafted` tokens with `draft` if given. context: of prompt and reply together."""
 
     name: str
     network: Any
     tokenizer: Any
     context: int
     draft: Any = None
-    draft_length: int = 0
+    drafted: int = 0
     drafter: None = None
+    exact: bool = False
     peer: bool = True
+
+    @property
+    def proposer(self) -> str:
+        return self.name
+
+    @property
+    def draft_length(self) -> int | None:
+        return self.drafted or None
 
     def reply(self, prompt: Sequence[int], settings: Settings) -> Reply:
         return Reply.of(prompt, self._events(prompt, settings))
@@ -56,7 +65,7 @@ class MlxLm:
         mx.random.seed(settings.sampling.seed)
         began_s = time.monotonic()
         yield PromptProgress(0, len(prompt), 0, 0.0)
-        rounds = Rounds(self.draft_length, most)
+        rounds = Rounds(self.drafted, most)
         last: Any = None
         for last in stream_generate(
             self.network, self.tokenizer, list(prompt), most, **self._arguments(prompt, settings)
@@ -77,7 +86,7 @@ class MlxLm:
                 repetition_penalty=s.repetition_penalty, repetition_context_size=whole
             )
         if self.draft is not None:
-            arguments |= {"draft_model": self.draft, "num_draft_tokens": self.draft_length}
+            arguments |= {"draft_model": self.draft, "num_draft_tokens": self.drafted}
         return arguments
 
 

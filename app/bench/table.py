@@ -1,36 +1,44 @@
-"""The benchmark's table for people, and what it has to say below it."""
+"""The benchmark's tables for people, and what it has to say below them. Made of the document alone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from app.bench.contestants import PLAIN
-from app.bench.document import groups
-from app.bench.tournament import Run
+from app.bench.contestants import PLAIN, PLAIN_EXACT
+from app.bench.rows import Document, Row, Summary, in_words
+from app.bench.verdicts import FLOOR, Verdict, verdicts
 
 _LEGEND = (
     "tok/s: decode speed. speed-up: over plain decoding of the same prompt, which is not in it; total: prompt and all. "
     "ideal: what pass costs measured in isolation allow. tau: tokens a pass. Speeds are medians over prompts."
 )
+_VERDICTS = (
+    "Draft length auto against plain decoding (speed-up, median over prompts; lowest: of one prompt) and against the "
+    "fixed length that turned out best (share: median of auto's speed over its; ideal: by costs measured in isolation)."
+)
 
 
-def show(console: Console, about: str, value: dict[str, Any], runs: Sequence[Run]) -> None:
-    """about: what was measured, in a line. value: the document."""
+def show(console: Console, about: str, value: Document) -> None:
+    """about: what was measured, in a line."""
     console.print()
     console.print(Text(about, "dim"))
-    console.print(_table(value["summary"]))
+    console.print(_table(value.summary))
     console.print(Text(_LEGEND, "dim"))
-    for line, style in _differences(runs):
+    if found := verdicts(value.runs):
+        console.print()
+        console.print(_judged(found))
+        console.print(Text(_VERDICTS, "dim"))
+        console.print(*_slower(found))
+    for line, style in _differences(value):
         console.print(Text(line, style), soft_wrap=True)
 
 
-def _table(summary: Sequence[dict[str, Any]]) -> Table:
+def _table(summary: Sequence[Summary]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("drafter", overflow="fold")
     table.add_column("T", justify="right")
@@ -39,46 +47,85 @@ def _table(summary: Sequence[dict[str, Any]]) -> Table:
     table.add_column("same text", justify="right")
     temperature = None
     for row in summary:
-        if temperature not in (None, row["temperature"]):
+        if temperature not in (None, row.temperature):
             table.add_section()
-        temperature = row["temperature"]
-        table.add_row(*_cells(row), style="" if row["drafter"] != PLAIN else "dim")
+        temperature = row.temperature
+        table.add_row(*_cells(row), style="" if row.drafter != PLAIN else "dim")
     return table
 
 
-def _cells(row: dict[str, Any]) -> Iterator[str | Text]:
-    plain = row["drafter"] == PLAIN
-    yield row["drafter"]
-    yield f"{row['temperature']:g}"
-    yield _number(row["tokens_per_s"], ".1f")
-    yield Text(_number(row["speedup"], ".2f", "x"), "" if plain else "bold")
-    yield "" if plain else _number(row["speedup_ideal"], ".2f", "x")
-    yield _number(row["speedup_total"], ".2f", "x")
-    yield _number(row["mean_acceptance_length"], ".2f")
-    yield _number(row["acceptance_rate"], ".0%")
+def _cells(row: Summary) -> Iterator[str | Text]:
+    plain = row.drafter == PLAIN
+    yield row.drafter
+    yield f"{row.temperature:g}"
+    yield _number(row.tokens_per_s, ".1f")
+    yield Text(_number(row.speedup, ".2f", "x"), "" if plain else "bold")
+    yield "" if plain else _number(row.speedup_ideal, ".2f", "x")
+    yield _number(row.speedup_total, ".2f", "x")
+    yield _number(row.mean_acceptance_length, ".2f")
+    yield _number(row.acceptance_rate, ".0%")
     yield "" if plain else _sameness(row)
 
 
-def _sameness(row: dict[str, Any]) -> Text:
+def _sameness(row: Summary) -> Text:
     """Identical, or how many differ; the law alone is kept under rejection sampling."""
-    if row["identical"] is None:
-        return Text("own noise" if row["acceptance_rule"] in (None, "sample-and-match") else "same law", "dim")
-    if row["identical"]:
-        return Text(f"{row['runs']}/{row['runs']}", "green")
-    same, failures = row["runs"] - row["differences"], row["differences"] - row["near_ties"]
-    return Text(f"{same}/{row['runs']}", "bold red" if failures else "yellow")
+    if row.identical is None or row.differences is None or row.near_ties is None:
+        return Text("own noise" if row.acceptance_rule in (None, "sample-and-match") else "same law", "dim")
+    if row.identical:
+        return Text(f"{row.runs}/{row.runs}", "green")
+    same, failures = row.runs - row.differences, row.differences - row.near_ties
+    return Text(f"{same}/{row.runs}", "bold red" if failures else "yellow")
 
 
-def _differences(runs: Sequence[Run]) -> Iterator[tuple[str, str]]:
+def _judged(found: Sequence[Verdict]) -> Table:
+    """Category by category."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("drafter at auto", "category"):
+        table.add_column(name, overflow="fold")
+    for name in ("T", "prompts", "speed-up", "lowest", "best fixed", "share", "ideal"):
+        table.add_column(name, justify="right", no_wrap=True)
+    before = None
+    for one in found:
+        way = one.proposer, one.exact, one.temperature
+        if before not in (None, way):
+            table.add_section()
+        best = "-" if one.best is None else f"{one.best}: {_number(one.best_speedup, '.2f', 'x')}"
+        table.add_row(
+            "" if way == before else one.proposer + " exact" * one.exact,
+            one.category,
+            f"{one.temperature:g}",
+            str(one.prompts),
+            Text(f"{one.speedup:.2f}x", "bold red" if one.slower else "bold"),
+            f"{one.lowest:.2f}x",
+            best,
+            Text(_number(one.share, ".2f"), "red" if one.behind else ""),
+            _number(one.ideal, ".2f"),
+        )
+        before = way
+    return table
+
+
+def _slower(found: Sequence[Verdict]) -> tuple[Text, ...]:
+    """Whether the promise was kept here."""
+    said = []
+    slow, behind = sum(one.slower for one in found), sum(one.behind for one in found)
+    known = sum(one.share is not None for one in found)
+    said.append(Text(f"{len(found) - slow} of {len(found)} medians at least {FLOOR} of plain decoding"))
+    if known:
+        said.append(Text(f"· {known - behind} of {known} at least {FLOOR} of the best fixed length"))
+    return tuple(said)
+
+
+def _differences(value: Document) -> Iterator[tuple[str, str]]:
     """A line for each text that differs, and the verdict."""
-    differing = [run for run in runs if run.receipt is not None and not run.receipt.identical]
-    for run in differing:
-        turn = f", turn {run.turn + 1}" if run.turn else ""
-        where = f"question {run.question.id}{turn}, T {run.settings.sampling.temperature:g}"
-        yield f"{run.contestant}, {where}: {run.receipt}", "red" if run.failed else "yellow"
-    promised = [run for run in runs if run.receipt is not None and not run.peer and run.contestant != PLAIN]
-    failures = sum(run.failed for run in promised)
-    near = sum(run.receipt is not None and run.receipt.near_tie for run in promised)
+    for row in value.runs:
+        if row.first_difference is not None:
+            yield f"{row.drafter}, {row.where}: {in_words(row.first_difference)}", "red" if row.failed else "yellow"
+        elif row.same_bits is False:
+            yield f"{row.drafter}, {row.where}: same text, but not the same bits", "red"
+    promised = [row for row in value.runs if row.matches_plain is not None and not row.peer and not _is_plain(row)]
+    failures = sum(row.failed for row in promised)
+    near = sum(not row.matches_plain and not row.failed for row in promised)
     if failures:
         count = f"{failures} of {len(promised)} replies"
         yield f"{count} differ from plain decoding, and not by rounding: a bug", "bold red"
@@ -86,8 +133,15 @@ def _differences(runs: Sequence[Run]) -> Iterator[tuple[str, str]]:
         rest = f", {near} part at a near-tie" if near else ", token by token"
         same = f"{len(promised) - near} of {len(promised)} replies are identical to plain decoding"
         yield f"{same}{rest}", "yellow" if near else "green"
-    if len(groups(runs)) == 1:
+    if bits := [row.same_bits for row in value.runs if row.same_bits is not None and not _is_plain(row)]:
+        said = f"exact-verify: {sum(bits)} of {len(bits)} replies have plain decoding's logits to the last bit"
+        yield said, "green" if all(bits) else "bold red"
+    if len(value.contestants) == 1:
         yield "nothing to compare: name a --drafter", "yellow"
+
+
+def _is_plain(row: Row) -> bool:
+    return row.drafter in (PLAIN, PLAIN_EXACT)
 
 
 def _number(value: float | None, form: str, unit: str = "") -> str:

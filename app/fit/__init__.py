@@ -6,6 +6,7 @@ import argparse
 import json
 import shlex
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +66,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Prepare or resume, then work, then tell. Raises RedlineError."""
+    if find_spec("matplotlib") is None:
+        raise UsageError(
+            "fit draws with matplotlib, which Redline.app leaves out: `uv run redline fit`, from the source"
+        )
     wish = None if args.resume else _wish(args)
     options = Options(target=args.target, cache_root=args.cache_dir)
     from app.conversation import target_name
@@ -166,6 +171,7 @@ def _begin(target: Loaded, place: Workplace, wish: Wish, prompts: list[str]) -> 
     from models.fit.plan import write_plan
     from models.fit.preparing import prepare
     from models.fit.prompts import save_prompts
+    from models.sizes import memory_words
 
     total_bytes, free_bytes = memory()
     free_disk_bytes = needs.free_disk_bytes(place.out.absolute().parent)
@@ -174,13 +180,13 @@ def _begin(target: Loaded, place: Workplace, wish: Wish, prompts: list[str]) -> 
     plan, needed = prepared.plan, prepared.needs
     for line in announcement(plan):
         _tell(line)
-    _tell(f"needs at most {needs.size(needed.memory_bytes)} of memory and {needs.size(needed.disk_bytes)} of disk")
+    _tell(f"needs at most {memory_words(needed.memory_bytes)} of memory and {memory_words(needed.disk_bytes)} of disk")
     needs.check_disk(needed, free_disk_bytes)
     if total_bytes is not None and needed.memory_bytes > total_bytes:
-        what = f"the fit may need {needs.size(needed.memory_bytes)} of memory, of {needs.size(total_bytes)} there are"
-        raise FitError(f"{what}: choose a smaller target, --kind medusa, or fewer --reply-tokens")
+        what = f"the fit may need {memory_words(needed.memory_bytes)} of memory, of {memory_words(total_bytes)}"
+        raise FitError(f"{what} there are: choose a smaller target, --kind medusa, or fewer --reply-tokens")
     if free_bytes is not None and needed.memory_bytes > free_bytes:
-        _tell(f"only {needs.size(free_bytes)} of memory are free: close other programs if it gets slow")
+        _tell(f"only {memory_words(free_bytes)} of memory are free: close other programs if it gets slow")
     place.begin()
     save_prompts(place.prompts_file, prompts)
     write_plan(place.plan_file, plan)

@@ -14,6 +14,7 @@ from typing import Protocol
 from engine.choice import Chooser
 from engine.draft import Draft, nothing
 from engine.features import Features
+from engine.gate import Gate
 from engine.sampling import Context
 
 
@@ -24,11 +25,15 @@ class Standing:
     tokens: all committed ids, prompt included; the last one has not been through the target yet.
     context: the same tokens as the penalties count them.
     chooser: how the target will choose, for drafters that want to choose alike.
+    gate: asked at each token of a chain whether to go on, by drafters that can say how sure they are.
+    member: which of several drafters is wanted, None for whichever has something.
     """
 
     tokens: Sequence[int]
     context: Context
     chooser: Chooser
+    gate: Gate | None = None
+    member: int | None = None
 
 
 class Drafter(Protocol):
@@ -48,6 +53,10 @@ class Drafter(Protocol):
 
     def propose(self, standing: Standing, length: int) -> Draft:
         """At most `length` tokens to follow `standing.tokens`; fewer, or none, is fine."""
+
+    def hints(self, standing: Standing) -> Sequence[float | None]:
+        """What is known before drafting and for free, of each member of several drafters, else of the one: 0 for
+        nothing to propose, other numbers for kinds of chances that differ; None for what only drafting can tell."""
 
     def quiet(self, standing: Standing) -> bool:
         """Whether there has been nothing to propose for a while and there is nothing now. The loop may

@@ -1,8 +1,4 @@
-"""A small model of the same vocabulary drafts, token by token (Leviathan 2023, Chen 2023).
-
-Each step is submitted as soon as its graph exists, so the device drafts while the next step's
-graph is being built; nothing waits until the round's one synchronisation.
-"""
+"""A small model of the same vocabulary drafts, token by token (Leviathan 2023, Chen 2023)."""
 
 from __future__ import annotations
 
@@ -11,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 import mlx.core as mx
 
-from engine.choice import Drawn
 from engine.drafters import Draft, Standing, nothing
+from engine.drafters.chain import draw_chain
 from engine.features import Features
-from engine.target import CachedModel
+from engine.target import PREFILL_CHUNK, CachedModel
 
 
 class DraftModel:
@@ -40,19 +36,22 @@ class DraftModel:
     def propose(self, standing: Standing, length: int) -> Draft:
         if length == 0:
             return nothing()
-        position, context = len(standing.tokens), standing.context
+        if len(standing.tokens) - self.model.length > PREFILL_CHUNK:  # after a long stretch of plain steps
+            self.prefill(standing.tokens)
         logits, _ = self.model.continue_from(self._readable(standing.tokens), mx.zeros(0, mx.int32))
-        drawn: list[Drawn] = []
-        while True:
-            drawn.append(standing.chooser.draft(self._fit(logits), context, position + len(drawn)))
-            tokens = drawn[-1].tokens
-            mx.async_eval(tokens)
-            if len(drawn) == length:
-                break
-            context = context.extended(tokens)
-            logits = self.model.forward(tokens)
-        ids, chances, laws = (mx.concatenate(list(parts)) for parts in zip(*drawn, strict=True))
-        return Draft(ids, laws, q=chances)
+        return draw_chain(standing, self._fit(logits), lambda token: self._fit(self.model.forward(token)), length)
+
+    def along(self, tokens: Sequence[int], first: int) -> mx.array:
+        """Logits (n, target's width) behind each of `tokens` from the place `first` on, in one pass: what a draft
+        would be drawn from there. For who compares laws over a text that is known already."""
+        readable = self._readable(tokens)
+        self.model.rewind(first)
+        for _ in self.model.prefill(readable[self.model.length : first]):
+            pass
+        return self._fit(self.model.forward(mx.array(list(readable[first:]), mx.int32)))
+
+    def hints(self, standing: Standing) -> Sequence[float | None]:
+        return (None,)
 
     def quiet(self, standing: Standing) -> bool:
         return False

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 import mlx.core as mx
 
 from engine.anatomy import embed
-from engine.choice import Drawn
 from engine.drafters import Draft, Standing, nothing
+from engine.drafters.chain import draw_chain
 from engine.drafters.growth import Growth
 from engine.features import Features
 from engine.heads.eagle3 import Eagle3Head
@@ -61,6 +61,9 @@ class Eagle:
         self._cache.trim(self.pairs - known)
         return draft
 
+    def hints(self, standing: Standing) -> Sequence[float | None]:
+        return (None,)
+
     def quiet(self, standing: Standing) -> bool:
         return False
 
@@ -103,16 +106,11 @@ class Eagle:
         return head(hidden[None], self._embed(tokens)[None].astype(hidden.dtype), attend)[0]
 
     def _chain(self, standing: Standing, hidden: mx.array, length: int) -> Draft:
-        """Each step is submitted as soon as its graph exists, so the device drafts while the next one is built."""
-        chooser, context, position = standing.chooser, standing.context, len(standing.tokens)
-        drawn: list[Drawn] = []
-        while True:
-            drawn.append(chooser.draft(self.head.logits(hidden), context, position + len(drawn), self.head.ids))
-            tokens = drawn[-1].tokens
-            mx.async_eval(tokens)
-            if len(drawn) == length:
-                break
-            context = context.extended(tokens)
-            hidden = self.steps(hidden, tokens)
-        ids, chances, laws = (mx.concatenate(list(parts)) for parts in zip(*drawn, strict=True))
-        return Draft(ids, None if chooser.matches else chooser.spread(laws, self.head.ids), q=chances)
+        head = self.head
+
+        def follow(token: mx.array) -> mx.array:
+            nonlocal hidden
+            hidden = self.steps(hidden, token)
+            return head.logits(hidden)
+
+        return draw_chain(standing, head.logits(hidden), follow, length, head.ids)

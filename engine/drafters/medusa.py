@@ -61,6 +61,9 @@ class Medusa:
         shape = Tree.of(parents) if parents != list(range(-1, len(paths) - 1)) else None
         return Draft(found.tokens.reshape(-1)[places], shape=shape, q=found.chances.reshape(-1)[places])
 
+    def hints(self, standing: Standing) -> Sequence[float | None]:
+        return (None,)
+
     def quiet(self, standing: Standing) -> bool:
         return False
 

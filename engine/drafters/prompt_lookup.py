@@ -29,25 +29,30 @@ class PromptLookup:
         self._sizes = range(longest, shortest - 1, -1)
         self._tokens: list[int] = []
         self._ends: dict[tuple[int, ...], list[int]] = {}
-        self._misses = 0
+        self._spoke = 0  # tokens that there were when there was something to propose last
 
     def prefill(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
-        self._misses = 0
         self._catch_up(tokens)
+        self._spoke = len(self._tokens)
 
     def propose(self, standing: Standing, length: int) -> Draft:
         self._catch_up(standing.tokens)
         found = self.continuation(length)
-        self._misses = 0 if found else self._misses + 1
         return Draft(mx.array(found, mx.int32)) if found else nothing()
 
-    def quiet(self, standing: Standing) -> bool:
-        """After PATIENCE misses in a row. A copied passage then begins one plain step late, and all plain
-        steps before it ran back to back, as plain decoding's do."""
+    def hints(self, standing: Standing) -> Sequence[float | None]:
+        """How long the suffix is that occurred before, as a share of the longest looked for."""
         self._catch_up(standing.tokens)
-        if self.continuation(1):
-            self._misses = 0
-        return self._misses >= PATIENCE
+        size, _ = self._found()
+        if size:
+            self._spoke = len(self._tokens)
+        return (size / self._sizes[0],)
+
+    def quiet(self, standing: Standing) -> bool:
+        """After PATIENCE places, this one included, with nothing to propose. A copied passage then begins one plain
+        step late, and all plain steps before it ran back to back, as plain decoding's do."""
+        nothing_now = self.hints(standing) == (0.0,)
+        return nothing_now and len(self._tokens) - self._spoke + 1 >= PATIENCE
 
     def continuation(self, length: int) -> list[int]:
         """What followed the latest earlier occurrence of the longest suffix that has one.
@@ -55,14 +60,19 @@ class PromptLookup:
         A continuation that runs into the end of the text goes on into itself, so a repeating
         pattern of any period is followed as far as asked.
         """
+        size, end = self._found()
+        text = self._tokens[end:]
+        return [text[i % len(text)] for i in range(length)] if size else []
+
+    def _found(self) -> tuple[int, int]:
+        """Size of the longest suffix that occurred before, and where its latest earlier occurrence ended; 0, 0."""
         here = len(self._tokens)
         for size in self._sizes:
             ends = self._ends.get(tuple(self._tokens[here - size :])) if here >= size else None
             earlier = [end for end in (ends or [])[-2:] if end < here]
             if earlier:
-                text = self._tokens[earlier[-1] :]
-                return [text[i % len(text)] for i in range(length)]
-        return []
+                return size, earlier[-1]
+        return 0, 0
 
     def rewind(self, length: int) -> None:
         while len(self._tokens) > length:
@@ -71,6 +81,7 @@ class PromptLookup:
                 if not self._ends[gram]:
                     del self._ends[gram]
             self._tokens.pop()
+        self._spoke = min(self._spoke, length)
 
     def reach(self) -> int:
         return len(self._tokens)

@@ -82,7 +82,8 @@ class Eagle3Trainee:
 class Unrolled:
     """The attention of all depths, for `Eagle3Head`'s hook: called once a depth, remembers what each depth showed.
 
-    Shapes: (batch, heads, n, head_dim), keys and values with fewer heads where they are shared.
+    Shapes: (batch, heads, n, head_dim), keys and values with fewer heads where they are shared. Later depths may have
+    the last rows of the first one alone.
     """
 
     def __init__(self, head: Eagle3Head) -> None:
@@ -92,22 +93,24 @@ class Unrolled:
 
     def __call__(self, queries: mx.array, keys: mx.array, values: mx.array) -> mx.array:
         depth, n = len(self._keys), queries.shape[2]
-        self._keys.append(self._head.rope(keys, offset=0))
+        lead = self._keys[0].shape[2] - n if depth else 0
+        self._keys.append(self._head.rope(keys, offset=lead))
         self._values.append(values)
         batch, shared = keys.shape[0], keys.shape[1]
-        grouped = (self._head.rope(queries, offset=0) * self._head.scale).reshape(batch, shared, -1, n, keys.shape[-1])
+        turned = self._head.rope(queries, offset=lead) * self._head.scale
+        grouped = turned.reshape(batch, shared, -1, n, keys.shape[-1])
         places = mx.arange(n)
         scores = [grouped @ self._keys[0][:, :, None].swapaxes(-1, -2)]
-        scores[0] = mx.where(places[None] <= places[:, None] - depth, scores[0], -mx.inf)
+        scores[0] = mx.where(mx.arange(lead + n)[None] <= lead + places[:, None] - depth, scores[0], -mx.inf)
         for step in range(1, depth + 1):
             own = shifted(self._keys[step], depth - step, 2)[:, :, None]
             score = mx.sum(grouped * own, -1, keepdims=True)
             scores.append(mx.where((places >= depth - step)[:, None], score, -mx.inf))
         weights = mx.softmax(mx.concatenate(scores, -1) if depth else scores[0], -1)
-        out = weights[..., :n] @ self._values[0][:, :, None]
+        out = weights[..., : lead + n] @ self._values[0][:, :, None]
         for step in range(1, depth + 1):
             value = shifted(self._values[step], depth - step, 2)[:, :, None]
-            out = out + weights[..., n + step - 1 : n + step] * value
+            out = out + weights[..., lead + n + step - 1 : lead + n + step] * value
         return out.reshape(queries.shape)
 
 

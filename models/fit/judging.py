@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from engine.costs import Costs
 from models.fit.batches import Batch
 from models.fit.trainee import Trainee
+from models.predict.rounds import Chances, course, reach_of
 
 LONGEST = 8  # drafts that are considered
 WORTH = 1.1  # a speed-up that a user feels, and that is past what differs from run to run
@@ -51,21 +52,14 @@ class Judged:
     def _walk(self, agreed: NDArray[np.bool_]) -> None:
         depths, n = agreed.shape
         longest = LONGEST if depths == 1 else min(LONGEST, depths)
+        reach = reach_of(agreed.astype(np.float64), longest)
+        chances = Chances(reach, np.zeros(n, np.int64))
         for length in range(longest + 1):
-            place = 0
-            while place < n:
-                kept = 0
-                while kept < length and place + kept < n:
-                    good = bool(agreed[min(kept, depths - 1), place + kept])
-                    if length == longest:
-                        self.reached[kept] += 1
-                        self.kept[kept] += good
-                    if not good:
-                        break
-                    kept += 1
-                self.rounds[length] += 1
-                self.tokens[length] += min(kept + 1, n - place)
-                place += kept + 1
+            walked = course(chances, length)
+            self.rounds[length] += round(walked.rounds)
+            self.tokens[length] += n
+        self.reached[:longest] += walked.reached.astype(np.int64)
+        self.kept[:longest] += walked.kept.astype(np.int64)
 
     def _expect(self, overlap: NDArray[np.float32]) -> None:
         depths, n = overlap.shape

@@ -13,15 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
-import mlx.nn as nn
 
-from engine.anatomy import layers_of
 from engine.errors import FitError
 from engine.upstream import make_prompt_cache
 from models.fit.plan import Kind, Plan
+from models.sizes import memory_words
 
-GIB = 1024**3
-CACHE_BYTES = GIB // 4  # of freed buffers that MLX may keep while a fit runs
+CACHE_BYTES = 1024**3 // 4  # of freed buffers that MLX may keep while a fit runs
 _PROCESS_BYTES = 400 * 1024**2  # Python, MLX, mlx-lm and the tokenizer
 _KV_STEP = 256  # tokens by which mlx-lm's caches grow
 _SPARE_DISK_BYTES = 200 * 1024**2
@@ -65,16 +63,6 @@ def kv_bytes(network: Any) -> int:
     cache = make_prompt_cache(network)
     network(mx.zeros((1, 1), mx.int32), cache=cache)
     return sum(int(entry.nbytes) for entry in cache if entry is not None)
-
-
-def inner_width(network: Any) -> int:
-    """The widest output of a linear map in a layer: what a token takes most of on its way."""
-    found = [1]
-    for layer in layers_of(network)[:1] + layers_of(network)[-1:]:
-        for _, module in layer.named_modules():
-            if isinstance(module, nn.Module) and "weight" in module and module.weight.ndim >= 2:
-                found.append(int(module.weight.shape[-2]))
-    return max(found)
 
 
 def writing_bytes(sizes: Sizes, rows: int, tokens: int) -> int:
@@ -143,11 +131,6 @@ def check_disk(needed: Needs, free_bytes: int) -> None:
     """Raises FitError when the disk is too small."""
     if needed.disk_bytes > free_bytes:
         raise FitError(
-            f"the fit needs {size(needed.disk_bytes)} of disk and {size(free_bytes)} are free: free some, give --out "
-            "on another disk, or fewer minutes"
+            f"the fit needs {memory_words(needed.disk_bytes)} of disk and {memory_words(free_bytes)} are free: "
+            "free some, give --out on another disk, or fewer minutes"
         )
-
-
-def size(count: float) -> str:
-    """Bytes for people."""
-    return f"{count / GIB:.1f} GB" if count >= GIB else f"{count / 1024**2:.0f} MB"

@@ -13,7 +13,7 @@ from engine.errors import FitError
 from models.fit.batches import Batches
 from models.fit.corpus import Author, Conversation
 from models.fit.kinds import layers_wanted, make_reader, make_trainee, vocabulary_size
-from models.fit.needs import Needs, Sizes, inner_width, kv_bytes, needs, rows_within
+from models.fit.needs import Needs, Sizes, kv_bytes, needs, rows_within
 from models.fit.plan import (
     DEPTHS,
     EPOCHS,
@@ -31,8 +31,9 @@ from models.fit.prompts import fitting, question
 from models.fit.reading import Reader
 from models.fit.trainee import Trainee
 from models.fit.training import Trainer
-from models.fit.weights import flat_trainable, total_bytes
+from models.fit.weights import flat_trainable
 from models.load import Loaded
+from models.memory.network import inner_width, weights_bytes
 
 DEFAULT_CONTEXT = 2048
 LEAST_PROMPTS = 4
@@ -100,10 +101,10 @@ def sizes_of(target: Loaded, reader: Reader, trainee: Trainee, plan: Plan) -> Si
     network = target.network
     config = {**target.folder.config, **_object(target.folder.config.get("text_config"))}
     heads = config.get("num_attention_heads")
-    weights_bytes, stored_bytes = total_bytes(network), target.folder.weights_bytes
+    held_bytes, stored_bytes = weights_bytes(network), target.folder.weights_bytes
     return Sizes(
-        weights_bytes=weights_bytes,
-        loading_bytes=stored_bytes if weights_bytes != stored_bytes else 0,
+        weights_bytes=held_bytes,
+        loading_bytes=stored_bytes if held_bytes != stored_bytes else 0,
         kv_bytes=kv_bytes(network),
         vocabulary=target.model.vocabulary,
         states=reader.width + reader.hidden + 2,

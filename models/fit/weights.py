@@ -20,10 +20,6 @@ def flat_trainable(network: Any) -> dict[str, mx.array]:
     return dict(found)
 
 
-def total_bytes(network: Any) -> int:
-    return sum(value.nbytes for value in flat(network).values())
-
-
 def rounded(network: Any, dtype: mx.Dtype) -> None:
     """Round every parameter as `dtype` would, and keep float32."""
     network.set_dtype(dtype)

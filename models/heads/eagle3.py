@@ -19,7 +19,7 @@ import mlx.core as mx
 from engine.errors import ModelError, PairError
 from engine.heads.eagle3 import Eagle3Config, Eagle3Head
 from models.heads.eagle3_config import config_of, fields_of
-from models.heads.fit_to import check_made_for, dtype_of, sample_embedding, sample_ids
+from models.heads.fit_to import Shape, check_made_for, dtype_of, sample_embedding, sample_ids, shape_of
 from models.heads.folder import HeadFolder, id_tensors, open_head, parameters_of, read_ids, write_head
 from models.load import Loaded
 
@@ -34,21 +34,20 @@ def load_eagle3(path: Path, target: Loaded) -> Eagle3Head:
 
     Raises ModelError for anything wrong with the folder, PairError where head and target do not fit.
     """
-    folder = open_head(path, ("model",))
-    names = {name: name.replace("midlayer.", "layers.0.", 1) for name in folder.tensors if not name.endswith(_DERIVED)}
-    config = config_of(folder, target)
-    head = _empty(folder, config)
-    wanted = {name: value.shape for name, value in parameters_of(head).items()}
-    folder.check(names, wanted, _BESIDE)
-    check_made_for(folder, target)
+    folder, head, names = _checked(path, shape_of(target))
     loaded = folder.load()
-    head.speak(read_ids(folder, loaded, config.draft_vocab_size, config.vocab_size))
+    head.speak(read_ids(folder, loaded, head.config.draft_vocab_size, head.config.vocab_size))
     _check_embedding(folder, loaded, target)
-    weights = [(ours, loaded[theirs]) for theirs, ours in names.items() if ours in wanted]
-    head.load_weights(weights)
+    head.load_weights([(ours, loaded[theirs]) for theirs, ours in names.items()])
     head.set_dtype(dtype_of(target))
     mx.eval(parameters_of(head))
     return head
+
+
+def check_eagle3(path: Path, target: Shape) -> None:
+    """What `load_eagle3` raises, as far as it can be told without a weight: everything but its tokens and a copy of the
+    embedding."""
+    _checked(path, target)
 
 
 def save_eagle3(path: Path, head: Eagle3Head, about: Mapping[str, object], dtype: mx.Dtype = mx.float16) -> None:
@@ -60,6 +59,17 @@ def save_eagle3(path: Path, head: Eagle3Head, about: Mapping[str, object], dtype
     tensors = {name: value.astype(dtype) for name, value in parameters_of(head).items()}
     tensors |= id_tensors(head.ids, head.config.vocab_size)
     write_head(path, fields_of(head.config, about, str(dtype).rpartition(".")[2]), "model.safetensors", tensors)
+
+
+def _checked(path: Path, target: Shape) -> tuple[HeadFolder, Eagle3Head, dict[str, str]]:
+    """The folder, a head of its sizes without weights, and what the head calls those that the folder has."""
+    folder = open_head(path, ("model",))
+    names = {name: name.replace("midlayer.", "layers.0.", 1) for name in folder.tensors if not name.endswith(_DERIVED)}
+    head = _empty(folder, config_of(folder, target))
+    wanted = {name: value.shape for name, value in parameters_of(head).items()}
+    folder.check(names, wanted, _BESIDE)
+    check_made_for(folder, target)
+    return folder, head, {theirs: ours for theirs, ours in names.items() if ours in wanted}
 
 
 def _empty(folder: HeadFolder, config: Eagle3Config) -> Eagle3Head:

@@ -14,25 +14,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from engine.anatomy import layers_of
 from engine.errors import ModelError, PairError
-from engine.features import Features
 from engine.heads.eagle3 import Eagle3Config
 from models.heads.fields import Fields
-from models.heads.fit_to import check_vocabulary, check_width, sample_embedding
+from models.heads.fit_to import Shape, check_vocabulary, check_width
 from models.heads.folder import HeadFolder
-from models.load import Loaded
 
 _OTHER = "choose another head"
 
 
-def config_of(folder: HeadFolder, target: Loaded) -> Eagle3Config:
+def config_of(folder: HeadFolder, target: Shape) -> Eagle3Config:
     """Sizes and switches of the head in `folder`. Raises ModelError for a head of another make or nonsense, PairError
     for one whose sizes are not the target's."""
     top = folder.config
     layer = top.part("transformer_layer_config") if "transformer_layer_config" in top.values else top
     _check_layer(folder, layer)
-    points = _points(folder, len(layers_of(target.network)))
+    points = _points(folder, target.layers)
     width = _check_fit(folder, layer, points, target)
     theta, scaling = _rope(layer)
     return Eagle3Config(
@@ -52,19 +49,18 @@ def config_of(folder: HeadFolder, target: Loaded) -> Eagle3Config:
     )
 
 
-def _check_fit(folder: HeadFolder, layer: Fields, points: tuple[int, ...], target: Loaded) -> int:
+def _check_fit(folder: HeadFolder, layer: Fields, points: tuple[int, ...], target: Shape) -> int:
     """Layers, widths and vocabulary against the target's; returns the width of the features."""
-    layers = len(layers_of(target.network))
-    if max(points) > layers:
+    if max(points) > target.layers:
         raise PairError(
-            f"{folder.path}: reads the state before layer {max(points)}, and {target.name} has {layers} layers; "
+            f"{folder.path}: reads the state before layer {max(points)}, and {target.name} has {target.layers} layers; "
             "choose a drafter that was made for this target"
         )
     fused = folder.tensors.get("fc.weight")
     if fused is None or len(fused.shape) != 2:
         raise ModelError(f"{folder.path}: lacks the tensor 'fc.weight' of an EAGLE-3 head; {_OTHER}")
-    check_width(folder, fused.shape[1], Features(target.network, points).width, target)
-    check_width(folder, layer.count("hidden_size"), sample_embedding(target, 1).shape[-1], target)
+    check_width(folder, fused.shape[1], target.states(points), target)
+    check_width(folder, layer.count("hidden_size"), target.hidden, target)
     check_vocabulary(folder, layer.count("vocab_size"), target)
     return fused.shape[1]
 

@@ -19,9 +19,9 @@ import mlx.core as mx
 
 from engine.anatomy import output_of, output_rows
 from engine.errors import ModelError
-from engine.features import NORMED, Features
+from engine.features import NORMED
 from engine.heads.medusa import MedusaConfig, MedusaHeads, parents_of, plain_tree
-from models.heads.fit_to import check_made_for, check_vocabulary, check_width, dtype_of
+from models.heads.fit_to import Shape, check_made_for, check_vocabulary, check_width, dtype_of, shape_of
 from models.heads.folder import HeadFolder, id_tensors, open_head, parameters_of, read_ids, write_head
 from models.load import Loaded
 
@@ -40,14 +40,8 @@ def load_medusa(path: Path, target: Loaded) -> tuple[MedusaHeads, list[RankPath]
     Heads without an output matrix of their own share the target's. Without a tree they get a plain one.
     Raises ModelError for anything wrong with the folder, PairError where heads and target do not fit.
     """
-    folder = open_head(path, _BEGINS)
-    names = {name: name.removeprefix(_PREFIX) for name in folder.tensors if name not in _BESIDE}
-    config = _config(folder, names, target)
-    heads = MedusaHeads(config)
-    wanted = {name.removeprefix("heads."): value.shape for name, value in parameters_of(heads).items()}
-    folder.check(names, wanted, ())
-    check_made_for(folder, target)
-    tree = _tree(folder, config.num_heads)
+    folder, heads, names = _checked(path, shape_of(target))
+    config, tree = heads.config, _tree(folder, heads.config.num_heads)
     loaded = folder.load()
     heads.speak(read_ids(folder, loaded, config.draft_vocab_size, config.vocab_size))
     heads.load_weights([(f"heads.{ours}", loaded[theirs]) for theirs, ours in names.items()])
@@ -56,6 +50,12 @@ def load_medusa(path: Path, target: Loaded) -> tuple[MedusaHeads, list[RankPath]
         _share(heads, target)
     mx.eval(parameters_of(heads))
     return heads, tree
+
+
+def check_medusa(path: Path, target: Shape) -> None:
+    """What `load_medusa` raises, as far as it can be told without a weight: everything but its tokens."""
+    folder, heads, _ = _checked(path, target)
+    _tree(folder, heads.config.num_heads)
 
 
 def save_medusa(
@@ -90,13 +90,24 @@ def save_medusa(
     write_head(path, fields, "medusa_lm_head.safetensors", tensors)
 
 
-def _config(folder: HeadFolder, names: Mapping[str, str], target: Loaded) -> MedusaConfig:
+def _checked(path: Path, target: Shape) -> tuple[HeadFolder, MedusaHeads, dict[str, str]]:
+    """The folder, heads of its sizes without weights, and what the heads call the tensors of the folder."""
+    folder = open_head(path, _BEGINS)
+    names = {name: name.removeprefix(_PREFIX) for name in folder.tensors if name not in _BESIDE}
+    heads = MedusaHeads(_config(folder, names, target))
+    wanted = {name.removeprefix("heads."): value.shape for name, value in parameters_of(heads).items()}
+    folder.check(names, wanted, ())
+    check_made_for(folder, target)
+    return folder, heads, names
+
+
+def _config(folder: HeadFolder, names: Mapping[str, str], target: Shape) -> MedusaConfig:
     """Sizes of the heads, checked against the target's. FasterDecoding's config says few of them."""
-    fields, vocabulary = folder.config, target.model.vocabulary
+    fields, vocabulary = folder.config, target.rows
     heads, layers = fields.count("medusa_num_heads"), fields.count("medusa_num_layers", 1)
     if heads > _MOST_HEADS:
         raise fields.wrong("medusa_num_heads", f"at most {_MOST_HEADS}")
-    states = Features(target.network, (NORMED,)).width
+    states = target.states((NORMED,))
     hidden = fields.count("hidden_size", _width(folder, names))
     check_width(folder, hidden, states, target)
     check_vocabulary(folder, fields.count("vocab_size", vocabulary), target)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import errno
 import json
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from app.bench import document
 from app.bench.questions import read_questions
+from app.bench.rows import First
 from app.cli import main
 from engine.errors import RedlineError, UsageError
-from engine.receipt import Difference
 
 
 def test_our_own_prompts_are_a_dozen() -> None:
@@ -84,7 +83,7 @@ def test_only_a_newline_ends_a_line(tmp_path: Path, letter: str, end: str) -> No
         (["--json", "a\0b"], "cannot be written"),
         (["--json", "/dev/null"], "cannot be written"),
         (["--json", "."], "cannot be written"),
-        (["--drafter", "/no/such/folder"], "is none of auto, none, lookup"),
+        (["--drafter", "no-such-drafter"], "is none of auto, none, lookup"),
         (["--drafter", "x" * 300], "is none of auto, none, lookup"),
         (["--context", "513"], "at most 512 tokens"),
         (["--temperature", "-1"], "temperature is -1"),
@@ -95,6 +94,11 @@ def test_nonsense_is_refused(
 ) -> None:
     assert main(["bench", "--target", str(toy_folder), *arguments]) == 2
     assert message in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_drafters_folder_that_is_not_there_is_a_failure(toy_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--target", str(toy_folder), "--drafter", "/no/such/folder"]) == 1
+    assert "/no/such/folder: no such model folder" in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_a_document_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -139,7 +143,7 @@ def test_every_key_of_the_document_is_explained(toy_folder: Path, toy_drafter_fo
     value = json.loads(file.read_text())
     words = str(document.__doc__).replace(",", " ").replace("[]", " ").replace(":", " ").split()
     parts = [value, value["environment"], value["runs"][0], value["runs"][0]["costs"], value["summary"][0]]
-    names = {name for part in parts for name in part} | {field.name for field in fields(Difference)}
+    names = {name for part in parts for name in part} | set(First.__struct_fields__)
     assert names <= set(words)
 
 

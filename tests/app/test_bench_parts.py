@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app import measure
+from app import measure, speedup
 from app.bench import tournament
 from app.bench.contestants import Ours
 from app.bench.peer import UNKNOWN, Rounds, enter_peer
@@ -32,7 +32,10 @@ class Diary:
     ours: Ours
     name: str
     log: list[tuple[str, tuple[int, ...]]]
+    proposer: str = "none"
+    draft_length: None = None
     drafter: None = None
+    exact: bool = False
     peer: bool = False
 
     def reply(self, prompt: Sequence[int], settings: Settings) -> Reply:
@@ -116,9 +119,9 @@ def test_the_ideal_is_tau_over_the_cost_of_a_round() -> None:
 
 def test_speedups_leave_the_tokens_of_the_first_pass_out() -> None:
     plain, other = _reply([1] * 11, 0, seconds=1.0), _reply([5, 3, 1, 2], 4, seconds=1.5)
-    assert measure.decode_speedup(plain.metrics, other.metrics) == pytest.approx(6 / 4.5)
-    assert measure.total_speedup(plain.metrics, other.metrics) == pytest.approx(11 / 6.0)
-    assert measure.decode_speedup(plain.metrics, _reply([5], 4).metrics) is None
+    assert speedup.decode_speedup(plain.metrics, other.metrics) == pytest.approx(6 / 4.5)
+    assert speedup.total_speedup(plain.metrics, other.metrics) == pytest.approx(11 / 6.0)
+    assert speedup.decode_speedup(plain.metrics, _reply([5], 4).metrics) is None
 
 
 def test_costs_are_measured_at_the_widths_that_occurred() -> None:

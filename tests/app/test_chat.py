@@ -163,7 +163,7 @@ def test_a_refused_drafter_leaves_the_old_one(toy_folder: Path, toy_drafter_fold
     lines = iter(["/drafter /nowhere", f"/drafter {toy_drafter_folder}", "hello", "/quit"])
     out = io.StringIO()
     converse(conversation, Terminal(out, notes, PLAIN), lambda: next(lines))
-    assert "drafter '/nowhere' is none of" in notes.getvalue()
+    assert "/nowhere: no such model folder" in notes.getvalue()
     assert conversation.drafter.loaded is not None
     assert conversation.messages[-1]["role"] == "assistant"
 

@@ -17,6 +17,7 @@ from app.options import Options
 from engine.drafters.eagle import Eagle
 from engine.drafters.medusa import Medusa
 from engine.drafters.prompt_lookup import PromptLookup
+from engine.drafters.several import Several
 from engine.errors import ModelError, PairError, UsageError
 from models import builtin, shipped
 from models.heads import made_for, save_eagle3, save_medusa
@@ -77,10 +78,11 @@ def test_auto_is_the_shipped_head_for_the_builtin_and_lookup_for_others(
     shipping: Path, target: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = pair.open_drafter("auto", target)
-    assert (other.spec, other.said) == ("lookup", "auto took lookup, as no drafter is shipped for target")
+    assert (other.spec, other.said) == ("lookup", "auto took lookup, as no drafter for target is here")
     own = pair.open_drafter("auto", as_builtin(target, tmp_path / "own"))
-    assert isinstance(own.drafter, Eagle)
-    assert (own.spec, own.said) == ("eagle3", "auto took eagle3, which is shipped for this model")
+    assert isinstance(own.drafter, Several)
+    assert [type(member) for member in own.drafter.members] == [PromptLookup, Eagle]
+    assert (own.spec, own.said) == ("lookup+eagle3", "auto took lookup and eagle3, which is shipped for this model")
     monkeypatch.setattr(shipped, "_folder", lambda name: tmp_path / name)
     bare = pair.open_drafter("auto", as_builtin(target, tmp_path / "bare"))
     assert (bare.spec, bare.said) == ("lookup", "auto took lookup, as the shipped eagle3 is missing")
@@ -153,7 +155,7 @@ def test_a_conversation_names_its_drafter_and_what_auto_came_to(shipping: Path, 
     options = Options(target=str(toy_folder), draft_lengths=(3,))
     conversation = open_conversation(options, "", lambda _: None)
     line = conversation.describe()
-    assert "drafter lookup, draft length 3 (auto took lookup, as no drafter is shipped for target)" in line
+    assert "drafter lookup, draft length 3 (auto took lookup, as no drafter for target is here)" in line
     conversation.change(dataclasses.replace(options, drafters=("medusa",)))
     assert "drafter medusa, draft length 3 ·" in conversation.describe()
 
@@ -183,7 +185,8 @@ def test_race_and_bench_take_heads_and_say_what_auto_came_to(
     short = ["--target", str(toy_folder), "--max-tokens", "8", "--draft-length", "2"]
     assert main(["race", *short, "--prompt", "the sky", "--runs", "1", "--drafter", "medusa", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert [run["drafter"] for run in found["runs"]] == ["none", "medusa"] and found["matches_plain"]
+    assert [one["side"]["drafter"] for one in found["contestants"]] == ["none", "medusa"]
+    assert found["results"]["identical"] == [True]
     assert main(["race", *short, "--prompt", "the sky", "--runs", "1"]) == 0
     assert "auto took lookup" in capsys.readouterr().err
     drafters = [word for name in ("auto", "eagle3", "medusa") for word in ("--drafter", name)]

@@ -86,6 +86,7 @@ def test_a_fit_says_what_it_takes_and_what_came_of_it(
     assert json.loads(capsys.readouterr().out)["kind"] == "medusa"
 
 
+@pytest.mark.slow
 def test_an_unfinished_fit_is_gone_on_with_only_by_resume(
     capsys: pytest.CaptureFixture[str], toy_folder: Path, tmp_path: Path
 ) -> None:

@@ -65,6 +65,9 @@ class Scripted:
     def prefill(self, tokens: Any, cancelled: Any = None) -> None:
         pass
 
+    def hints(self, standing: Any) -> tuple[None]:
+        return (None,)
+
     def propose(self, standing: Any, length: int) -> Any:
         import mlx.core as mx
 

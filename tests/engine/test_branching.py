@@ -232,10 +232,8 @@ def test_walking_away_from_trees_at_any_yield_leaves_the_cache_right(
 def test_cancelling_stops_after_a_round_over_a_tree(network: nn.Module, truth: list[int]) -> None:
     target, sequence, seen = CachedModel(network), list(PROMPT), []
     drafter = Hidden(len(PROMPT), truth)
-    chooser, limits = Chooser(Sampling(), "coupled", 64), Limits(80, 1000)
-    for event in decode(
-        target, drafter, FixedLength(6), chooser, sequence, limits, time.monotonic(), lambda: len(seen) >= 3
-    ):
+    chooser, limits = Chooser(Sampling(), "coupled", 64), Limits(80, 1000, cancelled=lambda: len(seen) >= 3)
+    for event in decode(target, drafter, FixedLength(6), chooser, sequence, limits, time.monotonic()):
         seen.append(event)
     assert isinstance(seen[-1], Finished)
     assert seen[-1].reason == "cancelled"

@@ -3,9 +3,11 @@
 import mlx.core as mx
 import pytest
 
+import engine.costs as costs_module
 from engine.choice import Chooser
 from engine.costs import Costs, measure
 from engine.drafters import Draft, Standing
+from engine.drafters.prompt_lookup import PromptLookup
 from engine.sampling import Sampling
 from engine.target import CachedModel
 from tests.engine.fakes import Counting
@@ -71,6 +73,9 @@ def test_drafts_are_measured_whole_though_they_are_lazy() -> None:
         def rewind(self, length: int) -> None:
             pass
 
+        def hints(self, standing: Standing) -> tuple[None]:
+            return (None,)
+
         def propose(self, standing: Standing, length: int) -> Draft:
             big = mx.full((700, 700), 0.001 + 0.001 * self.ran)
             self.ran += 1
@@ -82,3 +87,13 @@ def test_drafts_are_measured_whole_though_they_are_lazy() -> None:
     costs = measure(target, Chooser(Sampling(), "coupled", 64), Slow(), widths=(1, 9), context=10, repeats=3)
     assert costs.draft_s(8) > 2 * costs.draft_s(1)
     assert reply(target, None, tokens=3, prompt=PROMPT)[0]
+
+
+def test_more_work_never_takes_less_time_whatever_the_clock_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a noisy machine a wider pass may have been measured quicker; a policy would then draft for nothing."""
+    seconds = {(-1, 1): 0.2, (-1, 2): 0.19, (-1, 5): 0.3, (0, 1): 0.02, (0, 8): 0.01}
+    monkeypatch.setattr(costs_module, "_medians", lambda *parts: seconds)
+    target = CachedModel(build("qwen3"))
+    found = measure(target, Chooser(Sampling(), "coupled", 64), PromptLookup(), widths=(1, 2, 5), context=10)
+    assert found.verify == ((1, 0.2), (2, 0.2), (5, 0.3))
+    assert found.draft == ((0, 0.0), (1, 0.02), (8, 0.02))

@@ -76,14 +76,14 @@ class InTurn:
     def __init__(self, lengths: list[int]) -> None:
         self._lengths, self._rounds = lengths, 0
 
-    def plan(self) -> Plan:
+    def plan(self, hints: object = ()) -> Plan:
         self._now = self._rounds
         return Plan(self._lengths[self._rounds % len(self._lengths)], "in turn")
 
     def observe(self, round_: Round) -> None:
         self._rounds += 1
 
-    def plain_next(self) -> bool:
+    def plain_next(self, quiet: bool = False) -> bool:
         return self._lengths[(self._rounds + 1) % len(self._lengths)] == 0
 
 

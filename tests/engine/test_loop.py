@@ -125,9 +125,8 @@ def test_the_context_is_never_passed(network: nn.Module, truth: list[int]) -> No
 def test_cancelling_stops_after_the_round(network: nn.Module) -> None:
     target, sequence, seen = CachedModel(network), list(PROMPT), []
     chooser = Chooser(Sampling(), "coupled", 64)
-    for event in decode(
-        target, None, FixedLength(0), chooser, sequence, Limits(100, 1000), 0.0, lambda: len(seen) >= 4
-    ):
+    limits = Limits(100, 1000, cancelled=lambda: len(seen) >= 4)
+    for event in decode(target, None, FixedLength(0), chooser, sequence, limits, 0.0):
         seen.append(event)
     assert isinstance(seen[-1], Finished)
     assert seen[-1].reason == "cancelled"
@@ -210,14 +209,14 @@ def test_no_step_is_launched_ahead_where_the_policy_may_draft(network: nn.Module
 
         turn = 0
 
-        def plan(self) -> Plan:
+        def plan(self, hints: object = ()) -> Plan:
             self.turn += 1
             return Plan(3 * (self.turn % 2), "moody")
 
         def observe(self, round_: Round) -> None:
             pass
 
-        def plain_next(self) -> bool:
+        def plain_next(self, quiet: bool = False) -> bool:
             return False
 
     ids, rounds, _ = reply(network, Scripted(len(PROMPT), truth), policy=Moody())

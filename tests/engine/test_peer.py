@@ -21,7 +21,7 @@ def blurred(amount: float) -> object:
     return network
 
 
-@pytest.mark.parametrize("amount", [0.02, 0.1])
+@pytest.mark.parametrize("amount", [pytest.param(0.02, marks=pytest.mark.slow), 0.1])
 def test_rejection_commits_half_again_as_many_tokens_a_pass(amount: float) -> None:
     network, other = build("llama"), blurred(amount)
     _, rounds, _ = reply(network, draft_model(other, 64), 4, Sampling(temperature=1), "rejection", tokens=TOKENS)

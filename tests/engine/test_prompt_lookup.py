@@ -110,7 +110,7 @@ def test_it_is_quiet_after_a_run_of_misses_until_something_repeats() -> None:
     """Quiet, the next step is launched without asking: so not while it may have something to say."""
     drafter, tokens = PromptLookup(), [0]
     drafter.prefill(tokens)
-    for misses in range(1, PATIENCE + 1):
+    for misses in range(1, PATIENCE):
         assert not drafter.quiet(standing(tokens))
         assert propose(drafter, tokens, 4) == []
         tokens.append(misses)
@@ -124,8 +124,8 @@ def test_it_is_quiet_after_a_run_of_misses_until_something_repeats() -> None:
 
 def test_a_new_prompt_is_listened_to_afresh() -> None:
     drafter, tokens = PromptLookup(), list(range(20))
-    for _ in range(PATIENCE):
-        propose(drafter, tokens, 2)
+    drafter.prefill(tokens)
+    tokens += range(20, 20 + PATIENCE)
     assert drafter.quiet(standing(tokens))
     drafter.prefill(tokens)
     assert not drafter.quiet(standing(tokens))

@@ -1,4 +1,4 @@
-"""The built-in target itself: rejection sampling keeps its law, coupled sampling its text."""
+"""The built-in target itself: rejection sampling keeps its law, coupled sampling its text, exact-verify its bits."""
 
 import math
 import time
@@ -16,12 +16,14 @@ from engine.drafters import Drafter
 from engine.drafters.draft_model import DraftModel
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.events import Round
+from engine.grid import WIDTH
 from engine.loop import Limits, decode
 from engine.policy import FixedLength
 from engine.sampling import Sampling
 from engine.target import CachedModel
 from models.builtin import builtin_folder
 from models.load import Loaded, load
+from tests.engine.bits import Kept, told
 
 PROMPTS = [
     "Why is the sky blue?",
@@ -67,7 +69,26 @@ def text(
     return sequence[len(prompt) :], [e for e in events if isinstance(e, Round)]
 
 
-@pytest.mark.parametrize("name", ["lookup", "draft"])
+@pytest.mark.slow
+def test_exact_verify_has_the_bits_of_plain_decoding(target: Loaded, shallow: Loaded) -> None:
+    """Of every logit, where the usual passes do not agree."""
+    model, width = Kept(target.network), target.model.vocabulary
+    prompt = target.tokenizer.chat([{"role": "user", "content": PROMPTS[1]}])
+    draft = DraftModel(shallow.model, width, name="draft")
+    for sampling in (Sampling(), Sampling(temperature=1, seed=3)):
+        plain, bits, _ = told(model, None, None, WIDTH, 10, prompt, sampling)
+        assert len(plain) > 4
+        for drafter in (PromptLookup(), draft):
+            drafter.rewind(0)
+            other, theirs, rounds = told(model, drafter, FixedLength(3), WIDTH, 10, prompt, sampling)
+            assert other == plain
+            assert np.array_equal(theirs, bits)
+            assert drafter is not draft or any(round_.drafted for round_ in rounds)
+    _, usual, _ = told(model, None, None, None, 10, prompt, Sampling(temperature=1, seed=3))
+    assert not np.array_equal(usual[: len(bits)], bits[: len(usual)])
+
+
+@pytest.mark.parametrize("name", ["lookup", pytest.param("draft", marks=pytest.mark.slow)])
 def test_greedy_and_coupled_texts_are_plains(target: Loaded, shallow: Loaded, name: str) -> None:
     drafter = drafters(target, shallow)[name]
     for number, words in enumerate(PROMPTS):

@@ -13,7 +13,9 @@ from engine import acceptance
 from engine.acceptance import Verdict
 from engine.choice import Chooser, Rule
 from engine.events import Round
-from engine.receipt import Receipt, _scores, compare, first_difference
+from engine.receipt import Receipt, first_difference
+from engine.recheck import compare
+from engine.rounding import scores_of
 from engine.sampling import Context, Sampling, Stream
 from engine.target import CachedModel
 from tests.engine.replies import PROMPT, Scripted, reply
@@ -92,7 +94,7 @@ def test_a_wrong_token_is_a_failure_at_its_place(
     assert found is not None
     assert found.difference is not None
     assert not found.near_tie
-    assert found.difference.position == found.tokens == 7
+    assert found.difference.position == 7 and found.tokens == 8
     assert (found.difference.plain_token, found.difference.other_token) == (truth[7], (truth[7] + 1) % 64)
     assert found.difference.gap_ulps is not None
     assert found.difference.noise_ulps is not None
@@ -110,7 +112,7 @@ def test_scores_are_what_the_choice_is_the_argmax_of(sampling: Sampling) -> None
         logits = 3 * mx.random.normal((1, 64), key=mx.random.key(seed))
         before = [*PROMPT, *range(30 + seed % 20)]
         chosen = chooser.choose(logits, Context(chooser.law, before), nothing, len(before))
-        assert int(np.argmax(_scores(chooser, logits, before))) == chosen.tokens.item()
+        assert int(np.argmax(scores_of(chooser, logits, before))) == chosen.tokens.item()
 
 
 def test_twins_that_rounding_tells_apart_are_a_near_tie(network: nn.Module) -> None:
@@ -144,14 +146,14 @@ def test_a_flip_by_rounding_is_a_near_tie_at_every_temperature(
     def tilted(by: float) -> mx.array:
         return mx.array((logits + by * (np.arange(64) == TWINS[1]))[None].astype(np.float32))
 
-    monkeypatch.setattr("engine.receipt._plain_logits", lambda *_: tilted(-2e-5))
-    monkeypatch.setattr("engine.receipt._wide_logits", lambda *_: tilted(+2e-5))
+    monkeypatch.setattr("engine.recheck._plain_logits", lambda *_: tilted(-2e-5))
+    monkeypatch.setattr("engine.rounding._wide_logits", lambda *_: tilted(+2e-5))
     other = Round(0, (TWINS[1],), (), 0, (0.5,), (), 1, 0.0)
     found = compare(CachedModel(network), chooser, PROMPT, [TWINS[0]], [other])
     assert found is not None
     assert found.near_tie
-    monkeypatch.setattr("engine.receipt._plain_logits", lambda *_: tilted(-5e-3))
-    monkeypatch.setattr("engine.receipt._wide_logits", lambda *_: tilted(-4.99e-3))
+    monkeypatch.setattr("engine.recheck._plain_logits", lambda *_: tilted(-5e-3))
+    monkeypatch.setattr("engine.rounding._wide_logits", lambda *_: tilted(-4.99e-3))
     found = compare(CachedModel(network), chooser, PROMPT, [TWINS[0]], [other])
     assert found is not None
     assert not found.near_tie
@@ -189,7 +191,7 @@ def test_judging_leaves_the_target_empty_and_usable(network: nn.Module, monkeypa
     other = [*rounds[:20], Round(20, ((truth[20] + 1) % 64,), (), 0, (), (), 1, 0.0)]
     found = compare(target, Chooser(Sampling(), "coupled", target.vocabulary), PROMPT, truth, other)
     assert found is not None
-    assert found.tokens == 20
+    assert found.difference is not None and found.difference.position == 20
     assert target.length == 0
     assert reply(target)[0] == truth
 

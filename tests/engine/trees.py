@@ -56,6 +56,9 @@ class Hidden:
     def prefill(self, tokens: Any, cancelled: Any = None) -> None:
         pass
 
+    def hints(self, standing: Any) -> tuple[None]:
+        return (None,)
+
     def propose(self, standing: Any, length: int) -> Draft:
         at = len(standing.tokens) - self._prompt
         if length == 0 or at >= len(self._truth):

@@ -15,7 +15,7 @@ import pytest
 from engine.errors import ModelError
 from models.folder import check_folder
 from models.import_gguf import import_gguf
-from models.safetensors_file import Entry, read_entries, write_entries
+from models.safetensors_file import Entry, Piece, read_entries, write_entries
 from tests.toys.gguf_files import tiny_llama
 
 
@@ -195,12 +195,20 @@ def test_each_lie_of_a_safetensors_header_is_named(folder: Path, content: bytes,
 def test_entries_read_back_as_written(tmp_path: Path) -> None:
     entries = [Entry("a", "U32", (2, 3)), Entry("b", "F16", (5,)), Entry("c", "F32", ())]
     arrays = [np.arange(6, dtype="<u4").reshape(2, 3), np.arange(5, dtype="<f2"), np.array(7, "<f4")]
-    write_entries(tmp_path / "x.safetensors", entries, arrays)
+    pieces = [
+        Piece("b", 0, arrays[1]),
+        Piece("a", 1, arrays[0][1:]),
+        Piece("c", 0, arrays[2]),
+        Piece("a", 0, arrays[0][:1]),
+    ]
+    write_entries(tmp_path / "x.safetensors", entries, pieces)
     assert list(read_entries(tmp_path / "x.safetensors").values()) == entries
     loaded = mx.load(str(tmp_path / "x.safetensors"))
     assert all(np.array_equal(np.array(loaded[e.name]), array) for e, array in zip(entries, arrays, strict=True))
     with pytest.raises(ValueError, match="announced"):
-        write_entries(tmp_path / "y.safetensors", entries[:1], arrays[1:2])
+        write_entries(tmp_path / "y.safetensors", entries[:1], [Piece("a", 0, arrays[1])])
+    with pytest.raises(ValueError, match="not the bytes announced"):
+        write_entries(tmp_path / "y.safetensors", entries, pieces[:3])
 
 
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors"])

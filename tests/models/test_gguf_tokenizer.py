@@ -2,6 +2,7 @@
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 import regex
@@ -10,7 +11,8 @@ from transformers import AutoTokenizer
 from engine.errors import ModelError
 from models.builtin import builtin_gguf
 from models.gguf import GgufFile, read_gguf
-from models.gguf_tokenizer import make_tokenizer, make_tokenizer_config, read_special_ids
+from models.gguf.byte_level import SPLITS
+from models.gguf.tokenizer import make_tokenizer, make_tokenizer_config, read_special_ids
 from tests.toys.gguf_files import ARRAY, BOOL, I32, STRING, U32, tiny_llama
 
 TEXTS = [
@@ -30,6 +32,18 @@ TEXTS = [
 ]
 
 GPT2 = regex.compile(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
+
+
+# As the models' own tokenizer.json have them: Llama 3, Qwen 2 and 3, Mistral Nemo.
+PUBLISHED = {
+    "llama-bpe": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+",
+    "qwen2": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+",
+    "tekken": r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+}
 
 
 @pytest.fixture(scope="module")
@@ -78,30 +92,53 @@ class SlowTokenizer:
             parts[place : place + 2] = [parts[place] + parts[place + 1]]
 
 
+@pytest.fixture(scope="module")
+def slow(builtin: GgufFile) -> SlowTokenizer:
+    return SlowTokenizer(builtin)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(builtin_folder: Path) -> Any:
+    return AutoTokenizer.from_pretrained(str(builtin_folder), trust_remote_code=False, local_files_only=True)
+
+
 @pytest.mark.parametrize("text", TEXTS)
 def test_ids_are_those_of_the_slow_tokenizer_and_decode_to_the_text(
-    builtin_folder: Path, builtin: GgufFile, text: str
+    tokenizer: Any, slow: SlowTokenizer, text: str
 ) -> None:
-    tokenizer = AutoTokenizer.from_pretrained(str(builtin_folder), trust_remote_code=False, local_files_only=True)
     ids = tokenizer.encode(text)
-    assert ids == SlowTokenizer(builtin).encode(text)
+    assert ids == slow.encode(text)
     assert tokenizer.decode(ids) == text
 
 
-def test_special_tokens_are_known_by_role_and_left_out_of_plain_text(builtin_folder: Path) -> None:
-    tokenizer = AutoTokenizer.from_pretrained(str(builtin_folder), trust_remote_code=False, local_files_only=True)
+def test_special_tokens_are_known_by_role_and_left_out_of_plain_text(tokenizer: Any) -> None:
     assert (tokenizer.bos_token_id, tokenizer.eos_token_id) == (1, 2)
     assert (tokenizer.pad_token_id, tokenizer.unk_token_id, len(tokenizer)) == (2, 0, 49152)
     assert tokenizer.decode([1, *tokenizer.encode("hi"), 2], skip_special_tokens=True) == "hi"
 
 
-def test_the_chat_template_renders_the_ids_the_model_was_trained_on(builtin_folder: Path) -> None:
-    tokenizer = AutoTokenizer.from_pretrained(str(builtin_folder), trust_remote_code=False, local_files_only=True)
+def test_the_chat_template_renders_the_ids_the_model_was_trained_on(tokenizer: Any) -> None:
     chat = [{"role": "user", "content": "Hi"}]
     text = tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
     system = "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
     assert text == system + "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
     assert tokenizer.encode(text)[0] == 1 and tokenizer.encode(text).count(2) == 2
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_words_are_split_off_as_the_published_patterns_say(name: str) -> None:
+    letters = {letter: byte for byte, letter in byte_letters().items()}
+    for text in [*TEXTS, "A1b22C333 4444 55555", "HTMLParser/x//y\r\n", "I'LL we'Ve\u00a0x  \n\n  y"]:
+        pieces = SPLITS[name].build().pre_tokenize_str(text)
+        found = [bytes(letters[letter] for letter in piece).decode() for piece, _ in pieces]
+        assert found == regex.findall(PUBLISHED[name], text)
+
+
+def test_only_where_the_model_composes_is_text_composed_first(tmp_path: Path) -> None:
+    for name, composed in (("qwen2", True), ("llama-bpe", False)):
+        toy = tiny_llama().with_metadata(tokenizer__ggml__pre=(STRING, name))
+        tokenizer = make_tokenizer(read_gguf(toy.write(tmp_path / f"{name}.gguf")))
+        assert (tokenizer.decode(tokenizer.encode("e\u0301").ids) == "\u00e9") == composed
 
 
 @pytest.mark.parametrize(("split", "together"), [("smollm", False), ("gpt-2", True)])
@@ -140,15 +177,22 @@ def test_every_token_that_ends_a_turn_is_kept(tmp_path: Path) -> None:
     assert make_tokenizer_config(gguf)["eos_token"] == "</s>"
 
 
+def two_tokens(*tokens: str) -> dict[str, tuple[int, object] | None]:
+    return {
+        "tokenizer__ggml__tokens": (ARRAY, (STRING, list(tokens))),
+        "tokenizer__ggml__token_type": (ARRAY, (I32, [1, 1])),
+    }
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"tokenizer__ggml__model": (STRING, "llama")}, "tokenizer .'llama'.*not imported yet"),
-        ({"tokenizer__ggml__pre": (STRING, "qwen2")}, "split 'qwen2'.*not imported yet"),
-        ({"tokenizer__ggml__pre": None}, "split ''.*not imported yet"),
+        ({"tokenizer__ggml__model": (STRING, "t5")}, "tokenizer 't5' is not imported yet"),
+        ({"tokenizer__ggml__pre": (STRING, "falcon")}, "splits text in the way 'falcon', which is not imported yet"),
+        ({"tokenizer__ggml__pre": None}, "in the way '', which is not imported yet"),
         ({"tokenizer__ggml__tokens": None}, "lacks the list tokenizer.ggml.tokens"),
-        ({"tokenizer__ggml__tokens": (ARRAY, (STRING, ["a", "a"]))}, "empty or repeated tokens"),
-        ({"tokenizer__ggml__tokens": (ARRAY, (STRING, ["a", ""]))}, "empty or repeated tokens"),
+        (two_tokens("a", "a"), "empty or repeated tokens"),
+        (two_tokens("a", ""), "empty or repeated tokens"),
         ({"tokenizer__ggml__merges": (ARRAY, (STRING, ["he"]))}, "merge 'he' does not fit"),
         ({"tokenizer__ggml__merges": (ARRAY, (STRING, ["h x"]))}, "merge 'h x' does not fit"),
         ({"tokenizer__ggml__token_type": (ARRAY, (I32, [1, 3]))}, "2 token types for 261 tokens"),

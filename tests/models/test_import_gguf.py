@@ -12,74 +12,49 @@ import mlx.core as mx
 import mlx_lm
 import numpy as np
 import pytest
+from mlx_lm.models.rope_utils import Llama3RoPE
 from mlx_lm.utils import dequantize_model
 
 from engine.errors import ModelError
 from models import builtin
 from models.folder import check_folder
+from models.gguf.tensors import Wish
 from models.import_gguf import MANIFEST, import_gguf
 from tests.models.test_gguf import mutated
-from tests.models.test_gguf_weights import slow_decode
 from tests.toys.gguf_files import F32, STRING, U32, ToyGguf, ToyTensor, tiny_llama
+from tests.toys.gguf_models import FAMILIES, KINDS, logits, tiny
 
 IDS = [5, 77, 0, 200, 13, 13, 260, 1]
 
 
-def slow_forward(toy: ToyGguf, ids: list[int]) -> np.ndarray:
-    """A llama over the GGUF's own values and rows, pair rotation and all, in doubles: logits (tokens, rows)."""
-    weights = {tensor.name.removesuffix(".weight"): decoded(tensor) for tensor in toy.tensors}
-    heads, kv_heads, width, count = 4, 2, 16, len(ids)
-    angles = np.outer(np.arange(count), 10000.0 ** (-np.arange(0, width, 2) / width))[:, None]
-
-    def norm(x: np.ndarray, name: str) -> np.ndarray:
-        return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * weights[name]
-
-    def spin(x: np.ndarray) -> np.ndarray:
-        spun = (x[..., 0::2] + 1j * x[..., 1::2]) * np.exp(1j * angles)
-        return np.stack([spun.real, spun.imag], -1).reshape(x.shape)
-
-    h = weights["token_embd"][ids]
-    for layer in range(2):
-        block = f"blk.{layer}."
-        x = norm(h, block + "attn_norm")
-        q, k, v = (x @ weights[block + name].T for name in ("attn_q", "attn_k", "attn_v"))
-        q, k = spin(q.reshape(count, heads, width)), spin(k.reshape(count, kv_heads, width))
-        k, v = (part.reshape(count, kv_heads, width).repeat(heads // kv_heads, 1) for part in (k, v))
-        scores = np.einsum("qhd,khd->hqk", q, k) / np.sqrt(width) + np.triu(np.full((count, count), -np.inf), 1)
-        mixed = np.exp(scores - scores.max(-1, keepdims=True))
-        mixed = np.einsum("hqk,khd->qhd", mixed / mixed.sum(-1, keepdims=True), v).reshape(count, -1)
-        h = h + mixed @ weights[block + "attn_output"].T
-        x = norm(h, block + "ffn_norm")
-        gate = x @ weights[block + "ffn_gate"].T
-        h = h + gate / (1 + np.exp(-gate)) * (x @ weights[block + "ffn_up"].T) @ weights[block + "ffn_down"].T
-    return norm(h, "output_norm") @ weights.get("output", weights["token_embd"]).T
-
-
-def decoded(tensor: ToyTensor) -> np.ndarray:
-    kind = {0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 8: "Q8_0"}[tensor.code]
-    if kind in ("F32", "F16"):
-        return np.frombuffer(tensor.data, "<f4" if kind == "F32" else "<f2").astype(float).reshape(tensor.shape)
-    return np.array(slow_decode(kind, tensor.data)).reshape(tensor.shape)
-
-
-@pytest.mark.parametrize(
-    ("kind", "embedding", "tied"),
-    [
-        ("Q4_1", "Q8_0", True),
-        ("Q4_0", "Q4_0", False),
-        ("Q8_0", "Q4_1", False),
-        ("F16", "F32", True),
-        ("F32", "F16", False),
-    ],
-)
-def test_mlx_lm_computes_what_the_gguf_says(tmp_path: Path, kind: str, embedding: str, tied: bool) -> None:
-    toy = tiny_llama(7, kind, embedding, tied)
-    model, _ = mlx_lm.load(str(import_gguf(toy.write(tmp_path / "toy.gguf"), tmp_path / "toy")))
+def found_logits(folder: Path) -> np.ndarray:
+    """What mlx-lm computes in f32 from a folder: logits (tokens, rows)."""
+    model, _ = mlx_lm.load(str(folder))
     model.set_dtype(mx.float32)
-    found = np.array(model(mx.array([IDS]))[0])
-    wanted = slow_forward(toy, IDS)
-    assert np.abs(wanted).max() > 3
-    assert np.allclose(found, wanted, atol=2e-4)
+    return np.array(dequantize_model(model)(mx.array([IDS]))[0])
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_mlx_lm_computes_what_the_gguf_says(tmp_path: Path, family: str, tied: bool) -> None:
+    """All types that lose nothing, taking turns; the reference is in doubles, over the gguf package's values."""
+    exact = [kind for kind in KINDS if kind != "Q6_K"]
+    toy = tiny(family, exact, seed=3, tied=tied)
+    wanted = logits(toy, IDS)
+    folder = import_gguf(toy.write(tmp_path / "toy.gguf"), tmp_path / "toy", Wish(dtype="float32"))
+    assert wanted.std() > 0.5
+    assert np.abs(found_logits(folder) - wanted).max() < 1e-5 * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_q6_k_and_16_bits_cost_is_little(tmp_path: Path, family: str) -> None:
+    """As it is imported unless one wishes otherwise: Q6_K in 8 bits, the rest rounded to 16."""
+    toy = tiny(family, seed=4)
+    wanted = logits(toy, IDS)
+    found = found_logits(import_gguf(toy.write(tmp_path / "toy.gguf"), tmp_path / "toy"))
+    off = np.sqrt(((found - wanted) ** 2).mean()) / wanted.std()
+    assert off < 0.02
+    assert off > 1e-5  # it does cost something, or this measures nothing
 
 
 def test_the_built_in_model_loads_unchanged_in_mlx_lm_and_knows_paris(builtin_folder: Path) -> None:
@@ -125,7 +100,7 @@ def test_the_same_source_with_another_time_is_recognised_once(tmp_path: Path) ->
     os.utime(source, (1, 1))
     after = files(import_gguf(source, folder))
     assert {**before, MANIFEST: None} == {**after, MANIFEST: None}
-    assert json.loads(after[MANIFEST][1])["source"]["mtime_ns"] == 10**9
+    assert json.loads(after[MANIFEST][1])["source"]["files"][0]["mtime_ns"] == 10**9
 
 
 def test_another_source_replaces_the_folder(tmp_path: Path) -> None:
@@ -170,10 +145,14 @@ NORM = ToyTensor("blk.1.ffn_norm.weight", 8, (64,), bytes(68))
 @pytest.mark.parametrize(
     ("toy", "reason"),
     [
-        (tiny_llama().with_metadata(general__architecture=(STRING, "qwen2")), "'qwen2' is not imported yet"),
+        (
+            tiny_llama().with_metadata(general__architecture=(STRING, "phi3")),
+            "'phi3' is not imported, only llama, qwen2",
+        ),
         (tiny_llama().with_metadata(general__architecture=None), "lacks general.architecture"),
         (tiny_llama().with_metadata(llama__expert_count=(U32, 8)), "mixture of experts"),
-        (tiny_llama().with_metadata(llama__block_count=(U32, 2**32 - 1)), "claims 4294967295 layers"),
+        (tiny_llama().with_metadata(llama__block_count=(U32, 2**32 - 1)), "llama.block_count is 4294967295"),
+        (tiny_llama().with_metadata(llama__block_count=(U32, 2**31 - 1)), "claims 2147483647 layers"),
         (tiny_llama().with_metadata(llama__block_count=(U32, 3)), "lacks the tensor 'blk.2.attn_norm.weight'"),
         (tiny_llama().with_metadata(llama__block_count=(U32, 1)), "'blk.1.attn_k.weight' is not part of a plain"),
         (tiny_llama().with_metadata(llama__context_length=(U32, 0)), "llama.context_length is 0"),
@@ -186,7 +165,8 @@ NORM = ToyTensor("blk.1.ffn_norm.weight", 8, (64,), bytes(68))
         (tiny_llama().with_metadata(llama__rope__scale_linear=(F32, 2.0)), "RoPE scaling"),
         (tiny_llama().with_metadata(llama__feed_forward_length=(U32, 97)), r"is \(96, 64\), not \(97, 64\)"),
         (tiny_llama().with_tensors(without="token_embd.weight"), "lacks the tensor 'token_embd.weight'"),
-        (tiny_llama().with_tensors(ToyTensor("rope_freqs.weight", 0, (8,), bytes(32))), "'rope_freqs.weight' is not"),
+        (tiny_llama().with_tensors(ToyTensor("rope_freqs.weight", 0, (8,), bytes(32))), "frequencies follow no rule"),
+        (tiny_llama().with_tensors(ToyTensor("rope_freqs.weight", 0, (4,), bytes(16))), r"'rope_freqs.weight' is F32"),
         (tiny_llama().with_tensors(NORM), "is a vector in Q8_0"),
         (
             tiny_llama().with_tensors(ToyTensor("token_embd.weight", 1, (260, 64), bytes(260 * 128))),
@@ -210,6 +190,26 @@ def test_linear_rope_scaling_is_passed_on(tmp_path: Path) -> None:
     )
     folder = check_folder(import_gguf(toy.write(tmp_path / "toy.gguf"), tmp_path / "toy"))
     assert folder.config["rope_scaling"] == {"type": "linear", "factor": 4.0}
+
+
+def test_llama_3_frequencies_are_known_for_the_rule_that_made_them(tmp_path: Path) -> None:
+    """As convert_hf_to_gguf.py writes them: what each frequency is divided by, here by mlx-lm's own rule."""
+    rule = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
+    base = 500_000.0
+    plain = base ** (np.arange(0, 16, 2) / 16)  # mlx-lm keeps wavelengths, so it multiplies
+    divisors = (np.array(Llama3RoPE(16, 8192, base=base, scaling_config=rule)._freqs) / plain).round(5)
+    assert min(divisors) == 1.0 and max(divisors) == 8.0 and any(1 < divisor < 8 for divisor in divisors)
+
+    def scaling(numbers: np.ndarray) -> object:
+        tensor = ToyTensor("rope_freqs.weight", 0, (8,), numbers.astype("<f4").tobytes())
+        toy = tiny_llama().with_metadata(llama__rope__freq_base=(F32, base)).with_tensors(tensor)
+        source = toy.write(tmp_path / "toy.gguf")
+        return check_folder(import_gguf(source, tmp_path / "toy")).config.get("rope_scaling")
+
+    assert scaling(divisors) == {"rope_type": "llama3", **rule}
+    assert scaling(np.ones(8)) is None
+    with pytest.raises(ModelError, match="follow no rule that is imported"):
+        scaling(divisors * 1.01)
 
 
 @pytest.mark.parametrize("seed", range(3))

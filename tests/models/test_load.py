@@ -48,11 +48,15 @@ def folder(toy_folder: Path, tmp_path: Path) -> Path:
         ("config.json", "hidden_size", 0),
         ("config.json", "vocab_size", 0),
         ("config.json", "num_hidden_layers", 0),
+        ("config.json", "num_hidden_layers", 2**31 - 1),
+        ("config.json", "num_hidden_layers", 1e300),
+        ("config.json", "text_config", {"n_layers": 10**18}),
         ("config.json", "rope_theta", "x"),
         ("config.json", "rope_scaling", {"type": "x", "factor": 2}),
         ("config.json", "model_type", "olmo"),
         ("config.json", "model_type", "phi3small"),
         ("config.json", "model_type", "../nonsense"),
+        ("config.json", "model_type", "half a pair \ud800"),
     ],
 )
 def test_a_corrupt_folder_is_a_model_error_in_one_line(folder: Path, file: str, place: str, value: object) -> None:
@@ -64,7 +68,9 @@ def test_a_corrupt_folder_is_a_model_error_in_one_line(folder: Path, file: str, 
     assert "download" in str(error.value) or "choose another model" in str(error.value)
 
 
-@pytest.mark.parametrize("template", ["{{ 1/0 }}", "{% if %}", "{{ messages.a.b }}", "{{ raise_exception('no') }}"])
+@pytest.mark.parametrize(
+    "template", ["{{ 1/0 }}", "{% if %}", "{{ messages.a.b }}", "{{ raise_exception('no') }}", r"{{ '\ud800' }}"]
+)
 def test_a_chat_template_that_fails_is_a_model_error_in_one_line(folder: Path, template: str) -> None:
     change(folder, "tokenizer_config.json", "chat_template", template)
     tokenizer = load(folder).tokenizer
@@ -78,6 +84,27 @@ def test_a_text_that_the_tokenizer_cannot_encode_is_a_model_error(folder: Path) 
     tokenizer = load(folder).tokenizer
     with pytest.raises(ModelError, match="has no ids for this text"):
         tokenizer.encode("hi")
+
+
+def test_a_token_past_the_embedding_never_reaches_the_model(folder: Path) -> None:
+    """MLX would read memory that is not the model's; Gemma 3's text models do have such a token."""
+    added: dict[str, Any] = {"id": 310, "content": "<image>", "special": True, "normalized": False}
+    rest = {"single_word": False, "lstrip": False, "rstrip": False}
+    kept = json.loads((folder / "tokenizer.json").read_text())["added_tokens"]
+    change(folder, "tokenizer.json", "added_tokens", [*kept, {**added, **rest}])
+    change(folder, "tokenizer.json", "model.vocab.q", 5000)
+    tokenizer = load(folder).tokenizer
+    assert max(tokenizer.encode("hi")) < 310
+    with pytest.raises(ModelError, match="'<image>', number 310, and the model knows 310: leave it out"):
+        tokenizer.chat([{"role": "user", "content": "an <image>"}])
+    with pytest.raises(ModelError, match="'q', number 5000, and the model knows 310"):
+        tokenizer.encode("q")
+
+
+def test_more_rows_than_there_are_do_not_load(folder: Path) -> None:
+    change(folder, "config.json", "vocab_size", 5001)
+    with pytest.raises(ModelError, match="does not load"):
+        load(folder)
 
 
 def test_a_model_that_ends_the_process_on_import_is_refused_before_that(

@@ -113,8 +113,8 @@ def test_a_unigram_vocabulary_reads_and_added_tokens_join_it(tmp_path: Path) -> 
 
 
 def test_the_built_in_map_is_read_and_compared_well_within_a_second(builtin_folder: Path) -> None:
-    start_s = time.perf_counter()
+    start_s = time.process_time()  # of this process: others may need the machine too
     target, drafter = check_folder(builtin_folder), check_folder(builtin_folder)
     assert check_pair(target, drafter).shared_vocabulary == 49152
     assert len(differences({**target.vocabulary, "<new>": 0}, drafter.vocabulary)) == 1
-    assert time.perf_counter() - start_s < 1.0  # measured 0.1 s; a shared machine may be slow
+    assert time.process_time() - start_s < 1.0  # measured 0.1 s

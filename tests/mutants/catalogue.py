@@ -1,13 +1,48 @@
 """Every wrong edit that the suite must kill. Each real bug joins them with the test that would have found it."""
 
-from tests.mutants import fit, heads, law, memory, reply, trees
+from tests.mutants import (
+    bench,
+    exact,
+    fit,
+    fits,
+    heads,
+    host,
+    hub,
+    imports,
+    law,
+    memory,
+    packaging,
+    page,
+    pairs,
+    policy,
+    predict,
+    race,
+    receipts,
+    reply,
+    store,
+    trees,
+)
 from tests.mutants.mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
+    *bench.MUTANTS,
+    *exact.MUTANTS,
     *fit.MUTANTS,
+    *fits.MUTANTS,
     *heads.MUTANTS,
+    *host.MUTANTS,
+    *hub.MUTANTS,
+    *imports.MUTANTS,
     *law.MUTANTS,
     *memory.MUTANTS,
+    *packaging.MUTANTS,
+    *page.MUTANTS,
+    *pairs.MUTANTS,
+    *policy.MUTANTS,
+    *predict.MUTANTS,
+    *race.MUTANTS,
+    *receipts.MUTANTS,
     *reply.MUTANTS,
+    *store.MUTANTS,
     *trees.MUTANTS,
 )

@@ -82,9 +82,9 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "a walk that forgets the bonus",
-        _FIT + "judging.py",
-        "place += kept + 1",
-        "place += max(kept, 1)",
+        "models/predict/rounds.py",
+        "visits[place + 1 : place + 1 + len(ends)]",
+        "visits[place + 1 : place + len(ends)]",
         (_JUDGED + "test_a_walk_counts_rounds_as_the_loop_does",),
     ),
     Mutant(

@@ -120,7 +120,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a head of other tokens taken",
         _FIT,
-        'not in ("", _digest(target.folder.vocabulary))',
+        'not in ("", _digest(target.vocabulary))',
         'in ("nonsense",)',
         ("tests/models/test_heads_faults.py::test_a_head_of_another_target_is_refused_with_the_reason",),
     ),
@@ -147,9 +147,9 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "a head that is shipped for one target taken for all",
-        "app/pair.py",
-        "if not is_builtin(target.folder.path):",
-        "if not target:",
+        "models/pairing/auto.py",
+        "if is_builtin(target.path):",
+        "if target:",
         ("tests/app/test_drafters.py::test_auto_is_the_shipped_head_for_the_builtin_and_lookup_for_others",),
     ),
 )

@@ -100,15 +100,15 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "draft noise one position late",
         _CHOICE,
-        "self._draft_noise(mx.array([position]), ids)",
-        "self._draft_noise(mx.array([position + 1]), ids)",
+        "own = [position + place] if self.matches",
+        "own = [position + place + 1] if self.matches",
         (_CHOSEN + "test_coupling_accepts_more_than_independent_noise",),
     ),
     Mutant(
         "drafts under rejection share the target's noise",
         _CHOICE,
-        "Stream.CHOICE if self.matches else Stream.DRAFT",
-        "Stream.CHOICE",
+        "stream = Stream.CHOICE if self.matches else Stream.DRAFT",
+        "stream, salt = Stream.CHOICE, 0",
         (_INDEPENDENT + "test_first_tokens_have_the_targets_law",),
     ),
     Mutant(

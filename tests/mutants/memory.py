@@ -140,16 +140,16 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "a draft drawn with one position's noise",
-        _DRAFT,
-        "position + len(drawn))",
-        "position)",
+        "engine/drafters/chain.py",
+        "position, ids, len(drawn))",
+        "position, ids)",
         ("tests/engine/test_choice.py::test_coupling_accepts_more_than_independent_noise",),
     ),
     Mutant(
         "penalties blind to the draft itself",
-        _DRAFT,
-        "context = context.extended(tokens)",
-        "context = context.extended(tokens[:0])",
+        "engine/drafters/chain.py",
+        "context = context.extended(one.tokens)",
+        "context = context.extended(one.tokens[:0])",
         (_DRAFTED + "test_penalties_count_the_drafted_tokens_too",),
     ),
     Mutant(
@@ -169,8 +169,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "lookup quiet at the first miss",
         _LOOKUP,
-        "return self._misses >= PATIENCE",
-        "return self._misses > 0",
+        "- self._spoke + 1 >= PATIENCE",
+        "- self._spoke + 1 > 0",
         (_LOOKED_UP + "test_it_is_quiet_after_a_run_of_misses_until_something_repeats",),
     ),
     Mutant(

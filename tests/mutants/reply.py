@@ -3,11 +3,11 @@
 from tests.mutants.mutant import Mutant
 
 _LOOP, _SESSION, _TEXT = "engine/loop.py", "engine/session.py", "engine/text.py"
-_METRICS, _POLICY = "engine/metrics.py", "engine/policy.py"
+_METRICS = "engine/metrics.py"
 _LOOPED = "tests/engine/test_loop.py::"
 _TOLD = "tests/engine/test_text.py::"
 _TURNS, _ENDS = "tests/engine/test_session.py::", "tests/engine/test_session_ends.py::"
-_COUNTED, _PLANNED = "tests/engine/test_metrics.py::", "tests/engine/test_policy.py::"
+_COUNTED = "tests/engine/test_metrics.py::"
 _ANY_ROUNDS = (_TOLD + "test_the_reply_is_the_same_for_all_rounds",)
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -42,15 +42,15 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a token told behind eos",
         _LOOP,
-        "            end = i + 1\n",
-        "            end = i + 2\n",
+        "            return round_.cut(i + 1)\n",
+        "            return round_.cut(i + 2)\n",
         (_LOOPED + "test_eos_inside_a_draft_ends_the_reply_there",),
     ),
     Mutant(
         "a draft past max-tokens",
         _LOOP,
-        "length = min(plan.length, room - 1)",
-        "length = plan.length",
+        "min(plan.length, room - 1, target",
+        "min(plan.length, target",
         (_LOOPED + "test_max_tokens_is_met_exactly",),
     ),
     Mutant(
@@ -63,15 +63,15 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a step ahead where the policy might draft",
         _LOOP,
-        "sure = policy.plain_next() or (",
-        "sure = True or (",
+        "and _plain_next(drafter, policy, standing)",
+        "and True",
         (_LOOPED + "test_no_step_is_launched_ahead_where_the_policy_may_draft",),
     ),
     Mutant(
         "a step ahead of the reply's end",
         _LOOP,
-        "flight.length == 0 and room > 1 else None",
-        "flight.length == 0 and room > 0 else None",
+        "sure = flight.length == 0 and room > 1 and",
+        "sure = flight.length == 0 and room > 0 and",
         (_LOOPED + "test_a_plain_step_is_launched_before_the_one_before_has_landed",),
     ),
     Mutant(
@@ -160,27 +160,6 @@ MUTANTS: tuple[Mutant, ...] = (
         (_COUNTED + "test_origins_tell_bonus_from_correction",),
     ),
     Mutant(
-        "a cut round taught as a refusal",
-        _POLICY,
-        "judged = min(len(round_.tokens), places)",
-        "judged = min(round_.accepted + 1, places)",
-        (_PLANNED + "test_a_round_cut_by_the_replys_end_is_no_refusal",),
-    ),
-    Mutant(
-        "a step ahead of a probe",
-        _POLICY,
-        "self._plain_rounds + 1 < self._probe_every",
-        "self._plain_rounds < self._probe_every",
-        (_PLANNED + "test_plain_next_is_said_only_where_the_next_plan_is_plain",),
-    ),
-    Mutant(
-        "a policy that never looks again",
-        _POLICY,
-        "if self._plain_rounds >= self._probe_every:",
-        "if self._plain_rounds < 0:",
-        (_PLANNED + "test_it_recovers_when_a_text_begins_to_draft_well",),
-    ),
-    Mutant(
         "a round costs a pass too narrow",
         "engine/costs.py",
         "self.pass_s(length + 1)",
@@ -195,17 +174,10 @@ MUTANTS: tuple[Mutant, ...] = (
         (_ENDS + "test_a_reply_cannot_go_on_after_another_has_begun",),
     ),
     Mutant(
-        "the receipt measures noise before the temperature",
-        "engine/receipt.py",
-        "    noise /= chooser.sampling.temperature or 1.0\n",
-        "",
-        ("tests/engine/test_receipt.py::test_a_flip_by_rounding_is_a_near_tie_at_every_temperature",),
-    ),
-    Mutant(
         "a step ahead leaves no mark",
-        "engine/rounds.py",
-        "    target.mark()\n",
-        "",
+        "engine/target.py",
+        "        self.cache.mark()\n        return self.forward(token), 1\n",
+        "        return self.forward(token), 1\n",
         (_ENDS + "test_a_recurrent_state_that_ran_ahead_is_taken_back_by_one_token",),
     ),
 )

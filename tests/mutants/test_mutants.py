@@ -20,7 +20,7 @@ import pytest
 from tests.mutants.catalogue import MUTANTS, Mutant
 
 ROOT = Path(__file__).parents[2]
-COPIED = ("engine", "models", "app", "tests", "resources")
+COPIED = ("engine", "models", "app", "packaging", "tests", "resources")
 TIMEOUT_S = 180
 WORKERS = min(4, os.cpu_count() or 1)
 FAILED = 1  # pytest's exit status when tests ran and failed; an error of collection or usage has another

@@ -235,9 +235,9 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "a way cut at eos keeps its nodes",
-        "engine/loop.py",
-        "accepted=accepted, path=round_.path[:accepted]",
-        "accepted=accepted",
+        "engine/events.py",
+        "            path=self.path[:accepted],\n",
+        "",
         (_BRANCHED + "test_eos_inside_an_accepted_way_ends_the_reply_there",),
     ),
 )

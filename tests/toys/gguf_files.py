@@ -10,8 +10,15 @@ import numpy as np
 U8, I8, U16, I16, U32, I32, F32, BOOL, STRING, ARRAY, U64, I64, F64 = range(13)
 _FORMATS = {U8: "B", I8: "b", U16: "H", I16: "h", U32: "I", I32: "i", F32: "f", BOOL: "?", U64: "Q", I64: "q", F64: "d"}
 
-TYPE_CODES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q8_0": 8}
-_BLOCKS = {"F32": (1, 4), "F16": (1, 2), "Q4_0": (32, 18), "Q4_1": (32, 20), "Q8_0": (32, 34)}
+TYPE_CODES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q5_0": 6, "Q5_1": 7, "Q8_0": 8}
+TYPE_CODES |= {"Q4_K": 12, "Q5_K": 13, "Q6_K": 14, "BF16": 30}
+_BLOCKS = {"Q4_0": (32, 18), "Q4_1": (32, 20), "Q5_0": (32, 22), "Q5_1": (32, 24), "Q8_0": (32, 34)}
+_BLOCKS |= {"Q4_K": (256, 144), "Q5_K": (256, 176), "Q6_K": (256, 210)}
+# Of each quantized type: where the f16 scale stands, what it is for values of about 1, and where an f16 minimum stands,
+# in scales.
+_SCALES = {"Q4_0": (0, 1 / 5, None, 0.0), "Q4_1": (0, 1 / 5, 2, -7.5), "Q5_0": (0, 1 / 9, None, 0.0)}
+_SCALES |= {"Q5_1": (0, 1 / 9, 2, -15.5), "Q8_0": (0, 1 / 74, None, 0.0)}
+_SCALES |= {"Q4_K": (0, 1 / 150, 2, 7.5), "Q5_K": (0, 1 / 300, 2, 15.0), "Q6_K": (208, 1 / 1400, None, 0.0)}
 
 
 @dataclass(frozen=True)
@@ -63,25 +70,28 @@ class ToyGguf:
 
 
 def random_tensor(rng: np.random.Generator, name: str, kind: str, shape: tuple[int, ...], size: float) -> ToyTensor:
-    """Random values of about `size` in any of the types that are read."""
-    values, block_bytes = _BLOCKS[kind]
-    count = int(np.prod(shape)) // values
-    if kind in ("F32", "F16"):
-        numbers = rng.normal(0, size, count).astype("<f2")
+    """Random values of about `size` in any of the types that are read: all bits of the blocks are random but those of
+    the scales of whole blocks."""
+    count = int(np.prod(shape))
+    if kind in ("F32", "F16", "BF16"):
+        numbers = rng.normal(0, size, count).astype("<f2").astype("<f4")
+        if kind == "BF16":
+            return ToyTensor(name, TYPE_CODES[kind], shape, (numbers.view("<u4") >> 16).astype("<u2").tobytes())
         return ToyTensor(name, TYPE_CODES[kind], shape, numbers.astype("<f4" if kind == "F32" else "<f2").tobytes())
-    blocks = rng.integers(0, 256, (count, block_bytes), dtype=np.uint8)
-    steps = {"Q4_0": size / 5, "Q4_1": size / 5, "Q8_0": size / 74}[kind]
-    scales = (rng.uniform(0.5, 1.5, count) * steps).astype("<f2")
-    blocks[:, :2] = scales[:, None].view(np.uint8)
-    if kind == "Q4_1":
-        blocks[:, 2:4] = (scales * np.float16(-7.5))[:, None].view(np.uint8)
+    values, block_bytes = _BLOCKS[kind]
+    blocks = rng.integers(0, 256, (count // values, block_bytes), dtype=np.uint8)
+    place, step, minimum, steps = _SCALES[kind]
+    scales = (rng.uniform(0.5, 1.5, len(blocks)) * step * size).astype("<f2")
+    blocks[:, place : place + 2] = scales[:, None].view(np.uint8)
+    if minimum is not None:
+        blocks[:, minimum : minimum + 2] = (scales * np.float16(steps))[:, None].view(np.uint8)
     return ToyTensor(name, TYPE_CODES[kind], shape, blocks.tobytes())
 
 
 def tiny_llama(seed: int = 0, kind: str = "Q4_1", embedding: str = "Q8_0", tied: bool = True) -> ToyGguf:
     """Two layers of width 64, 4 heads and 2 key heads of width 16, 261 tokens, rows padded to 264."""
     rng = np.random.default_rng(seed)
-    tokens, types, merges = _byte_vocabulary()
+    tokens, types, merges = byte_vocabulary()
     hidden, wide, keys, rows = 64, 96, 32, 264
     tensors = [random_tensor(rng, "token_embd.weight", embedding, (rows, hidden), 1.0)]
     for layer in range(2):
@@ -121,7 +131,7 @@ def _llama_metadata(tokens: list[str], types: list[int], merges: list[str]) -> d
     }
 
 
-def _byte_vocabulary() -> tuple[list[str], list[int], list[str]]:
+def byte_vocabulary() -> tuple[list[str], list[int], list[str]]:
     """Three special tokens, GPT-2's 256 byte letters, two merged tokens; types and merges to match."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     letters = [chr(byte) for byte in plain] + [chr(256 + number) for number in range(256 - len(plain))]

@@ -42,6 +42,7 @@ def test_what_a_fit_leaves_is_a_drafter_with_a_report(target: Loaded, tmp_path: 
     assert "licence applies" in about["licence"] and about["reply_tokens"] >= 300
 
 
+@pytest.mark.slow
 def test_states_that_are_not_kept_are_read_anew_and_teach_the_same(target: Loaded, tmp_path: Path) -> None:
     plans = [plan_for(target, "eagle3", stored=stored, steps=6) for stored in (True, False)]
     kept, anew = (fit(target, tmp_path / f"{n}", plan) for n, plan in enumerate(plans))

@@ -139,7 +139,7 @@ def test_what_is_judged_is_what_the_loop_then_accepts(target: Loaded, kind: Kind
 
 def decoded(target: Loaded, folder: Path, talk: list[Conversation], length: int) -> tuple[float, list[float]]:
     """tau and acceptance by position of chains of `length`, as decoding finds them."""
-    session = pair.open_session(target, Options())
+    session, _ = pair.open_session(target, Options())
     drafter = pair.open_drafter(str(folder), target).drafter
     total = Metrics()
     for c in talk:

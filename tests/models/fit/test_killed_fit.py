@@ -64,6 +64,7 @@ def killed_and_resumed(base: Path, kind: Kind, moments: tuple[float, ...]) -> No
     assert not hidden
 
 
+@pytest.mark.slow
 def test_a_killed_fit_ends_with_the_same_files(tmp_path: Path) -> None:
     killed_and_resumed(tmp_path, "eagle3", (0.3, 0.5))
 

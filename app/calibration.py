@@ -1,0 +1,122 @@
+"""What passes cost here, measured once a (target, drafter, machine, stretch of context) and kept on disk.
+
+A file that cannot be read, or was written by another version, is measured again and replaced; one that cannot be
+written costs a measurement the next time and nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+import msgspec
+
+from app import pair
+from app.machine import processor
+from app.pair import NamedDrafter
+from engine import backend
+from engine.costs import Costs
+from models.load import Loaded
+from models.paths import cache_dir
+
+FORMAT = 1
+MOST = 200  # files kept; the oldest go
+BANDS = (64, 1024, 4096)  # tokens of context that costs are measured behind: attention grows with them
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """costs: as measured. key: in plain words, so that a file can be told from another."""
+
+    format: int
+    key: tuple[str, ...]
+    costs: Costs
+
+
+def band(context: int) -> int:
+    """The stretch of context that `context` tokens fall into."""
+    return max((start for start in BANDS if start <= context), default=BANDS[0])
+
+
+def costs_of(
+    target: Loaded,
+    drafter: NamedDrafter,
+    root: Path | None = None,
+    context: int = 0,
+    between: Callable[[], None] = lambda: None,
+) -> Costs:
+    """Kept costs of this pair here, or fresh ones. Measuring empties both caches: forget the session first.
+
+    root: of the cache, None for the user's. between: called between passes while measuring; may raise to break off.
+    """
+    key = key_of(target, drafter, band(context))
+    path = costs_file(key, root)
+    kept = _read(path, key, len(drafter.parts))
+    if kept is None:
+        kept = pair.measure_costs(target, drafter, band(context), between)
+        _write(path, _Kept(FORMAT, key, kept))
+    return kept
+
+
+def is_known(target: Loaded, drafter: NamedDrafter, root: Path | None = None, context: int = 0) -> bool:
+    """Whether `costs_of` would not have to measure."""
+    key = key_of(target, drafter, band(context))
+    return _read(costs_file(key, root), key, len(drafter.parts)) is not None
+
+
+def costs_file(key: tuple[str, ...], root: Path | None = None) -> Path:
+    """Where the costs of this key are kept."""
+    return cache_dir(root) / "costs" / f"{hashlib.sha256(chr(0).join(key).encode()).hexdigest()[:24]}.json"
+
+
+def key_of(target: Loaded, drafter: NamedDrafter, context: int) -> tuple[str, ...]:
+    """What was measured: machine, library, weights, and the band of context."""
+    found = backend.describe()
+    machine = (processor(), str(os.cpu_count()), found.device, found.library, found.detail, found.dtype, version("mlx"))
+    drafters = [_print(part) for part in drafter.parts]
+    files = files_of(target.folder.path)
+    weights = files if target.model.kv_bits is None else f"{files}, keys and values in {target.model.kv_bits} bits"
+    return (*machine, weights, *drafters, "trees" if drafter.branches else "chains", str(context))
+
+
+def _print(drafter: NamedDrafter) -> str:
+    return f"{drafter.spec} {files_of(drafter.folder)}" if drafter.folder is not None else drafter.spec
+
+
+def files_of(folder: Path) -> str:
+    """A folder by its name and its weights' sizes and times: other weights are another model."""
+    weights = sorted(folder.glob("*.safetensors"))
+    facts = [f"{path.name}:{path.stat().st_size}:{path.stat().st_mtime_ns}" for path in weights]
+    return " ".join([folder.name, *facts])
+
+
+def _read(path: Path, key: tuple[str, ...], parts: int) -> Costs | None:
+    try:
+        kept = msgspec.json.decode(path.read_bytes(), type=_Kept)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    known = (kept.format, kept.key) == (FORMAT, key) and is_sound(kept.costs, parts)
+    return kept.costs if known else None
+
+
+def is_sound(costs: Costs, parts: int) -> bool:
+    """Whether these are costs of so many drafters, and every pass takes time, as a policy divides by it."""
+    each = [costs, *costs.members]
+    return len(costs.members) == (parts if parts > 1 else 0) and all(
+        own.verify and own.draft and min(s for _, s in own.verify) > 0 and min(s for _, s in own.draft) >= 0
+        for own in each
+    )
+
+
+def _write(path: Path, kept: _Kept) -> None:
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as part:
+            part.write(msgspec.json.format(msgspec.json.encode(kept)))
+        Path(part.name).replace(path)
+        for old in sorted(path.parent.glob("*.json"), key=lambda file: file.stat().st_mtime)[:-MOST]:
+            old.unlink()

@@ -1,0 +1,108 @@
+"""Will it fit: asked before anything is loaded, and how long a context this machine can give."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.choosing import drafter_folders
+from app.memory import memory
+from app.options import Options
+from engine import backend
+from engine.errors import ModelError, RedlineError, UsageError
+from models.folder import ModelFolder
+from models.memory import KV_BITS, TIGHT, Footprint, Footprints, Room, Verdict, footprints, judge, largest_context
+from models.sizes import memory_words
+
+DEFAULT_CONTEXT = 8192
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A target with these drafters, as `options` have them."""
+
+    folder: ModelFolder
+    drafters: list[Path]
+    options: Options
+
+    @property
+    def taken(self) -> Footprints:
+        """Raises ModelError for what would not load."""
+        return footprints(self.folder, self.drafters, self.options.kv_bits)
+
+    def fewer_bits(self, context: int) -> Footprint:
+        """With keys and values in fewer bits, where the model can have them; measured when it is wanted."""
+        try:
+            return footprints(self.folder, self.drafters, min(self.options.kv_bits or KV_BITS, KV_BITS))(context)
+        except RedlineError:  # heads too narrow for it
+            return self.taken(context)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """context: tokens of prompt and reply that a conversation may have. verdict: at that context. said: what the user
+    did not ask for and should know, or ""."""
+
+    context: int
+    verdict: Verdict
+    said: str = ""
+
+
+def this_room() -> Room:
+    """What this machine has."""
+    total, free = memory()
+    return Room(total, free, backend.wired_bytes())
+
+
+def declared_context(folder: ModelFolder, asked: int | None) -> int:
+    """Tokens as asked for, else as the model declares. Raises UsageError for more than it declares."""
+    declared = folder.context_length
+    if asked and declared and asked > declared:
+        raise UsageError(
+            f"context is {asked}, and {folder.path.name} was made for at most {declared} tokens: "
+            f"give at most {declared}"
+        )
+    return asked or declared or DEFAULT_CONTEXT
+
+
+def fit(folder: ModelFolder, options: Options) -> Fit:
+    """Whether the target in `folder` and the drafters of `options` fit, and with how long a context: as asked for, else
+    the longest that leaves other programs their share.
+
+    Raises UsageError for a context that the model is not made for; ModelError where it does not fit, with what would.
+    """
+    verdict = verdict_of(Asked(folder, _heaviest(folder, options), options))
+    if verdict.level == "refused":
+        raise ModelError(f"{folder.path.name} does not fit: {verdict}")
+    said, wanted = str(verdict) if verdict.level == "tight" else "", declared_context(folder, options.context)
+    if verdict.context < wanted and not said:
+        most = memory_words(this_room().most or 0)
+        said = f"the context is {verdict.context:,} tokens, of {wanted:,} that the model was made for, to fit in {most}"
+    return Fit(verdict.context, verdict, said)
+
+
+def verdict_of(asked: Asked) -> Verdict:
+    """At the context that was asked for, else at the longest that fits. Raises UsageError, ModelError."""
+    wanted, room = declared_context(asked.folder, asked.options.context), this_room()
+    context = wanted if asked.options.context else _longest(asked.taken, wanted, room)
+    return judge(asked.taken, context, room, asked.fewer_bits)
+
+
+def _longest(taken: Footprints, wanted: int, room: Room) -> int:
+    """Up to `wanted` tokens: with ease if that goes, else at all; `wanted` where nothing does, for the verdict to tell
+    why."""
+    if room.most is None:
+        return wanted
+    with_ease = largest_context(taken, wanted, int(TIGHT * room.most))
+    return with_ease or largest_context(taken, wanted, room.most) or wanted
+
+
+def _heaviest(folder: ModelFolder, options: Options) -> list[Path]:
+    """The drafters that take most. One that cannot be opened says so when it is opened, and takes nothing here."""
+    found: dict[int, list[Path]] = {0: []}
+    for spec in options.drafters:
+        with suppress(RedlineError):
+            folders = drafter_folders(spec, folder)
+            found[footprints(folder, folders, options.kv_bits)(1).total] = folders
+    return found[max(found)]

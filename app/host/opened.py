@@ -1,0 +1,186 @@
+"""A loaded pair as replies use it, one after the other."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import mlx.core as mx
+
+from app import pair as parts
+from app.calibration import BANDS, costs_of, is_known
+from app.choosing import target_folder
+from app.conversation import target_name
+from app.fits import fit
+from app.host import digests
+from app.host.watched import Watched
+from app.options import Options
+from app.pair import NamedDrafter
+from app.protocol import Loaded, Message, Pair, Speculation
+from engine.costs import Costs
+from engine.errors import RedlineError
+from engine.policy import Policy
+from engine.session import Session
+from models.folder import check_folder
+from models.load import Loaded as Model
+
+NO_DRAFTER = NamedDrafter("none", None)
+
+
+@dataclass
+class Opened:
+    """drafter: none where `pair` asks for none, or for one that does not fit, which `speculation` tells; `watched` is
+    the same for replies to use. note: what the user should know of the context, or "". lost: why a drafter that there
+    was is gone, or "". band: the stretch of context where the next reply begins, as costs are measured for each when
+    they are first needed. digest: of the target's weights."""
+
+    pair: Pair
+    target: Model
+    session: Session
+    note: str = ""
+    drafter: NamedDrafter = NO_DRAFTER
+    watched: Watched | None = None
+    speculation: Speculation = "off"
+    said: str = ""
+    lost: str = ""
+    band: int = BANDS[0]
+    digest: str = ""
+    _costs: dict[int, Costs] = field(default_factory=dict)
+    _pieces: dict[int, str] = field(default_factory=dict)
+
+    def has_drafter(self, pair: Pair) -> bool:
+        """Whether the drafter of `pair` is the one there is. One that did not fit may do so the next time."""
+        same = (self.pair.drafter, self.pair.tree) == (pair.drafter, pair.tree)
+        return same and self.speculation != "unsupported"
+
+    def take_drafter(self, pair: Pair) -> None:
+        """Go over to the drafter of `pair`; the old one goes first. What does not fit leaves none, and `said`."""
+        self._use(NO_DRAFTER)
+        self._costs, self.lost = {}, ""
+        self.session.forget()  # trying whether the target can do what the drafter needs uses its cache
+        self.target.model.read_by(None)
+        release()
+        try:
+            drafter = parts.open_drafter(pair.drafter, self.target, pair.tree)
+        except Exception as error:  # noqa: BLE001  broad: whatever is wrong with a drafter, the target can answer alone
+            self._give_up(pair.drafter, error)
+        else:
+            self._use(drafter)
+            self.said = drafter.said
+            self.speculation = "off" if drafter.drafter is None else "on"
+
+    def take(self, pair: Pair) -> None:
+        """Be this pair, whose target and drafter are there."""
+        if pair.context != self.pair.context:
+            self.session, self.note = parts.open_session(self.target, options_of(pair))
+        self.pair = pair
+
+    @property
+    def costs(self) -> Costs | None:
+        """Of passes in the stretch of context where the next reply begins."""
+        return self._costs.get(self.band)
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether what passes cost here is on disk already."""
+        return is_known(self.target, self.drafter, context=self.band)
+
+    def measure(self, between: Callable[[], None]) -> None:
+        """Find out what passes cost here. between: called between passes; may raise to break off. Raises whatever a
+        drafter raises."""
+        self.session.forget()
+        self._costs[self.band] = costs_of(self.target, self.drafter, context=self.band, between=between)
+
+    def policy(self, length: int | None, exact: bool = False) -> Policy:
+        """A policy for one reply; None is auto."""
+        return parts.make_policy(self.drafter, length, self.costs, exact)
+
+    def prompt_of(self, messages: Sequence[Message]) -> list[int]:
+        """Ids of a prompt. Raises ModelError where the model's template refuses it."""
+        return self.target.tokenizer.chat(turns(messages))
+
+    def count(self, messages: Sequence[Message]) -> int:
+        """Tokens of a prompt. Raises ModelError likewise."""
+        return len(self.prompt_of(messages))
+
+    def piece(self, token: int) -> str:
+        """Text of one token alone."""
+        if token not in self._pieces:
+            self._pieces[token] = self.target.tokenizer.piece(token)
+        return self._pieces[token]
+
+    def reset(self) -> None:
+        """Start from nothing, because a pass broke off: nobody knows what is in the caches. A drafter that cannot be
+        had again is gone, and `said` is why."""
+        parts.reset_target(self.target, self.session)
+        release()
+        if self.watched is None:
+            return
+        try:
+            drafter = parts.renew(self.drafter, self.target, self.pair.tree)
+        except Exception as error:  # noqa: BLE001  broad: as above
+            self._give_up(self.drafter.spec, error)
+            self.lost = f"the drafter is gone, load the pair again ({self.said})"
+        else:
+            self._use(drafter)
+
+    def loaded(self, number: int) -> Loaded:
+        """What to tell the window."""
+        return Loaded(
+            id=number,
+            pair=self.pair,
+            target=target_name(options_of(self.pair)),
+            drafter=self.drafter.name,
+            speculation=self.speculation,
+            said="; ".join(said for said in (self.said, self.note) if said),
+            branches=self.drafter.branches,
+            context=self.session.context,
+        )
+
+    def _use(self, drafter: NamedDrafter) -> None:
+        self.drafter = drafter
+        self.watched = Watched(drafter.drafter) if drafter.drafter is not None else None
+
+    def _give_up(self, spec: str, error: Exception) -> None:
+        self._use(replace(NO_DRAFTER, spec=spec))
+        self.speculation, self.said = "unsupported", reason_of(error)
+
+
+def open_target(pair: Pair) -> Opened:
+    """The target of a pair, without its drafter yet. Raises UsageError, ModelError."""
+    options = options_of(pair)
+    target = parts.open_target(options)
+    session, note = parts.open_session(target, options)
+    return Opened(pair, target, session, note, digest=digests.of_model(target.folder))
+
+
+def check(pair: Pair, opened: Opened | None) -> None:
+    """Look at a pair as far as one can without loading it. Raises UsageError, ModelError."""
+    options = options_of(pair)
+    if opened is not None and opened.pair.target == pair.target:
+        fit(opened.target.folder, options)
+    else:
+        fit(check_folder(target_folder(options)), options)
+
+
+def turns(messages: Sequence[Message]) -> list[dict[str, str]]:
+    """Messages as a session takes them."""
+    return [{"role": message.role, "content": message.content} for message in messages]
+
+
+def options_of(pair: Pair) -> Options:
+    """The options that open a pair. Raises UsageError for nonsense."""
+    return Options(target=pair.target, drafters=(pair.drafter,), tree=pair.tree, context=pair.context)
+
+
+def release() -> None:
+    """Give memory that nothing holds any more back to the system."""
+    gc.collect()
+    mx.clear_cache()
+
+
+def reason_of(error: BaseException) -> str:
+    """Why, in one line."""
+    said = " ".join(str(error).split())[:400].encode(errors="replace").decode()
+    return said if isinstance(error, RedlineError) else f"{type(error).__name__}: {said}"

@@ -1,0 +1,152 @@
+"""One Verify: the reply as it was told, held against plain decoding of its prompt, from nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import replace
+from threading import Event as Flag
+
+from msgspec.structs import replace as changed
+
+from app.host import digests
+from app.host.answering import check_ids, options_of
+from app.host.opened import Opened
+from app.protocol import Answers, Checking, Failed, Progress, Said, Verified, Verify
+from engine.choice import Chooser
+from engine.errors import ContextError, RedlineError, UsageError
+from engine.events import PromptProgress, Round
+from engine.grid import Grid
+from engine.receipt import Difference, Receipt
+from engine.recheck import Ends, check
+
+CANCELLED = "Cancelled"
+
+
+class OtherPromptError(RedlineError):
+    """What the model was asked is not what it would be asked now."""
+
+
+class OtherModelError(RedlineError):
+    """The weights are not those that wrote the reply."""
+
+
+class _StoppedError(Exception):
+    """In the middle of a measurement."""
+
+
+class Verifying:
+    """A check under way. Raises UsageError for a law or ids that are nonsense, OtherModelError,
+    OtherPromptError, ContextError."""
+
+    def __init__(self, opened: Opened, request: Verify, stop: Flag) -> None:
+        self._opened, self._request, self._stop = opened, request, stop
+        self._rounds = [round_of(i, said) for i, said in enumerate(request.rounds)]
+        self._tokens = tuple(token for said in request.rounds for token in said.tokens)
+        if not self._tokens:
+            raise UsageError(
+                "this reply has no tokens to check (they were not kept, or nothing was said): regenerate it"
+            )
+        prompt, model = digests.apart(request.prompt)
+        self._check_model(model)
+        check_ids(self._tokens, opened)
+        self._settings = options_of(changed(request.law, draft_length=0), opened).settings()
+        if request.law.seed is None and not self._settings.sampling.greedy:
+            raise UsageError(
+                "the seed of this reply was not kept, and nothing follows without it: regenerate the reply"
+            )
+        self._prompt = opened.prompt_of(request.messages)
+        self._check_prompt(prompt)
+
+    def answers(self) -> Iterator[Answers]:
+        """Raises what the target raises."""
+        opened, number = self._opened, self._request.id
+        opened.session.forget()
+        model = opened.target.model
+        model.read_by(None)
+        model.lay(Grid.of(len(self._prompt)) if self._settings.exact else None)
+        try:
+            receipt = yield from self._checked()
+        except _StoppedError:
+            yield Failed(id=number, kind=CANCELLED, said="stopped before all of the reply was checked")
+            return
+        named = tuple(self._named(difference) for difference in receipt.differences)
+        yield Verified(id=number, receipt=replace(receipt, differences=named))
+
+    def _checked(self) -> Generator[Answers, None, Receipt]:
+        """The check as answers; returns the receipt."""
+        model, sampling = self._opened.target.model, self._settings.sampling
+        chooser = Chooser(sampling, self._settings.rule, model.vocabulary)
+        steps = check(model, chooser, self._prompt, self._rounds, self._ends(), self._break_off)
+        try:
+            while True:
+                yield self._answer(next(steps))
+                self._break_off()
+        except StopIteration as done:
+            receipt: Receipt = done.value
+            return receipt
+        finally:
+            steps.close()
+
+    def _answer(self, step: PromptProgress | int) -> Answers:
+        if isinstance(step, PromptProgress):
+            return Progress(id=self._request.id, progress=step)
+        return Checking(id=self._request.id, done=step, total=len(self._tokens))
+
+    def _break_off(self) -> None:
+        if self._stop.is_set():
+            raise _StoppedError
+
+    def _ends(self) -> Ends:
+        tokenizer, law = self._opened.target.tokenizer, self._request.law
+        longest = min(law.max_tokens, self._opened.session.context - len(self._prompt))
+        return Ends(tokenizer.stream, tokenizer.eos, law.stop, self._request.whole, longest)
+
+    def _check_model(self, digest: str) -> None:
+        """digest: of its weights when it wrote the reply, or "". Others would be blamed for what they never said."""
+        if digest and digest != self._opened.digest:
+            raise OtherModelError(
+                f"the weights in {self._opened.target.folder.path.name} are not those that wrote this reply: put those "
+                "back, or regenerate the reply and verify that"
+            )
+
+    def _check_prompt(self, digest: str) -> None:
+        """digest: of the prompt as it was, or "". Another one would make a failure of every reply, and of a lucky one
+        no receipt."""
+        request, tokens, context = self._request, len(self._prompt), self._opened.session.context
+        known = request.prompt_tokens in (None, tokens) and digest in ("", digests.of_prompt(self._prompt))
+        if not known:
+            before = "" if request.prompt_tokens is None else f" had {request.prompt_tokens} tokens and"
+            raise OtherPromptError(
+                f"the prompt of this reply{before} reads otherwise now ({tokens} tokens): the system prompt, a date in "
+                "the model's chat template or the model itself has changed; regenerate the reply and verify that"
+            )
+        if tokens + len(self._tokens) > context:
+            raise ContextError(
+                f"prompt and reply have {tokens + len(self._tokens)} tokens and the context holds {context}: "
+                "load the model with the context that the reply was written in"
+            )
+
+    def _named(self, difference: Difference) -> Difference:
+        """With the texts of its tokens."""
+        texts = [
+            "" if token is None else self._opened.piece(token)
+            for token in (difference.plain_token, difference.other_token)
+        ]
+        return replace(difference, plain_text=texts[0], other_text=texts[1])
+
+
+def round_of(index: int, said: Said) -> Round:
+    """As far as it is known. Raises UsageError for one that contradicts itself."""
+    if said.parents is not None:
+        ways = [-1, *said.path]
+        fits = len(said.parents) == len(said.drafted) and all(-1 <= up < at for at, up in enumerate(said.parents))
+        steps = zip(ways, said.path, strict=False)
+        fits = fits and all(0 <= at < len(said.parents) and said.parents[at] == up for up, at in steps)
+        fits = fits and len(said.tokens) <= len(said.path) + 1
+    else:
+        fits = not said.path and len(said.tokens) <= len(said.drafted) + 1
+    if not fits:
+        raise UsageError(f"round {index} of this reply contradicts itself: what is kept of it is damaged")
+    accepted = len(said.path) if said.parents is not None else max(0, len(said.tokens) - 1)
+    made = Round(index, said.tokens, said.drafted, accepted, (), (), 0, 0.0, parents=said.parents, path=said.path)
+    return replace(made, fingerprints=said.fingerprints)

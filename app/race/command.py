@@ -1,0 +1,212 @@
+"""`redline race`: two ways of decoding on one loaded target; both texts as they were timed, and the receipt."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.cli import FAILURE, OK
+from app.keyboard import Status, ctrl_c
+from app.options import Options, add_options, read_options
+from app.protocol import Law
+from app.protocol.racing import PLAIN, SIDES, Race, Side
+from app.race.document import RaceDocument, open_race, race_json, write_file
+from app.race.gathering import Gathering
+from app.race.player import SPEEDS
+from app.race.sides import read_side, write_side
+from app.style import THEMES, choose_look
+from engine.errors import UsageError
+
+if TYPE_CHECKING:
+    from app.race.contest import Asked
+
+RUNS = 3
+_SPEEDS = ", ".join(f"{speed:g}" for speed in SPEEDS)
+MAX_TOKENS = 128
+_EXAMPLES = """examples:
+  redline race --prompt "List the months and the days of each."
+  redline race --prompt "Tell me a story." --drafter FOLDER --temperature 0.7 --acceptance coupled
+  redline race --prompt "Why is the sky blue?" --side eagle3:2 --side eagle3:8:tree --runs 5
+  redline race --prompt "Why is the sky blue?" --save race.json --png race.png --animation race.gif
+  redline race --replay race.json
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the tree."""
+    parser = subparsers.add_parser(
+        "race",
+        description="Two ways of decoding on the same loaded target, one after the other, replayed side by side; "
+        "plain against speculative unless sides are named.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--prompt", metavar="TEXT", help="what both answer")
+    add(
+        "--side",
+        action="append",
+        default=[],
+        metavar="SPEC",
+        help="who races: DRAFTER[:LENGTH][:tree][:rejection|coupled], none is plain; twice, or once against plain "
+        "(default: plain against --drafter)",
+    )
+    add("--runs", type=int, default=RUNS, metavar="N", help=f"runs of each side, alternated (default: {RUNS})")
+    add("--replay", type=Path, metavar="FILE", help="show a race that was saved; nothing is loaded or measured")
+    add("--save", type=Path, metavar="FILE", help="keep the race, to be replayed (JSON)")
+    add("--png", type=Path, metavar="FILE", help="draw its end as a picture")
+    add("--animation", type=Path, metavar="FILE", help="draw it as an animation: .gif, .png or .webp")
+    add(
+        "--speed",
+        type=float,
+        choices=SPEEDS,
+        default=1.0,
+        metavar="TIMES",
+        help=f"of the replay: {_SPEEDS} (default: 1)",
+    )
+    add("--no-animation", action="store_true", help="print the texts at once, not as they were timed")
+    add("--json", action="store_true", help="print the race as one JSON document")
+    add("--theme", choices=THEMES, default="auto", help="the terminal's background, and the pictures' (default: auto)")
+    add_options(parser, max_tokens=MAX_TOKENS)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Race, or open a race; keep it, draw it, tell. 1 if a promise was broken. Raises RedlineError."""
+    _check_files(args)
+    document = _replayed(args) if args.replay is not None else _held(args)
+    if args.save is not None:
+        write_file(args.save, race_json(document))
+    if args.png is not None or args.animation is not None:
+        from app.race.drawing import draw
+
+        draw(document, args.png, args.animation, choose_look(True, os.environ, args.theme).theme, Status(sys.stderr))
+    if args.json:
+        sys.stdout.write(race_json(document).decode())
+    else:
+        _show(document, args)
+    return FAILURE if any(receipt.failed for receipt in document.receipts) else OK
+
+
+def sides_of(args: argparse.Namespace, options: Options) -> tuple[Side, ...]:
+    """The two sides. Raises UsageError."""
+    named = [read_side(text) for text in args.side]
+    if len(named) > SIDES:
+        raise UsageError(f"--side is given {len(named)} times: a race is between {SIDES}")
+    if named and (args.drafter or args.draft_length or args.tree):
+        raise UsageError("--side says all of a side: leave --drafter, --draft-length and --tree out")
+    if named:
+        return tuple(named) if len(named) == SIDES else (PLAIN, named[0])
+    if options.drafter == "none":
+        raise UsageError("--drafter none would race plain decoding against itself: name a drafter")
+    other = Side(drafter=options.drafter, tree=options.tree, draft_length=options.draft_length, acceptance=options.rule)
+    return PLAIN, other
+
+
+def _check_files(args: argparse.Namespace) -> None:
+    """What can be wrong before anything is loaded. Raises UsageError."""
+    if args.replay is not None and (args.prompt is not None or args.side):
+        raise UsageError("--replay shows a race that was held: leave --prompt and --side out")
+    if args.replay is None and args.prompt is None:
+        raise UsageError("there is nothing to race: give --prompt, or --replay with a race that was saved")
+    if args.animation is not None:
+        from app.race.drawing import ANIMATIONS
+
+        if args.animation.suffix.lower() not in ANIMATIONS:
+            raise UsageError(f"{args.animation.name}: an animation ends in {', '.join(ANIMATIONS)}")
+    for path in (args.save, args.png, args.animation):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise UsageError(f"{path} cannot be written: there is no folder {path.absolute().parent}")
+
+
+def _replayed(args: argparse.Namespace) -> RaceDocument:
+    return open_race(args.replay)
+
+
+def _held(args: argparse.Namespace) -> RaceDocument:
+    """Load what it takes, and race. Raises RedlineError; KeyboardInterrupt where Ctrl-C left no pair of runs."""
+    options = _options(args)
+    from app.race.contest import Asked, level
+
+    sides = level(sides_of(args, options))
+    asked = Asked(1, args.prompt, options, sides, args.runs)
+    status = Status(sys.stderr)
+    try:
+        return _race(asked, options, status)
+    finally:
+        status.clear()
+
+
+def _options(args: argparse.Namespace) -> Options:
+    """Everything that can be wrong before a model is loaded. Raises UsageError."""
+    options = read_options(args, random_seed=True)
+    for name, values in (
+        ("drafter", options.drafters),
+        ("temperature", options.temperatures),
+        ("draft-length", options.draft_lengths),
+    ):
+        if len(values) > 1:
+            raise UsageError(
+                f"--{name} is given {len(values)} times: --side names two sides, `redline bench` compares several"
+            )
+    return options if options.temperatures[0] else replace(options, seed=args.seed or 0)
+
+
+def _race(asked: Asked, options: Options, status: Status) -> RaceDocument:
+    from app import pair
+    from app.conversation import target_name
+    from app.race.contest import Contest
+
+    status(f"loading {target_name(options)}")
+    target = pair.open_target(options)
+    session, said = pair.open_session(target, options)
+    if said:
+        status(said)
+    gathering = Gathering(
+        Race(id=asked.number, prompt=asked.prompt, law=law_of(options), sides=asked.sides, runs=asked.runs), time.time()
+    )
+    with ctrl_c() as stopped:
+        for answer in Contest(target, session, asked, stopped).answers():
+            gathering.hear(answer)
+            progress = gathering.progress
+            if progress is not None:
+                status(f"{progress.said}: {write_side(asked.sides[progress.side])}" if progress.run else progress.said)
+    document = gathering.document()
+    if document is None:
+        raise KeyboardInterrupt
+    return document
+
+
+def law_of(options: Options) -> Law:
+    """What both sides share."""
+    return Law(
+        temperature=options.temperatures[0],
+        top_p=options.top_p,
+        top_k=options.top_k,
+        min_p=options.min_p,
+        repetition_penalty=options.repetition_penalty,
+        seed=options.seed,
+        max_tokens=options.max_tokens,
+        stop=options.stop,
+        exact=options.exact,
+    )
+
+
+def _show(document: RaceDocument, args: argparse.Namespace) -> None:
+    from rich.console import Console
+
+    from app.race.terminal import play, show
+
+    for one in document.contestants:
+        if one.said:
+            print(f"redline: {one.said}", file=sys.stderr)
+    look = choose_look(sys.stdout.isatty(), os.environ, args.theme)
+    console = Console(width=None if look.escapes else 100, highlight=False)
+    if look.escapes and not args.no_animation:
+        play(console, look, document, args.speed)
+    show(console, look, document)

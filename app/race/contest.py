@@ -1,0 +1,228 @@
+"""Two ways of decoding one prompt on one loaded target: the runs, in turns, told as `app.protocol.racing` has it.
+
+Both sides are opened and warmed up first; then they run AB BA AB ..., each reply from nothing, so that every one of
+them pays for its prompt. Rounds are told behind their run: telling costs no time in it. Terminal and host share this.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from msgspec.structs import replace as changed
+
+from app import environment, pair
+from app.measure import Reply, begin_reply, policy_maker, warm_up
+from app.options import Options
+from app.pair import NamedDrafter
+from app.protocol import Answers, Compared, LinedUp, Raced, Racing, Ran, Told
+from app.protocol.racing import MOST_RUNS, SIDES, Contestant, Environment, PairReceipt, Side
+from app.race.receipts import receipt_of
+from engine.errors import ModelError, UsageError
+from engine.events import Event, Finished, PromptProgress, Round
+from engine.policy import Policy
+from engine.session import Session
+from engine.settings import Settings
+from models.load import Loaded
+
+TOLD_EVERY_S = 0.25
+ROUNDS_A_LINE = 256  # of a chain some 100 KB, of the largest tree some 2 MB
+Opened = Mapping[tuple[str, bool], NamedDrafter]  # drafters by name, and whether they draft trees
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A race to be held. number: of the request. base: options that both sides share. sides: as `level` makes them."""
+
+    number: int
+    prompt: str
+    base: Options
+    sides: tuple[Side, ...]
+    runs: int
+
+    def __post_init__(self) -> None:
+        if not self.prompt.strip():
+            raise UsageError("the prompt is empty: say something to answer")
+        if len(self.sides) != SIDES:
+            raise UsageError(f"a race is between {SIDES} sides, not {len(self.sides)}: name {SIDES}")
+        if not 1 <= self.runs <= MOST_RUNS:
+            raise UsageError(f"runs is {self.runs}: give 1 to {MOST_RUNS}")
+        for side in self.sides:
+            self.options(side)
+
+    def options(self, side: Side) -> Options:
+        """Of one side. Raises UsageError for nonsense."""
+        return replace(
+            self.base,
+            drafters=(side.drafter,),
+            draft_lengths=(side.draft_length,),
+            tree=side.tree,
+            rule=side.acceptance,
+        )
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A side, opened."""
+
+    side: Side
+    drafter: NamedDrafter
+    settings: Settings
+    make_policy: Callable[[], Policy]
+
+
+class _StoppedError(Exception):
+    """While costs are measured, or in the middle of a run."""
+
+
+def level(sides: Sequence[Side]) -> tuple[Side, ...]:
+    """The same sides; plain decoding draws its tokens by the rule of the side that it is held against."""
+    rules = [side.acceptance for side in sides if not side.plain] or [side.acceptance for side in sides]
+    return tuple(changed(side, acceptance=rules[0]) if side.plain else side for side in sides)
+
+
+class Contest:
+    """One race. stop: asked between rounds and between passes. opened: drafters that are there already."""
+
+    def __init__(
+        self, target: Loaded, session: Session, asked: Asked, stop: Callable[[], bool], opened: Opened | None = None
+    ) -> None:
+        self._target, self._session, self._asked, self._stop = target, session, asked, stop
+        self._opened = dict(opened or {})
+        self._began_s = time.monotonic()
+        self._whole = 0  # pairs
+        self._entrants: list[Entrant] = []
+        self._ids: list[int] = []
+
+    def answers(self) -> Iterator[Answers]:
+        """Raises RedlineError, and whatever a drafter raises. Leaves caches in no state that is known."""
+        asked = self._asked
+        try:
+            yield from self._line_up()
+            for number in range(asked.runs + 1):
+                yield from self._pair(number)
+        except _StoppedError:
+            yield Raced(id=asked.number, runs=self._whole, stopped=True)
+            return
+        yield Raced(id=asked.number, runs=self._whole)
+
+    # --- getting ready -------------------------------------------------------------------------
+
+    def _line_up(self) -> Iterator[Answers]:
+        asked, target = self._asked, self._target
+        self._ids = target.tokenizer.chat([{"role": "user", "content": asked.prompt}])
+        for side in asked.sides:
+            self._go_on()
+            key = side.drafter, side.tree
+            if key not in self._opened:
+                yield self._racing(f"opening {side.drafter}")
+                self._opened[key] = pair.open_drafter(side.drafter, target, side.tree)
+        for number, side in enumerate(asked.sides):
+            yield self._racing(
+                "measuring what a pass costs here" if side.draft_length is None else "warming up", number
+            )
+            drafter = self._opened[side.drafter, side.tree]
+            make_policy = policy_maker(target, drafter, side.draft_length, self._go_on, asked.base.exact)
+            self._entrants.append(Entrant(side, drafter, asked.options(side).settings(), make_policy))
+        yield LinedUp(
+            id=asked.number,
+            contestants=tuple(_contestant(entrant) for entrant in self._entrants),
+            environment=described(asked.base, target),
+        )
+
+    def _pair(self, number: int) -> Iterator[Answers]:
+        """A run of each side, B first in every other pair; the first, number 0, only warms up."""
+        replies: dict[int, Reply] = {}
+        for side in (0, 1) if number % 2 else (1, 0):
+            events: list[Event] = []
+            yield from self._run(number, side, events)
+            if number:
+                yield from self._told(number, side, events)
+                replies[side] = Reply.of(self._ids, events)
+        if number:
+            yield Compared(id=self._asked.number, receipt=self._receipt(number, (replies[0], replies[1])))
+            self._whole = number
+
+    # --- a run ---------------------------------------------------------------------------------
+
+    def _run(self, number: int, side: int, events: list[Event]) -> Iterator[Answers]:
+        """Decode, into `events`; says how far it is now and then."""
+        entrant = self._entrants[side]
+        said = f"run {number} of {self._asked.runs}" if number else "warming up"
+        yield self._racing(said, side, number)
+        settings = entrant.settings if number else warm_up(entrant.settings)
+        told_s, tokens = time.monotonic(), 0
+        for event in begin_reply(
+            self._session, self._ids, settings, entrant.drafter.drafter, entrant.make_policy(), self._stop
+        ):
+            events.append(event)
+            if isinstance(event, Round):
+                tokens += len(event.tokens)
+                if time.monotonic() - told_s >= TOLD_EVERY_S:
+                    told_s = time.monotonic()
+                    yield self._racing(said, side, number, tokens)
+        self._go_on()
+
+    def _told(self, number: int, side: int, events: Sequence[Event]) -> Iterator[Answers]:
+        """A run that is over, in parts."""
+        prompt = max((event.total for event in events if isinstance(event, PromptProgress)), default=0)
+        told = tuple(self._telling(event) for event in events if isinstance(event, Round))
+        finished = next(event for event in events if isinstance(event, Finished))
+        for start in range(0, max(len(told), 1), ROUNDS_A_LINE):
+            part = told[start : start + ROUNDS_A_LINE]
+            last = start + ROUNDS_A_LINE >= len(told)
+            yield Ran(
+                id=self._asked.number,
+                side=side,
+                run=number,
+                prompt_tokens=prompt,
+                told=part,
+                time_s=self._now_s(),
+                finished=finished if last else None,
+            )
+
+    def _telling(self, round_: Round) -> Told:
+        """Raises ModelError for probabilities that are none: JSON has no name for them either."""
+        if not all(map(math.isfinite, (*round_.p, *round_.q))):
+            raise ModelError("the probabilities of a model are no numbers: its files are damaged, download it again")
+        pieces = tuple(self._target.tokenizer.piece(token) for token in round_.drafted)
+        return Told(id=self._asked.number, round=round_, drafted_texts=pieces)
+
+    def _receipt(self, number: int, replies: tuple[Reply, Reply]) -> PairReceipt:
+        plain = [entrant.side.plain for entrant in self._entrants]
+        settings = [entrant.settings for entrant in self._entrants]
+        return receipt_of(self._target, settings, plain, number, replies)
+
+    # --- small ---------------------------------------------------------------------------------
+
+    def _racing(self, said: str, side: int = 0, run: int = 0, tokens: int = 0) -> Racing:
+        return Racing(id=self._asked.number, said=said, time_s=self._now_s(), run=run, side=side, tokens=tokens)
+
+    def _now_s(self) -> float:
+        return time.monotonic() - self._began_s
+
+    def _go_on(self) -> None:
+        if self._stop():
+            raise _StoppedError
+
+
+def described(options: Options, target: Loaded) -> Environment:
+    """What this process measures with."""
+    found = environment.describe(options, target)
+    return Environment(
+        redline=found["versions"]["redline"],
+        mlx=found["versions"]["mlx"],
+        platform=found["platform"],
+        processor=found["processor"],
+        cores=found["cores"] or 0,
+        backend=found["backend"],
+        dtype=found["dtype"],
+        target=found["target"],
+    )
+
+
+def _contestant(entrant: Entrant) -> Contestant:
+    name = "" if entrant.side.plain else entrant.drafter.name
+    return Contestant(side=entrant.side, name=name, said=entrant.drafter.said)

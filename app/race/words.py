@@ -1,0 +1,149 @@
+"""A race in words: what its sides are called, how its numbers are written, what its receipts come to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from app.protocol import Law
+from app.protocol.racing import Contestant, PairReceipt, Parting, Side
+from app.race.document import RaceDocument
+from app.race.results import Spread
+
+Level = Literal["good", "warning", "error", "info"]
+
+_NAMES = {"eagle3": "EAGLE-3", "lookup": "prompt lookup", "medusa": "Medusa", "draft": "draft model"}
+NONE = "\N{EN DASH}"
+MEASURED = "measured one after the other, then replayed side by side"
+
+
+class Verdict(NamedTuple):
+    """What the receipts of a race come to, in a sentence without its full stop."""
+
+    level: Level
+    said: str
+
+
+def names(contestants: Sequence[Contestant]) -> tuple[str, ...]:
+    """What to call each side; where both would be called the same, with what sets them apart, or by their places."""
+    short = [_name(one) for one in contestants]
+    if len(set(short)) == len(short):
+        return tuple(short)
+    longer = [", ".join([name, *_details(one.side)]) for name, one in zip(short, contestants, strict=True)]
+    if len(set(longer)) == len(longer):
+        return tuple(longer)
+    return tuple(f"{name} ({place})" for place, name in zip("AB", longer, strict=False))
+
+
+def details(contestant: Contestant, greedy: bool) -> str:
+    """How a side decodes: "draft length auto, coupled acceptance"; "the target alone, one token a pass"."""
+    side = contestant.side
+    if side.plain:
+        return "the target alone, one token a pass"
+    parts = _details(side)
+    return ", ".join(parts[:-1] if greedy else parts)
+
+
+def _details(side: Side) -> list[str]:
+    if side.plain:
+        return []
+    length = "auto" if side.draft_length is None else str(side.draft_length)
+    nodes = f"trees of {length} nodes" if side.draft_length is not None else "trees, length auto"
+    return [nodes if side.tree else f"draft length {length}", f"{side.acceptance} acceptance"]
+
+
+def _name(contestant: Contestant) -> str:
+    if contestant.side.plain:
+        return "Plain decoding"
+    parts = [_NAMES.get(part, part) for part in contestant.name.split("+")]
+    name = " + ".join(parts)
+    return name[:1].upper() + name[1:]
+
+
+def speedup(value: float | None) -> str:
+    """1.24 times, or a dash."""
+    return NONE if value is None else f"{value:.2f}\N{MULTIPLICATION SIGN}"
+
+
+def paced(times: float) -> str:
+    """Of a replay, behind MEASURED: ", at 3 times its speed", ", at half its speed"; nothing for 1."""
+    slow = {0.25: "a quarter of its speed", 0.5: "half its speed"}
+    return "" if times == 1 else f", at {slow.get(times, f'{times:g} times its speed')}"
+
+
+def spread(found: Spread | None) -> str:
+    """The least and the most: "1.19 to 1.31"."""
+    return "" if found is None else f"{found.least:.2f} to {found.most:.2f}"
+
+
+def number(value: float | None, form: str, unit: str = "") -> str:
+    """A dash where there is none."""
+    return NONE if value is None else f"{value:{form}}{unit}"
+
+
+def medians_of(pairs: int) -> str:
+    """What the numbers are of."""
+    if pairs == 1:
+        return "one run each"
+    return f"medians of {pairs} runs each, {turns(pairs)}"
+
+
+def turns(pairs: int) -> str:
+    """The order of the runs: "AB BA AB"."""
+    shown = " ".join("AB" if pair % 2 == 0 else "BA" for pair in range(min(pairs, 3)))
+    return f"{shown} …" if pairs > 3 else shown
+
+
+def verdict(document: RaceDocument) -> Verdict:
+    """Of all pairs of runs: the worst that any of them says."""
+    receipts = document.receipts
+    apart = [receipt for receipt in receipts if receipt.parting is not None]
+    if not apart:
+        least, most = (f(receipt.tokens for receipt in receipts) for f in (min, max))
+        over = counted(most) if least == most else f"{least} to {most} tokens"
+        return Verdict("good", f"texts identical over {over}{_in(len(receipts), len(receipts))}")
+    if not all(receipt.promised for receipt in receipts):
+        return Verdict("info", "texts differ, as rejection sampling keeps the law and not the text; coupled keeps both")
+    worst = next((receipt for receipt in apart if receipt.failed), apart[0])
+    said = f"texts differ after {counted(worst.tokens)}{_in(len(apart), len(receipts))}"
+    return Verdict("error" if worst.failed else "warning", f"{said}: {gap(worst)}")
+
+
+def counted(tokens: int) -> str:
+    """How many tokens."""
+    return f"{tokens} token" if tokens == 1 else f"{tokens} tokens"
+
+
+def gap(receipt: PairReceipt) -> str:
+    """What the difference of a pair is."""
+    parting = receipt.parting
+    if parting is None:
+        return "no difference"
+    if not receipt.promised:
+        return "no promise of the same text"
+    return ("a near-tie, " if parting.near_tie else "a failure, ") + _sizes(parting)
+
+
+def _sizes(parting: Parting) -> str:
+    if parting.gap_ulps is None or parting.noise_ulps is None:
+        return "rounding moved the edge of the law" if parting.near_tie else "no rounding explains it"
+    return f"gap {abs(parting.gap_ulps):.3g} ULPs, rounding noise {parting.noise_ulps:.3g} ULPs"
+
+
+def _in(some: int, all_: int) -> str:
+    if all_ == 1:
+        return ""
+    return f" in all {all_} pairs of runs" if some == all_ else f" in {some} of {all_} pairs of runs"
+
+
+def made_with(document: RaceDocument) -> str:
+    """Models, law and machine, in one line."""
+    found = document.environment
+    model = f"{found.target} in {found.dtype}, {law(document.law)}"
+    return f"{model} · {found.processor}, {found.cores} cores, {found.backend} · mlx {found.mlx}"
+
+
+def law(shared: Law) -> str:
+    """What both sides share: "greedy"; "temperature 0.7, seed 4, exact-verify"."""
+    drawn = f"temperature {shared.temperature:g}, seed {shared.seed or 0}" if shared.temperature else "greedy"
+    return f"{drawn}, exact-verify" if shared.exact else drawn

@@ -1,0 +1,96 @@
+"""How much of a growing source is final.
+
+A block is closed once what follows shows that it is over: an empty line after a paragraph, a table or a quote; the
+next item after an item of an outermost list; the next block after anything. Only whole lines count as evidence, since
+"-" may become "-5". Very long paragraphs are closed piece by piece.
+
+Rendering the closed parts one after the other gives what rendering the whole gives, with these exceptions: a reference
+("[name]: address") is known only to the part that it is in, and a paragraph of more than LONGEST_PARAGRAPH characters
+that turns out to be a table's head has been cut already.
+"""
+
+from __future__ import annotations
+
+from markdown_it.utils import EnvType
+
+from app.window.reading.markdown import LONGEST_PARAGRAPH, Block, blocks, is_closed, pieces
+from app.window.reading.sources import Lines
+from app.window.reading.tracing import Traced
+
+_AT_ONCE = ("heading_open", "hr", "maths_block")  # over with their last line
+_TILL_EMPTY = ("paragraph_open", "table_open", "blockquote_open")
+
+
+def closed(source: str) -> int:
+    """Length of the prefix made of Markdown blocks that further text cannot change. `source` begins with a block."""
+    whole = source[: source.rfind("\n") + 1]
+    text = whole.replace("\r\n", "\n").replace("\r", "\n")
+    start = _closed_lines(text)
+    start += _closed_pieces(source[_place(source, start) :].replace("\r\n", "\n").replace("\r", "\n"))
+    return _place(source, start)
+
+
+def _place(source: str, start: int) -> int:
+    """Where character `start` of the normalised source is in the source."""
+    if "\r" not in source:
+        return start
+    place = 0
+    for _ in range(start):
+        place += 2 if source.startswith("\r\n", place) else 1
+    return place
+
+
+def _closed_lines(text: str) -> int:
+    """Of a source of whole lines."""
+    environment: EnvType = {}
+    found = list(blocks(text, environment))
+    lines = Lines(text)
+    line = _first_open(found, lines)
+    for unclosed in environment.get("unclosed", ()):
+        starts = [start for block in found for start in _starts(block) if start <= unclosed]
+        line = min(line, starts[-1] if starts else unclosed)
+    return lines.start(line)
+
+
+def _first_open(found: list[Block], lines: Lines) -> int:
+    """The line that the first block begins at which may still change."""
+    if not found:
+        return _after_empty(lines, 0)
+    last = found[-1]
+    end = last.lines[1]
+    behind = next((line for line in range(end, len(lines)) if not lines.is_empty(line)), None)
+    if behind is not None:  # a reference, which leaves no block
+        return _after_empty(lines, behind)
+    if (
+        last.kind in _AT_ONCE
+        or (last.kind in _TILL_EMPTY and lines.is_blank(end))
+        or (last.kind == "fence" and is_closed(last.tokens[0]))
+    ):
+        return len(lines)
+    return _starts(last)[-1]
+
+
+def _starts(block: Block) -> list[int]:
+    """The lines that it may be closed up to: its first, and those of its items if it is a list."""
+    items = [
+        token.map[0] for token in block.tokens if token.type == "list_item_open" and token.level == 1 and token.map
+    ]
+    return items or [block.lines[0]]
+
+
+def _after_empty(lines: Lines, line: int) -> int:
+    """References are over with an empty line."""
+    return len(lines) if len(lines) and lines.is_blank(len(lines) - 1) else line
+
+
+def _closed_pieces(text: str) -> int:
+    """Of the long paragraph that `text` begins with."""
+    if len(text) <= LONGEST_PARAGRAPH:
+        return 0
+    first = next(blocks(text, {}), None)
+    if first is None or first.kind != "paragraph_open" or len(first.tokens[1].content) <= LONGEST_PARAGRAPH:
+        return 0
+    content = first.tokens[1].content
+    assert isinstance(content, Traced)
+    last = list(pieces(content))[-1]
+    return last.at[0] if len(last) < len(content) else 0

@@ -1,0 +1,197 @@
+"""Who drafts how much in each round, so that a reply comes as fast as it can and never slower than by plain decoding.
+
+A round with k drafted tokens is worth its expected tokens less what its price, in plain passes, would have brought
+otherwise (the ratio objective of Dinkelbach 1967: what is best a round at the right exchange rate is best a second).
+What may be lost in finding out is bounded by a purse. While nothing pays, a drafter is probed now and then: where to
+know how good it is would be worth the price, and the more seldom the more probes fail.
+
+Decisions follow from costs measured beforehand and from the tokens of this reply, never from the clock: the same
+request has the same rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from engine.costs import Costs
+from engine.events import Round
+from engine.gate import Gate, Reliability
+from engine.outlook import ChainOutlook, Outlook
+from engine.policy import Plan
+from engine.purse import Purse
+
+PROBE_SOONEST, PROBE_LATEST = 4.0, 64.0  # plain rounds between probes
+PROBE_BACKOFF = 1.3
+HORIZON = 48  # tokens that what a probe tells is good for
+PROBING = "probing: is drafting worth it again?"
+READING = 1 / 16  # of a narrow pass; 64 rows of the built-in cost 4.5 passes on 2 cores
+RECENT = 0.9  # what a round counts one round later, in the rate of late
+HYSTERESIS = 0.01  # tokens a round: a length that is as good as the best is kept
+
+
+@dataclass
+class Candidate:
+    """One drafter to choose. costs: of its rounds here. gated: whether it says how sure it is while it drafts."""
+
+    name: str
+    costs: Costs
+    outlook: Outlook = field(default_factory=ChainOutlook)
+    gated: bool = False
+
+    def __post_init__(self) -> None:
+        unit = self.costs.round_s(0)
+        self.reliability = Reliability()
+        self.wait, self.every = int(PROBE_SOONEST), PROBE_SOONEST
+        self.behind = 1  # tokens that it has not read: the last one, and those of rounds without it
+        lengths = list(self.outlook.expected(None))
+        self.prices: Mapping[int, float] = {n: self.costs.round_s(n) / unit for n in (0, *lengths)}
+        self.useful = [n for n, price in self.prices.items() if n and n + 1 > price]  # if everything were kept
+        self._pass_s = self.costs.pass_s(1)
+        self.steps: Mapping[int, float] = {n: self.costs.draft_s(n) / unit for n in (0, *lengths)}
+
+    @property
+    def reading(self) -> float:
+        """Price of reading what it is behind, but for the token that every draft begins with: a step, times what wide
+        passes cost more than narrow ones, as far as that was measured, and no more than READING a row beyond."""
+        rows = self.costs.pass_s(self.behind) / self._pass_s - 1
+        return self.steps.get(1, 0.0) * min(rows, READING * (self.behind - 1))
+
+    def drafted(self, well: bool) -> None:
+        """Set the pace of probing by what came of a draft, a probe or not."""
+        self.wait = 0
+        self.every = PROBE_SOONEST if well else min(self.every * PROBE_BACKOFF, PROBE_LATEST)
+
+    def probe(self, hint: float | None, affordable: Sequence[int], care: float, later: int) -> int:
+        """The draft length to find out with whether drafting pays, of those that are `affordable`; 0: not now.
+
+        care: how much dearer than a pass won is a pass lost. later: so many plain rounds from now.
+        """
+        if not affordable or self.wait + later < self.every:
+            return 0
+        expected = self.outlook.expected(hint, later)
+        losses = {n: self.prices[n] + self.reading - expected[n] for n in affordable}
+        least = min(losses, key=losses.__getitem__)
+        worth = HORIZON * self.outlook.ignorance(hint, self.prices, later)
+        return least if worth > losses[least] * care else 0
+
+
+class _Choice(NamedTuple):
+    """worth: expected tokens less what the price would have brought otherwise, against a plain round."""
+
+    worth: float
+    member: int
+    length: int
+    probing: bool = False
+
+
+class Adaptive:
+    """For one reply, which must not learn from the last."""
+
+    def __init__(self, candidates: Sequence[Candidate]) -> None:
+        self._candidates = list(candidates)
+        self._purse = Purse()
+        self._tokens = self._spent = 0.0  # of the last rounds, fading
+        self._choice = _Choice(0.0, 0, 0)
+        self._hints: Sequence[float | None] = [None] * len(self._candidates)
+        self._gate: Gate | None = None
+
+    def plan(self, hints: Sequence[float | None] = ()) -> Plan:
+        """hints: of each drafter, see `engine.drafters.Drafter.hint`."""
+        self._hints = hints or [None] * len(self._candidates)
+        rate = self._rate()
+        self._choice = self._choose(rate)
+        _, member, length, probing = self._choice
+        if not length:
+            self._gate = None
+            return Plan(0, "drafting would not pay")
+        candidate, hint = self._candidates[member], self._hints[member]
+        self._gate = self._open(candidate, hint, rate)
+        gain = candidate.outlook.expected(hint)[length] / candidate.prices[length]
+        reason = PROBING if probing else f"expects {gain:.2f}x plain speed"
+        who = f"{candidate.name}: " if len(self._candidates) > 1 else ""
+        longest = len(self._gate.prices) - 1 if self._gate else length
+        return Plan(longest, who + reason, member if who else None, self._gate)
+
+    def observe(self, round_: Round) -> None:
+        _, member, length, _ = self._choice
+        candidate, hint, drafted = self._candidates[member], self._hints[member], len(round_.drafted)
+        price = self._price(candidate, drafted) if length else 1.0
+        self._purse.book(len(round_.tokens), price)
+        self._tokens = RECENT * self._tokens + len(round_.tokens)
+        self._spent = RECENT * self._spent + price
+        if self._gate is not None:
+            self._gate.learn(len(round_.tokens), round_.accepted)
+        if drafted:
+            candidate.outlook.learn(round_, hint)
+        elif self._gate is not None and self._gate.refused is not None:
+            candidate.outlook.suppose(self._gate.refused)
+        for other in self._candidates:
+            other.wait += 1
+            other.behind += len(round_.tokens)
+            other.outlook.elapse(len(round_.tokens))
+        if drafted or (self._gate is not None and self._gate.refused is not None):  # else it had nothing: says nothing
+            candidate.drafted(round_.accepted > 0)
+            candidate.behind = len(round_.tokens)
+
+    def plain_next(self, quiet: bool = False) -> bool:
+        """Whether the round after a plain one is sure to be plain too. quiet: whether those that hint have nothing."""
+        hinting = {i for i, hint in enumerate(self._hints) if hint is not None}
+        if hinting and not quiet:
+            return False
+        rate = self._rate()
+        others = [i for i in range(len(self._candidates)) if i not in hinting]
+        return all(self._best(i, rate, rounds=1).length == 0 for i in others)
+
+    def _rate(self) -> float:
+        """Tokens a plain pass that time is worth: what could be made with nothing special at hand, or plainly; where
+        all that could draft have hints, which come and go, what the reply makes of late."""
+        recent = self._tokens / self._spent if self._spent and None not in self._hints else 0.0
+        rates = [1.0, recent]
+        for candidate, hint in zip(self._candidates, self._hints, strict=True):
+            if hint is None:
+                expected = candidate.outlook.expected(None)
+                rates += [expected[n] / candidate.prices[n] for n in candidate.useful]
+        return max(rates)
+
+    def _choose(self, rate: float) -> _Choice:
+        choices = [self._best(i, rate) for i in range(len(self._candidates))]
+        return max(choices, key=lambda choice: (choice.length > 0, choice.worth))
+
+    def _best(self, member: int, rate: float, rounds: int = 0) -> _Choice:
+        """What this drafter is best used for, `rounds` plain rounds from now; length 0 if for nothing."""
+        candidate, hint = self._candidates[member], self._hints[member]
+        if hint == 0 or not candidate.useful:
+            return _Choice(0.0, member, 0)
+        expected, reading = candidate.outlook.expected(hint, rounds), candidate.reading
+        affordable = [n for n in candidate.useful if self._purse.allows(candidate.prices[n] + reading, rounds)]
+        paying = [n for n in affordable if expected[n] > candidate.prices[n] + reading]
+        worths = {n: expected[n] - 1 - rate * (candidate.prices[n] + reading - 1) for n in paying}
+        best = max(worths, key=worths.__getitem__, default=0)
+        _, at, length, _ = self._choice
+        if at == member and length in worths and worths[length] > worths[best] - HYSTERESIS:
+            best = length
+        if best:
+            return _Choice(worths[best], member, best)
+        probe = candidate.probe(hint, affordable, self._purse.care(rounds), rounds)
+        return _Choice(-1.0 if probe else 0.0, member, probe, probing=bool(probe))
+
+    def _open(self, candidate: Candidate, hint: float | None, rate: float) -> Gate | None:
+        """A gate over as many tokens as the purse can pay for."""
+        if not candidate.gated or not isinstance(candidate.outlook, ChainOutlook):
+            return None
+        reading = candidate.reading
+        longest = max(n for n in candidate.useful if self._purse.allows(candidate.prices[n] + reading))
+        prices = [candidate.prices[n] for n in range(longest + 1)]
+        steps = [candidate.steps[n] for n in range(longest + 1)]
+        return Gate(candidate.reliability, prices, steps, rate, candidate.outlook.chances(hint))
+
+    def _price(self, candidate: Candidate, drafted: int) -> float:
+        """Of a round as it came out: a drafter may propose less than asked, or more, and may have drafted a token that
+        its gate then refused."""
+        price = candidate.reading if drafted or self._gate is not None else 0.0
+        price += candidate.prices[max((n for n in candidate.prices if n <= drafted), default=0)]
+        if self._gate is not None and self._gate.refused is not None:
+            price += candidate.steps[drafted + 1] - candidate.steps[drafted]
+        return price

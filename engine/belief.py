@@ -1,0 +1,102 @@
+"""What is believed of one drafter's chance to be right: weights over a few chances that it may have now.
+
+The chance is taken to stay for a while and then to be drawn anew, about every hundred tokens (a hidden Markov chain,
+Baum 1966, of which only the filter is needed). So a few rounds of evidence move it far, a changing text is followed,
+and what was learnt long ago slowly counts for nothing. All places of a draft tell about the one chance; that a place
+is better or worse than it is learnt apart, as a factor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
+from operator import mul
+
+CHANCES = (0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)  # equally likely before anything is known
+RENEWAL = 0.01  # that the chance is drawn anew at a token
+PLACE_WEIGHT, PLACE_MEMORY = 12.0, 0.99  # trials that a factor of 1 is worth; what a trial counts a round later
+
+
+class Belief:
+    """About a drafter of chains up to `longest` tokens."""
+
+    def __init__(self, longest: int) -> None:
+        self._weights = [1 / len(CHANCES)] * len(CHANCES)
+        self._kept = [PLACE_WEIGHT] * longest
+        self._foreseen = [PLACE_WEIGHT] * longest
+        self._raw: list[float] | None = None
+
+    def chances(self) -> list[float]:
+        """Of each place, given that the places before it were kept: (longest,)."""
+        found = zip(self._alike(), self._kept, self._foreseen, strict=True)
+        return [min(chance * kept / foreseen, 1.0) for chance, kept, foreseen in found]
+
+    def learn(self, judged: int, accepted: int) -> None:
+        """`judged` places were decided about, the first `accepted` of them were kept."""
+        for i, foreseen in enumerate(self._alike()[:judged]):
+            self._count(i, float(i < accepted), foreseen)
+        self._weigh([p**accepted * (1 - p if judged > accepted else 1) for p in CHANCES])
+
+    def suppose(self, chance: float) -> None:
+        """The first place was not tried, as it would have been kept with this chance only."""
+        self._count(0, chance, self._alike()[0])
+        self._weigh([chance * p + (1 - chance) * (1 - p) for p in CHANCES])
+
+    def elapse(self, tokens: int) -> None:
+        """So many tokens went by."""
+        self._weights, self._raw = self._later(tokens), None
+
+    def later(self, tokens: int) -> Belief:
+        """What this will have become when so many more tokens have gone by and nothing more is known."""
+        if not tokens:
+            return self
+        other = Belief(len(self._kept))
+        other._kept, other._foreseen, other._weights = self._kept, self._foreseen, self._later(tokens)
+        return other
+
+    def ignorance(self, savings: Sequence[Sequence[float]]) -> float:
+        """What it would be worth to be told the chance: the mean of the best by each chance, less the best by the mean
+        (the expected value of perfect information, Raiffa and Schlaifer 1961).
+
+        savings: by what could be done, by chance.
+        """
+        told = _dot(self._weights, [max(column) for column in zip(*savings, strict=True)])
+        return told - max(_dot(self._weights, row) for row in savings)
+
+    def _later(self, tokens: int) -> list[float]:
+        stays = (1 - RENEWAL) ** tokens
+        return [stays * weight + (1 - stays) / len(CHANCES) for weight in self._weights]
+
+    def _alike(self) -> list[float]:
+        """What the chances would be if all places were alike: a deep one is reached where the chance is good."""
+        if self._raw is None:
+            reaches = [1.0, *(_dot(self._weights, _powers(i + 1)) for i in range(len(self._kept)))]
+            self._raw = [after / before for before, after in pairwise(reaches)]
+        return self._raw
+
+    def _count(self, place: int, hit: float, foreseen: float) -> None:
+        kept, expected = self._kept[place], self._foreseen[place]
+        self._kept[place] = PLACE_WEIGHT + PLACE_MEMORY * (kept - PLACE_WEIGHT) + hit
+        self._foreseen[place] = PLACE_WEIGHT + PLACE_MEMORY * (expected - PLACE_WEIGHT) + foreseen
+
+    def _weigh(self, likelihoods: Sequence[float]) -> None:
+        weighed = list(map(mul, self._weights, likelihoods))
+        self._weights, self._raw = [weight / sum(weighed) for weight in weighed], None
+
+
+def tokens_of(longest: int) -> list[list[float]]:
+    """Tokens of a round by draft length, 0 included, and by each of `CHANCES`: (longest + 1, chances)."""
+    rows = [[1.0] * len(CHANCES)]
+    for i in range(longest):
+        rows.append([tokens + power for tokens, power in zip(rows[-1], _powers(i + 1), strict=True)])
+    return rows
+
+
+def _dot(weights: Sequence[float], values: Sequence[float]) -> float:
+    return sum(map(mul, weights, values), 0.0)
+
+
+@cache
+def _powers(exponent: int) -> tuple[float, ...]:
+    return tuple(chance**exponent for chance in CHANCES)

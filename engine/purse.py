@@ -1,0 +1,37 @@
+"""What drafting may still lose against plain decoding, in plain passes.
+
+Invariants:
+1. A round is drafted only if the purse can pay for the worst that can come of it: nothing kept.
+2. So, in the costs that were measured, a reply of `SPAN` tokens or more never takes longer than plain decoding by more
+   than `SHARE` of it, whatever the drafter does; gains widen the purse, up to `MOST`.
+"""
+
+from __future__ import annotations
+
+SHARE = 0.01
+SPAN = 256
+AT_ONCE = 2.4  # of the SHARE * SPAN that the first SPAN tokens may lose, what may be lost at their beginning
+MOST = 15.0
+
+
+class Purse:
+    """In plain passes. `left` may be spent."""
+
+    def __init__(self) -> None:
+        self.left = AT_ONCE
+        self._tokens = 0
+
+    def allows(self, price: float, rounds: int = 0) -> bool:
+        """Whether a round of this price may be tried, or might after so many plain ones; the token that it yields at
+        least is worth one pass."""
+        return price - 1 <= self.left + rounds * SHARE
+
+    def care(self, rounds: int = 0) -> float:
+        """How much dearer it is to lose a pass than it was at the beginning: what is left is rarer."""
+        return max(AT_ONCE / max(self.left + rounds * SHARE, 1e-9), 1.0)
+
+    def book(self, tokens: int, price: float) -> None:
+        """A round of this price gave so many tokens."""
+        share = SHARE if self._tokens > SPAN else SHARE - AT_ONCE / SPAN
+        self._tokens += tokens
+        self.left = min(self.left + tokens * (1 + share) - price, MOST)

@@ -1,0 +1,129 @@
+"""What an entry of the catalogue says. Plain frozen values; `models/catalogue.toml` explains each field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Annotated, Literal
+
+import msgspec
+
+DrafterKind = Literal["draft", "eagle3", "medusa", "mtp", "gemma4-assistant", "dflash"]
+SizeFrom = Literal["stated", "estimated"]
+
+Repository = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$")]
+Commit = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{40}$")]
+Text = Annotated[str, msgspec.Meta(min_length=1)]
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+Bytes = Annotated[int, msgspec.Meta(gt=0)]
+Sources = Annotated[tuple[Text, ...], msgspec.Meta(min_length=1)]
+
+_NOT_YET: Mapping[DrafterKind, str] = {
+    "mtp": "Redline has no drafter for MTP sidecars yet",
+    "gemma4-assistant": "Redline has no drafter for Gemma 4 assistants yet",
+    "dflash": "Redline has no DFlash drafter yet",
+}
+
+
+class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A model that people chat with, and that may draft for a larger one of its family.
+
+    drafters: repositories, the best known first.
+    """
+
+    repository: Repository
+    name: Text
+    family: Text
+    architecture: Text
+    parameters_b: Positive
+    bits: Positive
+    size_bytes: Bytes
+    size: SizeFrom
+    licence: Text
+    source: Sources
+    revision: Commit | None = None
+    drafters: tuple[Repository, ...] = ()
+
+    @property
+    def kind(self) -> DrafterKind:
+        """As a drafter it is an ordinary model."""
+        return "draft"
+
+    @property
+    def trouble(self) -> str:
+        """Why Redline cannot load it, "" where it can."""
+        return ""
+
+
+class Drafter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What drafts for targets and cannot stand alone. size_bytes, parameters_b, bits: None where no source has them.
+
+    obstacle: why Redline cannot load this one, though it may load its kind.
+    """
+
+    repository: Repository
+    name: Text
+    kind: DrafterKind
+    licence: Text
+    source: Sources
+    parameters_b: Positive | None = None
+    bits: Positive | None = None
+    size_bytes: Bytes | None = None
+    size: SizeFrom | None = None
+    revision: Commit | None = None
+    obstacle: str = ""
+
+    @property
+    def trouble(self) -> str:
+        """Why Redline cannot load it, "" where it can."""
+        return self.obstacle or _NOT_YET.get(self.kind, "")
+
+
+class Measured(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A speed-up over plain decoding that somebody measured, by whom and on what; below 1 it was slower."""
+
+    target: Repository
+    drafter: Repository
+    speedup: Positive
+    on: Text
+    source: Text
+
+
+Entry = Target | Drafter
+
+
+class Catalogue:
+    """All entries. Every drafter that a target names is an entry, every repository stands once."""
+
+    def __init__(
+        self, targets: tuple[Target, ...], drafters: tuple[Drafter, ...] = (), measured: tuple[Measured, ...] = ()
+    ) -> None:
+        self.targets, self.drafters, self.measured = targets, drafters, measured
+
+    @property
+    def listed(self) -> list[Entry]:
+        """All of them, targets first."""
+        return [*self.targets, *self.drafters]
+
+    @cached_property
+    def entries(self) -> Mapping[str, Entry]:
+        """By repository."""
+        return {entry.repository: entry for entry in self.listed}
+
+    def target(self, repository: str | None) -> Target | None:
+        """The target of that name; None where there is none."""
+        entry = self.entries.get(repository or "")
+        return entry if isinstance(entry, Target) else None
+
+    def drafters_of(self, target: Target) -> list[Entry]:
+        """The drafters that are known for it, the best first."""
+        return [self.entries[name] for name in target.drafters]
+
+    def targets_of(self, drafter: Entry) -> list[Target]:
+        """The targets that it is known to serve."""
+        return [target for target in self.targets if drafter.repository in target.drafters]
+
+    def speedups(self, target: Target, drafter: Entry) -> list[Measured]:
+        """What was measured of the pair, if anything."""
+        pair = (target.repository, drafter.repository)
+        return [one for one in self.measured if (one.target, one.drafter) == pair]

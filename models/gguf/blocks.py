@@ -1,0 +1,114 @@
+"""ggml's quantized blocks as MLX's affine groups, the stored integers as they are.
+
+MLX has scale and bias per group of 32 and `value = scale * q + bias`; these ggml types have that form too:
+
+    type   ggml block                                                     MLX
+    Q4_0   f16 d, 16 bytes; value = d (q - 8)                             4 bits, scale d, bias -8 d
+    Q4_1   f16 d, f16 m, 16 bytes; value = d q + m                        4 bits, scale d, bias m
+    Q5_0   f16 d, 4 bytes of fifth bits, 16 bytes; value = d (q - 16)     5 bits, scale d, bias -16 d
+    Q5_1   f16 d, f16 m, 4 bytes of fifth bits, 16 bytes; d q + m         5 bits, scale d, bias m
+    Q8_0   f16 d, 32 signed bytes; value = d s                            8 bits, q = s + 128, scale d, bias -128 d
+    Q4_K   f16 d, f16 e, 12 bytes of 8 pairs (a, b) of 6 bits, 128        4 bits, scale d a, bias -e b, for each of
+           bytes; value = d a q - e b                                     8 groups of 32
+    Q5_K   the same with 32 bytes of fifth bits before the 128            5 bits, as Q4_K
+
+(ggml-quants.c; checked against the gguf package.) Q6_K has groups of 16, which MLX has not. Scales and biases come out
+as f32, exactly; what storing them in 16 bits costs is said where that is done, in models/gguf/tensors.py.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+GROUP = 32
+
+Bytes = NDArray[np.uint8]
+Floats = NDArray[np.float32]
+Groups = tuple[Bytes, Floats, Floats]  # q (groups, 32), scale (groups,), bias (groups,)
+
+
+@dataclass(frozen=True)
+class Affine:
+    """A way to make affine groups of `bits` bits: `split` turns blocks (n, block bytes) into groups, in order."""
+
+    bits: int
+    split: Callable[[Bytes], Groups]
+
+
+def _float(blocks: Bytes, start: int) -> Floats:
+    return np.ascontiguousarray(blocks[:, start : start + 2]).view("<f2")[:, 0].astype(np.float32)
+
+
+def _nibbles(packed: Bytes) -> Bytes:
+    """Byte j holds value j low and value j + half high."""
+    return np.concatenate([packed & np.uint8(15), packed >> np.uint8(4)], axis=1)
+
+
+def _with_fifth_bits(packed: Bytes, high: Bytes) -> Bytes:
+    """`high`: 4 bytes, bit j for value j."""
+    return _nibbles(packed) | np.unpackbits(high, axis=1, bitorder="little") << np.uint8(4)
+
+
+def _split_q4_0(blocks: Bytes) -> Groups:
+    scale = _float(blocks, 0)
+    return _nibbles(blocks[:, 2:]), scale, scale * np.float32(-8)
+
+
+def _split_q4_1(blocks: Bytes) -> Groups:
+    return _nibbles(blocks[:, 4:]), _float(blocks, 0), _float(blocks, 2)
+
+
+def _split_q5_0(blocks: Bytes) -> Groups:
+    scale = _float(blocks, 0)
+    return _with_fifth_bits(blocks[:, 6:], blocks[:, 2:6]), scale, scale * np.float32(-16)
+
+
+def _split_q5_1(blocks: Bytes) -> Groups:
+    return _with_fifth_bits(blocks[:, 8:], blocks[:, 4:8]), _float(blocks, 0), _float(blocks, 2)
+
+
+def _split_q8_0(blocks: Bytes) -> Groups:
+    scale = _float(blocks, 0)
+    return blocks[:, 2:] ^ np.uint8(128), scale, scale * np.float32(-128)
+
+
+def _split_q4_k(blocks: Bytes) -> Groups:
+    scale, bias = _k_scales(blocks)
+    return _k_nibbles(blocks[:, 16:]).reshape(-1, GROUP), scale, bias
+
+
+def _split_q5_k(blocks: Bytes) -> Groups:
+    scale, bias = _k_scales(blocks)
+    high = np.unpackbits(blocks[:, 16:48, None], axis=2, bitorder="little")  # (n, 32, 8): bit g is of group g
+    values = _k_nibbles(blocks[:, 48:]) | high.transpose(0, 2, 1) << np.uint8(4)
+    return values.reshape(-1, GROUP), scale, bias
+
+
+def _k_nibbles(packed: Bytes) -> Bytes:
+    """128 bytes of each block as 8 groups: 32 bytes hold one group low and the next one high."""
+    quarters = packed.reshape(-1, 4, 1, GROUP)
+    return np.concatenate([quarters & np.uint8(15), quarters >> np.uint8(4)], axis=2).reshape(-1, 8, GROUP)
+
+
+def _k_scales(blocks: Bytes) -> tuple[Floats, Floats]:
+    """Scale and bias of each group. Of the 12 bytes, 4 have the first scales low and the high bits of the last, 4 the
+    first minima likewise, and 4 the low bits of the last four scales and minima."""
+    scales, minima, last = blocks[:, 4:8], blocks[:, 8:12], blocks[:, 12:16]
+    a = np.concatenate([scales & 63, last & 15 | scales >> np.uint8(6) << np.uint8(4)], axis=1)
+    b = np.concatenate([minima & 63, last >> np.uint8(4) | minima >> np.uint8(6) << np.uint8(4)], axis=1)
+    scale = _float(blocks, 0)[:, None] * a.astype(np.float32)
+    bias = _float(blocks, 2)[:, None] * -b.astype(np.float32)
+    return scale.reshape(-1), bias.reshape(-1)
+
+
+AFFINE: Mapping[str, Affine] = {
+    "Q4_0": Affine(4, _split_q4_0),
+    "Q4_1": Affine(4, _split_q4_1),
+    "Q5_0": Affine(5, _split_q5_0),
+    "Q5_1": Affine(5, _split_q5_1),
+    "Q8_0": Affine(8, _split_q8_0),
+    "Q4_K": Affine(4, _split_q4_k),
+    "Q5_K": Affine(5, _split_q5_k),
+}

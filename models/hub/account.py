@@ -1,0 +1,24 @@
+"""Whose token is it? GET /api/whoami-v2; huggingface_hub's own call would wait for ever."""
+
+from huggingface_hub.errors import HfHubHTTPError
+from huggingface_hub.utils import get_session, hf_raise_for_status
+
+from engine.errors import HubError
+from models.hub.hub import HTTP_ERRORS, Hub
+from models.hub.names import shown
+
+
+def who(hub: Hub) -> str:
+    """The name of the account that the hub's token belongs to. Raises HubError: not known there, or no way there."""
+    try:
+        address, silence_s = f"{hub.endpoint}/api/whoami-v2", hub.patience.silence_s
+        answer = get_session().get(address, headers=hub.headers, timeout=silence_s)
+        hf_raise_for_status(answer)
+        name = answer.json()["name"]
+    except HTTP_ERRORS as error:
+        if isinstance(error, HfHubHTTPError) and error.response.status_code in (401, 403):
+            raise HubError("the hub does not know this token; make a new one at the hub", "token") from None
+        raise hub.explain(error, "the account", "") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise hub.explain(error, "the account", "") from error
+    return str(name) if str(name).isprintable() else shown(name)

@@ -1,0 +1,143 @@
+"""Whatever goes wrong between here and the hub, in one line: what, why, and what to do.
+
+The library's own messages run over many lines, name request ids and sometimes guess wrong; they are not passed on.
+"""
+
+import errno
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Literal, get_args
+
+import httpx2
+from huggingface_hub.errors import (
+    DisabledRepoError,
+    GatedRepoError,
+    HfHubHTTPError,
+    OfflineModeIsEnabled,
+    RemoteEntryNotFoundError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+from huggingface_hub.utils import parse_ratelimit_headers
+
+from engine.errors import HubError
+
+Reason = Literal[
+    "offline",  # HF_HUB_OFFLINE
+    "network",  # no way to the hub, or it broke off
+    "proxy",
+    "token",  # 401: none, or a wrong one
+    "gated",  # 403: its terms must be accepted
+    "missing",  # 404: repository or revision
+    "busy",  # 429, or another process pulls the same model
+    "server",  # 5xx
+    "damaged",  # what came is not what is listed
+    "refused",  # a name or a file that is not allowed
+    "unsuitable",  # nothing in it that MLX loads
+    "disk",  # full, or not to be written
+    "hub",  # an answer that none of these names
+]
+REASONS: tuple[str, ...] = get_args(Reason)
+_PASSING = (408, 425, 429, 500, 502, 503, 504)
+
+
+def may_pass(error: Exception) -> bool:
+    """Whether the same request may do better in a while."""
+    if isinstance(error, HfHubHTTPError):
+        return error.response.status_code in _PASSING
+    return isinstance(error, httpx2.TransportError) and not isinstance(error, httpx2.UnsupportedProtocol)
+
+
+def asked_wait_s(error: Exception) -> float | None:
+    """Seconds that the hub asks to wait, by `Retry-After` (seconds or a date) or `RateLimit`; else None."""
+    if not isinstance(error, HfHubHTTPError):
+        return None
+    said = error.response.headers.get("Retry-After", "").strip()
+    if said.isdigit():
+        return float(said)
+    if said:
+        try:
+            date = parsedate_to_datetime(said)
+        except ValueError:
+            return None
+        return max(0.0, (date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+    limit = parse_ratelimit_headers(error.response.headers)
+    return float(limit.reset_in_seconds) if limit is not None and limit.remaining == 0 else None
+
+
+def in_short(error: Exception) -> str:
+    """A few words for why the next try waits."""
+    if isinstance(error, HfHubHTTPError):
+        code = error.response.status_code
+        return "too many requests (429)" if code == 429 else f"the hub answered {code}"
+    if isinstance(error, httpx2.TimeoutException):
+        return "no answer in time"
+    return "the connection was cut" if not isinstance(error, httpx2.ConnectError) else "no connection"
+
+
+def explain(error: Exception, repo: str, revision: str, endpoint: str, known: bool) -> HubError:
+    """`error`, raised on the way to `repo` at `endpoint`, as what the user should read. known: a token was sent."""
+    if isinstance(error, HfHubHTTPError):
+        return _refusal(error, repo, revision, endpoint, known)
+    if isinstance(error, OfflineModeIsEnabled):
+        return HubError("HF_HUB_OFFLINE is set, so nothing is downloaded: unset it and try again", "offline")
+    if isinstance(error, httpx2.ProxyError):
+        to_do = "check HTTPS_PROXY and the proxy's login"
+        return HubError(f"the proxy refused the way to {endpoint} ({_detail(error)}); {to_do}", "proxy")
+    if isinstance(error, httpx2.TimeoutException):
+        return HubError(
+            f"{endpoint} does not answer; check the connection, then try again: what came is kept", "network"
+        )
+    if isinstance(error, httpx2.ConnectError):
+        return HubError(f"no connection to {endpoint} ({_detail(error)}); check the network and any proxy", "network")
+    if isinstance(error, httpx2.TransportError):
+        return HubError(f"the connection to {endpoint} broke off; try again: what came is kept", "network")
+    return HubError(f"{endpoint} gave an answer that is no hub's ({type(error).__name__}); check HF_ENDPOINT", "hub")
+
+
+def disk_error(error: OSError, place: object) -> HubError:
+    """A disk that is full, or refuses."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        to_do = "free some, or point HF_HOME to another disk; what came is kept"
+        return HubError(f"{place}: no space left on the disk; {to_do}", "disk")
+    return HubError(f"{place}: cannot be written ({error.strerror or error}); check its permissions", "disk")
+
+
+def _refusal(error: HfHubHTTPError, repo: str, revision: str, endpoint: str, known: bool) -> HubError:
+    code = error.response.status_code
+    if isinstance(error, GatedRepoError):
+        terms = f"{repo} is gated: its terms must be accepted at {endpoint}/{repo}"
+        to_do = "with the account of your token" if known else "then `redline models login`"
+        return HubError(f"{terms}, {to_do}, then pull again", "gated")
+    if isinstance(error, DisabledRepoError):
+        return HubError(f"{repo} was disabled by the hub; choose another model", "gated")
+    if isinstance(error, RevisionNotFoundError):
+        return HubError(f"{repo} has no revision {revision!r}; see {endpoint}/{repo}/commits", "missing")
+    if isinstance(error, RemoteEntryNotFoundError):
+        return HubError(f"{repo} lost a file while it was pulled; pull again for its new listing", "missing")
+    if code == 401 and known:
+        return HubError("the hub does not know the token; `redline models login` with a new one", "token")
+    if isinstance(error, RepositoryNotFoundError) or code in (401, 404):
+        private = "or your token may not see it" if known else "or it is private, then `redline models login` first"
+        reason = "missing" if code == 404 else "token"
+        return HubError(f"there is no {repo} at {endpoint}; check the name, {private}", reason)
+    if code == 407:
+        return HubError("the proxy wants a login (407); put it into HTTPS_PROXY, as name:password@host", "proxy")
+    if code == 403:
+        return HubError(f"{repo}: the hub forbids it (403); check the permissions of your token", "gated")
+    if code == 429:
+        asked = asked_wait_s(error)
+        when = "in a few minutes" if asked is None else f"in {_duration(asked)}"
+        to_do = "" if known else "; with `redline models login` more is allowed"
+        return HubError(f"the hub has had too many requests from here (429); try again {when}{to_do}", "busy")
+    if code >= 500:
+        return HubError(f"the hub is in trouble ({code}); try again later: what came is kept", "server")
+    return HubError(f"{repo}: the hub answered {code}; check the name and HF_ENDPOINT", "hub")
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def _detail(error: Exception) -> str:
+    return " ".join(str(error).split())[:120] or type(error).__name__

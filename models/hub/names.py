@@ -1,0 +1,78 @@
+"""Names that strangers chose: of repositories, revisions, commits and files. Each becomes a part of a path.
+
+The hub's own rules are narrower than these; a mirror or a man in the middle need not keep them.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+
+from engine.errors import HubError, UsageError
+
+_PART = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,94}[A-Za-z0-9_])?"
+_REPO = re.compile(rf"(?:{_PART}/)?{_PART}")
+_REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+/-]{0,199}")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
+_SHOWN = 80
+
+
+def shown(name: object) -> str:
+    """A stranger's name in a message: quoted, escaped, not endless."""
+    text = str(name)
+    return ascii(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
+
+
+def is_repo(name: str) -> bool:
+    """Whether `name` can be a repository: `owner/name`, or the bare name of an old one."""
+    return bool(_REPO.fullmatch(name)) and "--" not in name and ".." not in name and not name.endswith(".git")
+
+
+def check_repo(name: str) -> str:
+    """The name of a repository. Raises UsageError for what cannot be one."""
+    if not is_repo(name):
+        raise UsageError(f"{shown(name)} is no repository: give owner/name, such as mlx-community/Qwen3-0.6B-4bit")
+    return name
+
+
+def check_revision(name: str) -> str:
+    """A branch, a tag or a commit. Raises UsageError for what cannot be one."""
+    parts = name.split("/")
+    if not _REVISION.fullmatch(name) or ".." in name or any(not part or part.endswith(".lock") for part in parts):
+        raise UsageError(f"{shown(name)} is no revision: give a branch, a tag or the 40 digits of a commit")
+    return name
+
+
+def is_commit(revision: str) -> bool:
+    """Whether a revision is a commit itself, which never moves."""
+    return bool(_COMMIT.fullmatch(revision))
+
+
+def check_commit(said: object, repo: str) -> str:
+    """The commit that the hub names. Raises HubError for anything but 40 hexadecimal digits."""
+    if not isinstance(said, str) or not is_commit(said):
+        raise HubError(f"{repo}: the hub names no commit but {shown(said)}; check HF_ENDPOINT", "damaged")
+    return said
+
+
+def check_listed(names: Iterable[str], repo: str) -> None:
+    """Every name of a listing, wanted or not: a hub that lists one which leaves its folder is not to be trusted with
+    the others. Raises HubError."""
+    for name in names:
+        parts = name.split("/")
+        if any(part in ("", ".", "..") for part in parts) or "\\" in name or not name.isprintable():
+            raise HubError(f"{repo}: lists the file {shown(name)}, which would leave its folder; refused", "refused")
+
+
+def check_wanted(names: Iterable[str], repo: str) -> None:
+    """Those that will lie on this disk: plain letters, and no two alike where case does not count.
+    Raises HubError."""
+    seen: dict[str, str] = {}
+    for name in names:
+        if not all(_FILE.fullmatch(part) for part in name.split("/")):
+            raise HubError(f"{repo}: lists the file {shown(name)}, which no disk should hold; refused", "refused")
+        folded = unicodedata.normalize("NFKC", name).casefold()
+        if folded in seen:
+            both = f"{shown(seen[folded])} and {shown(name)}"
+            raise HubError(f"{repo}: lists {both}, which are one file on a Mac's disk; refused", "refused")
+        seen[folded] = name

@@ -1,0 +1,68 @@
+"""Builds Redline.app and Redline.dmg: `uv run packaging/build.py`. On Linux: the same app for checks, and its image.
+
+On a Mac the result runs. With --identity and --notary-profile it is signed, notarised and stapled; without, it is
+signed ad hoc, and Gatekeeper asks once (the README says how to answer).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from bundling import image, signing, wheels
+from bundling.assembly import assemble
+from bundling.layout import NAME, ROOT
+from bundling.tools import BuildError
+
+
+def main() -> int:
+    """Build, and return the exit code."""
+    args = _parser().parse_args()
+    try:
+        _build(args)
+    except BuildError as error:
+        print(f"build: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _build(args: argparse.Namespace) -> None:
+    if args.lock:
+        wheels.lock()
+        return
+    if args.notary_profile and args.identity == signing.ADHOC:
+        raise BuildError("Apple notarises only what is signed: give --identity too")
+    args.out.mkdir(parents=True, exist_ok=True)
+    layout = assemble(args.out, args.platform, args.identity)
+    print(f"{layout.app}")
+    if args.app_only or args.platform != "darwin":
+        return
+    made = image.make(layout, args.out / NAME)
+    signing.sign_image(made, args.identity)
+    if args.notary_profile:
+        signing.notarise(made, args.notary_profile)
+    print(f"{made}: {made.stat().st_size / 1e6:.1f} MB")
+    for difference in image.differences(made, layout):
+        raise BuildError(f"the image is not what was put into it: {difference}; build again")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="build.py", description="Builds Redline.app and Redline.dmg.")
+    add = parser.add_argument
+    add("--out", type=Path, default=ROOT / "dist", metavar="DIR", help="where they go (default: dist)")
+    add(
+        "--identity",
+        default=signing.ADHOC,
+        metavar="NAME",
+        help="sign with this certificate: 'Developer ID Application: …'",
+    )
+    add("--notary-profile", metavar="NAME", help="notarise and staple, with this profile of `xcrun notarytool`")
+    add("--app-only", action="store_true", help="no image")
+    add("--platform", choices=("darwin", "linux"), default="darwin", help="linux: what the tests start, unsigned")
+    add("--lock", action="store_true", help="choose the packages' versions anew, and build nothing")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

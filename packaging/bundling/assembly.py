@@ -1,0 +1,96 @@
+"""A Redline.app from nothing, in order; see `bundling.layout` for what comes of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
+
+from bundling import compiling, icons, launcher, licences, mend, plists, runtime, signing, trim, wheels
+from bundling.layout import NAME, ROOT, Layout
+from bundling.tools import BuildError, epoch_s, run
+
+Say = Callable[[str], None]
+
+
+def version() -> str:
+    """Redline's, from pyproject.toml."""
+    return str(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"])
+
+
+def assemble(folder: Path, platform: str, identity: str = signing.ADHOC, say: Say = print) -> Layout:
+    """folder/Redline.app, for "darwin" or "linux", in place of one that is there. Raises BuildError.
+
+    For Linux it has the same layout, and neither signature nor icon: only tests start it.
+    """
+    layout = Layout(folder / f"{NAME}.app")
+    if layout.app.exists():
+        shutil.rmtree(layout.app)
+    layout.contents.mkdir(parents=True)
+    with _timed(say, "Python"):
+        python = runtime.find_python()
+        runtime.install(python, layout, platform)
+    with _timed(say, "packages"):
+        wheels.install(layout.site_packages, platform)
+    with _timed(say, "trimming"):
+        _tell(say, trim.trim(layout))
+    with _timed(say, "licences"):
+        licences.collect(layout, _version_of(python), _text_of(python))
+        _tell(say, trim.trim_metadata(layout))
+    if platform == "darwin":
+        with _timed(say, "mending"):
+            mend.mend(layout)
+    with _timed(say, "bytecode"):
+        compiling.compile_all(python.executable, layout)
+    with _timed(say, "launcher"):
+        launcher.compile_launcher(python, layout, platform)
+    if platform == "darwin":
+        with _timed(say, "icon and Info.plist"):
+            icons.write_icns(layout.resources / f"{NAME}.icns")
+            layout.info.write_bytes(plists.written(plists.info(version())))
+        _settle(layout)
+        with _timed(say, "signature"):
+            signing.sign(layout, identity)
+    _settle(layout)
+    return layout
+
+
+def _settle(layout: Layout) -> None:
+    """One time and the plainest rights for everything, so that two builds differ in nothing."""
+    when = epoch_s()
+    for path in sorted([layout.app, *layout.app.rglob("*")], reverse=True):
+        if not path.is_symlink():
+            program = path.is_dir() or path == layout.launcher or path.stat().st_mode & stat.S_IXUSR
+            path.chmod(0o755 if program else 0o644)
+        os.utime(path, (when, when), follow_symlinks=False)
+
+
+def _tell(say: Say, taken: Mapping[str, int]) -> None:
+    for why, size in taken.items():
+        say(f"    {size / 1e6:7.1f} MB  {why}")
+
+
+def _version_of(python: runtime.Python) -> str:
+    return run(python.executable, "-I", "-c", "import platform; print(platform.python_version())").strip()
+
+
+def _text_of(python: runtime.Python) -> Path:
+    """Python's licence, where its builders put it."""
+    places = [python.stdlib / "LICENSE.txt", python.home / "LICENSE", python.home / "licenses" / "LICENSE.cpython.txt"]
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        raise BuildError(f"the Python at {python.home} has no text of its licence: take another")
+    return found
+
+
+@contextmanager
+def _timed(say: Say, what: str) -> Iterator[None]:
+    began_s = monotonic()
+    say(f"{what} …")
+    yield
+    say(f"{what}: {monotonic() - began_s:.1f} s")

@@ -1,0 +1,225 @@
+"""What is left out of the bundle, by a list with reasons. It is done before anything is signed.
+
+A pattern is of paths below site-packages (or the standard library), as `fnmatch` has them: `*` stands for any text,
+slashes included. What a rule keeps, it keeps although it matches.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from bundling.layout import Layout
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`drop`, save what is in `keep`: why."""
+
+    why: str
+    drop: tuple[str, ...]
+    keep: tuple[str, ...] = field(default=())
+
+    def takes(self, name: str) -> bool:
+        return any(fnmatchcase(name, p) for p in self.drop) and not any(fnmatchcase(name, p) for p in self.keep)
+
+
+# What the window imports, and what that is linked against.
+_QT_BINDINGS = ("Core", "Gui", "Network", "Svg", "Widgets")
+_QT_LIBRARIES = (*_QT_BINDINGS, "DBus")
+_TOKENIZERS_OF = ("__init__", "tokenization_*", "configuration_*")
+_PILLOW_LIBRARIES = ("avif", "harfbuzz", "freetype", "brotli", "png16", "lcms2")
+
+SITE_PACKAGES = (
+    Rule(
+        "Qt that no window of Redline's loads: Quick, QML, OpenGL, Designer, SQL, tools, translations (it has none)",
+        ("PySide6/*",),
+        (
+            "PySide6/__init__.py",
+            "PySide6/_config.py",
+            "PySide6/_git_pyside_version.py",
+            "PySide6/libpyside6.abi3.*",
+            "PySide6/support/*",
+            *(f"PySide6/Qt{name}.abi3.so" for name in _QT_BINDINGS),
+            *(f"PySide6/Qt/lib/Qt{name}.framework/*" for name in _QT_LIBRARIES),
+            *(f"PySide6/Qt/lib/libQt6{name}.so*" for name in (*_QT_LIBRARIES, "XcbQpa")),
+            "PySide6/Qt/lib/libicu*",
+            *(f"PySide6/Qt/plugins/platforms/libq{name}.*" for name in ("cocoa", "offscreen", "xcb")),
+            "PySide6/Qt/plugins/styles/*",
+            "PySide6/Qt/plugins/iconengines/libqsvgicon*",
+            *(f"PySide6/Qt/plugins/imageformats/libq{name}.*" for name in ("gif", "jpeg", "svg")),
+        ),
+    ),
+    Rule("what Qt's classes are called in C++", ("shiboken6/include/*", "shiboken6_generator/*")),
+    Rule(
+        "transformers' model code: models here are mlx-lm's; of a model there, tokenizers and configurations are used",
+        ("transformers/models/*",),
+        (
+            "transformers/models/__init__.py",
+            "transformers/models/auto/*",
+            *(f"transformers/models/*/{kind}.py" for kind in _TOKENIZERS_OF),
+        ),
+    ),
+    Rule(
+        "transformers' training, serving and pipelines",
+        (
+            *(f"transformers/{name}/*" for name in ("cli", "data", "distributed", "exporters", "kernels", "loss")),
+            *(f"transformers/{name}/*" for name in ("pipelines", "quantizers", "sagemaker")),
+            *(f"transformers/{name}*.py" for name in ("testing_utils", "trainer", "training_args")),
+            *("transformers/generation/*", "transformers/integrations/*"),
+        ),
+        (
+            *("transformers/generation/__init__.py", "transformers/generation/configuration_utils.py"),
+            "transformers/integrations/__init__.py",
+            *(f"transformers/integrations/{name}/*" for name in ("heterogeneity", "mistral")),
+        ),
+    ),
+    Rule(
+        "what only those import: transformers asks for them by name, and no tokenizer needs them",
+        tuple(f"{name}/*" for name in ("pydantic", "pydantic_core", "typer", "shellingham", "annotated_doc")),
+    ),
+    Rule(
+        "tokenizers that are not in tokenizer.json: Redline wants that, or makes it from a GGUF by itself",
+        ("sentencepiece/*", "google/*"),
+    ),
+    Rule(
+        "pictures of `redline fit` and `redline bench`, which belong to the terminal: the window draws by itself",
+        (
+            *(f"{name}/*" for name in ("matplotlib", "mpl_toolkits", "fontTools", "contourpy", "kiwisolver")),
+            *("pyparsing/*", "cycler/*", "dateutil/*", "pylab.py"),
+        ),
+    ),
+    Rule(
+        "what Pillow has beyond packing a race's film: AVIF, letters, colour profiles, Tk, arithmetic",
+        (
+            *(f"PIL/_{name}.*" for name in ("avif", "imagingft", "imagingcms", "imagingtk", "imagingmath")),
+            "PIL/_imagingmorph.*",
+            *(f"PIL/.dylibs/lib{name}*" for name in _PILLOW_LIBRARIES),
+            *(f"pillow.libs/lib{name}*" for name in _PILLOW_LIBRARIES),
+        ),
+    ),
+    Rule(
+        "downloads by huggingface_hub itself, and its commands: Redline's own are in models/hub",
+        ("hf_xet/*", *(f"huggingface_hub/{name}/*" for name in ("cli", "inference", "serialization", "templates"))),
+    ),
+    Rule("MLX over several Macs: `libmlx` opens it only for that", ("mlx/lib/libjaccl.dylib",)),
+    Rule(
+        "the shipped draft model: its speed-up was below 1 wherever it was measured (README), and it takes 36 MB",
+        ("resources/drafters/draft/*",),
+    ),
+    Rule("time zones: macOS has its own, and Redline tells no time of elsewhere", ("tzdata/*",)),
+    Rule(
+        "headers, sources and static libraries, for building against",
+        (
+            *("mlx/include/*", "mlx/share/*", "mlx/lib/cmake/*"),
+            *("numpy/_core/include/*", "numpy/_core/lib/*", "numpy/random/lib/*", "numpy/f2py/*"),
+            *(f"*.{suffix}" for suffix in ("pxd", "pyx", "pyi", "h", "hpp", "c", "cc", "cpp", "a")),
+        ),
+    ),
+    Rule("tests of packages", ("*/tests/*", "numpy/*/_*_tests.*", "numpy/_core/_simd.*")),
+    Rule(
+        "examples, documentation, commands and pictures of packages",
+        ("pyqtgraph/examples/*", "pyqtgraph/icons/peegee/*", "gguf/scripts/*", "share/*", "*/docs/*"),
+    ),
+    Rule(
+        "charts that the inspector does not draw",
+        tuple(f"pyqtgraph/{name}/*" for name in ("opengl", "flowchart", "dockarea", "console", "jupyter", "canvas")),
+    ),
+    Rule("pictures of the README", ("resources/screenshots/*", "resources/plots/*")),
+)
+
+STDLIB = (
+    Rule(
+        "Python's own tests",
+        ("test/*", "*/test/*", "*/tests/*", "lib-dynload/_test*", "lib-dynload/_ctypes_test*", "lib-dynload/*xx*"),
+    ),
+    Rule(
+        "Tk, which is not here, and what needs it",
+        ("tkinter/*", "idlelib/*", "turtledemo/*", "turtle.py", "lib-dynload/_tkinter*"),
+    ),
+    Rule("installers of packages: the bundle is never changed", ("ensurepip/*", "venv/*")),
+    Rule("what extension modules are built with", ("config-*", "lib2to3/*")),
+    Rule(
+        "full-screen terminals and line editing, which the window has not, and databases of old",
+        (
+            "curses/*",
+            *(f"lib-dynload/{name}.*" for name in ("readline", "nis", "_crypt", "_dbm", "_gdbm")),
+            *(f"lib-dynload/{name}*" for name in ("_curses", "libncurses", "libpanel")),
+        ),
+    ),
+)
+
+
+# After the licences were collected.
+METADATA = (
+    Rule(
+        "what tells installers about packages: the bundle is never changed, and licences are in Resources/licences",
+        tuple(
+            f"*.dist-info/{name}" for name in ("RECORD", "WHEEL", "licenses/*", "LICEN*", "sboms/*", "top_level.txt")
+        ),
+    ),
+)
+
+
+def trim(layout: Layout) -> dict[str, int]:
+    """Leave out what the rules say; bytes by reason. A package of which nothing stays loses its metadata too."""
+    taken = _apply(layout.site_packages, (*SITE_PACKAGES, unknown_architectures(layout)), below="")
+    taken |= _apply(layout.stdlib, STDLIB, below="site-packages/")
+    for info in sorted(layout.site_packages.glob("*.dist-info")):
+        if not _stays(layout, info):
+            shutil.rmtree(info)
+    _drop_empty_folders(layout.python)
+    return taken
+
+
+def left_out(name: str) -> bool:
+    """Whether a file of site-packages is on the list."""
+    return any(rule.takes(name) for rule in SITE_PACKAGES)
+
+
+def trim_metadata(layout: Layout) -> dict[str, int]:
+    """The same for packages' metadata."""
+    taken = _apply(layout.site_packages, METADATA, below="")
+    _drop_empty_folders(layout.site_packages)
+    return taken
+
+
+def unknown_architectures(layout: Layout) -> Rule:
+    """Of transformers' models only those stay whose architecture mlx-lm has, and all tokenizers: a tokenizer goes by
+    the name of its class, whatever model has it."""
+    known = sorted(path.stem for path in (layout.site_packages / "mlx_lm" / "models").glob("*.py"))
+    models = layout.site_packages / "transformers" / "models"
+    tokenizers = sorted({path.parent.name for path in models.glob("*/tokenization_*.py")})
+    return Rule(
+        "configurations of models that mlx-lm has not",
+        ("transformers/models/*/*",),
+        tuple(f"transformers/models/{name}/*" for name in ("auto", "encoder_decoder", *known, *tokenizers)),
+    )
+
+
+def _stays(layout: Layout, info: Path) -> bool:
+    """Whether anything that a package's list of files names is still there, besides the list's own folder."""
+    names = [row.split(",")[0] for row in (info / "RECORD").read_text().splitlines()]
+    return any((layout.site_packages / name).is_file() for name in names if not name.startswith((info.name, "..")))
+
+
+def _apply(folder: Path, rules: tuple[Rule, ...], below: str) -> dict[str, int]:
+    """below: what begins so is another list's."""
+    taken = {rule.why: 0 for rule in rules}
+    for file in sorted(folder.rglob("*")):
+        name = file.relative_to(folder).as_posix()
+        if (file.is_dir() and not file.is_symlink()) or (below and name.startswith(below)):
+            continue
+        rule = next((rule for rule in rules if rule.takes(name)), None)
+        if rule is not None:
+            taken[rule.why] += 0 if file.is_symlink() else file.stat().st_size
+            file.unlink()
+    return taken
+
+
+def _drop_empty_folders(folder: Path) -> None:
+    for path in sorted((p for p in folder.rglob("*") if p.is_dir() and not p.is_symlink()), reverse=True):
+        if not any(path.iterdir()):
+            shutil.rmtree(path)

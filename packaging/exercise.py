@@ -1,0 +1,125 @@
+"""One run of the app, as a user would: the window, a message to the built-in model, every page, a command; then quit.
+
+`python packaging/exercise.py FOLDER [--tokens N]` prints one JSON object: the reply, its token count, and the modules
+that all processes of the run imported. FOLDER takes the conversations. Needs no screen, and nothing but what
+Redline itself needs, so that the Python inside a bundle can run it (`bundling.started`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+QUESTION = "Why is the sky blue?"
+# Replies have a fixed draft length: "auto" would first measure what passes cost, which takes long without a fast BLAS.
+PATIENCE_S = 240.0
+# Runs a module and, when the process ends, writes down what it has imported, a name a line.
+_WATCHED = """
+import atexit, os, runpy, sys
+def told(place={place!r}):
+    names = [n for n, m in list(sys.modules.items()) if getattr(m, "__spec__", None) is not None]
+    with open(os.path.join(place, "modules-%d" % os.getpid()), "w") as file:
+        file.write("\\n".join(names))
+atexit.register(told)
+sys.argv = {argv!r}
+runpy.run_module({argv!r}[0], run_name="__main__", alter_sys=True)
+"""
+COMMANDS = (
+    ("app", "chat", "--prompt", QUESTION, "--max-tokens", "3", "--draft-length", "1", "--json"),
+    ("app", "models", "list"),
+    ("app", "doctor", "--json"),
+)
+
+
+def main() -> int:
+    """Run, and print what came of it."""
+    args = _parser().parse_args()
+    args.folder.mkdir(parents=True, exist_ok=True)
+    os.environ["QT_QPA_PLATFORM"] = "offscreen"
+    reply, tokens = _window(args.folder, args.tokens)
+    for command in COMMANDS[: args.commands]:
+        _run(args.folder, *command)
+    _write_modules(args.folder)
+    modules = {name for file in args.folder.glob("modules-*") for name in file.read_text().splitlines()}
+    print(json.dumps({"reply": reply, "tokens": tokens, "modules": sorted(modules)}))
+    return 0
+
+
+def watched(folder: Path, *argv: str) -> list[str]:
+    """The command that runs module `argv[0]` in this Python and has it tell its modules."""
+    return [sys.executable, "-c", _WATCHED.format(place=str(folder), argv=list(argv))]
+
+
+def _window(folder: Path, tokens: int) -> tuple[str, int]:
+    """Ask in the window; the reply's text and its tokens."""
+    from app.protocol import Law
+    from app.records import ChatSettings
+    from app.store import Store
+    from app.window.application import Application
+    from app.window.client import HostClient
+    from app.window.controller import Controller
+    from app.window.shell.settings_window import PAGES
+    from app.window.shell.window import MainWindow
+
+    application = Application(["redline"])
+    place = folder / "conversations.db"
+    controller = Controller(Store.open(place).store, HostClient(watched(folder, "app.host")))
+    window = MainWindow(controller, place)
+    controller.open_last()
+    window.show()
+    controller.change_settings(ChatSettings(law=Law(max_tokens=tokens, temperature=0.0, draft_length=1)))
+    controller.start()
+    for side in ("inspector", "chat settings", "inspector"):
+        window.show_side(side)
+    for page in PAGES:
+        window.settings.show(page)
+    window.races.show(QUESTION)
+    _until(application.processEvents, lambda: controller.send(QUESTION))
+    _until(application.processEvents, lambda: len(controller.path) == 2 and controller.path[1].state != "streaming")
+    reply = controller.path[1]
+    statistics = reply.statistics
+    window.close()
+    controller.close()
+    return (reply.text if reply.state == "complete" else f"{reply.state}: {reply.note}"), (
+        statistics.tokens if statistics else 0
+    )
+
+
+def _until(process_events: Callable[[], None], holds: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        process_events()
+        time.sleep(0.01)
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"nothing came of it in {PATIENCE_S:.0f} s")
+
+
+def _run(folder: Path, *argv: str) -> None:
+    done = subprocess.run(watched(folder, *argv), capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(argv)} ended with {done.returncode}: {done.stderr[-800:]}")
+
+
+def _write_modules(folder: Path) -> None:
+    """Of this process."""
+    names = [name for name, module in list(sys.modules.items()) if getattr(module, "__spec__", None) is not None]
+    (folder / f"modules-{os.getpid()}").write_text("\n".join(names))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="exercise.py", description="One run of the app, and what it imported.")
+    add = parser.add_argument
+    add("folder", type=Path, metavar="FOLDER", help="for conversations")
+    add("--tokens", type=int, default=5, help="of the reply (default: 5)")
+    add("--commands", type=int, default=len(COMMANDS), help="how many of the terminal's commands to run as well")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,40 @@
+"""Tries an app as a user would: `uv run packaging/try.py dist/Redline.dmg`, or dist/Redline.app.
+
+A copy of it, read-only, in a folder with spaces and accents, in an empty home and with an empty environment, opens its
+window (off screen), answers a message, runs a few commands, and must not have changed itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from bundling.image import opened
+from bundling.layout import NAME
+from bundling.started import tried_out
+from bundling.tools import BuildError
+
+
+def main() -> int:
+    """Try it, and return the exit code."""
+    parser = argparse.ArgumentParser(prog="try.py", description="Tries an app as a user would.")
+    parser.add_argument("app", type=Path, help="Redline.app or, on a Mac, Redline.dmg")
+    args = parser.parse_args()
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            if args.app.is_dir():
+                told = tried_out(args.app.resolve(), Path(folder))
+            else:
+                with opened(args.app) as image:
+                    told = tried_out(image / f"{NAME}.app", Path(folder))
+    except BuildError as error:
+        print(f"try: {error}", file=sys.stderr)
+        return 1
+    print(f"{told['tokens']} tokens: {told['reply']!r}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

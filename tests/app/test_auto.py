@@ -1,0 +1,69 @@
+"""What `--drafter auto` takes of what is here, and what becomes of the reply when that does not load."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from app import choosing, pair
+from app.conversation import open_conversation
+from app.options import Options
+from engine.drafters.draft_model import DraftModel
+from engine.drafters.prompt_lookup import PromptLookup
+from engine.drafters.several import Several
+from models.load import Loaded, load
+from models.pairing.present import Present
+
+
+@pytest.fixture(scope="module")
+def target(toy_folder: Path) -> Loaded:
+    return load(toy_folder)
+
+
+@pytest.fixture
+def snapshot(toy_drafter_folder: Path, tmp_path: Path) -> Path:
+    """The drafter as it lies in the Hugging Face cache."""
+    path = tmp_path / "models--o--small-4bit" / "snapshots" / ("0" * 40)
+    path.parent.mkdir(parents=True)
+    return Path(shutil.copytree(toy_drafter_folder, path))
+
+
+@pytest.fixture
+def here(snapshot: Path, monkeypatch: pytest.MonkeyPatch) -> Present:
+    """Only that drafter is here."""
+    found = Present("o/small-4bit", snapshot, 1, "o/small-4bit")
+    monkeypatch.setattr(choosing, "present_models", lambda: [found])
+    return found
+
+
+def test_auto_opens_the_sibling_that_is_here_beside_lookup_and_says_so(target: Loaded, here: Present) -> None:
+    found = pair.open_drafter("auto", target)
+    assert found.spec == f"lookup+{here.path}"
+    assert isinstance(found.drafter, Several)
+    assert [type(member) for member in found.drafter.members] == [PromptLookup, DraftModel]
+    assert found.said == "auto took lookup and o/small-4bit, a small model of the same tokens"
+    assert [part.name for part in found.parts] == ["lookup", "small-4bit"]
+
+
+def test_a_reply_with_what_auto_found_is_the_targets_own(toy_folder: Path, here: Present) -> None:
+    texts = []
+    for drafter in ("none", "auto"):
+        options = Options(target=str(toy_folder), drafters=(drafter,), draft_lengths=(3,), max_tokens=40)
+        conversation = open_conversation(options, "", lambda _: None)
+        list(conversation.say("why is the sky blue?", lambda: False))
+        texts.append(conversation.messages[-1]["content"])
+    assert texts[0] == texts[1] != ""
+
+
+def test_what_auto_takes_and_cannot_load_is_told_and_lookup_answers(target: Loaded, here: Present) -> None:
+    weights = here.path / "model.safetensors"
+    data = weights.read_bytes()
+    weights.write_bytes(data.replace(b"down_proj", b"town_proj"))  # whole by its header, and no model of mlx-lm's
+    found = pair.open_drafter("auto", target)
+    assert isinstance(found.drafter, PromptLookup) and found.spec == "lookup"
+    assert found.said.startswith("auto took lookup, as what it would have taken does not load: ")
+    assert str(here.path) in found.said
+    with pytest.raises(Exception, match="does not load"):
+        pair.open_drafter(str(here.path), target)  # asked for by name, it is an error

@@ -1,0 +1,70 @@
+"""Exact-verify from the command line and through the host's plain values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app import pair
+from app.host.answering import options_of
+from app.options import Options
+from app.pair import NamedDrafter, in_blocks, make_policy
+from app.protocol import Law, Pair
+from engine.costs import Costs
+from engine.drafters.prompt_lookup import PromptLookup
+from engine.errors import UsageError
+from engine.grid import WIDTH
+
+STEEP = Costs(((1, 1.0), (2, 4.0), (4, 5.0), (5, 8.0)), ((0, 0.0), (1, 0.01)))
+
+
+def test_trees_and_exact_are_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="several tokens at one place"):
+        Options(tree=True, exact=True)
+
+
+def test_settings_carry_it() -> None:
+    assert Options(exact=True).settings().exact
+    assert not Options().settings().exact
+
+
+def test_a_law_carries_it_to_the_engine_and_trees_refuse_it() -> None:
+    class Opened:
+        pair = Pair(tree=False)
+
+    opened: Any = Opened()
+    assert options_of(Law(exact=True), opened).settings().exact
+    opened.pair = Pair(tree=True)
+    with pytest.raises(UsageError, match="exact-verify"):
+        options_of(Law(exact=True), opened)
+
+
+def test_a_draft_costs_no_wider_pass_there() -> None:
+    """A machine on which the second row is dear: drafting pays where every pass has it anyway."""
+    drafter = NamedDrafter("lookup", PromptLookup())
+    assert make_policy(drafter, None, STEEP).plan((1.0,)).length == 0
+    assert in_blocks(STEEP).pass_s(1) == in_blocks(STEEP).pass_s(9) == STEEP.pass_s(WIDTH)
+    policy = make_policy(drafter, None, STEEP, exact=True)
+    assert any(policy.plan((1.0,)).length for _ in range(6))
+
+
+def test_costs_of_several_drafters_are_flattened_each() -> None:
+    one, other = NamedDrafter("lookup", PromptLookup()), NamedDrafter("draft", PromptLookup())
+    both = NamedDrafter("lookup+draft", PromptLookup(), several=(one, other))
+    costs = replace(STEEP, members=(STEEP, STEEP))
+    policy = make_policy(both, None, costs, exact=True)
+    assert not isinstance(policy, pair.FixedLength)
+
+
+def test_chat_answers_the_same_with_and_without_a_drafter(toy_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from app.cli import main
+
+    told = []
+    for drafter in ("none", "lookup"):
+        law = ["--drafter", drafter, "--draft-length", "3", "--max-tokens", "24", "--exact"]
+        assert main(["chat", "--target", str(toy_folder), *law, "--prompt", "why is the sky blue?", "--json"]) == 0
+        told.append(capsys.readouterr().out)
+    assert all('"fingerprints": [' in text for text in told)

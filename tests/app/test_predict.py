@@ -1,0 +1,285 @@
+"""`redline predict`: what it tells is what the benchmark measures; replies are written once; bad input is named."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import pytest
+
+from app.bench.questions import Question
+from app.cli import main
+from app.predict import prompts as prompt_files
+from app.predict.kept import Kept
+from app.predict.replies import Replies
+from engine.session import Session
+from engine.settings import Settings
+from models.heads import made_for, save_eagle3, save_medusa
+from models.load import load
+from tests import predicted
+from tests.toys.folders import make_folder
+from tests.toys.heads import random_eagle3, random_medusa
+
+PROMPTS = [
+    {"question_id": 7, "category": "weather", "turns": ["why is the sky blue?", "and at night?"]},
+    {"question_id": "x", "category": "light", "turns": ["what scatters light in the air?"]},
+    {"question_id": 9, "category": "light", "turns": ["what is the sun?"]},
+]
+WAY_KEYS = {"tau", "tau_interval", "speedup", "speedup_interval", "speedup_median", "drafted"}
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One for all tests of this file, so that replies are written once."""
+    monkeypatch.setattr("app.calibration.cache_dir", lambda root=None: root or cache)
+    monkeypatch.setattr("app.predict.kept.cache_dir", lambda root=None: root or cache)
+
+
+@pytest.fixture(scope="module")
+def prompts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("prompts") / "prompts.jsonl"
+    path.write_text("\n".join(map(json.dumps, PROMPTS)) + "\n")
+    return path
+
+
+def predict(folder: Path, *words: object) -> dict[str, Any]:
+    file = folder / "predicted.json"
+    assert main(["predict", *map(str, words), "--max-tokens", "32", "--json", str(file)]) == 0
+    found: dict[str, Any] = json.loads(file.read_text())
+    return found
+
+
+def test_the_document_has_the_keys_it_promises(
+    toy_folder: Path, toy_drafter_folder: Path, prompts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    laws = ["--temperature", "0", "--temperature", "0.8", "--top-p", "0.9"]
+    found = predict(tmp_path, toy_folder, toy_drafter_folder, "--prompts", prompts, *laws)
+    assert (found["drafter"], found["prompts"], found["tree"]) == ("drafter", 3, False)
+    told = [(one["temperature"], one["acceptance_rule"]) for one in found["forecasts"]]
+    assert told == [(0, "greedy"), (0.8, "rejection"), (0.8, "coupled")]
+    for one in found["forecasts"]:
+        assert [way["draft_length"] for way in one["lengths"]] == list(range(1, 9))
+        assert all(way.keys() >= WAY_KEYS for way in (*one["lengths"], one["auto"]))
+        assert [(part["category"], part["prompts"]) for part in one["categories"]] == [("weather", 1), ("light", 2)]
+        assert sum(part["tokens"] for part in one["categories"]) == one["tokens"]
+        assert 6 <= len(one["acceptance_by_position"]) <= 8  # no round may have got to the last
+        tau = [way["tau"] for way in one["lengths"]]
+        assert 1.2 < tau[0] <= 2 and tau[0] < tau[3]
+        assert all(low <= way["tau"] <= high for way in one["lengths"] for low, high in [way["tau_interval"]])
+        _check_statistics(one["statistics"])
+    rejection, coupled = found["forecasts"][1:]
+    assert rejection["statistics"]["overlap"] == coupled["statistics"]["overlap"]
+    assert rejection["lengths"][3]["tau"] > coupled["lengths"][3]["tau"]
+    out = capsys.readouterr().out
+    assert "drafter · 3 prompts, 96 tokens" in out
+    assert max(len(line) for line in out.splitlines() if not line.startswith("T 0")) <= 100
+
+
+def _check_statistics(found: dict[str, Any]) -> None:
+    assert 0 < found["overlap"] < found["covered"] <= 1 + 1e-6
+    assert found["divergence"] > 0 and 0 < found["agreement"] < 1
+    assert 0 < found["calibration_error"] < 0.5
+    bins = [part for part in found["calibration"] if part["places"]]
+    assert sum(part["places"] for part in bins) == 96
+    error = sum(part["places"] * abs(part["confidence"] - part["kept"]) for part in bins) / 96
+    # Within a bin all confidences and all keeping are averaged first, so that the two agree.
+    assert error == pytest.approx(found["calibration_error"])
+
+
+@pytest.mark.parametrize("drafter", ["draft", "lookup", "several"])
+def test_tau_at_temperature_0_is_what_the_benchmark_measures(
+    drafter: str, toy_folder: Path, toy_drafter_folder: Path, prompts: Path, tmp_path: Path
+) -> None:
+    specs = {"draft": str(toy_drafter_folder), "lookup": "lookup", "several": f"lookup+{toy_drafter_folder}"}
+    found = predict(tmp_path, toy_folder, specs[drafter], "--prompts", prompts)["forecasts"][0]
+    file, lengths = tmp_path / "bench.json", ["--draft-length", "3", "--draft-length", "auto"]
+    words = ["--target", str(toy_folder), "--drafter", specs[drafter], *lengths, "--max-tokens", "32"]
+    assert main(["bench", str(prompts), *words, "--json", str(file)]) == 0
+    _, fixed, auto = json.loads(file.read_text())["summary"]
+    assert found["lengths"][2]["tau"] == pytest.approx(fixed["mean_acceptance_length"], abs=1e-9)
+    assert found["auto"]["tau"] == pytest.approx(auto["mean_acceptance_length"], abs=1e-9)
+
+
+def test_prediction_is_held_against_measurement(
+    toy_folder: Path, toy_drafter_folder: Path, prompts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, laws = tmp_path / "held.json", ["--temperature", "0", "--temperature", "1"]
+    words = ["--target", str(toy_folder), "--drafter", str(toy_drafter_folder), "--max-tokens", "24", *laws]
+    code = predicted.main([str(prompts), *words, "--draft-length", "3", "--draft-length", "auto", "--json", str(file)])
+    lines = json.loads(file.read_text())
+    told = [(line["temperature"], line["acceptance_rule"], line["draft_length"]) for line in lines]
+    rules = [(0, "greedy"), (1, "rejection"), (1, "coupled")]
+    assert told == [(*rule, length) for rule in rules for length in (3, "auto")]
+    assert all(line["tau_predicted"] == pytest.approx(line["tau_measured"]) for line in lines[:2])
+    assert all(line["tau_predicted"] == pytest.approx(line["tau_measured"], rel=0.5) for line in lines)
+    assert lines[0]["tau_measured"] > 1.2
+    out = capsys.readouterr().out
+    assert code == int(f"{len(lines)} of {len(lines)} within" not in out)
+
+
+def test_a_second_prediction_writes_nothing_and_says_the_same(
+    toy_folder: Path, toy_drafter_folder: Path, prompts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [toy_folder, toy_drafter_folder, "--prompts", prompts, "--temperature", 1]
+    first = predict(tmp_path, *words)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("the target wrote again, or something was measured again")
+
+    monkeypatch.setattr(Session, "continue_tokens", refuse)
+    monkeypatch.setattr("app.predict.prices.measure", refuse)
+    monkeypatch.setattr("app.predict.prices.measure_ahead", refuse)
+    monkeypatch.setattr("app.pair.measure_costs", refuse)
+    assert predict(tmp_path, *words) == first
+
+
+def test_ctrl_c_keeps_the_replies_that_are_written(
+    toy_folder: Path,
+    prompts: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    words = ["predict", str(toy_folder), "lookup", "--prompts", str(prompts), "--max-tokens", "8"]
+    words += ["--cache-dir", str(tmp_path)]
+    original, asked = Replies._write, []
+
+    def stop_at_the_third(self: Replies, prompt: Any) -> Any:
+        asked.append(prompt)
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        return original(self, prompt)
+
+    monkeypatch.setattr(Replies, "_write", stop_at_the_third)
+    assert main(words) == 130
+    assert "stopped; 2 of 3 replies are kept" in capsys.readouterr().err
+    assert main(words) == 0
+    assert len(asked) == 4
+
+
+def test_replies_that_are_damaged_are_written_again(toy_folder: Path, tmp_path: Path) -> None:
+    target = load(toy_folder)
+    session, settings = Session(target.model, target.tokenizer, 256), Settings(max_tokens=6)
+    prompts = [[5, 6, 7], [8, 9, 10], [11, 12, 13]]
+    texts = [Replies(target, session, settings, tmp_path).text(prompt) for prompt in prompts]
+    assert [(text.prompt, len(text.reply), text.limit) for text in texts] == [(3, 6, 6)] * 3
+    (file,) = (tmp_path / "predict").glob("*.jsonl")
+    lines = file.read_bytes().split(b"\n\n")
+    wrong = lines[1].replace(b'"tokens":[', b'"tokens":[99999,')
+    file.write_bytes(b"\n\n".join([lines[0], wrong, lines[2][:40]]))
+    again = Replies(target, session, settings, tmp_path)
+    assert [again.has(prompt) for prompt in prompts] == [True, False, False]
+    assert [again.text(prompt) for prompt in prompts] == texts
+    assert all(Replies(target, session, settings, tmp_path).has(prompt) for prompt in prompts)
+
+
+def test_other_laws_have_other_replies(toy_folder: Path, tmp_path: Path) -> None:
+    target = load(toy_folder)
+    session = Session(target.model, target.tokenizer, 256)
+    Replies(target, session, Settings(max_tokens=6), tmp_path).text([5, 6, 7])
+    assert not Replies(target, session, Settings(max_tokens=7), tmp_path).has([5, 6, 7])
+    assert not Replies(target, Session(target.model, target.tokenizer, 8), Settings(max_tokens=6), tmp_path).has([5])
+    assert Replies(target, session, Settings(max_tokens=6, rule="coupled"), tmp_path).has([5, 6, 7])
+
+
+def test_a_cache_that_cannot_be_written_costs_nothing_but_time(tmp_path: Path) -> None:
+    (tmp_path / "predict").write_text("a file in the way")
+    kept = Kept(tmp_path, ("a",), int)
+    kept.put("b", 3)
+    assert kept.get("b") == 3
+    assert Kept(tmp_path, ("a",), int).get("b") is None
+
+
+def test_old_files_are_cleared_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.predict.kept.MOST", 3)
+    for number in range(6):
+        Kept(tmp_path, (str(number),), int).put("", number)
+    assert len(list((tmp_path / "predict").iterdir())) == 3
+
+
+# --- what is asked ------------------------------------------------------------------------------------------------
+
+
+def test_prompts_are_read_in_both_forms(tmp_path: Path, prompts: Path) -> None:
+    assert prompt_files.read(prompts)[0] == Question(7, "weather", ("why is the sky blue?", "and at night?"))
+    plain = tmp_path / "plain.txt"
+    plain.write_text("why?\n\n  what for?\n{ is no JSON\n")
+    with pytest.raises(Exception, match="line 4: begins like JSON"):
+        prompt_files.read(plain)
+    plain.write_text("why?\n\n  what for?\nwhen?")
+    found = [(one.id, one.category, one.turns) for one in prompt_files.read(plain, limit=2, every=2)]
+    assert found == [(1, "prompts", ("why?",)), (3, "prompts", ("when?",))]
+    assert len(prompt_files.read(None)) == 12
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["missing", "lookup"], 1, "missing"),
+        (["{toy}", "missing"], 2, "drafter 'missing' is none of"),
+        (["{toy}", "none"], 2, "drafter is none, which drafts nothing"),
+        (["{toy}", "{other}"], 1, ""),
+        (["{toy}", "lookup", "--prompts", "{tmp}/missing"], 2, "cannot be read"),
+        (["{toy}", "lookup", "--prompts", "{tmp}/binary"], 2, "is not text"),
+        (["{toy}", "lookup", "--prompts", "{tmp}/empty"], 2, "holds no prompt"),
+        (["{toy}", "lookup", "--prompts", "{tmp}/broken"], 2, "line 2: not JSON"),
+        (["{toy}", "lookup", "--prompts", "{tmp}/long"], 1, "question 1 has"),
+        (["{toy}", "lookup", "--limit", "0"], 2, "limit is 0"),
+        (["{toy}", "lookup", "--temperature", "-1"], 2, "temperature is -1"),
+        (["{toy}", "lookup", "--max-tokens", "0"], 2, "max-tokens is 0"),
+        (["{toy}", "lookup", "--json", "{tmp}"], 2, "cannot be written"),
+        (["{toy}", "lookup", "--acceptance", "maybe"], 2, "invalid choice"),
+    ],
+)
+def test_bad_input_is_named_in_one_line(
+    words: list[str],
+    code: int,
+    message: str,
+    toy_folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "empty").write_text("\n\n")
+    (tmp_path / "broken").write_text(json.dumps(PROMPTS[0]) + "\n{\n")
+    (tmp_path / "long").write_text("sky " * 2000)
+    if "{other}" in words:
+        make_folder(tmp_path / "other", words=300)
+    places = {"{toy}": str(toy_folder), "{tmp}": str(tmp_path), "{other}": str(tmp_path / "other")}
+    said = [re.sub(r"\{\w+\}", lambda found: places[found.group()], word) for word in words]
+    assert main(["predict", *said]) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    last = err.splitlines()[-1]
+    assert last.startswith("redline: ") and message in last
+
+
+def test_trees_are_foreseen_where_their_law_is_known(
+    toy_folder: Path, prompts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = load(toy_folder)
+    about, rows = {"target": made_for(target)}, target.model.vocabulary
+    eagle3 = random_eagle3(vocab_size=rows, draft_vocab_size=40, points=(0, 1, 2))
+    save_eagle3(tmp_path / "eagle3", eagle3, about, mx.float32)
+    tree = [(0,), (1,), (0, 0)]
+    save_medusa(tmp_path / "medusa", random_medusa(vocabulary=rows, draft_vocab_size=40), about, tree, mx.float32)
+    words = ["--tree", "--prompts", prompts, "--limit", 1, "--temperature", 1]
+    found = predict(tmp_path, toy_folder, tmp_path / "eagle3", *words)
+    assert "coupled sampling only" in capsys.readouterr().err
+    assert found["tree"]
+    assert [one["acceptance_rule"] for one in found["forecasts"]] == ["coupled"]
+    assert [way["draft_length"] for way in found["forecasts"][0]["lengths"]] == [2, 4, 8, 16, 32]
+    assert found["forecasts"][0]["statistics"] is None
+    found = predict(tmp_path, toy_folder, tmp_path / "medusa", *words)
+    assert [one["acceptance_rule"] for one in found["forecasts"]] == ["rejection", "coupled"]
+    asked = ["--tree", "--temperature", "1", "--acceptance", "rejection"]
+    assert main(["predict", str(toy_folder), str(tmp_path / "eagle3"), *asked]) == 2
+    assert "give --acceptance coupled, or leave out --tree" in capsys.readouterr().err

@@ -1,0 +1,55 @@
+"""What is made of the replies that were foreseen: rates, intervals, the best length, and the words for them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from app.bench.questions import Question
+from app.predict.forecast import Forecast, Foreseen
+from app.predict.table import verdict
+from engine.settings import Settings
+from models.predict.tally import Tally
+
+
+def forecast(prompts: int, seed: int = 0) -> Forecast:
+    """Length 1 is 1.5 tokens a round of 1.2 plain passes, more or less; length 2 is slower than plain."""
+    chance = np.random.default_rng(seed)
+    replies = []
+    for number in range(prompts):
+        rounds = 100 / (1.5 + chance.normal(0, 0.1))
+        one = Tally(100, rounds, rounds, 1.2 * rounds, 100.0, (rounds,), (100 - rounds,))
+        two = Tally(100, 60.0, 120.0, 110.0, 100.0, (60.0, 30.0), (30.0, 10.0))
+        replies.append(Foreseen(Question(number, "ab"[number % 2], ("?",)), {1: one, 2: two, None: one}, None))
+    return Forecast(Settings(), tuple(replies))
+
+
+def test_the_best_length_is_the_fastest_and_plain_where_none_is() -> None:
+    found = forecast(10)
+    assert found.best == 1
+    assert found.speedup(1) == pytest.approx(1.25, abs=0.1)
+    assert verdict(found).startswith("T 0: draft length 1 is best, 1.2")
+    slow = [Foreseen(r.question, {2: r.tallies[2], None: r.tallies[2]}, None) for r in found.replies]
+    none = Forecast(Settings(), tuple(slow))
+    assert none.best == 0
+    assert "no fixed draft length pays here, 0.91x" in verdict(none)
+
+
+def test_intervals_are_those_of_drawing_other_prompts() -> None:
+    """As wide as the mean of so many prompts is unsure, and 95 % of them hold the truth."""
+    widths, hits = [], 0
+    for seed in range(60):
+        interval = forecast(40, seed).tau_interval(1)
+        assert interval is not None
+        widths.append(interval.high - interval.low)
+        hits += interval.low < 1.5 - 0.01 / 1.5 < interval.high  # of a ratio of sums: the harmonic mean
+    assert np.mean(widths) == pytest.approx(2 * 1.96 * 0.1 / 40**0.5, rel=0.15)
+    assert hits >= 51
+    assert forecast(2).tau_interval(1) is None
+
+
+def test_categories_are_told_apart() -> None:
+    found = forecast(9)
+    parts = [found.of(name) for name in found.categories]
+    assert [len(part.replies) for part in parts] == [5, 4]
+    assert sum(part.tally(1).rounds for part in parts) == pytest.approx(found.tally(1).rounds)

@@ -1,0 +1,201 @@
+"""`redline verify`: exports of toy models, sound and forged; told, kept in the file, and stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.protocol import Pair
+from app.store import Store
+from app.verify import checking, replies, writing
+from app.verify.progress import progress
+from app.verify.replies import Case
+from tests.app.exports import LENGTH, change, forge, verify
+
+
+def test_every_reply_is_checked_from_the_file(chat: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = verify(capsys, chat)
+    assert code == 1  # the one that failed cannot be checked
+    rows = [line.split() for line in out.splitlines()[1:5]]
+    assert [row[0] for row in rows] == ["2", "4", "6", "7"]
+    assert out.count(f"identical over {LENGTH} tokens") == 2
+    assert f"{LENGTH} tokens possible under the law" in " ".join(out.split())
+    assert "message 7 is not checked: its tokens are not in the file" in out
+    assert "4 replies, 36 tokens: 2 identical, 1 possible under the law, 0 near-ties, 0 failures, 1 not checked" in out
+
+
+@pytest.mark.parametrize("number", [2, 4, 6])
+def test_one_message_alone_is_checked(chat: Path, capsys: pytest.CaptureFixture[str], number: int) -> None:
+    code, out, _ = verify(capsys, chat, "--message", number)
+    assert code == 0 and out.splitlines()[1].split()[0] == str(number)
+    assert "1 reply, 12 tokens" in out
+
+
+def test_a_forged_token_is_a_failure_and_the_exit_code_says_so(chat: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    forge(chat)
+    code, out, _ = verify(capsys, chat, "--message", 2)
+    assert code == 1 and "failure" in out and "token 5" in " ".join(out.split())
+    code, out, _ = verify(capsys, chat, "--message", 2, "--json")
+    told = json.loads(out)
+    (reply,) = told["replies"]
+    assert code == 1 and reply["verdict"] == "failure"
+    first = reply["differences"][0]
+    assert first["position"] == 5 and not first["near_tie"] and first["plain_text"] and first["gap_ulps"] > 0
+    assert told["totals"]["failures"] == 1 and told["totals"]["differences"] == len(reply["differences"])
+
+
+def test_several_files_are_one_document(chat: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "other.json"
+    other.write_bytes(chat.read_bytes())
+    forge(other)
+    code, out, _ = verify(capsys, chat, other, "--json")
+    told = json.loads(out)
+    assert code == 1 and [(r["file"], r["message"]) for r in told["replies"]] == [
+        (name, number) for name in ("chat.json", "other.json") for number in (2, 4, 6, 7)
+    ]
+    assert [r["verdict"] for r in told["replies"]] == [
+        *("identical", "identical", "possible", None),
+        *("failure", "identical", "possible", None),
+    ]
+    assert told["totals"]["unchecked"] == 2 and not told["interrupted"] and told["environment"]["mlx"]
+
+
+def test_receipts_are_kept_in_the_file_and_nothing_else_changes(
+    chat: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    change(chat, colour="red")
+    chat.chmod(0o640)
+    link = tmp_path / "link.json"
+    link.symlink_to(chat)
+    before = json.loads(chat.read_text())
+    assert verify(capsys, link, "--write", "--message", 2)[0] == 0
+    after = json.loads(chat.read_text())
+    kept = after["messages"][1].pop("receipt")
+    assert kept["receipt"] == {"tokens": LENGTH, "differences": [], "promise": "tokens", "same_bits": None}
+    assert kept["redline"]
+    before["messages"][1].pop("receipt")
+    assert after == before
+    assert link.is_symlink() and stat.S_IMODE(chat.stat().st_mode) == 0o640
+    assert [path.name for path in tmp_path.iterdir() if "partial" in path.name] == []
+    store = Store.open(tmp_path / "new" / "conversations.sqlite").store
+    record = store.path(store.import_json(chat.read_text()).id)[1]
+    assert record.receipt is not None and record.receipt.elsewhere and record.receipt.receipt.identical
+    store.close()
+
+
+def test_without_write_the_file_stays_as_it_is(chat: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = chat.read_bytes()
+    verify(capsys, chat, "--message", 2)
+    assert chat.read_bytes() == before
+
+
+def test_a_file_that_changed_meanwhile_is_not_written_over(
+    chat: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results_of = checking.results_of
+
+    def edited(*given: Any) -> Any:
+        yield from results_of(*given)
+        change(chat, note="edited")
+
+    monkeypatch.setattr(checking, "results_of", edited)
+    code, _, said = verify(capsys, chat, "--message", 2, "--write")
+    assert code == 1 and "has changed while it was verified" in said
+    assert json.loads(chat.read_text())["messages"][1]["note"] == "edited"
+
+
+def test_a_disk_that_fails_leaves_the_file_whole(
+    chat: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, content: bytes) -> None:
+        path.write_bytes(content[:100])
+        raise OSError(28, "No space left on device")
+
+    before = chat.read_bytes()
+    monkeypatch.setattr(writing, "write_file", full)
+    code, _, said = verify(capsys, chat, "--message", 2, "--write")
+    assert code == 1 and "No space left on device" in said
+    assert chat.read_bytes() == before and list(tmp_path.iterdir()) == [chat]
+
+
+def test_a_target_is_loaded_once_for_replies_that_stand_together(
+    chat: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Pair] = []
+    open_target = checking.open_target
+    monkeypatch.setattr(checking, "open_target", lambda pair: opened.append(pair) or open_target(pair))
+    verify(capsys, chat)
+    assert len(opened) == 1 and opened[0].drafter == "none"
+
+
+@pytest.mark.parametrize("after", [0, 1, 4])
+def test_a_stop_keeps_what_is_known(
+    chat: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    """Ctrl-C after so many steps."""
+    steps = 0
+
+    def asked() -> bool:
+        return steps > after
+
+    class Pressed:
+        def __enter__(self) -> Any:
+            return asked
+
+        def __exit__(self, *_: object) -> None:
+            return None
+
+    def results_of(cases: Any, target: Any, step: Any, stopped: Any) -> Any:
+        def counted(case: Case, tokens: int) -> None:
+            nonlocal steps
+            steps += 1
+            step(case, tokens)
+
+        return checking_results(cases, target, counted, stopped)
+
+    checking_results = checking.results_of
+    monkeypatch.setattr("app.verify.ctrl_c", Pressed)
+    monkeypatch.setattr(checking, "results_of", results_of)
+    code, out, _ = verify(capsys, chat, "--json")
+    told = json.loads(out)
+    assert code == 130 and told["interrupted"]
+    assert len(told["replies"]) == (1 if after == 4 else 0)
+    assert all(reply["verdict"] == "identical" for reply in told["replies"])
+
+
+@pytest.mark.parametrize(("note", "said"), [("", "1 failure"), ("The context is full.", "0 failures")])
+def test_a_reply_that_the_context_ended_need_not_end_here(
+    chat: Path, capsys: pytest.CaptureFixture[str], note: str, said: str
+) -> None:
+    """The last of its rounds is not there; the law would have allowed more."""
+    document = json.loads(chat.read_text())
+    document["messages"][1]["rounds"].pop()
+    chat.write_text(json.dumps(document))
+    change(chat, note=note)
+    assert said in verify(capsys, chat, "--message", 2)[1]
+
+
+def test_progress_counts_the_tokens_of_all(chat: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cases = replies.chosen([replies.read_export(chat)], None)
+    monkeypatch.setattr("app.verify.progress.LINE_EVERY_S", 0.0)
+    with progress(cases) as step, pytest.MonkeyPatch.context() as patch:
+        said: list[str] = []
+        patch.setattr("builtins.print", lambda text, **_: said.append(text))
+        for case in cases[:2]:
+            step(case, 6)
+    assert [line.split(",")[0] for line in said] == ["redline: 6/36 tokens", "redline: 18/36 tokens"]
+    assert said[1].endswith("message 4")
+
+
+def test_text_of_a_model_cannot_steer_the_terminal(chat: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = json.loads(chat.read_text())
+    document["messages"][6]["text"] = "\x1b[31mred\x1b]0;title\x07"
+    chat.write_text(json.dumps(document))
+    _, out, _ = verify(capsys, chat, "--message", 7)
+    assert "\x1b" not in out and "\x07" not in out
+    assert os.linesep in out

@@ -1,0 +1,37 @@
+"""Long streams made of recorded rounds, for what must keep up with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import cycle
+
+from msgspec import structs
+
+from app.protocol import Answers, Ended, Told
+
+
+def stretched(answers: Sequence[Answers], tokens: int, per_second: float) -> list[Answers]:
+    """One reply of so many tokens at that pace, made of the rounds of a recording over and over."""
+    told = [answer for answer in answers if isinstance(answer, Told)]
+    end = next(answer for answer in answers if isinstance(answer, Ended))
+    made: list[Answers] = []
+    said = 0
+    for answer in cycle(told):
+        round_ = answer.round
+        room = tokens - said
+        if room <= 0:
+            break
+        kept = round_.tokens[:room]
+        said += len(kept)
+        cut = replace(
+            round_,
+            index=len(made),
+            tokens=kept,
+            texts=round_.texts[:room],
+            p=round_.p[:room],
+            accepted=min(round_.accepted, len(kept)),
+            time_s=said / per_second,
+        )
+        made.append(structs.replace(answer, id=end.id, round=cut))
+    return [*made, structs.replace(end, finished=replace(end.finished, tokens=said, time_s=said / per_second))]

@@ -1,0 +1,235 @@
+"""A drafter that fails within a reply: said, and the reply goes on to the same text. A target that fails: said."""
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import pytest
+
+from app.host.desk import serve
+from app.host.inbox import Inbox
+from app.host.outbox import Outbox
+from app.host.room import Room
+from app.protocol import Answers, Failed, FellBack, Law, Load, Loaded, Progress, Reply, Told, read_answer
+from engine.drafters.draft_model import DraftModel
+from engine.errors import ModelError, PairError
+from engine.rounds import Flight
+from engine.target import CachedModel
+from tests.host.process import asked, of_kind, pair
+from tests.host.replies import LAWS, LENGTH, QUESTION, ask, end_of, ids_of, text_of
+
+LOST = RuntimeError("the device\nwas lost")
+FAULTS = [
+    ("propose", 1, LOST),
+    ("propose", 3, LOST),
+    ("propose", 3, MemoryError()),
+    ("propose", 3, ModelError("its file is gone: get it again")),
+    ("rewind", 4, LOST),
+    ("prefill", 1, LOST),
+    ("hints", 2, LOST),
+]
+
+
+def _named(value: object) -> str:
+    return type(value).__name__ if isinstance(value, Exception) else str(value)
+
+
+def fails_at(call: int, error: BaseException, original: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, but raising the `call`th time and ever after."""
+    calls = 0
+
+    def failing(*arguments: Any, **more: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls >= call:
+            raise error
+        return original(*arguments, **more)
+
+    return failing
+
+
+def fell_back(answers: list[Answers], why: str) -> int:
+    """How many rounds were told before; afterwards nothing is drafted, and all of it is one stream."""
+    said = of_kind(answers, FellBack)
+    assert len(said) == 1
+    assert why in said[0].said
+    assert "\n" not in said[0].said
+    at = answers.index(said[0])
+    before, after = of_kind(answers[:at], Told), of_kind(answers[at:], Told)
+    assert after
+    assert all(told.round.drafted == () for told in after)
+    assert of_kind(answers[at:], Progress) == [] or not before
+    rounds = [told.round for told in [*before, *after]]
+    assert [r.index for r in rounds] == list(range(len(rounds)))
+    assert [r.time_s for r in rounds] == sorted(r.time_s for r in rounds)
+    assert end_of(answers).finished.time_s >= rounds[-1].time_s
+    assert end_of(answers).finished.tokens == len(ids_of(answers))
+    return len(before)
+
+
+@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize(("method", "call", "error"), FAULTS, ids=_named)
+def test_the_text_is_the_same_whatever_of_the_drafter_fails(
+    room: Room, monkeypatch: pytest.MonkeyPatch, method: str, call: int, name: str, error: BaseException
+) -> None:
+    whole = ask(room, LAWS[name])
+    room.recover()
+    monkeypatch.setattr(DraftModel, method, fails_at(call, error, getattr(DraftModel, method)))
+    answers = ask(room, LAWS[name])
+    before = fell_back(answers, " ".join(str(error).split()) or type(error).__name__)
+    assert (before > 0) == (call > 1)
+    assert ids_of(answers) == ids_of(whole)
+    assert text_of(answers) == text_of(whole)
+
+
+def test_an_error_that_comes_up_with_the_pass_over_a_draft_is_the_drafters(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MLX is lazy: a draft may break only when the round lands."""
+    whole, original = ask(room, LAWS["greedy"]), Flight.land
+    room.recover()
+
+    def land(self: Flight, index: int, began_s: float) -> Any:
+        if self.length and index == 2:
+            raise RuntimeError("out of memory")
+        return original(self, index, began_s)
+
+    monkeypatch.setattr(Flight, "land", land)
+    answers = ask(room, LAWS["greedy"])
+    assert fell_back(answers, "out of memory") == 2
+    assert ids_of(answers) == ids_of(whole)
+
+
+def test_probabilities_of_a_drafter_that_are_no_numbers_are_not_told(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, original = ask(room, LAWS["greedy"]), DraftModel.propose
+    room.recover()
+
+    def propose(self: Any, standing: Any, length: int) -> Any:
+        draft = original(self, standing, length)
+        return replace(draft, q=mx.full(draft.tokens.shape, math.nan))
+
+    monkeypatch.setattr(DraftModel, "propose", propose)
+    answers = ask(room, LAWS["greedy"])
+    assert fell_back(answers, "no numbers") == 0
+    assert ids_of(answers) == ids_of(whole)
+
+
+def test_a_reply_with_a_stop_string_falls_back_to_the_same_text(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounds that were held back for the stop string were never told, and are said again."""
+    texts = [t for told in of_kind(ask(room, LAWS["greedy"]), Told) for t in told.round.texts]
+    stop = next("".join(texts[i : i + 3]) for i in range(8, LENGTH) if "".join(texts[i : i + 3]).strip())
+    law = Law(max_tokens=LENGTH, draft_length=3, stop=(stop, texts[2] + texts[3] + "never"))
+    room.recover()
+    whole = ask(room, law)
+    assert end_of(whole).finished.reason == "stop"
+    for call in range(1, 6):
+        room.recover()
+        with monkeypatch.context() as patch:
+            patch.setattr(DraftModel, "propose", fails_at(call, RuntimeError("gone"), DraftModel.propose))
+            answers = ask(room, law)
+        assert (ids_of(answers), text_of(answers)) == (ids_of(whole), text_of(whole))
+        assert end_of(answers).finished.reason == "stop"
+
+
+def test_the_next_reply_drafts_again(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(DraftModel, "propose", fails_at(2, RuntimeError("gone"), DraftModel.propose))
+        assert of_kind(ask(room, LAWS["greedy"]), FellBack)
+    again = ask(room, LAWS["greedy"])
+    assert of_kind(again, FellBack) == []
+    assert any(told.round.drafted for told in of_kind(again, Told))
+
+
+def test_costs_that_cannot_be_measured_leave_plain_decoding(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DraftModel, "propose", fails_at(1, RuntimeError("gone"), DraftModel.propose))
+    answers = ask(room, Law(max_tokens=LENGTH))
+    assert "gone" in of_kind(answers, FellBack)[0].said
+    assert end_of(answers).finished.tokens == LENGTH
+    assert all(told.round.drafted == () for told in of_kind(answers, Told))
+
+
+def test_a_drafter_that_cannot_be_had_again_is_said_with_every_reply(
+    toy_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = Room()
+    list(room.load(Load(id=1, pair=pair(toy_folder, "lookup"))))
+    with monkeypatch.context() as patch:
+        patch.setattr("engine.drafters.prompt_lookup.PromptLookup.propose", fails_at(1, RuntimeError("gone"), ask))
+        patch.setattr("app.pair.PromptLookup", fails_at(1, PairError("moved away"), ask))
+        assert "gone" in of_kind(ask(room, LAWS["greedy"]), FellBack)[0].said
+    for _ in range(2):
+        answers = ask(room, LAWS["greedy"])
+        assert "moved away" in of_kind(answers, FellBack)[0].said
+        assert end_of(answers).finished.tokens == LENGTH
+    assert of_kind(ask(room, Law(draft_length=0, max_tokens=2)), FellBack) == []
+    answer = of_kind(room.load(Load(id=1, pair=pair(toy_folder, "lookup"))), Loaded)[0]
+    assert answer.speculation == "on"
+    assert of_kind(ask(room, LAWS["greedy"]), FellBack) == []
+
+
+# --- the target -------------------------------------------------------------------------------
+
+
+def served(room: Room, *requests: Reply) -> list[Answers]:
+    """What the desk tells of these requests."""
+    inbox = Inbox()
+    for request in requests:
+        inbox.put(request, 0)
+    inbox.finish()
+    told, said = os.pipe()  # holds more than a reply of toys
+    serve(inbox, Outbox(said), room)
+    os.close(said)
+    with os.fdopen(told, "rb") as lines:
+        return [read_answer(line) for line in lines.read().splitlines()]
+
+
+@pytest.mark.parametrize("drafts", [0, 3])
+def test_an_error_of_the_target_fails_the_reply_and_what_was_told_stands(
+    room: Room, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], drafts: int
+) -> None:
+    law = Law(max_tokens=LENGTH, draft_length=drafts)
+    request = Reply(id=3, messages=QUESTION, law=law)
+    whole = ask(room, law)
+    room.recover()
+    with monkeypatch.context() as patch:
+        patch.setattr(CachedModel, "_through", fails_at(8, RuntimeError("the device was lost"), CachedModel._through))
+        answers = served(room, request)
+    failed = answers[-1]
+    assert isinstance(failed, Failed)
+    assert (failed.id, failed.kind) == (3, "RuntimeError")
+    assert "the device was lost" in failed.said
+    assert failed.kept is None
+    assert "Traceback" in capfd.readouterr().err
+    told = ids_of(answers)
+    assert told
+    assert told == ids_of(whole)[: len(told)]
+    assert ids_of(served(room, request)) == ids_of(whole)
+    assert ids_of(ask(room, law, said=tuple(told)))[: LENGTH - len(told)] == ids_of(whole)[len(told) :]
+
+
+def test_probabilities_of_the_target_that_are_no_numbers_fail_the_reply(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = Flight.land
+
+    def land(self: Flight, index: int, began_s: float) -> Any:
+        return replace(original(self, index, began_s), p=(math.nan,), tokens=(5,), accepted=0, drafted=(), q=())
+
+    monkeypatch.setattr(Flight, "land", land)
+    answers = served(room, Reply(id=3, messages=QUESTION, law=Law(draft_length=0)))
+    assert isinstance(answers[-1], Failed)
+    assert answers[-1].kind == "ModelError"
+    assert of_kind(answers, Told) == []
+
+
+def test_a_state_that_cannot_be_made_known_ends_the_process(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CachedModel, "_through", fails_at(3, RuntimeError("lost"), CachedModel._through))
+    monkeypatch.setattr("app.pair.reset_target", fails_at(1, RuntimeError("still lost"), ask))
+    with pytest.raises(RuntimeError, match="still lost"):
+        served(room, Reply(id=3, messages=asked("Hi"), law=Law(draft_length=0)))

@@ -1,0 +1,106 @@
+"""Lines from a file descriptor, however they arrive, and the queue they end in."""
+
+import os
+import threading
+import tracemalloc
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.host.inbox import MOST_WAITING_BYTES, Inbox
+from app.host.lines import BadLine, lines_of
+from app.protocol import Count
+
+
+def read(pieces: list[bytes], longest: int) -> list[bytes | BadLine]:
+    heard, told = os.pipe()
+
+    def write() -> None:
+        for piece in pieces:
+            left = memoryview(piece)
+            while left:
+                left = left[os.write(told, left) :]
+        os.close(told)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        return list(lines_of(heard, longest))
+    finally:
+        writer.join()
+        os.close(heard)
+
+
+@settings(max_examples=100)
+@given(st.lists(st.sampled_from([b"", b"a", b"bcd", b"\n", b"\n\n", b"efgh\nij", b"\xff\x00"]), max_size=12))
+def test_lines_are_the_same_however_they_arrive(pieces: list[bytes]) -> None:
+    text = b"".join(pieces)
+    *whole, last = text.split(b"\n")
+    for found in (read(pieces, 6), read([text], 6), read([bytes([b]) for b in text], 6)):
+        assert len(found) == len(whole) + bool(last)
+        for mine, line in zip(found, whole, strict=False):
+            assert mine == line if len(line) <= 6 else isinstance(mine, BadLine)
+            assert isinstance(mine, bytes) or "longer" in mine.said
+        assert not last or isinstance(found[-1], BadLine)
+
+
+def test_an_endless_line_takes_no_memory_and_the_next_one_is_read() -> None:
+    tracemalloc.start()
+    found = read([b"x" * (1 << 20)] * 32 + [b"\nnext\n"], 1000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [type(line) for line in found] == [BadLine, bytes]
+    assert found[1] == b"next"
+    assert peak < 4 << 20
+
+
+def put(inbox: Inbox, *numbers: int, size_bytes: int = 10) -> list[bool]:
+    return [inbox.put(Count(id=number, messages=()), size_bytes) for number in numbers]
+
+
+def test_requests_come_out_in_order_and_a_stopped_one_does_not() -> None:
+    inbox = Inbox()
+    assert put(inbox, 1, 2, 3, 2, 4) == [True] * 5
+    assert inbox.stop(2) == 2
+    assert inbox.stop(9) == 0
+    taken = [inbox.take() for _ in range(3)]
+    assert [task.request.id for task in taken if task] == [1, 3, 4]
+
+
+def test_the_current_request_is_told_to_stop_and_no_other() -> None:
+    inbox = Inbox()
+    put(inbox, 1, 2)
+    first = inbox.take()
+    assert first is not None
+    assert inbox.stop(1) == 0
+    assert first.stop.is_set()
+    second = inbox.take()
+    assert second is not None
+    inbox.stop(1)
+    assert not second.stop.is_set()
+
+
+def test_what_waits_is_bounded_and_room_comes_back() -> None:
+    inbox, half = Inbox(), MOST_WAITING_BYTES // 2
+    assert put(inbox, 1, 2, 3, size_bytes=half) == [True, True, False]
+    inbox.take()
+    assert put(inbox, 4, 5, size_bytes=half) == [True, False]
+    inbox.stop(4)
+    assert put(inbox, 6, size_bytes=half) == [True]
+
+
+@pytest.mark.parametrize("finish", [False, True])
+def test_a_closed_inbox_takes_nothing_and_ends(finish: bool) -> None:
+    inbox = Inbox()
+    put(inbox, 1, 2, 3)
+    current = inbox.take()
+    assert current is not None
+    if finish:
+        inbox.finish()
+        assert [task.request.id for task in (inbox.take(), inbox.take()) if task] == [2, 3]
+    else:
+        assert inbox.close() == [2, 3]
+        assert current.stop.is_set()
+    assert put(inbox, 4) == [False]
+    assert inbox.take() is None

@@ -1,0 +1,173 @@
+"""A recording in the engine's place: played whole, in time, again, from the middle, and never with MLX."""
+
+import time
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from app.host.replay import Replay, tokens_of
+from app.protocol import (
+    Answers,
+    Count,
+    Counted,
+    Ended,
+    Failed,
+    FellBack,
+    Law,
+    Load,
+    Loaded,
+    Loading,
+    Pair,
+    Progress,
+    Reply,
+    Stop,
+    Told,
+    read_answer,
+)
+from engine.errors import UsageError
+from engine.metrics import Metrics
+from tests.host.process import RECORDED, HostProcess, asked, of_kind
+from tests.host.streams import stretched
+
+ANSWERS = [read_answer(line) for line in RECORDED.read_bytes().splitlines()]
+HI = asked("Hi")
+
+
+def played(replay: Replay, number: int = 1, said: tuple[int, ...] = (), stop: Event | None = None) -> list[Answers]:
+    return list(replay.reply(Reply(id=number, messages=HI, law=Law(), said=said), stop or Event()))
+
+
+def recorded(number: int) -> list[Answers]:
+    return [answer for answer in ANSWERS if getattr(answer, "id", None) == number]
+
+
+def test_the_recording_is_of_a_real_conversation_and_small() -> None:
+    assert RECORDED.stat().st_size < 100_000
+    metrics = Metrics.of(of_kind([getattr(a, "round", None) or getattr(a, "finished", None) for a in ANSWERS], object))
+    assert metrics.tokens > 100
+    assert metrics.accepted > 20
+    assert {origin for told in of_kind(ANSWERS, Told) for origin in told.round.origins} == {
+        "accepted",
+        "corrected",
+        "bonus",
+    }
+    assert all(len(told.drafted_texts) == len(told.round.drafted) for told in of_kind(ANSWERS, Told))
+    assert any(told.round.draft_s and told.round.verify_s for told in of_kind(ANSWERS, Told))
+
+
+def test_replies_are_played_in_turn_under_the_ids_of_who_asks() -> None:
+    replay = Replay(ANSWERS, 0)
+    for number, original in ((7, 2), (8, 3), (9, 2)):
+        assert played(replay, number) == [structs.replace(answer, id=number) for answer in recorded(original)]
+
+
+def test_a_reply_goes_on_with_the_recording_that_began_so() -> None:
+    replay = Replay(ANSWERS, 0)
+    whole = recorded(3)
+    ids = tokens_of(whole)
+    told = of_kind(whole, Told)
+    for at in (len(told[0].round.tokens), sum(len(t.round.tokens) for t in told[:4])):
+        rest = played(replay, 3, ids[:at])
+        assert tokens_of(rest) == ids[at:]
+        assert [t.round.texts for t in of_kind(rest, Told)] == [t.round.texts for t in told][
+            -len(of_kind(rest, Told)) :
+        ]
+        assert of_kind(rest, Ended)[0].finished.tokens == len(ids) - at
+        times = [t.round.time_s for t in of_kind(rest, Told)]
+        assert times == sorted(times)
+        assert times[0] < told[-1].round.time_s
+    first, second = ids[: len(ids) // 2], ids[len(ids) // 2 :]
+    for cut in range(len(first), len(first) + 4):  # inside rounds too
+        assert tokens_of(played(replay, 3, ids[:cut])) == ids[cut:]
+    assert second
+
+
+def test_a_stopped_replay_ends_as_cancelled() -> None:
+    stop = Event()
+    answers: list[Answers] = []
+    for answer in Replay(ANSWERS, 0).reply(Reply(id=1, messages=HI, law=Law(seed=5)), stop):
+        answers.append(answer)
+        if len(of_kind(answers, Told)) == 3:
+            stop.set()
+    end = answers[-1]
+    assert isinstance(end, Ended)
+    assert (end.finished.reason, end.finished.tokens, end.seed) == ("cancelled", len(tokens_of(answers)), 5)
+    assert len(of_kind(answers, Told)) == 3
+
+
+@pytest.mark.parametrize("speed", [4.0, 16.0])
+def test_speed_is_of_the_recorded_times(speed: float) -> None:
+    answers = stretched(ANSWERS, tokens=200, per_second=400.0)
+    began = time.monotonic()
+    assert len(tokens_of(played(Replay(answers, speed)))) == 200
+    assert 0.5 / speed <= time.monotonic() - began < 0.5 / speed + 2.0
+
+
+def test_loads_are_played_with_the_pair_that_is_asked_for() -> None:
+    replay = Replay(ANSWERS, 0)
+    loaded = list(replay.load(Load(id=4, pair=Pair(target="mine", context=100))))
+    assert [type(answer) for answer in loaded] == [Loading, Loading, Loading, Loaded]
+    assert all(answer.id == 4 for answer in loaded)  # type: ignore[union-attr]
+    assert of_kind(loaded, Loaded)[0].pair == Pair(target="mine", context=100)
+    assert of_kind(loaded, Loaded)[0].speculation == "on"
+    assert next(iter(replay.count(Count(id=5, messages=HI)))) == Counted(id=5, tokens=5, context=100)
+    plain = of_kind(replay.load(Load(id=6, pair=Pair(drafter="none"))), Loaded)[0]
+    assert (plain.drafter, plain.speculation) == ("none", "off")
+
+
+def test_a_recording_without_a_load_answers_one_and_failures_are_played() -> None:
+    fell = [FellBack(id=5, said="why"), Failed(id=5, kind="X", said="broke")]
+    refused: list[Answers] = [Loading(id=4, said="l"), Failed(id=4, kind="ModelError", said="no")]
+    assert of_kind(Replay(fell, 0).load(Load(id=1, pair=Pair())), Loaded)[0].speculation == "on"
+    assert played(Replay(fell, 0), 9) == [structs.replace(answer, id=9) for answer in fell]
+    assert [type(a) for a in Replay([*refused, *ANSWERS], 0).load(Load(id=1, pair=Pair()))] == [Loading, Failed]
+
+
+def test_a_recording_that_was_cut_off_fails_where_it_ends() -> None:
+    cut = recorded(2)[:5]
+    assert played(Replay(cut, 0), 2)[:5] == cut
+    assert of_kind(played(Replay(cut, 0)), Failed)[0].kind == "RecordingEnds"
+
+
+@pytest.mark.parametrize("speed", [-1.0, float("nan"), float("inf")])
+def test_a_speed_that_makes_no_sense_is_refused(speed: float) -> None:
+    with pytest.raises(UsageError, match="speed"):
+        Replay(ANSWERS, speed)
+
+
+def test_a_file_that_is_no_recording_is_refused_in_a_line(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.jsonl"
+    bad.write_bytes(RECORDED.read_bytes()[:300])
+    for arguments, said in (
+        (["--replay", bad], "line 5: no answer of a host"),
+        (["--replay", tmp_path / "none"], "cannot be read"),
+        (["--record", tmp_path / "no" / "file"], "cannot be written"),
+        (["--replay", RECORDED, "--speed", "-1"], "speed is -1.0"),
+        (["--sing"], "unrecognized arguments"),
+    ):
+        with HostProcess(*arguments) as host:
+            assert host.wait() == 2
+            assert host.rest() == []
+        assert said in host.said()
+        assert "Traceback" not in host.said()
+        assert host.said().count("\n") == 1
+
+
+def test_a_replaying_host_is_a_host_and_never_imports_mlx(tmp_path: Path) -> None:
+    copy = tmp_path / "copy.jsonl"
+    with HostProcess("--replay", RECORDED, "--speed", "0", "--record", copy) as host:
+        answers: list[Any] = [host.ready()]
+        host.send(Load(id=1, pair=Pair(drafter="eagle3")))
+        answers += host.until(Loaded)
+        host.send(Reply(id=2, messages=HI, law=Law()), Stop(id=9), Reply(id=3, messages=HI, law=Law()))
+        answers += host.until(Ended) + host.until(Ended)
+        assert answers[1:] == ANSWERS[1:]
+        maps = Path(f"/proc/{host.process.pid}/maps")
+        assert not maps.exists() or "mlx" not in maps.read_text()
+        assert host.quit() == 0
+    again = [read_answer(line) for line in copy.read_bytes().splitlines()]
+    assert again[1:] == ANSWERS[1:]
+    assert of_kind(again, Progress)

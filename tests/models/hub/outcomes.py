@@ -1,0 +1,43 @@
+"""How a pull ends: refused in words, or with the whole model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.errors import HubError
+from models.hub.cache import PARTIAL, RepoCache
+from models.hub.events import Done, Told
+from models.hub.failures import REASONS
+from models.hub.hub import Hub
+from models.hub.pull import pull
+from tests.models.hub.held import Repo
+from tests.models.hub.loopback import TOKEN
+from tests.models.hub.tiny import NAME, read_folder, wanted
+
+FIRST = "model-00001-of-00003.safetensors"
+
+
+def refused(hub: Hub, name: str = NAME, revision: str = "main") -> HubError:
+    """The error that a pull ends with: one line, one of the known reasons, no token; and no snapshot."""
+    with pytest.raises(HubError) as caught:
+        list(pull(hub, name, revision))
+    said = str(caught.value)
+    assert "\n" not in said and len(said) < 400 and TOKEN not in said
+    assert caught.value.reason in REASONS
+    assert not list(hub.cache.glob("models--*/snapshots/*"))
+    return caught.value
+
+
+def whole(hub: Hub, repo: Repo) -> list[Told]:
+    """The events of a pull that brings the model."""
+    events = list(pull(hub, NAME))
+    done = events[-1]
+    assert isinstance(done, Done)
+    assert read_folder(Path(done.path)) == wanted(repo)
+    return events
+
+
+def part_of(hub: Hub, repo: Repo, name: str = FIRST) -> Path:
+    return RepoCache(hub.cache, NAME).folder / "blobs" / f"{repo.etag(name)}{PARTIAL}"

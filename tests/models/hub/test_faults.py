@@ -1,0 +1,116 @@
+"""Whatever the hub answers: one line that says what to do, and what may pass is tried again."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from email.utils import formatdate
+
+import httpx2
+import pytest
+from huggingface_hub.errors import HfHubHTTPError
+
+from models.hub.cache import RepoCache
+from models.hub.events import Waiting
+from models.hub.failures import asked_wait_s
+from models.hub.hub import Hub
+from tests.models.hub.held import Repo
+from tests.models.hub.loopback import TOKEN, Loopback
+from tests.models.hub.outcomes import FIRST, refused, whole
+from tests.models.hub.tiny import NAME
+
+API, FILES = "/api/models/", "/resolve/"
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "reason", "said"),
+    [
+        (401, {}, "token", "there is no tiny-org/Tiny-4bit at {endpoint}; check the name, or it is private"),
+        (401, {"X-Error-Code": "GatedRepo"}, "gated", "its terms must be accepted at {endpoint}/tiny-org/Tiny-4bit"),
+        (403, {"X-Error-Code": "GatedRepo"}, "gated", "then `redline models login`, then pull again"),
+        (403, {}, "gated", "forbids it (403); check the permissions of your token"),
+        (403, {"X-Error-Message": "Access to this resource is disabled."}, "gated", "was disabled by the hub"),
+        (404, {"X-Error-Code": "RepoNotFound"}, "missing", "there is no tiny-org/Tiny-4bit at {endpoint}"),
+        (404, {"X-Error-Code": "RevisionNotFound"}, "missing", "has no revision 'main'; see {endpoint}/tiny-org"),
+        (404, {"X-Error-Code": "EntryNotFound"}, "missing", "lost a file while it was pulled; pull again"),
+        (404, {}, "missing", "check the name"),
+        (418, {}, "hub", "answered 418; check the name and HF_ENDPOINT"),
+        (429, {}, "busy", "too many requests from here (429); try again in a few minutes; with `redline models login`"),
+        (500, {}, "server", "the hub is in trouble (500); try again later"),
+        (503, {}, "server", "the hub is in trouble (503)"),
+    ],
+)
+@pytest.mark.parametrize("where", [API, FILES])
+def test_every_refusal_says_what_to_do(
+    hub: Hub, server: Loopback, where: str, status: int, headers: dict[str, str], reason: str, said: str
+) -> None:
+    server.trouble(where, status=status, headers=headers, body=b'{"error": "\\u001b[31mno"}', times=None)
+    error = refused(hub)
+    assert said.format(endpoint=server.endpoint) in str(error)
+    assert error.reason == reason
+    assert not RepoCache(hub.cache, NAME).plans.exists() or where == FILES
+
+
+def test_what_the_hub_really_answers_is_understood(hub: Hub, server: Loopback, repo: Repo) -> None:
+    logged_in = dataclasses.replace(hub, token=TOKEN)
+    assert refused(hub, "nobody/nothing").reason == "token"  # to the nameless, a private one and none look alike
+    assert refused(logged_in, "nobody/nothing").reason == "missing"
+    assert refused(hub, revision="nope").reason == "missing"
+    repo.gated = True
+    assert "with the account of your token" in str(refused(logged_in))
+    assert "then `redline models login`" in str(refused(hub))
+    assert "does not know the token" in str(refused(dataclasses.replace(hub, token="hf_old")))
+
+
+@pytest.mark.parametrize(("where", "status"), [(API, 429), (API, 500), (FILES, 408), (FILES, 502), ("/blobs/", 503)])
+def test_what_may_pass_is_tried_again(hub: Hub, server: Loopback, repo: Repo, where: str, status: int) -> None:
+    server.trouble(where, status=status, times=2)
+    waits = [event for event in whole(hub, repo) if isinstance(event, Waiting)]
+    assert len(waits) == 2
+    assert str(status) in waits[0].why
+
+
+def test_what_will_not_pass_is_asked_once(hub: Hub, server: Loopback) -> None:
+    server.trouble(API, status=404, headers={"X-Error-Code": "RepoNotFound"}, times=None)
+    refused(hub)
+    assert len(server.seen) == 1
+
+
+# --- too many requests --------------------------------------------------------------------------
+
+
+def test_the_hub_is_left_alone_for_as_long_as_it_asks(hub: Hub, server: Loopback, repo: Repo) -> None:
+    server.trouble(FIRST, status=429, headers={"Retry-After": "1"})
+    begun_s = time.monotonic()
+    waits = [event for event in whole(hub, repo) if isinstance(event, Waiting)]
+    assert [(wait.wait_s, wait.why) for wait in waits] == [(1.0, "too many requests (429)")]
+    assert time.monotonic() - begun_s >= 1.0
+
+
+def test_a_wait_that_is_too_long_is_told_and_not_waited(hub: Hub, server: Loopback) -> None:
+    server.trouble(API, status=429, headers={"Retry-After": "2400"}, times=None)
+    assert "try again in 40 min" in str(refused(hub))
+    assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"Retry-After": "17"}, 17.0),
+        ({"RateLimit": '"api";r=0;t=55'}, 55.0),
+        ({"RateLimit": '"api";r=3;t=55'}, None),
+        ({"Retry-After": "soon"}, None),
+        ({"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
+        ({}, None),
+    ],
+)
+def test_how_long_the_hub_asks_to_wait(headers: dict[str, str], seconds: float | None) -> None:
+    response = httpx2.Response(429, headers=headers, request=httpx2.Request("GET", "http://localhost/"))
+    assert asked_wait_s(HfHubHTTPError("", response=response)) == seconds
+
+
+def test_the_hub_may_name_a_time_of_day() -> None:
+    headers = {"Retry-After": formatdate(time.time() + 100, usegmt=True)}
+    response = httpx2.Response(429, headers=headers, request=httpx2.Request("GET", "http://localhost/"))
+    asked = asked_wait_s(HfHubHTTPError("", response=response))
+    assert asked is not None and 90 < asked <= 100

@@ -1,0 +1,216 @@
+"""A pull brings the model, all of it and nothing else, into the cache that other tools share."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from huggingface_hub import hf_hub_download, scan_cache_dir, snapshot_download
+
+from engine.errors import HubError
+from models.hub.cache import PARTIAL, RepoCache
+from models.hub.discard import discard
+from models.hub.events import Asking, Done, Event, Fetched, Planned, Progress, Told
+from models.hub.hub import Hub
+from models.hub.pull import pull
+from tests.models.hub.held import Repo
+from tests.models.hub.loopback import Loopback
+from tests.models.hub.tiny import NAME, NEVER, read_folder, tiny, wanted
+
+FIRST = "model-00001-of-00003.safetensors"
+DEADLINE_S = 20.0
+
+
+def pulled(hub: Hub, name: str = NAME, revision: str = "main") -> Done:
+    last = list(pull(hub, name, revision))[-1]
+    assert isinstance(last, Done)
+    return last
+
+
+def pull_some(hub: Hub, server: Loopback, file: tuple[str, int], repo: Repo) -> None:
+    """Begin a pull and leave it when so many bytes of that file are on the disk and no more come."""
+    name, held_at = file
+    server.trouble(f"/blobs/{repo.etag(name)}", hold=held_at)
+    part = hub.cache / "models--tiny-org--Tiny-4bit" / "blobs" / f"{repo.etag(name)}{PARTIAL}"
+    events = pull(hub, NAME)
+    assert any(isinstance(event, Fetched | Progress) for event in events)
+    assert server.held.wait(DEADLINE_S)
+    until(lambda: part.stat().st_size == held_at)
+    with patch("models.hub.crew._LEAVE_S", 0.01):  # the thread is stuck in a read, on purpose
+        events.close()
+    server.go.set()
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait for it, not for ever."""
+    end_s = time.monotonic() + DEADLINE_S
+    while not true():
+        assert time.monotonic() < end_s
+        time.sleep(0.01)
+
+
+def test_everything_that_is_allowed_comes_and_nothing_else(hub: Hub, repo: Repo, cache: Path) -> None:
+    done = pulled(hub)
+    assert read_folder(Path(done.path)) == wanted(repo)
+    assert done.total_bytes == done.fetched_bytes == sum(map(len, wanted(repo).values()))
+    everything = {path.name for path in cache.rglob("*")}
+    assert not everything & {name.rpartition("/")[2] for name in NEVER}
+
+
+def test_it_lies_as_huggingface_hub_lays_it(hub: Hub, repo: Repo, cache: Path) -> None:
+    folder = Path(pulled(hub).path)
+    assert folder == cache / "models--tiny-org--Tiny-4bit" / "snapshots" / repo.commit
+    assert (folder.parents[1] / "refs" / "main").read_text() == repo.commit
+    for name in wanted(repo):
+        assert (folder / name).readlink() == Path("../../blobs") / repo.etag(name)
+    found = scan_cache_dir(cache)
+    assert not found.warnings and not found.incomplete_files
+    assert [(one.repo_id, set(one.refs)) for one in found.repos] == [(NAME, {"main"})]
+
+
+def test_other_tools_take_it_as_theirs(hub: Hub, server: Loopback, repo: Repo, cache: Path) -> None:
+    done = pulled(hub)
+    assert snapshot_download(NAME, cache_dir=cache, local_files_only=True) == done.path
+    before = server.sent_bytes, len(server.requests("/blobs/"))
+    patterns = ["*.safetensors", "*.json", "*.jinja"]
+    again = snapshot_download(NAME, cache_dir=cache, endpoint=server.endpoint, token=False, allow_patterns=patterns)
+    assert again == done.path
+    assert len(server.requests("/blobs/")) == before[1]
+    assert len(server.requests("/tree/")) == 5  # fourteen files in pages of three
+
+
+def test_what_other_tools_brought_is_not_fetched_again(hub: Hub, server: Loopback, repo: Repo, cache: Path) -> None:
+    name = "model-00002-of-00003.safetensors"
+    hf_hub_download(NAME, name, cache_dir=cache, endpoint=server.endpoint, token=False)
+    fetched = len(server.requests(name))
+    done = pulled(hub)
+    assert len(server.requests(name)) == fetched
+    assert read_folder(Path(done.path)) == wanted(repo)
+    assert done.fetched_bytes == done.total_bytes - len(repo.files[name])
+
+
+def test_the_events_tell_the_whole_story(hub: Hub, repo: Repo) -> None:
+    events: list[Told] = list(pull(hub, NAME))
+    assert all(isinstance(event, Event) for event in events)
+    asking, planned, *middle, done = events
+    assert asking == Asking(NAME, "main")
+    assert isinstance(planned, Planned) and isinstance(done, Done)
+    assert planned.present_bytes == 0 and planned.left_out == len(NEVER)
+    assert {file.name for file in planned.files} == set(wanted(repo))
+    progress = [event for event in middle if isinstance(event, Progress)]
+    assert {event.file for event in middle if isinstance(event, Fetched)} == set(wanted(repo))
+    assert progress[-1].done_bytes == progress[-1].total_bytes == planned.total_bytes
+    assert all(0 <= event.done_bytes <= event.total_bytes for event in progress)
+
+
+def test_a_second_pull_fetches_nothing(hub: Hub, server: Loopback) -> None:
+    first = pulled(hub)
+    server.seen.clear()
+    again = pulled(hub)
+    assert (again.path, again.fetched_bytes) == (first.path, 0)
+    assert [seen.path.split("?")[0] for seen in server.seen] == [f"/api/models/{NAME}/revision/main"]
+
+
+def test_a_pull_that_was_left_goes_on_where_it_was(hub: Hub, server: Loopback, repo: Repo) -> None:
+    pull_some(hub, server, (FIRST, 96 * 1024), repo)
+    left = {path.name: path.stat().st_size for path in (hub.cache / "models--tiny-org--Tiny-4bit/blobs").iterdir()}
+    server.seen.clear()
+    done = pulled(hub)
+    assert [seen.range for seen in server.requests(repo.etag(FIRST))] == [f"bytes={96 * 1024}-"]
+    assert done.fetched_bytes == done.total_bytes - sum(left.values())
+    assert read_folder(Path(done.path)) == wanted(repo)
+
+
+def test_nothing_of_an_unfinished_pull_is_a_snapshot(hub: Hub, server: Loopback, repo: Repo, cache: Path) -> None:
+    pull_some(hub, server, (FIRST, 64 * 1024), repo)
+    own = RepoCache(cache, NAME)
+    assert own.plans.is_dir() and not (own.folder / "snapshots").exists() and not (own.folder / "refs").exists()
+
+
+def test_unfinished_work_can_be_thrown_away(hub: Hub, server: Loopback, repo: Repo, cache: Path) -> None:
+    pull_some(hub, server, (FIRST, 64 * 1024), repo)
+    there = sum(path.stat().st_size for path in (RepoCache(cache, NAME).folder / "blobs").iterdir())
+    assert discard(cache, NAME.lower()) == there > 0  # spelled as it may have been asked for
+    assert not RepoCache(cache, NAME).folder.exists()
+    assert discard(cache, NAME) == 0
+
+
+def test_throwing_away_leaves_what_is_whole(hub: Hub, server: Loopback, repo: Repo, cache: Path) -> None:
+    done = pulled(hub)
+    new = tiny()
+    new.files["config.json"] += b" "
+    new.files[FIRST] = b"\0" * 200_000
+    server.add(new)
+    pull_some(hub, server, (FIRST, 64 * 1024), new)
+    assert discard(cache, NAME) > 0
+    assert read_folder(Path(done.path)) == wanted(repo)
+    assert not list(cache.rglob("*.incomplete"))
+
+
+def test_two_pulls_of_one_model_do_not_meet(hub: Hub, cache: Path) -> None:
+    with RepoCache(cache, NAME).alone(), pytest.raises(HubError, match="pulled by another process") as caught:
+        pulled(hub)
+    assert caught.value.reason == "busy"
+    assert pulled(hub)
+
+
+@pytest.mark.parametrize("kind", ["branch", "commit"])
+def test_a_revision_may_be_a_branch_or_a_commit(hub: Hub, repo: Repo, kind: str) -> None:
+    repo.branches = ("main", "8bit/new")
+    revision = "8bit/new" if kind == "branch" else repo.commit
+    folder = Path(pulled(hub, revision=revision).path)
+    refs = folder.parents[1] / "refs"
+    assert folder.name == repo.commit
+    assert [path.relative_to(refs).as_posix() for path in refs.rglob("*") if path.is_file()] == (
+        ["8bit/new"] if kind == "branch" else []
+    )
+
+
+def test_a_new_commit_shares_what_did_not_change(hub: Hub, server: Loopback, repo: Repo) -> None:
+    first = pulled(hub)
+    new = tiny()
+    new.files["config.json"] += b" "
+    server.add(new)
+    second = pulled(hub)
+    assert second.path != first.path
+    assert second.fetched_bytes == len(new.files["config.json"])
+    assert read_folder(Path(first.path)) == wanted(repo)
+    assert read_folder(Path(second.path)) == wanted(new)
+
+
+def test_the_name_is_spelled_as_the_hub_spells_it(hub: Hub) -> None:
+    done = pulled(hub, NAME.lower())
+    assert done.repo == NAME
+    assert "models--tiny-org--Tiny-4bit" in done.path
+
+
+def test_twins_are_fetched_once(hub: Hub, server: Loopback, repo: Repo) -> None:
+    repo.files["model-00002-of-00003.safetensors"] = repo.files[FIRST]
+    done = pulled(hub)
+    assert len(server.requests(repo.etag(FIRST))) == 1
+    assert read_folder(Path(done.path)) == wanted(repo)
+
+
+def test_a_disk_without_links_holds_the_files_themselves(
+    hub: Hub, server: Loopback, repo: Repo, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "symlink", refuse)
+    done = pulled(hub)
+    assert read_folder(Path(done.path)) == wanted(repo)
+    assert not any(path.is_symlink() for path in Path(done.path).iterdir())
+    assert not (RepoCache(cache, NAME).folder / "blobs").exists()
+    assert pulled(hub).fetched_bytes == 0
+
+
+def test_a_snapshot_that_another_tool_began_is_made_whole(hub: Hub, server: Loopback, repo: Repo, cache: Path) -> None:
+    for name in ("config.json", "tokenizer.json"):
+        hf_hub_download(NAME, name, cache_dir=cache, endpoint=server.endpoint, token=False)
+    done = pulled(hub)
+    assert read_folder(Path(done.path)) == wanted(repo)

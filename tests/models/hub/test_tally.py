@@ -1,0 +1,72 @@
+"""How fast, how long, and how often it is said: by a clock that the test holds."""
+
+from __future__ import annotations
+
+from models.hub.files import HubFile
+from models.hub.pace import WINDOW_S, Pace
+from models.hub.tally import Tally
+
+BIG, SMALL = HubFile("big", 1000, "sha256", "b" * 64), HubFile("small", 100, "git", "a" * 40)
+
+
+class Clock:
+    now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def test_there_is_no_speed_before_there_is_enough_to_tell() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    pace.add(500)
+    clock.now_s += 0.75
+    assert pace.bytes_per_s() is None and pace.eta_s(500) is None
+    clock.now_s += 0.25
+    assert pace.bytes_per_s() == 500.0 and pace.eta_s(250) == 0.5
+
+
+def test_the_speed_is_of_the_last_seconds_and_falls_to_nothing() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    for _ in range(20):  # 1,000 bytes a second for 20 seconds
+        clock.now_s += 1
+        pace.add(1000)
+    assert pace.bytes_per_s() == (WINDOW_S + 1) * 1000 / WINDOW_S  # the second at the window's edge is in it
+    clock.now_s += 3
+    assert pace.bytes_per_s() == (WINDOW_S - 2) * 1000 / WINDOW_S
+    clock.now_s += 3
+    assert pace.bytes_per_s() == 0.0 and pace.eta_s(1) is None
+
+
+def test_each_file_is_told_ten_times_a_second_and_its_end_always() -> None:
+    clock = Clock()
+    tally = Tally({BIG.digest: 400, SMALL.digest: 0}, 1100, clock)
+    first = tally.moved(BIG, 100, over_the_network=True)
+    assert first is not None and (first.file, first.file_bytes, first.done_bytes) == ("big", 500, 500)
+    assert tally.moved(BIG, 100, over_the_network=True) is None
+    other = tally.moved(SMALL, 50, over_the_network=True)  # is not silenced by the other's
+    assert other is not None and (other.file, other.file_bytes, other.done_bytes) == ("small", 50, 650)
+    end = tally.moved(SMALL, tally.lacks(SMALL), over_the_network=False)
+    assert end is not None and end.file_bytes == end.file_total_bytes == 100
+    clock.now_s += 0.11
+    assert tally.moved(BIG, 100, over_the_network=True) is not None
+    assert (tally.done_bytes, tally.lacks(BIG), tally.fetched_bytes) == (800, 300, 350)
+
+
+def test_what_is_fetched_anew_goes_back_and_is_not_counted_twice_as_here() -> None:
+    tally = Tally({BIG.digest: 400, SMALL.digest: 100}, 1100, Clock())
+    tally.moved(BIG, -400, over_the_network=True)
+    assert (tally.done_bytes, tally.fetched_bytes) == (100, 0)
+
+
+def test_silence_is_told_once_anything_has_moved() -> None:
+    clock = Clock()
+    tally = Tally({BIG.digest: 0}, 1000, clock)
+    assert tally.still() is None
+    tally.moved(BIG, 100, over_the_network=True)
+    clock.now_s += 20
+    still = tally.still()
+    assert still is not None and (still.file, still.done_bytes, still.bytes_per_s, still.eta_s) == (
+        *("big", 100, 0.0, None),
+    )

@@ -1,0 +1,82 @@
+"""Good, tight or refused; the number, and what would make it fit."""
+
+from __future__ import annotations
+
+import pytest
+
+from models.memory import Footprint, Footprints, Room, Share, judge, largest_context
+from models.memory.footprint import NOTHING, PROCESS_BYTES
+
+GB = 1024**3
+MB = 1024**2
+
+
+def growing(weights: int = 4 * GB, a_token: int = MB, drafter: Share = NOTHING) -> Footprints:
+    """A pair whose cache takes so much a token."""
+
+    def at(context: int) -> Footprint:
+        return Footprint(context, Share(weights, cache=context * a_token), drafter)
+
+    return at
+
+
+def test_the_worst_moment_counts() -> None:
+    working = Footprint(10, Share(5, 1, 30, 7, 100), Share(2, 1, 4, 9, 11))
+    assert working.total == PROCESS_BYTES + 100 + 11 + 5 + 2 + 30 + 4 + 9
+    assert working.alone.total == PROCESS_BYTES + 100 + 5 + 30 + 7
+    loading = Footprint(10, Share(5 * GB, 5 * GB, 3, 7, 100))
+    assert loading.total == PROCESS_BYTES + 10 * GB
+    drafter_loading = Footprint(10, Share(5 * GB, 0, 3, 7), Share(GB, GB))
+    assert drafter_loading.total == PROCESS_BYTES + 7 * GB
+
+
+@pytest.mark.parametrize(
+    ("total_gb", "level"),
+    [(64, "good"), (16, "good"), (15.5, "tight"), (13.5, "tight"), (13, "refused"), (4, "refused")],
+)
+def test_the_level_follows_from_what_there_is(total_gb: float, level: str) -> None:
+    # 4 GB of weights, 8 GB of cache, 0.11 of process: 12.1 of 0.9 of memory
+    assert judge(growing(), 8192, Room(int(total_gb * GB))).level == level
+
+
+def test_on_a_mac_what_the_gpu_may_wire_counts_and_not_the_memory() -> None:
+    assert judge(growing(), 8192, Room(18 * GB)).level == "good"
+    assert judge(growing(), 8192, Room(18 * GB, wired=12 * GB)).level == "refused"
+
+
+def test_memory_that_others_hold_makes_it_tight() -> None:
+    found = judge(growing(), 8192, Room(64 * GB, free=6 * GB))
+    assert found.level == "tight" and "6.0 GB are free now" in found.said
+    assert found.remedies == ("close other programs",)
+
+
+def test_a_system_that_says_nothing_refuses_nothing() -> None:
+    assert judge(growing(), 8192, Room(None)).level == "good"
+
+
+def test_a_refusal_says_the_number_and_what_would_fit() -> None:
+    found = judge(growing(), 8192, Room(10 * GB), growing(a_token=MB // 2))
+    assert found.needed == growing()(8192).total
+    assert found.said == "needs 12.1 GB at a context of 8,192, of 9.0 GB that it may have here"
+    assert found.remedies == ("a context of 4,864 fits", "with 8-bit keys and values (--kv-bits 8) it fits")
+    assert growing()(4864).total <= 9 * GB < growing()(4864 + 256).total
+
+
+def test_a_drafter_too_many_is_named() -> None:
+    found = judge(growing(4 * GB, 1, Share(4 * GB)), 512, Room(8 * GB))
+    assert found.level == "refused" and found.remedies == ("without its drafter, or with lookup, it fits",)
+
+
+def test_where_only_a_smaller_model_helps_it_says_so() -> None:
+    found = judge(growing(20 * GB), 512, Room(8 * GB))
+    assert found.remedies == ("take a smaller model, or fewer bits a weight: weights are 20.0 GB of it",)
+
+
+@pytest.mark.parametrize(("most_gb", "longest"), [(20, 8192), (9, 4864), (4.7, 512), (4.3, None), (1, None)])
+def test_the_longest_context_that_fits(most_gb: float, longest: int | None) -> None:
+    assert largest_context(growing(), 8192, int(most_gb * GB)) == longest
+
+
+def test_a_context_shorter_than_the_least_fits_or_not_as_it_is() -> None:
+    assert largest_context(growing(), 100, 5 * GB) == 100
+    assert largest_context(growing(), 100, 4 * GB) is None

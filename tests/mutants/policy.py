@@ -1,0 +1,132 @@
+"""Wrong edits of the policy: who drafts how much, and what it may cost."""
+
+from tests.mutants.mutant import Mutant
+
+_ADAPTIVE, _GATE, _OUTLOOK = "engine/adaptive.py", "engine/gate.py", "engine/outlook.py"
+_PLANNED, _SIMULATED = "tests/engine/test_policy.py::", "tests/engine/test_simulation.py::"
+_SEVERAL = "tests/engine/test_several.py::"
+
+MUTANTS = (
+    Mutant(
+        "a gate that looks at the token drawn",
+        "engine/drafters/chain.py",
+        "most: Any = mx.max(drawn.logprobs).item()",
+        "most: Any = math.log(drawn.chances.item())",
+        (_SEVERAL + "test_rejection_keeps_the_law_where_drafts_stop_at_unsure_tokens",),
+    ),
+    Mutant(
+        "draft noise by absolute position",
+        "engine/choice.py",
+        "noise = self._draft_noise(mx.array(own), ids, 0 if self.matches else 1 + place)",
+        "noise = self._draft_noise(mx.array([position + place]), ids)",
+        (_SEVERAL + "test_a_draft_that_was_cut_short_tells_nothing_of_what_is_drawn_next",),
+    ),
+    Mutant(
+        "reading what was missed is free",
+        _ADAPTIVE,
+        "price = candidate.reading if drafted or self._gate is not None else 0.0",
+        "price = 0.0",
+        (_PLANNED + "test_what_a_drafter_must_read_first_is_booked",),
+    ),
+    Mutant(
+        "a refused step is not paid for",
+        _ADAPTIVE,
+        "price += candidate.steps[drafted + 1] - candidate.steps[drafted]",
+        "pass",
+        (_PLANNED + "test_a_step_whose_token_was_refused_is_booked",),
+    ),
+    Mutant(
+        "quiet counts what was asked for",
+        "engine/drafters/prompt_lookup.py",
+        "return nothing_now and len(self._tokens) - self._spoke + 1 >= PATIENCE",
+        "return False",
+        (_SEVERAL + "test_plain_stretches_run_ahead_where_lookup_finds_nothing",),
+    ),
+    Mutant(
+        "a wider pass may be cheaper",
+        "engine/costs.py",
+        "accumulate((s for _, s in measured), max)",
+        "(s for _, s in measured)",
+        ("tests/engine/test_costs.py::test_more_work_never_takes_less_time_whatever_the_clock_says",),
+    ),
+    Mutant(
+        "a step ahead of a probe",
+        _ADAPTIVE,
+        "self.wait + later < self.every:",
+        "self.wait < self.every:",
+        (_PLANNED + "test_plain_next_is_said_only_where_the_next_plan_is_plain",),
+    ),
+    Mutant(
+        "a policy that never looks again",
+        _ADAPTIVE,
+        "return least if worth > losses[least] * care else 0",
+        "return 0",
+        (_PLANNED + "test_a_policy_looks_again_and_comes_back_at_once_when_a_probe_succeeds",),
+    ),
+    Mutant(
+        "a purse without a bottom",
+        "engine/purse.py",
+        "return price - 1 <= self.left + rounds * SHARE",
+        "return True",
+        (_SIMULATED + "test_no_reply_is_slower_than_plain_by_more_than_a_hundredth",),
+    ),
+    Mutant(
+        "an unoffered token teaches nothing",
+        _ADAPTIVE,
+        "candidate.outlook.suppose(self._gate.refused)",
+        "pass",
+        (_PLANNED + "test_an_unsure_drafter_costs_its_step_and_is_given_up_in_the_end",),
+    ),
+    Mutant(
+        "hints are lumped together",
+        _OUTLOOK,
+        "return self._beliefs.setdefault(hint,",
+        "return self._beliefs.setdefault(None,",
+        (_PLANNED + "test_hints_are_learnt_about_apart",),
+    ),
+    Mutant(
+        "a cut round counts as a refusal",
+        _OUTLOOK,
+        "min(len(round_.drafted), len(round_.tokens))",
+        "len(round_.drafted)",
+        (_PLANNED + "test_a_round_cut_by_the_replys_end_is_no_refusal",),
+    ),
+    Mutant(
+        "a gate that never stops",
+        _GATE,
+        "and self._gain(self.chances[place], 0.0) > 0",
+        "",
+        (_PLANNED + "test_a_gate_stops_where_going_on_would_not_pay",),
+    ),
+    Mutant(
+        "quiet copies silence a head",
+        "engine/policy.py",
+        "or (quiet and self._all_hint)",
+        "or quiet",
+        (
+            _PLANNED + "test_a_fixed_length_is_plain_next_only_where_all_that_could_draft_have_said_no",
+            _SEVERAL + "test_fixed_lengths_never_run_plain_steps_ahead_of_a_head",
+        ),
+    ),
+    Mutant(
+        "what was learnt never fades",
+        "engine/belief.py",
+        "stays = (1 - RENEWAL) ** tokens",
+        "stays = 1.0",
+        ("tests/engine/test_outlook.py::test_what_is_believed_returns_to_where_it_began_as_tokens_go_by",),
+    ),
+    Mutant(
+        "a refusal is not weighed",
+        "engine/belief.py",
+        "(1 - p if judged > accepted else 1)",
+        "1",
+        ("tests/engine/test_outlook.py::test_beliefs_follow_what_happens_and_forget",),
+    ),
+    Mutant(
+        "each place knows only itself",
+        "engine/belief.py",
+        "self._weigh([p**accepted * (1 - p if judged > accepted else 1) for p in CHANCES])",
+        "pass",
+        ("tests/engine/test_outlook.py::test_every_place_tells_about_the_others",),
+    ),
+)

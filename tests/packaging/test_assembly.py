@@ -1,0 +1,248 @@
+"""What goes into a bundle and what does not: trimming, licences, mending of Mach-O files, bytecode, icons, images."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from bundling import compiling, icons, image, imports, iso, leaks, licences, mend, plists, trim, wheels
+from bundling.layout import NAME, ROOT, Layout
+from bundling.machos import slices
+from bundling.tools import BuildError
+from PIL import Image
+
+from tests.packaging import made
+from tests.packaging.machofiles import ARM64, X86_64, macho, universal
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    made_ = Layout(tmp_path / "Redline.app")
+    made_.site_packages.mkdir(parents=True)
+    return made_
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Layout:
+    return made.make_bundle(tmp_path, made.make_source(tmp_path / "source"))
+
+
+def fill(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name)
+
+
+def left(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+# --- trimming -----------------------------------------------------------------------------------
+
+
+def test_what_the_list_names_goes_and_what_it_keeps_stays(layout: Layout) -> None:
+    qt, models = "PySide6/Qt/lib/QtGui.framework/Versions/A/QtGui", "transformers/models"
+    kept = {
+        *("PySide6/__init__.py", "PySide6/QtGui.abi3.so", qt, "PySide6/Qt/plugins/platforms/libqcocoa.dylib"),
+        *(f"{models}/__init__.py", f"{models}/auto/auto_factory.py", "mlx_lm/models/llama.py", "mlx/lib/mlx.metallib"),
+        *(f"{models}/llama/configuration_llama.py", f"{models}/bert/tokenization_bert.py", "resources/prompts/a.json"),
+        "resources/drafters/eagle3/model.safetensors",
+    }
+    gone = {
+        *("PySide6/QtQuick.abi3.so", "PySide6/translations/qt_de.qm", "PySide6/Qt/qml/a/b.dylib", "mlx/include/mlx.h"),
+        *(f"{models}/llama/modeling_llama.py", f"{models}/vit/configuration_vit.py", "numpy/a/tests/test_a.py"),
+        *("matplotlib/pyplot.py", "resources/drafters/draft/model.safetensors", "hf_xet/hf_xet.abi3.so"),
+    }
+    fill(layout.site_packages, *kept, *gone)
+    taken = trim.trim(layout)
+    assert left(layout.site_packages) == kept
+    assert sum(taken.values()) == sum(map(len, gone)) and all(len(why) > 10 for why in taken)
+    assert not (layout.site_packages / "PySide6" / "Qt" / "qml").exists()
+
+
+def test_a_package_of_which_nothing_stays_loses_its_metadata(layout: Layout) -> None:
+    fill(layout.site_packages, "hf_xet/hf_xet.abi3.so", "rich/__init__.py")
+    for name, files in {"hf_xet": "hf_xet/hf_xet.abi3.so,,\n../../bin/a,,\n", "rich": "rich/__init__.py,,\n"}.items():
+        info = layout.site_packages / f"{name}-1.dist-info"
+        fill(info, "METADATA", "entry_points.txt", "licenses/LICENSE")
+        (info / "RECORD").write_text(f"{files}{info.name}/METADATA,,\n")
+    trim.trim(layout)
+    trim.trim_metadata(layout)
+    assert left(layout.site_packages) == {
+        *("rich/__init__.py", "rich-1.dist-info/METADATA", "rich-1.dist-info/entry_points.txt")
+    }
+
+
+def test_the_standard_library_keeps_its_packages_and_loses_its_tests(layout: Layout) -> None:
+    kept = {"json/__init__.py", "lib-dynload/_json.cpython-312-darwin.so", "site-packages/test/data.py"}
+    fill(
+        layout.stdlib, *kept, "test/test_json.py", "tkinter/__init__.py", "lib-dynload/_testcapi.so", "venv/__init__.py"
+    )
+    trim.trim(layout)
+    assert left(layout.stdlib) == kept
+
+
+# --- licences -----------------------------------------------------------------------------------
+
+
+def package(layout: Layout, name: str, metadata: str, *texts: str) -> None:
+    info = layout.site_packages / f"{name}-1.0.dist-info"
+    fill(info, *texts)
+    info.mkdir(exist_ok=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.4\nName: {name}\nVersion: 1.0\n{metadata}\n")
+
+
+def test_every_licence_is_collected_with_its_text(layout: Layout, tmp_path: Path) -> None:
+    fill(tmp_path, "LICENSE.txt")
+    package(layout, "new", "License-Expression: MIT\nProject-URL: Homepage, https://new.test", "licenses/LICENSE")
+    package(layout, "old", "Classifier: License :: OSI Approved :: BSD License", "LICENSE.txt", "AUTHORS")
+    package(layout, "qt", "License: LGPL-3.0-only")
+    found = {each.name: each for each in licences.collect(layout, "3.12.1", tmp_path / "LICENSE.txt")}
+    assert {name: each.licence for name, each in found.items()} == {
+        "new": "MIT",
+        "old": "BSD License",
+        "qt": "LGPL-3.0-only",
+        "Python": "PSF-2.0",
+    }
+    assert found["new"].homepage == "https://new.test"
+    assert (layout.licences / found["qt"].texts / "LGPL-3.0.txt").read_text().lstrip().startswith("GNU LESSER")
+    assert left(layout.licences / "old-1.0") == {"LICENSE.txt", "AUTHORS"}
+    listed = json.loads((layout.licences / licences.LIST).read_text())
+    assert [row["name"] for row in listed] == ["new", "old", "Python", "qt"]
+
+
+@pytest.mark.parametrize("metadata", ["License-Expression: MIT", ""])
+def test_a_package_without_a_licence_stops_the_build(layout: Layout, tmp_path: Path, metadata: str) -> None:
+    fill(tmp_path, "LICENSE.txt")
+    package(layout, "odd", metadata)
+    with pytest.raises(BuildError, match="odd does not say under which licence"):
+        licences.collect(layout, "3.12.1", tmp_path / "LICENSE.txt")
+
+
+# --- files of other builders --------------------------------------------------------------------
+
+
+def test_slices_for_other_processors_go_and_the_rest_is_as_it_was(tmp_path: Path) -> None:
+    path, arm = tmp_path / "lib.dylib", macho(made.CORE)
+    path.write_bytes(universal(macho(replace(made.CORE, cpu=X86_64)), arm))
+    mend.thin(path)
+    assert path.read_bytes()[: len(arm)] == arm and [part.cpu for part in slices(path)] == [ARM64]
+    path.write_bytes(macho(replace(made.CORE, cpu=X86_64)))
+    with pytest.raises(BuildError, match="nothing for arm64"):
+        mend.thin(path)
+
+
+def test_search_paths_of_builders_lead_nowhere_and_libraries_are_renamed(tmp_path: Path) -> None:
+    path = tmp_path / "lib.dylib"
+    rpaths = ("@loader_path/lib", "/builds/somebody/lib/python", "@loader_path/lib", "/usr/lib/swift")
+    path.write_bytes(macho(replace(made.MLX, identity="/install/lib/libmlx.dylib", rpaths=rpaths)))
+    size = path.stat().st_size
+    mend.quiet_rpaths(path)
+    mend.rename(path, "@rpath/libmlx.dylib")
+    part = slices(path)[0]
+    assert (part.rpaths[0], part.rpaths[3], part.identity) == (rpaths[0], rpaths[3], "@rpath/libmlx.dylib")
+    assert len(set(part.rpaths)) == 4 and all(rpath.startswith("@loader_path/-") for rpath in part.rpaths[1:3])
+    assert path.stat().st_size == size
+    with pytest.raises(BuildError, match="no room"):
+        mend.rename(path, "@rpath/" + "long" * 20)
+
+
+def test_frameworks_get_the_links_that_wheels_cannot_hold(tmp_path: Path) -> None:
+    framework = tmp_path / "QtGui.framework"
+    fill(framework, "Versions/A/QtGui", "Versions/A/Resources/Info.plist", "Resources/Info.plist")
+    mend.link_up(framework)
+    assert (framework / "Resources").readlink() == Path("Versions/Current/Resources")
+    assert (framework / "QtGui").read_text() == "Versions/A/QtGui"
+
+
+def test_compiled_files_are_the_same_wherever_they_are_compiled(tmp_path: Path) -> None:
+    first, second = (
+        made.make_bundle(tmp_path / name, made.make_source(tmp_path / f"{name} source")) for name in ("a", "b b")
+    )
+    assert image.contents(first.app) == image.contents(second.app)
+    assert list(leaks.leaks(first, [str(tmp_path)])) == []
+
+
+def test_a_source_that_is_no_python_stops_the_build(bundle: Layout) -> None:
+    (bundle.stdlib / "broken.py").write_text("def (:\n")
+    for old in bundle.python.rglob("*.pyc"):
+        old.unlink()
+    with pytest.raises(BuildError, match=r"broken\.py is not Python"):
+        compiling.compile_all(Path(sys.executable), bundle)
+
+
+# --- pictures and images ------------------------------------------------------------------------
+
+
+def test_the_icon_has_every_size_and_is_drawn(tmp_path: Path) -> None:
+    icons.write_icns(tmp_path / "a.icns")
+    icons.write_icns(tmp_path / "b.icns")
+    assert (tmp_path / "a.icns").read_bytes() == (tmp_path / "b.icns").read_bytes()
+    with Image.open(tmp_path / "a.icns") as icon:
+        assert {width * scale for width, _, scale in icon.info["sizes"]} >= set(icons.PICTURES)
+    for size, kind in icons.PICTURES.items():
+        picture = icons.drawn(f"icon-{kind}", size, size)
+        assert picture.getpixel((0, 0))[3] == 0 and picture.getpixel((size // 2, size // 4))[3] == 255
+        reds = sum(count for count, (r, g, b, a) in picture.getcolors(1 << 20) if a > 200 and r > 180 and g < 110)
+        assert reds > size * size * 0.02, "where is the red line?"
+
+
+def test_the_background_has_a_picture_for_plain_and_one_for_sharp_screens(tmp_path: Path) -> None:
+    icons.write_background(tmp_path / "a.tiff", *image.WINDOW)
+    with Image.open(tmp_path / "a.tiff") as picture:
+        sizes = [(picture.seek(frame), picture.size)[1] for frame in range(picture.n_frames)]
+    assert sizes == [(640, 400), (1280, 800)]
+
+
+def test_an_image_holds_what_was_put_into_it_and_every_difference_is_told(bundle: Layout, tmp_path: Path) -> None:
+    (bundle.resources / "link").symlink_to("Redline.icns")
+    disc = image.make_elsewhere(bundle, tmp_path / NAME)
+    assert image.differences(disc, bundle) == []
+    assert iso.contents(disc)["Applications"] == "link to /Applications"
+    changes = {
+        "Contents/Info.plist is another": lambda: bundle.info.write_text("?"),
+        "Contents/MacOS/Redline is another": lambda: bundle.launcher.chmod(0o644),
+        "more is missing": lambda: (bundle.app / "more").touch(),
+        "Contents/Resources/link should not be there": lambda: (bundle.resources / "link").unlink(),
+    }
+    for change in changes.values():
+        change()
+    assert sorted(image.differences(disc, bundle)) == sorted(f"{NAME}.app/{what}" for what in changes)
+
+
+# --- lists --------------------------------------------------------------------------------------
+
+
+def test_info_plist_is_whole_as_it_is_written(tmp_path: Path) -> None:
+    fill(tmp_path, f"Resources/{NAME}.icns")
+    (tmp_path / "Info.plist").write_bytes(plists.written(plists.info("1.2.3")))
+    assert list(plists.faults(tmp_path / "Info.plist")) == []
+
+
+def test_the_record_leaves_out_what_is_redlines_own_and_what_only_linux_has(tmp_path: Path) -> None:
+    names = ["app.cli", "json", "_sysconfigdata__linux_x86_64-linux-gnu", "PySide6.support.feature", "mlx.core"]
+    imports.write_record(names, tmp_path / "record")
+    assert imports.recorded(tmp_path / "record") == ["json", "mlx.core"]
+    assert {"PySide6.QtWidgets", "mlx.core", "mlx_lm.models.llama", "sqlite3"} <= set(imports.recorded())
+
+
+def test_locked_packages_are_those_of_the_project() -> None:
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    names = {re.split(r"[^\w.-]", line)[0] for line in wanted if "linux" not in line}
+    pinned = {line.split("==")[0] for line in wheels.LOCK.read_text().splitlines() if "==" in line}
+    assert names <= pinned, "run `uv run packaging/build.py --lock`"
+    assert not {"llm", "llama-cpp-python"} & pinned
+
+
+def test_workflows_run_what_is_here() -> None:
+    folder = ROOT / ".github" / "workflows"
+    text = "\n".join(path.read_text() for path in sorted(folder.glob("*.yml")))
+    named = {word for word in text.replace('"', " ").split() if word.startswith(("packaging/", ".ci/", "./.github/"))}
+    assert {"packaging/build.py", "packaging/verify.py", "packaging/try.py", ".ci/run"} <= named
+    assert all((ROOT / name).exists() for name in named)
+    assert "macos-14" in text and 'tags: ["v*"]' in text

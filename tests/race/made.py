@@ -1,0 +1,111 @@
+"""Races made up: rounds at given times, with texts, alike or parting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from hypothesis import strategies as st
+
+from app.protocol import Law, Told
+from app.protocol.racing import PLAIN, Contestant, Environment, PairReceipt, Parting, Run, Side
+from app.race.document import RaceDocument
+from app.race.replaying import tokens_of
+from engine.events import Finished, Round
+from engine.receipt import first_difference
+
+RACE = Path(__file__).with_name("race.json")  # of the built-in pair, measured; see record.py
+WORDS = ("The sky", " is", " blue", ",", " and", " **so**", " is", " the", " sea", ".\n\n", "- one\n", "- two")
+ENVIRONMENT = Environment(
+    redline="0.1", mlx="0.32", platform="a system", processor="a machine", cores=2, backend="a library",
+    dtype="float32", target="a target",
+)  # fmt: skip
+LINED_UP = (Contestant(side=PLAIN, name=""), Contestant(side=Side(drafter="lookup"), name="lookup"))
+
+
+def run(side: int, number: int, rounds: Sequence[tuple[float, Sequence[int]]], drafts: bool = False) -> Run:
+    """rounds: (time_s, tokens); all but the last token of a round that drafts are accepted."""
+    told = []
+    for index, (time_s, tokens) in enumerate(rounds):
+        drafted = tuple(tokens[:-1]) if drafts else ()
+        told.append(
+            Told(
+                id=1,
+                round=Round(
+                    index=index,
+                    tokens=tuple(tokens),
+                    drafted=drafted,
+                    accepted=len(drafted),
+                    p=(0.5,) * len(tokens),
+                    q=(0.5,) * len(drafted),
+                    width=len(drafted) + 1,
+                    time_s=time_s,
+                    texts=tuple(WORDS[token % len(WORDS)] for token in tokens),
+                ),
+            )
+        )
+    count = sum(len(tokens) for _, tokens in rounds)
+    end_s = rounds[-1][0] if rounds else 0.0
+    return Run(side=side, number=number, prompt_tokens=9, told=tuple(told), finished=Finished("eos", count, end_s))
+
+
+def receipt(number: int, first: Run, second: Run, near_tie: bool = True, promised: bool = True) -> PairReceipt:
+    """What comparing these two says."""
+    ids = [tokens_of(first), tokens_of(second)]
+    position = first_difference(*ids)
+    if position is None:
+        return PairReceipt(run=number, promised=promised, tokens=len(ids[0]))
+    tokens = tuple(own[position] if position < len(own) else None for own in ids)
+    texts = tuple(None if token is None else WORDS[token % len(WORDS)] for token in tokens)
+    gap = 1.0 if promised and near_tie else None
+    parting = Parting(
+        position=position, tokens=tokens, texts=texts, gap_ulps=gap, noise_ulps=gap, near_tie=promised and near_tie
+    )
+    return PairReceipt(run=number, promised=promised, tokens=position, parting=parting)
+
+
+def race(pairs: Sequence[tuple[Run, Run]], **receipts: bool) -> RaceDocument:
+    """Of these pairs of runs, B first in every other."""
+    runs = [run for number, pair in enumerate(pairs) for run in (pair if number % 2 == 0 else reversed(pair))]
+    return RaceDocument(
+        prompt="Why is the sky blue?",
+        law=Law(max_tokens=64),
+        contestants=LINED_UP,
+        environment=ENVIRONMENT,
+        runs=tuple(runs),
+        receipts=tuple(receipt(number, *pair, **receipts) for number, pair in enumerate(pairs, 1)),
+    )
+
+
+def steady(side: int, number: int, tokens: Sequence[int], a_round: int, step_s: float) -> Run:
+    """A round every `step_s` seconds."""
+    parts = [tokens[start : start + a_round] for start in range(0, len(tokens), a_round)]
+    return run(side, number, [((i + 1) * step_s, part) for i, part in enumerate(parts)], drafts=a_round > 1)
+
+
+def simple(parts_at: int | None = None, pairs: int = 1, **receipts: bool) -> RaceDocument:
+    """Twelve tokens, plain in 1.2 s, drafted in 0.6 s; from `parts_at` on the second says something else."""
+    plain = list(range(12))
+    other = plain if parts_at is None else [*plain[:parts_at], *(token + 12 for token in plain[parts_at:])]
+    made = [(steady(0, n, plain, 1, 0.1), steady(1, n, other, 3, 0.15)) for n in range(1, pairs + 1)]
+    return race(made, **receipts)
+
+
+@st.composite
+def races(draw: st.DrawFn) -> RaceDocument:
+    """Any two runs that begin alike, in rounds of any size at any times, some of them at once."""
+    common = draw(st.lists(st.integers(0, 11), min_size=1, max_size=20))
+    made = []
+    for number in range(1, draw(st.integers(1, 3)) + 1):
+        ends = [draw(st.lists(st.integers(20, 23), max_size=6)) for _ in range(2)]
+        pair = []
+        for side, end in enumerate(ends):
+            tokens, rounds, time_s = [*common, *end], list[tuple[float, list[int]]](), 0.0
+            while tokens:
+                size = draw(st.integers(1, 5))
+                time_s += draw(st.sampled_from([0.0, 0.01, 0.5]) if rounds else st.floats(0.001, 2))
+                rounds.append((time_s, tokens[:size]))
+                tokens = tokens[size:]
+            pair.append(run(side, number, rounds, drafts=side == 1))
+        made.append((pair[0], pair[1]))
+    return race(made)

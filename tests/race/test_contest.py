@@ -1,0 +1,163 @@
+"""A race as it is held: order, warm-up, what is told, stopping, and what receipts are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app import pair
+from app.options import Options
+from app.protocol import LONGEST_LINE, Answers, Compared, LinedUp, Race, Raced, Racing, Ran, to_line
+from app.protocol.racing import PLAIN, Side
+from app.race import contest
+from app.race.contest import Asked, Contest, level
+from app.race.gathering import Gathering
+from engine.errors import UsageError
+from engine.session import Session
+from models.load import Loaded
+
+DRAFTED = Side(drafter="lookup", draft_length=2)
+
+
+@pytest.fixture(scope="module")
+def target(toy_folder: Path) -> Loaded:
+    return pair.open_target(Options(target=str(toy_folder)))
+
+
+@pytest.fixture
+def session(target: Loaded) -> Iterator[Session]:
+    made, _ = pair.open_session(target, Options(target=str(target.folder.path)))
+    yield made
+    made.forget()
+
+
+def asked(*sides: Side, runs: int = 3, **options: Any) -> Asked:
+    base = Options(**{"max_tokens": 8, **options})
+    return Asked(5, "why?", base, level(sides or (PLAIN, DRAFTED)), runs)
+
+
+def held(target: Loaded, session: Session, wanted: Asked, stop: Callable[[], bool] = lambda: False) -> list[Answers]:
+    return list(Contest(target, session, wanted, stop).answers())
+
+
+def of(answers: list[Answers], kind: type[Any]) -> list[Any]:
+    return [answer for answer in answers if isinstance(answer, kind)]
+
+
+def gathered(answers: list[Answers], wanted: Asked) -> Gathering:
+    gathering = Gathering(Race(id=5, prompt=wanted.prompt, law=contest_law(), sides=wanted.sides, runs=wanted.runs))
+    for answer in answers:
+        gathering.hear(answer)
+    return gathering
+
+
+def contest_law() -> Any:
+    from app.protocol import Law
+
+    return Law(max_tokens=8)
+
+
+def test_both_sides_are_warmed_up_and_then_alternate(
+    target: Loaded, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lengths: list[int] = []
+    begin = contest.begin_reply
+
+    def noting(session: Session, prompt: Any, settings: Any, *more: Any) -> Any:
+        lengths.append(settings.max_tokens)
+        return begin(session, prompt, settings, *more)
+
+    monkeypatch.setattr(contest, "begin_reply", noting)
+    monkeypatch.setattr("app.measure.WARM_UP_TOKENS", 2)
+    answers = held(target, session, asked())
+    assert lengths == [2, 2, 8, 8, 8, 8, 8, 8]
+    assert [(ran.run, "AB"[ran.side]) for ran in of(answers, Ran)] == [
+        *((1, "A"), (1, "B"), (2, "B"), (2, "A"), (3, "A"), (3, "B"))
+    ]
+    kinds = [type(answer) for answer in answers if not isinstance(answer, Racing)]
+    assert kinds == [LinedUp, *[Ran, Ran, Compared] * 3, Raced]
+
+
+def test_every_run_pays_for_its_prompt_and_says_the_same(target: Loaded, session: Session) -> None:
+    wanted = asked()
+    document = gathered(held(target, session, wanted), wanted).document()
+    assert document is not None
+    assert len({run.prompt_tokens for run in document.runs}) == 1
+    assert document.runs[0].prompt_tokens > 1
+    assert [receipt.parting for receipt in document.receipts] == [None] * 3
+    assert all(receipt.promised for receipt in document.receipts)
+    assert all(len(one.drafted_texts) == len(one.round.drafted) for run in document.runs for one in run.told)
+
+
+def test_long_runs_are_told_in_parts(target: Loaded, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contest, "ROUNDS_A_LINE", 3)
+    wanted = asked(runs=1)
+    answers = held(target, session, wanted)
+    parts = [ran for ran in of(answers, Ran) if ran.side == 0]
+    assert [len(part.told) for part in parts] == [3, 3, 2]
+    assert [part.finished is not None for part in parts] == [False, False, True]
+    assert all(len(to_line(part)) < LONGEST_LINE for part in parts)
+    document = gathered(answers, wanted).document()
+    assert document is not None
+    assert [one.round.index for one in document.run(0, 1).told] == list(range(8))
+
+
+def test_a_stop_ends_it_soon_and_leaves_whole_pairs(target: Loaded, session: Session) -> None:
+    answers: list[Answers] = []
+
+    def stop() -> bool:  # in the middle of the third run
+        return len(of(answers, Ran)) >= 2 and isinstance(answers[-1], Racing)
+
+    wanted = asked()
+    for answer in Contest(target, session, wanted, stop).answers():
+        answers.append(answer)
+    assert answers[-1] == Raced(id=5, runs=1, stopped=True)
+    assert len(of(answers, Ran)) == 2
+    document = gathered(answers, wanted).document()
+    assert document is not None
+    assert document.pairs == 1
+
+
+def test_a_stop_before_the_first_pair_leaves_nothing(target: Loaded, session: Session) -> None:
+    wanted = asked()
+    answers = held(target, session, wanted, lambda: True)
+    assert answers[-1] == Raced(id=5, runs=0, stopped=True)
+    assert gathered(answers, wanted).document() is None
+
+
+def test_plain_draws_by_the_rule_of_the_side_it_is_held_against() -> None:
+    coupled = Side(drafter="lookup", acceptance="coupled")
+    assert [side.acceptance for side in level((PLAIN, coupled))] == ["coupled", "coupled"]
+    assert [side.acceptance for side in level((Side(drafter="lookup"), coupled))] == ["rejection", "coupled"]
+
+
+def test_the_same_text_is_promised_where_both_are_coupled_and_not_otherwise(target: Loaded, session: Session) -> None:
+    coupled = Side(drafter="lookup", draft_length=2, acceptance="coupled")
+    warm: dict[str, Any] = {"temperatures": (1.0,), "seed": 4, "runs": 1}
+    for sides, promised in (((PLAIN, coupled), True), ((DRAFTED, coupled), False), ((PLAIN, DRAFTED), False)):
+        receipts = of(held(target, session, asked(*sides, **warm)), Compared)
+        assert [one.receipt.promised for one in receipts] == [promised]
+        if promised:
+            assert receipts[0].receipt.parting is None
+
+
+def test_plain_against_itself_is_a_control(target: Loaded, session: Session) -> None:
+    receipts = of(held(target, session, asked(PLAIN, PLAIN, runs=1)), Compared)
+    assert [one.receipt.parting for one in receipts] == [None]
+
+
+@pytest.mark.parametrize(
+    ("sides", "runs", "message"),
+    [
+        ((PLAIN,), 1, "between 2 sides"),
+        ((PLAIN, DRAFTED), 0, "runs is 0"),
+        ((PLAIN, DRAFTED), 100, "runs is 100"),
+        ((PLAIN, Side(drafter="lookup", draft_length=33)), 1, "draft-length is 33"),
+    ],
+)
+def test_nonsense_is_refused_before_anything_is_opened(sides: tuple[Side, ...], runs: int, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        asked(*sides, runs=runs)

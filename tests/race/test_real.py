@@ -1,0 +1,86 @@
+"""A race of the built-in model and its EAGLE-3 head, from terminal and window: measured, kept, replayed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from PySide6.QtWidgets import QApplication
+
+from app.cli import main
+from app.protocol.racing import PLAIN, Side
+from app.race.document import open_race, race_json, read_race
+from app.race.words import verdict
+from app.window.client import HostClient
+from app.window.controller.engine import Engine
+from app.window.look import LIGHT
+from app.window.race.asking import RaceAsker
+from app.window.race.window import RaceWindow
+from tests.window.conftest import app  # noqa: F401  the fixture
+from tests.window.control.waiting import until
+from tests.window.race.conftest import end
+
+pytestmark = pytest.mark.slow
+PROMPT = "Count from one to twenty in words."
+
+
+def test_the_built_in_pair_is_raced_in_the_terminal_kept_and_replayed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept, png = tmp_path / "race.json", tmp_path / "race.png"
+    short = ["--max-tokens", "12", "--runs", "1", "--side", "eagle3:2", "--save", str(kept), "--png", str(png)]
+    assert main(["race", "--prompt", PROMPT, *short]) == 0
+    said = capsys.readouterr().out
+    document = open_race(kept)
+    assert [run.side for run in document.runs] == [0, 1]
+    plain, other = (document.run(side, 1) for side in (0, 1))
+    assert len(plain.told) == 12 > len(other.told)
+    assert any(one.round.accepted for one in other.told)
+    assert verdict(document).level == "good"
+    assert "texts identical over 12 tokens" in said
+    with Image.open(png) as picture:
+        assert picture.width > 1000
+    assert main(["race", "--replay", str(kept)]) == 0
+    assert capsys.readouterr().out == said
+    found = json.loads(kept.read_text())["results"]
+    assert found["identical"] == [True]
+    assert found["speedup"]["median"] > 0
+
+
+@pytest.fixture
+def window(app: QApplication) -> Iterator[RaceWindow]:  # noqa: F811  the same
+    engine = Engine(HostClient())
+    window = RaceWindow(RaceAsker(engine))
+    window.set_look(LIGHT)
+    window.still = True
+    window.show()
+    yield window
+    end(window)
+    engine.client.quit()
+
+
+def test_the_built_in_pair_is_raced_in_the_window(window: RaceWindow) -> None:
+    window.form.show_race(PROMPT, window.form.law(), (PLAIN, Side(drafter="eagle3")), 2)
+    window.form.tokens.setValue(24)
+    window.form.start.click()
+    until(lambda: not window.asker.busy, 300)
+    assert window.document is not None
+    assert [run.side for run in window.document.runs] == [0, 1, 1, 0]
+    first, second = texts(window)
+    assert first == second
+    assert len(first) == 2
+    assert window.board is not None
+    assert window.board.middle.below.text() == "identical tokens"
+    assert read_race(race_json(window.document)) == window.document
+
+
+def texts(window: RaceWindow) -> list[list[tuple[int, ...]]]:
+    """Ids of each side's runs."""
+    assert window.document is not None
+    runs = window.document.runs
+    return [
+        [tuple(t for one in run.told for t in one.round.tokens) for run in runs if run.side == side] for side in (0, 1)
+    ]

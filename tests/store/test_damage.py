@@ -1,0 +1,256 @@
+"""A damaged file is set aside whole, said, never overwritten; what can be read of it is in the new one."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from app.records import MessageRecord
+from app.store import Opened, Store, StoreError
+from app.store.database import doubts_of
+from app.store.gaps import LOST_NOTE, LOST_TITLE
+from tests.store.toys import SETTINGS, TEXT, ask, converse, everything, prose
+
+PAGE = 4096
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of some 300 pages, closed: twelve conversations, one of them long."""
+    place = tmp_path_factory.mktemp("whole") / "conversations.sqlite"
+    store = Store.open(place).store
+    for number in range(12):
+        conversation = converse(store, 60 if number == 5 else 3, prose(number, 150))
+        store.rename(conversation, f"Conversation {number}")
+    store.save_preset("mine", SETTINGS)
+    while store.tidy():
+        pass
+    store.close()
+    return place
+
+
+@pytest.fixture
+def damaged(whole: Path, place: Path) -> Path:
+    """A copy to damage."""
+    place.parent.mkdir()
+    shutil.copyfile(whole, place)
+    return place
+
+
+def aside(place: Path) -> list[Path]:
+    return sorted(place.parent.glob("*.damaged-*.sqlite"))
+
+
+def reopen(place: Path) -> Opened:
+    """Opened, good for use, and whole."""
+    opened = Store.open(place)
+    conversation = converse(opened.store, 1, "after the damage")
+    assert opened.store.path(conversation)[-1].text == TEXT
+    assert opened.store.search("after the damage")
+    assert ask(place, "PRAGMA integrity_check") == [("ok",)]
+    assert ask(place, "PRAGMA foreign_key_check") == []
+    return opened
+
+
+def texts(place: Path) -> set[str]:
+    """Of all questions, whichever are shown."""
+    return {text for (text,) in ask(place, "SELECT text FROM message WHERE role = 'user'")}
+
+
+def overwrite(place: Path, at: int, data: bytes) -> None:
+    with place.open("r+b") as file:
+        file.seek(at)
+        file.write(data)
+
+
+def test_a_whole_file_gives_no_notice(damaged: Path) -> None:
+    opened = reopen(damaged)
+    assert opened.notices == [] and aside(damaged) == []
+    opened.store.close()
+
+
+WRONG: dict[str, Callable[[Path], object]] = {
+    "random bytes": lambda place: place.write_bytes(random.Random(1).randbytes(50_000)),
+    "a text": lambda place: place.write_text("Dear diary, " * 1000),
+    "nothing in it": lambda place: place.write_bytes(b""),
+    "one byte": lambda place: place.write_bytes(b"S"),
+    "a header alone": lambda place: place.write_bytes(place.read_bytes()[:100]),
+    "zeros": lambda place: place.write_bytes(bytes(place.stat().st_size)),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_is_no_database_is_set_aside_as_it_is(damaged: Path, wrong: str) -> None:
+    WRONG[wrong](damaged)
+    before = damaged.read_bytes()
+    opened = reopen(damaged)
+    (kept,) = aside(damaged)
+    assert kept.read_bytes() == before
+    assert len(opened.notices) == 1 and kept.name in opened.notices[0] and "damaged" in opened.notices[0]
+    assert len(opened.store.conversations()) == 1
+    opened.store.close()
+
+
+def test_a_folder_in_its_place_is_set_aside(place: Path) -> None:
+    place.mkdir(parents=True)
+    (place / "inside").write_text("kept")
+    opened = reopen(place)
+    (kept,) = aside(place)
+    assert (kept / "inside").read_text() == "kept"
+    assert "it is a folder" in opened.notices[0]
+    opened.store.close()
+
+
+def test_a_damaged_header_costs_nothing(damaged: Path, whole: Path) -> None:
+    store = Store.open(whole).store
+    wanted = everything(store)
+    store.close()
+    overwrite(damaged, 0, b"\xff" * 16)
+    opened = Store.open(damaged)
+    assert everything(opened.store) == wanted
+    assert "Saved from it: 12 conversations, 186 messages." in opened.notices[0]
+    while opened.store.tidy():
+        pass
+    assert len(opened.store.search("sky is blue today", 200)) == 93
+    opened.store.close()
+
+
+@pytest.mark.parametrize("part", [0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98, 0.999])
+def test_of_a_file_cut_short_what_is_left_is_saved(damaged: Path, part: float) -> None:
+    size = int(damaged.stat().st_size * part)
+    os.truncate(damaged, size)
+    before = damaged.read_bytes()
+    opened = reopen(damaged)
+    (kept,) = aside(damaged)
+    assert kept.read_bytes() == before
+    assert len(opened.notices) == 1
+    if part >= 0.5:
+        assert len(texts(damaged)) > 20
+    opened.store.close()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_damage_is_survived_and_most_is_saved(damaged: Path, whole: Path, seed: int) -> None:
+    """A hundred bytes in one page of ten. Changed letters within a text are beyond SQLite's knowledge."""
+    dice = random.Random(seed)
+    pages = damaged.stat().st_size // PAGE
+    for page in dice.sample(range(1, pages), pages // 10):
+        overwrite(damaged, page * PAGE + dice.randrange(PAGE - 100), dice.randbytes(100))
+    before = damaged.read_bytes()
+    opened = Store.open(damaged)
+    use_all(opened.store)
+    opened.store.close()
+    again = reopen(damaged)  # damage that was met only in use is set aside now
+    assert len(aside(damaged)) == len(opened.notices + again.notices)
+    if opened.notices:
+        assert before in [kept.read_bytes() for kept in aside(damaged)]
+    assert len(texts(damaged) & texts(whole)) > 0.6 * len(texts(whole))
+    again.store.close()
+
+
+def use_all(store: Store) -> None:
+    """Everything that reads, and some that writes: a StoreError at most."""
+    for conversation in attempt(store.conversations) or []:
+        for record in attempt(lambda c=conversation: store.path(c.id)) or []:
+            assert isinstance(record, MessageRecord)
+            attempt(lambda r=record: store.told(r.id))
+        attempt(lambda c=conversation: store.export_json(c.id))
+        attempt(lambda c=conversation: store.add_question(c.id, None, "more"))
+    for query in ("sky", "er", "after the"):
+        attempt(lambda q=query: store.search(q))
+    attempt(store.presets)
+    attempt(store.tidy)
+
+
+def attempt(do: Callable[[], object]) -> object:
+    try:
+        return do()
+    except StoreError as error:
+        assert "\n" not in str(error)
+        return None
+
+
+def lose_rows(place: Path, sql: str) -> None:
+    """As a lost page would, in a file that must be salvaged."""
+    connection = sqlite3.connect(place)
+    connection.execute("PRAGMA foreign_keys = OFF")
+    connection.execute(sql)
+    connection.commit()
+    connection.close()
+    overwrite(place, 0, b"\xff" * 16)
+
+
+def test_a_lost_message_keeps_its_place_in_the_tree(damaged: Path) -> None:
+    lose_rows(damaged, "DELETE FROM message WHERE id IN (2, 3)")
+    opened = Store.open(damaged)
+    path = opened.store.path(1)
+    assert [record.id for record in path] == [1, 3, 4, 5, 6]  # of what 2 was nothing tells any more
+    assert (path[1].role, path[1].text, path[1].state, path[1].note) == ("user", "", "failed", LOST_NOTE)
+    assert "Some of it could not be read" in opened.notices[0]
+    opened.store.close()
+
+
+def test_a_lost_conversation_comes_back_without_its_name(damaged: Path) -> None:
+    lose_rows(damaged, "DELETE FROM conversation WHERE id = 6")
+    opened = Store.open(damaged)
+    assert opened.store.conversation(6).title == LOST_TITLE
+    assert len(opened.store.path(6)) == 120
+    opened.store.close()
+
+
+def test_nothing_that_was_set_aside_is_ever_overwritten(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.store.aside.time.strftime", lambda pattern: "20300101-120000")
+    place.parent.mkdir()
+    for number in range(3):
+        place.write_bytes(b"damaged %d" % number)
+        Path(f"{place}-wal").write_bytes(b"log %d" % number)
+        Store.open(place).store.close()
+    kept = {path.name: path.read_bytes() for path in place.parent.glob("*.damaged-*")}
+    stem = "conversations.damaged-20300101-120000"
+    assert {name: data for name, data in kept.items() if not name.endswith("-shm")} == {
+        f"{stem}{again}.sqlite{beside}": data % number
+        for number, again in enumerate(("", "-2", "-3"))
+        for beside, data in (("", b"damaged %d"), ("-wal", b"log %d"))
+    }
+
+
+def test_damage_met_in_use_is_looked_for_at_the_next_start(damaged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a large file not every table is looked at."""
+    monkeypatch.setattr("app.store.checks.SMALL_BYTES", 0)
+    root = ask(damaged, "SELECT rootpage FROM sqlite_schema WHERE name = 'spans'")[0][0]
+    overwrite(damaged, (root - 1) * PAGE, b"\xff" * PAGE)
+    store = Store.open(damaged).store
+    with pytest.raises(StoreError, match="damaged; start Redline again"):
+        store.told(2)
+    assert len(store.path(1)) == 6
+    store.close()
+    assert doubts_of(damaged).exists()
+    opened = reopen(damaged)
+    assert len(aside(damaged)) == 1 and "12 conversations, 186 messages" in opened.notices[0]
+    assert not doubts_of(damaged).exists()
+    assert opened.store.told(2) == []
+    opened.store.close()
+
+
+def test_a_damaged_index_stands_in_nobodys_way_and_is_made_anew(damaged: Path) -> None:
+    with sqlite3.connect(damaged) as connection:
+        connection.execute("UPDATE found_data SET block = randomblob(length(block))")
+    connection.close()
+    store = Store.open(damaged).store
+    wanted = [hit.message for hit in store.search("sky is blue today", 200)]
+    assert len(wanted) == 93
+    converse(store, 1)
+    store.close()
+    opened = reopen(damaged)
+    while opened.store.tidy():
+        pass
+    assert ask(damaged, "SELECT count(*) FROM waiting") == [(0,)]
+    assert len(opened.store.search("sky is blue today", 200)) == 95
+    assert opened.notices == [] and aside(damaged) == []
+    opened.store.close()

@@ -1,0 +1,72 @@
+"""Versions and licences: of the app's own collection, or of what is installed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from app.window.about import Component, LicencesDialog, components
+from app.window.about.components import collected
+from app.window.look import DARK, LIGHT
+from app.window.shell.pages import AboutPage
+
+
+def collection(folder: Path) -> Path:
+    """As packaging/bundling/licences.py leaves it."""
+    rows = []
+    for name, licence in (("zlib-ng", "Zlib"), ("Qt", "LGPL-3.0-only")):
+        (folder / f"{name}-1").mkdir(parents=True)
+        (folder / f"{name}-1" / "LICENSE").write_text(f"Terms of {name}, «free»", encoding="utf-8")
+        rows.append(
+            {"name": name, "version": "1", "licence": licence, "homepage": "https://a.test", "texts": f"{name}-1"}
+        )
+    (folder / "licences.json").write_text(json.dumps(rows))
+    return folder
+
+
+def test_the_app_shows_what_was_collected_with_its_texts(tmp_path: Path) -> None:
+    contents = tmp_path / "Mes Apps été" / "Redline.app" / "Contents"
+    assert collected(str(contents / "MacOS" / "Redline")) is None
+    folder = collection(contents / "Resources" / "licences")
+    assert collected(str(contents / "MacOS" / "Redline")) == folder
+    found = components(folder)
+    assert [(each.name, each.licence) for each in found] == [("Qt", "LGPL-3.0-only"), ("zlib-ng", "Zlib")]
+    assert found[1].text() == "Terms of zlib-ng, «free»"
+
+
+def test_from_the_source_the_installed_packages_describe_themselves() -> None:
+    found = {each.name.casefold(): each for each in components()}
+    assert found["mlx-lm"].licence == "MIT" and "LGPL" in found["pyside6_essentials"].licence
+    assert found["python"].version.startswith("3.")
+    assert all(each.licence and len(each.licence) <= 200 and each.text() for each in found.values())
+
+
+def test_each_package_shows_its_licence_by_mouse_and_by_keys(app: QApplication, tmp_path: Path) -> None:
+    dialog = LicencesDialog(LIGHT, found=components(collection(tmp_path)))
+    dialog.show()
+    assert [dialog.packages.item(row).text() for row in range(2)] == ["Qt 1", "zlib-ng 1"]
+    assert "LGPL-3.0-only" in dialog.text.toPlainText() and "Terms of Qt" in dialog.text.toPlainText()
+    dialog.packages.setFocus()
+    QTest.keyClick(dialog.packages, Qt.Key.Key_Down)
+    assert "Terms of zlib-ng" in dialog.text.toPlainText() and dialog.text.isReadOnly()
+    dialog.set_look(DARK)
+    assert DARK.background in dialog.styleSheet()
+    dialog.close()
+
+
+def test_the_about_page_has_versions_and_leads_to_the_licences(app: QApplication) -> None:
+    page = AboutPage()
+    page.set_look(DARK)
+    for name in ("Redline 0.", "MLX 0.", "mlx-lm 0.", "Qt 6.", "Python 3."):
+        assert name in page.versions.text()
+    dialog = page.show_licences()
+    assert dialog.packages.count() > 40 and DARK.background in dialog.styleSheet()
+    dialog.close()
+
+
+def test_a_package_without_texts_says_where_they_are() -> None:
+    assert "comes with the package" in Component("a", "1", "MIT", "https://a.test").text()

@@ -1,0 +1,48 @@
+"""An inspector that shows a reply, and what can be read off it."""
+
+from __future__ import annotations
+
+from PySide6.QtWidgets import QApplication, QLabel
+
+from app.protocol import Told
+from app.records import MessageRecord, Statistics
+from app.window.inspector import Inspector
+from app.window.look import LIGHT, Look
+from tests.window.inspector.turning import until
+
+
+def opened(look: Look = LIGHT) -> Inspector:
+    inspector = Inspector(look)
+    inspector.resize(320, 820)
+    inspector.show()
+    return inspector
+
+
+def showing(told: list[Told], look: Look = LIGHT, statistics: Statistics | None = None) -> Inspector:
+    inspector = opened(look)
+    inspector.show_reply(told, statistics)
+    until(lambda: inspector.plots_ready and not inspector.busy, "the reply is shown")
+    QApplication.processEvents()
+    return inspector
+
+
+def record(statistics: Statistics | None, note: str = "") -> MessageRecord:
+    return MessageRecord(id=1, conversation=1, parent=None, role="assistant", text="", note=note, statistics=statistics)
+
+
+def tiles(inspector: Inspector) -> tuple[str, ...]:
+    return tuple(tile.figure for tile in inspector.summary.tiles)
+
+
+def words(inspector: Inspector) -> str:
+    """All text in sight."""
+    return "\n".join(label.text() for label in inspector.findChildren(QLabel) if label.isVisible())
+
+
+def rows(inspector: Inspector) -> list[str]:
+    model = inspector.rounds.round_model
+    return [model.index(i, 0).data() for i in range(model.rowCount())]
+
+
+def plot_words(inspector: Inspector) -> list[str]:
+    return [chart.accessibleDescription() for chart in inspector.charts]

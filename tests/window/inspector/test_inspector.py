@@ -1,0 +1,196 @@
+"""The inspector: what it shows is the reply, live or whole, at a bounded cost, in every state."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QGraphicsView, QPushButton, QToolButton, QWidget
+
+from app.protocol import Told
+from app.records import Statistics
+from app.window.inspector import Inspector
+from app.window.inspector.inspector import SLICE
+from app.window.inspector.plots import TITLES
+from app.window.inspector.summary import NUMBERS, figures
+from app.window.look import DARK, LIGHT, LOOKS, Look
+from engine.metrics import Metrics
+from tests.window.inspector.made import chains, mixed, plains, trees
+from tests.window.inspector.showing import opened, plot_words, record, rows, showing, tiles
+from tests.window.inspector.turning import colours, until
+
+pytestmark = pytest.mark.usefixtures("app")
+
+
+@pytest.mark.parametrize(
+    "told", [chains(50), trees(50), mixed(150), plains(30)], ids=["chains", "trees", "mixed", "plain"]
+)
+def test_told_as_it_happens_is_the_same_as_shown_whole(told: list[Told]) -> None:
+    live = opened()
+    for i in range(0, len(told), 7):
+        live.tell(told[i : i + 7])
+        if i % 3 == 0:
+            live.update_now()
+    statistics = Statistics.of(Metrics.of(one.round for one in told))
+    live.end(record(statistics))
+    until(lambda: live.plots_ready and not live.busy, "the reply is shown")
+    whole = showing(told, statistics=statistics)
+    assert rows(live) == rows(whole)
+    assert tiles(live) == tiles(whole) == figures(statistics)
+    assert plot_words(live) == plot_words(whole)
+
+
+def test_numbers_are_those_of_the_record_once_the_reply_is_over() -> None:
+    told = mixed(40)
+    inspector = showing(told)
+    assert tiles(inspector) == figures(Statistics.of(Metrics.of(one.round for one in told)))
+    other = Statistics.of(Metrics.of(one.round for one in told[:10]))
+    inspector.end(record(other))
+    assert tiles(inspector) == figures(other)
+    inspector.tell(mixed(60)[40:])
+    inspector.update_now()
+    assert tiles(inspector) == figures(Statistics.of(Metrics.of(one.round for one in mixed(60))))
+
+
+def test_what_comes_between_two_updates_waits_for_the_second() -> None:
+    inspector = showing([])
+    told = mixed(300)
+    for i in range(0, 300, 3):
+        inspector.tell(told[i : i + 3])
+    assert rows(inspector) == []
+    until(lambda: len(rows(inspector)) == 300, "the update")
+
+
+def test_out_of_sight_it_draws_nothing_and_shows_all_when_it_comes_into_sight() -> None:
+    inspector = Inspector()
+    inspector.tell(mixed(80))
+    inspector.update_now()
+    assert rows(inspector) == []
+    inspector.show()
+    assert len(rows(inspector)) == 80
+
+
+def test_a_long_reply_is_taken_in_slices() -> None:
+    inspector = opened()
+    told = mixed(3 * SLICE + 10)
+    inspector.show_reply(told, None)
+    assert inspector.busy
+    until(lambda: not inspector.busy, "all slices")
+    assert inspector.rounds.round_model.rowCount() == len(told)
+
+
+def test_another_reply_replaces_one_that_was_still_being_taken_in() -> None:
+    inspector = opened()
+    inspector.show_reply(mixed(3 * SLICE), None)
+    inspector.show_reply(chains(5), None)
+    until(lambda: not inspector.busy, "all slices")
+    QApplication.processEvents()
+    assert inspector.rounds.round_model.rowCount() == 5
+
+
+def test_repeated_and_late_rounds_are_harmless() -> None:
+    told = mixed(90)
+    inspector = opened()
+    for batch in (told[60:], told[:30], told[10:70], told):
+        inspector.tell(batch)
+        inspector.update_now()
+    assert rows(inspector) == rows(showing(told))
+
+
+def test_every_number_has_its_definition() -> None:
+    for tile, number in zip(opened().summary.tiles, NUMBERS, strict=True):
+        assert tile.toolTip() == tile.accessibleDescription() == number.definition
+        assert tile.accessibleName().startswith(number.name)
+
+
+def test_plots_say_in_words_what_they_show() -> None:
+    told = mixed(120)
+    metrics = Metrics.of(one.round for one in told)
+    acceptance, speed, times = plot_words(showing(told))
+    for place, (share, reached) in enumerate(zip(metrics.acceptance_by_position, metrics.reached, strict=True), 1):
+        assert f"place {place}: {share:.0%} of {reached:,}" in acceptance
+    assert "tokens/s at the end" in speed
+    assert "tokens per pass at the end" in speed
+    for word in ("verify", "draft", "whole round"):
+        assert word in times
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("timed", [True, False])
+def test_the_first_rounds_are_drawn_though_little_is_known(
+    count: int, timed: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    inspector = showing(mixed(count, timed=timed))
+    for which in range(len(TITLES)):
+        inspector.choose_plot(which)
+        QApplication.processEvents()
+        assert inspector.charts[which].isVisible()
+        assert inspector.charts[which].accessibleDescription()
+    assert "Traceback" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("which", range(len(TITLES)), ids=TITLES)
+def test_no_plot_takes_the_mouse(which: int) -> None:
+    inspector = showing(mixed(60))
+    inspector.choose_plot(which)
+    chart = inspector.charts[which]
+    under = chart.childAt(QPoint(chart.width() // 2, chart.height() // 2))
+    assert not isinstance(under, QGraphicsView)
+    assert under is None or not isinstance(under.parent(), QGraphicsView)
+
+
+@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
+def test_it_is_in_the_colours_of_the_look(look: Look) -> None:
+    inspector = showing(mixed(60), look)
+    there = colours(inspector)
+    assert {look.background, look.text, look.tints["accepted"], look.hues["accepted"].lower()} <= there
+
+
+def test_another_look_leaves_nothing_of_the_first() -> None:
+    inspector = showing(mixed(60), LIGHT)
+    inspector.set_look(DARK)
+    QApplication.processEvents()
+    there = colours(inspector)
+    assert not set(LIGHT.tints.values()) & there
+    assert {DARK.background, DARK.text, DARK.tints["accepted"]} <= there
+
+
+def test_everything_that_can_be_used_is_named_and_reached_by_the_keyboard() -> None:
+    inspector = showing(mixed(60))
+    used = [w for w in inspector.findChildren(QWidget) if isinstance(w, QPushButton | QToolButton)]
+    used += [inspector.rounds, *inspector.charts, *inspector.summary.tiles]
+    reached, widget = set(), inspector.nextInFocusChain()
+    while widget is not inspector:
+        if widget.focusPolicy() & Qt.FocusPolicy.TabFocus:
+            reached.add(widget)
+        widget = widget.nextInFocusChain()
+    for widget in used:
+        assert widget.accessibleName() or getattr(widget, "text", str)()
+        assert widget in reached
+
+
+def test_rounds_are_copied_from_the_menu() -> None:
+    inspector = showing(mixed(10))
+    inspector.rounds.selectRow(3)
+    inspector.sharing.renew()
+    inspector.sharing.copy_chosen.trigger()
+    assert '"index": 3' in QApplication.clipboard().text()
+    for action in inspector.sharing.all[:2]:
+        action.trigger()
+        assert len(QApplication.clipboard().text().splitlines()) > 10
+
+
+def test_the_selected_round_is_copied_by_its_key() -> None:
+    inspector = showing(mixed(10))
+    inspector.activateWindow()
+    inspector.rounds.setFocus()
+    inspector.rounds.selectRow(4)
+    QTest.keyClick(inspector.rounds, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    assert '"index": 4' in QApplication.clipboard().text()
+
+
+def test_a_menu_over_nothing_offers_nothing() -> None:
+    inspector = opened()
+    inspector.sharing.renew()
+    assert not [action for action in inspector.sharing.actions() if action.isEnabled() and not action.isSeparator()]

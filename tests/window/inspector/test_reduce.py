@@ -1,0 +1,78 @@
+"""From a value a round to the points of a plot."""
+
+from __future__ import annotations
+
+from array import array
+from math import nan
+
+import numpy as np
+import pytest
+
+from app.window.inspector.reduce import (
+    MOST_POINTS,
+    averaged,
+    ceiling,
+    compact,
+    greatest,
+    middles,
+    stride,
+    thinned,
+    wilson,
+)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, MOST_POINTS - 1, MOST_POINTS, MOST_POINTS + 1, 5_000, 20_000])
+def test_a_plot_gets_no_more_points_than_it_has_pixels_for(count: int) -> None:
+    values = array("d", map(float, range(count)))
+    assert len(averaged(values)) == len(middles(count)) <= MOST_POINTS
+    assert len(thinned(values)) <= MOST_POINTS + 1
+    assert not count or thinned(values)[-1] == count - 1
+
+
+def test_means_leave_out_what_is_unknown() -> None:
+    count = 4 * MOST_POINTS
+    values = array("d", [nan if i % 3 == 0 else float(i) for i in range(count)])
+    expected = np.nanmean(np.array(values).reshape(MOST_POINTS, 4), axis=1)
+    assert averaged(values) == pytest.approx(expected)
+    assert np.isnan(averaged(array("d", [nan] * count))).all()
+
+
+def test_a_mean_over_what_is_left_at_the_end_is_of_that_alone() -> None:
+    values = array("d", [1.0] * MOST_POINTS + [7.0])
+    assert averaged(values)[-1] == 7.0
+    assert middles(len(values))[0] == 1.5
+    assert middles(len(values))[-1] == MOST_POINTS + 1
+
+
+def test_points_stay_where_they_are_while_more_come() -> None:
+    strides = [stride(count) for count in range(1, 5_000)]
+    assert set(strides) == {1, 2, 4, 8, 16, 32}
+    assert strides == sorted(strides)
+
+
+@pytest.mark.parametrize(
+    ("value", "top"),
+    [(0, 1), (-3, 1), (nan, 1), (float("inf"), 1), (1, 1), (1.01, 1.5), (71, 80), (80, 80), (81, 100), (0.032, 0.04)],
+)
+def test_an_axis_ends_at_the_next_round_number(value: float, top: float) -> None:
+    assert ceiling(value) == pytest.approx(top)
+
+
+def test_the_greatest_of_nothing_is_none() -> None:
+    assert greatest(np.array([]), np.array([nan])) == 0.0
+    assert greatest(np.array([1.0, nan]), np.array([3.0])) == 3.0
+
+
+def test_intervals_hold_the_share_and_are_wide_for_small_samples() -> None:
+    low, high = wilson(3, 4)
+    assert low < 0.75 < high
+    assert high - low > 0.5
+    low, high = wilson(7_500, 10_000)
+    assert low < 0.75 < high
+    assert high - low < 0.02
+    assert wilson(0, 0) == (0.0, 1.0)
+    assert wilson(5, 10) == pytest.approx((0.2366, 0.7634), abs=1e-4)
+
+
+def test_counts_are_written_short() -> None:
+    assert [compact(n) for n in (7, 999, 1_234, 9_949, 9_950, 19_001)] == ["7", "999", "1.2k", "9.9k", "10k", "19k"]

@@ -1,0 +1,64 @@
+"""Plays `redline models` from a folder: python -S child.py FOLDER WORD... [--json]. Needs nothing but Python.
+Where there is FOLDER/complaint it is said on standard error, and the exit code of an answer is 1.
+
+An answer is FOLDER/WORDS.json, a download FOLDER/pull NAME.jsonl; slashes are dashes in the names of files. Of a
+download, {"wait": true} waits for SIGTERM, then pauses; {"sleep": S} sleeps; {"exit": N} ends without a last word.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+
+def main(folder: Path, words: list[str]) -> int:
+    with (folder / "calls").open("a") as calls:
+        calls.write(" ".join(words) + "\n")
+    name = " ".join(words).replace("/", "-")
+    if words[:1] == ["pull"] and "--discard" in words:
+        say({"type": "Discarded", "repo": words[1], "freed_bytes": 1})
+        return 0
+    if words[:1] == ["pull"]:
+        return pull(folder / f"{name}.jsonl", words[1])
+    answer = folder / f"{name or 'overview'}.json"
+    complaint = folder / "complaint"
+    if complaint.exists():
+        print(complaint.read_text(), file=sys.stderr)
+    if answer.exists():
+        print(answer.read_text())
+        return int(complaint.exists())
+    print(f"redline: nothing is known of {name}", file=sys.stderr)
+    return 1
+
+
+def pull(path: Path, repo: str) -> int:
+    paused: dict[str, object] = {"type": "Paused", "repo": repo, "done_bytes": 0, "total_bytes": 0}
+
+    def pause(*_: object) -> None:
+        say(paused)
+        os._exit(130)
+
+    signal.signal(signal.SIGTERM, pause)
+    event: dict[str, object] = {}
+    for line in path.read_text().splitlines():
+        event = json.loads(line)
+        if "sleep" in event:
+            time.sleep(float(str(event["sleep"])))
+        elif "exit" in event:
+            return int(str(event["exit"]))
+        elif "wait" in event:
+            signal.pause()
+        else:
+            say(event)
+            if event["type"] == "Progress":
+                paused.update(done_bytes=event["done_bytes"], total_bytes=event["total_bytes"])
+    return 1 if event.get("type") == "Failed" else 0
+
+
+def say(event: dict[str, object]) -> None:
+    os.write(1, f"{json.dumps(event)}\n".encode())  # print cannot be interrupted by one that a signal asks for
+
+
+sys.exit(main(Path(sys.argv[1]), [word for word in sys.argv[2:] if word != "--json"]))

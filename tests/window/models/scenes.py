@@ -1,0 +1,104 @@
+"""The four states of the page that its pictures show."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from app.protocol import Pair
+from app.records import ChatSettings
+from app.window.models.window import ModelsWindow
+from app.window.shell.window import MainWindow
+from tests.window.control.waiting import until
+from tests.window.models.shop import (
+    EAGLE,
+    LARGE,
+    QWEN,
+    SMALL,
+    WAIT,
+    Shop,
+    asking,
+    fetched,
+    model,
+    pair,
+    planned,
+    progress,
+)
+
+SIZES = {
+    "model-00001-of-00002.safetensors": 2_600_000_000,
+    "model-00002-of-00002.safetensors": 2_008_000_000,
+    "tokenizer.json": 11_400_000,
+    "config.json": 1_200,
+    "tokenizer_config.json": 9_700,
+}
+
+
+def empty(window: MainWindow) -> ModelsWindow:
+    """The first time: nothing but the built-in is here."""
+    return _opened(window, _shop())
+
+
+def downloading(window: MainWindow) -> ModelsWindow:
+    """The second file of one comes, its drafter waits, another was left off."""
+    shop, total = _shop(), sum(SIZES.values())
+    first, second, *small = SIZES
+    came = SIZES[first] + 910_000_000
+    shop.put(model(SMALL, 0.12, "unknown", complete=False, total_bytes=351_383_618, trouble="230 MB are missing"))
+    so_far = progress(second, 910_000_000, SIZES[second], came, total)
+    whole = [fetched(first, SIZES[first]), *(fetched(name, SIZES[name]) for name in small)]
+    shop.pull(QWEN, asking(QWEN), planned(QWEN, SIZES), *whole, so_far, WAIT)
+    page = _opened(window, shop)
+    page.choose(QWEN)
+    page.do("both")
+    until(lambda: page.pulls.downloads[QWEN].done_bytes == came)
+    page.choose(QWEN)
+    return page
+
+
+def refused(window: MainWindow) -> ModelsWindow:
+    """Here, on a Mac with too little memory."""
+    shop = _shop(gb=16, processor="Apple M2")
+    shop.put(model(LARGE, 18.43))
+    shop.judge(LARGE, auto="lookup", why="lookup, as no other drafter is here")
+    smaller = "take a smaller model, or fewer bits a weight: weights are 16.6 GB of it"
+    shop.fit(LARGE, "refused", 20.7, 10.7, remedies=[smaller], drafter="lookup")
+    page = _opened(window, shop)
+    page.choose(LARGE)
+    until(lambda: LARGE in page.library.shelf.fits)
+    return page
+
+
+def paired(window: MainWindow) -> ModelsWindow:
+    """A target that is here and in use, with drafters that serve it and one that does not."""
+    shop = _shop()
+    for name, gb, kind in ((QWEN, 4.62, "model"), (EAGLE, 1.2, "eagle3"), (SMALL, 0.351, "model")):
+        shop.put(model(name, gb, kind, last_used_s=1.79e9))
+    fits = "reads 4,096 numbers a layer of 151,936 tokens, as the target has"
+    tokens = "its tokens are others: 49,152 of them, the target has 151,936"
+    shop.judge(
+        QWEN,
+        pair(EAGLE, "eagle3", True, fits),
+        pair(SMALL, "model", True, "the same 151,936 tokens"),
+        pair("builtin", "model", False, tokens),
+        auto=f"lookup+{EAGLE}",
+        why="lookup and Qwen3-8B-speculator.eagle3, which the catalogue knows for this model",
+    )
+    shop.fit(QWEN, "good", 7.4)
+    settings = ChatSettings(pair=Pair(target=QWEN))
+    window.controller.change_settings(settings)
+    page = _opened(window, shop)
+    page.choose(QWEN)
+    until(lambda: QWEN in page.library.shelf.fits)
+    return page
+
+
+def _shop(gb: int = 36, processor: str = "Apple M3 Pro") -> Shop:
+    return Shop(Path(tempfile.mkdtemp(prefix="redline-models-")), gb, processor)
+
+
+def _opened(window: MainWindow, shop: Shop) -> ModelsWindow:
+    window.models.command = shop.command
+    page = window.models.show()
+    until(lambda: not page.library.loading and not page.library.asker.busy)
+    return page

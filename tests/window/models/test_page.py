@@ -1,0 +1,261 @@
+"""The page from the first look to a deleted model, with children that play from a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+
+from app.window.look import DARK, LIGHT
+from app.window.models.window import ModelsWindow
+from tests.window.control.waiting import until
+from tests.window.models.conftest import settled
+from tests.window.models.looking import buttons, own, texts
+from tests.window.models.shop import (
+    EAGLE,
+    LARGE,
+    QWEN,
+    SMALL,
+    WAIT,
+    Shop,
+    asking,
+    done,
+    failed,
+    model,
+    planned,
+    progress,
+)
+from tests.window.shell.test_walk import controls, faults, unreached
+
+Opened = Callable[[], ModelsWindow]
+SIZES = {"model.safetensors": 4_000_000_000, "config.json": 1000}
+
+
+def test_at_first_the_built_in_works_and_others_are_recommended(page: ModelsWindow) -> None:
+    assert page.machine.text() == "Apple M3 Pro"
+    assert page.memory.text() == "36 GB of memory, of which a model may take 24 GB"
+    assert page.chosen is not None and page.chosen.key == "builtin"
+    assert "answers at once, without a network" in page.details.said.text()
+    assert buttons(page) == {"In Use": False}
+    assert sum(row.section.startswith("Recommended") for row in page.rows.rows) > 10
+
+
+def test_a_model_and_its_drafter_are_got_one_after_the_other(page: ModelsWindow, shop: Shop) -> None:
+    shop.pull(QWEN, asking(QWEN), planned(QWEN, SIZES), {"sleep": 0.1}, done(QWEN, 4_000_001_000))
+    shop.pull(EAGLE, asking(EAGLE), done(EAGLE, 1000))
+    page.choose(QWEN)
+    assert list(buttons(page)) == ["Get with Drafter", "Get Model Only (4.62 GB)"]
+    own(shop)
+    page.do("both")
+    assert [row.key for row in page.rows.rows if row.download] == [QWEN, EAGLE]
+    until(lambda: not page.pulls.downloads)
+    settled(page)
+    assert [call for call in shop.calls if call.startswith("pull")] == [f"pull {QWEN}", f"pull {EAGLE}"]
+    assert page.chosen is not None and page.chosen.usable
+    assert buttons(page) == {"Use": True, "Delete…": True}
+
+
+def test_a_download_is_shown_paused_resumed_and_cancelled(page: ModelsWindow, shop: Shop) -> None:
+    far = progress("model.safetensors", 1_000_000_000, 4_000_000_000, 1_000_001_000, 4_000_001_000)
+    shop.pull(QWEN, asking(QWEN), planned(QWEN, SIZES), far, WAIT)
+    page.choose(QWEN)
+    page.do("get")
+    until(lambda: page.details.downloading.share.text() == "25%")
+    card = page.details.downloading
+    assert (card.status.text(), card.pace.text()) == ("1.00 GB of 4.00 GB", "48 MB/s · 1 min 2 s left")
+    assert card.lines["model.safetensors"].far.text() == "1.00 GB of 4.00 GB"
+    page.details.buttons["pause"].setFocus()
+    page.details.buttons["pause"].click()
+    until(lambda: "Resume" in buttons(page))
+    assert page.details.buttons["resume"].hasFocus()  # the keyboard stays where it was
+    page.do("do")
+    until(lambda: "Pause" in buttons(page))
+    page.do("cancel")
+    until(lambda: not page.pulls.downloads)
+    assert shop.calls[-1] == "list" or f"pull {QWEN} --discard" in shop.calls
+    assert page.chosen is not None and page.chosen.key == QWEN
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "hint"),
+    [
+        ("gated", "x is gated: its terms must be accepted at http://hub.invalid/x", "Accept its terms"),
+        ("network", "no connection to the hub", "resume once the network is back"),
+        ("disk", "no space left on the disk", "Free some space"),
+    ],
+)
+def test_what_goes_wrong_is_said_with_what_to_do(
+    page: ModelsWindow, shop: Shop, reason: str, message: str, hint: str
+) -> None:
+    shop.pull(QWEN, asking(QWEN), failed(reason, message))
+    page.choose(QWEN)
+    page.do("get")
+    until(lambda: "Try Again" in buttons(page))
+    said = page.details.downloading.error.text()
+    assert message[1:] in said and hint in said
+    assert page.details.downloading.page.isVisibleTo(page) == (reason == "gated")
+    page.do("forget")
+    assert page.pulls.downloads == {}
+    assert "Get with Drafter" in buttons(page)
+
+
+def test_what_an_earlier_run_left_off_is_listed_and_resumed(opened: Opened, shop: Shop) -> None:
+    shop.put(model(SMALL, 0.1, "unknown", complete=False, total_bytes=400_000_000, trouble="300 MB are missing"))
+    shop.pull(SMALL, asking(SMALL), planned(SMALL, SIZES), WAIT)
+    page = opened()
+    page.choose(SMALL)
+    assert page.details.downloading.share.text() == "25%"
+    page.do("resume")
+    until(lambda: page.pulls.downloads[SMALL].state == "running")
+
+
+def test_a_drafter_that_is_not_here_is_got_from_its_target(opened: Opened, shop: Shop) -> None:
+    shop.put(model(QWEN, 4.62))
+    shop.judge(QWEN, auto="lookup", why="lookup, as no drafter for it is here")
+    shop.fit(QWEN, "good", 7.4)
+    shop.pull(EAGLE, asking(EAGLE), planned(EAGLE, SIZES), WAIT)
+    page = opened()
+    page.choose(QWEN)
+    row = next(row for row in page.details.drafting.rows if row.offer.name == EAGLE)
+    assert row.offer.state == "absent"
+    row.button.click()
+    until(lambda: page.pulls.downloads[EAGLE].state == "running")
+    assert page.chosen is not None and page.chosen.key == QWEN
+
+
+def test_a_model_that_does_not_fit_is_not_used_and_says_what_would(opened: Opened, shop: Shop) -> None:
+    shop.put(model(LARGE, 18.4))
+    shop.fit(LARGE, "refused", 30.0, remedies=["a context of 2,048 fits"])
+    page = opened()
+    page.choose(LARGE)
+    settled(page)
+    assert buttons(page)["Use"] is False
+    page.do("use")
+    assert page.pulls.downloads == {} and page._pair().target == "builtin"
+    for said in ("Too large", "Needs 30.0 GB", "A context of 2,048 fits.", "Qwen3 30B A3B fits: 4-bit"):
+        assert said in texts(page)
+
+
+def test_a_fit_that_cannot_be_told_is_said(opened: Opened, shop: Shop) -> None:
+    shop.put(model(SMALL, 0.35))
+    page = opened()
+    page.choose(SMALL)
+    settled(page)
+    assert f"Nothing is known of fits {SMALL.replace('/', '-')}." in texts(page)
+
+
+def test_one_that_is_not_here_and_too_large_says_which_mac_would_do(opened: Opened, shop: Shop) -> None:
+    small = Shop(shop.folder, 16)
+    page = opened()
+    page.fitting.setChecked(False)
+    page.refresh()
+    page.choose(LARGE)
+    assert list(buttons(page)) == ["Get Anyway (18.4 GB)"]
+    assert "A Mac with 32 GB of memory can run this one." in texts(page)
+    assert small.command == shop.command
+
+
+def test_deleting_asks_first_and_names_who_shares_the_files(opened: Opened, shop: Shop) -> None:
+    own(shop)
+    plan = {"frees_bytes": 4_620_000_000, "stays_bytes": 0, "note": "", "losers": ["mlx-lm"], "keepers": []}
+    shop.answer(f"remove {QWEN} --from hub --dry-run", plan)
+    shop.answer(f"remove {QWEN} --from hub --yes", plan | {"removed": True})
+    page = opened()
+    page.choose(QWEN)
+    page.list.setFocus()
+    QTest.keyClick(page.list, Qt.Key.Key_Delete)
+    until(lambda: page.asking is not None)
+    assert page.asking is not None
+    said = page.asking.said.text()
+    assert "4.62 GB will be free again." in said and "Shared with mlx-lm: gone for them too." in said
+    assert not any("--yes" in call for call in shop.calls)
+    shop.take(QWEN)
+    page.asking.delete_button.click()
+    until(lambda: any("--yes" in call for call in shop.calls))
+    settled(page)
+    assert page.chosen is not None and page.chosen.here is None
+    assert page.line.text.text() == "Qwen3 8B is deleted; 4.62 GB is free again."
+
+
+def test_a_model_that_is_kept_stays(opened: Opened, shop: Shop) -> None:
+    own(shop)
+    shop.answer(f"remove {QWEN} --from hub --dry-run", {"frees_bytes": 1, "stays_bytes": 0})
+    page = opened()
+    page.choose(QWEN)
+    page.do("delete")
+    until(lambda: page.asking is not None)
+    assert page.asking is not None and page.asking.keep.isDefault()
+    page.asking.keep.click()
+    settled(page)
+    assert not any("--yes" in call for call in shop.calls)
+
+
+def test_the_built_in_is_not_deleted(page: ModelsWindow) -> None:
+    assert "delete" not in page.details.buttons
+
+
+def test_search_narrows_and_escape_widens_then_closes(page: ModelsWindow) -> None:
+    page.search.setFocus()
+    QTest.keyClicks(page.search, "llama 3.3")
+    assert page.rows.rows and all("llama" in row.key.casefold() for row in page.rows.rows)
+    page.search.setText("nothing is called this")
+    assert page.nothing.isVisibleTo(page) and "Nothing is called that" in page.nothing.text()
+    QTest.keyClick(page, Qt.Key.Key_Escape)
+    assert page.search.text() == "" and page.list.isVisibleTo(page)
+    QTest.keyClick(page, Qt.Key.Key_Escape)
+    assert not page.isVisible()
+
+
+def test_the_arrows_pass_over_headings_and_enter_does_what_comes_first(page: ModelsWindow, shop: Shop) -> None:
+    page.list.setFocus()
+    QTest.keyClick(page.list, Qt.Key.Key_Down)
+    row = page.chosen
+    assert row is not None and row.section.startswith("Recommended")
+    shop.pull(row.key, asking(row.key), planned(row.key, SIZES), WAIT)
+    QTest.keyClick(page.list, Qt.Key.Key_Return)
+    assert row.key in page.pulls.downloads
+
+
+def test_downloads_go_on_without_the_page(page: ModelsWindow, opened: Opened, shop: Shop) -> None:
+    shop.pull(QWEN, asking(QWEN), planned(QWEN, SIZES), {"sleep": 0.1}, done(QWEN, 4_000_001_000))
+    page.choose(QWEN)
+    page.do("get")
+    page.close()
+    until(lambda: not page.pulls.downloads)
+    assert f"pull {QWEN}" in shop.calls
+
+
+def test_what_cannot_be_found_out_is_said(opened: Opened, shop: Shop) -> None:
+    (shop.folder / "pairs.json").unlink()
+    page = opened()
+    assert page.line.text.text() == "Not all of it could be found out: Nothing is known of pairs."
+    assert page.rows.rows
+
+
+def test_an_answer_is_heard_whatever_is_complained_of(opened: Opened, shop: Shop) -> None:
+    own(shop)
+    (shop.folder / "complaint").write_text("redline: warning")
+    page = opened()
+    page.choose(QWEN)
+    settled(page)
+    assert page.library.shelf.fits[QWEN].level == "good"
+
+
+def test_every_control_is_named_and_reached(opened: Opened, shop: Shop) -> None:
+    own(shop)
+    page = opened()
+    page.choose(QWEN)
+    settled(page)
+    assert len(controls(page)) > 6
+    assert faults(page) == []
+    assert unreached(page, page.search) == []
+
+
+def test_both_looks_are_worn(page: ModelsWindow) -> None:
+    for look in (LIGHT, DARK):
+        page.set_look(look)
+        assert look.background in page.styleSheet()
+        assert page.delegate.look is look
+        page.grab()

@@ -1,0 +1,76 @@
+"""The page beside the main window: opened from it, and choosing what its chat uses."""
+
+from __future__ import annotations
+
+from PySide6.QtWidgets import QApplication
+
+from app.protocol import Pair
+from app.records import ChatSettings
+from app.window.models.window import ModelsWindow
+from app.window.shell.window import MainWindow
+from tests.window.control.waiting import until
+from tests.window.models.conftest import settled
+from tests.window.models.looking import buttons, own, texts
+from tests.window.models.shop import EAGLE, QWEN, SMALL, Shop
+from tests.window.shell.fakes import FakeController
+
+
+def shown(window: MainWindow) -> ModelsWindow:
+    page = window.models.show()
+    settled(page)
+    return page
+
+
+def test_a_pair_is_used_by_the_open_chat(window: MainWindow, shop: Shop, controller: FakeController) -> None:
+    own(shop)
+    page = shown(window)
+    page.choose(QWEN)
+    page.do("use")
+    assert controller.conversation.settings.pair == Pair(target=QWEN, drafter="auto")
+    assert "with lookup and EAGLE" in page.line.text.text()
+    assert buttons(page)["In Use"] is False
+    rows = page.details.drafting.rows
+    assert [(row.offer.name, row.offer.state) for row in rows if row.offer.state != "unloadable"] == [
+        (EAGLE, "serves"),
+        (SMALL, "serves"),
+        ("builtin", "misfit"),
+    ]
+    assert "Does not serve it. Its tokens are others." in texts(page)
+    rows[1].button.click()
+    assert controller.conversation.settings.pair == Pair(target=QWEN, drafter=SMALL)
+
+
+def test_the_page_is_opened_from_menu_welcome_and_form(window: MainWindow, shop: Shop) -> None:
+    ask = (
+        window.commands["models"].trigger,
+        window.parts.welcome.other.click,
+        window.parts.panel.form.pair.models.click,
+    )
+    for once in ask:
+        once()
+        assert window.models.window is not None and window.models.window.isVisible()
+        window.models.window.close()
+
+
+def test_names_of_what_is_here_are_offered_in_the_chat_settings(window: MainWindow, shop: Shop) -> None:
+    own(shop)
+    window.models.look()
+    form = window.parts.panel.form.pair
+    until(lambda: form.target.findData(QWEN) >= 0)
+    assert form.drafter.findData(EAGLE) >= 0
+    assert form.target.findData(EAGLE) < 0, "a head cannot be a target"
+    assert form.target.itemText(form.target.count() - 1) == "A folder…"
+    form.target.setCurrentIndex(form.target.findData(QWEN))
+    form.target.activated.emit(0)
+    assert form.valid and form.pair().target == QWEN
+
+
+def test_a_pair_of_names_is_shown_as_names(window: MainWindow, controller: FakeController) -> None:
+    controller.change_settings(ChatSettings(pair=Pair(target=QWEN, drafter=EAGLE)))
+    QApplication.processEvents()
+    form = window.parts.panel.form.pair
+    assert form.valid
+    assert form.pair() == Pair(target=QWEN, drafter=EAGLE)
+    assert form.target.currentText() == "Qwen3-8B-4bit"
+    controller.change_settings(ChatSettings(pair=Pair(target="/models/mine")))
+    assert form.target_folder.text() == "/models/mine"

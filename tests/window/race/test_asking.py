@@ -1,0 +1,129 @@
+"""A race with the engine's host, from the main window to the replay: asked, told, stopped, lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from PySide6.QtWidgets import QApplication
+
+from app.race.document import RaceDocument
+from app.window.race.asking import STOPPED
+from app.window.race.opening import REPLIED
+from app.window.race.window import RaceWindow
+from app.window.shell.window import MainWindow
+from tests.race.made import simple
+from tests.window.control.fake_host import command as fake_host
+from tests.window.control.scene import Scene
+from tests.window.control.waiting import until
+from tests.window.race.telling import command
+from tests.window.shell.conftest import end
+
+Start = Callable[[list[str]], MainWindow]
+
+
+@pytest.fixture
+def start(app: QApplication, tmp_path: Path) -> Iterator[Start]:
+    """Opens the main window on a host; the engine is not started."""
+    opened: list[tuple[MainWindow, Scene]] = []
+
+    def make(words: list[str]) -> MainWindow:
+        scene = Scene(tmp_path, words=words)
+        scene.controller.open_last()
+        window = MainWindow(scene.controller)
+        window.show()
+        opened.append((window, scene))
+        return window
+
+    yield make
+    for window, scene in opened:
+        end(window)
+        scene.controller.close()
+
+
+def asked(main: MainWindow, document: RaceDocument) -> RaceWindow:
+    """Its window, in which this race has been asked for."""
+    window = main.races.show(document.prompt)
+    window.still = True
+    window.form.runs.setValue(document.pairs)
+    window.form.tokens.setValue(document.law.max_tokens)
+    window.form.start.click()
+    assert window.asker.busy
+    assert window.form.stop.isVisible()
+    return window
+
+
+def test_a_race_is_loaded_asked_for_told_and_replayed(start: Start, tmp_path: Path) -> None:
+    document = simple(parts_at=5, pairs=3)
+    window = asked(start(command(tmp_path, document)), document)
+    until(lambda: not window.asker.busy)
+    found = window.document
+    assert found is not None
+    assert found.created_s > 0
+    assert replace(found, created_s=0.0, law=document.law, runs=()) == replace(document, runs=())
+    assert [[one.round for one in run.told] for run in found.runs] == [
+        [one.round for one in run.told] for run in document.runs
+    ]
+    assert window.board is not None
+    assert window.board.middle.same.text() == "5"
+    assert window.form.start.isVisible()
+    assert not window.line.isVisible()
+
+
+def test_a_stop_keeps_the_pairs_that_are_whole(start: Start, tmp_path: Path) -> None:
+    document = simple(pairs=3)
+    window = asked(start(command(tmp_path, document, pause_s=0.4)), document)
+    until(lambda: window.asker._gathering is None or window.asker._gathering.pairs == 1)
+    window.form.stop.click()
+    assert not window.asker.busy
+    assert window.document is not None
+    assert window.document.pairs == 1
+    assert window.line.text.text() == f"{STOPPED} What was whole is shown: 1 pair of runs."
+
+
+def test_a_stop_before_the_first_pair_says_so_and_lets_one_race_again(start: Start, tmp_path: Path) -> None:
+    document = simple(pairs=2)
+    window = asked(start(command(tmp_path, document, pause_s=0.5)), document)
+    window.form.stop.click()
+    assert window.measuring.title.text() == STOPPED
+    assert window.document is None
+    window.form.start.click()
+    until(lambda: window.document is not None)
+    assert window.document is not None
+    assert window.document.pairs == 2
+
+
+def test_a_host_that_dies_in_the_middle_ends_the_race(start: Start, tmp_path: Path) -> None:
+    document = simple(pairs=2)
+    main = start(command(tmp_path, document, pause_s=60))
+    window = asked(main, document)
+    until(lambda: window.asker._request and window.measuring.title.text().startswith("Run 1"))
+    main.races._controller.engine.client._process.kill()
+    until(lambda: not window.asker.busy)
+    assert "in the middle of the race" in window.measuring.title.text()
+
+
+def test_a_target_that_cannot_be_loaded_ends_the_race(start: Start) -> None:
+    window = asked(start(fake_host(fail_load="auto")), simple())
+    until(lambda: not window.asker.busy)
+    assert window.measuring.title.text() == "auto does not fit"
+
+
+def test_a_reply_goes_before_a_race(start: Start, tmp_path: Path) -> None:
+    document = simple(pairs=2)
+    main = start(command(tmp_path, document, pause_s=60))
+    window = asked(main, document)
+    until(lambda: window.asker._request)
+    main.races._controller.reply_began.emit(None)
+    assert not window.asker.busy
+    assert window.measuring.title.text() == REPLIED
+
+
+def test_a_race_ends_with_its_window(start: Start, tmp_path: Path) -> None:
+    document = simple(pairs=2)
+    window = asked(start(command(tmp_path, document, pause_s=60)), document)
+    until(lambda: window.asker._request)
+    window.close()
+    assert not window.asker.busy

@@ -1,0 +1,206 @@
+"""What a board shows at a time: it follows from the document and the time alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+from PySide6.QtCore import QCoreApplication
+from PySide6.QtGui import QTextCursor
+from PySide6.QtWidgets import QApplication
+
+from app.race.document import RaceDocument, open_race
+from app.window.look import DARK, LIGHT, Look
+from app.window.race.board import Board
+from app.window.race.pane import NAMES, Pane
+from app.window.reading import TOKEN
+from tests.race.made import RACE, race, run, simple, steady
+
+LATE = "\N{EN DASH}"
+
+
+@pytest.fixture
+def boards(app: QApplication) -> Iterator[list[Board]]:
+    """Boards to be let go of."""
+    made: list[Board] = []
+    yield made
+    for board in made:
+        board.close()
+        board.deleteLater()
+    QCoreApplication.processEvents()
+
+
+def made(boards: list[Board], document: RaceDocument, look: Look = LIGHT, width: int = 1100) -> Board:
+    board = Board(document, look)
+    boards.append(board)
+    board.resize(width, 640)
+    board.show()
+    QCoreApplication.processEvents()
+    return board
+
+
+def seen(board: Board) -> list[object]:
+    """Everything of it that changes with time."""
+    panes = [
+        (pane.reader.toPlainText(), pane.bar.share, [label.text() for label in pane.numbers.values], tints(pane))
+        for pane in board.panes
+    ]
+    return [*panes, board.middle.same.text(), board.middle.below.text(), marks(board)]
+
+
+def tints(pane: Pane) -> list[tuple[str, int, str]]:
+    """(character, token, colour behind it) of the text."""
+    cursor, found = QTextCursor(pane.reader.document()), []
+    while not cursor.atEnd():
+        cursor.movePosition(QTextCursor.MoveOperation.NextCharacter, QTextCursor.MoveMode.KeepAnchor)
+        shape = cursor.charFormat()
+        if shape.hasProperty(TOKEN):
+            found.append((cursor.selectedText(), int(shape.property(TOKEN)), shape.background().color().name()))
+        cursor.clearSelection()
+    return found
+
+
+def marks(board: Board) -> list[str]:
+    """The marked text of each side."""
+    return ["".join(one.cursor.selectedText() for one in pane.reader.extraSelections()) for pane in board.panes]
+
+
+def test_before_the_first_token_there_is_nothing_but_the_race(boards: list[Board]) -> None:
+    board = made(boards, simple())
+    assert [pane.reader.toPlainText() for pane in board.panes] == ["", ""]
+    assert [label.text() for label in board.panes[0].numbers.values] == ["0 / 12", LATE, LATE, "0", LATE]
+    assert (board.middle.same.text(), board.middle.below.text()) == ("0", "identical tokens so far")
+    assert board.middle.total.text() == "2.00\N{MULTIPLICATION SIGN}"
+
+
+def test_every_number_of_the_issue_is_shown_for_both_sides(boards: list[Board]) -> None:
+    board = made(boards, simple(pairs=3))
+    board.show_time(9)
+    assert NAMES == ("tokens", "decode tok/s", "TTFT", "target passes", "tokens a pass")
+    shown = [[label.text() for label in pane.numbers.values] for pane in board.panes]
+    assert shown == [["12 / 12", "10.0", "0.10 s", "12", "1.00"], ["12 / 12", "24.4", "0.15 s", "4", "3.00"]]
+    assert [pane.bar.share for pane in board.panes] == [1.0, 1.0]
+    assert board.middle.decode.text() == "2.00\N{MULTIPLICATION SIGN}"
+    assert "medians of 3 runs each\nAB BA AB" in [label.text() for label, *_ in board.middle._labels]
+    assert "Measured one after the other, then replayed side by side. Texts identical" in board.about.text()
+
+
+def test_a_faster_side_is_ahead_in_the_middle(boards: list[Board]) -> None:
+    board = made(boards, simple())
+    board.show_time(0.35)
+    assert [pane.numbers.values[0].text() for pane in board.panes] == ["3 / 12", "6 / 12"]
+    assert [pane.reader.toPlainText() for pane in board.panes] == ["The sky is blue", "The sky is blue, and so"]
+    assert (board.middle.same.text(), board.middle.below.text()) == ("3", "identical tokens so far")
+
+
+@pytest.mark.parametrize(
+    "document", [open_race(RACE), simple(parts_at=10)], ids=["a paragraph", "paragraphs and a list"]
+)
+def test_whatever_was_shown_before_the_same_time_looks_the_same(boards: list[Board], document: RaceDocument) -> None:
+    played, jumped = made(boards, document), made(boards, document)
+    end_s = played.replay.end_s
+    for step in range(41):
+        played.show_time(end_s * step / 40)
+        if step % 10 == 3:
+            jumped.show_time(end_s)  # and back
+            jumped.show_time(end_s * step / 40)
+            assert seen(jumped) == seen(played)
+
+
+def test_text_only_grows_on_the_way_to_the_end(boards: list[Board]) -> None:
+    document = open_race(RACE)
+    board = made(boards, document)
+    texts = []
+    for step in range(21):
+        board.show_time(board.replay.end_s * step / 20)
+        texts.append([len(tints(pane)) for pane in board.panes])
+    assert all(a <= b for before, after in pairwise(texts) for a, b in zip(before, after, strict=True))
+    assert texts[0] == [0, 0]
+    assert board.middle.below.text() == "identical tokens"
+
+
+def test_drafted_tokens_are_tinted_and_plain_ones_are_not(boards: list[Board]) -> None:
+    board = made(boards, simple())
+    board.show_time(9)
+    plain, drafted = (tints(pane) for pane in board.panes)
+    assert {colour for *_, colour in plain} <= {"#000000"}
+    assert {LIGHT.tints["accepted"], LIGHT.tints["bonus"]} <= {colour for *_, colour in drafted}
+
+
+# --- differences ------------------------------------------------------------------------------
+
+
+def test_a_difference_is_marked_in_both_once_both_have_shown_it(boards: list[Board]) -> None:
+    document = race([(steady(0, 1, [0, 1, 2, 3, 4], 1, 0.1), steady(1, 1, [0, 1, 6, 7, 4], 1, 0.2))])
+    board = made(boards, document)
+    board.show_time(0.45)
+    assert marks(board) == ["", ""]
+    assert board.middle.below.text() == "identical tokens so far"
+    board.show_time(0.65)
+    assert marks(board) == [" blue", " is"]
+    assert board.middle.same.text() == "2"
+    said = "identical tokens, then “blue” / “is”: a near-tie, gap 1 ULPs, rounding noise 1 ULPs"
+    assert board.middle.below.text() == said
+    board.show_time(0.45)
+    assert marks(board) == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("receipts", "colour", "said"),
+    [
+        ({}, "warning", "a near-tie"),
+        ({"near_tie": False}, "error", "a failure"),
+        ({"promised": False}, "accent", "no promise of the same text"),
+    ],
+)
+def test_a_difference_is_as_bad_as_it_is(
+    boards: list[Board], receipts: dict[str, bool], colour: str, said: str
+) -> None:
+    board = made(boards, simple(parts_at=5, **receipts))
+    board.show_time(9)
+    assert getattr(LIGHT, colour) in board.middle.same.styleSheet()
+    assert said in board.middle.below.text()
+    assert "identical over" not in board.about.text()
+
+
+def test_a_reply_that_ends_first_says_so(boards: list[Board]) -> None:
+    board = made(boards, race([(steady(0, 1, [1, 2, 3], 1, 0.1), steady(1, 1, [1, 2], 2, 0.1))]))
+    board.show_time(9)
+    assert "identical tokens, then “,” / “the end”: a near-tie" in board.middle.below.text()
+    assert marks(board) == [",", ""]
+
+
+# --- looks ------------------------------------------------------------------------------------
+
+
+def test_another_look_changes_nothing_but_colours(boards: list[Board]) -> None:
+    board = made(boards, simple(parts_at=5))
+    board.show_time(9)
+    before = [pane.reader.toPlainText() for pane in board.panes], marks(board), board.middle.below.text()
+    board.set_look(DARK)
+    assert ([pane.reader.toPlainText() for pane in board.panes], marks(board), board.middle.below.text()) == before
+    assert {colour for *_, colour in tints(board.panes[1])} & set(DARK.tints.values())
+    assert not {colour for *_, colour in tints(board.panes[1])} & set(LIGHT.tints.values())
+
+
+@pytest.mark.parametrize(("width", "rows"), [(1120, 1), (820, 2)])
+def test_no_number_is_cut_off(boards: list[Board], width: int, rows: int) -> None:
+    board = made(boards, open_race(RACE), width=width)
+    board.show_time(board.replay.end_s)
+    QCoreApplication.processEvents()
+    for pane in board.panes:
+        labels = pane.numbers.values
+        assert all(label.width() >= label.sizeHint().width() for label in labels)
+        assert len({label.y() for label in labels}) == rows
+
+
+def test_no_text_of_a_race_steers_the_window(boards: list[Board], monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("<img src='file:///etc/passwd'>", "<b>bold</b>", "\u202eback", "[x](javascript:1)")
+    monkeypatch.setattr("tests.race.made.WORDS", words)
+    board = made(boards, race([(run(0, 1, [(0.1, [0, 1, 2, 3])]), run(1, 1, [(0.1, [0, 1, 2, 3])]))]))
+    board.show_time(9)
+    text = board.panes[0].reader.toPlainText()
+    assert "<b>bold</b>" in text
+    assert "\u202e" not in text
+    assert not [one for one in board.panes[0].reader.document().allFormats() if one.isImageFormat()]

@@ -1,0 +1,216 @@
+"""The race's window: asked for, replayed, paused, scrubbed, slowed, opened from a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QFileDialog
+
+from app.race.document import open_race, race_json
+from app.window.look import DARK
+from app.window.race import files
+from app.window.race.board import Board
+from app.window.race.window import RaceWindow
+from tests.race.made import RACE, race, simple, steady
+from tests.window.control.waiting import until
+from tests.window.race.conftest import Clock
+
+
+def board_of(window: RaceWindow) -> Board:
+    assert window.board is not None
+    return window.board
+
+
+def at(window: RaceWindow) -> float:
+    """The time that is shown."""
+    return round(board_of(window).state.time_s, 3)
+
+
+# --- the replay -------------------------------------------------------------------------------
+
+
+def test_a_race_plays_by_the_clock_to_its_end_and_stops(window: RaceWindow, clock: Clock) -> None:
+    window.show_race(simple())
+    assert window.player.playing
+    clock.now_s += 0.5
+    until(lambda: at(window) == 0.5)
+    assert window.controls.play.accessibleName() == "Pause"
+    assert window.controls.time.text() == "0.5 / 1.2 s"
+    clock.now_s += 5
+    until(lambda: not window.player.playing)
+    assert at(window) == 1.2
+    assert board_of(window).state.done
+    assert window.controls.play.accessibleName() == "Play"
+
+
+def test_pause_holds_it_and_play_at_the_end_begins_anew(window: RaceWindow, clock: Clock) -> None:
+    window.show_race(simple())
+    clock.now_s += 0.4
+    QTest.mouseClick(window.controls.play, Qt.MouseButton.LeftButton)
+    clock.now_s += 3
+    window._tick()
+    assert at(window) == 0.4
+    window.seek(9)
+    QTest.mouseClick(window.controls.play, Qt.MouseButton.LeftButton)
+    assert at(window) == 0.0
+    assert window.player.playing
+
+
+def test_slower_is_slower_and_says_so(window: RaceWindow, clock: Clock) -> None:
+    window.show_race(simple())
+    window.controls.speed.setCurrentIndex(window.controls.speed.findData("0.25"))
+    window.controls.speed.activated.emit(0)
+    clock.now_s += 2
+    window._tick()
+    assert at(window) == 0.5
+    assert "side by side, at a quarter of its speed" in board_of(window).about.text()
+    window.show_race(simple())
+    assert window.player.speed == 0.25
+    assert "at a quarter of its speed" in board_of(window).about.text()
+
+
+def test_the_timeline_goes_where_it_is_pressed_and_follows_the_mouse(window: RaceWindow) -> None:
+    window.show_race(simple())
+    window.player.pause()
+    slider = window.controls.slider
+    half = QPoint(round(slider.x_of(60)), slider.height() // 2)
+    QTest.mousePress(slider, Qt.MouseButton.LeftButton, pos=half)
+    assert at(window) == pytest.approx(0.6, abs=0.01)
+    QTest.mouseMove(slider, QPoint(slider.width() + 50, 5))
+    assert at(window) == 1.2
+    QTest.mouseRelease(slider, Qt.MouseButton.LeftButton, pos=QPoint(0, 5))
+    QTest.mouseMove(slider, half)
+    assert at(window) == 1.2
+
+
+@pytest.mark.parametrize("end_s", [1.2, 3.4049, 0.0123])
+def test_the_end_of_the_timeline_is_the_end_of_the_race(window: RaceWindow, end_s: float) -> None:
+    window.show_race(race([(steady(0, 1, range(12), 1, end_s / 12), steady(1, 1, range(12), 3, end_s / 13))]))
+    window.player.pause()
+    slider = window.controls.slider
+    slider.setValue(slider.maximum())
+    assert board_of(window).state.done
+    window.replay()
+    window.seek(end_s + 1)
+    assert slider.value() == slider.maximum()
+
+
+@pytest.mark.parametrize("step", [0, 1, 60, 119, 120])
+def test_a_place_on_the_timeline_is_the_step_it_shows(window: RaceWindow, step: int) -> None:
+    window.show_race(simple())
+    slider = window.controls.slider
+    assert slider.step_at(slider.x_of(step)) == step
+
+
+def test_keys_play_step_and_go_to_the_difference(window: RaceWindow) -> None:
+    window.show_race(simple(parts_at=4))
+    window.setFocus()
+    QTest.keyClick(window, Qt.Key.Key_Space)
+    assert not window.player.playing
+    QTest.keyClick(window, Qt.Key.Key_Right)
+    assert at(window) == 0.012
+    QTest.keyClick(window, Qt.Key.Key_D)
+    assert at(window) == 0.5
+    assert board_of(window).state.parted == 4
+    QTest.keyClick(window, Qt.Key.Key_R)
+    assert window.player.playing
+    assert at(window) == 0.0
+
+
+def test_the_difference_is_on_the_timeline_and_its_button_there_only_then(window: RaceWindow) -> None:
+    window.show_race(simple())
+    assert not window.controls.difference.isVisible()
+    assert window.controls.slider.mark is None
+    window.show_race(simple(parts_at=4))
+    assert window.controls.slider.mark == 50
+    window.controls.difference.click()
+    assert (at(window), window.player.playing) == (0.5, False)
+
+
+def test_where_nothing_should_move_the_end_is_shown_at_once(window: RaceWindow) -> None:
+    window.still = True
+    window.show_race(simple())
+    assert (at(window), window.player.playing) == (1.2, False)
+
+
+def test_a_look_reaches_everything(window: RaceWindow) -> None:
+    window.show_race(simple(parts_at=4))
+    window.seek(1.2)
+    light = window.grab().toImage()
+    window.set_look(DARK)
+    dark = window.grab().toImage()
+    for x, y in ((8, 8), (window.width() // 2, window.height() - 8), (60, window.height() // 2)):
+        assert light.pixelColor(x, y).lightness() > 200
+        assert dark.pixelColor(x, y).lightness() < 70
+
+
+def test_the_prompt_stands_above_the_replay_unless_it_is_in_the_form(window: RaceWindow) -> None:
+    document = simple()
+    window.form.prompt.setPlainText(document.prompt)
+    window.show_race(document)
+    assert not board_of(window).prompt.isVisible()
+    window.form.prompt.setPlainText("Another")
+    assert board_of(window).prompt.isVisible()
+
+
+def test_a_prompt_that_is_being_written_is_not_replaced(window: RaceWindow) -> None:
+    window.suggest("The last question")
+    assert window.form.prompt.toPlainText() == "The last question"
+    window.suggest("Another question")
+    assert window.form.prompt.toPlainText() == "The last question"
+
+
+# --- files ------------------------------------------------------------------------------------
+
+
+def test_a_race_that_was_saved_is_opened_and_replayed(window: RaceWindow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (str(RACE), ""))
+    window.form.open.click()
+    document = open_race(RACE)
+    assert window.document == document
+    assert window.form.prompt.toPlainText() == document.prompt
+    assert [side.side().drafter for side in window.form.sides] == ["none", "eagle3"]
+    assert window.player.end_s == board_of(window).replay.end_s
+
+
+def test_a_file_that_is_no_race_is_refused_in_a_line(
+    window: RaceWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "race.json"
+    path.write_bytes(b'{"format": "else"}')
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (str(path), ""))
+    window.open()
+    assert window.line.isVisible()
+    assert "no race saved by Redline" in window.line.text.text()
+    assert window.board is None
+
+
+def test_a_race_is_saved_as_it_was_read(window: RaceWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "kept"
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
+    document = simple(parts_at=3, pairs=2)
+    window.show_race(document)
+    window.save("json")
+    assert path.with_name("kept.json").read_bytes() == race_json(document)
+    assert window.line.text.text() == "“kept.json” is written."
+
+
+def test_what_cannot_be_written_is_said(window: RaceWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(tmp_path / "no folder" / "race.json"), ""))
+    window.show_race(simple())
+    window.save("json")
+    assert "cannot be written" in window.line.text.text()
+
+
+def test_a_name_without_its_ending_gets_it() -> None:
+    named = {kind: files.with_ending(Path("race"), kind).name for kind in files.ENDINGS}
+    assert named == {"png": "race.png", "gif": "race.gif", "webp": "race.webp", "apng": "race.png", "json": "race.json"}
+
+
+def test_closing_ends_the_replay(window: RaceWindow) -> None:
+    window.show_race(simple())
+    window.close()
+    assert not window.player.playing

@@ -1,0 +1,277 @@
+"""Pictures of the window, light and dark: python -m tests.window.screenshots [FOLDER] [--scale 2] [--only NAME]
+
+The real window, transcript and inspector, told a recorded stream (tests/host/recorded.jsonl) and made-up replies,
+whose rounds and numbers are made up too. Text is drawn in the fonts of this machine. The default folder is
+resources/screenshots.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+import time
+from collections.abc import Callable
+from dataclasses import replace as changed
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec.structs import replace
+from PySide6.QtCore import QCoreApplication, QEvent
+from PySide6.QtWidgets import QApplication, QLabel, QWidget
+
+from app.protocol import Law, Told, read_answer
+from app.records import ConversationRecord, KeptReceipt, MessageRecord, Statistics
+from app.window.controller import Notice, Speculating
+from app.window.shell.preferences import PREFERENCES, Preferences, written
+from app.window.shell.window import MainWindow
+from engine.events import Round
+from engine.metrics import Metrics
+from engine.receipt import Difference, Receipt
+from tests.window.models import scenes
+from tests.window.race.showing import recorded_race
+from tests.window.scene_texts import MARKDOWN, SEARCH, SKY, TITLES, TURNS
+from tests.window.shell.fakes import DAY, FakeController, conversation
+
+ROOT = Path(__file__).parents[2]
+RECORDED = ROOT / "tests/host/recorded.jsonl"
+FOLDER = ROOT / "resources/screenshots"
+WIDTH, HEIGHT = 1280, 800
+SHOWN = 0.7  # of the recorded reply, in the picture of one that streams
+
+DRAFTED, KEPT = 4, 0.8  # tokens a round, and how often one is right, in replies that are made up
+
+
+class Stage(NamedTuple):
+    """What a scene plays on."""
+
+    controller: FakeController
+    window: MainWindow
+
+
+def ask(id: int, text: str) -> MessageRecord:
+    return MessageRecord(id=id, conversation=1, parent=id - 1 or None, role="user", text=text)
+
+
+def answered(id: int, told: list[Told], **values: object) -> MessageRecord:
+    """A reply of these rounds, with its numbers."""
+    text = "".join("".join(one.round.texts) for one in told)
+    statistics = Statistics.of(Metrics.of(one.round for one in told))
+    record = MessageRecord(
+        id=id, conversation=1, parent=id - 1, role="assistant", text=text.strip(), statistics=statistics
+    )
+    return replace(record, **values)
+
+
+def recorded() -> list[Told]:
+    """The rounds of the first recorded reply."""
+    answers = [read_answer(line) for line in RECORDED.read_bytes().splitlines()]
+    told = [answer for answer in answers if isinstance(answer, Told)]
+    return [one for one in told if one.id == told[0].id]
+
+
+def made_up(text: str, seed: int) -> list[Told]:
+    """`text` in rounds, cut at its words."""
+    chance, words, told, at = random.Random(seed), re.findall(r"\s*\w+|\s*[^\w\s]|\s+", text), list[Told](), 0
+    while at < len(words):
+        right = next((i for i in range(DRAFTED) if chance.random() > KEPT), DRAFTED)
+        said = tuple(words[at : at + right + 1])
+        right = min(right, len(said))
+        drafted = (*said[:right], *(chance.choice(words) for _ in range(DRAFTED - right)))
+        round_ = Round(
+            index=len(told),
+            tokens=tuple(range(at, at + len(said))),
+            texts=said,
+            drafted=tuple(range(DRAFTED)),
+            accepted=right,
+            p=tuple(chance.uniform(0.4, 1) for _ in said),
+            q=tuple(chance.uniform(0.2, 1) for _ in drafted),
+            width=DRAFTED + 1,
+            time_s=0.3 + 0.05 * len(told),
+            reason=f"fixed at {DRAFTED}",
+        )
+        told.append(Told(id=1, round=round_, drafted_texts=drafted))
+        at += len(said)
+    return told
+
+
+# --- scenes -----------------------------------------------------------------------------------
+
+
+def first_run(stage: Stage) -> QWidget:
+    stage.controller.records = []
+    stage.controller.conversations_changed.emit()
+    return stage.window
+
+
+def streaming(stage: Stage) -> QWidget:
+    """A reply as it is written, the inspector beside it."""
+    controller, told = stage.controller, recorded()
+    live = answered(2, [], state="streaming", statistics=None)
+    stage.window.show_side("inspector")
+    stage.window.panes.setSizes([248, 632, 400])
+    controller.open(1)
+    controller.show([ask(1, SKY), live])
+    controller.be_busy(True)
+    controller.reply_began.emit(live)
+    for one in told[: round(len(told) * SHOWN)]:
+        controller.told.emit(2, [one])
+    controller.counted.emit(148, 8192)
+    return stage.window
+
+
+def markdown(stage: Stage) -> QWidget:
+    told = made_up(MARKDOWN, 3)
+    stage.controller.open(2)
+    path(stage.controller, [ask(1, SEARCH), answered(2, told)], {2: told})
+    stage.controller.counted.emit(412, 8192)
+    return stage.window
+
+
+def long(stage: Stage) -> QWidget:
+    """Many turns; the text plain, as one key makes it."""
+    shown, known = [ask(1, SKY), answered(2, recorded())], {2: recorded()}
+    for number, (question, reply) in enumerate(TURNS * 3, 1):
+        told = made_up(reply, number)
+        shown += [ask(2 * number + 1, question), answered(2 * number + 2, told, versions=1 + number % 2)]
+        known[2 * number + 2] = told
+    stage.controller.open(1)
+    path(stage.controller, shown, known)
+    stage.window.change_preferences(tints=False)
+    stage.controller.counted.emit(1834, 8192)
+    return stage.window
+
+
+def chat_settings(stage: Stage) -> QWidget:
+    streaming(stage)
+    stage.controller.be_busy(False)
+    stage.window.show_side("chat settings")
+    return stage.window
+
+
+def settings(stage: Stage) -> QWidget:
+    return stage.window.settings.show("appearance")
+
+
+def error(stage: Stage) -> QWidget:
+    """The engine died in the middle of a reply."""
+    controller, told = stage.controller, recorded()[:40]
+    controller.open(1)
+    cut = answered(2, told, state="cut", note="The engine was killed while this was written.")
+    path(controller, [ask(1, SKY), cut], {2: told})
+    controller.say(Speculating("host down", said="The engine was killed and is being started again."))
+    said = "The engine was killed in the middle of a reply. What was written is kept."
+    controller.notice.emit(Notice("error", said, (("Continue", print), ("Copy Report", print))))
+    return stage.window
+
+
+def receipt(stage: Stage) -> QWidget:
+    """Replies that were verified: one the same, one with a near-tie, one under way."""
+    found = (Receipt(0), Receipt(0, (Difference(11, 262, 338, 2.0, 7.5, True, " that", " which"),)))
+    shown, known = list[MessageRecord](), dict[int, list[Told]]()
+    for id, (question, reply) in zip((2, 4, 6), (TURNS[3], TURNS[0], TURNS[2]), strict=True):
+        known[id] = made_up(reply, id)
+        shown += [ask(id - 1, question), answered(id, known[id], law=Law())]
+    tokens = {id: sum(len(one.round.tokens) for one in told) for id, told in known.items()}
+    for id, kept in zip((2, 4), found, strict=True):
+        shown[id - 1] = replace(shown[id - 1], receipt=KeptReceipt(receipt=changed(kept, tokens=tokens[id])))
+    stage.controller.open(1)
+    path(stage.controller, shown, known)
+    stage.controller.verifying.emit(6, f"Verifying, 24 of {tokens[6]} tokens")
+    stage.controller.counted.emit(412, 8192)
+    return stage.window
+
+
+def race(stage: Stage) -> QWidget:
+    return recorded_race(stage.window, stage.window.theme.look)
+
+
+def models(scene: Callable[[MainWindow], QWidget]) -> Callable[[Stage], QWidget]:
+    """A state of the Models page."""
+    return lambda stage: scene(stage.window)
+
+
+SCENES: dict[str, Callable[[Stage], QWidget]] = {
+    "first-run": first_run,
+    "streaming": streaming,
+    "markdown": markdown,
+    "long": long,
+    "receipt": receipt,
+    "chat-settings": chat_settings,
+    "settings": settings,
+    "error": error,
+    "models-empty": models(scenes.empty),
+    "models-downloading": models(scenes.downloading),
+    "models-refused": models(scenes.refused),
+    "models-paired": models(scenes.paired),
+    "race": race,
+}
+
+
+def path(controller: FakeController, shown: list[MessageRecord], told: dict[int, list[Told]]) -> None:
+    """Show this way, whose rounds are known."""
+    controller.rounds = told
+    controller.show(shown)
+
+
+# --- pictures ---------------------------------------------------------------------------------
+
+
+def records() -> list[ConversationRecord]:
+    """A sidebar that looks used."""
+    now = time.time()
+    made = [conversation(n + 1, title, now - n * n * 0.09 * DAY) for n, title in enumerate(TITLES)]
+    return [replace(record, pinned=record.id == 6) for record in made]
+
+
+def picture(name: str, scheme: str, folder: Path) -> Path:
+    """Play a scene, and keep what is seen. scheme: light or dark."""
+    controller = FakeController()
+    controller.records = records()
+    chosen = Preferences(scheme=scheme, motion="reduced")  # type: ignore[arg-type]
+    controller.values[PREFERENCES] = written(chosen)
+    window = MainWindow(controller)  # type: ignore[arg-type]
+    window.resize(WIDTH, HEIGHT)
+    window.show()
+    controller.load()
+    settle()
+    shown = SCENES[name](Stage(controller, window))
+    settle()
+    while any(label.isVisible() and label.text().startswith("Loading") for label in window.findChildren(QLabel)):
+        settle()
+    place = folder / f"{name}-{scheme}.png"
+    shown.grab().save(str(place))
+    window.close()
+    window.models.quit()
+    window.deleteLater()
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    return place
+
+
+def settle(seconds: float = 0.7) -> None:
+    """Let timers run: plots are drawn ten times a second, tiles made as they come into view."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        QCoreApplication.processEvents()
+        time.sleep(0.01)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.window.screenshots", description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, default=FOLDER)
+    parser.add_argument("--scale", default="2", help="device pixels a px (default: 2)")
+    parser.add_argument("--only", choices=SCENES, help="one scene")
+    given = parser.parse_args()
+    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    os.environ["QT_SCALE_FACTOR"] = given.scale
+    given.folder.mkdir(parents=True, exist_ok=True)
+    application = QApplication(["redline"])
+    for name in [given.only] if given.only else SCENES:
+        for scheme in ("light", "dark"):
+            print(picture(name, scheme, given.folder))
+    application.quit()
+
+
+if __name__ == "__main__":
+    main()

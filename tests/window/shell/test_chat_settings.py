@@ -1,0 +1,244 @@
+"""The settings of a chat: every value goes round, nonsense is said and not applied, presets are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QWheelEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from app.protocol import Law, Pair
+from app.records import ChatSettings
+from app.window.controller import Speculating
+from app.window.shell.chat_form import ChatForm
+from app.window.shell.chat_panel import ChatPanel
+from app.window.shell.fields import choose
+from app.window.shell.law_form import read_stops, seed_error, write_stops
+from app.window.shell.window import MainWindow
+from tests.window.control.waiting import until
+from tests.window.shell.fakes import FakeController
+
+EVERYTHING = ChatSettings(
+    pair=Pair(target="builtin", drafter="lookup", tree=True, context=4096),
+    law=Law(
+        temperature=0.7,
+        top_p=0.9,
+        top_k=40,
+        min_p=0.005,
+        repetition_penalty=1.1,
+        seed=2**63 - 1,
+        acceptance="coupled",
+        draft_length=5,
+        max_tokens=300,
+        stop=("\n\n", "a\\nb", "\tUser:"),
+    ),
+    system="Be short.",
+)
+
+
+@pytest.fixture
+def panel(window: MainWindow) -> ChatPanel:
+    window.show_side("chat settings")
+    return window.parts.panel
+
+
+@pytest.fixture
+def form(app: QApplication) -> Iterator[ChatForm]:
+    form = ChatForm()
+    form.show()
+    yield form
+    form.close()
+
+
+@pytest.fixture
+def applied(form: ChatForm) -> list[ChatSettings]:
+    """What the form says the user made of it."""
+    said: list[ChatSettings] = []
+    form.changed.connect(said.append)
+    return said
+
+
+# --- the form ---------------------------------------------------------------------------------
+
+
+def test_every_value_shown_is_the_value_read(form: ChatForm) -> None:
+    for settings in (EVERYTHING, ChatSettings()):
+        form.show_settings(settings)
+        assert form.valid
+        assert form.settings() == settings
+
+
+def test_showing_changes_nothing(form: ChatForm, applied: list[ChatSettings]) -> None:
+    form.show_settings(EVERYTHING)
+    assert applied == []
+
+
+def test_a_change_holds_at_once(form: ChatForm, applied: list[ChatSettings]) -> None:
+    form.law.temperature.setValue(0.8)
+    form.law.rule.setCurrentIndex(1)
+    form.law.rule.activated.emit(1)
+    assert [s.law.temperature for s in applied] == [0.8, 0.8]
+    assert applied[-1].law.acceptance == "coupled"
+
+
+def test_typed_text_holds_when_the_typing_pauses(form: ChatForm, applied: list[ChatSettings]) -> None:
+    QTest.keyClicks(form.system, "Be kind.")
+    until(lambda: applied, 5)
+    assert [s.system for s in applied] == ["Be kind."]
+
+
+def test_its_own_echo_does_not_disturb_the_typing(form: ChatForm, applied: list[ChatSettings]) -> None:
+    form.system.setPlainText("Be kind. ")
+    form.system.moveCursor(form.system.textCursor().MoveOperation.End)
+    until(lambda: applied, 5)
+    assert form.system.toPlainText() == "Be kind. "
+    assert form.system.textCursor().position() == 9
+
+
+@pytest.mark.parametrize(("text", "right"), [("", True), (" 7 ", True), (str(2**63 - 1), True), (str(2**63), False)])
+def test_a_seed_is_a_number_or_nothing(text: str, right: bool) -> None:
+    assert (seed_error(text) == "") == right
+
+
+@pytest.mark.parametrize("text", ["-1", "1.5", "abc", "٣", "1_0", "9" * 5000])
+def test_a_wrong_seed_is_said_and_not_applied(form: ChatForm, applied: list[ChatSettings], text: str) -> None:
+    form.law.seed.setText(text)
+    form.law._typing.timeout.emit()
+    assert "whole number" in form.law.fields[-3].error
+    assert applied == []
+    form.law.seed.setText("5")
+    form.law._typing.timeout.emit()
+    assert applied[-1].law.seed == 5
+
+
+def test_a_folder_without_a_model_is_said_and_not_loaded(
+    form: ChatForm, applied: list[ChatSettings], tmp_path: Path
+) -> None:
+    pair = form.pair
+    choose(pair.target, "folder")
+    pair.target.activated.emit(1)
+    assert not form.valid
+    wrong = {str(tmp_path / "none"): "no such folder", str(tmp_path): "no config.json", "a\0": "no such folder"}
+    for text, why in wrong.items():
+        pair.target_folder.set_text(text)
+        pair.target_folder.changed.emit()
+        assert why in pair.fields[1].error
+    assert applied == []
+    (tmp_path / "config.json").write_text("{}")
+    pair.target_folder.set_text(str(tmp_path))
+    pair.target_folder.changed.emit()
+    assert applied[-1].pair.target == str(tmp_path)
+
+
+def test_a_drafter_from_a_folder_goes_round(form: ChatForm, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    settings = ChatSettings(pair=Pair(drafter=str(tmp_path)))
+    form.show_settings(settings)
+    assert form.settings() == settings
+    assert not form.pair.drafter_folder.isHidden()
+
+
+def test_a_shipped_drafter_for_another_target_is_warned_of(form: ChatForm, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    form.show_settings(ChatSettings(pair=Pair(target=str(tmp_path), drafter="eagle3")))
+    assert form.pair.fields[2]._below.text().startswith("This one is made for the built-in target")
+    assert form.valid
+
+
+@pytest.mark.parametrize(("tree", "length", "right"), [(False, 32, True), (False, 33, False), (True, 64, True)])
+def test_a_draft_length_is_at_most_what_the_engine_takes(form: ChatForm, tree: bool, length: int, right: bool) -> None:
+    form.show_settings(ChatSettings(pair=Pair(tree=tree), law=Law(draft_length=length)))
+    assert form.valid == right
+
+
+def test_a_reply_longer_than_the_context_is_explained(form: ChatForm) -> None:
+    form.set_context(8192)
+    form.show_settings(ChatSettings(law=Law(max_tokens=9000)))
+    assert "8,192" in form.law.fields[-2]._below.text()
+    assert form.valid
+
+
+@pytest.mark.parametrize("stops", [(), ("a",), ("\n", "\t"), ("\\n",), ("\\", "a\\\\n")])
+def test_stop_strings_survive_being_written(stops: tuple[str, ...]) -> None:
+    assert read_stops(write_stops(stops)) == stops
+
+
+def test_the_wheel_does_not_change_what_is_scrolled_past(form: ChatForm) -> None:
+    wheel = QWheelEvent(
+        *(QPointF(5, 5), QPointF(5, 5), QPoint(0, 0), QPoint(0, 120), Qt.MouseButton.NoButton),
+        *(Qt.KeyboardModifier.NoModifier, Qt.ScrollPhase.NoScrollPhase, False),
+    )
+    form.pair.target.setFocus()
+    QApplication.sendEvent(form.law.temperature, wheel)
+    assert form.law.temperature.value() == 0
+
+
+# --- the panel --------------------------------------------------------------------------------
+
+
+def test_what_the_form_says_holds_for_the_conversation(panel: ChatPanel, controller: FakeController) -> None:
+    panel.form.law.temperature.setValue(0.8)
+    assert controller.conversation.settings.law.temperature == 0.8
+
+
+def test_the_panel_follows_the_conversation(panel: ChatPanel, controller: FakeController) -> None:
+    panel.form.law.temperature.setValue(0.8)
+    controller.new()
+    assert panel.form.settings() == ChatSettings()
+
+
+def test_reset_brings_back_what_redline_came_with(panel: ChatPanel, controller: FakeController) -> None:
+    controller.change_settings(EVERYTHING)
+    panel.defaults.click()
+    assert controller.conversation.settings == ChatSettings()
+    assert panel.form.settings() == ChatSettings()
+
+
+def test_what_became_of_the_pair_is_said(panel: ChatPanel, controller: FakeController) -> None:
+    controller.say(Speculating("unsupported", "Model", "", "its cache cannot be rewound"))
+    assert panel.state.text() == "Speculation unsupported: its cache cannot be rewound."
+
+
+# --- presets ----------------------------------------------------------------------------------
+
+
+def test_a_preset_is_saved_under_its_name_chosen_and_deleted(panel: ChatPanel, controller: FakeController) -> None:
+    presets = panel.presets
+    controller.change_settings(EVERYTHING)
+    presets.save.click()
+    presets.name.setText(" Much  at once ")
+    QTest.keyClick(presets.name, Qt.Key.Key_Return)
+    assert controller.kept == {"Much at once": EVERYTHING}
+    assert presets.box.currentText() == "Much at once"
+    controller.change_settings(ChatSettings())
+    assert presets.box.currentText() == "No preset"
+    assert not presets.delete.isEnabled()
+    presets.box.setCurrentIndex(presets.box.findText("Much at once"))
+    presets.box.activated.emit(1)
+    assert controller.conversation.settings == EVERYTHING
+    presets.delete.click()
+    assert controller.kept == {}
+    assert presets.box.currentText() == "No preset"
+
+
+def test_a_preset_without_a_name_is_not_saved(panel: ChatPanel, controller: FakeController) -> None:
+    panel.presets.save.click()
+    panel.presets.name.setText("  ")
+    assert not panel.presets.keep.isEnabled()
+    QTest.keyClick(panel.presets.name, Qt.Key.Key_Return)
+    assert controller.kept == {}
+
+
+def test_replacing_a_preset_is_said_before(panel: ChatPanel, controller: FakeController) -> None:
+    controller.kept["Short"] = EVERYTHING
+    controller.settings_changed.emit(controller.conversation)
+    panel.presets.save.click()
+    panel.presets.name.setText("Short")
+    assert "Replaces" in panel.presets.said.text()
+    QTest.keyClick(panel.presets.name, Qt.Key.Key_Escape)
+    assert controller.kept["Short"] == EVERYTHING
+    assert not panel.presets.name.isVisible()

@@ -1,0 +1,227 @@
+"""The sidebar: groups, search, rename, pin, delete with undo, and thousands of rows."""
+
+from __future__ import annotations
+
+import time
+from datetime import date, datetime
+
+import pytest
+from PySide6.QtCore import QCoreApplication, QModelIndex, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QLineEdit
+
+from app.records import Hit
+from app.window.shell.conversations import ConversationsModel, Role, group_of
+from app.window.shell.sidebar import Sidebar
+from app.window.shell.window import MainWindow
+from tests.window.control.waiting import until
+from tests.window.shell.fakes import FakeController, conversation, message
+
+
+@pytest.fixture
+def sidebar(window: MainWindow) -> Sidebar:
+    return window.parts.sidebar
+
+
+def rows(sidebar: Sidebar) -> list[str]:
+    model = sidebar.list.model()
+    return [model.index(row, 0).data() for row in range(model.rowCount())]
+
+
+def index_of(sidebar: Sidebar, which: int) -> QModelIndex:
+    return sidebar.conversations.place(which)
+
+
+def hit(which: int, text: str, message: int | None = None) -> Hit:
+    return Hit(conversation=which, title=text, message=message, snippet=text, matches=((0, 2),))
+
+
+def look_for(sidebar: Sidebar, text: str, controller: FakeController, *hits: Hit) -> None:
+    """Type into the search field, and wait for what is found."""
+    controller.hits = list(hits)
+    sidebar.start_search()
+    QTest.keyClicks(sidebar.field, text)
+    until(lambda: sidebar.list.model() is sidebar.hits, 5)
+
+
+# --- the list ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("day", "hour", "group"),
+    [
+        (15, 0, "Today"),
+        (14, 23, "Yesterday"),
+        (13, 23, "Previous 7 days"),
+        (8, 0, "Previous 7 days"),
+        (7, 23, "Older"),
+        (16, 1, "Today"),
+    ],
+)
+def test_conversations_are_grouped_by_the_day_of_their_last_change(day: int, hour: int, group: str) -> None:
+    changed = datetime(2026, 5, day, hour, 30).timestamp()
+    assert group_of(conversation(1, "a", changed), date(2026, 5, 15)) == group
+    assert group_of(conversation(1, "a", changed, pinned=True), date(2026, 5, 15)) == "Pinned"
+
+
+def test_the_list_is_newest_first_under_headings_that_cannot_be_chosen(
+    sidebar: Sidebar, controller: FakeController
+) -> None:
+    now = time.time()
+    controller.records = [conversation(1, "old", 0), conversation(2, "new", now), conversation(3, "top", 1, True)]
+    controller.conversations_changed.emit()
+    assert rows(sidebar) == ["Pinned", "top", "Today", "new", "Older", "old"]
+    heading = sidebar.conversations.index(0)
+    assert sidebar.conversations.flags(heading) == Qt.ItemFlag.NoItemFlags
+
+
+def test_a_click_and_enter_open_a_conversation(sidebar: Sidebar, controller: FakeController) -> None:
+    sidebar.list.setCurrentIndex(index_of(sidebar, 3))
+    sidebar.list.setFocus()
+    QTest.keyClick(sidebar.list, Qt.Key.Key_Return)
+    assert controller.conversation.id == 3
+    at = sidebar.list.visualRect(index_of(sidebar, 2)).center()
+    QTest.mouseClick(sidebar.list.viewport(), Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier, at)
+    assert controller.conversation.id == 2
+
+
+def test_the_open_conversation_stays_marked_when_the_list_changes(sidebar: Sidebar, controller: FakeController) -> None:
+    controller.open(3)
+    controller.pin(1, True)
+    assert sidebar.list.currentIndex().data(Role.CONVERSATION) == 3
+
+
+def test_thousands_of_conversations_are_shown_and_walked_at_once(sidebar: Sidebar, controller: FakeController) -> None:
+    now = time.time()
+    controller.records = [conversation(n + 1, f"Conversation {n}", now - 600 * n) for n in range(5000)]
+    began = time.perf_counter()
+    controller.conversations_changed.emit()
+    QCoreApplication.processEvents()
+    assert time.perf_counter() - began < 0.5
+    began = time.perf_counter()
+    sidebar.list.scrollToBottom()
+    sidebar.list.viewport().repaint()
+    assert time.perf_counter() - began < 0.1
+
+
+def test_the_conversation_above_and_below_are_a_key_away(window: MainWindow, controller: FakeController) -> None:
+    controller.open(2)
+    window.commands["next"].trigger()
+    assert controller.conversation.id == 3
+    window.commands["previous"].trigger()
+    window.commands["previous"].trigger()
+    assert controller.conversation.id == 1
+
+
+def test_a_model_without_conversations_has_none_beside_another() -> None:
+    assert ConversationsModel().beside(1, 1) is None
+
+
+# --- rename, pin, delete ----------------------------------------------------------------------
+
+
+def test_a_title_is_renamed_where_it_stands(sidebar: Sidebar, controller: FakeController) -> None:
+    sidebar.list.setCurrentIndex(index_of(sidebar, 2))
+    sidebar.list.setFocus()
+    QTest.keyClick(sidebar.list, Qt.Key.Key_F2)
+    editor = sidebar.list.findChild(QLineEdit)
+    assert editor is not None and editor.text() == "Counting to thirty"
+    editor.setText("  Counting   on ")
+    QTest.keyClick(editor, Qt.Key.Key_Return)
+    until(lambda: "Counting on" in rows(sidebar), 5)
+    assert next(record for record in controller.records if record.id == 2).title == "Counting on"
+
+
+def test_an_empty_title_is_not_taken(sidebar: Sidebar, controller: FakeController) -> None:
+    assert not sidebar.conversations.setData(index_of(sidebar, 2), "  ")
+    assert "Counting to thirty" in rows(sidebar)
+
+
+def test_pinning_from_the_menu_of_a_row_moves_it_to_the_top(sidebar: Sidebar) -> None:
+    menu = sidebar.menu_of(index_of(sidebar, 3))
+    next(action for action in menu.actions() if action.text() == "Pin").trigger()
+    assert rows(sidebar)[:2] == ["Pinned", "Bread"]
+    menu = sidebar.menu_of(index_of(sidebar, 3))
+    next(action for action in menu.actions() if action.text() == "Unpin").trigger()
+    assert "Pinned" not in rows(sidebar)
+
+
+def test_delete_takes_it_away_and_undo_brings_it_back(
+    window: MainWindow, sidebar: Sidebar, controller: FakeController
+) -> None:
+    sidebar.list.setCurrentIndex(index_of(sidebar, 3))
+    sidebar.list.setFocus()
+    QTest.keyClick(sidebar.list, Qt.Key.Key_Delete)
+    assert "Bread" not in rows(sidebar)
+    window.commands["undo"].trigger()
+    assert "Bread" in rows(sidebar)
+
+
+def test_undo_belongs_to_the_text_while_one_is_being_written(window: MainWindow, controller: FakeController) -> None:
+    window.parts.composer.editor.setFocus()
+    QTest.keyClicks(window.parts.composer.editor, "ab")
+    window.commands["undo"].trigger()
+    assert controller.asked_for("undo_delete") == []
+    assert window.parts.composer.editor.toPlainText() == ""
+
+
+# --- search -----------------------------------------------------------------------------------
+
+
+def test_search_lists_hits_and_enter_opens_the_first_at_its_message(
+    window: MainWindow, sidebar: Sidebar, controller: FakeController
+) -> None:
+    look_for(sidebar, "sky", controller, hit(1, "sky is blue", 7), hit(2, "sky at night"))
+    assert rows(sidebar) == ["sky is blue", "sky at night"]
+    controller.path = []
+    QTest.keyClick(sidebar.field, Qt.Key.Key_Return)
+    assert controller.conversation.id == 1
+    assert ("reveal", 7) in window.parts.transcript.heard
+    assert controller.asked_for("select") == [(7,)]  # it was on no way that is shown
+
+
+def test_a_hit_on_the_way_shown_is_only_scrolled_to(
+    window: MainWindow, sidebar: Sidebar, controller: FakeController
+) -> None:
+    controller.open(1)
+    controller.show([message(7, "user", "sky")])
+    look_for(sidebar, "sky", controller, hit(1, "sky", 7))
+    QTest.keyClick(sidebar.field, Qt.Key.Key_Return)
+    assert controller.asked_for("select") == []
+    assert ("reveal", 7) in window.parts.transcript.heard
+
+
+def test_arrows_go_through_the_hits_from_the_field(sidebar: Sidebar, controller: FakeController) -> None:
+    look_for(sidebar, "s", controller, hit(1, "sky"), hit(2, "sea"), hit(3, "sun"))
+    for key in (Qt.Key.Key_Down, Qt.Key.Key_Down, Qt.Key.Key_Down, Qt.Key.Key_Up):
+        QTest.keyClick(sidebar.field, key)
+    assert sidebar.list.currentIndex().data() == "sea"
+    QTest.keyClick(sidebar.field, Qt.Key.Key_Return)
+    assert controller.conversation.id == 2
+
+
+def test_escape_ends_the_search_and_the_list_is_back(sidebar: Sidebar, controller: FakeController) -> None:
+    look_for(sidebar, "sky", controller, hit(1, "sky"))
+    QTest.keyClick(sidebar.field, Qt.Key.Key_Escape)
+    assert "Bread" in rows(sidebar)
+    assert controller.asked_for("stop") == []
+
+
+def test_nothing_found_is_said(sidebar: Sidebar, controller: FakeController) -> None:
+    look_for(sidebar, "zzz", controller)
+    assert sidebar.nothing.isVisible()
+    assert "zzz" in sidebar.nothing.text()
+    sidebar.field.clear()
+    assert not sidebar.nothing.isVisible()
+
+
+def test_fast_typing_searches_once(sidebar: Sidebar, controller: FakeController) -> None:
+    look_for(sidebar, "blue sky", controller)
+    assert controller.asked_for("search") == [("blue sky",)]
+
+
+def test_hits_with_marks_are_painted(sidebar: Sidebar, controller: FakeController) -> None:
+    look_for(sidebar, "sky", controller, hit(1, "sky is blue", 7), hit(2, "a sky\nof many lines " * 20, 8))
+    picture = sidebar.list.viewport().grab().toImage()
+    colours = {picture.pixelColor(x, y).name() for x in range(0, picture.width(), 2) for y in range(0, 120, 2)}
+    assert len(colours) > 3

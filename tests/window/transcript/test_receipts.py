@@ -1,0 +1,264 @@
+"""A reply's receipt: asked for, waited for, told in its footer, marked in its text, and all of it on a click."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QTextCharFormat
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from app.records import KeptReceipt, MessageRecord
+from app.window.look import DARK, LIGHT, READABLE, Look, contrast
+from app.window.transcript import TokenDetail
+from app.window.transcript.badge import Badge, colour_of, in_short
+from app.window.transcript.details import Details, as_html, in_words
+from app.window.transcript.panel import as_text
+from app.window.transcript.reply import ReplyTile
+from engine.receipt import Difference, Receipt
+from tests.window.transcript.conftest import MakeStage, Stage
+from tests.window.transcript.samples import PARAGRAPH, question, reply, rounds
+
+TOLD = list(rounds(PARAGRAPH))
+WRITTEN = reply(2, PARAGRAPH, 1, TOLD)
+TOKENS = sum(len(one.round.tokens) for one in TOLD)
+NEAR = Difference(3, 11, 12, 1.0, 3.5, near_tie=True, plain_text=" the", other_text=" a")
+FAILED = Difference(6, 12, 11, 1234.0, 2.0, near_tie=False, plain_text="<b>x", other_text="")
+SHORT = Difference(TOKENS, 9, None, None, None, near_tie=False, plain_text="more")
+FOUND: dict[str, tuple[Receipt, str]] = {
+    "identical": (Receipt(TOKENS), f"Identical over {TOKENS} tokens"),
+    "possible": (Receipt(TOKENS, (), "law"), f"{TOKENS} tokens possible under the law"),
+    "near-tie": (Receipt(TOKENS, (NEAR,)), "1 near-tie at token 3"),
+    "failure": (Receipt(TOKENS, (NEAR, FAILED)), "Failure at token 6"),
+    "failures": (Receipt(TOKENS, (FAILED, SHORT)), "2 failures, first at token 6"),
+}
+
+
+def kept(receipt: Receipt, **values: Any) -> MessageRecord:
+    return replace(WRITTEN, receipt=KeptReceipt(receipt=receipt, made_s=1_700_000_000.0, redline="0.1.0", **values))
+
+
+def opened(stage: MakeStage, record: MessageRecord = WRITTEN) -> tuple[Stage, ReplyTile]:
+    one = stage()
+    one.transcript.show_path([question(1), record], lambda _: TOLD)
+    one.idle()
+    tile = one.transcript.column.shown()[1]
+    assert isinstance(tile, ReplyTile)
+    return one, tile
+
+
+def waves(tile: ReplyTile) -> dict[str, str]:
+    """Texts that are underlined by a wave, and the wave's colour."""
+    marks = [mark for page in tile.body.pages.values() for mark in page.extraSelections()]
+    style = QTextCharFormat.UnderlineStyle.WaveUnderline
+    return {
+        mark.cursor.selectedText(): mark.format.underlineColor().name()
+        for mark in marks
+        if mark.format.underlineStyle() == style
+    }
+
+
+def details() -> list[Details]:
+    return [widget for widget in QApplication.topLevelWidgets() if isinstance(widget, Details) and widget.isVisible()]
+
+
+# --- asking and waiting -------------------------------------------------------------------------
+
+
+def test_the_button_asks_for_its_reply_and_stops_what_it_began(stage: MakeStage) -> None:
+    one, tile = opened(stage)
+    asked: list[int] = []
+    one.transcript.verify.connect(asked.append)
+    button = tile.footer.buttons["Verify"]
+    assert not tile.footer.badge.isVisible()
+    button.click()
+    one.transcript.set_checking(2, "Verifying, 8 of 90 tokens")
+    assert tile.footer.badge.isVisible() and tile.footer.badge.text() == "Verifying, 8 of 90 tokens"
+    assert button.accessibleName() == "Stop verifying" == button.toolTip()
+    tile.set_last(False)
+    assert button.shown and not tile.footer.buttons["Regenerate"].shown
+    button.click()
+    assert asked == [2, 2]
+    one.transcript.set_checking(2, "")
+    assert not tile.footer.badge.isVisible() and button.accessibleName() == "Verify"
+    tile.set_last(False)
+    assert not button.shown
+
+
+def test_a_click_while_it_is_checked_opens_nothing(stage: MakeStage) -> None:
+    one, tile = opened(stage, kept(Receipt(TOKENS)))
+    one.transcript.set_checking(2, "Verifying")
+    tile.footer.badge.click()
+    assert details() == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "offered"),
+    [
+        ({}, True),
+        ({"state": "cut", "statistics": None}, True),
+        ({"state": "failed", "text": "", "statistics": None}, False),
+        ({"law": None}, False),
+    ],
+)
+def test_only_what_was_said_by_a_known_law_can_be_verified(
+    stage: MakeStage, changes: dict[str, Any], offered: bool
+) -> None:
+    _, tile = opened(stage, replace(WRITTEN, **changes))
+    assert tile.footer.buttons["Verify"].isVisible() == offered
+
+
+# --- what the footer says -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_the_badge_says_what_was_found_and_it_is_read_out(stage: MakeStage, name: str) -> None:
+    one, tile = opened(stage)
+    receipt, said = FOUND[name]
+    one.transcript.set_checked(kept(receipt))
+    badge = tile.footer.badge
+    assert badge.isVisible() and badge.text() == said
+    assert badge.accessibleName() == f"Receipt: {badge.toolTip()}"
+    assert one.said[-1] == f"Verified: {badge.toolTip()}"
+    assert ("identical" in badge.text().lower()) == receipt.identical
+
+
+def test_only_identical_is_good_and_what_was_not_found_here_is_quiet() -> None:
+    hues = {name: colour_of(kept(receipt), LIGHT) for name, (receipt, _) in FOUND.items()}
+    assert hues == {
+        "identical": LIGHT.good,
+        "possible": LIGHT.faint,
+        "near-tie": LIGHT.warning,
+        **dict.fromkeys(("failure", "failures"), LIGHT.error),
+    }
+    imported = kept(Receipt(TOKENS), elsewhere=True)
+    assert colour_of(imported, LIGHT) == LIGHT.faint and in_short(imported).endswith("(imported)")
+    assert "was not verified here" in in_words(imported)
+
+
+def test_a_reply_that_went_on_is_not_called_verified(stage: MakeStage) -> None:
+    record = kept(Receipt(TOKENS - 5))
+    _, tile = opened(stage, record)
+    assert tile.footer.badge.text() == f"Verified up to token {TOKENS - 5}; it went on"
+    assert "Identical" not in tile.footer.badge.text() and colour_of(record, LIGHT) == LIGHT.faint
+
+
+def test_why_nothing_could_be_said_stands_where_the_receipt_would(stage: MakeStage) -> None:
+    one, tile = opened(stage)
+    one.transcript.set_uncheckable(2, "the weights are not those that wrote it")
+    badge = tile.footer.badge
+    assert badge.isVisible() and badge.text() == "Could not be verified"
+    badge.click()
+    (shown,) = details()
+    assert "The weights are not those that wrote it" in shown.label.text()
+    shown.close()
+    one.transcript.set_checking(2, "Verifying")
+    one.transcript.set_checking(2, "")
+    assert not badge.isVisible()
+
+
+def test_a_check_that_came_to_nothing_leaves_the_receipt_of_before(stage: MakeStage) -> None:
+    one, tile = opened(stage, kept(Receipt(TOKENS)))
+    one.transcript.set_uncheckable(2, "it is not here")
+    assert tile.footer.badge.text() == f"Identical over {TOKENS} tokens"
+    words = in_words(kept(Receipt(TOKENS)), "it is not here")
+    assert words.startswith("Identical over") and words.endswith("could not be verified: it is not here.")
+
+
+def test_the_keyboard_reaches_the_badge_before_the_buttons(stage: MakeStage) -> None:
+    _, tile = opened(stage, kept(Receipt(TOKENS)))
+    stops = tile.footer.stops()
+    assert isinstance(stops[0], Badge) and stops[0].focusPolicy() == Qt.FocusPolicy.StrongFocus
+
+
+# --- what the text shows ------------------------------------------------------------------------
+
+
+def test_differences_have_a_wave_in_the_text_by_what_they_are(stage: MakeStage) -> None:
+    one, tile = opened(stage)
+    assert waves(tile) == {}
+    one.transcript.set_checked(kept(Receipt(TOKENS, (NEAR, FAILED, SHORT))))
+    texts = [text for told in TOLD for text in told.round.texts]
+    assert waves(tile) == {texts[3]: LIGHT.warning, texts[6]: LIGHT.error}
+    one.transcript.set_look(DARK)
+    one.settle()
+    assert waves(tile) == {texts[3]: DARK.warning, texts[6]: DARK.error}
+    one.transcript.set_checked(kept(Receipt(TOKENS)))
+    assert waves(tile) == {}
+
+
+@pytest.mark.parametrize("look", [LIGHT, DARK], ids=["light", "dark"])
+def test_text_that_differs_can_be_read(stage: MakeStage, look: Look) -> None:
+    one, tile = opened(stage, kept(Receipt(TOKENS, (NEAR, FAILED))))
+    one.transcript.set_look(look)
+    one.settle()
+    grounds = [mark.format.background().color().name() for mark in tile.body.pages[0].extraSelections()]
+    assert len(set(grounds)) == 2 and look.background not in grounds
+    assert all(contrast(look.text, ground) >= READABLE for ground in grounds)
+
+
+def test_a_wave_is_there_when_the_conversation_opens_and_stays_under_the_cursor(stage: MakeStage) -> None:
+    one, tile = opened(stage, kept(Receipt(TOKENS, (NEAR,))))
+    assert len(waves(tile)) == 1
+    page = tile.body.pages[0]
+    page.setFocus()
+    QTest.keyClick(page, Qt.Key.Key_Right)
+    assert len(waves(tile)) == 1 and len(page.extraSelections()) == 2
+    QTest.keyClick(page, Qt.Key.Key_Escape)
+    assert len(waves(tile)) == 1 and len(page.extraSelections()) == 1
+    one.settle()
+
+
+def test_a_token_that_differs_says_so_even_without_tints(stage: MakeStage) -> None:
+    one, tile = opened(stage, kept(Receipt(TOKENS, (NEAR, FAILED))))
+    one.transcript.set_tints(False)
+    hovered: list[TokenDetail | None] = []
+    one.transcript.token_hovered.connect(hovered.append)
+    for token in (6, 7):
+        tile.pointed.emit(token, tile.rect())
+        assert one.transcript._hover.isActive() == (token == 6)
+    differs = hovered[0].differs if hovered[0] else None
+    assert differs == FAILED and hovered[1] is not None and hovered[1].differs is None
+    detail = tile.entry.detail(3)
+    assert detail is not None and "a near-tie: plain decoding says ␣the, by 1 ULPs (rounding: 3.5)" in as_text(detail)
+
+
+# --- all of it ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("look", [LIGHT, DARK], ids=["light", "dark"])
+def test_the_details_list_every_difference_with_its_place_tokens_and_gap(look: Look) -> None:
+    law = Difference(9, None, 4, None, 5.0, near_tie=False, other_text="odd")
+    shown = as_html(kept(Receipt(TOKENS, (NEAR, FAILED, law, SHORT))), "", look)
+    rows = [row.split("</tr>")[0] for row in shown.split("<tr>")[1:]]
+    cells = [[cell.split(">", 1)[1].split("</td>")[0] for cell in row.split("<td")[1:]] for row in rows]
+    assert cells == [
+        ["3", "␣the", "␣a", "1", "3.5", "near-tie"],
+        ["6", "&lt;b&gt;x", "id 11", "1.23e+03", "2", "failure"],
+        ["9", "another", "odd", "", "5", "failure"],
+        [str(TOKENS), "more", "ends", "", "", "failure"],
+    ]
+    assert [look.warning in rows[0], look.error in rows[1]] == [True, True]
+    assert "in ULPs" in shown and "2023" in shown and "Redline 0.1.0" in shown and "<b>x" not in shown
+
+
+def test_a_click_opens_the_details_and_escape_closes_them(stage: MakeStage) -> None:
+    _, tile = opened(stage, kept(Receipt(TOKENS, (NEAR,))))
+    tile.footer.badge.click()
+    (shown,) = details()
+    assert "near-tie" in shown.label.text() and shown.label.height() >= shown.label.heightForWidth(shown.label.width())
+    assert shown.accessibleDescription() == tile.footer.badge.toolTip()
+    QTest.keyClick(QApplication.focusWidget() or shown, Qt.Key.Key_Escape)
+    assert details() == []
+
+
+def test_a_reply_that_is_wrong_everywhere_still_fits_the_screen(stage: MakeStage) -> None:
+    found = tuple(Difference(n, 1, 2, 500.0, 1.0, near_tie=False, plain_text="a", other_text="b") for n in range(1000))
+    _, tile = opened(stage, kept(Receipt(1000, found)))
+    tile.footer.badge.click()
+    (shown,) = details()
+    assert shown.height() < 450 and "and 900 more" in shown.label.text()
+    shown.close()
