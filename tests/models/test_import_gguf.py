@@ -20,7 +20,7 @@ from models import builtin
 from models.folder import check_folder
 from models.gguf.tensors import Wish
 from models.import_gguf import MANIFEST, import_gguf
-from tests.models.test_gguf import mutated
+from tests.models.fuzzing import spoil_bytes
 from tests.toys.gguf_files import F32, STRING, U32, ToyGguf, ToyTensor, tiny_llama
 from tests.toys.gguf_models import FAMILIES, KINDS, logits, tiny
 
@@ -218,7 +218,7 @@ def test_a_damaged_source_gives_a_model_error_or_a_whole_folder(tmp_path: Path, 
     source, folder = tmp_path / "toy.gguf", tmp_path / "out" / "toy"
     head = content.index(b"output_norm.weight")
     for _ in range(60):
-        source.write_bytes(mutated(rng, content[:head]) + content[head:])
+        source.write_bytes(spoil_bytes(rng, content[:head], head) + content[head:])
         try:
             import_gguf(source, folder)
         except ModelError as error:

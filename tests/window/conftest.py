@@ -17,3 +17,13 @@ def app() -> Iterator[QApplication]:
     """The application."""
     existing = QApplication.instance()
     yield existing if isinstance(existing, QApplication) else QApplication(["redline"])
+
+
+@pytest.fixture(autouse=True)
+def no_window_stays() -> Iterator[None]:
+    """What a test has shown is hidden after it: a window that waits for the garbage collector lies over the next one
+    and takes its mouse."""
+    yield
+    if isinstance(QApplication.instance(), QApplication):
+        for window in QApplication.topLevelWidgets():
+            window.hide()

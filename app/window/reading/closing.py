@@ -2,7 +2,7 @@
 
 A block is closed once what follows shows that it is over: an empty line after a paragraph, a table or a quote; the
 next item after an item of an outermost list; the next block after anything. Only whole lines count as evidence, since
-"-" may become "-5". Very long paragraphs are closed piece by piece.
+"-" may become "-5". Very long paragraphs are closed piece by piece, up to a piece that is too long to be rendered.
 
 Rendering the closed parts one after the other gives what rendering the whole gives, with these exceptions: a reference
 ("[name]: address") is known only to the part that it is in, and a paragraph of more than LONGEST_PARAGRAPH characters
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from markdown_it.utils import EnvType
 
-from app.window.reading.markdown import LONGEST_PARAGRAPH, Block, blocks, is_closed, pieces
+from app.window.reading.markdown import LONGEST_INLINE, LONGEST_PARAGRAPH, Block, blocks, is_closed, pieces
 from app.window.reading.sources import Lines
 from app.window.reading.tracing import Traced
 
@@ -92,5 +92,6 @@ def _closed_pieces(text: str) -> int:
         return 0
     content = first.tokens[1].content
     assert isinstance(content, Traced)
-    last = list(pieces(content))[-1]
-    return last.at[0] if len(last) < len(content) else 0
+    whole = list(pieces(content))
+    last = next((piece for piece in whole if len(piece) > LONGEST_INLINE), whole[-1])
+    return last.at[0] if len(whole) > 1 else 0

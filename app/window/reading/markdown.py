@@ -17,6 +17,7 @@ from app.window.reading.maths import add_maths
 from app.window.reading.tracing import Blocks, Inlines, InlineState, Traced
 
 DEEPEST = 24  # levels of blocks, of which a list takes two
+LONGEST_INLINE = 4000  # characters of one inline content; the parser's time grows faster than its length
 LONGEST_PARAGRAPH = 2000  # characters; longer ones are cut, because Qt lays out a paragraph as one
 
 _CUTS = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from markdown_it.token import Token
 from markdown_it.utils import EnvType
@@ -13,7 +14,7 @@ from app.window.look import Look
 from app.window.reading.boxes import write_code
 from app.window.reading.formula import readable
 from app.window.reading.inline import inline_runs
-from app.window.reading.markdown import Block, blocks, is_closed, pieces
+from app.window.reading.markdown import LONGEST_INLINE, Block, blocks, is_closed, pieces
 from app.window.reading.page import Page
 from app.window.reading.raw import write_lines
 from app.window.reading.shapes import (
@@ -35,7 +36,6 @@ from app.window.reading.spans import Span
 from app.window.reading.tables import rows_of, write_table
 from app.window.reading.tracing import Traced
 
-LONGEST_INLINE = 4000  # characters of one inline content; the parser's time grows faster than its length
 BULLETS = "•◦▪"
 BOXES = {"[ ] ": "☐", "[x] ": "☑", "[X] ": "☑"}
 

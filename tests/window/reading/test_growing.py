@@ -76,6 +76,7 @@ LONG = st.lists(
 @example("word " * 1000, list(range(1, 5000, 400)), False)
 @example("word " * 345 + "line\n" * 180 + "-", [2100, 2624], False)
 @example("word " * 400, [1600, 1605], True)
+@example("word " + "# " * 998 + "a|b " * 500 + "word ", [], False)
 def test_long_lines_are_cut_at_the_same_places_however_they_grow(source: str, cuts: list[int], raw: bool) -> None:
     spans = each(source)
     at_once = QTextDocument()
