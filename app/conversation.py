@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from app.options import BUILTIN, Options
+from engine.drift import Drift
 from engine.events import Event, Finished, Round
 
 if TYPE_CHECKING:  # these load mlx-lm, which takes seconds; `open_conversation` does so when it must
@@ -27,8 +28,8 @@ Notice = Callable[[str], None]
 
 @dataclass
 class Conversation:
-    """target: None where a recorded session stands in. costs: of passes here, which draft length auto goes by. note:
-    what the user should know of the context, or ""."""
+    """target: None where a recorded session stands in. costs: of passes here, which draft length auto goes by. drift:
+    what the clock says of them since. note: what the user should know of the context, or ""."""
 
     options: Options
     session: Session
@@ -38,6 +39,7 @@ class Conversation:
     messages: list[Message] = field(default_factory=list)
     notice: Notice = lambda text: None
     costs: Costs | None = None
+    drift: Drift = field(default_factory=Drift)
     note: str = ""
 
     def say(self, text: str, cancelled: Callable[[], bool]) -> Generator[Event]:
@@ -72,7 +74,8 @@ class Conversation:
             self.session.forget()  # trying whether the target can do what the drafter needs uses its cache
             drafter, costs = pair.open_drafter(options.drafter, self.target, options.tree), None
         costs = self._measured(options, drafter, costs)
-        self.options, self.drafter, self.costs = options, drafter, costs  # together: Ctrl-C may come anywhere above
+        # Together: Ctrl-C may come anywhere above.
+        self.options, self.drafter, self.costs, self.drift = options, drafter, costs, Drift()
 
     def prepare(self) -> None:
         """Measure what draft length auto needs to know, once a drafter, before anyone waits for a reply."""
@@ -149,8 +152,11 @@ class Conversation:
         """A policy for one reply: None is plain decoding."""
         from app.pair import make_policy
 
+        if not self.speculating:
+            return None
         options = self.options
-        return make_policy(self.drafter, options.draft_length, self.costs, options.exact) if self.speculating else None
+        drift = self.drift if options.by_the_clock else None
+        return make_policy(self.drafter, options.draft_length, self.costs, options.exact, drift)
 
 
 def open_conversation(options: Options, system: str, notice: Notice) -> Conversation:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ class Options:
     draft_lengths: tokens a round, each or None for auto; one, or several for the benchmark. tree: whether drafters that
     can branch do; the draft length then counts the nodes. exact: whether plain and speculative decoding are to agree to
     the last bit, which trees cannot. context: tokens, or None for what the model declares and this machine can hold.
+    reproducible: whether draft length auto goes by the stored costs alone, so that the same request has the same
+    rounds, and never by the clock; None for at temperature 0.
     kv_bits: of the target's keys and values, None for as the model computes them.
     cache_root: where imported models go, or None for the user's cache directory."""
 
@@ -37,6 +40,7 @@ class Options:
     draft_lengths: tuple[int | None, ...] = (None,)
     tree: bool = False
     exact: bool = False
+    reproducible: bool | None = None
     rule: Rule = "rejection"
     top_p: float = 1.0
     top_k: int = 0
@@ -74,6 +78,11 @@ class Options:
         """The seed, where it matters: with it the same text can be had again."""
         return f"seed {self.seed}" if self.temperatures[0] > 0 else ""
 
+    @property
+    def by_the_clock(self) -> bool:
+        """Whether draft length auto corrects costs by how long rounds take."""
+        return self.temperatures[0] > 0 if self.reproducible is None else not self.reproducible
+
     def settings(self, temperature: float | None = None) -> Settings:
         """Settings for one reply, at the first temperature unless another is given."""
         sampling = Sampling(
@@ -108,6 +117,23 @@ def add_options(parser: argparse.ArgumentParser, several: bool = False, max_toke
         if several
         else "same arithmetic for every token whatever is drafted: agrees to the last bit",
     )
+    if not several:
+        add(
+            "--reproducible",
+            action=argparse.BooleanOptionalAction,
+            help="draft length auto never goes by the clock, so that the same request has the same rounds (default: at "
+            "temperature 0)",
+        )
+    _add_law(add, again)
+    add("--stop", action="append", default=[], metavar="TEXT", help="end the reply before this text; may be repeated")
+    add("--max-tokens", type=int, default=max_tokens, metavar="N", help=f"longest reply (default: {max_tokens})")
+    add("--context", type=int, metavar="N", help="most tokens of prompt and reply (default: all that fit)")
+    add("--kv-bits", type=int, choices=KV_BITS, metavar="N", help="bits of a remembered number, 8 or 4 (default: all)")
+    add("--cache-dir", type=Path, metavar="DIR", help="where imported models are kept (default: the user's cache)")
+
+
+def _add_law(add: Callable[..., object], again: str) -> None:
+    """How tokens are drawn. again: what is said of options that may be repeated."""
     add("--acceptance", choices=RULES, default="rejection", help="how drafts are judged above temperature 0")
     add("--temperature", action="append", type=float, metavar="T", help=f"0 is greedy (default: 0){again}")
     add("--top-p", type=float, default=1.0, metavar="P", help="keep the likeliest tokens of this mass (1: off)")
@@ -121,11 +147,6 @@ def add_options(parser: argparse.ArgumentParser, several: bool = False, max_toke
         help="repeats the noise, and so the text where the draft length is fixed or --acceptance is coupled "
         "(default: random in chat and race, 0 in bench)",
     )
-    add("--stop", action="append", default=[], metavar="TEXT", help="end the reply before this text; may be repeated")
-    add("--max-tokens", type=int, default=max_tokens, metavar="N", help=f"longest reply (default: {max_tokens})")
-    add("--context", type=int, metavar="N", help="most tokens of prompt and reply (default: all that fit)")
-    add("--kv-bits", type=int, choices=KV_BITS, metavar="N", help="bits of a remembered number, 8 or 4 (default: all)")
-    add("--cache-dir", type=Path, metavar="DIR", help="where imported models are kept (default: the user's cache)")
 
 
 def read_options(args: argparse.Namespace, random_seed: bool) -> Options:
@@ -137,6 +158,7 @@ def read_options(args: argparse.Namespace, random_seed: bool) -> Options:
         "draft_lengths": tuple(read_draft_length(text) for text in args.draft_length or (AUTO,)),
         "tree": args.tree,
         "exact": args.exact,
+        "reproducible": getattr(args, "reproducible", None),
         "rule": args.acceptance,
         "top_p": args.top_p,
         "top_k": args.top_k,

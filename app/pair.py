@@ -20,6 +20,7 @@ from engine.drafters.eagle import Eagle
 from engine.drafters.medusa import Medusa
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.drafters.several import Several
+from engine.drift import Drift
 from engine.errors import ModelError, PairError, UsageError
 from engine.grid import WIDTH
 from engine.outlook import ChainOutlook, TreeOutlook
@@ -158,9 +159,16 @@ def open_session(target: Loaded, options: Options) -> tuple[Session, str]:
     return Session(target.model, target.tokenizer, found.context), found.said
 
 
-def make_policy(drafter: NamedDrafter, length: int | None, costs: Costs | None, exact: bool = False) -> Policy:
+def make_policy(
+    drafter: NamedDrafter,
+    length: int | None,
+    costs: Costs | None,
+    exact: bool = False,
+    drift: Drift | None = None,
+) -> Policy:
     """A policy for one reply, which must not learn from the last: the fixed length, or (None) the adaptive one on
-    measured costs. Plain decoding without a drafter, or with no costs to go by. exact: every pass is as wide as any."""
+    measured costs. Plain decoding without a drafter, or with no costs to go by. exact: every pass is as wide as any.
+    drift: of these costs, where the reply need not be reproducible."""
     if drafter.drafter is None or length is not None or costs is None:
         return FixedLength(length or 0 if drafter.drafter is not None else 0)
     each = [in_blocks(own) if exact else own for own in costs.members or [costs]]
@@ -168,7 +176,7 @@ def make_policy(drafter: NamedDrafter, length: int | None, costs: Costs | None, 
     candidates = [_candidate(part, own) for part, own in parts]
     if not any(candidate.useful for candidate in candidates):
         return FixedLength(0, "no draft would pay here, were it kept whole")
-    return Adaptive(candidates)
+    return Adaptive(candidates, drift)
 
 
 def in_blocks(costs: Costs) -> Costs:

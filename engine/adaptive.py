@@ -5,17 +5,21 @@ otherwise (the ratio objective of Dinkelbach 1967: what is best a round at the r
 What may be lost in finding out is bounded by a purse. While nothing pays, a drafter is probed now and then: where to
 know how good it is would be worth the price, and the more seldom the more probes fail.
 
-Decisions follow from costs measured beforehand and from the tokens of this reply, never from the clock: the same
-request has the same rounds.
+Decisions follow from costs measured beforehand and from the tokens of this reply, not from the clock: the same request
+has the same rounds. Only with a `Drift`, for replies that need not be repeatable, are costs corrected by how long the
+rounds take.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import NamedTuple
 
 from engine.costs import Costs
+from engine.drift import Drift
 from engine.events import Round
 from engine.gate import Gate, Reliability
 from engine.outlook import ChainOutlook, Outlook
@@ -26,6 +30,8 @@ PROBE_SOONEST, PROBE_LATEST = 4.0, 64.0  # plain rounds between probes
 PROBE_BACKOFF = 1.3
 HORIZON = 48  # tokens that what a probe tells is good for
 PROBING = "probing: is drafting worth it again?"
+TIMING = "timing a plain pass"
+CLEAR = 1.5  # tokens a plain pass; a gain that no clock is likely to refute
 READING = 1 / 16  # of a narrow pass; 64 rows of the built-in cost 4.5 passes on 2 cores
 RECENT = 0.9  # what a round counts one round later, in the rate of late
 HYSTERESIS = 0.01  # tokens a round: a length that is as good as the best is kept
@@ -46,10 +52,16 @@ class Candidate:
         self.wait, self.every = int(PROBE_SOONEST), PROBE_SOONEST
         self.behind = 1  # tokens that it has not read: the last one, and those of rounds without it
         lengths = list(self.outlook.expected(None))
-        self.prices: Mapping[int, float] = {n: self.costs.round_s(n) / unit for n in (0, *lengths)}
-        self.useful = [n for n, price in self.prices.items() if n and n + 1 > price]  # if everything were kept
+        self.measured: Mapping[int, float] = {n: self.costs.round_s(n) / unit for n in (0, *lengths)}
+        self.correct(lambda _: 1.0)
         self._pass_s = self.costs.pass_s(1)
         self.steps: Mapping[int, float] = {n: self.costs.draft_s(n) / unit for n in (0, *lengths)}
+
+    def correct(self, factor: Callable[[int], float]) -> None:
+        """Set the prices to what was measured, times a factor of each draft length; more is never cheaper."""
+        corrected = accumulate((price * factor(n) for n, price in self.measured.items()), max)
+        self.prices: Mapping[int, float] = dict(zip(self.measured, corrected, strict=True))
+        self.useful = [n for n, price in self.prices.items() if n and n + 1 > price]  # if everything were kept
 
     @property
     def reading(self) -> float:
@@ -87,10 +99,14 @@ class _Choice(NamedTuple):
 
 
 class Adaptive:
-    """For one reply, which must not learn from the last."""
+    """For one reply, which must not learn from the last. drift: of these candidates, as they stand; None where the
+    reply is to be repeatable."""
 
-    def __init__(self, candidates: Sequence[Candidate]) -> None:
+    def __init__(self, candidates: Sequence[Candidate], drift: Drift | None = None) -> None:
         self._candidates = list(candidates)
+        self._drift, self._told_s = drift, math.nan  # when the last round was told
+        for member, candidate in enumerate(self._candidates):
+            self._correct(member, candidate)
         self._purse = Purse()
         self._tokens = self._spent = 0.0  # of the last rounds, fading
         self._choice = _Choice(0.0, 0, 0)
@@ -102,10 +118,13 @@ class Adaptive:
         self._hints = hints or [None] * len(self._candidates)
         rate = self._rate()
         self._choice = self._choose(rate)
+        overdue = self._drift is not None and self._drift.wants_plain(rate >= CLEAR)
+        if overdue:
+            self._choice = self._choice._replace(length=0)
         _, member, length, probing = self._choice
         if not length:
             self._gate = None
-            return Plan(0, "drafting would not pay")
+            return Plan(0, TIMING if overdue else "drafting would not pay")
         candidate, hint = self._candidates[member], self._hints[member]
         self._gate = self._open(candidate, hint, rate)
         gain = candidate.outlook.expected(hint)[length] / candidate.prices[length]
@@ -118,6 +137,8 @@ class Adaptive:
         _, member, length, _ = self._choice
         candidate, hint, drafted = self._candidates[member], self._hints[member], len(round_.drafted)
         price = self._price(candidate, drafted) if length else 1.0
+        if self._drift is not None:
+            self._time(self._drift, round_, bool(length))
         self._purse.book(len(round_.tokens), price)
         self._tokens = RECENT * self._tokens + len(round_.tokens)
         self._spent = RECENT * self._spent + price
@@ -187,11 +208,29 @@ class Adaptive:
         steps = [candidate.steps[n] for n in range(longest + 1)]
         return Gate(candidate.reliability, prices, steps, rate, candidate.outlook.chances(hint))
 
-    def _price(self, candidate: Candidate, drafted: int) -> float:
+    def _time(self, drift: Drift, round_: Round, asked: bool) -> None:
+        """Tell `drift` how long this round took, counted from the last of this reply, and go by what it then says. A
+        round of which nothing came though it was drafted for is neither plain nor a draft."""
+        seconds, self._told_s = round_.time_s - self._told_s, round_.time_s
+        member, drafted = self._choice.member, len(round_.drafted)
+        candidate = self._candidates[member]
+        if asked and not drafted:
+            return
+        price = self._price(candidate, drafted, candidate.measured) if drafted else 1.0
+        drift.saw(member, drafted, seconds, price * candidate.costs.round_s(0))
+        self._correct(member, candidate)
+
+    def _correct(self, member: int, candidate: Candidate) -> None:
+        drift = self._drift
+        if drift is not None:
+            candidate.correct(lambda drafted: drift.factor(member, drafted))
+
+    def _price(self, candidate: Candidate, drafted: int, prices: Mapping[int, float] | None = None) -> float:
         """Of a round as it came out: a drafter may propose less than asked, or more, and may have drafted a token that
         its gate then refused."""
+        prices = prices or candidate.prices
         price = candidate.reading if drafted or self._gate is not None else 0.0
-        price += candidate.prices[max((n for n in candidate.prices if n <= drafted), default=0)]
+        price += prices[max((n for n in prices if n <= drafted), default=0)]
         if self._gate is not None and self._gate.refused is not None:
             price += candidate.steps[drafted + 1] - candidate.steps[drafted]
         return price

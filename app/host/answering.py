@@ -102,7 +102,7 @@ class Answering:
     def _drafted(self, drafter: Watched) -> Generator[Answers, None, str | None]:
         """The reply with drafts. Returns None at its end, or why the drafter could not go on."""
         try:
-            policy = self._opened.policy(self._options.draft_length, self._options.exact)
+            policy = self._opened.policy(self._options)
             yield from self._leg(parts.wanted(drafter, policy), policy)
         except Exception as error:
             if not (drafter.failed or drafter.busy):

@@ -19,6 +19,7 @@ from app.options import Options
 from app.pair import NamedDrafter
 from app.protocol import Loaded, Message, Pair, Speculation
 from engine.costs import Costs
+from engine.drift import Drift
 from engine.errors import RedlineError
 from engine.policy import Policy
 from engine.session import Session
@@ -47,6 +48,7 @@ class Opened:
     band: int = BANDS[0]
     digest: str = ""
     _costs: dict[int, Costs] = field(default_factory=dict)
+    _drifts: dict[tuple[int, bool], Drift] = field(default_factory=dict)
     _pieces: dict[int, str] = field(default_factory=dict)
 
     def has_drafter(self, pair: Pair) -> bool:
@@ -57,7 +59,7 @@ class Opened:
     def take_drafter(self, pair: Pair) -> None:
         """Go over to the drafter of `pair`; the old one goes first. What does not fit leaves none, and `said`."""
         self._use(NO_DRAFTER)
-        self._costs, self.lost = {}, ""
+        self._costs, self._drifts, self.lost = {}, {}, ""
         self.session.forget()  # trying whether the target can do what the drafter needs uses its cache
         self.target.model.read_by(None)
         release()
@@ -92,9 +94,10 @@ class Opened:
         self.session.forget()
         self._costs[self.band] = costs_of(self.target, self.drafter, context=self.band, between=between)
 
-    def policy(self, length: int | None, exact: bool = False) -> Policy:
-        """A policy for one reply; None is auto."""
-        return parts.make_policy(self.drafter, length, self.costs, exact)
+    def policy(self, options: Options) -> Policy:
+        """A policy for one reply."""
+        drift = self._drifts.setdefault((self.band, options.exact), Drift()) if options.by_the_clock else None
+        return parts.make_policy(self.drafter, options.draft_length, self.costs, options.exact, drift)
 
     def prompt_of(self, messages: Sequence[Message]) -> list[int]:
         """Ids of a prompt. Raises ModelError where the model's template refuses it."""

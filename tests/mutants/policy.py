@@ -129,4 +129,32 @@ MUTANTS = (
         "pass",
         ("tests/engine/test_outlook.py::test_every_place_tells_about_the_others",),
     ),
+    Mutant(
+        "a slower machine makes drafts dear",
+        "engine/drift.py",
+        "(median(self._of(kind)) - median(plain))",
+        "median(self._of(kind))",
+        ("tests/engine/test_drift.py::test_a_machine_that_is_slower_for_everything_changes_nothing",),
+    ),
+    Mutant(
+        "one late round is believed",
+        "engine/drift.py",
+        "moved = known + min(max(found - known, -STEP), STEP)",
+        "moved = found",
+        ("tests/engine/test_drift.py::test_a_round_moves_it_by_a_step_and_all_of_them_by_no_more_than_the_most",),
+    ),
+    Mutant(
+        "replies at temperature 0 go by the clock",
+        "app/options.py",
+        "return self.temperatures[0] > 0 if",
+        "return True if",
+        ("tests/app/test_by_the_clock.py::test_rounds_of_a_conversation_are_timed_only_there",),
+    ),
+    Mutant(
+        "corrected prices are corrected again",
+        "engine/adaptive.py",
+        "self._price(candidate, drafted, candidate.measured)",
+        "self._price(candidate, drafted)",
+        ("tests/engine/test_drift.py::test_passes_that_became_twice_as_dear_are_noticed_before_they_cost_much",),
+    ),
 )

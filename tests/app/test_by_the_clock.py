@@ -1,0 +1,82 @@
+"""Which replies go by the clock: those that need not be reproducible, above temperature 0 unless told otherwise."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from app import calibration
+from app.conversation import Conversation, open_conversation
+from app.host import opened
+from app.host.room import Room
+from app.options import Options, add_options, read_options
+from app.protocol import Law, Load, Reply
+from engine.costs import Costs
+from engine.drift import Drift
+from tests.host.process import pair
+from tests.host.replies import QUESTION
+
+CHEAP = Costs(((1, 1.0), (9, 1.1)), ((0, 0.0), (1, 0.02), (8, 0.16)))
+
+
+@pytest.fixture
+def timed(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Gets the seconds of every round that is told to a Drift. Drafting pays, as far as anybody knows."""
+    seconds: list[float] = []
+    monkeypatch.setattr(calibration, "costs_of", lambda *_, **__: CHEAP)
+    monkeypatch.setattr(opened, "costs_of", lambda *_, **__: CHEAP)
+    monkeypatch.setattr(Drift, "saw", lambda self, member, drafted, taken, expected_s: seconds.append(taken))
+    return seconds
+
+
+def conversation(target: Path, drafter: Path, **values: object) -> Conversation:
+    options = Options(target=str(target), drafters=(str(drafter),), max_tokens=8, **values)  # type: ignore[arg-type]
+    return open_conversation(options, "", lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("given", "temperature", "expected"),
+    [
+        ([], 0.0, False),
+        ([], 0.7, True),
+        (["--reproducible"], 0.7, False),
+        (["--no-reproducible"], 0.0, True),
+    ],
+)
+def test_the_clock_counts_above_temperature_0_unless_told_otherwise(
+    given: list[str], temperature: float, expected: bool
+) -> None:
+    parser = argparse.ArgumentParser()
+    add_options(parser)
+    options = read_options(parser.parse_args(["--temperature", str(temperature), *given]), random_seed=False)
+    assert options.by_the_clock == expected
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.7])
+def test_rounds_of_a_conversation_are_timed_only_there(
+    toy_folder: Path, toy_drafter_folder: Path, timed: list[float], temperature: float
+) -> None:
+    talk = conversation(toy_folder, toy_drafter_folder, temperatures=(temperature,))
+    list(talk.say("hello", lambda: False))
+    assert bool(timed) == (temperature > 0)
+
+
+def test_other_options_begin_with_nothing_known(toy_folder: Path, toy_drafter_folder: Path) -> None:
+    talk = conversation(toy_folder, toy_drafter_folder, temperatures=(0.7,))
+    list(talk.say("hello", lambda: False))
+    before = talk.drift
+    talk.change(talk.options)
+    assert talk.drift is not before
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.7])
+def test_rounds_of_the_host_are_timed_only_there(
+    toy_folder: Path, toy_drafter_folder: Path, timed: list[float], temperature: float
+) -> None:
+    room = Room()
+    list(room.load(Load(id=1, pair=pair(toy_folder, toy_drafter_folder))))
+    list(room.reply(Reply(id=7, messages=QUESTION, law=Law(temperature=temperature, max_tokens=8)), Event()))
+    assert bool(timed) == (temperature > 0)
