@@ -42,6 +42,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--json", action="store_true", help="print the reply's events, one JSON object a line")
     parser.add_argument("--theme", choices=THEMES, default="auto", help="the terminal's background (default: auto)")
     add_options(parser)
+    parser.add_argument(
+        "--reproducible",
+        action="store_true",
+        help="draft length auto never goes by the clock, so that the same request has the same rounds (nor does it with "
+        "--seed, or at temperature 0)",
+    )
     parser.set_defaults(run=run)
 
 

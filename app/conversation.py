@@ -115,6 +115,8 @@ class Conversation:
             self._reset_caches()
             raise
         finally:
+            if self.options.by_the_clock:
+                self.reseed()
             if reply := "".join(said):
                 self.messages = [*turns, {"role": "assistant", "content": reply}]
 

@@ -30,7 +30,7 @@ class Options:
     can branch do; the draft length then counts the nodes. exact: whether plain and speculative decoding are to agree to
     the last bit, which trees cannot. context: tokens, or None for what the model declares and this machine can hold.
     reproducible: whether draft length auto goes by the stored costs alone, so that the same request has the same
-    rounds, and never by the clock; None for at temperature 0.
+    rounds, and never by the clock; at temperature 0 it never does.
     kv_bits: of the target's keys and values, None for as the model computes them.
     cache_root: where imported models go, or None for the user's cache directory."""
 
@@ -40,7 +40,7 @@ class Options:
     draft_lengths: tuple[int | None, ...] = (None,)
     tree: bool = False
     exact: bool = False
-    reproducible: bool | None = None
+    reproducible: bool = True
     rule: Rule = "rejection"
     top_p: float = 1.0
     top_k: int = 0
@@ -75,13 +75,15 @@ class Options:
 
     @property
     def seed_line(self) -> str:
-        """The seed, where it matters: with it the same text can be had again."""
-        return f"seed {self.seed}" if self.temperatures[0] > 0 else ""
+        """The seed, where with it the same text can be had again."""
+        repeats = self.rule == "coupled" or self.drafter == "none" or not self.by_the_clock
+        return f"seed {self.seed}" if self.temperatures[0] > 0 and repeats else ""
 
     @property
     def by_the_clock(self) -> bool:
-        """Whether draft length auto corrects costs by how long rounds take."""
-        return self.temperatures[0] > 0 if self.reproducible is None else not self.reproducible
+        """Whether draft length auto corrects costs by how long rounds take. It remembers over replies how drafts came
+        out, so no noise may serve two of them."""
+        return self.temperatures[0] > 0 and not self.reproducible and self.draft_length is None
 
     def settings(self, temperature: float | None = None) -> Settings:
         """Settings for one reply, at the first temperature unless another is given."""
@@ -117,13 +119,6 @@ def add_options(parser: argparse.ArgumentParser, several: bool = False, max_toke
         if several
         else "same arithmetic for every token whatever is drafted: agrees to the last bit",
     )
-    if not several:
-        add(
-            "--reproducible",
-            action=argparse.BooleanOptionalAction,
-            help="draft length auto never goes by the clock, so that the same request has the same rounds (default: at "
-            "temperature 0)",
-        )
     _add_law(add, again)
     add("--stop", action="append", default=[], metavar="TEXT", help="end the reply before this text; may be repeated")
     add("--max-tokens", type=int, default=max_tokens, metavar="N", help=f"longest reply (default: {max_tokens})")
@@ -144,8 +139,8 @@ def _add_law(add: Callable[..., object], again: str) -> None:
         "--seed",
         type=int,
         metavar="N",
-        help="repeats the noise, and so the text where the draft length is fixed or --acceptance is coupled "
-        "(default: random in chat and race, 0 in bench)",
+        help="repeats the noise, and so the text on this machine; on any, where the draft length is fixed or "
+        "--acceptance is coupled (default: random in chat and race, 0 in bench)",
     )
 
 
@@ -158,7 +153,7 @@ def read_options(args: argparse.Namespace, random_seed: bool) -> Options:
         "draft_lengths": tuple(read_draft_length(text) for text in args.draft_length or (AUTO,)),
         "tree": args.tree,
         "exact": args.exact,
-        "reproducible": getattr(args, "reproducible", None),
+        "reproducible": getattr(args, "reproducible", True) or args.seed is not None,
         "rule": args.acceptance,
         "top_p": args.top_p,
         "top_k": args.top_k,

@@ -168,7 +168,7 @@ def make_policy(
 ) -> Policy:
     """A policy for one reply, which must not learn from the last: the fixed length, or (None) the adaptive one on
     measured costs. Plain decoding without a drafter, or with no costs to go by. exact: every pass is as wide as any.
-    drift: of these costs, where the reply need not be reproducible."""
+    drift: of these costs, where the reply need not be reproducible and its noise served no other that shared it."""
     if drafter.drafter is None or length is not None or costs is None:
         return FixedLength(length or 0 if drafter.drafter is not None else 0)
     each = [in_blocks(own) if exact else own for own in costs.members or [costs]]

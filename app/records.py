@@ -68,8 +68,8 @@ class Statistics(Struct, frozen=True, kw_only=True):
 
 
 class Ending(Struct, frozen=True):
-    """How a reply ended. law: with the seed that repeats it, None for the one it was begun with. tail: `Finished.text`.
-    prompt: as its Ended said, "" where nothing was; the first that is said stays."""
+    """How a reply ended. law: with the seed it was drawn with, None for the one it was begun with. tail:
+    `Finished.text`. prompt: as its Ended said, "" where nothing was; the first that is said stays."""
 
     state: State
     statistics: Statistics | None = None
@@ -94,7 +94,7 @@ class MessageRecord(Struct, frozen=True, kw_only=True):
     them all, its own included, in that order.
 
     text: a reply's source as the model wrote it; a question's without its attachments. note: why it failed or was cut,
-    that it fell back, or "". pair, law: of a reply: what made it, with the seed that repeats it. system: the system
+    that it fell back, or "". pair, law: of a reply: what made it, with the seed it was drawn with. system: the system
     prompt that it was made with, None where that was not kept; prompt: as its Ended said. receipt: of the reply as far
     as it was when it was checked.
     """

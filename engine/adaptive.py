@@ -100,7 +100,7 @@ class _Choice(NamedTuple):
 
 class Adaptive:
     """For one reply, which must not learn from the last. drift: of these candidates, as they stand; None where the
-    reply is to be repeatable."""
+    reply is to be repeatable. Replies that share one must have different seeds."""
 
     def __init__(self, candidates: Sequence[Candidate], drift: Drift | None = None) -> None:
         self._candidates = list(candidates)
@@ -118,7 +118,7 @@ class Adaptive:
         self._hints = hints or [None] * len(self._candidates)
         rate = self._rate()
         self._choice = self._choose(rate)
-        overdue = self._drift is not None and self._drift.wants_plain(rate >= CLEAR)
+        overdue = self._choice.length > 0 and self._wants_plain(rate)
         if overdue:
             self._choice = self._choice._replace(length=0)
         _, member, length, probing = self._choice
@@ -207,6 +207,10 @@ class Adaptive:
         prices = [candidate.prices[n] for n in range(longest + 1)]
         steps = [candidate.steps[n] for n in range(longest + 1)]
         return Gate(candidate.reliability, prices, steps, rate, candidate.outlook.chances(hint))
+
+    def _wants_plain(self, rate: float) -> bool:
+        """Not in the first round, which nobody can time."""
+        return self._drift is not None and not math.isnan(self._told_s) and self._drift.wants_plain(rate >= CLEAR)
 
     def _time(self, drift: Drift, round_: Round, asked: bool) -> None:
         """Tell `drift` how long this round took, counted from the last of this reply, and go by what it then says. A

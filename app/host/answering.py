@@ -102,7 +102,7 @@ class Answering:
     def _drafted(self, drafter: Watched) -> Generator[Answers, None, str | None]:
         """The reply with drafts. Returns None at its end, or why the drafter could not go on."""
         try:
-            policy = self._opened.policy(self._options)
+            policy = self._opened.policy(self._options, self._request.timed)
             yield from self._leg(parts.wanted(drafter, policy), policy)
         except Exception as error:
             if not (drafter.failed or drafter.busy):
@@ -164,6 +164,7 @@ def options_of(law: Law, opened: Opened) -> Options:
         min_p=law.min_p,
         repetition_penalty=law.repetition_penalty,
         seed=law.seed if law.seed is not None else secrets.randbelow(2**31),
+        reproducible=law.seed is not None and not law.fresh,
         stop=law.stop,
         max_tokens=law.max_tokens,
     )

@@ -48,7 +48,7 @@ class Opened:
     band: int = BANDS[0]
     digest: str = ""
     _costs: dict[int, Costs] = field(default_factory=dict)
-    _drifts: dict[tuple[int, bool], Drift] = field(default_factory=dict)
+    _drifts: dict[tuple[int, bool, bool], Drift] = field(default_factory=dict)
     _pieces: dict[int, str] = field(default_factory=dict)
 
     def has_drafter(self, pair: Pair) -> bool:
@@ -94,9 +94,10 @@ class Opened:
         self.session.forget()
         self._costs[self.band] = costs_of(self.target, self.drafter, context=self.band, between=between)
 
-    def policy(self, options: Options) -> Policy:
-        """A policy for one reply."""
-        drift = self._drifts.setdefault((self.band, options.exact), Drift()) if options.by_the_clock else None
+    def policy(self, options: Options, timed: bool) -> Policy:
+        """A policy for one reply. timed: whether proposals are awaited, which takes time."""
+        kind = (self.band, options.exact, timed)
+        drift = self._drifts.setdefault(kind, Drift()) if options.by_the_clock else None
         return parts.make_policy(self.drafter, options.draft_length, self.costs, options.exact, drift)
 
     def prompt_of(self, messages: Sequence[Message]) -> list[int]:

@@ -78,7 +78,7 @@ class FellBack(Answer, frozen=True, kw_only=True):
 
 
 class Ended(Answer, frozen=True, kw_only=True):
-    """The reply is whole, or was stopped. seed: with which the same text can be had again. prompt: digests of
+    """The reply is whole, or was stopped. seed: with which it was drawn, see `Law`. prompt: digests of
     the ids that it answers and of the weights that did, a dot between, to know both again; "" where neither was looked
     at. `finished.text`, what an unfinished character looks like, belongs to no token: a reply that goes on from `said`
     goes on without it."""

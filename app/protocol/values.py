@@ -28,7 +28,9 @@ class Pair(Struct, frozen=True, kw_only=True):
 class Law(Struct, frozen=True, kw_only=True):
     """How a reply is drawn. draft_length: tokens (nodes of a tree) a round, None for auto, 0 for plain decoding.
     exact: the same arithmetic for every token whatever is drafted; not with trees.
-    seed: None lets the host draw one; Told replies repeat with the seed of their Ended."""
+    seed: None lets the host draw one. fresh: whether this one was drawn for this reply alone; then, and where the host
+    draws it, draft length auto goes by the clock above temperature 0, and only a coupled reply repeats with its
+    seed."""
 
     temperature: float = 0.0
     top_p: float = 1.0
@@ -36,6 +38,7 @@ class Law(Struct, frozen=True, kw_only=True):
     min_p: float = 0.0
     repetition_penalty: float = 1.0
     seed: int | None = None
+    fresh: bool = False
     acceptance: Acceptance = "rejection"
     draft_length: int | None = None
     exact: bool = False

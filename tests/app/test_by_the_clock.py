@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from threading import Event
 
 import pytest
+from msgspec.structs import replace as changed
 
 from app import calibration
+from app.cli import main
 from app.conversation import Conversation, open_conversation
 from app.host import opened
 from app.host.room import Room
-from app.options import Options, add_options, read_options
+from app.options import Options
 from app.protocol import Law, Load, Reply
 from engine.costs import Costs
 from engine.drift import Drift
@@ -43,40 +44,69 @@ def conversation(target: Path, drafter: Path, **values: object) -> Conversation:
         ([], 0.0, False),
         ([], 0.7, True),
         (["--reproducible"], 0.7, False),
-        (["--no-reproducible"], 0.0, True),
+        (["--seed", "3"], 0.7, False),
+        (["--draft-length", "4"], 0.7, False),
     ],
 )
 def test_the_clock_counts_above_temperature_0_unless_told_otherwise(
-    given: list[str], temperature: float, expected: bool
+    toy_folder: Path,
+    toy_drafter_folder: Path,
+    timed: list[float],
+    given: list[str],
+    temperature: float,
+    expected: bool,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    parser = argparse.ArgumentParser()
-    add_options(parser)
-    options = read_options(parser.parse_args(["--temperature", str(temperature), *given]), random_seed=False)
-    assert options.by_the_clock == expected
+    """A seed is told only where it repeats the text."""
+    words = ["chat", "--prompt", "hello", "--target", str(toy_folder), "--drafter", str(toy_drafter_folder)]
+    assert main([*words, "--max-tokens", "8", "--temperature", str(temperature), *given]) == 0
+    assert bool(timed) == expected
+    assert ("seed" in capsys.readouterr().err.splitlines()[-1]) == (temperature > 0 and not expected)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.7])
 def test_rounds_of_a_conversation_are_timed_only_there(
     toy_folder: Path, toy_drafter_folder: Path, timed: list[float], temperature: float
 ) -> None:
-    talk = conversation(toy_folder, toy_drafter_folder, temperatures=(temperature,))
+    talk = conversation(toy_folder, toy_drafter_folder, temperatures=(temperature,), reproducible=False)
     list(talk.say("hello", lambda: False))
     assert bool(timed) == (temperature > 0)
 
 
 def test_other_options_begin_with_nothing_known(toy_folder: Path, toy_drafter_folder: Path) -> None:
-    talk = conversation(toy_folder, toy_drafter_folder, temperatures=(0.7,))
-    list(talk.say("hello", lambda: False))
+    talk = conversation(toy_folder, toy_drafter_folder, temperatures=(0.7,), reproducible=False)
     before = talk.drift
     talk.change(talk.options)
     assert talk.drift is not before
 
 
-@pytest.mark.parametrize("temperature", [0.0, 0.7])
-def test_rounds_of_the_host_are_timed_only_there(
-    toy_folder: Path, toy_drafter_folder: Path, timed: list[float], temperature: float
+@pytest.mark.parametrize("reproducible", [False, True])
+def test_replies_that_share_what_the_clock_said_share_no_noise(
+    toy_folder: Path, toy_drafter_folder: Path, reproducible: bool
+) -> None:
+    talk = conversation(toy_folder, toy_drafter_folder, temperatures=(0.7,), reproducible=reproducible)
+    seeds = []
+    for _ in range(3):
+        seeds.append(talk.options.seed)
+        list(talk.say("hello", lambda: False))
+        talk.clear()
+    assert len(set(seeds)) == (1 if reproducible else 3)
+
+
+@pytest.mark.parametrize(
+    ("law", "expected"),
+    [
+        (Law(temperature=0.7), True),
+        (Law(temperature=0.7, seed=3), False),
+        (Law(temperature=0.7, seed=3, fresh=True), True),
+        (Law(seed=3, fresh=True), False),
+        (Law(), False),
+    ],
+)
+def test_rounds_of_the_host_are_timed_only_where_the_seed_is_of_this_reply_alone(
+    toy_folder: Path, toy_drafter_folder: Path, timed: list[float], law: Law, expected: bool
 ) -> None:
     room = Room()
     list(room.load(Load(id=1, pair=pair(toy_folder, toy_drafter_folder))))
-    list(room.reply(Reply(id=7, messages=QUESTION, law=Law(temperature=temperature, max_tokens=8)), Event()))
-    assert bool(timed) == (temperature > 0)
+    list(room.reply(Reply(id=7, messages=QUESTION, law=changed(law, max_tokens=8)), Event()))
+    assert bool(timed) == expected

@@ -69,7 +69,8 @@ class Asker(QObject):
         resumed = self._library.attempt(lambda: self._library.store.resume_reply(message), None, (again,))
         if resumed is None:
             return False
-        law = resumed.law or _seeded(self._desk.conversation.settings.law)
+        known = resumed.law  # noise of its seed may have served drafts that were lost
+        law = changed(known, fresh=False) if known else _seeded(self._desk.conversation.settings.law)
         self._begin(changed(resumed, law=law), self._pair_of(resumed), before)
         return True
 
@@ -139,4 +140,4 @@ class Asker(QObject):
 
 def _seeded(law: Law) -> Law:
     """With a seed from the start, so that a reply that is cut can go on with it."""
-    return law if law.seed is not None else changed(law, seed=secrets.randbelow(2**31))
+    return law if law.seed is not None else changed(law, seed=secrets.randbelow(2**31), fresh=True)
