@@ -45,8 +45,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--reproducible",
         action="store_true",
-        help="draft length auto never goes by the clock, so that the same request has the same rounds (nor does it with "
-        "--seed, or at temperature 0)",
+        help="draft length auto never goes by the clock, so that the same request has the same rounds, as it has with "
+        "--seed or at temperature 0",
     )
     parser.set_defaults(run=run)
 
