@@ -26,7 +26,9 @@ def chi_square(counts: dict[tuple[int, ...], int], law: dict[tuple[int, ...], fl
     return sum((seen - wanted) ** 2 / wanted for seen, wanted in cells), len(cells) - 1
 
 
-@pytest.mark.parametrize("kind", ["draft model", "lookup", "plain"])
+@pytest.mark.parametrize(
+    "kind", ["draft model", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("lookup", "plain"))]
+)
 def test_rejection_keeps_the_law_of_whole_texts(kind: str) -> None:
     """3,000 seeds, three tokens: chi-square of the 64 texts against the enumerated law.
 

@@ -17,6 +17,7 @@ from engine.anatomy import layers_of, output_rows
 from engine.errors import ModelError
 from engine.features import NORMED, Features
 from engine.target import CachedModel
+from tests.engine.fewer import fewer
 from tests.sweep import names
 from tests.toys.architectures import NOT_BUILT, build
 from tests.toys.tables import TableModel, random_tables
@@ -70,7 +71,7 @@ def spied(model: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[list[mx.array], 
 # --- what is read ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", BUILT)
+@pytest.mark.parametrize("name", fewer(BUILT))
 def test_every_architecture_is_read_as_its_layers_see_it_or_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """All points at once; point i is the input of layer i, and the output of layer i - 1."""
     model = build(name)
@@ -91,7 +92,7 @@ def test_every_architecture_is_read_as_its_layers_see_it_or_refused(name: str, m
         assert all(mx.array_equal(row, x) for row, x in zip(rows, [*taken, given_[-1]], strict=True))
 
 
-@pytest.mark.parametrize("name", BUILT)
+@pytest.mark.parametrize("name", fewer(BUILT))
 def test_the_normed_state_is_what_the_output_matrix_makes_logits_of(name: str) -> None:
     model = build(name)
     plain = logits_of(model)

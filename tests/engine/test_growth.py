@@ -108,7 +108,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize(("length", "top_p"), [(3, 1.0), (7, 0.8)])
+@pytest.mark.parametrize(("length", "top_p"), [(3, 1.0), pytest.param(7, 0.8, marks=pytest.mark.slow)])
 def test_trees_that_are_drawn_and_cut_keep_the_targets_law(length: int, top_p: float) -> None:
     """600 trials of three tokens, refused beyond 6 standard deviations of the statistic: once in ten million seeds.
 

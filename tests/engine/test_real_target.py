@@ -96,9 +96,9 @@ def test_greedy_and_coupled_texts_are_plains(target: Loaded, shallow: Loaded, na
         target.model.rewind(0)
         drafter.rewind(0)
         for sampling in (Sampling(), Sampling(temperature=0.7, top_p=0.9, seed=number)):
-            plain, _ = text(target, prompt, None, 0, sampling, "coupled", 16)
+            plain, _ = text(target, prompt, None, 0, sampling, "coupled", 12)
             for k in (1, 4):
-                assert text(target, prompt, drafter, k, sampling, "coupled", 16)[0] == plain
+                assert text(target, prompt, drafter, k, sampling, "coupled", 12)[0] == plain
 
 
 # --- the law of the first three tokens ----------------------------------------------------------

@@ -42,7 +42,7 @@ def either(costs: Costs) -> Policy:
     return Adaptive([Candidate("lookup", costs), Candidate("head", costs, gated=True)])
 
 
-@pytest.mark.parametrize("with_lookup", [False, True])
+@pytest.mark.parametrize("with_lookup", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_rejection_keeps_the_law_where_drafts_stop_at_unsure_tokens(with_lookup: bool) -> None:
     """3,000 seeds, three tokens: chi-square of the 64 texts against the enumerated law, refused beyond 6 standard
     deviations. A gate that looks at the token drawn, not at its law alone, is refused (see mutants)."""

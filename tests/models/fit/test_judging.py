@@ -112,7 +112,7 @@ def test_ranks_are_counted_along_what_was_said() -> None:
 # --- against the loop -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["eagle3", "medusa", "draft"])
+@pytest.mark.parametrize("kind", ["eagle3", "medusa", pytest.param("draft", marks=pytest.mark.slow)])
 def test_what_is_judged_is_what_the_loop_then_accepts(target: Loaded, kind: Kind, tmp_path: Path) -> None:
     """tau at temperature 0, to the digit, of the drafter in its folder."""
     plan = plan_for(target, kind, reply_tokens=40)

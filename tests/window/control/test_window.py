@@ -66,7 +66,7 @@ def heard(process: subprocess.Popen[str], key: str) -> Any:
 # --- killed -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_windows_killed_at_five_random_moments_have_kept_what_was_on_screen_a_second_before(
     tmp_path: Path, seed: int
 ) -> None:
