@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import pytest
@@ -27,6 +27,8 @@ EVERY_TIME = {
 }
 
 
-def fewer(names: Iterable[str]) -> list[Any]:
-    """Parameters for a test of each: the others are slow."""
-    return [name if name in EVERY_TIME else pytest.param(name, marks=pytest.mark.slow) for name in names]
+def fewer(names: Iterable[str], also: Collection[str] = ()) -> list[Any]:
+    """Parameters for a test of each: all but those and `also` are slow."""
+    return [
+        name if name in EVERY_TIME or name in also else pytest.param(name, marks=pytest.mark.slow) for name in names
+    ]

@@ -71,7 +71,7 @@ def spied(model: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[list[mx.array], 
 # --- what is read ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", fewer(BUILT))
+@pytest.mark.parametrize("name", fewer(BUILT, STREAMS))
 def test_every_architecture_is_read_as_its_layers_see_it_or_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """All points at once; point i is the input of layer i, and the output of layer i - 1."""
     model = build(name)
