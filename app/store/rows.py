@@ -99,4 +99,4 @@ def clean(text: str) -> str:
 
 def clean_title(text: str) -> str:
     """One line of at most 200 characters."""
-    return " ".join(clean(text[:2000]).split())[:200]
+    return " ".join(clean(text[:2000]).split())[:200].rstrip()

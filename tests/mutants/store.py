@@ -147,4 +147,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "",
         (_EXCHANGED + "test_the_versions_that_were_shown_are_shown_again",),
     ),
+    Mutant(
+        "a title cut behind a word ends with a blank",
+        "app/store/rows.py",
+        "[:200].rstrip()",
+        "[:200]",
+        ("tests/store/test_conversations.py::test_a_title_that_is_cut_between_two_words_can_be_imported_again",),
+    ),
 )

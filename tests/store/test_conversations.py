@@ -52,6 +52,13 @@ def test_a_title_is_one_short_line(store: Store) -> None:
     assert title.startswith("two lines xxx") and len(title) == 200
 
 
+def test_a_title_that_is_cut_between_two_words_can_be_imported_again(store: Store) -> None:
+    """The cut leaves no blank at its end, which the import would take for no title."""
+    (id,) = named(store, "a" * 199 + " bc")
+    assert store.conversation(id).title == "a" * 199
+    assert store.import_json(store.export_json(id)).title == "a" * 199
+
+
 def test_a_deletion_is_undone_whole(store: Store) -> None:
     kept, deleted = converse(store, 1), converse(store, 3)
     before = everything(store)
