@@ -175,7 +175,7 @@ def make_policy(
     parts = zip(drafter.parts, each, strict=True)
     candidates = [_candidate(part, own) for part, own in parts]
     if not any(candidate.useful for candidate in candidates):
-        return FixedLength(0, "no draft would pay here, were it kept whole")
+        return FixedLength(0, "no draft would pay here, were nearly all of it kept")
     return Adaptive(candidates, drift)
 
 

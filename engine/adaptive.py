@@ -34,7 +34,13 @@ TIMING = "timing a plain pass"
 CLEAR = 1.5  # tokens a plain pass; a gain that no clock is likely to refute
 READING = 1 / 16  # of a narrow pass; 64 rows of the built-in cost 4.5 passes on 2 cores
 RECENT = 0.9  # what a round counts one round later, in the rate of late
+HOPE = 0.97  # of a drafted token to be kept, at the best: a drafter that would not pay then need not read the prompt
 HYSTERESIS = 0.01  # tokens a round: a length that is as good as the best is kept
+
+
+def hoped(length: int) -> float:
+    """Tokens of a round at the best."""
+    return (1 - HOPE ** (length + 1)) / (1 - HOPE)
 
 
 @dataclass
@@ -61,7 +67,7 @@ class Candidate:
         """Set the prices to what was measured, times a factor of each draft length; more is never cheaper."""
         corrected = accumulate((price * factor(n) for n, price in self.measured.items()), max)
         self.prices: Mapping[int, float] = dict(zip(self.measured, corrected, strict=True))
-        self.useful = [n for n, price in self.prices.items() if n and n + 1 > price]  # if everything were kept
+        self.useful = [n for n, price in self.prices.items() if n and hoped(n) > price]
 
     @property
     def reading(self) -> float:

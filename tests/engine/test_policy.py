@@ -52,6 +52,13 @@ def test_costs_that_no_acceptance_can_pay_for_draft_nothing_ever() -> None:
         policy.observe(told(0, 0))
 
 
+def test_a_drafter_as_slow_as_the_target_is_of_no_use_however_good() -> None:
+    """Kept whole, drafts of 8 would gain a little, for which it would have to read every prompt first."""
+    verify = ((1, 1.0), (2, 1.1), (9, 1.5))
+    assert Candidate("slow", Costs(verify, ((0, 0.0), (1, 0.92), (8, 7.4)))).useful == []
+    assert Candidate("small", Costs(verify, ((0, 0.0), (1, 0.25), (8, 2.0)))).useful == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
 def test_plain_next_is_said_only_where_the_next_plan_is_plain() -> None:
     """It is asked while a plain round is under way, and its answer is about the one after that."""
     policy, said, probes = alone(USUAL), 0, 0

@@ -190,4 +190,11 @@ MUTANTS = (
             "tests/engine/test_drift_replies.py::test_passes_that_became_twice_as_dear_are_noticed_before_they_cost_much",
         ),
     ),
+    Mutant(
+        "every draft may be kept whole",
+        "engine/adaptive.py",
+        "HOPE = 0.97",
+        "HOPE = 0.9999",
+        (_PLANNED + "test_a_drafter_as_slow_as_the_target_is_of_no_use_however_good",),
+    ),
 )
