@@ -146,7 +146,7 @@ def _losses(axis: Any, strips: Sequence[series.Strip], colours: Colours) -> None
     axis.margins(x=0.08)
     known = any(one.best is not None for one in strips)
     _frame(axis, "Never slower? Auto by prompt", "", "times plain decoding")
-    axis.set_xlabel(f"bar: median · dotted: {FLOOR}" + (" · ◇ best fixed length" if known else ""), fontsize=8.5)
+    axis.set_xlabel(f"bar: median · dotted: {FLOOR}" + (" · ◇ best fixed" if known else ""), fontsize=8.5)
 
 
 def _frame(axis: Any, title: str, across: str, up: str) -> None:
