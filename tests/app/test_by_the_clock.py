@@ -15,20 +15,18 @@ from app.host import opened
 from app.host.room import Room
 from app.options import Options
 from app.protocol import Law, Load, Reply
-from engine.costs import Costs
 from engine.drift import Drift
+from tests.engine.simulation import FLAT
 from tests.host.process import pair
 from tests.host.replies import QUESTION
-
-CHEAP = Costs(((1, 1.0), (9, 1.1)), ((0, 0.0), (1, 0.02), (8, 0.16)))
 
 
 @pytest.fixture
 def timed(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Gets the seconds of every round that is told to a Drift. Drafting pays, as far as anybody knows."""
     seconds: list[float] = []
-    monkeypatch.setattr(calibration, "costs_of", lambda *_, **__: CHEAP)
-    monkeypatch.setattr(opened, "costs_of", lambda *_, **__: CHEAP)
+    monkeypatch.setattr(calibration, "costs_of", lambda *_, **__: FLAT)
+    monkeypatch.setattr(opened, "costs_of", lambda *_, **__: FLAT)
     monkeypatch.setattr(Drift, "saw", lambda self, member, drafted, taken, expected_s: seconds.append(taken))
     return seconds
 

@@ -23,6 +23,9 @@ from engine.events import Round
 from engine.policy import Policy
 
 TOKENS, LONGEST = 256, 8
+FLAT = Costs(
+    ((1, 1.0), (9, 1.1)), ((0, 0.0), (1, 0.02), (8, 0.16))
+)  # rows and drafted tokens that cost next to nothing
 
 # Verify pass of so many rows, the plain one being 1. The first three as others have measured them on Apple Silicon
 # (DESIGN.md, "Verify is not free"); `here` is the built-in model on 2 cores of an AMD EPYC.

@@ -10,9 +10,7 @@ from engine.adaptive import TIMING, Adaptive, Candidate
 from engine.costs import Costs
 from engine.drift import LATER, MOST, NOTICEABLE, RUNS, SELDOM, SOON, STEP, STRIDE, Drift
 from engine.events import Round
-from tests.engine.simulation import TOKENS, told
-
-FLAT = Costs(((1, 1.0), (9, 1.1)), ((0, 0.0), (1, 0.02), (8, 0.16)))
+from tests.engine.simulation import FLAT, TOKENS, told
 
 
 def timed(factors: dict[int, float], runs: int = 30, late: Callable[[int, int], float] = lambda *_: 1.0) -> Drift:

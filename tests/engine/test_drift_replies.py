@@ -13,9 +13,7 @@ from engine.adaptive import Adaptive, Candidate
 from engine.costs import Costs
 from engine.drift import Drift
 from engine.events import Round
-from tests.engine.simulation import best_fixed, costs_of, flags, speed
-
-FLAT = Costs(((1, 1.0), (9, 1.1)), ((0, 0.0), (1, 0.02), (8, 0.16)))
+from tests.engine.simulation import FLAT, best_fixed, costs_of, flags, speed
 
 
 def clock(seed: str) -> Callable[[], float]:

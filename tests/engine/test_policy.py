@@ -9,10 +9,9 @@ from engine.gate import Gate, Reliability
 from engine.outlook import ChainOutlook
 from engine.policy import FixedLength, Plan
 from engine.purse import AT_ONCE, MOST, SHARE, SPAN
-from tests.engine.simulation import costs_of, flags, speed, told
+from tests.engine.simulation import FLAT, costs_of, flags, speed, told
 
 # Seconds of a pass, the plain one being 1, and of a drafted token.
-FLAT = Costs(((1, 1.0), (9, 1.1)), ((0, 0.0), (1, 0.02), (8, 0.16)))
 USUAL = Costs(((1, 1.0), (2, 1.15), (9, 2.2)), ((0, 0.0), (1, 0.1), (8, 0.8)))
 FREE = Costs(((1, 1.0), (9, 1.1)), ((0, 0.0), (8, 0.0)))
 
