@@ -24,7 +24,7 @@ from engine.costs import Costs
 from models.load import Loaded
 from models.paths import cache_dir
 
-FORMAT = 1
+FORMAT = 2
 MOST = 200  # files kept; the oldest go
 BANDS = (64, 1024, 4096)  # tokens of context that costs are measured behind: attention grows with them
 
@@ -107,7 +107,11 @@ def is_sound(costs: Costs, parts: int) -> bool:
     """Whether these are costs of so many drafters, and every pass takes time, as a policy divides by it."""
     each = [costs, *costs.members]
     return len(costs.members) == (parts if parts > 1 else 0) and all(
-        own.verify and own.draft and min(s for _, s in own.verify) > 0 and min(s for _, s in own.draft) >= 0
+        own.verify
+        and own.draft
+        and own.plain_s > 0
+        and min(s for _, s in own.verify) > 0
+        and min(s for _, s in own.draft) >= 0
         for own in each
     )
 

@@ -1,8 +1,8 @@
 """One reply, measured from nothing: what race and benchmark share. `app.speedup` has how two of them compare.
 
-The ideal speed-up is what pass costs measured in isolation allow the same rounds: tokens x c(1) / sum of (c(width) +
-draft cost), which for one draft length k is tau / (c(k + 1) + draft cost) with c(1) as the unit. Comparable with the
-decode speed-up.
+The ideal speed-up is what costs measured in isolation allow the same rounds: tokens x c / sum of (c(width) + draft
+cost), which for one draft length k is tau / (c(k + 1) + draft cost) with c, a step in a run of plain ones, as the unit.
+Comparable with the decode speed-up.
 """
 
 from __future__ import annotations
@@ -94,8 +94,13 @@ def warm_up(settings: Settings) -> Settings:
 def ideal_speedup(costs: Costs, rounds: Sequence[Round]) -> float | None:
     """What `costs` allow these rounds, the first left out as `app.speedup` does; None where it is the only one."""
     tokens = sum(len(round_.tokens) for round_ in rounds[1:])
-    passes_s = sum(costs.pass_s(round_.width) + costs.draft_s(len(round_.drafted)) for round_ in rounds[1:])
-    return tokens * costs.pass_s(1) / passes_s if passes_s else None
+    rounds_s = sum(_round_s(costs, round_) for round_ in rounds[1:])
+    return tokens * costs.plain_s / rounds_s if rounds_s else None
+
+
+def _round_s(costs: Costs, round_: Round) -> float:
+    drafted = len(round_.drafted)
+    return costs.draft_s(drafted) + costs.pass_s(round_.width) if drafted else costs.plain_s
 
 
 def reply_record(reply: Reply) -> dict[str, Any]:

@@ -181,7 +181,8 @@ def make_policy(
 
 def in_blocks(costs: Costs) -> Costs:
     """Costs of the passes of exact-verify, which are all of one width."""
-    return replace(costs, verify=((1, costs.pass_s(WIDTH)),))
+    one = costs.pass_s(WIDTH)
+    return replace(costs, verify=((1, one),), plain=one - (costs.pass_s(1) - costs.plain_s))
 
 
 def wanted(drafter: AnyDrafter | None, policy: Policy) -> AnyDrafter | None:

@@ -45,7 +45,11 @@ def hoped(length: int) -> float:
 
 @dataclass
 class Candidate:
-    """One drafter to choose. costs: of its rounds here. gated: whether it says how sure it is while it drafts."""
+    """One drafter to choose. costs: of its rounds here. gated: whether it says how sure it is while it drafts.
+
+    Prices are in steps of a run of plain ones. `prices[0]` is what a plain step costs that was not sure to be one, so
+    that it could not be launched before the last round had landed: that of a round that asked for a draft in vain.
+    """
 
     name: str
     costs: Costs
@@ -53,12 +57,14 @@ class Candidate:
     gated: bool = False
 
     def __post_init__(self) -> None:
-        unit = self.costs.round_s(0)
+        unit = self.costs.plain_s
         self.reliability = Reliability()
         self.wait, self.every = int(PROBE_SOONEST), PROBE_SOONEST
         self.behind = 1  # tokens that it has not read: the last one, and those of rounds without it
         lengths = list(self.outlook.expected(None))
-        self.measured: Mapping[int, float] = {n: self.costs.round_s(n) / unit for n in (0, *lengths)}
+        self.alone = self.costs.pass_s(1) / unit
+        drafted = {n: self.costs.round_s(n) / unit for n in lengths}
+        self.measured: Mapping[int, float] = {0: self.alone, **drafted}
         self.correct(lambda _: 1.0)
         self._pass_s = self.costs.pass_s(1)
         self.steps: Mapping[int, float] = {n: self.costs.draft_s(n) / unit for n in (0, *lengths)}
@@ -91,7 +97,7 @@ class Candidate:
         expected = self.outlook.expected(hint, later)
         losses = {n: self.prices[n] + self.reading - expected[n] for n in affordable}
         least = min(losses, key=losses.__getitem__)
-        worth = HORIZON * self.outlook.ignorance(hint, self.prices, later)
+        worth = HORIZON * self.outlook.ignorance(hint, {**self.prices, 0: 1.0}, later)
         return least if worth > losses[least] * care else 0
 
 
@@ -114,14 +120,20 @@ class Adaptive:
         for member, candidate in enumerate(self._candidates):
             self._correct(member, candidate)
         self._purse = Purse()
+        self._alone = max((candidate.alone for candidate in self._candidates), default=1.0)
+        self._began, self._planned = False, False  # planned: the round behind another, so launched when that had landed
         self._tokens = self._spent = 0.0  # of the last rounds, fading
         self._choice = _Choice(0.0, 0, 0)
         self._hints: Sequence[float | None] = [None] * len(self._candidates)
         self._gate: Gate | None = None
 
+    def begin(self, tokens: int) -> None:
+        self._purse = Purse(tokens)
+
     def plan(self, hints: Sequence[float | None] = ()) -> Plan:
         """hints: of each drafter, see `engine.drafters.Drafter.hint`."""
         self._hints = hints or [None] * len(self._candidates)
+        self._planned = self._began
         rate = self._rate()
         self._choice = self._choose(rate)
         overdue = self._choice.length > 0 and self._wants_plain(rate)
@@ -142,9 +154,11 @@ class Adaptive:
     def observe(self, round_: Round) -> None:
         _, member, length, _ = self._choice
         candidate, hint, drafted = self._candidates[member], self._hints[member], len(round_.drafted)
-        price = self._price(candidate, drafted) if length else 1.0
+        plain = self._alone if self._planned else 1.0
+        price = self._price(candidate, drafted) if length else plain
         if self._drift is not None:
-            self._time(self._drift, round_, bool(length))
+            self._time(self._drift, round_, plain if not length else None)
+        self._began, self._planned = True, False
         self._purse.book(len(round_.tokens), price)
         self._tokens = RECENT * self._tokens + len(round_.tokens)
         self._spent = RECENT * self._spent + price
@@ -165,7 +179,7 @@ class Adaptive:
     def plain_next(self, quiet: bool = False) -> bool:
         """Whether the round after a plain one is sure to be plain too. quiet: whether those that hint have nothing."""
         hinting = {i for i, hint in enumerate(self._hints) if hint is not None}
-        if hinting and not quiet:
+        if hinting and not quiet and self._purse.allows(self._alone):
             return False
         rate = self._rate()
         others = [i for i in range(len(self._candidates)) if i not in hinting]
@@ -192,9 +206,10 @@ class Adaptive:
         if hint == 0 or not candidate.useful:
             return _Choice(0.0, member, 0)
         expected, reading = candidate.outlook.expected(hint, rounds), candidate.reading
-        affordable = [n for n in candidate.useful if self._purse.allows(candidate.prices[n] + reading, rounds)]
-        paying = [n for n in affordable if expected[n] > candidate.prices[n] + reading]
-        worths = {n: expected[n] - 1 - rate * (candidate.prices[n] + reading - 1) for n in paying}
+        affordable = [n for n in candidate.useful if self._allows(candidate, n, rounds)]
+        plain = 1.0 if hint is None else candidate.alone  # those that hint keep plain steps from being sure
+        dearer = {n: candidate.prices[n] + reading - plain for n in affordable}
+        worths = {n: expected[n] - 1 - rate * dearer[n] for n in affordable if expected[n] - 1 > dearer[n]}
         best = max(worths, key=worths.__getitem__, default=0)
         _, at, length, _ = self._choice
         if at == member and length in worths and worths[length] > worths[best] - HYSTERESIS:
@@ -204,12 +219,17 @@ class Adaptive:
         probe = candidate.probe(hint, affordable, self._purse.care(rounds), rounds)
         return _Choice(-1.0 if probe else 0.0, member, probe, probing=bool(probe))
 
+    def _allows(self, candidate: Candidate, length: int, rounds: int = 0) -> bool:
+        """Whether the purse has what such a draft may lose: it, and the steps before and behind it, which then cannot
+        be launched ahead."""
+        unsure = (candidate.alone - 1) * (2 if rounds else 1)
+        return self._purse.allows(candidate.prices[length] + candidate.reading + unsure, rounds)
+
     def _open(self, candidate: Candidate, hint: float | None, rate: float) -> Gate | None:
         """A gate over as many tokens as the purse can pay for."""
         if not candidate.gated or not isinstance(candidate.outlook, ChainOutlook):
             return None
-        reading = candidate.reading
-        longest = max(n for n in candidate.useful if self._purse.allows(candidate.prices[n] + reading))
+        longest = max(n for n in candidate.useful if self._allows(candidate, n))
         prices = [candidate.prices[n] for n in range(longest + 1)]
         steps = [candidate.steps[n] for n in range(longest + 1)]
         return Gate(candidate.reliability, prices, steps, rate, candidate.outlook.chances(hint))
@@ -218,16 +238,17 @@ class Adaptive:
         """Not in the first round, which nobody can time."""
         return self._drift is not None and not math.isnan(self._told_s) and self._drift.wants_plain(rate >= CLEAR)
 
-    def _time(self, drift: Drift, round_: Round, asked: bool) -> None:
-        """Tell `drift` how long this round took, counted from the last of this reply, and go by what it then says. A
-        round of which nothing came though it was drafted for is neither plain nor a draft."""
+    def _time(self, drift: Drift, round_: Round, plain: float | None) -> None:
+        """Tell `drift` how long this round took, counted from the last of this reply, and go by what it then says.
+        plain: its price, if no draft was asked for. A round of which nothing came though it was drafted for is neither
+        plain nor a draft."""
         seconds, self._told_s = round_.time_s - self._told_s, round_.time_s
         member, drafted = self._choice.member, len(round_.drafted)
         candidate = self._candidates[member]
-        if asked and not drafted:
+        if plain is None and not drafted:
             return
-        price = self._price(candidate, drafted, candidate.measured) if drafted else 1.0
-        drift.saw(member, drafted, seconds, price * candidate.costs.round_s(0))
+        price = self._price(candidate, drafted, candidate.measured) if plain is None else plain
+        drift.saw(member, drafted, seconds, price * candidate.costs.plain_s)
         self._correct(member, candidate)
 
     def _correct(self, member: int, candidate: Candidate) -> None:

@@ -1,6 +1,8 @@
 """What passes cost on this machine: measured in isolation, used by the policy and the benchmark.
 
-A pass is timed as the loop runs it: forward, law, acceptance and one synchronisation.
+A pass is timed as the loop runs it: forward, law, acceptance and one synchronisation. Plain steps are timed in a run,
+each launched before the last has landed: what Python does for one is hidden behind the one before, which no round whose
+beginning depends on the last one's outcome can do. On 2 cores such a step takes 0.85 of a pass of one row.
 """
 
 from __future__ import annotations
@@ -16,16 +18,22 @@ import mlx.core as mx
 from engine.choice import Chooser
 from engine.drafters import Draft, Drafter, Standing
 from engine.drafters.several import Several
+from engine.events import Round
 from engine.gate import open_gate
+from engine.loop import Limits, decode
+from engine.policy import FixedLength
 from engine.rounds import launch
 from engine.sampling import Context
 from engine.target import CachedModel
 
 WIDTHS = (1, 2, 5, 9)
 CONTEXT = 64
+STEPS = 6  # plain ones in a run
+LEAST = 0.5  # of a pass of one row: no run of plain steps can hide more than that, less is another program's doing
 
-_PASS = -1
-_Key = tuple[int, int]  # _PASS and a width, or a drafter's place and a draft length
+_LIMITS = Limits(STEPS + 1, 2**31)
+_PASS, _RUN = -1, -2
+_Key = tuple[int, int]  # _PASS and a width, _RUN and STEPS, or a drafter's place and a draft length
 
 
 @dataclass(frozen=True)
@@ -34,12 +42,18 @@ class Costs:
 
     verify: by width in rows, at the measured widths; between them straight lines, beyond the last
     the last slope. draft: by draft length likewise, from (0, 0.0). members: of several drafters, the costs of each;
-    `draft` is then that of the last.
+    `draft` is then that of the last. plain: of a step in a run of plain ones; None: a pass of one row.
     """
 
     verify: tuple[tuple[int, float], ...]
     draft: tuple[tuple[int, float], ...] = ((0, 0.0), (1, 0.0))
     members: tuple[Costs, ...] = ()
+    plain: float | None = None
+
+    @property
+    def plain_s(self) -> float:
+        """One token by plain decoding."""
+        return self.pass_s(1) if self.plain is None else self.plain
 
     def pass_s(self, width: int) -> float:
         """One verify pass of `width` rows."""
@@ -50,8 +64,8 @@ class Costs:
         return _line(self.draft, length)
 
     def round_s(self, length: int) -> float:
-        """Proposing `length` tokens and verifying them."""
-        return self.draft_s(length) + self.pass_s(length + 1)
+        """Proposing `length` tokens and verifying them; of 0, a plain step."""
+        return self.draft_s(length) + self.pass_s(length + 1) if length else self.plain_s
 
 
 def _line(points: Sequence[tuple[int, float]], x: int) -> float:
@@ -85,11 +99,12 @@ def measure(
         target.read_by(drafter.features)
     for _ in target.prefill(tokens[:-1]):
         pass
+    target.pin()
     standing = Standing(tokens, Context(chooser.law, tokens), chooser)
     members = drafter.members if isinstance(drafter, Several) else [] if drafter is None else [drafter]
     for member in members:
         member.prefill(tokens)
-    jobs: dict[_Key, Callable[[], None]] = {}
+    jobs: dict[_Key, Callable[[], float]] = {(_RUN, STEPS): _run_job(target, standing)}
     for width in widths:
         jobs[_PASS, width] = _pass_job(target, standing, _sample(members, standing, width - 1))
     for who, member in enumerate(members):
@@ -109,10 +124,12 @@ def _costs(seconds: Mapping[_Key, float], members: int) -> Costs:
         return tuple(zip((n for n, _ in measured), accumulate((s for _, s in measured), max), strict=True))
 
     verify = line(_PASS)
-    each = [Costs(verify, ((0, 0.0), *line(who))) for who in range(members)]
+    narrow = verify[0][1]
+    plain = max(LEAST * narrow, min(narrow, *(s for _, s in line(_RUN))))
+    each = [Costs(verify, ((0, 0.0), *line(who)), plain=plain) for who in range(members)]
     if not each:
-        return Costs(verify)
-    return each[0] if members == 1 else Costs(verify, each[-1].draft, tuple(each))
+        return Costs(verify, plain=plain)
+    return each[0] if members == 1 else Costs(verify, each[-1].draft, tuple(each), plain)
 
 
 def _sample(members: Sequence[Drafter], standing: Standing, length: int) -> Draft:
@@ -127,7 +144,32 @@ def _sample(members: Sequence[Drafter], standing: Standing, length: int) -> Draf
     return Draft(mx.array(list(standing.tokens[:length]), mx.int32))
 
 
-def _pass_job(target: CachedModel, standing: Standing, draft: Draft) -> Callable[[], None]:
+def _run_job(target: CachedModel, standing: Standing) -> Callable[[], float]:
+    """Seconds a step, from the landing of the first to that of the last. Nobody reads hidden states meanwhile: a log
+    of them would not find back."""
+
+    def job() -> float:
+        features, target.features = target.features, None
+        told = decode(target, None, FixedLength(0), standing.chooser, list(standing.tokens), _LIMITS, 0.0)
+        times = [event.time_s for event in told if isinstance(event, Round)]
+        target.rewind(len(standing.tokens) - 1)
+        target.features = features
+        return (times[-1] - times[0]) / STEPS
+
+    return job
+
+
+def _timed(work: Callable[[], None]) -> Callable[[], float]:
+    def job() -> float:
+        began = time.perf_counter()
+        work()
+        return time.perf_counter() - began
+
+    return job
+
+
+def _pass_job(target: CachedModel, standing: Standing, draft: Draft) -> Callable[[], float]:
+    @_timed
     def job() -> None:
         round_ = launch(target, standing, draft, "measuring").land(0, 0.0)
         if round_.parents is not None:
@@ -137,9 +179,10 @@ def _pass_job(target: CachedModel, standing: Standing, draft: Draft) -> Callable
     return job
 
 
-def _draft_job(drafter: Drafter, standing: Standing, length: int) -> Callable[[], None]:
+def _draft_job(drafter: Drafter, standing: Standing, length: int) -> Callable[[], float]:
     """A gate is waited for at each token, as the adaptive policy has it, and lets all of them pass."""
 
+    @_timed
     def job() -> None:
         mx.eval(drafter.propose(replace(standing, gate=open_gate(length)), length).tokens)
         drafter.rewind(len(standing.tokens) - 1)
@@ -147,13 +190,12 @@ def _draft_job(drafter: Drafter, standing: Standing, length: int) -> Callable[[]
     return job
 
 
-def _medians(jobs: Mapping[_Key, Callable[[], None]], repeats: int, between: Callable[[], None]) -> dict[_Key, float]:
+def _medians(jobs: Mapping[_Key, Callable[[], float]], repeats: int, between: Callable[[], None]) -> dict[_Key, float]:
     times: dict[_Key, list[float]] = {key: [] for key in jobs}
     for turn in range(repeats + 1):
         for key, job in jobs.items():
             between()
-            began = time.perf_counter()
-            job()
+            seconds = job()
             if turn:
-                times[key].append(time.perf_counter() - began)
+                times[key].append(seconds)
     return {key: statistics.median(sorted(values)[: (len(values) + 1) // 2]) for key, values in times.items()}

@@ -53,6 +53,7 @@ def decode(
     prompt, index = len(tokens), 0
     context, ahead = Context(chooser.law, tokens), None
     reason: Reason | None = _over(tokens, limits, prompt)
+    policy.begin(limits.room(prompt, 0))
     while reason is None:
         room = limits.room(prompt, len(tokens) - prompt)
         standing = Standing(tokens, context, chooser)

@@ -23,6 +23,9 @@ class Plan:
 
 
 class Policy(Protocol):
+    def begin(self, tokens: int) -> None:
+        """A reply begins, which may have so many tokens."""
+
     def plan(self, hints: Sequence[float | None] = ()) -> Plan:
         """What to do this round. hints: of each drafter, see `engine.drafters.Drafter.hint`."""
 
@@ -40,6 +43,9 @@ class FixedLength:
     def __init__(self, length: int, reason: str = "") -> None:
         self._plan = Plan(length, reason or (f"fixed at {length}" if length else "plain decoding"))
         self._all_hint = True
+
+    def begin(self, tokens: int) -> None:
+        pass
 
     @property
     def length(self) -> int:

@@ -60,6 +60,9 @@ class EveryLength:
     def observe(self, round_: Round) -> None:
         pass
 
+    def begin(self, tokens: int) -> None:
+        pass
+
     def plain_next(self, quiet: bool = False) -> bool:
         return False
 

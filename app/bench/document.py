@@ -50,6 +50,7 @@
       costs                  of this prompt's passes, in isolation; null for the peer
         pass_s               seconds of a pass, by its width in rows
         draft_s              seconds of a draft, by its length in tokens
+        plain_s              seconds of a step in a run of plain ones; null where nobody measured it
     summary[]      one contestant at one temperature each: medians over its runs, and counts of all of them
       drafter, acceptance_rule, temperature
       tokens_per_s, ttft_s, speedup, speedup_total, speedup_ideal     medians, units as above

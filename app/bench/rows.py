@@ -22,10 +22,11 @@ class Struct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Measured(Struct, frozen=True, kw_only=True):
-    """Costs, by width in rows and by draft length."""
+    """Costs, by width in rows and by draft length, and of a plain step."""
 
     pass_s: dict[str, float]
     draft_s: dict[str, float]
+    plain_s: float | None = None
 
 
 class First(Struct, frozen=True, kw_only=True):
@@ -195,4 +196,5 @@ def _measured(costs: Costs) -> dict[str, Any]:
     return {
         "pass_s": {str(width): seconds for width, seconds in costs.verify},
         "draft_s": {str(length): seconds for length, seconds in costs.draft},
+        "plain_s": costs.plain_s,
     }

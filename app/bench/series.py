@@ -125,8 +125,8 @@ def _prices(rows: Sequence[Row], lengths: int, drafting: bool) -> dict[str, floa
         if own is None:
             continue
         for length in range(min(lengths, own.verify[-1][0])):
-            price = own.round_s(length) if drafting else own.pass_s(length + 1)
-            found.setdefault(str(length), []).append(price / own.pass_s(1))
+            price = own.round_s(length) if drafting or not length else own.pass_s(length + 1)
+            found.setdefault(str(length), []).append(price / own.plain_s)
     return {length: median(values) or 0.0 for length, values in found.items()}
 
 
@@ -137,7 +137,7 @@ def _costs(row: Row) -> Costs | None:
         tuple(sorted((int(key), seconds) for key, seconds in of.items()))
         for of in (row.costs.pass_s, row.costs.draft_s)
     )
-    return Costs(verify, draft)
+    return Costs(verify, draft, plain=row.costs.plain_s)
 
 
 def chosen(rows: Sequence[Row]) -> list[Series]:

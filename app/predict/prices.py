@@ -10,8 +10,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
-
 from app import calibration, pair
 from app.pair import NamedDrafter
 from app.predict.kept import Kept
@@ -19,14 +17,7 @@ from engine.choice import Chooser
 from engine.costs import WIDTHS, Costs, measure
 from engine.settings import Settings
 from models.load import Loaded
-from models.predict.prices import Prices, measure_ahead
-
-
-class _Measured(msgspec.Struct, frozen=True):
-    """costs: None where the kept ones of `app.calibration` hold."""
-
-    ahead: float
-    costs: Costs | None = None
+from models.predict.prices import Prices
 
 
 class PriceList:
@@ -66,34 +57,29 @@ class PriceList:
             for path in (self._kept(band).path, calibration.costs_file(key, self._root)):
                 path.unlink(missing_ok=True)
 
-    def _kept(self, band: int) -> Kept[_Measured]:
-        law = "greedy" if self._greedy else f"{self._settings.rule} {replace(self._settings.sampling, seed=0)!r}"
-        return Kept(self._root, ("prices", *calibration.key_of(self._target, self._drafter, band), law), _Measured)
+    def _kept(self, band: int) -> Kept[Costs]:
+        law = f"{self._settings.rule} {replace(self._settings.sampling, seed=0)!r}"
+        return Kept(self._root, ("prices", *calibration.key_of(self._target, self._drafter, band), law), Costs)
 
     def _prices(self, band: int) -> Prices:
+        """At temperature 0 those that the policy goes by; else measured under this law."""
+        if self._greedy:
+            if not calibration.is_known(self._target, self._drafter, self._root, band):
+                self._tell(band, "at temperature 0")
+            return Prices(calibration.costs_of(self._target, self._drafter, self._root, band))
         kept = self._kept(band)
         found = kept.get("")
-        if found is None or not self._sound(found):
-            law = "at temperature 0" if self._greedy else f"under {self._settings.rule} sampling"
-            self._notice(f"measuring what a pass costs here behind {band} tokens, {law}, once for this pair")
+        if found is None or not calibration.is_sound(found, len(self._drafter.parts)):
+            self._tell(band, f"under {self._settings.rule} sampling")
             found = self._measure(band)
             kept.put("", found)
-        costs = found.costs or calibration.costs_of(self._target, self._drafter, self._root, band)
-        return Prices(costs, found.ahead)
+        return Prices(found)
 
-    def _measure(self, band: int) -> _Measured:
+    def _tell(self, band: int, law: str) -> None:
+        self._notice(f"measuring what a pass costs here behind {band} tokens, {law}, once for this pair")
+
+    def _measure(self, band: int) -> Costs:
         target = self._target.model
         chooser = Chooser(self._settings.sampling, self._settings.rule, target.vocabulary)
-        ahead = measure_ahead(target, chooser, band)
-        if self._greedy:
-            return _Measured(ahead)
         widths = pair.TREE_WIDTHS if self._drafter.branches else WIDTHS
-        return _Measured(ahead, measure(target, chooser, self._drafter.drafter, widths, band))
-
-    def _sound(self, found: _Measured) -> bool:
-        """Whether what was read back can be divided by, and is of as many drafters."""
-        if not 0 < found.ahead <= 1:
-            return False
-        if found.costs is None:
-            return self._greedy
-        return calibration.is_sound(found.costs, len(self._drafter.parts))
+        return measure(target, chooser, self._drafter.drafter, widths, band)

@@ -143,8 +143,8 @@ def _speedups(tau: Sequence[float], costs: Costs) -> list[float]:
 
 
 def _share(round_s: float, costs: Costs) -> float:
-    """A plain pass as a share of a round. A wider pass that was measured cheaper than a plain one is a fluke."""
-    return min(1.0, costs.pass_s(1) / round_s)
+    """A plain step as a share of a round. A wider pass that was measured cheaper than a plain one is a fluke."""
+    return min(1.0, costs.plain_s / round_s)
 
 
 def _greatest(values: Sequence[float]) -> int:

@@ -136,7 +136,6 @@ def test_a_second_prediction_writes_nothing_and_says_the_same(
 
     monkeypatch.setattr(Session, "continue_tokens", refuse)
     monkeypatch.setattr("app.predict.prices.measure", refuse)
-    monkeypatch.setattr("app.predict.prices.measure_ahead", refuse)
     monkeypatch.setattr("app.pair.measure_costs", refuse)
     assert predict(tmp_path, *words) == first
 

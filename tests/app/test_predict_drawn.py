@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import mlx.core as mx
@@ -25,7 +26,7 @@ from tests.engine.replies import draft_model, reply
 from tests.models.fit.plans import CHEAP
 from tests.toys.tables import TableModel, random_tables
 
-PRICES = Prices(CHEAP, 0.9)
+PRICES = Prices(replace(CHEAP, plain=0.9 * CHEAP.pass_s(1)))
 WARM = Sampling(temperature=1, seed=3)
 SIZE = 12
 TABLES = random_tables(SIZE, 0.7, seed=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -30,7 +31,7 @@ from tests.engine.replies import PROMPT, draft_model, reply
 from tests.models.fit.plans import CHEAP
 from tests.toys.heads import Remembering
 
-PRICES = Prices(CHEAP, 0.9)
+PRICES = Prices(replace(CHEAP, plain=0.9 * CHEAP.pass_s(1)))
 TOKENS = 60
 WARM = Sampling(temperature=1, seed=3)
 SHAPED = Sampling(temperature=0.8, top_p=0.95, top_k=20, repetition_penalty=1.2, seed=3)

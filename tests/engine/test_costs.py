@@ -4,8 +4,9 @@ import mlx.core as mx
 import pytest
 
 import engine.costs as costs_module
+import engine.loop as loop
 from engine.choice import Chooser
-from engine.costs import Costs, measure
+from engine.costs import LEAST, STEPS, Costs, measure
 from engine.drafters import Draft, Standing
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.sampling import Sampling
@@ -56,7 +57,8 @@ def test_passes_are_measured_at_their_widths_behind_the_context() -> None:
     target = CachedModel(network)
     network.rows.clear()
     measure(target, Chooser(Sampling(), "coupled", 64), widths=(1, 3), context=30, repeats=2)
-    assert network.rows == [29, *[1, 3] * 3]
+    run = [1] * (STEPS + 1)
+    assert network.rows == [29, *[*run, 1, 3] * 3]
 
 
 def test_drafts_are_measured_whole_though_they_are_lazy() -> None:
@@ -91,9 +93,33 @@ def test_drafts_are_measured_whole_though_they_are_lazy() -> None:
 
 def test_more_work_never_takes_less_time_whatever_the_clock_says(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a noisy machine a wider pass may have been measured quicker; a policy would then draft for nothing."""
-    seconds = {(-1, 1): 0.2, (-1, 2): 0.19, (-1, 5): 0.3, (0, 1): 0.02, (0, 8): 0.01}
+    seconds = {(-2, STEPS): 0.15, (-1, 1): 0.2, (-1, 2): 0.19, (-1, 5): 0.3, (0, 1): 0.02, (0, 8): 0.01}
     monkeypatch.setattr(costs_module, "_medians", lambda *parts: seconds)
     target = CachedModel(build("qwen3"))
     found = measure(target, Chooser(Sampling(), "coupled", 64), PromptLookup(), widths=(1, 2, 5), context=10)
     assert found.verify == ((1, 0.2), (2, 0.2), (5, 0.3))
     assert found.draft == ((0, 0.0), (1, 0.02), (8, 0.02))
+    assert found.plain_s == 0.15
+
+
+@pytest.mark.parametrize(("measured", "plain_s"), [(0.25, 0.2), (0.17, 0.17), (0.01, LEAST * 0.2)])
+def test_a_plain_step_takes_no_longer_than_its_pass_and_no_less_than_can_be_hidden(
+    measured: float, plain_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(costs_module, "_medians", lambda *parts: {(-2, STEPS): measured, (-1, 1): 0.2})
+    found = measure(CachedModel(build("qwen3")), Chooser(Sampling(), "coupled", 64), widths=(1,), context=10)
+    assert (found.plain_s, found.round_s(0), found.pass_s(1)) == (plain_s, plain_s, 0.2)
+
+
+@pytest.mark.parametrize("name", ["llama", "mamba2"])
+def test_plain_steps_are_measured_as_the_loop_runs_them(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each but the first of a run is launched before the one before has landed, and nothing is read again."""
+    ahead, real = [], loop.launch_behind
+    monkeypatch.setattr(loop, "launch_behind", lambda *a: (ahead.append(1), real(*a))[1])
+    network = Counting(build(name))
+    target = CachedModel(network)
+    network.rows.clear()
+    found = measure(target, Chooser(Sampling(), "coupled", 64), widths=(1,), context=30, repeats=2)
+    assert len(ahead) == 3 * STEPS
+    assert network.rows == [29, *[1] * (3 * (STEPS + 2))]
+    assert found.plain is not None

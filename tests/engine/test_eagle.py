@@ -83,6 +83,9 @@ class InTurn:
     def observe(self, round_: Round) -> None:
         self._rounds += 1
 
+    def begin(self, tokens: int) -> None:
+        pass
+
     def plain_next(self, quiet: bool = False) -> bool:
         return self._lengths[(self._rounds + 1) % len(self._lengths)] == 0
 
@@ -96,9 +99,10 @@ def test_plain_rounds_between_drafts_leave_nothing_out(
     from engine import rounds as rounds_module
 
     plain, _, _ = reply(network_of(name), tokens=30)
+    drafter = eagle(name, trees)
     ahead, real = [], rounds_module.launch_behind
     monkeypatch.setattr("engine.loop.launch_behind", lambda *a: (ahead.append(1), real(*a))[1])
-    ids, told, _ = reply(network_of(name), eagle(name, trees), policy=InTurn(lengths), tokens=30)
+    ids, told, _ = reply(network_of(name), drafter, policy=InTurn(lengths), tokens=30)
     assert ids == plain
     assert bool(ahead) == (lengths.count(0) > 1)
     said: list[int] = []

@@ -216,6 +216,9 @@ def test_no_step_is_launched_ahead_where_the_policy_may_draft(network: nn.Module
         def observe(self, round_: Round) -> None:
             pass
 
+        def begin(self, tokens: int) -> None:
+            pass
+
         def plain_next(self, quiet: bool = False) -> bool:
             return False
 

@@ -28,18 +28,26 @@ from tests.engine.test_choice import START, chi_square
 from tests.toys.tables import TableModel, random_tables, text_law
 
 SIZE = 4
+LONG = 512
 REPLIES = 3000
 # A further row costs half a pass, a drafted token next to nothing: unsure tokens are not worth verifying.
 DEAR_ROWS = Costs(((1, 1.0), (9, 5.0)), ((0, 0.0), (1, 0.01), (8, 0.08)))
 FREE_ROWS = Costs(((1, 1.0), (9, 1.1)), ((0, 0.0), (1, 0.01), (8, 0.08)))
 
 
+class AsIfLong(Adaptive):
+    """Drafts in a short reply as at the beginning of a long one."""
+
+    def begin(self, tokens: int) -> None:
+        super().begin(LONG)
+
+
 def gated(costs: Costs) -> Policy:
-    return Adaptive([Candidate("head", costs, gated=True)])
+    return AsIfLong([Candidate("head", costs, gated=True)])
 
 
 def either(costs: Costs) -> Policy:
-    return Adaptive([Candidate("lookup", costs), Candidate("head", costs, gated=True)])
+    return AsIfLong([Candidate("lookup", costs), Candidate("head", costs, gated=True)])
 
 
 @pytest.mark.parametrize("with_lookup", [False, pytest.param(True, marks=pytest.mark.slow)])
@@ -207,6 +215,9 @@ class OnceMore:
 
     def observe(self, round_: Round) -> None:
         self._long = len(round_.drafted) > 2
+
+    def begin(self, tokens: int) -> None:
+        pass
 
     def plain_next(self, quiet: bool = False) -> bool:
         return False
