@@ -65,6 +65,7 @@ class Candidate:
         self.alone = self.costs.pass_s(1) / unit
         drafted = {n: self.costs.round_s(n) / unit for n in lengths}
         self.measured: Mapping[int, float] = {0: self.alone, **drafted}
+        self.measured_eager = self.costs.eager / unit if self.costs.eager is not None and self.gated else None
         self.correct(lambda _: 1.0)
         self._pass_s = self.costs.pass_s(1)
         self.steps: Mapping[int, float] = {n: self.costs.draft_s(n) / unit for n in (0, *lengths)}
@@ -73,7 +74,13 @@ class Candidate:
         """Set the prices to what was measured, times a factor of each draft length; more is never cheaper."""
         corrected = accumulate((price * factor(n) for n, price in self.measured.items()), max)
         self.prices: Mapping[int, float] = dict(zip(self.measured, corrected, strict=True))
-        self.useful = [n for n, price in self.prices.items() if n and hoped(n) > price]
+        self.eager = min(self.measured_eager * factor(1), self.prices.get(1, math.inf)) if self.measured_eager else None
+        self.useful = [n for n in self.prices if n and hoped(n) > self.price(n)]
+
+    def price(self, length: int) -> float:
+        """Of a draft of this length as it would be asked for. One token is drafted without asking how sure it is: the
+        pass is then built while it is drafted, which is worth more than what a refusal would spare."""
+        return self.eager if length == 1 and self.eager is not None else self.prices[length]
 
     @property
     def reading(self) -> float:
@@ -95,9 +102,10 @@ class Candidate:
         if not affordable or self.wait + later < self.every:
             return 0
         expected = self.outlook.expected(hint, later)
-        losses = {n: self.prices[n] + self.reading - expected[n] for n in affordable}
+        losses = {n: self.price(n) + self.reading - expected[n] for n in affordable}
         least = min(losses, key=losses.__getitem__)
-        worth = HORIZON * self.outlook.ignorance(hint, {**self.prices, 0: 1.0}, later)
+        prices = {n: self.price(n) if n else 1.0 for n in self.prices}
+        worth = HORIZON * self.outlook.ignorance(hint, prices, later)
         return least if worth > losses[least] * care else 0
 
 
@@ -121,7 +129,7 @@ class Adaptive:
             self._correct(member, candidate)
         self._purse = Purse()
         self._alone = max((candidate.alone for candidate in self._candidates), default=1.0)
-        self._began, self._planned = False, False  # planned: the round behind another, so launched when that had landed
+        self._began = self._planned = False
         self._tokens = self._spent = 0.0  # of the last rounds, fading
         self._choice = _Choice(0.0, 0, 0)
         self._hints: Sequence[float | None] = [None] * len(self._candidates)
@@ -133,7 +141,7 @@ class Adaptive:
     def plan(self, hints: Sequence[float | None] = ()) -> Plan:
         """hints: of each drafter, see `engine.drafters.Drafter.hint`."""
         self._hints = hints or [None] * len(self._candidates)
-        self._planned = self._began
+        self._planned = True
         rate = self._rate()
         self._choice = self._choose(rate)
         overdue = self._choice.length > 0 and self._wants_plain(rate)
@@ -144,17 +152,20 @@ class Adaptive:
             self._gate = None
             return Plan(0, TIMING if overdue else "drafting would not pay")
         candidate, hint = self._candidates[member], self._hints[member]
-        self._gate = self._open(candidate, hint, rate)
-        gain = candidate.outlook.expected(hint)[length] / candidate.prices[length]
+        eager = length == 1 and candidate.eager is not None
+        self._gate = None if eager else self._open(candidate, hint, rate)
+        gain = candidate.outlook.expected(hint)[length] / candidate.price(length)
         reason = PROBING if probing else f"expects {gain:.2f}x plain speed"
         who = f"{candidate.name}: " if len(self._candidates) > 1 else ""
         longest = len(self._gate.prices) - 1 if self._gate else length
         return Plan(longest, who + reason, member if who else None, self._gate)
 
     def observe(self, round_: Round) -> None:
+        if not self._planned:  # launched while the last one ran, on the word of `plain_next`
+            self._choice, self._gate = self._choice._replace(length=0), None
         _, member, length, _ = self._choice
         candidate, hint, drafted = self._candidates[member], self._hints[member], len(round_.drafted)
-        plain = self._alone if self._planned else 1.0
+        plain = self._alone if self._planned and self._began else 1.0
         price = self._price(candidate, drafted) if length else plain
         if self._drift is not None:
             self._time(self._drift, round_, plain if not length else None)
@@ -193,7 +204,7 @@ class Adaptive:
         for candidate, hint in zip(self._candidates, self._hints, strict=True):
             if hint is None:
                 expected = candidate.outlook.expected(None)
-                rates += [expected[n] / candidate.prices[n] for n in candidate.useful]
+                rates += [expected[n] / candidate.price(n) for n in candidate.useful]
         return max(rates)
 
     def _choose(self, rate: float) -> _Choice:
@@ -208,7 +219,7 @@ class Adaptive:
         expected, reading = candidate.outlook.expected(hint, rounds), candidate.reading
         affordable = [n for n in candidate.useful if self._allows(candidate, n, rounds)]
         plain = 1.0 if hint is None else candidate.alone  # those that hint keep plain steps from being sure
-        dearer = {n: candidate.prices[n] + reading - plain for n in affordable}
+        dearer = {n: candidate.price(n) + reading - plain for n in affordable}
         worths = {n: expected[n] - 1 - rate * dearer[n] for n in affordable if expected[n] - 1 > dearer[n]}
         best = max(worths, key=worths.__getitem__, default=0)
         _, at, length, _ = self._choice
@@ -220,10 +231,9 @@ class Adaptive:
         return _Choice(-1.0 if probe else 0.0, member, probe, probing=bool(probe))
 
     def _allows(self, candidate: Candidate, length: int, rounds: int = 0) -> bool:
-        """Whether the purse has what such a draft may lose: it, and the steps before and behind it, which then cannot
-        be launched ahead."""
-        unsure = (candidate.alone - 1) * (2 if rounds else 1)
-        return self._purse.allows(candidate.prices[length] + candidate.reading + unsure, rounds)
+        """Whether the purse has what such a draft may lose, and with it the step behind, which is then not launched
+        ahead."""
+        return self._purse.allows(candidate.price(length) + candidate.reading + candidate.alone - 1, rounds)
 
     def _open(self, candidate: Candidate, hint: float | None, rate: float) -> Gate | None:
         """A gate over as many tokens as the purse can pay for."""
@@ -247,7 +257,7 @@ class Adaptive:
         candidate = self._candidates[member]
         if plain is None and not drafted:
             return
-        price = self._price(candidate, drafted, candidate.measured) if plain is None else plain
+        price = self._price(candidate, drafted, measured=True) if plain is None else plain
         drift.saw(member, drafted, seconds, price * candidate.costs.plain_s)
         self._correct(member, candidate)
 
@@ -256,10 +266,12 @@ class Adaptive:
         if drift is not None:
             candidate.correct(lambda drafted: drift.factor(member, drafted))
 
-    def _price(self, candidate: Candidate, drafted: int, prices: Mapping[int, float] | None = None) -> float:
+    def _price(self, candidate: Candidate, drafted: int, measured: bool = False) -> float:
         """Of a round as it came out: a drafter may propose less than asked, or more, and may have drafted a token that
-        its gate then refused."""
-        prices = prices or candidate.prices
+        its gate then refused. measured: without what the clock has said since."""
+        if self._gate is None and drafted == 1 and candidate.eager is not None:
+            return candidate.reading + ((candidate.measured_eager if measured else candidate.eager) or 0.0)
+        prices = candidate.measured if measured else candidate.prices
         price = candidate.reading if drafted or self._gate is not None else 0.0
         price += prices[max((n for n in prices if n <= drafted), default=0)]
         if self._gate is not None and self._gate.refused is not None:

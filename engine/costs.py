@@ -32,8 +32,8 @@ STEPS = 6  # plain ones in a run
 LEAST = 0.5  # of a pass of one row: no run of plain steps can hide more than that, less is another program's doing
 
 _LIMITS = Limits(STEPS + 1, 2**31)
-_PASS, _RUN = -1, -2
-_Key = tuple[int, int]  # _PASS and a width, _RUN and STEPS, or a drafter's place and a draft length
+_PASS, _RUN, _EAGER = -1, -2, -3
+_Key = tuple[int, int]  # _PASS and a width, _RUN and STEPS, _EAGER or a drafter's place and a draft length
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,15 @@ class Costs:
     verify: by width in rows, at the measured widths; between them straight lines, beyond the last
     the last slope. draft: by draft length likewise, from (0, 0.0). members: of several drafters, the costs of each;
     `draft` is then that of the last. plain: of a step in a run of plain ones; None: a pass of one row.
+    eager: of a round with one token that no gate was asked about, so that the pass is built while the device drafts;
+    None: as `round_s` has it.
     """
 
     verify: tuple[tuple[int, float], ...]
     draft: tuple[tuple[int, float], ...] = ((0, 0.0), (1, 0.0))
     members: tuple[Costs, ...] = ()
     plain: float | None = None
+    eager: float | None = None
 
     @property
     def plain_s(self) -> float:
@@ -110,6 +113,7 @@ def measure(
     for who, member in enumerate(members):
         for length in sorted({1, max(2, max(widths) - 1)}):
             jobs[who, length] = _draft_job(member, standing, length)
+        jobs[_EAGER - who, 1] = _eager_job(target, member, standing)
     seconds = _medians(jobs, repeats, between)
     target.rewind(0)
     if drafter is not None:
@@ -126,7 +130,10 @@ def _costs(seconds: Mapping[_Key, float], members: int) -> Costs:
     verify = line(_PASS)
     narrow = verify[0][1]
     plain = max(LEAST * narrow, min(narrow, *(s for _, s in line(_RUN))))
-    each = [Costs(verify, ((0, 0.0), *line(who)), plain=plain) for who in range(members)]
+    each = [
+        Costs(verify, ((0, 0.0), *line(who)), plain=plain, eager=max(line(_EAGER - who)[0][1], narrow))
+        for who in range(members)
+    ]
     if not each:
         return Costs(verify, plain=plain)
     return each[0] if members == 1 else Costs(verify, each[-1].draft, tuple(each), plain)
@@ -185,6 +192,16 @@ def _draft_job(drafter: Drafter, standing: Standing, length: int) -> Callable[[]
     @_timed
     def job() -> None:
         mx.eval(drafter.propose(replace(standing, gate=open_gate(length)), length).tokens)
+        drafter.rewind(len(standing.tokens) - 1)
+
+    return job
+
+
+def _eager_job(target: CachedModel, drafter: Drafter, standing: Standing) -> Callable[[], float]:
+    @_timed
+    def job() -> None:
+        launch(target, standing, drafter.propose(standing, 1), "measuring").land(0, 0.0)
+        target.rewind(len(standing.tokens) - 1)
         drafter.rewind(len(standing.tokens) - 1)
 
     return job

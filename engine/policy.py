@@ -34,7 +34,7 @@ class Policy(Protocol):
 
     def plain_next(self, quiet: bool = False) -> bool:
         """Whether the round after a plain one is sure to be plain too, whatever comes of this one. quiet: whether
-        drafters that hint have had nothing to propose for a while."""
+        drafters that hint have nothing to propose now."""
 
 
 class FixedLength:

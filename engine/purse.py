@@ -2,7 +2,7 @@
 
 Invariants:
 1. A round is drafted only if the purse can pay for the worst that can come of it: nothing kept. Where plain steps
-   launched ahead are quicker, what the steps before and behind lose by it counts too.
+   launched ahead are quicker, what the step behind loses by it counts too.
 2. So, in the costs that were measured, a reply of `SPAN` tokens or more never takes longer than plain decoding by more
    than `SHARE` of it, whatever the drafter does; gains widen the purse, up to `MOST`. A reply that is to be shorter
    loses at most `LENT + SHARE` of what it may have.

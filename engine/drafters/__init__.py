@@ -59,8 +59,8 @@ class Drafter(Protocol):
         nothing to propose, other numbers for kinds of chances that differ; None for what only drafting can tell."""
 
     def quiet(self, standing: Standing) -> bool:
-        """Whether there has been nothing to propose for a while and there is nothing now. The loop may
-        then launch the next plain step before this one's token is known, and asks again after it."""
+        """Whether it is known that there is nothing to propose. The loop may then launch the next plain step before
+        this one's token is known, and asks again after it."""
 
     def rewind(self, length: int) -> None:
         """Only the first `length` tokens of the sequence are certain: forget whatever came after."""

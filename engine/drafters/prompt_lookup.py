@@ -16,7 +16,6 @@ from engine.features import Features
 
 LONGEST = 4
 SHORTEST = 2
-PATIENCE = 8
 
 
 class PromptLookup:
@@ -29,11 +28,9 @@ class PromptLookup:
         self._sizes = range(longest, shortest - 1, -1)
         self._tokens: list[int] = []
         self._ends: dict[tuple[int, ...], list[int]] = {}
-        self._spoke = 0  # tokens that there were when there was something to propose last
 
     def prefill(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
         self._catch_up(tokens)
-        self._spoke = len(self._tokens)
 
     def propose(self, standing: Standing, length: int) -> Draft:
         self._catch_up(standing.tokens)
@@ -44,15 +41,12 @@ class PromptLookup:
         """How long the suffix is that occurred before, as a share of the longest looked for."""
         self._catch_up(standing.tokens)
         size, _ = self._found()
-        if size:
-            self._spoke = len(self._tokens)
         return (size / self._sizes[0],)
 
     def quiet(self, standing: Standing) -> bool:
-        """After PATIENCE places, this one included, with nothing to propose. A copied passage then begins one plain
-        step late, and all plain steps before it ran back to back, as plain decoding's do."""
-        nothing_now = self.hints(standing) == (0.0,)
-        return nothing_now and len(self._tokens) - self._spoke + 1 >= PATIENCE
+        """A copy that begins behind a quiet place is taken up one plain step late; to wait for one costs more, as the
+        steps in between could not be launched ahead (`engine/NOTES.md`)."""
+        return self.hints(standing) == (0.0,)
 
     def continuation(self, length: int) -> list[int]:
         """What followed the latest earlier occurrence of the longest suffix that has one.
@@ -81,7 +75,6 @@ class PromptLookup:
                 if not self._ends[gram]:
                     del self._ends[gram]
             self._tokens.pop()
-        self._spoke = min(self._spoke, length)
 
     def reach(self) -> int:
         return len(self._tokens)

@@ -183,6 +183,9 @@ def test_what_a_drafter_must_read_first_is_priced() -> None:
             self.rounds += 1
             return Plan(int(self.rounds > 30), "late")
 
+        def plain_next(self, quiet: bool = False) -> bool:
+            return False
+
     spent = {}
     for kind in ("draft", "lookup"):
         drafters = drafter(kind)

@@ -186,9 +186,8 @@ def test_a_plain_step_is_launched_before_the_one_before_has_landed(
 def test_a_lookup_that_finds_nothing_for_long_lets_plain_steps_run_ahead(
     network: nn.Module, truth: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not before PATIENCE misses; and a copy that turns up later is still taken."""
+    """From the beginning; and a copy that turns up later is still taken."""
     from engine import rounds
-    from engine.drafters.prompt_lookup import PATIENCE
 
     plain, _, _ = reply(network, tokens=40, prompt=list(range(23)))
     ahead = []
@@ -197,7 +196,7 @@ def test_a_lookup_that_finds_nothing_for_long_lets_plain_steps_run_ahead(
     ids, told, _ = reply(network, PromptLookup(longest=9, shortest=9), 4, tokens=40, prompt=list(range(23)))
     assert ids == plain
     assert not any(r.drafted for r in told)
-    assert len(ahead) == 40 - PATIENCE
+    assert len(ahead) == 40 - 1
     ids, told, _ = reply(network, PromptLookup(), 4, tokens=60)
     assert ids == truth
     assert any(r.drafted for r in told)

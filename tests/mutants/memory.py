@@ -167,11 +167,11 @@ MUTANTS: tuple[Mutant, ...] = (
         (_LOOKED_UP + "test_it_proposes_what_a_search_of_the_text_finds",),
     ),
     Mutant(
-        "lookup quiet at the first miss",
+        "lookup quiet though it has something",
         _LOOKUP,
-        "- self._spoke + 1 >= PATIENCE",
-        "- self._spoke + 1 > 0",
-        (_LOOKED_UP + "test_it_is_quiet_after_a_run_of_misses_until_something_repeats",),
+        "return self.hints(standing) == (0.0,)",
+        "return True",
+        (_LOOKED_UP + "test_it_is_quiet_where_nothing_repeats",),
     ),
     Mutant(
         "the shortest suffix first",

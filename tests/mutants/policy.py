@@ -38,7 +38,7 @@ MUTANTS = (
     Mutant(
         "quiet counts what was asked for",
         "engine/drafters/prompt_lookup.py",
-        "return nothing_now and len(self._tokens) - self._spoke + 1 >= PATIENCE",
+        "return self.hints(standing) == (0.0,)",
         "return False",
         (_SEVERAL + "test_plain_stretches_run_ahead_where_lookup_finds_nothing",),
     ),
