@@ -1,4 +1,4 @@
-"""Plain steps that run ahead are cheaper than those that wait to know that they are plain: what the policy makes of it."""
+"""Plain steps that run ahead are cheaper than those that wait to know they are plain: what the policy makes of it."""
 
 from dataclasses import replace
 
