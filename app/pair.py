@@ -182,7 +182,7 @@ def make_policy(
 def in_blocks(costs: Costs) -> Costs:
     """Costs of the passes of exact-verify, which are all of one width."""
     one = costs.pass_s(WIDTH)
-    return replace(costs, verify=((1, one),), plain=one - (costs.pass_s(1) - costs.plain_s))
+    return replace(costs, verify=((1, one),), plain=one - (costs.pass_s(1) - costs.plain_s), eager=None)
 
 
 def wanted(drafter: AnyDrafter | None, policy: Policy) -> AnyDrafter | None:

@@ -117,6 +117,12 @@ def test_the_ideal_is_tau_over_the_cost_of_a_round() -> None:
     assert ideal_speedup(costs, reply.rounds[:1]) is None
 
 
+def test_plain_steps_are_ideal_where_they_run_ahead() -> None:
+    costs = Costs(((1, 1.0), (2, 1.5)), ((0, 0.0), (1, 0.3)), plain=0.8)
+    assert ideal_speedup(costs, _reply([1, 1, 1], drafted=0).rounds) == 1
+    assert ideal_speedup(costs, _reply([1, 2, 1], drafted=1).rounds) == pytest.approx(3 * 0.8 / (2 * 1.8))
+
+
 def test_speedups_leave_the_tokens_of_the_first_pass_out() -> None:
     plain, other = _reply([1] * 11, 0, seconds=1.0), _reply([5, 3, 1, 2], 4, seconds=1.5)
     assert speedup.decode_speedup(plain.metrics, other.metrics) == pytest.approx(6 / 4.5)

@@ -47,6 +47,9 @@ def test_a_draft_costs_no_wider_pass_there() -> None:
     drafter = NamedDrafter("lookup", PromptLookup())
     assert make_policy(drafter, None, STEEP).plan((1.0,)).length == 0
     assert in_blocks(STEEP).pass_s(1) == in_blocks(STEEP).pass_s(9) == STEEP.pass_s(WIDTH)
+    ahead = in_blocks(replace(STEEP, plain=0.9 * STEEP.pass_s(1), eager=0.1))
+    assert ahead.plain_s == pytest.approx(ahead.pass_s(1) - 0.1 * STEEP.pass_s(1))
+    assert ahead.eager is None
     policy = make_policy(drafter, None, STEEP, exact=True)
     assert any(policy.plan((1.0,)).length for _ in range(6))
 

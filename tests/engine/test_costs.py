@@ -13,6 +13,7 @@ from engine.sampling import Sampling
 from engine.target import CachedModel
 from tests.engine.fakes import Counting
 from tests.engine.replies import PROMPT, draft_model, reply
+from tests.engine.test_medusa import medusa
 from tests.toys.architectures import build
 
 COSTS = Costs(verify=((1, 1.0), (3, 2.0), (5, 2.4)), draft=((0, 0.0), (1, 0.3), (4, 0.9)))
@@ -123,3 +124,14 @@ def test_plain_steps_are_measured_as_the_loop_runs_them(name: str, monkeypatch: 
     assert len(ahead) == 3 * STEPS
     assert network.rows == [29, *[1] * (3 * (STEPS + 2))]
     assert found.plain is not None
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen3_next"])
+def test_heads_that_look_at_one_place_are_measured_too(name: str) -> None:
+    """They keep the hidden states of the latest pass, which runs of plain steps would have replaced."""
+    target = CachedModel(build(name))
+    drafter = medusa(target, trees=False)
+    found = measure(target, Chooser(Sampling(), "coupled", 64), drafter, widths=(1, 2), context=20, repeats=2)
+    assert found.eager is not None
+    assert min(found.plain_s, found.eager, found.draft_s(1)) > 0
+    assert target.features is drafter.features

@@ -109,7 +109,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "rounds cost what they verify",
         _SERIES,
-        "own.round_s(length) if drafting else own.pass_s(length + 1)",
+        "own.round_s(length) if drafting or not length else own.pass_s(length + 1)",
         "own.pass_s(length + 1)",
         (_DRAWN + "test_costs_are_in_plain_passes_and_end_where_measuring_did",),
     ),

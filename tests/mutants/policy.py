@@ -5,6 +5,7 @@ from tests.mutants.mutant import Mutant
 _ADAPTIVE, _GATE, _OUTLOOK = "engine/adaptive.py", "engine/gate.py", "engine/outlook.py"
 _PLANNED, _SIMULATED = "tests/engine/test_policy.py::", "tests/engine/test_simulation.py::"
 _SEVERAL = "tests/engine/test_several.py::"
+_PRICES, _COSTS = "tests/engine/test_plain_prices.py::", "tests/engine/test_costs.py::"
 
 MUTANTS = (
     Mutant(
@@ -196,5 +197,75 @@ MUTANTS = (
         "HOPE = 0.97",
         "HOPE = 0.9999",
         (_PLANNED + "test_a_drafter_as_slow_as_the_target_is_of_no_use_however_good",),
+    ),
+    Mutant(
+        "what runs ahead is what was planned last",
+        _ADAPTIVE,
+        "if not self._planned:",
+        "if False:",
+        (_PRICES + "test_what_runs_ahead_of_a_refused_draft_is_a_plain_step",),
+    ),
+    Mutant(
+        "a plain step costs the same whether it was sure or not",
+        _ADAPTIVE,
+        "plain = self._alone if self._planned and self._began else 1.0",
+        "plain = 1.0",
+        (_PRICES + "test_a_plain_step_that_was_not_sure_costs_more_than_one_that_was",),
+    ),
+    Mutant(
+        "those that hint are listened to whatever it costs",
+        _ADAPTIVE,
+        "if hinting and not quiet and self._purse.allows(self._alone):",
+        "if hinting and not quiet:",
+        (_PRICES + "test_those_that_hint_are_not_listened_to_where_that_cannot_be_paid_for",),
+    ),
+    Mutant(
+        "a short reply lends as much as a long one",
+        "engine/purse.py",
+        "min(AT_ONCE, LENT * tokens)",
+        "AT_ONCE",
+        (_PRICES + "test_a_short_reply_may_lose_less_at_once",),
+    ),
+    Mutant(
+        "a single token is asked about",
+        _ADAPTIVE,
+        "eager = length == 1 and candidate.eager is not None",
+        "eager = False",
+        (_PRICES + "test_one_token_is_drafted_without_a_gate_where_that_is_cheaper",),
+    ),
+    Mutant(
+        "a plain step may be measured dearer than its pass",
+        "engine/costs.py",
+        "max(LEAST * narrow, min(narrow, *(s for _, s in line(_RUN))))",
+        "max(LEAST * narrow, *(s for _, s in line(_RUN)))",
+        (_COSTS + "test_a_plain_step_takes_no_longer_than_its_pass_and_no_less_than_can_be_hidden",),
+    ),
+    Mutant(
+        "the place that runs of plain steps begin at is lost",
+        "engine/costs.py",
+        "    target.pin()\n",
+        "",
+        (_COSTS + "test_plain_steps_are_measured_as_the_loop_runs_them",),
+    ),
+    Mutant(
+        "hidden states are logged in runs of plain steps",
+        "engine/costs.py",
+        "features, target.features = target.features, None",
+        "features = target.features",
+        (_COSTS + "test_heads_that_look_at_one_place_are_measured_too",),
+    ),
+    Mutant(
+        "the ideal waits for every plain step",
+        "app/measure.py",
+        "if drafted else costs.plain_s",
+        "if drafted else costs.pass_s(1)",
+        ("tests/app/test_bench_parts.py::test_plain_steps_are_ideal_where_they_run_ahead",),
+    ),
+    Mutant(
+        "blocks of exact-verify hide nothing",
+        "app/pair.py",
+        "plain=one - (costs.pass_s(1) - costs.plain_s)",
+        "plain=one",
+        ("tests/app/test_exact.py::test_a_draft_costs_no_wider_pass_there",),
     ),
 )
