@@ -185,7 +185,7 @@ MUTANTS = (
     Mutant(
         "corrected prices are corrected again",
         "engine/adaptive.py",
-        "self._price(candidate, drafted, candidate.measured)",
+        "self._price(candidate, drafted, measured=True)",
         "self._price(candidate, drafted)",
         (
             "tests/engine/test_drift_replies.py::test_passes_that_became_twice_as_dear_are_noticed_before_they_cost_much",
