@@ -185,6 +185,18 @@ def test_a_round_that_drafted_nothing_though_asked_is_neither_plain_nor_a_draft(
     assert drift.factor(0, 8) == pytest.approx(1.0)
 
 
+def test_what_is_believed_comes_to_what_is_true() -> None:
+    """Drafted rounds take half as long again as was measured: so much dearer they are, and not a part of it."""
+    drift, clock_s = Drift(), 0.0
+    for _ in range(6):
+        policy = Adaptive([Candidate("head", FLAT)], drift)
+        for _ in range(TOKENS):
+            length = policy.plan().length
+            clock_s += FLAT.round_s(length) * (1.5 if length else 1.0)
+            policy.observe(told(length, length, clock_s))
+    assert 1.35 < drift.factor(0, 8) < 1.55
+
+
 def test_what_was_learnt_serves_the_next_reply_from_its_first_round() -> None:
     known, nothing = timed({0: 1.0, 8: 2.0}), Drift()
     assert reasons(known, 1) != reasons(nothing, 1)

@@ -187,9 +187,7 @@ MUTANTS = (
         "engine/adaptive.py",
         "self._price(candidate, drafted, measured=True)",
         "self._price(candidate, drafted)",
-        (
-            "tests/engine/test_drift_replies.py::test_passes_that_became_twice_as_dear_are_noticed_before_they_cost_much",
-        ),
+        ("tests/engine/test_drift.py::test_what_is_believed_comes_to_what_is_true",),
     ),
     Mutant(
         "every draft may be kept whole",
