@@ -23,7 +23,7 @@ from engine.session import Session
 from engine.settings import Settings
 from models.load import Loaded
 
-WARM_UP_TOKENS = 8
+WARM_UP_TOKENS = 32  # of a shorter reply, draft length auto lends too little for a draft
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,9 @@ def ideal_speedup(costs: Costs, rounds: Sequence[Round]) -> float | None:
 
 
 def _round_s(costs: Costs, round_: Round) -> float:
-    drafted = len(round_.drafted)
-    return costs.draft_s(drafted) + costs.pass_s(round_.width) if drafted else costs.plain_s
+    """Of a plain one, as if it was launched ahead."""
+    drafted, pass_s = len(round_.drafted), costs.pass_s(round_.width)
+    return costs.draft_s(drafted) + pass_s if drafted else costs.plain_s + pass_s - costs.pass_s(1)
 
 
 def reply_record(reply: Reply) -> dict[str, Any]:

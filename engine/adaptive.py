@@ -65,7 +65,8 @@ class Candidate:
         self.alone = self.costs.pass_s(1) / unit
         drafted = {n: self.costs.round_s(n) / unit for n in lengths}
         self.measured: Mapping[int, float] = {0: self.alone, **drafted}
-        self.measured_eager = self.costs.eager / unit if self.costs.eager is not None and self.gated else None
+        eager = self.costs.eager / unit if self.costs.eager is not None and self.gated else math.inf
+        self.measured_eager = eager if eager < self.measured.get(1, 0.0) else None
         self.correct(lambda _: 1.0)
         self._pass_s = self.costs.pass_s(1)
         self.steps: Mapping[int, float] = {n: self.costs.draft_s(n) / unit for n in (0, *lengths)}
@@ -74,7 +75,9 @@ class Candidate:
         """Set the prices to what was measured, times a factor of each draft length; more is never cheaper."""
         corrected = accumulate((price * factor(n) for n, price in self.measured.items()), max)
         self.prices: Mapping[int, float] = dict(zip(self.measured, corrected, strict=True))
-        self.eager = min(self.measured_eager * factor(1), self.prices.get(1, math.inf)) if self.measured_eager else None
+        self.eager = None
+        if self.measured_eager is not None:
+            self.eager = max(self.alone, min(self.measured_eager * factor(1), self.prices[1]))
         self.useful = [n for n in self.prices if n and hoped(n) > self.price(n)]
 
     def price(self, length: int) -> float:
@@ -190,7 +193,8 @@ class Adaptive:
     def plain_next(self, quiet: bool = False) -> bool:
         """Whether the round after a plain one is sure to be plain too. quiet: whether those that hint have nothing."""
         hinting = {i for i, hint in enumerate(self._hints) if hint is not None}
-        if hinting and not quiet and self._purse.allows(self._alone):
+        heard = [self._candidates[i] for i in hinting]
+        if not quiet and any(self._allows(candidate, n, rounds=1) for candidate in heard for n in candidate.useful):
             return False
         rate = self._rate()
         others = [i for i in range(len(self._candidates)) if i not in hinting]
@@ -219,8 +223,9 @@ class Adaptive:
         expected, reading = candidate.outlook.expected(hint, rounds), candidate.reading
         affordable = [n for n in candidate.useful if self._allows(candidate, n, rounds)]
         plain = 1.0 if hint is None else candidate.alone  # those that hint keep plain steps from being sure
-        dearer = {n: candidate.price(n) + reading - plain for n in affordable}
-        worths = {n: expected[n] - 1 - rate * dearer[n] for n in affordable if expected[n] - 1 > dearer[n]}
+        prices = {n: candidate.price(n) + reading for n in affordable}
+        paying = [n for n in affordable if expected[n] - 1 > prices[n] - plain]
+        worths = {n: expected[n] - 1 - rate * (prices[n] - 1) for n in paying}
         best = max(worths, key=worths.__getitem__, default=0)
         _, at, length, _ = self._choice
         if at == member and length in worths and worths[length] > worths[best] - HYSTERESIS:

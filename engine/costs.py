@@ -89,7 +89,8 @@ def measure(
     repeats: int = 4,
     between: Callable[[], None] = lambda: None,
 ) -> Costs:
-    """Time passes of each width, and the drafter's proposals, behind `context` tokens.
+    """Time runs of plain steps, passes of each width, the drafter's proposals and whole rounds of one token, behind
+    `context` tokens.
 
     Leaves both caches empty. The median of the quicker half of `repeats`, as other work on the machine only ever adds,
     after one warm-up each; widths take turns, so that a slow moment doesn't fall on one of them. between: called in

@@ -15,7 +15,7 @@ from app.bench.verdicts import FLOOR, Verdict, verdicts
 
 _LEGEND = (
     "tok/s: decode speed. speed-up: over plain decoding of the same prompt, which is not in it; total: prompt and all. "
-    "ideal: what pass costs measured in isolation allow. tau: tokens a pass. Speeds are medians over prompts."
+    "ideal: what costs measured in isolation allow. tau: tokens a pass. Speeds are medians over prompts."
 )
 _VERDICTS = (
     "Draft length auto against plain decoding (speed-up, median over prompts; lowest: of one prompt) and against the "

@@ -183,7 +183,7 @@ def test_a_plain_step_is_launched_before_the_one_before_has_landed(
     assert order == ["launch", "launch", "land", "launch", "land", "launch", "land", "land"]
 
 
-def test_a_lookup_that_finds_nothing_for_long_lets_plain_steps_run_ahead(
+def test_a_lookup_that_finds_nothing_lets_plain_steps_run_ahead(
     network: nn.Module, truth: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From the beginning; and a copy that turns up later is still taken."""

@@ -213,8 +213,8 @@ MUTANTS = (
     Mutant(
         "those that hint are listened to whatever it costs",
         _ADAPTIVE,
-        "if hinting and not quiet and self._purse.allows(self._alone):",
-        "if hinting and not quiet:",
+        "if not quiet and any(self._allows(candidate, n, rounds=1) for candidate in heard for n in candidate.useful):",
+        "if heard and not quiet:",
         (_PRICES + "test_those_that_hint_are_not_listened_to_where_that_cannot_be_paid_for",),
     ),
     Mutant(
@@ -255,8 +255,8 @@ MUTANTS = (
     Mutant(
         "the ideal waits for every plain step",
         "app/measure.py",
-        "if drafted else costs.plain_s",
-        "if drafted else costs.pass_s(1)",
+        "if drafted else costs.plain_s + pass_s - costs.pass_s(1)",
+        "if drafted else pass_s",
         ("tests/app/test_bench_parts.py::test_plain_steps_are_ideal_where_they_run_ahead",),
     ),
     Mutant(
@@ -265,5 +265,26 @@ MUTANTS = (
         "plain=one - (costs.pass_s(1) - costs.plain_s)",
         "plain=one",
         ("tests/app/test_exact.py::test_a_draft_costs_no_wider_pass_there",),
+    ),
+    Mutant(
+        "a round without a gate is taken to cost no more than one with",
+        _ADAPTIVE,
+        "self.measured_eager = eager if eager < self.measured.get(1, 0.0) else None",
+        "self.measured_eager = eager if eager < math.inf else None",
+        (_PRICES + "test_one_token_is_drafted_without_a_gate_only_where_that_is_cheaper",),
+    ),
+    Mutant(
+        "a quick moment makes drafting free",
+        _ADAPTIVE,
+        "max(self.alone, min(self.measured_eager * factor(1), self.prices[1]))",
+        "min(self.measured_eager * factor(1), self.prices[1])",
+        (_PRICES + "test_no_drafted_round_is_cheaper_than_a_pass_whatever_the_clock_says",),
+    ),
+    Mutant(
+        "those that hint are worth more than others",
+        _ADAPTIVE,
+        "expected[n] - 1 - rate * (prices[n] - 1) for n in paying",
+        "expected[n] - 1 - rate * (prices[n] - plain) for n in paying",
+        (_PRICES + "test_what_hints_has_no_advantage_over_what_does_not",),
     ),
 )
