@@ -229,7 +229,7 @@ MUTANTS = (
         _ADAPTIVE,
         "eager = length == 1 and candidate.eager is not None",
         "eager = False",
-        (_PRICES + "test_one_token_is_drafted_without_a_gate_where_that_is_cheaper",),
+        (_PRICES + "test_one_token_is_drafted_without_a_gate_only_where_that_is_cheaper",),
     ),
     Mutant(
         "a plain step may be measured dearer than its pass",
