@@ -6,6 +6,7 @@ import pytest
 
 from engine.adaptive import Adaptive, Candidate
 from engine.costs import Costs
+from engine.outlook import ChainOutlook
 from tests.engine.simulation import FLAT, told
 
 AHEAD = Costs(((1, 1.0), (9, 1.8)), ((0, 0.0), (8, 0.0)), plain=0.8)
@@ -83,11 +84,13 @@ def test_no_drafted_round_is_cheaper_than_a_pass_whatever_the_clock_says() -> No
 
 def test_what_hints_has_no_advantage_over_what_does_not() -> None:
     """Both would cost the same in the place of the same plain step, and the head is right more often."""
-    policy = Adaptive([Candidate("lookup", AHEAD), Candidate("head", AHEAD)])
+    policy = Adaptive([Candidate(name, AHEAD, ChainOutlook(1)) for name in ("lookup", "head")])
+    lookup, head = (candidate.outlook for candidate in policy._candidates)
     for _ in range(12):
-        policy._candidates[0].outlook.learn(told(1, 1), 1.0)
-        policy._candidates[0].outlook.learn(told(1, 0), 1.0)
-        policy._candidates[1].outlook.learn(told(1, 1), None)
+        for kept in (1, 0, 1, 0):
+            lookup.learn(told(1, kept), 1.0)
+        for kept in (1, 0, 1, 1):
+            head.learn(told(1, kept), None)
     policy._purse.left = 15.0
     assert policy.plan((1.0, None)).member == 1
 
