@@ -8,12 +8,9 @@ from engine.adaptive import Adaptive, Candidate
 from engine.costs import Costs
 from engine.outlook import ChainOutlook
 from tests.engine.simulation import FLAT, told
+from tests.engine.test_policy import alone
 
 AHEAD = Costs(((1, 1.0), (9, 1.8)), ((0, 0.0), (8, 0.0)), plain=0.8)
-
-
-def alone(costs: Costs, gated: bool = False) -> Adaptive:
-    return Adaptive([Candidate("drafter", costs, gated=gated)])
 
 
 def test_what_runs_ahead_of_a_refused_draft_is_a_plain_step() -> None:
