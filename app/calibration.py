@@ -24,7 +24,7 @@ from engine.costs import Costs
 from models.load import Loaded
 from models.paths import cache_dir
 
-FORMAT = 2
+FORMAT = 3
 MOST = 200  # files kept; the oldest go
 BANDS = (64, 1024, 4096)  # tokens of context that costs are measured behind: attention grows with them
 

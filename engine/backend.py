@@ -54,6 +54,14 @@ def describe() -> Backend:
     return Backend("cpu", _blas[0], dequantize=True, detail=_blas[1])
 
 
+def queues() -> bool:
+    """Whether what is launched waits for the device in a queue. MLX's CPU backend does not come back from `async_eval`
+    before all but ten of the operations are done."""
+    import mlx.core as mx
+
+    return bool(mx.default_device().type == mx.DeviceType.gpu)
+
+
 def wire() -> None:
     """On Metal let MLX keep the weights wired, up to what macOS recommends; elsewhere there is nothing to do."""
     import mlx.core as mx

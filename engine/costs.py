@@ -31,7 +31,7 @@ CONTEXT = 64
 STEPS = 6  # plain ones in a run
 LEAST = 0.5  # of a pass of one row: no run of plain steps can hide more than that, less is another program's doing
 
-_LIMITS = Limits(STEPS + 1, 2**31)
+_LIMITS = Limits(STEPS + 3, 2**31)
 _PASS, _RUN, _EAGER = -1, -2, -3
 _Key = tuple[int, int]  # _PASS and a width, _RUN and STEPS, _EAGER or a drafter's place and a draft length
 
@@ -153,8 +153,8 @@ def _sample(members: Sequence[Drafter], standing: Standing, length: int) -> Draf
 
 
 def _run_job(target: CachedModel, standing: Standing) -> Callable[[], float]:
-    """Seconds a step, from the landing of the first to that of the last. Nobody reads hidden states meanwhile: a log
-    of them would not find back."""
+    """Seconds a step, from the landing of the second, behind which steps run ahead wherever MLX runs, to that of the
+    last but one, behind which none does. Nobody reads hidden states meanwhile: a log of them would not find back."""
 
     def job() -> float:
         features, target.features = target.features, None
@@ -162,7 +162,7 @@ def _run_job(target: CachedModel, standing: Standing) -> Callable[[], float]:
         times = [event.time_s for event in told if isinstance(event, Round)]
         target.rewind(len(standing.tokens) - 1)
         target.features = features
-        return (times[-1] - times[0]) / STEPS
+        return (times[-2] - times[1]) / STEPS
 
     return job
 

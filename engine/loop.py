@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import mlx.core as mx
 
+from engine import backend
 from engine.choice import Chooser
 from engine.drafters import Drafter, Standing, nothing
 from engine.events import Finished, Reason, Round
@@ -51,15 +52,19 @@ def decode(
     told, and may be cut by the listener (a stop string): call `rewind` on both caches then.
     """
     prompt, index = len(tokens), 0
-    context, ahead = Context(chooser.law, tokens), None
+    context, ahead, due = Context(chooser.law, tokens), None, None
     reason: Reason | None = _over(tokens, limits, prompt)
     policy.begin(limits.room(prompt, 0))
     while reason is None:
         room = limits.room(prompt, len(tokens) - prompt)
         standing = Standing(tokens, context, chooser)
+        if due is not None:
+            ahead = launch(target, standing, nothing(), due)
         flight = ahead or _depart(target, drafter, policy, standing, room)
         sure = flight.length == 0 and room > 1 and _plain_next(drafter, policy, standing)
-        ahead = launch_behind(target, standing, flight) if sure else None
+        early = index > 0 or backend.queues()  # else the first token would be told a pass late
+        ahead = launch_behind(target, standing, flight) if sure and early else None
+        due = flight.reason if sure and not early else None
         round_ = _cut_at_eos(flight.land(index, began_s), limits.eos)
         if round_.parents is not None:
             target.keep(round_.path)

@@ -26,6 +26,8 @@ _EXAMPLES = """examples:
   redline bench --peer mlx-lm                                    with mlx-lm's stream_generate beside it
   redline bench --draft-length auto --draft-length 1 --draft-length 4 --random
                                                                  is auto ever slower, or far from the best length?
+  redline bench --draft-length auto --draft-length 4 --random --without "random 4"
+                                                                 what is not worth its time is left out
   redline bench --exact                                          what bit-identity costs
   redline bench PROMPTS.jsonl --json results.json --resume       go on where it was cut off
   redline bench --from results.json --plot results.png           tables and picture again, nothing measured
@@ -47,6 +49,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add("--turns", choices=("first", "all"), default="first", help="which turns of a prompt are answered")
     add("--repeats", type=int, default=1, metavar="N", help="every reply N times, in an order that rotates (1)")
     add("--random", action="store_true", help="a drafter of random weights too: what is lost with a useless one")
+    without = "leave these out, by their name in the table, * and ? as in a shell; may be repeated"
+    add("--without", action="append", default=[], metavar="NAME", help=without)
     add("--peer", choices=("mlx-lm",), help="another engine beside ours, on the same weights")
     add("--json", type=Path, metavar="FILE", help="write everything measured to this file, prompt by prompt")
     add("--resume", action="store_true", help="go on from what --json FILE holds already")
@@ -111,7 +115,8 @@ def _ready(args: argparse.Namespace, options: Options, questions: list[Question]
     session, said = pair.open_session(target, options)
     if said:
         _tell(said)
-    everyone = contestants.enter(options, target, session, args.peer is not None, _tell, args.random)
+    entered = contestants.enter(options, target, session, args.peer is not None, _tell, args.random)
+    everyone = contestants.leave_out(entered, args.without)
     usual = replace(options, exact=False)  # each contestant has its own mode
     settings = [usual.settings(temperature) for temperature in dict.fromkeys(options.temperatures)]
     turns = None if args.turns == "all" else 1

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import Any, Literal, Protocol
 
 from app import pair
 from app.measure import Reply, measure_reply, policy_maker
 from app.options import Options
 from engine.drafters import Drafter
+from engine.errors import UsageError
 from engine.policy import Policy
 from engine.session import Session
 from engine.settings import Settings
@@ -137,6 +139,17 @@ def enter(
 
         contestants += enter_peer(target, models, options.draft_length, session.context, notice)
     return contestants
+
+
+def leave_out(contestants: Sequence[Contestant], patterns: Sequence[str]) -> list[Contestant]:
+    """All but those whose name matches one of `patterns`, as a shell's; plain decoding, which the others are held
+    against, stays. Raises UsageError for a pattern that nobody matches."""
+    names = [contestant.name for contestant in contestants if contestant.name not in (PLAIN, PLAIN_EXACT)]
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise UsageError(f"--without {pattern}: nobody is called that; there are {', '.join(names) or 'none'}")
+    out = {name for name in names for pattern in patterns if fnmatchcase(name, pattern)}
+    return [contestant for contestant in contestants if contestant.name not in out]
 
 
 def _free_name(drafter: pair.NamedDrafter, taken: Sequence[str]) -> str:

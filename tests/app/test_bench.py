@@ -106,7 +106,8 @@ def test_the_summary_is_of_the_runs(measured: dict[str, Any]) -> None:
         assert row["mean_acceptance_length"] == sum(r["tokens"] for r in of) / sum(r["rounds"] for r in of)
         assert row["runs"] == len(of) == 3
     plain = measured["summary"][0]
-    assert (plain["speedup"], plain["speedup_total"], plain["speedup_ideal"], plain["identical"]) == (1, 1, 1, True)
+    assert (plain["speedup"], plain["speedup_total"], plain["identical"]) == (1, 1, True)
+    assert plain["speedup_ideal"] == pytest.approx(1)  # a sum of equal seconds, divided
 
 
 def test_a_drafter_that_is_often_right_is_accepted(measured: dict[str, Any]) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from app import measure, speedup
 from app.bench import tournament
-from app.bench.contestants import Ours
+from app.bench.contestants import Ours, leave_out
 from app.bench.peer import UNKNOWN, Rounds, enter_peer
 from app.bench.questions import Question
 from app.measure import Reply, ideal_speedup
@@ -154,3 +156,14 @@ def test_the_peer_draws_the_same_for_the_same_seed(toy_folder: Path) -> None:
         peer.reply([5, 6, 7], Settings(Sampling(temperature=1, seed=seed), max_tokens=12)).tokens for seed in (1, 1, 2)
     ]
     assert texts[0] == texts[1] != texts[2]
+
+
+def test_who_is_left_out_goes_by_name() -> None:
+    everyone: list[Any] = [SimpleNamespace(name=name) for name in ("none", "lookup auto", "random auto", "random 4")]
+    left = [one.name for one in leave_out(everyone, ["random ?", "look*"])]
+    assert left == ["none", "random auto"]
+    assert leave_out(everyone, []) == everyone
+    assert leave_out(everyone, ["*"]) == everyone[:1]  # the others are held against it
+    for nobody in ("none", "eagle3 4"):
+        with pytest.raises(UsageError, match="there are lookup auto, random auto, random 4"):
+            leave_out(everyone, [nobody])

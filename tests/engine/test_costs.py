@@ -58,7 +58,7 @@ def test_passes_are_measured_at_their_widths_behind_the_context() -> None:
     target = CachedModel(network)
     network.rows.clear()
     measure(target, Chooser(Sampling(), "coupled", 64), widths=(1, 3), context=30, repeats=2)
-    run = [1] * (STEPS + 1)
+    run = [1] * (STEPS + 3)
     assert network.rows == [29, *[*run, 1, 3] * 3]
 
 
@@ -114,15 +114,15 @@ def test_a_plain_step_takes_no_longer_than_its_pass_and_no_less_than_can_be_hidd
 
 @pytest.mark.parametrize("name", ["llama", "mamba2"])
 def test_plain_steps_are_measured_as_the_loop_runs_them(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each but the first of a run is launched before the one before has landed, and nothing is read again."""
+    """What is timed of a run was launched before the one before had landed, and nothing is read again."""
     ahead, real = [], loop.launch_behind
     monkeypatch.setattr(loop, "launch_behind", lambda *a: (ahead.append(1), real(*a))[1])
     network = Counting(build(name))
     target = CachedModel(network)
     network.rows.clear()
     found = measure(target, Chooser(Sampling(), "coupled", 64), widths=(1,), context=30, repeats=2)
-    assert len(ahead) == 3 * STEPS
-    assert network.rows == [29, *[1] * (3 * (STEPS + 2))]
+    assert len(ahead) == 3 * (STEPS + 1)
+    assert network.rows == [29, *[1] * (3 * (STEPS + 4))]
     assert found.plain is not None
 
 

@@ -2,6 +2,7 @@
 
 import ast
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -170,17 +171,48 @@ def test_nothing_in_a_round_waits_for_the_device_unseen() -> None:
         assert "numpy" not in {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
 
 
+@pytest.mark.parametrize(
+    ("queues", "expected"),
+    [
+        (True, ["launch", "launch", "land", "told", "launch", "land", "launch", "land", "land"]),
+        (False, ["launch", "land", "told", "launch", "launch", "land", "launch", "land", "land"]),
+    ],
+)
 def test_a_plain_step_is_launched_before_the_one_before_has_landed(
-    network: nn.Module, monkeypatch: pytest.MonkeyPatch
+    queues: bool, expected: list[str], network: nn.Module, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Where a launch waits for the device, the first token is told before another step is launched."""
     from engine.rounds import Flight
 
     order: list[str] = []
     launch, land = mx.async_eval, Flight.land
     monkeypatch.setattr(mx, "async_eval", lambda *a: (order.append("launch"), launch(*a))[1])
     monkeypatch.setattr(Flight, "land", lambda self, *a: (order.append("land"), land(self, *a))[1])
-    reply(network, tokens=4)
-    assert order == ["launch", "launch", "land", "launch", "land", "launch", "land", "land"]
+    monkeypatch.setattr("engine.backend.queues", lambda: queues)
+    target, tokens = CachedModel(network), list(PROMPT)
+    target.feed(tokens[:-1])
+    order.clear()
+    told = decode(target, None, FixedLength(0), Chooser(Sampling(), "coupled", 64), tokens, Limits(4, 10_000), 0.0)
+    next(told)
+    order.append("told")
+    list(told)
+    assert order == expected
+
+
+@pytest.mark.parametrize("queues", [True, False])
+def test_what_is_sure_to_be_plain_is_not_planned_again(
+    queues: bool, network: nn.Module, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned = []
+
+    class Counted(FixedLength):
+        def plan(self, hints: Sequence[float | None] = ()) -> Plan:
+            planned.append(1)
+            return super().plan(hints)
+
+    monkeypatch.setattr("engine.backend.queues", lambda: queues)
+    reply(network, policy=Counted(0), tokens=10)
+    assert len(planned) == 1
 
 
 def test_a_lookup_that_finds_nothing_lets_plain_steps_run_ahead(
@@ -196,7 +228,7 @@ def test_a_lookup_that_finds_nothing_lets_plain_steps_run_ahead(
     ids, told, _ = reply(network, PromptLookup(longest=9, shortest=9), 4, tokens=40, prompt=list(range(23)))
     assert ids == plain
     assert not any(r.drafted for r in told)
-    assert len(ahead) == 40 - 1
+    assert len(ahead) == 40 - 2  # all but the first two, where a launch waits for the device
     ids, told, _ = reply(network, PromptLookup(), 4, tokens=60)
     assert ids == truth
     assert any(r.drafted for r in told)

@@ -180,4 +180,18 @@ MUTANTS: tuple[Mutant, ...] = (
         "        return self.forward(token), 1\n",
         (_ENDS + "test_a_recurrent_state_that_ran_ahead_is_taken_back_by_one_token",),
     ),
+    Mutant(
+        "a step is launched before the first token is told, where a launch waits for the device",
+        _LOOP,
+        "if sure and early else None",
+        "if sure else None",
+        (_LOOPED + "test_a_plain_step_is_launched_before_the_one_before_has_landed",),
+    ),
+    Mutant(
+        "behind the first token a plain step is planned though it is sure",
+        _LOOP,
+        "if due is not None:",
+        "if False:",
+        (_LOOPED + "test_what_is_sure_to_be_plain_is_not_planned_again",),
+    ),
 )
