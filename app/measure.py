@@ -1,7 +1,8 @@
 """One reply, measured from nothing: what race and benchmark share. `app.speedup` has how two of them compare.
 
 The ideal speed-up is what costs measured in isolation allow the same rounds: tokens x c / sum of (c(width) + draft
-cost), which for one draft length k is tau / (c(k + 1) + draft cost) with c, a step in a run of plain ones, as the unit.
+cost), which for one draft length k is tau / (c(k + 1) + draft cost) with c, a step in a run of plain ones, as the unit;
+for one token less, where its pass can be built while it is drafted.
 Comparable with the decode speed-up.
 """
 
@@ -99,9 +100,12 @@ def ideal_speedup(costs: Costs, rounds: Sequence[Round]) -> float | None:
 
 
 def _round_s(costs: Costs, round_: Round) -> float:
-    """Of a plain one, as if it was launched ahead."""
+    """Of a plain one, as if it was launched ahead; of one with a single token, as if its pass was built meanwhile."""
     drafted, pass_s = len(round_.drafted), costs.pass_s(round_.width)
-    return costs.draft_s(drafted) + pass_s if drafted else costs.plain_s + pass_s - costs.pass_s(1)
+    if not drafted:
+        return costs.plain_s + pass_s - costs.pass_s(1)
+    round_s = costs.draft_s(drafted) + pass_s
+    return min(round_s, costs.eager) if costs.eager is not None and round_.width == 2 else round_s
 
 
 def reply_record(reply: Reply) -> dict[str, Any]:

@@ -125,6 +125,14 @@ def test_plain_steps_are_ideal_where_they_run_ahead() -> None:
     assert ideal_speedup(costs, _reply([1, 2, 1], drafted=1).rounds) == pytest.approx(3 * 0.8 / (2 * 1.8))
 
 
+def test_the_ideal_of_one_token_is_a_round_whose_pass_is_built_meanwhile() -> None:
+    rounds = _reply([1, 2, 1], drafted=1).rounds
+    for eager, round_s in ((1.2, 1.2), (1.9, 1.5)):
+        costs = Costs(((1, 1.0), (2, 1.3), (5, 1.9)), ((0, 0.0), (1, 0.2), (4, 0.6)), eager=eager)
+        assert ideal_speedup(costs, rounds) == pytest.approx(3 / (2 * round_s))
+        assert ideal_speedup(costs, _reply([1, 2, 1], drafted=4).rounds) == pytest.approx(3 / (2 * 2.5))
+
+
 def test_speedups_leave_the_tokens_of_the_first_pass_out() -> None:
     plain, other = _reply([1] * 11, 0, seconds=1.0), _reply([5, 3, 1, 2], 4, seconds=1.5)
     assert speedup.decode_speedup(plain.metrics, other.metrics) == pytest.approx(6 / 4.5)

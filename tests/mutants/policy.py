@@ -255,8 +255,8 @@ MUTANTS = (
     Mutant(
         "the ideal waits for every plain step",
         "app/measure.py",
-        "if drafted else costs.plain_s + pass_s - costs.pass_s(1)",
-        "if drafted else pass_s",
+        "return costs.plain_s + pass_s - costs.pass_s(1)",
+        "return pass_s",
         ("tests/app/test_bench_parts.py::test_plain_steps_are_ideal_where_they_run_ahead",),
     ),
     Mutant(
