@@ -110,6 +110,7 @@ def is_sound(costs: Costs, parts: int) -> bool:
         own.verify
         and own.draft
         and own.plain_s > 0
+        and (own.eager is None or own.eager > 0)
         and min(s for _, s in own.verify) > 0
         and min(s for _, s in own.draft) >= 0
         for own in each

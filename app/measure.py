@@ -101,11 +101,8 @@ def ideal_speedup(costs: Costs, rounds: Sequence[Round]) -> float | None:
 
 def _round_s(costs: Costs, round_: Round) -> float:
     """Of a plain one, as if it was launched ahead; of one with a single token, as if its pass was built meanwhile."""
-    drafted, pass_s = len(round_.drafted), costs.pass_s(round_.width)
-    if not drafted:
-        return costs.plain_s + pass_s - costs.pass_s(1)
-    round_s = costs.draft_s(drafted) + pass_s
-    return min(round_s, costs.eager) if costs.eager is not None and round_.width == 2 else round_s
+    drafted = len(round_.drafted)
+    return costs.ungated_s(drafted) + costs.pass_s(round_.width) - costs.pass_s(drafted + 1)
 
 
 def reply_record(reply: Reply) -> dict[str, Any]:

@@ -70,6 +70,11 @@ class Costs:
         """Proposing `length` tokens and verifying them; of 0, a plain step."""
         return self.draft_s(length) + self.pass_s(length + 1) if length else self.plain_s
 
+    def ungated_s(self, length: int) -> float:
+        """The same where no gate is asked on the way: one token takes no longer than `eager`."""
+        round_s = self.round_s(length)
+        return min(round_s, self.eager) if length == 1 and self.eager is not None else round_s
+
 
 def _line(points: Sequence[tuple[int, float]], x: int) -> float:
     """Straight lines through `points`, the last of which goes on."""

@@ -8,7 +8,8 @@ Invariants
 ----------
 1. Row j of the log is the state at the j-th token of the sequence.
 2. The log is one contiguous stretch [start, end).
-3. Rows are handles on arrays of the pass that made them; nothing is copied until taken.
+3. Rows are handles on arrays of the pass that made them until JOINED narrow passes have come behind; then those are
+   copied into one array. Handles of every step of a long plain stretch, kept, would slow the steps (engine/NOTES.md).
 4. A point is a plain stream, one vector a token, passed once a pass. A model that has several streams, or goes
    over its layers more than once, is refused when a reader is made: its states have no such meaning.
 """
@@ -16,6 +17,7 @@ Invariants
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any
 
 import mlx.core as mx
@@ -25,6 +27,8 @@ from engine.errors import ModelError
 from engine.probes import TRIAL_TOKENS, Probe, trial, unwatch, watch
 
 NORMED = -1
+JOINED = 8  # passes, and the rows that make one of its own worth an array
+IN_FLIGHT = 2  # passes that may not have been launched yet
 
 
 class Features:
@@ -63,6 +67,17 @@ class Features:
         elif self._last_only and self._stretches:
             self._stretches = [(start - 1, self._stretches[-1][1][-1:])]
         self._stretches.append((start, mx.concatenate(rows, -1) if len(rows) > 1 else rows[0]))
+        self._join()
+
+    def _join(self) -> None:
+        """Make one array of the latest narrow stretches, once there are enough of them."""
+        narrow = [*takewhile(lambda stretch: stretch[1].shape[0] < JOINED, reversed(self._stretches))]
+        if len(narrow) >= JOINED + IN_FLIGHT:
+            at = slice(-len(narrow), -IN_FLIGHT)
+            loose = self._stretches[at]
+            joined = mx.concatenate([rows for _, rows in loose])
+            mx.async_eval(joined)
+            self._stretches[at] = [(loose[0][0], joined)]
 
     def cut(self, length: int) -> None:
         """Only the first `length` tokens of the sequence still stand, whatever of them a cache still holds."""

@@ -139,7 +139,7 @@ def weigh(judged: Judged, costs: Costs, tree: Sequence[float] = ()) -> Verdict:
 
 def _speedups(tau: Sequence[float], costs: Costs) -> list[float]:
     """Tokens a second over those of plain decoding; for draft lengths from 0, where it is 1."""
-    return [1.0, *(t * _share(costs.round_s(k), costs) for k, t in enumerate(tau) if k)]
+    return [1.0, *(t * _share(costs.ungated_s(k), costs) for k, t in enumerate(tau) if k)]
 
 
 def _share(round_s: float, costs: Costs) -> float:
@@ -176,7 +176,7 @@ def _advise(acceptance: Sequence[float], best: float, costs: Costs) -> str:
     """Why it is not worth using, and what would help."""
     plain, draft, two = costs.pass_s(1), costs.draft_s(1), costs.pass_s(2)
     first = acceptance[0] if acceptance else 0.0
-    ideal = max((k + 1) * _share(costs.round_s(k), costs) for k in range(1, LONGEST + 1))
+    ideal = max((k + 1) * _share(costs.ungated_s(k), costs) for k in range(1, LONGEST + 1))
     if ideal < WORTH:
         why = f"a pass over two tokens costs {two / plain:.1f} plain ones, so that even perfect drafts would not pay"
     elif draft / plain > 0.3:

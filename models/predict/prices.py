@@ -25,8 +25,7 @@ class Prices:
 
     def draft_s(self, member: int, steps: int) -> float:
         """Drafting by one of several drafters, or by the only one."""
-        own = self.costs.members[member] if self.costs.members else self.costs
-        return own.draft_s(steps)
+        return self._own(member).draft_s(steps)
 
     def reading_s(self, member: int, behind: int) -> float:
         """Reading all but the last of `behind` tokens that a drafter has not seen, as the policy prices it."""
@@ -34,5 +33,15 @@ class Prices:
         return self.draft_s(member, 1) * max(0.0, min(rows, READING * (behind - 1)))
 
     def round_s(self, member: int, drafted: int) -> float:
-        """Drafting so many tokens, or nodes, and verifying them."""
-        return self.draft_s(member, drafted) + self.pass_s(drafted + 1)
+        """Drafting so many tokens, or nodes, and verifying them, with no gate asked on the way."""
+        return self.draft_s(member, drafted) + self.pass_s(drafted + 1) - self.spared_s(member, drafted)
+
+    def spared_s(self, member: int, drafted: int) -> float:
+        """What one token takes less without a gate, as its pass is then built while it is drafted."""
+        own = self._own(member)
+        if drafted != 1 or own.eager is None:
+            return 0.0
+        return max(0.0, own.draft_s(1) + self.pass_s(2) - max(own.eager, self.pass_s(1)))
+
+    def _own(self, member: int) -> Costs:
+        return self.costs.members[member] if self.costs.members else self.costs

@@ -95,6 +95,8 @@ class Follower:
         unsure = standing.gate is not None and standing.gate.refused is not None
         steps = draft.tokens.size + unsure  # a law that was computed for nothing
         self.spent_s += self._prices.draft_s(self._member, steps)
+        if standing.gate is None:
+            self.spent_s -= self._prices.spared_s(self._member, steps)
         return draft
 
     def hints(self, standing: Standing) -> Sequence[float | None]:

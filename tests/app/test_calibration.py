@@ -73,7 +73,16 @@ def test_other_drafters_weights_and_machines_are_measured_apart(
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{", b"[]", b"\xff\xfe", b'{"format":99,"key":[],"costs":{"verify":[[1,1.0]]}}', None, b"one member"],
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"\xff\xfe",
+        b'{"format":99,"key":[],"costs":{"verify":[[1,1.0]]}}',
+        None,
+        b"one member",
+        b"no time",
+    ],
 )
 def test_a_file_that_is_no_good_is_measured_again_and_replaced(
     target: Loaded, measured: list[int], tmp_path: Path, content: bytes | None
@@ -83,6 +92,10 @@ def test_a_file_that_is_no_good_is_measured_again_and_replaced(
     if content == b"one member":
         kept = json.loads(path.read_bytes())
         kept["costs"]["members"].pop()
+        content = json.dumps(kept).encode()
+    if content == b"no time":
+        kept = json.loads(path.read_bytes())
+        kept["costs"]["members"][1]["eager"] = 0.0
         content = json.dumps(kept).encode()
     path.write_bytes(path.read_bytes().replace(b"0.1", b"0.0") if content is None else content)
     assert not is_known(target, LOOKUP, tmp_path)

@@ -15,7 +15,7 @@ from engine.drafters import Drafter
 from engine.drafters.medusa import Medusa
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.drafters.several import Several
-from engine.gate import Gate, Reliability
+from engine.gate import Gate, Reliability, open_gate
 from engine.metrics import Metrics
 from engine.outlook import TreeOutlook
 from engine.policy import FixedLength, Plan, Policy
@@ -87,11 +87,11 @@ def measured(kind: str, length: int | None, sampling: Sampling, rule: Rule) -> M
     return Metrics.of(rounds)
 
 
-def walked(kind: str, length: int | None, sampling: Sampling, rule: Rule) -> Tally:
+def walked(kind: str, length: int | None, sampling: Sampling, rule: Rule, prices: Prices = PRICES) -> Tally:
     drafters = drafter(kind)
     along = Along(target(), drafters, 8, frozenset())
     read = along.read(text_of(sampling))
-    return along.walked(read, policy_for(kind, drafters, length), sampling, rule, PRICES)
+    return along.walked(read, policy_for(kind, drafters, length), sampling, rule, prices)
 
 
 @pytest.mark.parametrize("length", [4, None])
@@ -146,11 +146,43 @@ def test_a_reply_that_ends_by_itself_ends_its_rounds(kind: str) -> None:
         assert found.kept[:5] == pytest.approx(true.kept)
 
 
-def test_plain_steps_that_run_ahead_cost_what_they_take() -> None:
-    """All but the first, which nothing came before."""
+@pytest.mark.parametrize(("queues", "waited"), [(True, 1), (False, 2)])
+def test_plain_steps_that_run_ahead_cost_what_they_take(
+    queues: bool, waited: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All but the first, which nothing came before, and the second, where it waits until the first is told."""
+    monkeypatch.setattr("engine.backend.queues", lambda: queues)
     found = walked("draft", 0, GREEDY, "rejection")
-    assert found.seconds == pytest.approx(CHEAP.pass_s(1) * (1 + 0.9 * (TOKENS - 1)))
+    assert found.seconds == pytest.approx(CHEAP.pass_s(1) * (waited + 0.9 * (TOKENS - waited)))
     assert found.plain_s == pytest.approx(0.9 * CHEAP.pass_s(1) * TOKENS)
+
+
+class Asked(FixedLength):
+    """Looks at every law, and takes the token."""
+
+    def plan(self, hints: Sequence[float | None] = ()) -> Plan:
+        return Plan(self.length, "asked", gate=open_gate(self.length))
+
+
+def test_one_token_that_no_gate_is_asked_about_takes_less() -> None:
+    """Walked along, and in one pass; two tokens take what they did."""
+    quick = Prices(replace(PRICES.costs, eager=1.02 * CHEAP.pass_s(1)))
+    spared_s = CHEAP.draft_s(1) + CHEAP.pass_s(2) - 1.02 * CHEAP.pass_s(1)
+    drafters = drafter("draft")
+    along = Along(target(), drafters, 2, frozenset())
+    text = text_of(GREEDY)
+    read = along.read(text)
+    chances, _ = along.compared(read, GREEDY, ["rejection"])["rejection"]
+
+    def spared(policy: FixedLength) -> float:
+        found = [along.walked(read, policy, GREEDY, "rejection", prices) for prices in (PRICES, quick)]
+        return found[0].seconds - found[1].seconds
+
+    usual, quicker = (along.expected(text, chances, 1, prices) for prices in (PRICES, quick))
+    assert spared(FixedLength(1)) == pytest.approx(usual.drafted * spared_s)
+    assert usual.seconds - quicker.seconds == pytest.approx(usual.drafted * spared_s)
+    assert spared(Asked(1)) == pytest.approx(0)
+    assert spared(FixedLength(2)) < 1.5 * spared_s  # the last draft, where there is room for no more than one
 
 
 class Unsure(FixedLength):

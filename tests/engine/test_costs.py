@@ -1,5 +1,7 @@
 """Costs between and beyond the measured widths, and a measurement that leaves nothing behind."""
 
+from dataclasses import replace
+
 import mlx.core as mx
 import pytest
 
@@ -32,6 +34,12 @@ def test_drafts_likewise_from_nothing(length: int, seconds: float) -> None:
 def test_a_round_is_its_draft_and_a_pass_one_row_wider() -> None:
     assert COSTS.round_s(0) == COSTS.pass_s(1)
     assert COSTS.round_s(4) == pytest.approx(0.9 + 2.4)
+
+
+def test_one_token_without_a_gate_takes_no_longer_than_was_measured_of_it() -> None:
+    for eager, one in ((None, 1.8), (1.5, 1.5), (2.5, 1.8)):
+        costs = replace(COSTS, eager=eager)
+        assert [costs.ungated_s(n) for n in (0, 1, 4)] == pytest.approx([costs.plain_s, one, costs.round_s(4)])
 
 
 def test_a_single_measured_width_is_the_cost_of_all() -> None:

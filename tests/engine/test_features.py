@@ -15,7 +15,7 @@ from mlx_lm.models.cache import make_prompt_cache
 
 from engine.anatomy import layers_of, output_rows
 from engine.errors import ModelError
-from engine.features import NORMED, Features
+from engine.features import IN_FLIGHT, JOINED, NORMED, Features
 from engine.target import CachedModel
 from tests.engine.fewer import fewer
 from tests.sweep import names
@@ -229,6 +229,22 @@ def test_through_chunks_passes_and_rewinds_each_row_is_its_tokens_state(
         assert end <= certain  # past what a cache that cannot drop tokens was left with, too
         if end > start:
             assert np.abs(np.array(features.take(start, end)) - truth[start:end]).max() < 1e-4 * np.abs(truth).max()
+
+
+def test_the_rows_of_many_narrow_passes_are_joined() -> None:
+    """What is joined has been launched: the last two passes are left alone. Then all is taken back to a joined row."""
+    target = CachedModel(NETWORKS["llama"])
+    features, truth = Features(target.model, POINTS), states("llama", POINTS)
+    target.read_by(features)
+    for place, token in enumerate(TEXT):
+        mx.eval(target.forward(mx.array([token])))
+        held = [rows.shape[0] for rows in features.arrays()]
+        assert len(held) <= place / JOINED + JOINED + IN_FLIGHT
+        assert held[-IN_FLIGHT:] == [1] * min(place + 1, IN_FLIGHT)
+    target.rewind(JOINED + 3)
+    target.forward(mx.array(TEXT[JOINED + 3 : JOINED + 5]))
+    found = np.array(features.take(0, JOINED + 5))
+    assert np.abs(found - truth[: JOINED + 5]).max() < 1e-4 * np.abs(truth).max()
 
 
 def test_only_rows_that_are_held_can_be_taken_and_what_lies_before_them_is_forgotten() -> None:

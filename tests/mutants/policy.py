@@ -255,8 +255,9 @@ MUTANTS = (
     Mutant(
         "the ideal waits for every plain step",
         "app/measure.py",
-        "return costs.plain_s + pass_s - costs.pass_s(1)",
-        "return pass_s",
+        "return costs.ungated_s(drafted) + costs.pass_s(round_.width) - costs.pass_s(drafted + 1)",
+        "return costs.ungated_s(drafted) + costs.pass_s(round_.width) - costs.pass_s(drafted + 1) if drafted else "
+        "costs.pass_s(round_.width)",
         ("tests/app/test_bench_parts.py::test_plain_steps_are_ideal_where_they_run_ahead",),
     ),
     Mutant(

@@ -65,6 +65,13 @@ MUTANTS: tuple[Mutant, ...] = (
         (_WALKED + "test_a_law_that_was_looked_at_for_nothing_costs_a_step",),
     ),
     Mutant(
+        "a token that a gate was asked about is priced as if none was",
+        _PREDICT + "walk.py",
+        "        if standing.gate is None:\n            self.spent_s -=",
+        "        if True:\n            self.spent_s -=",
+        (_WALKED + "test_one_token_that_no_gate_is_asked_about_takes_less",),
+    ),
+    Mutant(
         "every plain step at the price of an isolated pass",
         _PREDICT + "tally.py",
         "passes_s -= ahead * (prices.pass_s(1) - prices.plain_s)",
