@@ -8,8 +8,8 @@ Invariants
 ----------
 1. Row j of the log is the state at the j-th token of the sequence.
 2. The log is one contiguous stretch [start, end).
-3. Rows are handles on arrays of the pass that made them until JOINED narrow passes have come behind; then those are
-   copied into one array. Handles of every step of a long plain stretch, kept, would slow the steps (engine/NOTES.md).
+3. Rows are handles on arrays of the pass that made them until a few more narrow passes have come behind; then those
+   are copied into one array. To keep the handles of a long plain stretch slows its steps (engine/NOTES.md).
 4. A point is a plain stream, one vector a token, passed once a pass. A model that has several streams, or goes
    over its layers more than once, is refused when a reader is made: its states have no such meaning.
 """

@@ -126,14 +126,14 @@ class CachedModel:
         """One pass: lazy logits (n, vocabulary). One that breaks off has reached some layers only: all is forgotten."""
         try:
             logits: mx.array = self.model(tokens[None], cache=entries)[0]
+            if self.features is not None:
+                self.features.record(self.length)
         except BaseException:
             self._root = None
             self.cache.reset()
             if self.features is not None:
                 self.features.drop()
             raise
-        if self.features is not None:
-            self.features.record(self.length)
         self.cache.advance(tokens.size)
         return logits
 

@@ -95,8 +95,8 @@ def _check(args: argparse.Namespace, options: Options) -> list[Question]:
         raise UsageError("--peer mlx-lm knows no stop strings: leave out --stop, or the peer")
     if args.resume and args.json is None:
         raise UsageError("--resume goes on from a document: name it with --json FILE")
-    if args.kept is not None and (args.json is not None or args.prompts is not None):
-        raise UsageError("--from measures nothing: leave out --json and the prompts, or --from")
+    if args.kept is not None and (args.json is not None or args.prompts is not None or args.without):
+        raise UsageError("--from measures nothing: leave out --json, --without and the prompts, or --from")
     for path, option in ((args.json, "--json"), (args.plot, "--plot")):
         if path is not None:
             document.check_writable(path, option)

@@ -147,7 +147,9 @@ def leave_out(contestants: Sequence[Contestant], patterns: Sequence[str]) -> lis
     names = [contestant.name for contestant in contestants if contestant.name not in (PLAIN, PLAIN_EXACT)]
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
-            raise UsageError(f"--without {pattern}: nobody is called that; there are {', '.join(names) or 'none'}")
+            raise UsageError(
+                f"--without {pattern}: no drafter is called that; there are {', '.join(names) or 'no drafters'}"
+            )
     out = {name for name in names for pattern in patterns if fnmatchcase(name, pattern)}
     return [contestant for contestant in contestants if contestant.name not in out]
 

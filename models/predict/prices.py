@@ -37,9 +37,9 @@ class Prices:
         return self.draft_s(member, drafted) + self.pass_s(drafted + 1) - self.spared_s(member, drafted)
 
     def spared_s(self, member: int, drafted: int) -> float:
-        """What one token takes less without a gate, as its pass is then built while it is drafted."""
+        """What a draft takes less without a gate, see `Costs.ungated_s`."""
         own = self._own(member)
-        if drafted != 1 or own.eager is None:
+        if not drafted or own.eager is None:
             return 0.0
         return max(0.0, own.draft_s(1) + self.pass_s(2) - max(own.eager, self.pass_s(1)))
 

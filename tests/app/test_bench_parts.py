@@ -125,12 +125,12 @@ def test_plain_steps_are_ideal_where_they_run_ahead() -> None:
     assert ideal_speedup(costs, _reply([1, 2, 1], drafted=1).rounds) == pytest.approx(3 * 0.8 / (2 * 1.8))
 
 
-def test_the_ideal_of_one_token_is_a_round_whose_pass_is_built_meanwhile() -> None:
+def test_the_ideal_of_a_draft_is_a_round_whose_pass_is_built_meanwhile() -> None:
     rounds = _reply([1, 2, 1], drafted=1).rounds
-    for eager, round_s in ((1.2, 1.2), (1.9, 1.5)):
+    for eager, round_s, longer_s in ((1.2, 1.2, 2.2), (1.9, 1.5, 2.5)):
         costs = Costs(((1, 1.0), (2, 1.3), (5, 1.9)), ((0, 0.0), (1, 0.2), (4, 0.6)), eager=eager)
         assert ideal_speedup(costs, rounds) == pytest.approx(3 / (2 * round_s))
-        assert ideal_speedup(costs, _reply([1, 2, 1], drafted=4).rounds) == pytest.approx(3 / (2 * 2.5))
+        assert ideal_speedup(costs, _reply([1, 2, 1], drafted=4).rounds) == pytest.approx(3 / (2 * longer_s))
 
 
 def test_speedups_leave_the_tokens_of_the_first_pass_out() -> None:

@@ -138,6 +138,7 @@ def test_a_document_is_shown_and_drawn_again_without_a_model(
         (["--from", "other.json"], "no document of this redline bench"),
         (["--from", "older.json"], "no document of this redline bench"),
         (["--from", "other.json", "--json", "out.json"], "--from measures nothing"),
+        (["--from", "other.json", "--without", "random 4"], "--from measures nothing"),
         (["--resume"], "name it with --json"),
         (["--plot", "no/such/folder/x.png"], "give --plot a file"),
         (["--repeats", "0"], "repeats is 0"),

@@ -11,7 +11,8 @@ from engine.choice import Chooser
 from engine.costs import LEAST, STEPS, Costs, measure
 from engine.drafters import Draft, Standing
 from engine.drafters.prompt_lookup import PromptLookup
-from engine.sampling import Sampling
+from engine.events import Round
+from engine.sampling import Context, Sampling
 from engine.target import CachedModel
 from tests.engine.fakes import Counting
 from tests.engine.replies import PROMPT, draft_model, reply
@@ -36,10 +37,11 @@ def test_a_round_is_its_draft_and_a_pass_one_row_wider() -> None:
     assert COSTS.round_s(4) == pytest.approx(0.9 + 2.4)
 
 
-def test_one_token_without_a_gate_takes_no_longer_than_was_measured_of_it() -> None:
+def test_without_a_gate_drafts_spare_what_one_token_was_measured_to_spare() -> None:
     for eager, one in ((None, 1.8), (1.5, 1.5), (2.5, 1.8)):
         costs = replace(COSTS, eager=eager)
-        assert [costs.ungated_s(n) for n in (0, 1, 4)] == pytest.approx([costs.plain_s, one, costs.round_s(4)])
+        longer = costs.round_s(4) - (costs.round_s(1) - one)
+        assert [costs.ungated_s(n) for n in (0, 1, 4)] == pytest.approx([costs.plain_s, one, longer])
 
 
 def test_a_single_measured_width_is_the_cost_of_all() -> None:
@@ -124,14 +126,30 @@ def test_a_plain_step_takes_no_longer_than_its_pass_and_no_less_than_can_be_hidd
 def test_plain_steps_are_measured_as_the_loop_runs_them(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is timed of a run was launched before the one before had landed, and nothing is read again."""
     ahead, real = [], loop.launch_behind
+    monkeypatch.setattr("engine.backend.queues", lambda: True)
     monkeypatch.setattr(loop, "launch_behind", lambda *a: (ahead.append(1), real(*a))[1])
     network = Counting(build(name))
     target = CachedModel(network)
     network.rows.clear()
     found = measure(target, Chooser(Sampling(), "coupled", 64), widths=(1,), context=30, repeats=2)
-    assert len(ahead) == 3 * (STEPS + 1)
+    assert len(ahead) == 3 * (STEPS + 2)
     assert network.rows == [29, *[1] * (3 * (STEPS + 4))]
     assert found.plain is not None
+
+
+RUN = STEPS + 3
+
+
+@pytest.mark.parametrize("landings", [[*range(1, RUN + 1)], [1, *range(3, RUN + 1), RUN]], ids=["queued", "waited for"])
+def test_a_run_of_plain_steps_is_timed_over_as_many_as_it_has(
+    landings: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a launch waits for the device, a step behind which one is launched is told when that one is done."""
+    told = [Round(i, (1,), (), 0, (), (), 1, 0.25 * landing) for i, landing in enumerate(landings)]
+    monkeypatch.setattr(costs_module, "decode", lambda *parts: iter(told))
+    target, chooser = CachedModel(build("qwen3")), Chooser(Sampling(), "coupled", 64)
+    standing = Standing(PROMPT, Context(chooser.law, PROMPT), chooser)
+    assert costs_module._run_job(target, standing)() == 0.25
 
 
 @pytest.mark.parametrize("name", ["llama", "qwen3_next"])

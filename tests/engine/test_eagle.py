@@ -90,7 +90,7 @@ class InTurn:
         return self._lengths[(self._rounds + 1) % len(self._lengths)] == 0
 
 
-@pytest.mark.parametrize("lengths", [[0, 5], [5, 0, 0, 0, 1], [0, 0, 0, 0, 0, 0, 7]], ids=str)
+@pytest.mark.parametrize("lengths", [[0, 5], [5, 0, 0, 0, 1], [0, 0, 0, 0, 0, 0, 7], [0] * 13 + [5]], ids=str)
 @pytest.mark.parametrize(("name", "trees"), [("qwen3", True), ("llama", False)])
 def test_plain_rounds_between_drafts_leave_nothing_out(
     name: str, lengths: list[int], trees: bool, monkeypatch: pytest.MonkeyPatch

@@ -221,6 +221,7 @@ def test_a_lookup_that_finds_nothing_lets_plain_steps_run_ahead(
     """From the beginning; and a copy that turns up later is still taken."""
     from engine import rounds
 
+    monkeypatch.setattr("engine.backend.queues", lambda: True)
     plain, _, _ = reply(network, tokens=40, prompt=list(range(23)))
     ahead = []
     real = rounds.launch_behind
@@ -228,7 +229,7 @@ def test_a_lookup_that_finds_nothing_lets_plain_steps_run_ahead(
     ids, told, _ = reply(network, PromptLookup(longest=9, shortest=9), 4, tokens=40, prompt=list(range(23)))
     assert ids == plain
     assert not any(r.drafted for r in told)
-    assert len(ahead) == 40 - 2  # all but the first two, where a launch waits for the device
+    assert len(ahead) == 40 - 1
     ids, told, _ = reply(network, PromptLookup(), 4, tokens=60)
     assert ids == truth
     assert any(r.drafted for r in told)

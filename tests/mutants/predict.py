@@ -69,7 +69,7 @@ MUTANTS: tuple[Mutant, ...] = (
         _PREDICT + "walk.py",
         "        if standing.gate is None:\n            self.spent_s -=",
         "        if True:\n            self.spent_s -=",
-        (_WALKED + "test_one_token_that_no_gate_is_asked_about_takes_less",),
+        (_WALKED + "test_drafts_that_no_gate_is_asked_about_take_less",),
     ),
     Mutant(
         "every plain step at the price of an isolated pass",
