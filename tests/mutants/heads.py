@@ -13,6 +13,27 @@ _STEPS = ("tests/engine/test_heads.py::test_an_eagle3_head_computes_what_the_ref
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
+        "the rows of every pass are kept apart",
+        _FEATURES,
+        "        self._join()\n",
+        "",
+        (_READ + "test_the_rows_of_many_narrow_passes_are_joined",),
+    ),
+    Mutant(
+        "what has not been launched is joined",
+        _FEATURES,
+        "at = slice(-len(narrow), -IN_FLIGHT)",
+        "at = slice(-len(narrow), None)",
+        (_READ + "test_the_rows_of_many_narrow_passes_are_joined",),
+    ),
+    Mutant(
+        "joined rows stand where the last of them stood",
+        _FEATURES,
+        "[(loose[0][0], joined)]",
+        "[(loose[-1][0], joined)]",
+        (_READ + "test_the_rows_of_many_narrow_passes_are_joined",),
+    ),
+    Mutant(
         "states read one layer late",
         _FEATURES,
         'watch(layers[point - 1], "output") if point',
