@@ -133,6 +133,7 @@ class Adaptive:
         self._purse = Purse()
         self._alone = max((candidate.alone for candidate in self._candidates), default=1.0)
         self._began = self._planned = False
+        self._followed = False  # whether a round was launched behind this one
         self._tokens = self._spent = 0.0  # of the last rounds, fading
         self._choice = _Choice(0.0, 0, 0)
         self._hints: Sequence[float | None] = [None] * len(self._candidates)
@@ -172,7 +173,7 @@ class Adaptive:
         price = self._price(candidate, drafted) if length else plain
         if self._drift is not None:
             self._time(self._drift, round_, plain if not length else None)
-        self._began, self._planned = True, False
+        self._began, self._planned, self._followed = True, False, False
         self._purse.book(len(round_.tokens), price)
         self._tokens = RECENT * self._tokens + len(round_.tokens)
         self._spent = RECENT * self._spent + price
@@ -191,7 +192,12 @@ class Adaptive:
             candidate.behind = len(round_.tokens)
 
     def plain_next(self, quiet: bool = False) -> bool:
-        """Whether the round after a plain one is sure to be plain too. quiet: whether those that hint have nothing."""
+        """Whether the round after a plain one is sure to be plain too. quiet: whether those that hint have nothing.
+        Where it is, that round is launched before this one has landed."""
+        self._followed = self._sure(quiet)
+        return self._followed
+
+    def _sure(self, quiet: bool) -> bool:
         hinting = {i for i, hint in enumerate(self._hints) if hint is not None}
         heard = [self._candidates[i] for i in hinting]
         if not quiet and any(self._allows(candidate, n, rounds=1) for candidate in heard for n in candidate.useful):
@@ -256,11 +262,13 @@ class Adaptive:
     def _time(self, drift: Drift, round_: Round, plain: float | None) -> None:
         """Tell `drift` how long this round took, counted from the last of this reply, and go by what it then says.
         plain: its price, if no draft was asked for. A round of which nothing came though it was drafted for is neither
-        plain nor a draft."""
+        plain nor a draft. Where a launch waits for the device, the first of a run of plain rounds is told a pass late
+        and the last a pass early."""
         seconds, self._told_s = round_.time_s - self._told_s, round_.time_s
         member, drafted = self._choice.member, len(round_.drafted)
         candidate = self._candidates[member]
-        if plain is None and not drafted:
+        edge = plain is not None and self._planned == self._followed
+        if edge or (plain is None and not drafted):
             return
         price = self._price(candidate, drafted, measured=True) if plain is None else plain
         drift.saw(member, drafted, seconds, price * candidate.costs.plain_s)

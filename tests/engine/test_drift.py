@@ -185,6 +185,23 @@ def test_a_round_that_drafted_nothing_though_asked_is_neither_plain_nor_a_draft(
     assert drift.factor(0, 8) == pytest.approx(1.0)
 
 
+def test_rounds_at_the_edges_of_a_plain_run_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a launch waits for the device, the first is told a pass late and the last a pass early; one by itself is
+    told when it is done."""
+    seen: list[float] = []
+    monkeypatch.setattr(Drift, "saw", lambda self, member, drafted, seconds, expected_s: seen.append(seconds))
+    policy, clock_s = Adaptive([Candidate("head", Costs(((1, 1.0), (9, 10.0)), ((0, 0.0), (8, 8.0))))], Drift()), 0.0
+    for run in (1, 4, 1, 2, 3):
+        for i in range(run):
+            if i == 0:
+                assert not policy.plan().length
+            followed = i + 1 < run and policy.plain_next()
+            clock_s += {(True, True): 2.0, (False, False): 0.1}.get((i == 0, followed), 1.0)
+            policy.observe(told(0, 0, clock_s))
+    assert math.isnan(seen.pop(0))  # the first round of a reply
+    assert seen == pytest.approx([1.0] * 4)  # two inside the run of four, the one by itself, one inside the run of three
+
+
 def test_what_is_believed_comes_to_what_is_true() -> None:
     """Drafted rounds take half as long again as was measured: so much dearer they are, and not a part of it."""
     drift, clock_s = Drift(), 0.0

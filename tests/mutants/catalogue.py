@@ -2,6 +2,7 @@
 
 from tests.mutants import (
     bench,
+    clock,
     exact,
     fit,
     fits,
@@ -26,6 +27,7 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
     *bench.MUTANTS,
+    *clock.MUTANTS,
     *exact.MUTANTS,
     *fit.MUTANTS,
     *fits.MUTANTS,
