@@ -51,6 +51,7 @@
         pass_s               seconds of a pass, by its width in rows
         draft_s              seconds of a draft, by its length in tokens
         plain_s              seconds of a step in a run of plain ones; null where nobody measured it
+        ungated_s            seconds of a round of one drafted token, its pass built meanwhile; null likewise
     summary[]      one contestant at one temperature each: medians over its runs, and counts of all of them
       drafter, acceptance_rule, temperature
       tokens_per_s, ttft_s, speedup, speedup_total, speedup_ideal     medians, units as above

@@ -22,11 +22,12 @@ class Struct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Measured(Struct, frozen=True, kw_only=True):
-    """Costs, by width in rows and by draft length, and of a plain step."""
+    """Costs, by width in rows and by draft length, of a plain step, and of a round that no gate is asked in."""
 
     pass_s: dict[str, float]
     draft_s: dict[str, float]
     plain_s: float | None = None
+    ungated_s: float | None = None
 
 
 class First(Struct, frozen=True, kw_only=True):
@@ -197,4 +198,5 @@ def _measured(costs: Costs) -> dict[str, Any]:
         "pass_s": {str(width): seconds for width, seconds in costs.verify},
         "draft_s": {str(length): seconds for length, seconds in costs.draft},
         "plain_s": costs.plain_s,
+        "ungated_s": costs.eager,
     }

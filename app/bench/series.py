@@ -125,9 +125,14 @@ def _prices(rows: Sequence[Row], lengths: int, drafting: bool) -> dict[str, floa
         if own is None:
             continue
         for length in range(min(lengths, own.verify[-1][0])):
-            price = own.round_s(length) if drafting or not length else own.pass_s(length + 1)
+            price = own.pass_s(length + 1) if length and not drafting else _round_s(own, length)
             found.setdefault(str(length), []).append(price / own.plain_s)
     return {length: median(values) or 0.0 for length, values in found.items()}
+
+
+def _round_s(own: Costs, length: int) -> float:
+    """As draft length auto has it: one token is drafted without asking how sure it is."""
+    return own.ungated_s(length) if length == 1 else own.round_s(length)
 
 
 def _costs(row: Row) -> Costs | None:
@@ -137,7 +142,7 @@ def _costs(row: Row) -> Costs | None:
         tuple(sorted((int(key), seconds) for key, seconds in of.items()))
         for of in (row.costs.pass_s, row.costs.draft_s)
     )
-    return Costs(verify, draft, plain=row.costs.plain_s)
+    return Costs(verify, draft, plain=row.costs.plain_s, eager=row.costs.ungated_s)
 
 
 def chosen(rows: Sequence[Row]) -> list[Series]:

@@ -124,6 +124,7 @@ def test_ideal_speedups_follow_from_the_costs(measured: dict[str, Any]) -> None:
             assert run["speedup_ideal"] is None
         else:
             assert {"1", "2"} <= run["costs"]["pass_s"].keys()
+            assert (run["costs"]["ungated_s"] is None) == (run["drafter"] == "none")
             assert run["speedup_ideal"] is None or run["speedup_ideal"] > 0
 
 

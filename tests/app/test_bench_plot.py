@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from PIL import Image
 
@@ -94,6 +95,12 @@ def test_costs_are_in_plain_passes_and_end_where_measuring_did() -> None:
     assert verifying.points == {"0": 1.0, "1": 1.5, "2": 2.0, "3": 2.5, "4": 3.0}
     assert drafting.points == pytest.approx({"0": 1.0, "1": 1.6, "2": 2.2, "3": 2.8, "4": 3.4})
     assert COSTS.pass_s["5"] == verifying.points["4"]
+
+
+def test_one_token_costs_what_it_does_without_a_gate_and_more_what_it_does_with_one() -> None:
+    quick = row("eagle3", "auto", 0, 1.0, costs=msgspec.structs.replace(COSTS, ungated_s=1.4))
+    _, drafting = series.costs([row("none", None, 0, 1.0), quick], 9)
+    assert (drafting.points["1"], drafting.points["2"]) == pytest.approx((1.4, 2.2))
 
 
 def test_lengths_chosen_are_shares_of_autos_rounds() -> None:

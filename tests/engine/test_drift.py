@@ -199,7 +199,7 @@ def test_rounds_at_the_edges_of_a_plain_run_are_not_timed(monkeypatch: pytest.Mo
             clock_s += {(True, True): 2.0, (False, False): 0.1}.get((i == 0, followed), 1.0)
             policy.observe(told(0, 0, clock_s))
     assert math.isnan(seen.pop(0))  # the first round of a reply
-    assert seen == pytest.approx([1.0] * 4)  # two inside the run of four, the one by itself, one inside the run of three
+    assert seen == pytest.approx([1.0] * 4)  # inside the run of four two, the one by itself, inside the last run one
 
 
 def test_what_is_believed_comes_to_what_is_true() -> None:
