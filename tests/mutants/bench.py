@@ -109,8 +109,15 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "rounds cost what they verify",
         _SERIES,
-        "own.round_s(length) if drafting or not length else own.pass_s(length + 1)",
-        "own.pass_s(length + 1)",
+        "if length and not drafting else _round_s(own, length)",
+        "if length else _round_s(own, length)",
         (_DRAWN + "test_costs_are_in_plain_passes_and_end_where_measuring_did",),
+    ),
+    Mutant(
+        "one token is drawn at the price of a gate",
+        _SERIES,
+        "return own.ungated_s(length) if length == 1 else own.round_s(length)",
+        "return own.round_s(length)",
+        (_DRAWN + "test_one_token_costs_what_it_does_without_a_gate_and_more_what_it_does_with_one",),
     ),
 )
