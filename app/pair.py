@@ -29,7 +29,7 @@ from engine.probe import tree_trouble
 from engine.sampling import Sampling
 from engine.session import Session
 from models.folder import check_folder
-from models.heads import kind_of, load_eagle3, load_medusa, tree_tau
+from models.heads import acceptance, kind_of, load_eagle3, load_medusa, tree_tau
 from models.load import Loaded, load
 from models.pairing import check_pair
 from models.pairing.auto import LOOKUP
@@ -45,9 +45,9 @@ class NamedDrafter:
 
     spec: "none", "lookup", the name of a shipped one or a folder; what auto came to, not "auto". said: what the user
     did not ask for and should know, or "": what auto came to and why, why there are no trees. branches: whether it
-    drafts trees; tree_tau: what they are expected to bring, by nodes, where that is known. longest: tokens that a
-    chain of it can have. gated: whether it can stop where it is not sure. parts: of several, each; else itself.
-    folder: its files, None for one without.
+    drafts trees; tree_tau: what they are expected to bring, by nodes, where that is known. usual: the chance of each
+    token of a chain to be kept, where that is known. longest: tokens that a chain of it can have. gated: whether it can
+    stop where it is not sure. parts: of several, each; else itself. folder: its files, None for one without.
     """
 
     spec: str
@@ -56,6 +56,7 @@ class NamedDrafter:
     said: str = ""
     branches: bool = False
     tree_tau: Mapping[int, float] = field(default_factory=dict)
+    usual: tuple[float, ...] = ()
     longest: int = LONGEST_CHAIN
     gated: bool = False
     several: tuple[NamedDrafter, ...] = ()
@@ -119,7 +120,8 @@ def _open(spec: str, target: Loaded, trees: bool, said: str) -> NamedDrafter:
     said = "; ".join(note for note in notes if note)
     tau = tree_tau(path) if branches else {}
     gated = kind == "eagle3" and not branches
-    return NamedDrafter(spec, drafter, None, said, branches, tau, longest, gated, folder=path)
+    usual = acceptance(path)
+    return NamedDrafter(spec, drafter, None, said, branches, tau, usual, longest, gated, folder=path)
 
 
 def _several(spec: str, parts: list[NamedDrafter], said: str) -> NamedDrafter:
@@ -141,7 +143,7 @@ def _draft_model(spec: str, path: Path, target: Loaded, said: str) -> NamedDraft
     loaded = load(path)
     pairing = check_pair(target.folder, loaded.folder)
     drafter = DraftModel(loaded.model, target.model.vocabulary, pairing.shared_vocabulary, loaded.name)
-    return NamedDrafter(spec, drafter, loaded, said, gated=True, folder=path)
+    return NamedDrafter(spec, drafter, loaded, said, usual=acceptance(path), gated=True, folder=path)
 
 
 def _head(kind: str, path: Path, target: Loaded, trees: bool) -> tuple[Drafter, int]:
@@ -191,7 +193,7 @@ def wanted(drafter: AnyDrafter | None, policy: Policy) -> AnyDrafter | None:
 
 
 def _candidate(drafter: NamedDrafter, costs: Costs) -> Candidate:
-    outlook = TreeOutlook(drafter.tree_tau) if drafter.branches else ChainOutlook(drafter.longest)
+    outlook = TreeOutlook(drafter.tree_tau) if drafter.branches else ChainOutlook(drafter.longest, drafter.usual)
     return Candidate(drafter.name, costs, outlook, drafter.gated)
 
 

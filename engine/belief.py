@@ -4,6 +4,9 @@ The chance is taken to stay for a while and then to be drawn anew, about every h
 Baum 1966, of which only the filter is needed). So a few rounds of evidence move it far, a changing text is followed,
 and what was learnt long ago slowly counts for nothing. All places of a draft tell about the one chance; that a place
 is better or worse than it is learnt apart, as a factor.
+
+Before anything is known, and ever anew, the chance is drawn from all of `CHANCES` alike; where the drafter's usual
+chances were measured when it was made, from around those, so that a reply need not begin with finding out.
 """
 
 from __future__ import annotations
@@ -13,19 +16,24 @@ from functools import cache
 from itertools import pairwise
 from operator import mul
 
-CHANCES = (0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)  # equally likely before anything is known
+CHANCES = (0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
+USUAL_WEIGHT = 8.0  # trials that a usual chance is worth: texts differ from it by about 0.16 either way
 RENEWAL = 0.01  # that the chance is drawn anew at a token
 PLACE_WEIGHT, PLACE_MEMORY = 12.0, 0.99  # trials that a factor of 1 is worth; what a trial counts a round later
 
 
 class Belief:
-    """About a drafter of chains up to `longest` tokens."""
+    """About a drafter of chains up to `longest` tokens. usual: its chances on other text, as `chances` gives them, as
+    far as they are known."""
 
-    def __init__(self, longest: int) -> None:
-        self._weights = [1 / len(CHANCES)] * len(CHANCES)
+    def __init__(self, longest: int, usual: Sequence[float] = ()) -> None:
+        self._fresh = _fresh(usual[0] if usual else None)
+        self._weights = list(self._fresh)
         self._kept = [PLACE_WEIGHT] * longest
         self._foreseen = [PLACE_WEIGHT] * longest
         self._raw: list[float] | None = None
+        for i, alike in enumerate(self._alike()[: len(usual)] if usual else ()):
+            self._kept[i] = PLACE_WEIGHT * usual[i] / alike
 
     def chances(self) -> list[float]:
         """Of each place, given that the places before it were kept: (longest,)."""
@@ -52,7 +60,8 @@ class Belief:
         if not tokens:
             return self
         other = Belief(len(self._kept))
-        other._kept, other._foreseen, other._weights = self._kept, self._foreseen, self._later(tokens)
+        other._fresh, other._weights = self._fresh, self._later(tokens)
+        other._kept, other._foreseen, other._raw = self._kept, self._foreseen, None
         return other
 
     def ignorance(self, savings: Sequence[Sequence[float]]) -> float:
@@ -66,7 +75,7 @@ class Belief:
 
     def _later(self, tokens: int) -> list[float]:
         stays = (1 - RENEWAL) ** tokens
-        return [stays * weight + (1 - stays) / len(CHANCES) for weight in self._weights]
+        return [stays * weight + (1 - stays) * fresh for weight, fresh in zip(self._weights, self._fresh, strict=True)]
 
     def _alike(self) -> list[float]:
         """What the chances would be if all places were alike: a deep one is reached where the chance is good."""
@@ -91,6 +100,15 @@ def tokens_of(longest: int) -> list[list[float]]:
     for i in range(longest):
         rows.append([tokens + power for tokens, power in zip(rows[-1], _powers(i + 1), strict=True)])
     return rows
+
+
+@cache
+def _fresh(usual: float | None) -> tuple[float, ...]:
+    """Weights of `CHANCES` before anything is known: all alike, or by a beta law of `USUAL_WEIGHT` trials."""
+    kept = 0.0 if usual is None else USUAL_WEIGHT * usual
+    refused = 0.0 if usual is None else USUAL_WEIGHT - kept
+    weights = [p**kept * (1 - p) ** refused for p in CHANCES]
+    return tuple(weight / sum(weights) for weight in weights)
 
 
 def _dot(weights: Sequence[float], values: Sequence[float]) -> float:

@@ -8,7 +8,7 @@ most; both depend on rounds only, never on the clock.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from engine.belief import Belief, tokens_of
@@ -46,10 +46,15 @@ class Outlook(Protocol):
 
 
 class ChainOutlook:
-    """Of a drafter of chains up to `longest` tokens; every hint is learnt about apart."""
+    """Of a drafter of chains up to `longest` tokens; every hint is learnt about apart.
 
-    def __init__(self, longest: int = 8) -> None:
+    usual: the chance of each place, as `chances` gives it, as measured on other text when the drafter was made; of as
+    many as are known.
+    """
+
+    def __init__(self, longest: int = 8, usual: Sequence[float] = ()) -> None:
         self.longest = longest
+        self._usual = usual
         self._beliefs: dict[float | None, Belief] = {}
         self._tokens = tokens_of(longest)
 
@@ -82,7 +87,7 @@ class ChainOutlook:
             belief.elapse(tokens)
 
     def _of(self, hint: float | None) -> Belief:
-        return self._beliefs.setdefault(hint, Belief(self.longest))
+        return self._beliefs.setdefault(hint, Belief(self.longest, self._usual))
 
 
 class TreeOutlook:

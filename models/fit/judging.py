@@ -41,6 +41,11 @@ class Judged:
     warm_roots: int = 0
     reach: NDArray[np.float64] = field(default_factory=lambda: np.zeros(LONGEST))
 
+    @property
+    def acceptance(self) -> list[float]:
+        """Of the tokens that were reached, by position, at temperature 0."""
+        return [float(k / n) for k, n in zip(self.kept, self.reached, strict=True) if n]
+
     def add(self, agreed: NDArray[np.bool_], overlap: NDArray[np.float32], temperature: float) -> None:
         """One reply. agreed, overlap: (depths, n), for each token of the reply, guessed at each depth: whether the
         guess was the token, and how much of the two laws is common. One row serves for every depth."""
@@ -122,18 +127,17 @@ def weigh(judged: Judged, costs: Costs, tree: Sequence[float] = ()) -> Verdict:
     tau = [float(t / r) for t, r in zip(judged.tokens, judged.rounds, strict=True) if r] or [1.0]
     reach = [float(one) / judged.warm_roots for one in judged.reach if one] if judged.warm_roots else []
     warm_tau = [1.0 + sum(reach[:length]) for length in range(len(reach) + 1)]
-    acceptance = [float(k / n) for k, n in zip(judged.kept, judged.reached, strict=True) if n]
     warm = [now / before for before, now in zip([1.0, *reach], reach, strict=False)]
     speedup, warm_speedup = _speedups(tau, costs), _speedups(warm_tau, costs)
     best, warm_best = _greatest(speedup), _greatest(warm_speedup)
     tree_tau = [1.0 + sum(tree[:nodes]) for nodes in range(len(tree) + 1)] if tree else []
     draft_s = costs.draft_s(1)  # a static tree is drafted in one step, whatever its size
     tree_speedup = [t * _share(draft_s + costs.pass_s(n + 1), costs) for n, t in enumerate(tree_tau) if n]
-    rates = (acceptance, warm, tau, warm_tau, speedup, warm_speedup, best, warm_best)
+    rates = (judged.acceptance, warm, tau, warm_tau, speedup, warm_speedup, best, warm_best)
     found = Verdict(*rates, tree_tau, [1.0, *tree_speedup] if tree else [], False, "")
     most = max(speedup[best], warm_speedup[warm_best], *tree_speedup, 0.0)
     if most < WORTH:
-        return replace(found, words=_advise(acceptance, most, costs))
+        return replace(found, words=_advise(judged.acceptance, most, costs))
     return replace(found, worth=True, words=_praise(found))
 
 

@@ -6,12 +6,13 @@ does so before the target is loaded; save_* writes what other programs load too.
 
 from models.heads.eagle3 import check_eagle3, load_eagle3, save_eagle3
 from models.heads.fit_to import Shape, is_made_for, made_for, shape_in
-from models.heads.kinds import kind_of, tree_tau
+from models.heads.kinds import acceptance, kind_of, tree_tau
 from models.heads.medusa import RankPath, check_medusa, load_medusa, save_medusa
 
 __all__ = [
     "RankPath",
     "Shape",
+    "acceptance",
     "check_eagle3",
     "check_medusa",
     "is_made_for",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import mlx.core as mx
@@ -14,6 +16,9 @@ from app import pair
 from app.cli import main
 from app.conversation import open_conversation
 from app.options import Options
+from engine.adaptive import Adaptive
+from engine.belief import CHANCES
+from engine.costs import Costs
 from engine.drafters.eagle import Eagle
 from engine.drafters.medusa import Medusa
 from engine.drafters.prompt_lookup import PromptLookup
@@ -104,6 +109,33 @@ def test_a_shipped_drafter_is_refused_for_another_target(shipping: Path, tmp_pat
         with pytest.raises(PairError) as caught:
             pair.open_drafter(name, other)
         assert str(shipping / name) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_drafter_is_expected_to_be_as_good_as_its_folder_says(
+    heads: Path, toy_drafter_folder: Path, target: Loaded, tmp_path: Path
+) -> None:
+    said = {"acceptance_by_position": [0.75, 0.5]}
+    costs = Costs(((1, 1.0), (9, 1.1)), ((0, 0.0), (8, 0.1)))
+    for source in (heads / "eagle3", toy_drafter_folder):
+        folder = shutil.copytree(source, tmp_path / source.name)
+        config = json.loads((folder / "config.json").read_text())
+        for about, first in ((said, 0.75), ({}, mean(CHANCES))):
+            (folder / "config.json").write_text(json.dumps({**config, "redline": about}))
+            policy = pair.make_policy(pair.open_drafter(str(folder), target), None, costs)
+            assert isinstance(policy, Adaptive)
+            assert policy._candidates[0].outlook.expected(None)[1] == pytest.approx(1 + first)
+
+
+@pytest.mark.parametrize("nonsense", [0.4, ["much"], [1.5], [-0.1], [True]])
+def test_a_folder_that_promises_nonsense_is_refused(
+    heads: Path, target: Loaded, tmp_path: Path, nonsense: object
+) -> None:
+    folder = shutil.copytree(heads / "eagle3", tmp_path / "head")
+    config = json.loads((folder / "config.json").read_text())
+    config["redline"]["acceptance_by_position"] = nonsense
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelError, match=r"acceptance_by_position .* a list of numbers from 0 to 1"):
+        pair.open_drafter(str(folder), target)
 
 
 def test_what_is_no_drafter_is_a_usage_error(target: Loaded) -> None:

@@ -95,19 +95,20 @@ def speed(
     right: Sequence[bool],
     lengths: list[int] | None = None,
     late: Callable[[], float] = lambda: 1.0,
+    tokens: int = TOKENS,
 ) -> float:
-    """Tokens a plain pass over the first TOKENS of a text. lengths: gets the draft length of each round. late: how much
-    longer the clock says that a round took than it does on a machine that does nothing else.
+    """Tokens a plain pass over the first `tokens` of a text. lengths: gets the draft length of each round. late: how
+    much longer the clock says that a round took than it does on a machine that does nothing else.
 
     A drafter that was not asked for a while reads what it has missed first: as many rows at once as that, each no
     dearer than a 16th of a narrow pass of its own. As in the loop, a plain step that was not sure to be one waits for
     the last to land, and one that was is not planned.
     """
     at, spent_s, clock_s, behind, sure = 0, 0.0, 0.0, 1, True
-    policy.begin(TOKENS)
-    while at < TOKENS:
+    policy.begin(tokens)
+    while at < tokens:
         planned = not (at and sure)
-        length = min(policy.plan().length, TOKENS - at - 1) if planned else 0
+        length = min(policy.plan().length, tokens - at - 1) if planned else 0
         accepted = 0
         while accepted < length and right[at + accepted]:
             accepted += 1
@@ -120,7 +121,7 @@ def speed(
         behind = accepted + 1 + (0 if length else behind)
         at += accepted + 1
         policy.observe(told(length, accepted, clock_s))
-    return TOKENS * costs.round_s(0) / spent_s
+    return tokens * costs.round_s(0) / spent_s
 
 
 def best_fixed(costs: Costs, text: str, seed: int) -> float:

@@ -8,7 +8,7 @@ from engine.adaptive import Adaptive, Candidate
 from engine.belief import CHANCES, Belief
 from engine.events import Round
 from engine.outlook import ChainOutlook, TreeOutlook
-from tests.engine.simulation import told
+from tests.engine.simulation import costs_of, flags, speed, told
 from tests.engine.test_policy import FLAT
 
 
@@ -49,6 +49,51 @@ def test_what_is_believed_returns_to_where_it_began_as_tokens_go_by() -> None:
     soon = belief.later(50).chances()
     belief.elapse(50)
     assert belief.chances() == soon
+
+
+USUAL = (0.41, 0.4, 0.3)
+
+
+def test_a_belief_begins_with_the_usual_chances_and_returns_to_them() -> None:
+    belief = Belief(5, USUAL)
+    assert belief.chances()[:3] == pytest.approx(USUAL)
+    for _ in range(3):
+        belief.learn(1, 0)
+    low, soon = belief.chances()[0], belief.later(20).chances()
+    assert low < 0.32 and low < soon[0] < 0.36
+    belief.elapse(1000)
+    assert belief.chances()[0] == pytest.approx(USUAL[0], abs=0.05)  # less what was learnt of the place as such
+
+
+@pytest.mark.parametrize("usual", [(0.0,), (1.0,) * 20])
+def test_extreme_usual_chances_are_believed_and_no_more_than_that(usual: tuple[float, ...]) -> None:
+    belief = Belief(4, usual)
+    assert belief.chances()[0] == pytest.approx(usual[0])
+    for _ in range(30):
+        belief.learn(1, int(usual[0] == 0))
+    assert abs(belief.chances()[0] - usual[0]) > 0.5
+
+
+def warmly(text: str, usual: tuple[float, ...], tokens: int = 64) -> float:
+    """Speed of replies on the costs of `here` with a head, over that of the best fixed length; less than 0.98 of plain
+    decoding raises."""
+    costs, speeds = costs_of("here", "head"), []
+    for seed in range(24):
+        right = flags(text, seed)
+        speeds.append(speed(Adaptive([Candidate("head", costs, ChainOutlook(8, usual))]), costs, right, tokens=tokens))
+    assert min(speeds) > (0.975 if tokens < 256 else 0.99)
+    return mean(speeds)
+
+
+def test_a_usual_chance_spares_short_replies_the_finding_out() -> None:
+    assert warmly("50% right", (0.5,)) > 1.03 * warmly("50% right", ())
+
+
+@pytest.mark.parametrize("usual", [(0.95,) * 8, (0.02,), (0.5, 0.1)])
+def test_a_usual_chance_that_is_wrong_costs_no_more_than_the_purse(usual: tuple[float, ...]) -> None:
+    for text in ("0% right", "30% right", "bursts of 64"):
+        warmly(text, usual)
+        warmly(text, usual, 256)
 
 
 def test_knowing_the_chance_is_worth_most_where_drafting_may_pay_or_not() -> None:
