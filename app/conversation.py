@@ -28,8 +28,9 @@ Notice = Callable[[str], None]
 
 @dataclass
 class Conversation:
-    """target: None where a recorded session stands in. costs: of passes here, which draft length auto goes by. drift:
-    what the clock says of them since. note: what the user should know of the context, or ""."""
+    """target: None where a recorded session stands in. costs: of passes behind little context, which draft length auto
+    goes by, until more is needed. drift: what the clock says of them since. note: what the user should know of the
+    context, or ""."""
 
     options: Options
     session: Session
@@ -73,13 +74,13 @@ class Conversation:
             self.notice(f"loading {options.drafter}")
             self.session.forget()  # trying whether the target can do what the drafter needs uses its cache
             drafter, costs = pair.open_drafter(options.drafter, self.target, options.tree), None
-        costs = self._measured(options, drafter, costs)
+        costs = self._measured(options, drafter, costs, 0)
         # Together: Ctrl-C may come anywhere above.
         self.options, self.drafter, self.costs, self.drift = options, drafter, costs, Drift()
 
     def prepare(self) -> None:
         """Measure what draft length auto needs to know, once a drafter, before anyone waits for a reply."""
-        self.costs = self._measured(self.options, self.drafter, self.costs)
+        self.costs = self._measured(self.options, self.drafter, self.costs, 0)
 
     def reseed(self) -> None:
         """Let the next reply draw other tokens."""
@@ -101,9 +102,9 @@ class Conversation:
 
     def _reply(self, before: list[Message], text: str, cancelled: Callable[[], bool]) -> Generator[Event]:
         """Answer `text` behind the turns `before`. `messages` is replaced at the end, if anything was said."""
-        policy = self._policy()
         turns = [*before, {"role": "user", "content": text}]
         head = [{"role": "system", "content": self.system}] if self.system else []
+        policy = self._policy([*head, *turns])
         said: list[str] = []
         settings = self.options.settings()
         try:
@@ -120,18 +121,21 @@ class Conversation:
             if reply := "".join(said):
                 self.messages = [*turns, {"role": "assistant", "content": reply}]
 
-    def _measured(self, options: Options, drafter: NamedDrafter, costs: Costs | None) -> Costs | None:
-        """`costs`, measured now if `options` need them and there are none yet."""
-        if self.target is None or costs is not None or options.draft_length is not None or not _speculating(options):
+    def _measured(self, options: Options, drafter: NamedDrafter, costs: Costs | None, context: int) -> Costs | None:
+        """Costs behind so many tokens, measured now if `options` need them and those that there are will not do."""
+        if self.target is None or options.draft_length is not None or not _speculating(options):
             return costs
         from app import calibration
 
-        root = options.cache_root
-        if not calibration.is_known(self.target, drafter, root):
-            self.notice("measuring what a pass costs here, once for this pair")
-        self.session.forget()
+        root, stretch = options.cache_root, calibration.Stretch(context, self.session.context)
+        if costs is not None and len(stretch.milestones) == 1:
+            return costs
+        if not calibration.is_known(self.target, drafter, root, stretch):
+            behind = f" behind {stretch.milestones[-1]:,} tokens" if context else ""
+            self.notice(f"measuring what a pass costs here{behind}, once for this pair")
+            self.session.forget()
         try:
-            return calibration.costs_of(self.target, drafter, root)
+            return calibration.costs_of(self.target, drafter, root, stretch)
         except KeyboardInterrupt:
             self._reset_caches()
             raise
@@ -150,15 +154,17 @@ class Conversation:
 
         return wanted(self.drafter.drafter, policy)
 
-    def _policy(self) -> Policy | None:
-        """A policy for one reply: None is plain decoding."""
+    def _policy(self, messages: list[Message]) -> Policy | None:
+        """A policy for the reply to `messages`: None is plain decoding."""
         from app.pair import make_policy
 
         if not self.speculating:
             return None
-        options = self.options
+        options, costs = self.options, self.costs
+        if costs is not None:
+            costs = self._measured(options, self.drafter, costs, len(self.session.tokenizer.chat(messages)))
         drift = self.drift if options.by_the_clock else None
-        return make_policy(self.drafter, options.draft_length, self.costs, options.exact, drift)
+        return make_policy(self.drafter, options.draft_length, costs, options.exact, drift)
 
 
 def open_conversation(options: Options, system: str, notice: Notice) -> Conversation:

@@ -33,6 +33,7 @@ LEAST = 0.5  # of a pass of one row: no run of plain steps can hide more than th
 
 _LIMITS = Limits(STEPS + 3, 2**31)
 _PASS, _RUN, _EAGER = -1, -2, -3
+_Line = tuple[tuple[int, float], ...]  # numbers of rows or tokens, rising, and seconds
 _Key = tuple[int, int]  # _PASS and a width, _RUN and STEPS, _EAGER or a drafter's place and a draft length
 
 
@@ -47,8 +48,8 @@ class Costs:
     None: as `round_s` has it.
     """
 
-    verify: tuple[tuple[int, float], ...]
-    draft: tuple[tuple[int, float], ...] = ((0, 0.0), (1, 0.0))
+    verify: _Line
+    draft: _Line = ((0, 0.0), (1, 0.0))
     members: tuple[Costs, ...] = ()
     plain: float | None = None
     eager: float | None = None
@@ -75,6 +76,25 @@ class Costs:
         a longer one, whose pass is built while its last token is drafted, spares as much at least."""
         spared_s = max(0.0, self.round_s(1) - self.eager) if length and self.eager is not None else 0.0
         return self.round_s(length) - spared_s
+
+
+def between(near: Costs, far: Costs, share: float) -> Costs:
+    """Costs on the straight line from those behind a context (0) to those behind a longer one (1) and on: attention
+    grows with what it looks at. What was measured to take less behind more is a fluke, and takes the same."""
+
+    def at(here_s: float, there_s: float) -> float:
+        return here_s + share * max(0.0, there_s - here_s)
+
+    def line(here: _Line, there: _Line) -> _Line:
+        found = [at(here_s, there_s) for (_, here_s), (_, there_s) in zip(here, there, strict=True)]
+        return tuple(zip((n for n, _ in here), accumulate(found, max), strict=True))
+
+    verify = line(near.verify, far.verify)
+    narrow = verify[0][1]
+    plain = min(at(near.plain_s, far.plain_s), narrow)
+    eager = None if near.eager is None or far.eager is None else max(at(near.eager, far.eager), narrow)
+    members = tuple(between(*both, share) for both in zip(near.members, far.members, strict=True))
+    return Costs(verify, line(near.draft, far.draft), members, plain, eager)
 
 
 def _line(points: Sequence[tuple[int, float]], x: int) -> float:
@@ -129,7 +149,7 @@ def measure(
 
 
 def _costs(seconds: Mapping[_Key, float], members: int) -> Costs:
-    def line(whose: int) -> tuple[tuple[int, float], ...]:
+    def line(whose: int) -> _Line:
         """More work never takes less time, whatever the clock said: else drafting could look cheaper than not to."""
         measured = sorted((n, s) for (who, n), s in seconds.items() if who == whose)
         return tuple(zip((n for n, _ in measured), accumulate((s for _, s in measured), max), strict=True))

@@ -54,7 +54,7 @@ class Ours:
     name: str
     session: Session
     drafter: Drafter | None
-    make_policy: Callable[[], Policy]
+    make_policy: Callable[[int], Policy]
     proposer: str = PLAIN
     draft_length: Length = None
     exact: bool = False
@@ -62,7 +62,7 @@ class Ours:
 
     def reply(self, prompt: Sequence[int], settings: Settings) -> Reply:
         settings = replace(settings, exact=self.exact)
-        return measure_reply(self.session, prompt, settings, self.drafter, self.make_policy())
+        return measure_reply(self.session, prompt, settings, self.drafter, self.make_policy(len(prompt)))
 
     def rule(self, settings: Settings) -> str:
         return "greedy" if settings.sampling.greedy else settings.rule
@@ -81,7 +81,7 @@ class Entry:
         """Plain decoding, and, where asked for, in exact-verify."""
         nobody = pair.NamedDrafter(PLAIN, None)
         return [
-            Ours(name, self.session, None, policy_maker(self.target, nobody, 0), exact=exact)
+            Ours(name, self.session, None, policy_maker(self.target, nobody, 0, 0), exact=exact)
             for name, exact in ((PLAIN, False), (PLAIN_EXACT, True))
             if self.options.exact or not exact
         ]
@@ -113,7 +113,7 @@ class Entry:
             told: Length = "auto" if length is None else length
             called = name if len(lengths) == 1 else f"{name} {told}"
             for exact in modes:
-                policies = policy_maker(self.target, drafter, length, exact=exact)
+                policies = policy_maker(self.target, drafter, length, self.session.context, exact=exact)
                 mode = f"{called} exact" if exact else called
                 found.append(Ours(mode, self.session, drafter.drafter, policies, name, told, exact))
         return found

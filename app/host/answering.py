@@ -15,7 +15,6 @@ from dataclasses import replace
 from threading import Event as Flag
 
 from app import pair as parts
-from app.calibration import band
 from app.host import digests
 from app.host.opened import Opened, reason_of, turns
 from app.host.watched import Watched
@@ -71,7 +70,7 @@ class Answering:
         return drafter
 
     def _measured(self) -> Iterator[Answers]:
-        """Measure what draft length auto needs to know, once a pair and stretch of context; say why nothing will be
+        """Measure what draft length auto needs to know, once a pair and milestone of context; say why nothing will be
         drafted."""
         opened, number = self._opened, self._request.id
         if self._options.draft_length == 0:
@@ -80,7 +79,7 @@ class Answering:
             yield FellBack(id=number, said=opened.lost)
         if opened.watched is None or self._options.draft_length is not None:
             return
-        opened.band = band(opened.count(self._request.messages) + len(self._request.said))
+        opened.begins = opened.count(self._request.messages) + len(self._request.said)
         if opened.costs is not None:
             return
         if not opened.is_measured:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import mlx.core as mx
 
 from app import pair as parts
-from app.calibration import BANDS, costs_of, is_known
+from app.calibration import Stretch, costs_of, is_known
 from app.choosing import target_folder
 from app.conversation import target_name
 from app.fits import fit
@@ -33,8 +33,8 @@ NO_DRAFTER = NamedDrafter("none", None)
 class Opened:
     """drafter: none where `pair` asks for none, or for one that does not fit, which `speculation` tells; `watched` is
     the same for replies to use. note: what the user should know of the context, or "". lost: why a drafter that there
-    was is gone, or "". band: the stretch of context where the next reply begins, as costs are measured for each when
-    they are first needed. digest: of the target's weights."""
+    was is gone, or "". begins: tokens of context behind which the next reply begins, which costs depend on. digest: of
+    the target's weights."""
 
     pair: Pair
     target: Model
@@ -45,10 +45,10 @@ class Opened:
     speculation: Speculation = "off"
     said: str = ""
     lost: str = ""
-    band: int = BANDS[0]
+    begins: int = 0
     digest: str = ""
     _costs: dict[int, Costs] = field(default_factory=dict)
-    _drifts: dict[tuple[int, bool, bool], Drift] = field(default_factory=dict)
+    _drifts: dict[tuple[tuple[int, ...], bool, bool], Drift] = field(default_factory=dict)
     _pieces: dict[int, str] = field(default_factory=dict)
 
     def has_drafter(self, pair: Pair) -> bool:
@@ -80,23 +80,28 @@ class Opened:
 
     @property
     def costs(self) -> Costs | None:
-        """Of passes in the stretch of context where the next reply begins."""
-        return self._costs.get(self.band)
+        """Of passes where the next reply begins, once they are measured."""
+        return self._costs.get(self.begins)
+
+    @property
+    def _stretch(self) -> Stretch:
+        return Stretch(self.begins, self.session.context)
 
     @property
     def is_measured(self) -> bool:
-        """Whether what passes cost here is on disk already."""
-        return is_known(self.target, self.drafter, context=self.band)
+        """Whether what passes cost here is on disk already, and caches may stay as they are."""
+        return is_known(self.target, self.drafter, stretch=self._stretch)
 
     def measure(self, between: Callable[[], None]) -> None:
         """Find out what passes cost here. between: called between passes; may raise to break off. Raises whatever a
         drafter raises."""
-        self.session.forget()
-        self._costs[self.band] = costs_of(self.target, self.drafter, context=self.band, between=between)
+        if not self.is_measured:
+            self.session.forget()
+        self._costs = {self.begins: costs_of(self.target, self.drafter, stretch=self._stretch, pause=between)}
 
     def policy(self, options: Options, timed: bool) -> Policy:
         """A policy for one reply. timed: whether proposals are awaited, which takes time."""
-        kind = (self.band, options.exact, timed)
+        kind = (self._stretch.milestones, options.exact, timed)
         drift = self._drifts.setdefault(kind, Drift()) if options.by_the_clock else None
         return parts.make_policy(self.drafter, options.draft_length, self.costs, options.exact, drift)
 

@@ -56,7 +56,6 @@ class Foreseer:
         self._along = Along(target.model, parts, longest, target.tokenizer.eos)
         self._texts: dict[str, Replies] = {}
         self._lists: dict[str, PriceList] = {}
-        self._costs: Costs | None = None
 
     def can(self, settings: Settings) -> bool:
         """Whether anything can be told: not of trees whose children are drawn under rejection."""
@@ -80,9 +79,9 @@ class Foreseer:
 
     def measure(self, asked: Sequence[Asked], settings: Sequence[Settings], rules: Sequence[Rule]) -> None:
         """Whatever `foresee` needs prices of; replies must have been written."""
-        self._costs = calibration.costs_of(self._target, self._drafter, self._root)
         for one in settings:
             for each in asked:
+                self._costs(len(each.prompt))
                 text = self._replies(one).text(each.prompt)
                 for rule in rules_at(one, rules):
                     self._price_list(replace(one, rule=rule)).behind(_middle(text))
@@ -119,7 +118,12 @@ class Foreseer:
                 tallies[length] = self._along.expected(read.text, chances, length, prices)
             else:
                 tallies[length] = walked(FixedLength(length))
-        return {**tallies, None: walked(pair.make_policy(self._drafter, None, self._costs))}
+        return {**tallies, None: walked(pair.make_policy(self._drafter, None, self._costs(read.text.prompt)))}
+
+    def _costs(self, prompt: int) -> Costs:
+        """What the policy of a reply to so many tokens goes by."""
+        stretch = calibration.Stretch(prompt, self._session.context)
+        return calibration.costs_of(self._target, self._drafter, self._root, stretch)
 
     def _replies(self, settings: Settings) -> Replies:
         name = repr(settings.sampling)
@@ -130,7 +134,9 @@ class Foreseer:
     def _price_list(self, settings: Settings) -> PriceList:
         name = f"{settings.rule} {settings.sampling!r}"
         if name not in self._lists:
-            self._lists[name] = PriceList(self._target, self._drafter, settings, self._root, self._notice)
+            self._lists[name] = PriceList(
+                self._target, self._drafter, settings, self._session.context, self._root, self._notice
+            )
         return self._lists[name]
 
 

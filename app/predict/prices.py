@@ -1,7 +1,7 @@
 """What rounds cost here, kept: as the policy goes by it at temperature 0, and measured under the law asked about above.
 
-Drawing takes time of its own: noise over the whole vocabulary for each row. Behind more context passes are dearer, so
-each stretch of it (`app.calibration.BANDS`) has prices of its own.
+Drawing takes time of its own: noise over the whole vocabulary for each row. Behind more context passes are dearer: see
+`app.calibration`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from app import calibration, pair
+from app.calibration import MILESTONES, Stretch
 from app.pair import NamedDrafter
 from app.predict.kept import Kept
 from engine.choice import Chooser
@@ -21,7 +22,8 @@ from models.predict.prices import Prices
 
 
 class PriceList:
-    """Of one pair under one law. Measuring empties the caches. root: of the cache, None for the user's.
+    """Of one pair under one law. Measuring empties the caches. room: tokens that a context may have. root: of the
+    cache, None for the user's.
 
     notice: told what is measured, where nothing is kept.
     """
@@ -31,12 +33,14 @@ class PriceList:
         target: Loaded,
         drafter: NamedDrafter,
         settings: Settings,
+        room: int,
         root: Path | None = None,
         notice: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._target, self._drafter, self._settings, self._root = target, drafter, settings, root
+        self._room = room
         self._notice = notice
-        self._found: dict[int, Prices] = {}
+        self._found: dict[int, Costs] = {}
 
     @property
     def _greedy(self) -> bool:
@@ -44,42 +48,46 @@ class PriceList:
 
     def behind(self, context: int) -> Prices:
         """Prices of rounds behind about `context` tokens."""
-        band = calibration.band(context)
-        if band not in self._found:
-            self._found[band] = self._prices(band)
-        return self._found[band]
+        return Prices(Stretch(context, self._room).draw(self._behind))
 
     def forget(self) -> None:
         """Measure everything again: the machine was busy, or is another now."""
         self._found = {}
-        for band in calibration.BANDS:
-            key = calibration.key_of(self._target, self._drafter, band)
-            for path in (self._kept(band).path, calibration.costs_file(key, self._root)):
+        for milestone in MILESTONES:
+            key = calibration.key_of(self._target, self._drafter, milestone)
+            for path in (self._kept(milestone).path, calibration.costs_file(key, self._root)):
                 path.unlink(missing_ok=True)
 
-    def _kept(self, band: int) -> Kept[Costs]:
+    def _kept(self, milestone: int) -> Kept[Costs]:
         law = f"{self._settings.rule} {replace(self._settings.sampling, seed=0)!r}"
-        return Kept(self._root, ("prices", *calibration.key_of(self._target, self._drafter, band), law), Costs)
+        return Kept(self._root, ("prices", *calibration.key_of(self._target, self._drafter, milestone), law), Costs)
 
-    def _prices(self, band: int) -> Prices:
-        """At temperature 0 those that the policy goes by; else measured under this law."""
-        if self._greedy:
-            if not calibration.is_known(self._target, self._drafter, self._root, band):
-                self._tell(band, "at temperature 0")
-            return Prices(calibration.costs_of(self._target, self._drafter, self._root, band))
-        kept = self._kept(band)
+    def _behind(self, milestone: int) -> Costs:
+        if milestone not in self._found:
+            self._found[milestone] = self._at_zero(milestone) if self._greedy else self._under_law(milestone)
+        return self._found[milestone]
+
+    def _at_zero(self, milestone: int) -> Costs:
+        """At temperature 0, those that the policy goes by."""
+        key = calibration.key_of(self._target, self._drafter, milestone)
+        if not calibration.costs_file(key, self._root).exists():
+            self._tell(milestone, "at temperature 0")
+        return calibration.costs_behind(self._target, self._drafter, milestone, self._root)
+
+    def _under_law(self, milestone: int) -> Costs:
+        kept = self._kept(milestone)
         found = kept.get("")
         if found is None or not calibration.is_sound(found, len(self._drafter.parts)):
-            self._tell(band, f"under {self._settings.rule} sampling")
-            found = self._measure(band)
+            self._tell(milestone, f"under {self._settings.rule} sampling")
+            found = self._measure(milestone)
             kept.put("", found)
-        return Prices(found)
+        return found
 
-    def _tell(self, band: int, law: str) -> None:
-        self._notice(f"measuring what a pass costs here behind {band} tokens, {law}, once for this pair")
+    def _tell(self, milestone: int, law: str) -> None:
+        self._notice(f"measuring what a pass costs here behind {milestone} tokens, {law}, once for this pair")
 
-    def _measure(self, band: int) -> Costs:
+    def _measure(self, milestone: int) -> Costs:
         target = self._target.model
         chooser = Chooser(self._settings.sampling, self._settings.rule, target.vocabulary)
         widths = pair.TREE_WIDTHS if self._drafter.branches else WIDTHS
-        return measure(target, chooser, self._drafter.drafter, widths, band)
+        return measure(target, chooser, self._drafter.drafter, widths, milestone)

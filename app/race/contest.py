@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from msgspec.structs import replace as changed
 
@@ -124,7 +125,11 @@ class Contest:
                 "measuring what a pass costs here" if side.draft_length is None else "warming up", number
             )
             drafter = self._opened[side.drafter, side.tree]
-            make_policy = policy_maker(target, drafter, side.draft_length, self._go_on, asked.base.exact)
+            policies = policy_maker(
+                target, drafter, side.draft_length, self._session.context, self._go_on, asked.base.exact
+            )
+            make_policy = partial(policies, len(self._ids))
+            make_policy()  # so that whatever is to be measured is measured now
             self._entrants.append(Entrant(side, drafter, asked.options(side).settings(), make_policy))
         yield LinedUp(
             id=asked.number,

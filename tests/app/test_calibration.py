@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from app import calibration, pair
-from app.calibration import band, costs_of, is_known
+from app.calibration import Stretch, costs_of, is_known
+from app.measure import policy_maker
 from app.pair import NamedDrafter
+from engine.adaptive import Adaptive
 from engine.costs import Costs
 from engine.drafters.prompt_lookup import PromptLookup
+from engine.policy import FixedLength
 from models.load import Loaded, load
 
 COSTS = Costs(((1, 0.1), (2, 0.15)), ((0, 0.0), (1, 0.01)))
@@ -49,10 +52,47 @@ def test_costs_are_measured_once_and_read_back_as_they_were(
 
 
 def test_long_contexts_are_measured_apart(target: Loaded, measured: list[int], tmp_path: Path) -> None:
-    assert [band(n) for n in (0, 63, 64, 1023, 1024, 5000)] == [64, 64, 64, 64, 1024, 4096]
-    for context in (10, 2000, 1500, 9000):
-        costs_of(target, LOOKUP, tmp_path, context)
+    for context in (10, 2000, 128, 1500, 9000, 2049):
+        costs_of(target, LOOKUP, tmp_path, Stretch(context, 10_000))
     assert measured == [64, 1024, 4096]
+
+
+@pytest.mark.parametrize(
+    ("context", "room", "milestones"),
+    [
+        (0, 8192, (64,)),
+        (128, 8192, (64,)),
+        (129, 8192, (64, 1024)),
+        (2048, 8192, (64, 1024)),
+        (2049, 8192, (1024, 4096)),
+        (9000, 8192, (1024, 4096)),
+        (3000, 4100, (64, 1024)),  # nothing is measured where no conversation can get to
+        (900, 1030, (64,)),
+        (10, 20, (64,)),
+    ],
+)
+def test_milestones_lie_around_a_context_and_within_the_room(
+    context: int, room: int, milestones: tuple[int, ...]
+) -> None:
+    assert Stretch(context, room).milestones == milestones
+
+
+def test_costs_lie_on_the_line_between_milestones() -> None:
+    """Behind 64 tokens a pass over two rows takes 1.25 of one, behind 1,024 twice as long; a flat one stays flat, and
+    one that was quicker behind more is no quicker."""
+    near = Costs(((1, 1.0), (2, 1.25), (5, 3.0)), ((0, 0.0), (1, 0.1)), plain=0.9, eager=1.3)
+    far = Costs(((1, 1.5), (2, 3.0), (5, 2.0)), ((0, 0.0), (1, 0.1)), plain=1.4, eager=3.05)
+    found = [Stretch(context, 8192).draw({64: near, 1024: far}.__getitem__) for context in (100, 544, 1024, 1984)]
+    assert found[0] == near
+    assert [costs.pass_s(1) for costs in found[1:]] == pytest.approx([1.25, 1.5, 2.0])
+    assert [costs.pass_s(2) for costs in found[1:]] == pytest.approx([2.125, 3.0, 4.75])
+    assert [costs.pass_s(5) for costs in found[1:]] == pytest.approx([3.0, 3.0, 4.75])
+    assert [costs.plain_s for costs in found[1:]] == pytest.approx([1.15, 1.4, 1.9])
+    assert [costs.eager for costs in found[1:]] == pytest.approx([2.175, 3.05, 4.8])
+    assert {costs.draft_s(1) for costs in found} == {0.1}
+    both = [Costs(one.verify, one.draft, (one, far)) for one in (near, far)]
+    several = Stretch(544, 8192).draw(dict(zip((64, 1024), both, strict=True)).__getitem__)
+    assert len(several.members) == 2 and several.members[0] == found[1] and several.eager is None
 
 
 def test_other_drafters_weights_and_machines_are_measured_apart(
@@ -120,3 +160,17 @@ def test_old_files_are_cleared_away(
         monkeypatch.setattr(calibration, "processor", lambda i=i: f"machine {i}")
         costs_of(target, LOOKUP, tmp_path)
     assert len(list((tmp_path / "costs").iterdir())) == 3
+
+
+def test_a_policy_goes_by_what_passes_cost_behind_its_prompt(
+    target: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A drafted token that is free behind 64 tokens costs as much as it can bring behind 1,024."""
+    near, far = (Costs(((1, 1.0), (2, two)), ((0, 0.0), (1, 0.0)), plain=1.0) for two in (1.0, 2.0))
+    monkeypatch.setattr(pair, "measure_costs", lambda *args: near if args[2] == 64 else far)
+    monkeypatch.setattr(calibration, "cache_dir", lambda root: tmp_path)
+    make = policy_maker(target, ONE, None, 8192)
+    candidates = [policy._candidates[0] for policy in map(make, (20, 544)) if isinstance(policy, Adaptive)]
+    assert [candidate.price(1) for candidate in candidates] == pytest.approx([1.0, 1.5])
+    assert isinstance(make(1024), FixedLength)
+    assert isinstance(policy_maker(target, ONE, 3, 8192)(1024), FixedLength)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import signal
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from engine.errors import ContextError, ModelError
 from engine.events import Event, Finished
 from tests.app.recordings import REPLY, TEXT, round_
 from tests.app.test_chat import Desk
+from tests.toys.folders import roomy_copy
 
 Take = Callable[[], Iterator[Event]]
 
@@ -125,6 +127,19 @@ def test_a_stopped_change_of_drafter_changes_nothing(
     assert conversation.drafter.loaded is loaded
     assert conversation.costs is costs is not None
     assert [message["role"] for message in conversation.messages] == ["user", "assistant"]
+
+
+def test_a_long_prompt_is_measured_for_once(toy_folder: Path, tmp_path: Path) -> None:
+    notes: list[str] = []
+    target = roomy_copy(toy_folder, tmp_path / "target")
+    conversation = open_conversation(Options(str(target), ("lookup",), max_tokens=4), "", notes.append)
+    for text in ("hello", "hello " * 200, "hello again"):
+        list(conversation.say(text, lambda: False))
+    here = "measuring what a pass costs here"
+    assert notes[1:] == [f"{here}, once for this pair", f"{here} behind 1,024 tokens, once for this pair"]
+    conversation.change(dataclasses.replace(conversation.options, draft_lengths=(2,)))
+    list(conversation.say("hello " * 200, lambda: False))
+    assert len(notes) == 3
 
 
 def first_call_interrupts(call: Callable[..., Any]) -> Callable[..., Any]:

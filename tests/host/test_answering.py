@@ -17,6 +17,7 @@ from engine.target import PREFILL_CHUNK
 from models.load import load
 from tests.host.process import asked, of_kind, pair
 from tests.host.replies import LAWS, LENGTH, QUESTION, ask, end_of, ids_of, text_of
+from tests.toys.folders import roomy_copy
 
 
 def plain(folder: Path, law: Law) -> list[int]:
@@ -134,6 +135,21 @@ def test_costs_are_measured_once_and_only_for_automatic_lengths(toy_folder: Path
     assert len(of_kind(ask(room, auto), Measuring)) == 1
     list(room.load(Load(id=1, pair=pair(toy_folder))))
     assert of_kind(ask(room, auto), Measuring) == []
+
+
+def test_a_long_prompt_is_measured_for_once_and_then_stays_in_the_cache(
+    toy_folder: Path, toy_drafter_folder: Path, tmp_path: Path
+) -> None:
+    room, auto = Room(), Law(max_tokens=4, draft_length=None)
+    target, drafter = (roomy_copy(folder, tmp_path / folder.name) for folder in (toy_folder, toy_drafter_folder))
+    list(room.load(Load(id=1, pair=pair(target, drafter))))
+    long = "why is the sky blue? " * 40
+    questions = QUESTION, asked(long), asked(long, "as it is", "but why?"), QUESTION
+    answers = [ask(room, auto, messages=messages) for messages in questions]
+    assert [len(of_kind(one, Measuring)) for one in answers] == [1, 1, 0, 0]
+    (first, *_), (second, *_) = (of_kind(one, Progress) for one in answers[1:3])
+    assert first.progress.total > 128
+    assert second.progress.reused > 128 and first.progress.reused < 20
 
 
 def test_a_stop_is_heard_while_costs_are_measured(toy_folder: Path, toy_drafter_folder: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 
 import mlx.core as mx
@@ -98,3 +99,11 @@ def _blur(value: mx.array, noise: float) -> mx.array:
 
 def _write(path: Path, value: object) -> None:
     path.write_text(json.dumps(value))
+
+
+def roomy_copy(folder: Path, path: Path, context: int = 4096) -> Path:
+    """The same model for longer contexts."""
+    shutil.copytree(folder, path)
+    config = json.loads((path / "config.json").read_text())
+    _write(path / "config.json", {**config, "max_position_embeddings": context})
+    return path
