@@ -15,7 +15,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
@@ -34,6 +34,7 @@ MOST = 200  # files kept; the oldest go
 MILESTONES = (64, 1024, 4096)  # tokens of context that costs are measured behind
 NEAR = 128  # up to here those behind the first will do
 FAR = 2048  # up to here the line through the first two goes on: to measure behind more takes long
+BEYOND = 2  # times the last milestone: behind more, costs are taken for what they are there
 _ROWS = 64  # that a pass to measure may add behind a milestone
 
 
@@ -45,68 +46,70 @@ class _Kept(msgspec.Struct, frozen=True):
     costs: Costs
 
 
-@dataclass(frozen=True)
-class Stretch:
-    """Where costs are wanted. context: tokens that passes look back at. room: most that there may ever be, which no
-    measurement goes beyond."""
+@dataclass
+class Calibration:
+    """Costs of one pair here: kept ones, or fresh ones. What was found once is remembered, so that nothing is measured
+    twice where no disk keeps it. room: tokens that a context may have. root: of the cache, None for the user's."""
 
-    context: int = 0
+    target: Loaded
+    drafter: NamedDrafter
     room: int = MILESTONES[-1] + _ROWS
+    root: Path | None = None
+    _found: dict[int, Costs] = field(default_factory=dict)
 
-    @property
-    def milestones(self) -> tuple[int, ...]:
-        """What its costs are drawn from: one or two."""
+    def milestones(self, context: int) -> tuple[int, ...]:
+        """What costs behind a context are drawn from: one or two. A prompt that leaves no room is not measured for."""
         within = tuple(milestone for milestone in MILESTONES if milestone + _ROWS <= self.room)
-        if self.context <= NEAR or len(within) < 2:
+        if context <= NEAR or len(within) < 2 or context >= self.room:
             return MILESTONES[:1]
-        return within[:2] if self.context <= FAR else within[-2:]
+        return within[:2] if context <= FAR else within[-2:]
 
-    def draw(self, measured: Callable[[int], Costs]) -> Costs:
-        """Costs here, from those behind milestones."""
-        near, *far = self.milestones
+    def knows(self, context: int = 0) -> bool:
+        """Whether `costs` would not have to measure."""
+        return all(self.has(milestone) for milestone in self.milestones(context))
+
+    def has(self, milestone: int) -> bool:
+        """Whether it was measured behind it."""
+        return self._kept(milestone) is not None
+
+    def costs(self, context: int = 0, pause: Callable[[], None] = lambda: None) -> Costs:
+        """Behind a context. Measuring empties both caches: forget the session first.
+
+        pause: called between passes while measuring; may raise to break off.
+        """
+        return self.draw(context, lambda milestone: self.behind(milestone, pause))
+
+    def draw(self, context: int, behind: Callable[[int], Costs]) -> Costs:
+        """Costs behind a context, from those `behind` its milestones."""
+        near, *far = self.milestones(context)
         if not far:
-            return measured(near)
-        return between(measured(near), measured(far[0]), (self.context - near) / (far[0] - near))
+            return behind(near)
+        share = (min(context, BEYOND * far[0]) - near) / (far[0] - near)
+        return between(behind(near), behind(far[0]), share)
 
+    def behind(self, milestone: int, pause: Callable[[], None] = lambda: None) -> Costs:
+        """The same behind a milestone, as measured."""
+        kept = self._kept(milestone)
+        if kept is None:
+            kept = self._found[milestone] = pair.measure_costs(self.target, self.drafter, milestone, pause)
+            key = key_of(self.target, self.drafter, milestone)
+            _write(costs_file(key, self.root), _Kept(FORMAT, key, kept))
+        return kept
 
-ANYWHERE = Stretch()
+    def forget(self) -> None:
+        """Measure everything again: the machine was busy, or is another now."""
+        self._found = {}
+        for milestone in MILESTONES:
+            costs_file(key_of(self.target, self.drafter, milestone), self.root).unlink(missing_ok=True)
 
-
-def costs_of(
-    target: Loaded,
-    drafter: NamedDrafter,
-    root: Path | None = None,
-    stretch: Stretch = ANYWHERE,
-    pause: Callable[[], None] = lambda: None,
-) -> Costs:
-    """Kept costs of this pair here, or fresh ones. Measuring empties both caches: forget the session first.
-
-    root: of the cache, None for the user's. pause: called between passes while measuring; may raise to break off.
-    """
-    return stretch.draw(lambda milestone: costs_behind(target, drafter, milestone, root, pause))
-
-
-def costs_behind(
-    target: Loaded,
-    drafter: NamedDrafter,
-    milestone: int,
-    root: Path | None = None,
-    pause: Callable[[], None] = lambda: None,
-) -> Costs:
-    """The same behind a milestone, as measured."""
-    key = key_of(target, drafter, milestone)
-    path = costs_file(key, root)
-    kept = _read(path, key, len(drafter.parts))
-    if kept is None:
-        kept = pair.measure_costs(target, drafter, milestone, pause)
-        _write(path, _Kept(FORMAT, key, kept))
-    return kept
-
-
-def is_known(target: Loaded, drafter: NamedDrafter, root: Path | None = None, stretch: Stretch = ANYWHERE) -> bool:
-    """Whether `costs_of` would not have to measure."""
-    keys = [key_of(target, drafter, milestone) for milestone in stretch.milestones]
-    return all(_read(costs_file(key, root), key, len(drafter.parts)) is not None for key in keys)
+    def _kept(self, milestone: int) -> Costs | None:
+        if milestone not in self._found:
+            key = key_of(self.target, self.drafter, milestone)
+            kept = _read(costs_file(key, self.root), key, len(self.drafter.parts))
+            if kept is None:
+                return None
+            self._found[milestone] = kept
+        return self._found[milestone]
 
 
 def costs_file(key: tuple[str, ...], root: Path | None = None) -> Path:

@@ -15,6 +15,7 @@ from engine.drift import Drift
 from engine.events import Event, Finished, Round
 
 if TYPE_CHECKING:  # these load mlx-lm, which takes seconds; `open_conversation` does so when it must
+    from app.calibration import Calibration
     from app.pair import NamedDrafter
     from engine.costs import Costs
     from engine.drafters import Drafter
@@ -28,8 +29,8 @@ Notice = Callable[[str], None]
 
 @dataclass
 class Conversation:
-    """target: None where a recorded session stands in. costs: of passes behind little context, which draft length auto
-    goes by, until more is needed. drift: what the clock says of them since. note: what the user should know of the
+    """target: None where a recorded session stands in. calibration: of what passes cost here, which draft
+    length auto goes by; drift: what the clock says of that since. note: what the user should know of the
     context, or ""."""
 
     options: Options
@@ -39,7 +40,7 @@ class Conversation:
     system: str = ""
     messages: list[Message] = field(default_factory=list)
     notice: Notice = lambda text: None
-    costs: Costs | None = None
+    calibration: Calibration | None = None
     drift: Drift = field(default_factory=Drift)
     note: str = ""
 
@@ -67,20 +68,22 @@ class Conversation:
 
         Raises UsageError, ModelError, PairError.
         """
-        drafter, costs = self.drafter, self.costs
+        drafter, calibration = self.drafter, self.calibration
         if options.drafter != self.options.drafter and self.target is not None:
             from app import pair
 
             self.notice(f"loading {options.drafter}")
             self.session.forget()  # trying whether the target can do what the drafter needs uses its cache
-            drafter, costs = pair.open_drafter(options.drafter, self.target, options.tree), None
-        costs = self._measured(options, drafter, costs, 0)
+            drafter = pair.open_drafter(options.drafter, self.target, options.tree)
+            calibration = calibration_of(self.target, drafter, self.session, options)
+        self._costs(options, calibration)
+        self.notice("")
         # Together: Ctrl-C may come anywhere above.
-        self.options, self.drafter, self.costs, self.drift = options, drafter, costs, Drift()
+        self.options, self.drafter, self.calibration, self.drift = options, drafter, calibration, Drift()
 
     def prepare(self) -> None:
         """Measure what draft length auto needs to know, once a drafter, before anyone waits for a reply."""
-        self.costs = self._measured(self.options, self.drafter, self.costs, 0)
+        self._costs(self.options, self.calibration)
 
     def reseed(self) -> None:
         """Let the next reply draw other tokens."""
@@ -104,7 +107,7 @@ class Conversation:
         """Answer `text` behind the turns `before`. `messages` is replaced at the end, if anything was said."""
         turns = [*before, {"role": "user", "content": text}]
         head = [{"role": "system", "content": self.system}] if self.system else []
-        policy = self._policy([*head, *turns])
+        policy = self._policy([*head, *turns], cancelled)
         said: list[str] = []
         settings = self.options.settings()
         try:
@@ -121,21 +124,32 @@ class Conversation:
             if reply := "".join(said):
                 self.messages = [*turns, {"role": "assistant", "content": reply}]
 
-    def _measured(self, options: Options, drafter: NamedDrafter, costs: Costs | None, context: int) -> Costs | None:
-        """Costs behind so many tokens, measured now if `options` need them and those that there are will not do."""
-        if self.target is None or options.draft_length is not None or not _speculating(options):
-            return costs
-        from app import calibration
+    def _costs(
+        self,
+        options: Options,
+        calibration: Calibration | None,
+        messages: list[Message] | None = None,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> Costs | None:
+        """What the reply to `messages` goes by, measured now if it is not known yet; None where nothing is needed."""
+        if calibration is None or options.draft_length is not None or not _speculating(options):
+            return None
+        context = len(self.session.tokenizer.chat(messages)) if messages else 0
 
-        root, stretch = options.cache_root, calibration.Stretch(context, self.session.context)
-        if costs is not None and len(stretch.milestones) == 1:
-            return costs
-        if not calibration.is_known(self.target, drafter, root, stretch):
-            behind = f" behind {stretch.milestones[-1]:,} tokens" if context else ""
-            self.notice(f"measuring what a pass costs here{behind}, once for this pair")
-            self.session.forget()
+        def pause() -> None:
+            if cancelled():
+                raise KeyboardInterrupt
+
         try:
-            return calibration.costs_of(self.target, drafter, root, stretch)
+            if calibration.knows(context):
+                return calibration.costs(context)
+            behind = calibration.milestones(context)[-1]
+            where = f" behind {behind:,} tokens" if len(calibration.milestones(context)) > 1 else ""
+            self.notice(f"measuring what a pass costs here{where}, once for this pair")
+            self.session.forget()
+            costs = calibration.costs(context, pause)
+            self.notice("")
+            return costs
         except KeyboardInterrupt:
             self._reset_caches()
             raise
@@ -154,15 +168,14 @@ class Conversation:
 
         return wanted(self.drafter.drafter, policy)
 
-    def _policy(self, messages: list[Message]) -> Policy | None:
+    def _policy(self, messages: list[Message], cancelled: Callable[[], bool]) -> Policy | None:
         """A policy for the reply to `messages`: None is plain decoding."""
         from app.pair import make_policy
 
         if not self.speculating:
             return None
-        options, costs = self.options, self.costs
-        if costs is not None:
-            costs = self._measured(options, self.drafter, costs, len(self.session.tokenizer.chat(messages)))
+        options = self.options
+        costs = self._costs(options, self.calibration, messages, cancelled)
         drift = self.drift if options.by_the_clock else None
         return make_policy(self.drafter, options.draft_length, costs, options.exact, drift)
 
@@ -175,9 +188,19 @@ def open_conversation(options: Options, system: str, notice: Notice) -> Conversa
     target = pair.open_target(options)
     drafter = pair.open_drafter(options.drafter, target, options.tree)
     session, note = pair.open_session(target, options)
-    conversation = Conversation(options, session, drafter, target, system, notice=notice, note=note)
+    calibration = calibration_of(target, drafter, session, options)
+    conversation = Conversation(
+        options, session, drafter, target, system, notice=notice, calibration=calibration, note=note
+    )
     conversation.prepare()
     return conversation
+
+
+def calibration_of(target: Loaded, drafter: NamedDrafter, session: Session, options: Options) -> Calibration:
+    """What passes of this pair cost here, nothing of it measured yet."""
+    from app.calibration import Calibration
+
+    return Calibration(target, drafter, session.context, options.cache_root)
 
 
 def target_name(options: Options) -> str:

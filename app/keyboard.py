@@ -52,11 +52,10 @@ class Status:
         self._stream = stream if stream.isatty() else None
 
     def __call__(self, text: str) -> None:
+        """An empty text clears the line."""
         if self._stream is not None:
-            self._stream.write(f"\r\x1b[K\x1b[2m{text} …\x1b[0m")
+            self._stream.write(f"\r\x1b[K\x1b[2m{text} …\x1b[0m" if text else "\r\x1b[K")
             self._stream.flush()
 
     def clear(self) -> None:
-        if self._stream is not None:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
+        self("")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app import pair
-from app.calibration import Stretch, costs_of
+from app.calibration import Calibration
 from engine.costs import Costs
 from engine.drafters import Drafter
 from engine.events import Event, Finished, Round
@@ -83,13 +83,13 @@ def policy_maker(
 ) -> Callable[[int], Policy]:
     """Makes a policy for each reply, to a prompt of so many tokens. Costs, for auto (None), are those kept, or measured
     when they are first needed, the most usual ones now: that empties both caches, so a session must begin anew behind
-    it. room: see `Stretch`. pause: called between passes while measuring; may raise to break off. exact: for
+    it. room: of a context, in tokens. pause: called between passes while measuring; may raise to break off. exact: for
     exact-verify."""
     wanted = drafter.drafter is not None and length is None
+    calibration = Calibration(target, drafter, room)
 
     def make(prompt: int) -> Policy:
-        stretch = Stretch(prompt, room)
-        costs = costs_of(target, drafter, stretch=stretch, pause=pause) if wanted else None
+        costs = calibration.costs(prompt, pause) if wanted else None
         return pair.make_policy(drafter, length, costs, exact)
 
     make(0)

@@ -6,7 +6,7 @@ and what was learnt long ago slowly counts for nothing. All places of a draft te
 is better or worse than it is learnt apart, as a factor.
 
 Before anything is known, and ever anew, the chance is drawn from all of `CHANCES` alike; where the drafter's usual
-chances were measured when it was made, from around those, so that a reply need not begin with finding out.
+one was measured when it was made, from around that, so that a reply need not begin with finding out.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from operator import mul
 
 CHANCES = (0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 USUAL_WEIGHT = 8.0  # trials that a usual chance is worth: texts differ from it by about 0.16 either way
+UNUSUAL = 0.1  # of texts, about which it says nothing
+FACTORS = 0.5, 2.0  # that the usual chance of a place may be of what it would be if all places were alike
 RENEWAL = 0.01  # that the chance is drawn anew at a token
 PLACE_WEIGHT, PLACE_MEMORY = 12.0, 0.99  # trials that a factor of 1 is worth; what a trial counts a round later
 
@@ -29,11 +31,9 @@ class Belief:
     def __init__(self, longest: int, usual: Sequence[float] = ()) -> None:
         self._fresh = _fresh(usual[0] if usual else None)
         self._weights = list(self._fresh)
-        self._kept = [PLACE_WEIGHT] * longest
         self._foreseen = [PLACE_WEIGHT] * longest
         self._raw: list[float] | None = None
-        for i, alike in enumerate(self._alike()[: len(usual)] if usual else ()):
-            self._kept[i] = PLACE_WEIGHT * usual[i] / alike
+        self._kept = [PLACE_WEIGHT * factor for factor in self._factors(usual[:longest])]
 
     def chances(self) -> list[float]:
         """Of each place, given that the places before it were kept: (longest,)."""
@@ -80,7 +80,7 @@ class Belief:
     def _alike(self) -> list[float]:
         """What the chances would be if all places were alike: a deep one is reached where the chance is good."""
         if self._raw is None:
-            reaches = [1.0, *(_dot(self._weights, _powers(i + 1)) for i in range(len(self._kept)))]
+            reaches = [1.0, *(_dot(self._weights, _powers(i + 1)) for i in range(len(self._foreseen)))]
             self._raw = [after / before for before, after in pairwise(reaches)]
         return self._raw
 
@@ -88,6 +88,13 @@ class Belief:
         kept, expected = self._kept[place], self._foreseen[place]
         self._kept[place] = PLACE_WEIGHT + PLACE_MEMORY * (kept - PLACE_WEIGHT) + hit
         self._foreseen[place] = PLACE_WEIGHT + PLACE_MEMORY * (expected - PLACE_WEIGHT) + foreseen
+
+    def _factors(self, usual: Sequence[float]) -> list[float]:
+        """Of each place; 1 where nothing is known of it."""
+        least, most = FACTORS
+        known = zip(usual, self._alike(), strict=False) if usual else ()
+        found = [min(max(chance / alike, least), most) for chance, alike in known]
+        return found + [1.0] * (len(self._foreseen) - len(found))
 
     def _weigh(self, likelihoods: Sequence[float]) -> None:
         weighed = list(map(mul, self._weights, likelihoods))
@@ -104,11 +111,13 @@ def tokens_of(longest: int) -> list[list[float]]:
 
 @cache
 def _fresh(usual: float | None) -> tuple[float, ...]:
-    """Weights of `CHANCES` before anything is known: all alike, or by a beta law of `USUAL_WEIGHT` trials."""
-    kept = 0.0 if usual is None else USUAL_WEIGHT * usual
-    refused = 0.0 if usual is None else USUAL_WEIGHT - kept
-    weights = [p**kept * (1 - p) ** refused for p in CHANCES]
-    return tuple(weight / sum(weights) for weight in weights)
+    """Weights of `CHANCES` before anything is known: all alike, or mostly by a beta law of `USUAL_WEIGHT` trials."""
+    alike = 1 / len(CHANCES)
+    if usual is None:
+        return (alike,) * len(CHANCES)
+    kept = USUAL_WEIGHT * usual
+    weights = [p**kept * (1 - p) ** (USUAL_WEIGHT - kept) for p in CHANCES]
+    return tuple(UNUSUAL * alike + (1 - UNUSUAL) * weight / sum(weights) for weight in weights)
 
 
 def _dot(weights: Sequence[float], values: Sequence[float]) -> float:

@@ -91,7 +91,7 @@ def between(near: Costs, far: Costs, share: float) -> Costs:
 
     verify = line(near.verify, far.verify)
     narrow = verify[0][1]
-    plain = min(at(near.plain_s, far.plain_s), narrow)
+    plain = min(max(at(near.plain_s, far.plain_s), LEAST * narrow), narrow)
     eager = None if near.eager is None or far.eager is None else max(at(near.eager, far.eager), narrow)
     members = tuple(between(*both, share) for both in zip(near.members, far.members, strict=True))
     return Costs(verify, line(near.draft, far.draft), members, plain, eager)
@@ -123,9 +123,9 @@ def measure(
     between passes; may raise to break off, which leaves the caches as they are.
     """
     tokens = [1 + i % (target.vocabulary - 1) for i in range(context)]
-    target.rewind(0)
+    target.lay(None)
+    _empty(target, drafter)
     if drafter is not None:
-        drafter.rewind(0)
         target.read_by(drafter.features)
     for _ in target.prefill(tokens[:-1]):
         pass
@@ -142,10 +142,14 @@ def measure(
             jobs[who, length] = _draft_job(member, standing, length)
         jobs[_EAGER - who, 1] = _eager_job(target, member, standing)
     seconds = _medians(jobs, repeats, between)
+    _empty(target, drafter)
+    return _costs(seconds, len(members))
+
+
+def _empty(target: CachedModel, drafter: Drafter | None) -> None:
     target.rewind(0)
     if drafter is not None:
         drafter.rewind(0)
-    return _costs(seconds, len(members))
 
 
 def _costs(seconds: Mapping[_Key, float], members: int) -> Costs:

@@ -87,7 +87,9 @@ class ChainOutlook:
             belief.elapse(tokens)
 
     def _of(self, hint: float | None) -> Belief:
-        return self._beliefs.setdefault(hint, Belief(self.longest, self._usual))
+        if hint not in self._beliefs:
+            self._beliefs[hint] = Belief(self.longest, self._usual)
+        return self._beliefs[hint]
 
 
 class TreeOutlook:

@@ -80,10 +80,9 @@ class Answering:
         if opened.watched is None or self._options.draft_length is not None:
             return
         opened.begins = opened.count(self._request.messages) + len(self._request.said)
-        if opened.costs is not None:
+        if opened.is_measured:
             return
-        if not opened.is_measured:
-            yield Measuring(id=number, said="measuring what a pass costs here, once for this pair")
+        yield Measuring(id=number, said="measuring what a pass costs here, once for this pair")
         try:
             opened.measure(self._break_off)
             return

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import mlx.core as mx
 
 from app import pair as parts
-from app.calibration import Stretch, costs_of, is_known
+from app.calibration import Calibration
 from app.choosing import target_folder
 from app.conversation import target_name
 from app.fits import fit
@@ -47,9 +47,12 @@ class Opened:
     lost: str = ""
     begins: int = 0
     digest: str = ""
-    _costs: dict[int, Costs] = field(default_factory=dict)
     _drifts: dict[tuple[tuple[int, ...], bool, bool], Drift] = field(default_factory=dict)
     _pieces: dict[int, str] = field(default_factory=dict)
+    _calibration: Calibration = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._use(self.drafter)
 
     def has_drafter(self, pair: Pair) -> bool:
         """Whether the drafter of `pair` is the one there is. One that did not fit may do so the next time."""
@@ -59,7 +62,7 @@ class Opened:
     def take_drafter(self, pair: Pair) -> None:
         """Go over to the drafter of `pair`; the old one goes first. What does not fit leaves none, and `said`."""
         self._use(NO_DRAFTER)
-        self._costs, self._drifts, self.lost = {}, {}, ""
+        self._drifts, self.lost = {}, ""
         self.session.forget()  # trying whether the target can do what the drafter needs uses its cache
         self.target.model.read_by(None)
         release()
@@ -76,32 +79,28 @@ class Opened:
         """Be this pair, whose target and drafter are there."""
         if pair.context != self.pair.context:
             self.session, self.note = parts.open_session(self.target, options_of(pair))
+            self._calibration = Calibration(self.target, self.drafter, self.session.context)
         self.pair = pair
 
     @property
     def costs(self) -> Costs | None:
         """Of passes where the next reply begins, once they are measured."""
-        return self._costs.get(self.begins)
-
-    @property
-    def _stretch(self) -> Stretch:
-        return Stretch(self.begins, self.session.context)
+        return self._calibration.costs(self.begins) if self.is_measured else None
 
     @property
     def is_measured(self) -> bool:
-        """Whether what passes cost here is on disk already, and caches may stay as they are."""
-        return is_known(self.target, self.drafter, stretch=self._stretch)
+        """Whether what passes cost here is known, and caches may stay as they are."""
+        return self._calibration.knows(self.begins)
 
     def measure(self, between: Callable[[], None]) -> None:
         """Find out what passes cost here. between: called between passes; may raise to break off. Raises whatever a
         drafter raises."""
-        if not self.is_measured:
-            self.session.forget()
-        self._costs = {self.begins: costs_of(self.target, self.drafter, stretch=self._stretch, pause=between)}
+        self.session.forget()
+        self._calibration.costs(self.begins, between)
 
     def policy(self, options: Options, timed: bool) -> Policy:
         """A policy for one reply. timed: whether proposals are awaited, which takes time."""
-        kind = (self._stretch.milestones, options.exact, timed)
+        kind = (self._calibration.milestones(self.begins), options.exact, timed)
         drift = self._drifts.setdefault(kind, Drift()) if options.by_the_clock else None
         return parts.make_policy(self.drafter, options.draft_length, self.costs, options.exact, drift)
 
@@ -149,6 +148,7 @@ class Opened:
 
     def _use(self, drafter: NamedDrafter) -> None:
         self.drafter = drafter
+        self._calibration = Calibration(self.target, drafter, self.session.context)
         self.watched = Watched(drafter.drafter) if drafter.drafter is not None else None
 
     def _give_up(self, spec: str, error: Exception) -> None:

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from app import calibration, pair
+from app import pair
 from app.bench.questions import Question
+from app.calibration import Calibration
 from app.pair import LONGEST_CHAIN, NamedDrafter
 from app.predict.forecast import Forecast, Foreseen, Way, rules_at
 from app.predict.prices import PriceList
 from app.predict.replies import Replies
 from engine.choice import Rule
-from engine.costs import Costs
 from engine.outlook import SHAPE
 from engine.policy import FixedLength, Policy
 from engine.session import Session
@@ -49,6 +49,7 @@ class Foreseer:
     ) -> None:
         self._target, self._drafter, self._session, self._root = target, drafter, session, root
         self._notice = notice
+        self._calibration = Calibration(target, drafter, session.context, root)
         self.step: Step = lambda text: None
         parts = [part.drafter for part in drafter.parts if part.drafter is not None]
         longest = min(max(part.longest for part in drafter.parts), LONGEST_CHAIN)
@@ -81,7 +82,7 @@ class Foreseer:
         """Whatever `foresee` needs prices of; replies must have been written."""
         for one in settings:
             for each in asked:
-                self._costs(len(each.prompt))
+                self._measure(len(each.prompt))
                 text = self._replies(one).text(each.prompt)
                 for rule in rules_at(one, rules):
                     self._price_list(replace(one, rule=rule)).behind(_middle(text))
@@ -118,12 +119,19 @@ class Foreseer:
                 tallies[length] = self._along.expected(read.text, chances, length, prices)
             else:
                 tallies[length] = walked(FixedLength(length))
-        return {**tallies, None: walked(pair.make_policy(self._drafter, None, self._costs(read.text.prompt)))}
+        return {
+            **tallies,
+            None: walked(pair.make_policy(self._drafter, None, self._calibration.costs(read.text.prompt))),
+        }
 
-    def _costs(self, prompt: int) -> Costs:
+    def _measure(self, prompt: int) -> None:
         """What the policy of a reply to so many tokens goes by."""
-        stretch = calibration.Stretch(prompt, self._session.context)
-        return calibration.costs_of(self._target, self._drafter, self._root, stretch)
+        if not self._calibration.knows(prompt):
+            behind = self._calibration.milestones(prompt)[-1]
+            self._notice(
+                f"measuring what a pass costs here behind {behind} tokens, at temperature 0, once for this pair"
+            )
+        self._calibration.costs(prompt)
 
     def _replies(self, settings: Settings) -> Replies:
         name = repr(settings.sampling)
@@ -134,9 +142,7 @@ class Foreseer:
     def _price_list(self, settings: Settings) -> PriceList:
         name = f"{settings.rule} {settings.sampling!r}"
         if name not in self._lists:
-            self._lists[name] = PriceList(
-                self._target, self._drafter, settings, self._session.context, self._root, self._notice
-            )
+            self._lists[name] = PriceList(self._calibration, settings, self._notice)
         return self._lists[name]
 
 

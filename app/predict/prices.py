@@ -8,38 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 from app import calibration, pair
-from app.calibration import MILESTONES, Stretch
-from app.pair import NamedDrafter
+from app.calibration import MILESTONES, Calibration
 from app.predict.kept import Kept
 from engine.choice import Chooser
 from engine.costs import WIDTHS, Costs, measure
 from engine.settings import Settings
-from models.load import Loaded
 from models.predict.prices import Prices
 
 
 class PriceList:
-    """Of one pair under one law. Measuring empties the caches. room: tokens that a context may have. root: of the
-    cache, None for the user's.
+    """Of one pair under one law. Measuring empties the caches. calibration: of the pair at temperature 0.
 
     notice: told what is measured, where nothing is kept.
     """
 
     def __init__(
-        self,
-        target: Loaded,
-        drafter: NamedDrafter,
-        settings: Settings,
-        room: int,
-        root: Path | None = None,
-        notice: Callable[[str], None] = lambda text: None,
+        self, calibration: Calibration, settings: Settings, notice: Callable[[str], None] = lambda text: None
     ) -> None:
-        self._target, self._drafter, self._settings, self._root = target, drafter, settings, root
-        self._room = room
-        self._notice = notice
+        self._calibration, self._settings, self._notice = calibration, settings, notice
+        self._target, self._drafter = calibration.target, calibration.drafter
         self._found: dict[int, Costs] = {}
 
     @property
@@ -48,19 +37,19 @@ class PriceList:
 
     def behind(self, context: int) -> Prices:
         """Prices of rounds behind about `context` tokens."""
-        return Prices(Stretch(context, self._room).draw(self._behind))
+        return Prices(self._calibration.draw(context, self._behind))
 
     def forget(self) -> None:
         """Measure everything again: the machine was busy, or is another now."""
         self._found = {}
+        self._calibration.forget()
         for milestone in MILESTONES:
-            key = calibration.key_of(self._target, self._drafter, milestone)
-            for path in (self._kept(milestone).path, calibration.costs_file(key, self._root)):
-                path.unlink(missing_ok=True)
+            self._kept(milestone).path.unlink(missing_ok=True)
 
     def _kept(self, milestone: int) -> Kept[Costs]:
         law = f"{self._settings.rule} {replace(self._settings.sampling, seed=0)!r}"
-        return Kept(self._root, ("prices", *calibration.key_of(self._target, self._drafter, milestone), law), Costs)
+        key = calibration.key_of(self._target, self._drafter, milestone)
+        return Kept(self._calibration.root, ("prices", *key, law), Costs)
 
     def _behind(self, milestone: int) -> Costs:
         if milestone not in self._found:
@@ -69,10 +58,9 @@ class PriceList:
 
     def _at_zero(self, milestone: int) -> Costs:
         """At temperature 0, those that the policy goes by."""
-        key = calibration.key_of(self._target, self._drafter, milestone)
-        if not calibration.costs_file(key, self._root).exists():
+        if not self._calibration.has(milestone):
             self._tell(milestone, "at temperature 0")
-        return calibration.costs_behind(self._target, self._drafter, milestone, self._root)
+        return self._calibration.behind(milestone)
 
     def _under_law(self, milestone: int) -> Costs:
         kept = self._kept(milestone)

@@ -159,7 +159,7 @@ class Fit:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         about = self._about(corpus, covered)
-        about["acceptance_by_position"] = [round(chance, 4) for chance in judged.acceptance]
+        about["acceptance_by_position"] = [round(chance, 4) for chance in judged.usual]
         trainee.save(folder, about)
         costs = self._measure(folder)
         verdict = weigh(judged, costs, trainee.tree)

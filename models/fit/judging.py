@@ -22,6 +22,7 @@ from models.fit.trainee import Trainee
 from models.predict.rounds import Chances, course, reach_of
 
 LONGEST = 8  # drafts that are considered
+TELLING = 50  # times that a position must have been reached for its acceptance to be told to a policy
 WORTH = 1.1  # a speed-up that a user feels, and that is past what differs from run to run
 
 
@@ -45,6 +46,11 @@ class Judged:
     def acceptance(self) -> list[float]:
         """Of the tokens that were reached, by position, at temperature 0."""
         return [float(k / n) for k, n in zip(self.kept, self.reached, strict=True) if n]
+
+    @property
+    def usual(self) -> list[float]:
+        """The same, of the first positions that were reached often enough for others to rely on."""
+        return [chance for chance, n in zip(self.acceptance, self.reached, strict=False) if n >= TELLING]
 
     def add(self, agreed: NDArray[np.bool_], overlap: NDArray[np.float32], temperature: float) -> None:
         """One reply. agreed, overlap: (depths, n), for each token of the reply, guessed at each depth: whether the

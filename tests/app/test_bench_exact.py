@@ -14,6 +14,7 @@ from app.cli import main
 from engine import fingerprint
 from engine.drafters.eagle import Eagle
 from models.load import load
+from tests.toys.folders import roomy_copy
 
 
 @pytest.fixture(scope="module")
@@ -72,3 +73,13 @@ def test_random_weights_are_the_same_each_time_and_fit(toy_folder: Path) -> None
         return found.drafter.head.lm_head.weight
 
     assert mx.array_equal(weights(), weights())
+
+
+def test_a_long_prompt_is_measured_for_off_the_grid(toy_folder: Path, tmp_path: Path) -> None:
+    """Costs behind more context are measured when a long prompt comes, which may be right behind an exact reply."""
+    target, prompts, file = roomy_copy(toy_folder, tmp_path / "target"), tmp_path / "long.jsonl", tmp_path / "out.json"
+    prompts.write_text(json.dumps({"question_id": 1, "category": "long", "turns": ["why is the sky blue? " * 20]}))
+    few = ["--drafter", "lookup", "--draft-length", "auto", "--max-tokens", "6", "--exact", "--json", str(file)]
+    assert main(["bench", str(prompts), "--target", str(target), *few]) == 0
+    runs = json.loads(file.read_text())["runs"]
+    assert all(run["prompt_tokens"] > 128 and run["matches_plain"] for run in runs)

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from app import calibration, pair
-from app.calibration import Stretch, costs_of, is_known
+from app.calibration import Calibration
 from app.measure import policy_maker
 from app.pair import NamedDrafter
 from engine.adaptive import Adaptive
-from engine.costs import Costs
+from engine.costs import LEAST, Costs
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.policy import FixedLength
 from models.load import Loaded, load
@@ -41,19 +41,24 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return asked
 
 
+def here(target: Loaded, root: Path, drafter: NamedDrafter = LOOKUP) -> Calibration:
+    """As another process would begin with it."""
+    return Calibration(target, drafter, 10_000, root)
+
+
 def test_costs_are_measured_once_and_read_back_as_they_were(
     target: Loaded, measured: list[int], tmp_path: Path
 ) -> None:
-    assert not is_known(target, LOOKUP, tmp_path)
-    assert costs_of(target, LOOKUP, tmp_path) == BOTH
-    assert is_known(target, LOOKUP, tmp_path)
-    assert costs_of(target, LOOKUP, tmp_path) == BOTH
+    assert not here(target, tmp_path).knows()
+    assert here(target, tmp_path).costs() == BOTH
+    assert here(target, tmp_path).knows()
+    assert here(target, tmp_path).costs() == BOTH
     assert measured == [64]
 
 
 def test_long_contexts_are_measured_apart(target: Loaded, measured: list[int], tmp_path: Path) -> None:
     for context in (10, 2000, 128, 1500, 9000, 2049):
-        costs_of(target, LOOKUP, tmp_path, Stretch(context, 10_000))
+        here(target, tmp_path).costs(context)
     assert measured == [64, 1024, 4096]
 
 
@@ -65,24 +70,26 @@ def test_long_contexts_are_measured_apart(target: Loaded, measured: list[int], t
         (129, 8192, (64, 1024)),
         (2048, 8192, (64, 1024)),
         (2049, 8192, (1024, 4096)),
-        (9000, 8192, (1024, 4096)),
+        (8191, 8192, (1024, 4096)),
         (3000, 4100, (64, 1024)),  # nothing is measured where no conversation can get to
         (900, 1030, (64,)),
         (10, 20, (64,)),
+        (8192, 8192, (64,)),  # nor for a prompt that will be refused
     ],
 )
 def test_milestones_lie_around_a_context_and_within_the_room(
-    context: int, room: int, milestones: tuple[int, ...]
+    target: Loaded, context: int, room: int, milestones: tuple[int, ...]
 ) -> None:
-    assert Stretch(context, room).milestones == milestones
+    assert Calibration(target, LOOKUP, room).milestones(context) == milestones
 
 
-def test_costs_lie_on_the_line_between_milestones() -> None:
+def test_costs_lie_on_the_line_between_milestones(target: Loaded) -> None:
     """Behind 64 tokens a pass over two rows takes 1.25 of one, behind 1,024 twice as long; a flat one stays flat, and
     one that was quicker behind more is no quicker."""
+    draw = Calibration(target, LOOKUP, 20_000).draw
     near = Costs(((1, 1.0), (2, 1.25), (5, 3.0)), ((0, 0.0), (1, 0.1)), plain=0.9, eager=1.3)
     far = Costs(((1, 1.5), (2, 3.0), (5, 2.0)), ((0, 0.0), (1, 0.1)), plain=1.4, eager=3.05)
-    found = [Stretch(context, 8192).draw({64: near, 1024: far}.__getitem__) for context in (100, 544, 1024, 1984)]
+    found = [draw(context, {64: near, 1024: far}.__getitem__) for context in (100, 544, 1024, 1984)]
     assert found[0] == near
     assert [costs.pass_s(1) for costs in found[1:]] == pytest.approx([1.25, 1.5, 2.0])
     assert [costs.pass_s(2) for costs in found[1:]] == pytest.approx([2.125, 3.0, 4.75])
@@ -91,8 +98,17 @@ def test_costs_lie_on_the_line_between_milestones() -> None:
     assert [costs.eager for costs in found[1:]] == pytest.approx([2.175, 3.05, 4.8])
     assert {costs.draft_s(1) for costs in found} == {0.1}
     both = [Costs(one.verify, one.draft, (one, far)) for one in (near, far)]
-    several = Stretch(544, 8192).draw(dict(zip((64, 1024), both, strict=True)).__getitem__)
+    several = draw(544, dict(zip((64, 1024), both, strict=True)).__getitem__)
     assert len(several.members) == 2 and several.members[0] == found[1] and several.eager is None
+
+
+def test_costs_far_beyond_what_was_measured_stay_what_they_are_there(target: Loaded) -> None:
+    near, far = (Costs(((1, one),), plain=1.0) for one in (1.0, 2.0))
+    draw = Calibration(target, LOOKUP, 200_000).draw
+    ways = [draw(context, {1024: near, 4096: far}.__getitem__) for context in (4096, 8192, 16_384, 150_000)]
+    assert ways[1] == ways[2] == ways[3]
+    assert ways[1].pass_s(1) > ways[0].pass_s(1)
+    assert all(LEAST * costs.pass_s(1) <= costs.plain_s <= costs.pass_s(1) for costs in ways)
 
 
 def test_other_drafters_weights_and_machines_are_measured_apart(
@@ -103,11 +119,11 @@ def test_other_drafters_weights_and_machines_are_measured_apart(
     (folder / "model.safetensors").write_bytes(b"1")
     head = NamedDrafter("both", PromptLookup(), several=(ONE, NamedDrafter("head", PromptLookup(), folder=folder)))
     for drafter in (LOOKUP, head):
-        costs_of(target, drafter, tmp_path)
+        here(target, tmp_path, drafter).costs()
     os.utime(folder / "model.safetensors", (1, 1))
-    costs_of(target, head, tmp_path)
+    here(target, tmp_path, head).costs()
     monkeypatch.setattr(calibration, "processor", lambda: "another")
-    costs_of(target, head, tmp_path)
+    here(target, tmp_path, head).costs()
     assert len(measured) == 4
 
 
@@ -127,7 +143,7 @@ def test_other_drafters_weights_and_machines_are_measured_apart(
 def test_a_file_that_is_no_good_is_measured_again_and_replaced(
     target: Loaded, measured: list[int], tmp_path: Path, content: bytes | None
 ) -> None:
-    costs_of(target, LOOKUP, tmp_path)
+    here(target, tmp_path).costs()
     (path,) = (tmp_path / "costs").glob("*.json")
     if content == b"one member":
         kept = json.loads(path.read_bytes())
@@ -138,9 +154,9 @@ def test_a_file_that_is_no_good_is_measured_again_and_replaced(
         kept["costs"]["members"][1]["eager"] = 0.0
         content = json.dumps(kept).encode()
     path.write_bytes(path.read_bytes().replace(b"0.1", b"0.0") if content is None else content)
-    assert not is_known(target, LOOKUP, tmp_path)
-    assert costs_of(target, LOOKUP, tmp_path) == BOTH
-    assert is_known(target, LOOKUP, tmp_path)
+    assert not here(target, tmp_path).knows()
+    assert here(target, tmp_path).costs() == BOTH
+    assert here(target, tmp_path).knows()
     assert len(measured) == 2
 
 
@@ -148,8 +164,11 @@ def test_a_folder_that_cannot_be_written_costs_a_measurement_only(
     target: Loaded, measured: list[int], tmp_path: Path
 ) -> None:
     (tmp_path / "costs").write_text("a file in the way")
-    assert costs_of(target, LOOKUP, tmp_path) == costs_of(target, LOOKUP, tmp_path) == BOTH
+    assert here(target, tmp_path).costs() == here(target, tmp_path).costs() == BOTH
     assert len(measured) == 2
+    once = here(target, tmp_path)
+    assert once.costs() == once.costs() == once.costs(20) == BOTH
+    assert len(measured) == 3
 
 
 def test_old_files_are_cleared_away(
@@ -158,7 +177,7 @@ def test_old_files_are_cleared_away(
     monkeypatch.setattr(calibration, "MOST", 3)
     for i in range(6):
         monkeypatch.setattr(calibration, "processor", lambda i=i: f"machine {i}")
-        costs_of(target, LOOKUP, tmp_path)
+        here(target, tmp_path).costs()
     assert len(list((tmp_path / "costs").iterdir())) == 3
 
 

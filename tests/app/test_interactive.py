@@ -119,13 +119,13 @@ def test_a_stopped_change_of_drafter_changes_nothing(
 ) -> None:
     first, second = (str(toy_drafter_folder), "lookup") if drafter == "lookup" else ("lookup", str(toy_drafter_folder))
     conversation = open_conversation(Options(str(toy_folder), (first,), max_tokens=4), "", lambda text: None)
-    options, loaded, costs = conversation.options, conversation.drafter.loaded, conversation.costs
+    options, loaded, costs = conversation.options, conversation.drafter.loaded, conversation.calibration
     with monkeypatch.context() as patched:
         patched.setattr(pair, step, first_call_interrupts(getattr(pair, step)))
         assert "stopped\n" in talk(conversation, f"/drafter {second}", "hello")
     assert (conversation.options, conversation.drafter.spec) == (options, first)
     assert conversation.drafter.loaded is loaded
-    assert conversation.costs is costs is not None
+    assert conversation.calibration is costs is not None
     assert [message["role"] for message in conversation.messages] == ["user", "assistant"]
 
 
@@ -136,10 +136,25 @@ def test_a_long_prompt_is_measured_for_once(toy_folder: Path, tmp_path: Path) ->
     for text in ("hello", "hello " * 200, "hello again"):
         list(conversation.say(text, lambda: False))
     here = "measuring what a pass costs here"
-    assert notes[1:] == [f"{here}, once for this pair", f"{here} behind 1,024 tokens, once for this pair"]
+    assert [*filter(None, notes[1:])] == [
+        f"{here}, once for this pair",
+        f"{here} behind 1,024 tokens, once for this pair",
+    ]
+    assert notes[-1] == ""  # the line is cleared before the reply begins
+    told = len(notes)
     conversation.change(dataclasses.replace(conversation.options, draft_lengths=(2,)))
     list(conversation.say("hello " * 200, lambda: False))
-    assert len(notes) == 3
+    assert [*filter(None, notes[told:])] == []
+
+
+def test_ctrl_c_is_heard_while_a_long_prompt_is_measured_for(toy_folder: Path, tmp_path: Path) -> None:
+    target = roomy_copy(toy_folder, tmp_path / "target")
+    conversation = open_conversation(Options(str(target), ("lookup",), max_tokens=4), "", lambda text: None)
+    with pytest.raises(KeyboardInterrupt):
+        list(conversation.say("hello " * 200, lambda: True))
+    assert conversation.messages == []
+    assert list(conversation.say("hello " * 200, lambda: False))
+    assert len(conversation.messages) == 2
 
 
 def first_call_interrupts(call: Callable[..., Any]) -> Callable[..., Any]:

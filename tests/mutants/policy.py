@@ -81,8 +81,8 @@ MUTANTS = (
     Mutant(
         "hints are lumped together",
         _OUTLOOK,
-        "return self._beliefs.setdefault(hint,",
-        "return self._beliefs.setdefault(None,",
+        "        if hint not in self._beliefs:\n",
+        "        hint = None\n        if hint not in self._beliefs:\n",
         (_PLANNED + "test_hints_are_learnt_about_apart",),
     ),
     Mutant(
@@ -126,16 +126,23 @@ MUTANTS = (
     Mutant(
         "all places are as usual as the first",
         "engine/belief.py",
-        "PLACE_WEIGHT * usual[i] / alike",
-        "PLACE_WEIGHT * usual[0] / alike",
+        "min(max(chance / alike, least), most) for chance",
+        "1.0 for chance",
         ("tests/engine/test_outlook.py::test_a_belief_begins_with_the_usual_chances_and_returns_to_them",),
     ),
     Mutant(
         "a usual chance is certain",
         "engine/belief.py",
-        "USUAL_WEIGHT = 8.0",
-        "USUAL_WEIGHT = 800.0",
-        ("tests/engine/test_outlook.py::test_extreme_usual_chances_are_believed_and_no_more_than_that",),
+        "UNUSUAL = 0.1",
+        "UNUSUAL = 0.0",
+        ("tests/engine/test_outlook.py::test_a_usual_chance_that_is_wrong_is_found_out",),
+    ),
+    Mutant(
+        "a place that was never kept is never tried",
+        "engine/belief.py",
+        "FACTORS = 0.5, 2.0",
+        "FACTORS = 0.0, 2.0",
+        ("tests/engine/test_outlook.py::test_a_usual_chance_that_is_wrong_is_found_out",),
     ),
     Mutant(
         "nobody asks a folder what is usual",
