@@ -66,7 +66,7 @@ def test_every_reply_starts_from_nothing(session: Session) -> None:
 
 def test_runs_alternate_and_prompts_are_shared(session: Session) -> None:
     log: list[tuple[str, tuple[int, ...]]] = []
-    plain = Ours("none", session, None, lambda: FixedLength(0))
+    plain = Ours("none", session, None, lambda prompt: FixedLength(0))
     games = tournament.Tournament(
         session, [Diary(plain, name, log) for name in ("none", "a", "b")], [Settings(max_tokens=3)], turns=None
     )
@@ -94,7 +94,7 @@ def test_every_turn_that_is_used_is_checked_before_the_runs(session: Session) ->
 
 def test_a_later_turn_past_the_context_is_left_out(session: Session) -> None:
     told: list[str] = []
-    plain = Ours("none", session, None, lambda: FixedLength(0))
+    plain = Ours("none", session, None, lambda prompt: FixedLength(0))
     games = tournament.Tournament(session, [plain], [Settings(max_tokens=2)], turns=None, notice=told.append)
     assert len(list(games.play([Question(3, "c", ("hello?", "sky " * 300))]))) == 1
     assert told == ["question 3: left out from turn 2 on, which the context cannot hold"]

@@ -8,10 +8,9 @@ from threading import Event
 import pytest
 from msgspec.structs import replace as changed
 
-from app import calibration
+from app.calibration import Calibration
 from app.cli import main
 from app.conversation import Conversation, open_conversation
-from app.host import opened
 from app.host.room import Room
 from app.options import Options
 from app.protocol import Law, Load, Reply
@@ -25,8 +24,8 @@ from tests.host.replies import QUESTION
 def timed(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Gets the seconds of every round that is told to a Drift. Drafting pays, as far as anybody knows."""
     seconds: list[float] = []
-    monkeypatch.setattr(calibration, "costs_of", lambda *_, **__: FLAT)
-    monkeypatch.setattr(opened, "costs_of", lambda *_, **__: FLAT)
+    monkeypatch.setattr(Calibration, "behind", lambda *_, **__: FLAT)
+    monkeypatch.setattr(Calibration, "has", lambda *_, **__: True)
     monkeypatch.setattr(Drift, "saw", lambda self, member, drafted, taken, expected_s: seconds.append(taken))
     return seconds
 

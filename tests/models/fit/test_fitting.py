@@ -39,7 +39,8 @@ def test_what_a_fit_leaves_is_a_drafter_with_a_report(target: Loaded, tmp_path: 
     assert len(report["acceptance_by_position"]) >= 1  # type: ignore[arg-type]
     assert str(tmp_path) not in (place.out / "report.json").read_text()
     about = json.loads((place.out / "config.json").read_text())["redline"]
-    assert about["acceptance_by_position"] == report["acceptance_by_position"]
+    usual, told = about["acceptance_by_position"], report["acceptance_by_position"]
+    assert len(usual) >= 1 and usual == told[: len(usual)]  # type: ignore[index]
     assert "licence applies" in about["licence"] and about["reply_tokens"] >= 300
 
 
