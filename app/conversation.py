@@ -143,8 +143,8 @@ class Conversation:
         try:
             if calibration.knows(context):
                 return calibration.costs(context)
-            behind = calibration.milestones(context)[-1]
-            where = f" behind {behind:,} tokens" if len(calibration.milestones(context)) > 1 else ""
+            _, *far = calibration.milestones(context)
+            where = f" behind {far[0]:,} tokens" if far else ""
             self.notice(f"measuring what a pass costs here{where}, once for this pair")
             self.session.forget()
             costs = calibration.costs(context, pause)

@@ -61,7 +61,7 @@ class Belief:
             return self
         other = Belief(len(self._kept))
         other._fresh, other._weights = self._fresh, self._later(tokens)
-        other._kept, other._foreseen, other._raw = self._kept, self._foreseen, None
+        other._kept, other._foreseen = self._kept, self._foreseen
         return other
 
     def ignorance(self, savings: Sequence[Sequence[float]]) -> float:

@@ -92,8 +92,8 @@ def test_a_usual_chance_that_is_wrong_is_found_out(usual: tuple[float, ...]) -> 
 
 
 def warmly(text: str, usual: tuple[float, ...], tokens: int = 64) -> float:
-    """Speed of replies on the costs of `here` with a head, over that of the best fixed length; less than 0.98 of plain
-    decoding raises."""
+    """Speed of replies on the costs of `here` with a head, over that of the best fixed length; a reply that
+    loses more than the purse lends raises."""
     costs, speeds = costs_of("here", "head"), []
     for seed in range(24):
         right = flags(text, seed)
