@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from app.options import BUILTIN, Options
 from engine.drift import Drift
+from engine.errors import UsageError
 from engine.events import Event, Finished, Round
 
 if TYPE_CHECKING:  # these load mlx-lm, which takes seconds; `open_conversation` does so when it must
@@ -20,18 +21,30 @@ if TYPE_CHECKING:  # these load mlx-lm, which takes seconds; `open_conversation`
     from engine.costs import Costs
     from engine.drafters import Drafter
     from engine.policy import Policy
+    from engine.receipt import Receipt
     from engine.session import Session
+    from engine.settings import Settings
     from models.load import Loaded
 
 Message = dict[str, str]
 Notice = Callable[[str], None]
 
 
+@dataclass(frozen=True)
+class Answer:
+    """The last reply, to be checked: what it answered, how, and what came. whole: it ended by itself."""
+
+    asked: list[Message]
+    settings: Settings
+    rounds: list[Round]
+    whole: bool
+
+
 @dataclass
 class Conversation:
-    """target: None where a recorded session stands in. calibration: of what passes cost here, which draft
-    length auto goes by; drift: what the clock says of that since. note: what the user should know of the
-    context, or ""."""
+    """target: None where a recorded session stands in. calibration: of what passes cost here, which draft length auto
+    goes by; drift: what the clock says of that since. note: what the user should know of the
+    context, or "". answer: the last reply, if there is one."""
 
     options: Options
     session: Session
@@ -43,6 +56,7 @@ class Conversation:
     calibration: Calibration | None = None
     drift: Drift = field(default_factory=Drift)
     note: str = ""
+    answer: Answer | None = None
 
     def say(self, text: str, cancelled: Callable[[], bool]) -> Generator[Event]:
         """Answer `text`. What was said when it ends, or when the iterator is closed, is kept.
@@ -59,9 +73,36 @@ class Conversation:
         """
         return self._reply(self.messages[:-2], self.messages[-2]["content"], cancelled)
 
+    def verify(self, cancelled: Callable[[], bool]) -> Receipt:
+        """Decode the last reply again plainly, from nothing, and hold it against that.
+
+        Raises UsageError where there is none, KeyboardInterrupt where it was cancelled.
+        """
+        if self.answer is None or self.target is None:
+            raise UsageError("nothing was answered yet: ask something first")
+        from app.rechecking import recheck
+
+        asked, pause = self.answer, _pause(cancelled)
+        prompt = self.session.tokenizer.chat(asked.asked)
+        steps = recheck(self.target, self.session, asked.settings, prompt, asked.rounds, asked.whole, pause)
+        of = sum(len(round_.tokens) for round_ in asked.rounds)
+        try:
+            while True:
+                step = next(steps)
+                self.notice(f"verifying: {step if isinstance(step, int) else 0} of {of} tokens")
+                pause()
+        except StopIteration as done:
+            receipt: Receipt = done.value
+            return receipt
+        except KeyboardInterrupt:
+            self._reset_caches()
+            raise
+        finally:
+            self.notice("")
+
     def clear(self) -> None:
         """Forget what was said; the system prompt stays."""
-        self.messages = []
+        self.messages, self.answer = [], None
 
     def change(self, options: Options) -> None:
         """Go on with other options of the same target; a new drafter is opened, and refused before the old one goes.
@@ -109,11 +150,15 @@ class Conversation:
         head = [{"role": "system", "content": self.system}] if self.system else []
         policy = self._policy([*head, *turns], cancelled)
         said: list[str] = []
-        settings = self.options.settings()
+        answer = Answer([*head, *turns], self.options.settings(), [], whole=False)
         try:
             drafter = None if policy is None else self._drafter(policy)
-            for event in self.session.reply([*head, *turns], settings, drafter, policy, cancelled):
+            for event in self.session.reply(answer.asked, answer.settings, drafter, policy, cancelled):
                 said.append(text_of(event))
+                if isinstance(event, Round):
+                    answer.rounds.append(event)
+                elif isinstance(event, Finished):
+                    answer = replace(answer, whole=event.reason != "cancelled")
                 yield event
         except KeyboardInterrupt:
             self._reset_caches()
@@ -122,7 +167,7 @@ class Conversation:
             if self.options.by_the_clock:
                 self.reseed()
             if reply := "".join(said):
-                self.messages = [*turns, {"role": "assistant", "content": reply}]
+                self.messages, self.answer = [*turns, {"role": "assistant", "content": reply}], answer
 
     def _costs(
         self,
@@ -135,11 +180,6 @@ class Conversation:
         if calibration is None or options.draft_length is not None or not _speculating(options):
             return None
         context = len(self.session.tokenizer.chat(messages)) if messages else 0
-
-        def pause() -> None:
-            if cancelled():
-                raise KeyboardInterrupt
-
         try:
             if calibration.knows(context):
                 return calibration.costs(context)
@@ -147,7 +187,7 @@ class Conversation:
             where = f" behind {far[0]:,} tokens" if far else ""
             self.notice(f"measuring what a pass costs here{where}, once for this pair")
             self.session.forget()
-            costs = calibration.costs(context, pause)
+            costs = calibration.costs(context, _pause(cancelled))
             self.notice("")
             return costs
         except KeyboardInterrupt:
@@ -206,6 +246,16 @@ def calibration_of(target: Loaded, drafter: NamedDrafter, session: Session, opti
 def target_name(options: Options) -> str:
     """What to call the target."""
     return "SmolLM2-135M-Instruct" if options.target == BUILTIN else _last_name(options.target)
+
+
+def _pause(cancelled: Callable[[], bool]) -> Callable[[], None]:
+    """To be called between passes: raises KeyboardInterrupt where it was cancelled."""
+
+    def pause() -> None:
+        if cancelled():
+            raise KeyboardInterrupt
+
+    return pause
 
 
 def _speculating(options: Options) -> bool:

@@ -7,6 +7,8 @@ import platform
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from app.choosing import drafter_folders
+from app.host import digests
 from app.machine import processor
 from app.options import Options
 from engine import backend
@@ -31,6 +33,9 @@ def describe(options: Options, target: Loaded) -> dict[str, Any]:
         "backend": found.detail,
         "dtype": found.dtype,
         "target": target.name,
+        "weights": {target.name: digests.of_model(target.folder), **_drafters(options, target)},
+        "kv_bits": target.model.kv_bits,
+        "context": options.context,
         "draft_lengths": ["auto" if length is None else length for length in options.draft_lengths],
         "tree": options.tree,
         "max_tokens": options.max_tokens,
@@ -40,6 +45,12 @@ def describe(options: Options, target: Loaded) -> dict[str, Any]:
         "repetition_penalty": options.repetition_penalty,
         "stop": list(options.stop),
     }
+
+
+def _drafters(options: Options, target: Loaded) -> dict[str, str]:
+    """The weights of each drafter that has any, by the name of its folder."""
+    folders = [folder for spec in options.drafters for folder in drafter_folders(spec, target.folder)]
+    return {folder.name: digests.of_files(folder, list(folder.glob("*.safetensors"))) for folder in folders}
 
 
 def summary(environment: dict[str, Any]) -> str:

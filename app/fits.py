@@ -72,14 +72,26 @@ def fit(folder: ModelFolder, options: Options) -> Fit:
 
     Raises UsageError for a context that the model is not made for; ModelError where it does not fit, with what would.
     """
-    verdict = verdict_of(Asked(folder, _heaviest(folder, options), options))
-    if verdict.level == "refused":
-        raise ModelError(f"{folder.path.name} does not fit: {verdict}")
+    verdict = _sound(Asked(folder, _heaviest(folder, options), options))
     said, wanted = str(verdict) if verdict.level == "tight" else "", declared_context(folder, options.context)
     if verdict.context < wanted and not said:
         most = memory_words(this_room().most or 0)
         said = f"the context is {verdict.context:,} tokens, of {wanted:,} that the model was made for, to fit in {most}"
     return Fit(verdict.context, verdict, said)
+
+
+def check_all(folder: ModelFolder, options: Options) -> None:
+    """That the target fits with all drafters of `options` at once, as a race has them. Raises ModelError: what would,
+    UsageError, and what naming drafters raises."""
+    named = [path for spec in options.drafters for path in drafter_folders(spec, folder)]
+    _sound(Asked(folder, list(dict.fromkeys(named)), options))
+
+
+def _sound(asked: Asked) -> Verdict:
+    verdict = verdict_of(asked)
+    if verdict.level == "refused":
+        raise ModelError(f"{asked.folder.path.name} does not fit: {verdict}")
+    return verdict
 
 
 def verdict_of(asked: Asked) -> Verdict:

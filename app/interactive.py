@@ -31,6 +31,7 @@ from models.shipped import SHIPPED
 
 Ask = Callable[[], str]
 
+LISTED = 5  # differences of a receipt
 _COMMAND = re.compile(r"/([a-z]+)(?:\s+(.*))?", re.DOTALL)
 _HELP = {
     "/help": "this",
@@ -41,6 +42,7 @@ _HELP = {
     "/length N|auto": "how many tokens a round; 0 is plain decoding",
     "/temperature T": "0 is greedy",
     "/stats": "the last reply in numbers",
+    "/verify": "decode the last reply again plainly, and say whether it is the same",
     "/save FILE": "write the conversation as Markdown",
     "/quit": "leave, as Ctrl-D does",
 }
@@ -85,6 +87,7 @@ class Talk:
             "length": self._length,
             "temperature": self._temperature,
             "stats": self._stats,
+            "verify": self._verify,
             "save": self._save,
             "quit": self._quit,
             "exit": self._quit,
@@ -153,6 +156,11 @@ class Talk:
 
     def _stats(self, _: str) -> None:
         self._say("nothing was answered yet" if self._last is None else details(self._last))
+
+    def _verify(self, _: str) -> None:
+        with ctrl_c() as cancelled, unseen_typing(sys.stdin):
+            receipt = self._conversation.verify(cancelled)
+        self._say("\n".join([f"receipt: {receipt.summary}", *map(str, receipt.differences[:LISTED])]))
 
     def _save(self, name: str) -> None:
         if not name:

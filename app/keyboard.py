@@ -1,13 +1,22 @@
-"""The terminal while the user waits: Ctrl-C stops a reply, typing does not show, and a line says what goes on."""
+"""The terminal while the user waits: Ctrl-C stops a reply, typing does not show, keys count one by one, and a line
+says what goes on."""
 
 from __future__ import annotations
 
+import os
+import re
+import select
 import signal
 import termios
+import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import TextIO
+
+LEFT, RIGHT = "\x1b[D", "\x1b[C"
+_KEY = re.compile(r"\x1b\[[A-Z]|.", re.DOTALL)
+_MOST = 64  # bytes of keys at a time
 
 
 @contextmanager
@@ -43,6 +52,27 @@ def unseen_typing(stream: TextIO) -> Iterator[None]:
         yield
     finally:
         termios.tcsetattr(keyboard, termios.TCSANOW, before)
+
+
+@contextmanager
+def key_presses(stream: TextIO) -> Iterator[Callable[[], list[str]]]:
+    """Keys as they are pressed, unseen and without Enter; the function given says which were since it was last asked,
+    arrows as the escape sequences that terminals send. None where `stream` is no terminal."""
+    if not stream.isatty():
+        yield list
+        return
+    keyboard = stream.fileno()
+    before = termios.tcgetattr(keyboard)
+    tty.setcbreak(keyboard)
+
+    def pressed() -> list[str]:
+        waits, _, _ = select.select([keyboard], [], [], 0)
+        return _KEY.findall(os.read(keyboard, _MOST).decode(errors="ignore")) if waits else []
+
+    try:
+        yield pressed
+    finally:
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
 
 
 class Status:

@@ -13,6 +13,7 @@ import mlx.core as mx
 from engine import fingerprint
 from engine.choice import Chooser
 from engine.events import PromptProgress, Round
+from engine.grid import Grid
 from engine.receipt import Difference, Receipt, first_difference
 from engine.rounding import Met, judge, judge_by, meet, refill, start_over
 from engine.sampling import Context
@@ -87,14 +88,19 @@ def check(
 
 
 def compare(
-    target: CachedModel, chooser: Chooser, prompt: Sequence[int], plain: Sequence[int], other: Sequence[Round]
+    target: CachedModel,
+    chooser: Chooser,
+    prompt: Sequence[int],
+    plain: Sequence[int],
+    other: Sequence[Round],
+    exact: bool = False,
 ) -> Receipt | None:
     """Hold the rounds of a reply against the tokens of plain decoding, both to the same prompt and settings. Tells the
     first difference alone: behind it the two stand behind different texts.
 
-    Drafted ids below 0 stand for tokens that are not known. None where no such promise is made: rejection
-    sampling above temperature 0 keeps the law, not the tokens. When the replies differ, `target` is run
-    and left empty.
+    Drafted ids below 0 stand for tokens that are not known. exact: both are of exact-verify, so the passes that judge
+    lie on its grid, where no rounding excuses anything. None where no such promise is made: rejection sampling above
+    temperature 0 keeps the law, not the tokens. When the replies differ, `target` is run and left empty, on no grid.
     """
     if not chooser.matches:
         return None
@@ -107,10 +113,12 @@ def compare(
         ends = [reply[position] if position < len(reply) else None for reply in (plain, tokens)]
         return Receipt(checked, (Difference(position, ends[0], ends[1], None, None, near_tie=False),))
     before = [*prompt, *plain[:position]]
+    target.lay(Grid.of(len(prompt)) if exact else None)
     narrow = _plain_logits(target, prompt, plain[:position])
     met = meet(chooser, narrow, before, position, plain[position], tokens[position])
     difference = judge(target, chooser, met, before, other)
     start_over(target)
+    target.lay(None)
     return Receipt(checked, (difference,))
 
 
@@ -207,11 +215,12 @@ def _read(target: CachedModel, prompt: Sequence[int]) -> Iterator[PromptProgress
 def _plain_logits(target: CachedModel, prompt: Sequence[int], reply: Sequence[int]) -> mx.array:
     """(1, vocabulary) behind prompt and reply, as plain decoding computes them: a pass for each token."""
     refill(target, prompt)
-    tokens = list(prompt)
-    logits, _ = target.continue_from(tokens, mx.zeros(0, mx.int32))
+    tokens, nothing = list(prompt), mx.zeros(0, mx.int32)
+    logits, _ = target.continue_from(tokens, nothing)
     for token in reply:
         mx.eval(logits)
+        target.rewind(len(tokens))  # of fillers, where the target lies on a grid
         tokens.append(token)
-        logits, _ = target.continue_from(tokens, mx.zeros(0, mx.int32))
+        logits, _ = target.continue_from(tokens, nothing)
     mx.eval(logits)
     return logits

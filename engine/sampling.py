@@ -18,6 +18,7 @@ from enum import IntEnum
 
 import mlx.core as mx
 
+from engine.bounds import MOST_PENALTY, MOST_TEMPERATURE
 from engine.errors import UsageError
 from engine.tree import Tree
 
@@ -45,13 +46,16 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        warm = self.temperature == 0 or LEAST_TEMPERATURE <= self.temperature < math.inf
-        _need(warm, "temperature", self.temperature, f"0, which is greedy, or {LEAST_TEMPERATURE} and more")
+        warm = self.temperature == 0 or LEAST_TEMPERATURE <= self.temperature <= MOST_TEMPERATURE
+        _need(
+            warm, "temperature", self.temperature, f"0, which is greedy, or {LEAST_TEMPERATURE} to {MOST_TEMPERATURE:g}"
+        )
         _need(0 < self.top_p <= 1, "top-p", self.top_p, "above 0, at most 1, 1 is off")
         _need(self.top_k >= 0, "top-k", self.top_k, "0 or more, 0 is off")
         _need(0 <= self.min_p < 1, "min-p", self.min_p, "from 0 to less than 1, 0 is off")
+        penalty = self.repetition_penalty
         _need(
-            0 < self.repetition_penalty < math.inf, "repetition-penalty", self.repetition_penalty, "above 0, 1 is off"
+            0 < penalty <= MOST_PENALTY, "repetition-penalty", penalty, f"above 0, at most {MOST_PENALTY:g}, 1 is off"
         )
         _need(math.isfinite(self.presence_penalty), "presence-penalty", self.presence_penalty, "a finite number")
         _need(math.isfinite(self.frequency_penalty), "frequency-penalty", self.frequency_penalty, "a finite number")

@@ -5,6 +5,8 @@ Knows bytes and folders; refuses to know what a model is.
 
 import json
 import os
+import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from engine.errors import ModelError
@@ -47,15 +49,27 @@ def write_file(path: Path, content: bytes) -> None:
 
 def write_json(path: Path, value: object) -> None:
     """Write `value` as indented UTF-8 JSON and wait until the disk has it. Raises OSError."""
-    write_file(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
+    write_file(path, _json(value))
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Like `write_file`, but a reader or a power cut sees the old file or the new one, never a half. The new one may be
+    read and written by whom the old one might; a draft that a kill left behind is written over the next time."""
+    draft = path.with_name(f".{path.name[:48]}.partial")  # not longer than a name may be, whatever the path's
+    try:
+        write_file(draft, content)
+        if path.exists():
+            shutil.copymode(path, draft)
+        draft.replace(path)
+    finally:
+        with suppress(OSError):  # whatever keeps it from going is said already
+            draft.unlink(missing_ok=True)
+    sync_folder(path.parent)
 
 
 def replace_json(path: Path, value: object) -> None:
-    """Like `write_json`, but a reader or a power cut sees the old file or the new one, never a half."""
-    draft = path.with_name(f".{path.name}.partial")
-    write_json(draft, value)
-    draft.replace(path)
-    sync_folder(path.parent)
+    """`replace_file` with what `write_json` writes. Raises OSError."""
+    replace_file(path, _json(value))
 
 
 def sync_folder(path: Path) -> None:
@@ -65,3 +79,7 @@ def sync_folder(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _json(value: object) -> bytes:
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()

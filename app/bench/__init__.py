@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.cli import FAILURE, INTERRUPTED, OK
+from app.files import check_writable
 from app.options import Options, add_options, read_options
 from engine.errors import UsageError
 
@@ -85,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace, options: Options) -> list[Question]:
     """Everything that can be wrong before a model is loaded. Raises UsageError."""
-    from app.bench import document, questions
+    from app.bench import questions
 
     for name in ("limit", "every", "repeats"):
         value = getattr(args, name)
@@ -99,7 +100,7 @@ def _check(args: argparse.Namespace, options: Options) -> list[Question]:
         raise UsageError("--from measures nothing: leave out --json, --without and the prompts, or --from")
     for path, option in ((args.json, "--json"), (args.plot, "--plot")):
         if path is not None:
-            document.check_writable(path, option)
+            check_writable(path, option)
     return [] if args.kept is not None else questions.read_questions(args.prompts, args.limit, args.every)
 
 

@@ -8,6 +8,8 @@
       device, library        gpu or cpu; what multiplies matrices there
       backend, dtype         both for people, in words; what the target computes in
       target                 name of its folder
+      weights                a digest of its weights and of each drafter's, by the names of their folders
+      kv_bits, context       bits of its keys and values, most tokens of prompt and reply; null where nobody set one
       draft_lengths          tokens a round, each or "auto"; tree: whether drafts branch
       max_tokens, stop       longest reply in tokens; texts that end one
       top_p, top_k, min_p    mass; tokens, 0 is off; share of the likeliest token's probability
@@ -70,10 +72,7 @@ Tables and plots are made of the document alone.
 from __future__ import annotations
 
 import json
-import os
-import stat
 from collections.abc import Sequence
-from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -83,6 +82,7 @@ import msgspec
 from app.bench.rows import Document, Row, Summary, groups
 from app.speedup import median
 from engine.errors import RedlineError, UsageError
+from models import disk
 
 LARGEST_BYTES = 256 * 1024 * 1024
 
@@ -167,25 +167,6 @@ def read(path: Path) -> Document:
     return document(found.environment, found.contestants, found.runs, found.interrupted)
 
 
-def check_writable(path: Path, option: str = "--json") -> None:
-    """Raises UsageError for a place where the document can't be written, before the runs rather than after."""
-    try:
-        fits = _is_writable(path)
-    except (OSError, ValueError):  # a name too long, or with a NUL in it
-        fits = False
-    if not fits:
-        raise UsageError(f"{str(path)!r} cannot be written: give {option} a file in a folder of yours")
-
-
-def _is_writable(path: Path) -> bool:
-    """Whether the folder takes a new file, and what stands at `path`, if anything, is a file that may be replaced."""
-    try:
-        mode = path.stat().st_mode
-    except FileNotFoundError:
-        return os.access(path.parent, os.W_OK)
-    return stat.S_ISREG(mode) and os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
-
-
 def write(path: Path, value: dict[str, Any]) -> None:
     """The whole document or none of it. Raises RedlineError where the disk won't have it."""
     content = json.dumps(value, indent=1, allow_nan=False) + "\n"
@@ -194,12 +175,7 @@ def write(path: Path, value: dict[str, Any]) -> None:
 
 def replace(path: Path, content: bytes, option: str) -> None:
     """A file with `content` in place of what was there, or what was there. Raises RedlineError."""
-    draft = path.with_name(f".redline-{os.getpid()}")  # not longer than a name may be, whatever the path's
     try:
-        draft.write_bytes(content)
-        draft.replace(path)
+        disk.replace_file(path, content)
     except OSError as error:
         raise RedlineError(f"{path} cannot be written ({error.strerror}): run again with {option} elsewhere") from error
-    finally:
-        with suppress(OSError):  # whatever keeps it from going was said above
-            draft.unlink(missing_ok=True)

@@ -37,12 +37,12 @@ class Ledger:
 
         Raises UsageError where it was measured with something else: rows of two kinds would make no medians.
         """
-        _check_same(before.environment, self._environment)
         if before.contestants != self._contestants:
             raise UsageError(
                 f"the document has the contestants {', '.join(before.contestants)}, and this would have "
                 f"{', '.join(self._contestants)}: give the options that it was made with, or another --json"
             )
+        _check_same(before.environment, self._environment)
         laws = {(one.sampling.temperature, one.sampling.seed, one.rule) for one in settings}
         asked = {question.id: question for question in questions}
         for row in before.runs:

@@ -166,7 +166,8 @@ class Tournament:
             return None
         reply, plain = replies[contestant.name], replies[PLAIN_EXACT if contestant.exact else PLAIN]
         self.session.forget()
-        found = compare(self.session.target, self._chooser(settings), reply.prompt, plain.tokens, reply.rounds)
+        chooser, exact = self._chooser(settings), contestant.exact
+        found = compare(self.session.target, chooser, reply.prompt, plain.tokens, reply.rounds, exact)
         if found is None or not contestant.exact:
             return found
         return replace(found, same_bits=first_other_bits(plain.rounds, reply.rounds) is None)

@@ -34,7 +34,7 @@ class Answering:
 
     def __init__(self, opened: Opened, request: Reply, stop: Flag) -> None:
         self._opened, self._request, self._stop = opened, request, stop
-        self._options = options_of(request.law, opened)
+        self._options = options_of(request.law, opened.pair.tree)
         check_ids(request.said, opened)
         self._told = list(request.said)  # ids, those of before the break included
         self._rounds = 0
@@ -149,12 +149,13 @@ class Answering:
         return Ended(id=self._request.id, finished=finished, seed=self._options.seed, prompt=self._prompt)
 
 
-def options_of(law: Law, opened: Opened) -> Options:
-    """The law of a reply, its seed drawn if none was given, as options of the pair. Raises UsageError for nonsense."""
+def options_of(law: Law, tree: bool = False) -> Options:
+    """The law of a reply, its seed drawn if none was given, as options. tree: whether trees are drafted. Raises
+    UsageError for nonsense."""
     return Options(
         temperatures=(law.temperature,),
         draft_lengths=(law.draft_length,),
-        tree=opened.pair.tree,
+        tree=tree,
         exact=law.exact,
         rule=law.acceptance,
         top_p=law.top_p,

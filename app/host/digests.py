@@ -19,14 +19,19 @@ def of_prompt(prompt: Sequence[int]) -> str:
 
 
 def of_model(folder: ModelFolder) -> str:
+    """`of_files`, of a target or a draft model."""
+    return of_files(folder.path, folder.weights)
+
+
+def of_files(folder: Path, weights: Sequence[Path]) -> str:
     """Tells other weights, or another config.json, from those that there were, wherever the folder stands. Of each file
     of weights its name, size, beginning (a header that names the tensors) and samples: training changes them
     everywhere. "" where the files cannot be read any more.
     """
     try:
-        digest = blake2b((folder.path / "config.json").read_bytes(), digest_size=_SIZE)
-        for path in sorted(folder.weights):
-            for part in _parts(path, max(4, _SAMPLES // len(folder.weights))):
+        digest = blake2b((folder / "config.json").read_bytes(), digest_size=_SIZE)
+        for path in sorted(weights):
+            for part in _parts(path, max(4, _SAMPLES // len(weights))):
                 digest.update(part)
     except OSError:
         return ""

@@ -18,7 +18,7 @@ class RaceUnderWay:
 
     def __init__(self, opened: Opened, request: Race, stop: Flag) -> None:
         self._opened, self._request, self._stop = opened, request, stop
-        base = options_of(changed(request.law, draft_length=None), opened)
+        base = options_of(changed(request.law, draft_length=None))  # each side says whether it drafts trees
         self._asked = Asked(request.id, request.prompt, base, level(request.sides), request.runs)
 
     def answers(self) -> Iterator[Answers]:

@@ -12,12 +12,10 @@ from app.host import digests
 from app.host.answering import check_ids, options_of
 from app.host.opened import Opened
 from app.protocol import Answers, Checking, Failed, Progress, Said, Verified, Verify
-from engine.choice import Chooser
+from app.rechecking import recheck
 from engine.errors import ContextError, RedlineError, UsageError
 from engine.events import PromptProgress, Round
-from engine.grid import Grid
 from engine.receipt import Difference, Receipt
-from engine.recheck import Ends, check
 
 CANCELLED = "Cancelled"
 
@@ -49,7 +47,7 @@ class Verifying:
         prompt, model = digests.apart(request.prompt)
         self._check_model(model)
         check_ids(self._tokens, opened)
-        self._settings = options_of(changed(request.law, draft_length=0), opened).settings()
+        self._settings = options_of(changed(request.law, draft_length=0)).settings()
         if request.law.seed is None and not self._settings.sampling.greedy:
             raise UsageError(
                 "the seed of this reply was not kept, and nothing follows without it: regenerate the reply"
@@ -59,24 +57,18 @@ class Verifying:
 
     def answers(self) -> Iterator[Answers]:
         """Raises what the target raises."""
-        opened, number = self._opened, self._request.id
-        opened.session.forget()
-        model = opened.target.model
-        model.read_by(None)
-        model.lay(Grid.of(len(self._prompt)) if self._settings.exact else None)
         try:
             receipt = yield from self._checked()
         except _StoppedError:
-            yield Failed(id=number, kind=CANCELLED, said="stopped before all of the reply was checked")
+            yield Failed(id=self._request.id, kind=CANCELLED, said="stopped before all of the reply was checked")
             return
         named = tuple(self._named(difference) for difference in receipt.differences)
-        yield Verified(id=number, receipt=replace(receipt, differences=named))
+        yield Verified(id=self._request.id, receipt=replace(receipt, differences=named))
 
     def _checked(self) -> Generator[Answers, None, Receipt]:
         """The check as answers; returns the receipt."""
-        model, sampling = self._opened.target.model, self._settings.sampling
-        chooser = Chooser(sampling, self._settings.rule, model.vocabulary)
-        steps = check(model, chooser, self._prompt, self._rounds, self._ends(), self._break_off)
+        opened, settings, whole = self._opened, self._settings, self._request.whole
+        steps = recheck(opened.target, opened.session, settings, self._prompt, self._rounds, whole, self._break_off)
         try:
             while True:
                 yield self._answer(next(steps))
@@ -95,11 +87,6 @@ class Verifying:
     def _break_off(self) -> None:
         if self._stop.is_set():
             raise _StoppedError
-
-    def _ends(self) -> Ends:
-        tokenizer, law = self._opened.target.tokenizer, self._request.law
-        longest = min(law.max_tokens, self._opened.session.context - len(self._prompt))
-        return Ends(tokenizer.stream, tokenizer.eos, law.stop, self._request.whole, longest)
 
     def _check_model(self, digest: str) -> None:
         """digest: of its weights when it wrote the reply, or "". Others would be blamed for what they never said."""

@@ -123,11 +123,11 @@ def _check(args: argparse.Namespace, options: Options) -> list[Question]:
             raise UsageError(f"{name} is {value}: give at least 1")
     if options.drafter == "none":
         raise UsageError("drafter is none, which drafts nothing: name another, or a folder")
-    from app.bench.document import check_writable
+    from app.files import check_writable
     from app.predict.prompts import read
 
     if args.json is not None:
-        check_writable(args.json)
+        check_writable(args.json, "--json")
     return read(args.prompts, args.limit, args.every)
 
 

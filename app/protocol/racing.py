@@ -66,6 +66,7 @@ class Environment(Struct, frozen=True, kw_only=True):
     backend: str
     dtype: str
     target: str
+    kv_bits: int | None = None
 
 
 class Run(Struct, frozen=True, kw_only=True):
@@ -93,17 +94,21 @@ class Parting(Struct, frozen=True, kw_only=True):
 
 class PairReceipt(Struct, frozen=True, kw_only=True):
     """Of the two runs of a pair. run: its number. promised: whether the same text was promised, as it is where both are
-    greedy or coupled. tokens: how many from the start on are the same."""
+    greedy or coupled. tokens: how many from the start on are the same. same_bits: in exact-verify, of texts that are
+    the same, whether all logits are too, to the last bit."""
 
     run: int
     promised: bool
     tokens: int
     parting: Parting | None = None
+    same_bits: bool | None = None
 
     @property
     def failed(self) -> bool:
         """Whether a promise was broken."""
-        return self.promised and self.parting is not None and not self.parting.near_tie
+        if self.parting is None:
+            return self.same_bits is False
+        return self.promised and not self.parting.near_tie
 
 
 class Racing(Answer, frozen=True, kw_only=True):

@@ -10,15 +10,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.cli import FAILURE, OK
-from app.keyboard import Status, ctrl_c
+from app.cli import FAILURE, INTERRUPTED, OK
+from app.files import check_writable
+from app.keyboard import Status, ctrl_c, key_presses
 from app.options import Options, add_options, read_options
 from app.protocol import Law
 from app.protocol.racing import PLAIN, SIDES, Race, Side
-from app.race.document import RaceDocument, open_race, race_json, write_file
+from app.race.document import RaceDocument, RaceError, open_race, race_json, write_file
 from app.race.gathering import Gathering
 from app.race.player import SPEEDS
 from app.race.sides import read_side, write_side
+from app.safe_text import safe
 from app.style import THEMES, choose_look
 from engine.errors import UsageError
 
@@ -77,20 +79,21 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Race, or open a race; keep it, draw it, tell. 1 if a promise was broken. Raises RedlineError."""
+    """Race, or open a race; keep it, tell, draw it. 1 if a promise was broken. Raises RedlineError, once it is told."""
     _check_files(args)
-    document = _replayed(args) if args.replay is not None else _held(args)
-    if args.save is not None:
-        write_file(args.save, race_json(document))
+    document, stopped = (open_race(args.replay), False) if args.replay is not None else _held(args)
+    try:
+        if args.save is not None:
+            write_file(args.save, race_json(document))
+    finally:  # it was measured, whatever the disk says
+        _tell(document, args, stopped)
     if args.png is not None or args.animation is not None:
         from app.race.drawing import draw
 
         draw(document, args.png, args.animation, choose_look(True, os.environ, args.theme).theme, Status(sys.stderr))
-    if args.json:
-        sys.stdout.write(race_json(document).decode())
-    else:
-        _show(document, args)
-    return FAILURE if any(receipt.failed for receipt in document.receipts) else OK
+    if any(receipt.failed for receipt in document.receipts):
+        return FAILURE
+    return INTERRUPTED if stopped else OK
 
 
 def sides_of(args: argparse.Namespace, options: Options) -> tuple[Side, ...]:
@@ -119,17 +122,14 @@ def _check_files(args: argparse.Namespace) -> None:
 
         if args.animation.suffix.lower() not in ANIMATIONS:
             raise UsageError(f"{args.animation.name}: an animation ends in {', '.join(ANIMATIONS)}")
-    for path in (args.save, args.png, args.animation):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise UsageError(f"{path} cannot be written: there is no folder {path.absolute().parent}")
+    for option, path in (("--save", args.save), ("--png", args.png), ("--animation", args.animation)):
+        if path is not None:
+            check_writable(path, option)
 
 
-def _replayed(args: argparse.Namespace) -> RaceDocument:
-    return open_race(args.replay)
-
-
-def _held(args: argparse.Namespace) -> RaceDocument:
-    """Load what it takes, and race. Raises RedlineError; KeyboardInterrupt where Ctrl-C left no pair of runs."""
+def _held(args: argparse.Namespace) -> tuple[RaceDocument, bool]:
+    """Load what it takes, and race; whether Ctrl-C cut it short. Raises RedlineError; KeyboardInterrupt where that left
+    no pair of runs."""
     options = _options(args)
     from app.race.contest import Asked, level
 
@@ -157,7 +157,7 @@ def _options(args: argparse.Namespace) -> Options:
     return options if options.temperatures[0] else replace(options, seed=args.seed or 0)
 
 
-def _race(asked: Asked, options: Options, status: Status) -> RaceDocument:
+def _race(asked: Asked, options: Options, status: Status) -> tuple[RaceDocument, bool]:
     from app import pair
     from app.conversation import target_name
     from app.race.contest import Contest
@@ -177,9 +177,11 @@ def _race(asked: Asked, options: Options, status: Status) -> RaceDocument:
             if progress is not None:
                 status(f"{progress.said}: {write_side(asked.sides[progress.side])}" if progress.run else progress.said)
     document = gathering.document()
-    if document is None:
+    if document is None and gathering.stopped:
         raise KeyboardInterrupt
-    return document
+    if document is None:
+        raise RaceError("what the runs said does not fit together: race again, and report it if that helps nothing")
+    return document, gathering.stopped
 
 
 def law_of(options: Options) -> Law:
@@ -197,6 +199,15 @@ def law_of(options: Options) -> Law:
     )
 
 
+def _tell(document: RaceDocument, args: argparse.Namespace, stopped: bool) -> None:
+    if args.json:
+        sys.stdout.write(race_json(document).decode())
+    else:
+        _show(document, args)
+    if stopped:
+        print(f"redline: stopped before the last of {args.runs} runs: what was whole by then counts", file=sys.stderr)
+
+
 def _show(document: RaceDocument, args: argparse.Namespace) -> None:
     from rich.console import Console
 
@@ -204,9 +215,10 @@ def _show(document: RaceDocument, args: argparse.Namespace) -> None:
 
     for one in document.contestants:
         if one.said:
-            print(f"redline: {one.said}", file=sys.stderr)
+            print(f"redline: {safe(one.said)}", file=sys.stderr)
     look = choose_look(sys.stdout.isatty(), os.environ, args.theme)
     console = Console(width=None if look.escapes else 100, highlight=False)
     if look.escapes and not args.no_animation:
-        play(console, look, document, args.speed)
+        with key_presses(sys.stdin) as keys:
+            play(console, look, document, args.speed, keys=keys)
     show(console, look, document)

@@ -15,6 +15,7 @@ from functools import partial
 from msgspec.structs import replace as changed
 
 from app import environment, pair
+from app.fits import check_all
 from app.measure import Reply, begin_reply, policy_maker, warm_up
 from app.options import Options
 from app.pair import NamedDrafter
@@ -114,6 +115,7 @@ class Contest:
     def _line_up(self) -> Iterator[Answers]:
         asked, target = self._asked, self._target
         self._ids = target.tokenizer.chat([{"role": "user", "content": asked.prompt}])
+        self._check_room()
         for side in asked.sides:
             self._go_on()
             key = side.drafter, side.tree
@@ -136,6 +138,12 @@ class Contest:
             contestants=tuple(_contestant(entrant) for entrant in self._entrants),
             environment=described(asked.base, target),
         )
+
+    def _check_room(self) -> None:
+        """Both sides' drafters are there at once. Raises ModelError where they do not fit."""
+        drafters = tuple(side.drafter for side in self._asked.sides)
+        options = replace(self._asked.base, drafters=drafters, context=self._session.context)
+        check_all(self._target.folder, replace(options, kv_bits=self._target.model.kv_bits))
 
     def _pair(self, number: int) -> Iterator[Answers]:
         """A run of each side, B first in every other pair; the first, number 0, only warms up."""
@@ -225,6 +233,7 @@ def described(options: Options, target: Loaded) -> Environment:
         backend=found["backend"],
         dtype=found["dtype"],
         target=found["target"],
+        kv_bits=found["kv_bits"],
     )
 
 

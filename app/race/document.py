@@ -4,7 +4,7 @@
      "contestants": [{"side", "name", "said"}, ...],    the two sides
      "environment": {...},                              versions, machine, target
      "runs": [{"side", "number", "prompt_tokens", "told": [{"round", ...}], "finished"}],   as they were made: AB BA AB
-     "receipts": [{"run", "promised", "tokens", "parting"}],                                one for each pair of runs
+     "receipts": [{"run", "promised", "tokens", "parting", "same_bits"}],                   one for each pair of runs
      "results": {...}}                                  medians for readers; they follow from the rest, and are not read
 
 Fields are those of `app.protocol.racing`, rounds those of `engine.events`. Unknown fields are ignored.
@@ -12,7 +12,6 @@ Fields are those of `app.protocol.racing`, rounds those of `engine.events`. Unkn
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -108,13 +107,9 @@ def race_json(document: RaceDocument) -> bytes:
 
 def write_file(path: Path, data: bytes) -> None:
     """Whole or not at all; of a race, or of a picture of one. Raises RaceError."""
-    draft = path.with_name(f".{path.name}.partial")
     try:
-        disk.write_file(draft, data)
-        draft.replace(path)
+        disk.replace_file(path, data)
     except OSError as error:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
         raise RaceError(f"{path.name} cannot be written ({error.strerror}): choose another place") from error
 
 

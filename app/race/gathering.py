@@ -28,6 +28,11 @@ class Gathering:
         return self.raced is not None
 
     @property
+    def stopped(self) -> bool:
+        """Whether it is over before its time."""
+        return self.raced is not None and self.raced.stopped
+
+    @property
     def pairs(self) -> int:
         """That are whole."""
         return len(self._receipts)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from msgspec.structs import replace as changed
 
 from app.measure import Reply
 from app.protocol.racing import PairReceipt, Parting
 from engine.choice import Chooser
-from engine.receipt import first_difference
+from engine.fingerprint import first_other_bits
+from engine.receipt import Receipt, first_difference
 from engine.recheck import compare
 from engine.settings import Settings
 from models.load import Loaded
@@ -24,27 +26,31 @@ def receipt_of(
     promised = all(chooser.matches for chooser in choosers)
     first, second = (reply.tokens for reply in replies)
     position = first_difference(first, second)
+    exact = promised and all(one.exact for one in settings)
     if position is None:
-        return PairReceipt(run=number, promised=promised, tokens=len(first))
+        bits = first_other_bits(*(reply.rounds for reply in replies)) is None if exact else None
+        return PairReceipt(run=number, promised=promised, tokens=len(first), same_bits=bits)
     tokens = tuple(ids[position] if position < len(ids) else None for ids in (first, second))
     texts = tuple(None if token is None else target.tokenizer.piece(token) for token in tokens)
     parting = Parting(position=position, tokens=tokens, texts=texts)
     if promised:
-        parting = _weighed(parting, target, choosers[0], plain, replies)
+        held = partial(compare, target.model, choosers[0], exact=exact)
+        parting = _weighed(parting, held, plain, replies)
     return PairReceipt(run=number, promised=promised, tokens=position, parting=parting)
 
 
 def _weighed(
-    parting: Parting, target: Loaded, chooser: Chooser, plain: Sequence[bool], replies: Sequence[Reply]
+    parting: Parting, held: Callable[..., Receipt | None], plain: Sequence[bool], replies: Sequence[Reply]
 ) -> Parting:
-    """With its gap. The plain reply is what the other is held against; of two that drafted, either may be the one that
-    rounding took elsewhere."""
+    """With its gap. held: the rounds of one reply against the tokens of another, see `engine.recheck.compare`. The
+    plain reply is what the other is held against; of two that drafted, either may be the one that rounding took
+    elsewhere."""
     first, second = replies
     ways = [(second, first)] if plain[1] and not plain[0] else [(first, second)]
     if not any(plain):
         ways.append((second, first))
     for mine, theirs in ways:
-        found = compare(target.model, chooser, mine.prompt, mine.tokens, theirs.rounds)
+        found = held(mine.prompt, mine.tokens, theirs.rounds)
         if found is None or found.difference is None:
             continue
         at = found.difference

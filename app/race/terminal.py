@@ -17,10 +17,11 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from app.keyboard import LEFT, RIGHT
 from app.protocol.racing import Run
 from app.race import words
 from app.race.document import RaceDocument
-from app.race.player import Player
+from app.race.player import SPEEDS, Player
 from app.race.replaying import PaneState, Replay, State
 from app.safe_text import safe
 from app.style import TEXT, TINTS, Look
@@ -28,8 +29,10 @@ from app.terminal import legend_line
 from engine.events import Origin
 
 FRAMES_PER_S = 20
+STEPS = 50  # of an arrow key, from end to end
+_KEYS = "space pauses, arrows move, + and - change the pace, Ctrl-C skips"
 _GAP = 3
-_ROOM = 11  # lines that a terminal needs for what is not text
+_ROOM = 12  # lines that a terminal needs for what is not text
 _COLOURS = {"good": "green", "warning": "yellow", "error": "bold red", "info": ""}
 
 
@@ -61,19 +64,34 @@ def play(
     speed: float = 1.0,
     now: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
+    keys: Callable[[], list[str]] = list,
 ) -> None:
-    """Show the pair of runs from a common start, `speed` times as fast as they were. Ctrl-C goes to the end."""
+    """Show the pair of runs from a common start, `speed` times as fast as they were. keys: pressed since it was asked
+    last; they pause, seek and change the speed. Ctrl-C goes to the end."""
     replay = Replay(document)
     player = Player(replay.end_s, now)
     player.set_speed(speed)
     player.play()
     with Live(console=console, auto_refresh=False, transient=True) as live:
         try:
-            while player.playing:
-                live.update(frame(console, look, replay, player.tick(), speed), refresh=True)
+            while player.playing or player.position_s < player.end_s:
+                for key in keys():
+                    _press(player, key)
+                live.update(frame(console, look, replay, player.tick(), player.speed), refresh=True)
                 sleep(1 / FRAMES_PER_S)
         except KeyboardInterrupt:
             return
+
+
+def _press(player: Player, key: str) -> None:
+    """Do what `key` stands for."""
+    if key == " ":
+        player.pause() if player.playing else player.play()
+    elif key in (LEFT, RIGHT):
+        player.seek(player.tick() + (player.end_s if key == RIGHT else -player.end_s) / STEPS)
+    elif key in "+-":
+        at = SPEEDS.index(player.speed) + (1 if key == "+" else -1)
+        player.set_speed(SPEEDS[min(max(at, 0), len(SPEEDS) - 1)])
 
 
 def frame(console: Console, look: Look, replay: Replay, now_s: float, speed: float = 1.0) -> RenderableType:
@@ -82,7 +100,7 @@ def frame(console: Console, look: Look, replay: Replay, now_s: float, speed: flo
     names = words.names(replay.document.contestants)
     width = _column_width(console)
     grid = _columns(console)
-    grid.add_row(*(Text(name, "bold", no_wrap=True, overflow="ellipsis") for name in names))
+    grid.add_row(*(Text(safe(name), "bold", no_wrap=True, overflow="ellipsis") for name in names))
     grid.add_row(*(_bar(pane, width) for pane in state.panes))
     grid.add_row(*(Text(_clock(pane), "dim") for pane in state.panes))
     texts = []
@@ -90,8 +108,9 @@ def frame(console: Console, look: Look, replay: Replay, now_s: float, speed: flo
         lines = _text(track.run, look, pane.tokens, state.parted).wrap(console, width)
         texts.append(Text("\n").join(lines[-max(console.height - _ROOM, 3) :]))
     grid.add_row(*texts)
-    about = Text(f"{words.MEASURED}{words.paced(speed)}; Ctrl-C skips", "dim")
-    return Group(grid, Text(), _so_far(replay, state), about)
+    about = [f"{words.MEASURED}{words.paced(speed)}", _KEYS]
+    dim = [Text(line, "dim", no_wrap=True, overflow="ellipsis") for line in about]
+    return Group(grid, Text(), _so_far(replay, state), *dim)
 
 
 def text_of(run: Run) -> str:
@@ -198,4 +217,15 @@ def _verdict(document: RaceDocument) -> Iterator[tuple[str, str]]:
     yield f"{words.medians_of(found.pairs)}; {words.MEASURED}", "dim"
     level, said = words.verdict(document)
     yield f"receipt: {said}", _COLOURS[level]
+    yield from _apart(document)
     yield safe(words.made_with(document)), "dim"
+
+
+def _apart(document: RaceDocument) -> Iterator[tuple[str, str]]:
+    """What either side says where their texts part."""
+    if apart := [receipt for receipt in document.receipts if receipt.parting is not None]:
+        parting = words.worst_of(apart).parting
+        assert parting is not None
+        says = ["ends" if text is None else f"says {safe(text)!r}" for text in parting.texts]
+        names = [safe(name) for name in words.names(document.contestants)]
+        yield f"         there {names[0]} {says[0]}, {names[1]} {says[1]}", ""

@@ -13,6 +13,8 @@ from app.race.results import Spread
 Level = Literal["good", "warning", "error", "info"]
 
 _NAMES = {"eagle3": "EAGLE-3", "lookup": "prompt lookup", "medusa": "Medusa", "draft": "draft model"}
+_NEUTRAL = Law()
+_SHAPES = {"top_p": "top-p", "top_k": "top-k", "min_p": "min-p", "repetition_penalty": "repetition penalty"}
 NONE = "\N{EN DASH}"
 MEASURED = "measured one after the other, then replayed side by side"
 
@@ -101,12 +103,23 @@ def verdict(document: RaceDocument) -> Verdict:
     if not apart:
         least, most = (f(receipt.tokens for receipt in receipts) for f in (min, max))
         over = counted(most) if least == most else f"{least} to {most} tokens"
-        return Verdict("good", f"texts identical over {over}{_in(len(receipts), len(receipts))}")
+        if broken := [receipt for receipt in receipts if receipt.failed]:
+            return Verdict("error", f"texts identical, but logits not to the last bit{_in(len(broken), len(receipts))}")
+        bits = ", to the last bit," if all(receipt.same_bits for receipt in receipts) else ""
+        return Verdict("good", f"texts identical{bits} over {over}{_in(len(receipts), len(receipts))}")
     if not all(receipt.promised for receipt in receipts):
-        return Verdict("info", "texts differ, as rejection sampling keeps the law and not the text; coupled keeps both")
-    worst = next((receipt for receipt in apart if receipt.failed), apart[0])
+        lengths = {side.tokens for side in document.results.sides}
+        per_token = "; speed-ups are per token, as one is longer" if len(lengths) > 1 else ""
+        said = "texts differ, as rejection sampling keeps the law and not the text; coupled keeps both"
+        return Verdict("info", f"{said}{per_token}")
+    worst = worst_of(apart)
     said = f"texts differ after {counted(worst.tokens)}{_in(len(apart), len(receipts))}"
     return Verdict("error" if worst.failed else "warning", f"{said}: {gap(worst)}")
+
+
+def worst_of(apart: Sequence[PairReceipt]) -> PairReceipt:
+    """Of receipts of pairs whose texts differ, the one that is told."""
+    return next((receipt for receipt in apart if receipt.failed), apart[0])
 
 
 def counted(tokens: int) -> str:
@@ -139,11 +152,16 @@ def _in(some: int, all_: int) -> str:
 def made_with(document: RaceDocument) -> str:
     """Models, law and machine, in one line."""
     found = document.environment
-    model = f"{found.target} in {found.dtype}, {law(document.law)}"
+    kept = f", keys and values in {found.kv_bits} bits" if found.kv_bits else ""
+    model = f"{found.target} in {found.dtype}{kept}, {law(document.law)}"
     return f"{model} · {found.processor}, {found.cores} cores, {found.backend} · mlx {found.mlx}"
 
 
 def law(shared: Law) -> str:
-    """What both sides share: "greedy"; "temperature 0.7, seed 4, exact-verify"."""
-    drawn = f"temperature {shared.temperature:g}, seed {shared.seed or 0}" if shared.temperature else "greedy"
-    return f"{drawn}, exact-verify" if shared.exact else drawn
+    """What both sides share: "greedy"; "temperature 0.7, seed 4, top-p 0.9, exact-verify"."""
+    parts = [f"temperature {shared.temperature:g}", f"seed {shared.seed or 0}"] if shared.temperature else ["greedy"]
+    shaped = {name: getattr(shared, name) for name in _SHAPES if getattr(shared, name) != getattr(_NEUTRAL, name)}
+    parts += [f"{_SHAPES[name]} {value:g}" for name, value in shaped.items()]
+    if shared.stop:
+        parts.append("1 stop string" if len(shared.stop) == 1 else f"{len(shared.stop)} stop strings")
+    return ", ".join([*parts, "exact-verify"] if shared.exact else parts)

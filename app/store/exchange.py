@@ -54,6 +54,7 @@ class Exchange:
 
     def _out(self, record: MessageRecord, places: dict[int, int], shown: int | None) -> dict[str, Any]:
         streams = record.state == "streaming"
+        rounds = self._rounds_out(record.id)
         return {
             "role": record.role,
             "parent": None if record.parent is None else places.get(record.parent),
@@ -68,8 +69,8 @@ class Exchange:
             "law": record.law,
             "system": record.system,
             "prompt": record.prompt,
-            "receipt": record.receipt,
-            "rounds": self._rounds_out(record.id),
+            "receipt": record.receipt if rounds else None,  # it is of the rounds
+            "rounds": rounds,
         }
 
     def _rounds_out(self, message: int) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from app.records import ChatSettings, KeptReceipt, Statistics
 from app.store.document import MOST_MESSAGES, Document, MessageDocument
 from app.store.rows import clean_title
 from app.store.spans import text_of
+from engine.bounds import MOST_PENALTY, MOST_TEMPERATURE
 from engine.events import Round
 from engine.receipt import MARGIN, Difference
 
@@ -72,11 +73,11 @@ def _fault_of_pair(pair: Pair) -> str:
 def fault_of_law(law: Law) -> str:
     """Of how a reply is drawn."""
     sound = (
-        0 <= law.temperature <= 100
+        0 <= law.temperature <= MOST_TEMPERATURE
         and 0 <= law.top_p <= 1
         and 0 <= law.min_p <= 1
         and 0 <= law.top_k < _MOST
-        and 0 < law.repetition_penalty <= 100
+        and 0 < law.repetition_penalty <= MOST_PENALTY
         and (law.seed is None or 0 <= law.seed < _MOST_SEED)
         and (law.draft_length is None or 0 <= law.draft_length < _MOST)
         and 0 < law.max_tokens < _MOST

@@ -60,13 +60,13 @@ def run(args: argparse.Namespace) -> int:
     cases = chosen(exports, args.message)
     results = _check(cases, args.target)
     stopped = len(results) < len(cases)
-    if args.write:
-        _write(exports, results)
     if args.json:
         print(document(results, stopped))
     else:
         look = choose_look(sys.stdout.isatty(), os.environ, args.theme)
         to_text(sys.stdout, look, results, len(cases) if stopped else None)
+    if args.write:
+        _write(exports, results)
     if stopped:
         return INTERRUPTED
     return OK if all(result.sound for result in results) else FAILURE
@@ -82,7 +82,15 @@ def _check(cases: list[Case], target: str | None) -> list[Result]:
 
 
 def _write(exports: list[Export], results: list[Result]) -> None:
-    from app.verify.writing import write_receipts
+    """Into each file that takes them. Raises WriteError: which one does not, and how many others."""
+    from app.verify.writing import WriteError, write_receipts
 
+    refused: list[WriteError] = []
     for export in exports:
-        write_receipts(export, results)
+        try:
+            write_receipts(export, results)
+        except WriteError as error:
+            refused.append(error)
+    if refused:
+        more = f" (and {len(refused) - 1} more of the files)" if len(refused) > 1 else ""
+        raise WriteError(f"{refused[0]}{more}")

@@ -2,7 +2,7 @@
 
 {"format": "redline verification", "version": 1, "redline", "environment": {...}, "interrupted",
  "replies": [{"file", "message" (from 1), "target", "law": "greedy" | "coupled" | "rejection", "temperature", "seed",
-              "tokens", "verdict": "identical" | "possible" | "near-tie" | "failure" | null, "error",
+              "tokens", "verdict": "identical" | "possible" | "near-tie" | "failure" | null, "same_bits", "error",
               "differences": [{"position" (from 0), "plain_token", "other_token", "plain_text", "other_text",
                                "gap_ulps", "noise_ulps", "near_tie"}]}],
  "totals": {"replies", "tokens", "identical", "possible", "near_ties", "failures", "unchecked", "differences"}}
@@ -192,6 +192,7 @@ def _reply(result: Result) -> dict[str, Any]:
         "seed": None if law is None else law.seed,
         "tokens": case.tokens,
         "verdict": None if receipt is None else receipt.verdict,
+        "same_bits": None if receipt is None else receipt.same_bits,
         "error": result.error or None,
         "differences": [] if receipt is None else [asdict(one) for one in receipt.differences],
     }

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Sequence
-from contextlib import suppress
 
 import msgspec
 
 from app.verify.replies import Export, Result
 from engine.errors import RedlineError
-from models.disk import sync_folder, write_file
+from models.disk import replace_file
 
 
 class WriteError(RedlineError):
@@ -35,15 +32,9 @@ def write_receipts(export: Export, results: Sequence[Result]) -> int:
 
 def _replace(export: Export, data: bytes) -> None:
     path = export.path.resolve()
-    draft = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         if path.read_bytes() != export.data:
             raise WriteError(f"{export.path} has changed while it was verified, and is left as it is: verify it again")
-        write_file(draft, data)
-        shutil.copymode(path, draft)
-        draft.replace(path)
-        sync_folder(path.parent)
+        replace_file(path, data)
     except OSError as error:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
         raise WriteError(f"{export.path} cannot be written ({error.strerror}): copy it to another folder") from error

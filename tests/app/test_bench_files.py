@@ -12,6 +12,7 @@ from app.bench import document
 from app.bench.questions import read_questions
 from app.bench.rows import First
 from app.cli import main
+from app.files import check_writable
 from engine.errors import RedlineError, UsageError
 
 
@@ -112,7 +113,7 @@ def test_a_document_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
 
 def test_a_name_as_long_as_may_be_is_written(tmp_path: Path) -> None:
     path = tmp_path / ("x" * 250 + ".json")
-    document.check_writable(path)
+    check_writable(path, "--json")
     document.write(path, {"a": 1})
     assert json.loads(path.read_text()) == {"a": 1}
 

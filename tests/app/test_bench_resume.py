@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,7 @@ def test_the_order_goes_on_rotating(words: list[str], prompts: Path, monkeypatch
     ("changed", "message"),
     [
         (["--max-tokens", "5"], "measured with max_tokens 4, and here it is 5"),
+        (["--context", "64"], "measured with context None, and here it is 64"),
         (["--drafter", "none"], None),  # no contestant more
         (["--random"], "the document has the contestants none, lookup, and this would have"),
     ],
@@ -187,3 +189,18 @@ def test_another_seed_is_refused_where_it_shapes_the_text() -> None:
     with pytest.raises(UsageError, match="seed 5 and rejection acceptance"):
         _ledger().take_up(document_of(rows), [_asked()], [warm])
     _ledger().take_up(document_of(_rows(seed=4)), [_asked()], [Settings(Sampling(seed=5))])
+
+
+def test_other_weights_under_the_same_name_are_not_gone_on_with(
+    words: list[str], toy_drafter_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drafter = tmp_path / "mine"
+    shutil.copytree(toy_drafter_folder, drafter)
+    words = [*words, "--drafter", str(drafter), "--limit", "1"]
+    assert main(words) == 0
+    weights = next(drafter.glob("*.safetensors"))
+    data = bytearray(weights.read_bytes())
+    data[-1] ^= 1
+    weights.write_bytes(data)
+    assert main([*words, "--resume"]) == 2
+    assert "the document was measured with weights" in capsys.readouterr().err.splitlines()[-1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,7 +11,7 @@ from app import pair
 from app.host.answering import options_of
 from app.options import Options
 from app.pair import NamedDrafter, in_blocks, make_policy
-from app.protocol import Law, Pair
+from app.protocol import Law
 from engine.costs import Costs
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.errors import UsageError
@@ -32,14 +31,9 @@ def test_settings_carry_it() -> None:
 
 
 def test_a_law_carries_it_to_the_engine_and_trees_refuse_it() -> None:
-    class Opened:
-        pair = Pair(tree=False)
-
-    opened: Any = Opened()
-    assert options_of(Law(exact=True), opened).settings().exact
-    opened.pair = Pair(tree=True)
+    assert options_of(Law(exact=True)).settings().exact
     with pytest.raises(UsageError, match="exact-verify"):
-        options_of(Law(exact=True), opened)
+        options_of(Law(exact=True), tree=True)
 
 
 def test_a_draft_costs_no_wider_pass_there() -> None:

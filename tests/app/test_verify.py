@@ -12,7 +12,7 @@ import pytest
 
 from app.protocol import Pair
 from app.store import Store
-from app.verify import checking, replies, writing
+from app.verify import checking, replies
 from app.verify.progress import progress
 from app.verify.replies import Case
 from tests.app.exports import LENGTH, change, forge, verify
@@ -117,7 +117,7 @@ def test_a_disk_that_fails_leaves_the_file_whole(
         raise OSError(28, "No space left on device")
 
     before = chat.read_bytes()
-    monkeypatch.setattr(writing, "write_file", full)
+    monkeypatch.setattr("models.disk.write_file", full)
     code, _, said = verify(capsys, chat, "--message", 2, "--write")
     assert code == 1 and "No space left on device" in said
     assert chat.read_bytes() == before and list(tmp_path.iterdir()) == [chat]
@@ -199,3 +199,21 @@ def test_text_of_a_model_cannot_steer_the_terminal(chat: Path, capsys: pytest.Ca
     _, out, _ = verify(capsys, chat, "--message", 7)
     assert "\x1b" not in out and "\x07" not in out
     assert os.linesep in out
+
+
+def test_what_one_file_refuses_the_others_take_and_the_table_is_told(
+    chat: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other.json"
+    other.write_bytes(chat.read_bytes())
+    results_of = checking.results_of
+
+    def edited(*given: Any) -> Any:
+        yield from results_of(*given)
+        change(chat, note="edited")
+
+    monkeypatch.setattr(checking, "results_of", edited)
+    code, out, said = verify(capsys, chat, other, "--write")
+    assert code == 1 and "chat" in said and "has changed while it was verified" in said
+    assert "identical over" in out
+    assert json.loads(other.read_text())["messages"][1]["receipt"]["receipt"]["tokens"] == LENGTH

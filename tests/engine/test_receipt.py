@@ -13,6 +13,7 @@ from engine import acceptance
 from engine.acceptance import Verdict
 from engine.choice import Chooser, Rule
 from engine.events import Round
+from engine.grid import Grid
 from engine.receipt import Receipt, first_difference
 from engine.recheck import compare
 from engine.rounding import scores_of
@@ -194,6 +195,22 @@ def test_judging_leaves_the_target_empty_and_usable(network: nn.Module, monkeypa
     assert found.difference is not None and found.difference.position == 20
     assert target.length == 0
     assert reply(target)[0] == truth
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen3_next"])
+@pytest.mark.parametrize("sampling", [Sampling(), WARM])
+def test_in_exact_verify_no_rounding_excuses_a_difference(name: str, sampling: Sampling) -> None:
+    """On the grid there is none: the passes that judge are the reply's own, to the last bit."""
+    target = CachedModel(build(name))
+    target.lay(Grid.of(len(PROMPT)))
+    truth, rounds, _ = reply(target, sampling=sampling)
+    other = [*rounds[:20], Round(20, ((truth[20] + 1) % 64,), (), 0, (), (), 1, 0.0)]
+    target.lay(None)
+    found = compare(target, Chooser(sampling, "coupled", target.vocabulary), PROMPT, truth, other, exact=True)
+    assert found is not None
+    assert found.difference is not None
+    assert (found.difference.position, found.difference.noise_ulps, found.near_tie) == (20, 0.0, False)
+    assert (target.length, target.grid) == (0, None)
 
 
 def test_unknown_drafts_are_judged_all_the_same(network: nn.Module) -> None:

@@ -120,4 +120,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "return own.round_s(length)",
         (_DRAWN + "test_one_token_costs_what_it_does_without_a_gate_and_more_what_it_does_with_one",),
     ),
+    Mutant(
+        "a benchmark goes on with other weights",
+        "app/environment.py",
+        '        "weights": {target.name: digests.of_model(target.folder), **_drafters(options, target)},\n',
+        "",
+        ("tests/app/test_bench_resume.py::test_other_weights_under_the_same_name_are_not_gone_on_with",),
+    ),
 )

@@ -108,4 +108,18 @@ MUTANTS: tuple[Mutant, ...] = (
         "own",
         ("tests/app/test_exact.py::test_a_draft_costs_no_wider_pass_there",),
     ),
+    Mutant(
+        "a difference of exact-verify is judged by passes of other shapes",
+        "engine/recheck.py",
+        "    target.lay(Grid.of(len(prompt)) if exact else None)\n    narrow",
+        "    narrow",
+        ("tests/engine/test_receipt.py::test_in_exact_verify_no_rounding_excuses_a_difference",),
+    ),
+    Mutant(
+        "the fillers of a pass are taken for text",
+        "engine/recheck.py",
+        "        target.rewind(len(tokens))  # of fillers, where the target lies on a grid\n",
+        "",
+        ("tests/engine/test_receipt.py::test_in_exact_verify_no_rounding_excuses_a_difference",),
+    ),
 )

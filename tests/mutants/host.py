@@ -95,8 +95,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "Ctrl-C waits until costs are measured",
         "app/conversation.py",
-        "            if cancelled():\n                raise KeyboardInterrupt\n",
-        "            pass\n",
+        "        if cancelled():\n            raise KeyboardInterrupt\n",
+        "        pass\n",
         ("tests/app/test_interactive.py::test_ctrl_c_is_heard_while_a_long_prompt_is_measured_for",),
     ),
     Mutant(

@@ -91,4 +91,18 @@ MUTANTS: tuple[Mutant, ...] = (
         "tokens is not None and self.receipt.receipt.tokens > tokens",
         ("tests/window/transcript/test_receipts.py::test_a_reply_that_went_on_is_not_called_verified",),
     ),
+    Mutant(
+        "a receipt is exported without what it is of",
+        "app/store/exchange.py",
+        "record.receipt if rounds else None,",
+        "record.receipt,",
+        ("tests/store/test_receipts.py::test_a_reply_whose_rounds_are_damaged_is_exported_without_its_receipt",),
+    ),
+    Mutant(
+        "one file that takes no receipts keeps others from theirs",
+        "app/verify/__init__.py",
+        "            refused.append(error)\n",
+        "            raise\n",
+        ("tests/app/test_verify.py::test_what_one_file_refuses_the_others_take_and_the_table_is_told",),
+    ),
 )

@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,9 +17,12 @@ import mlx.core as mx
 import pytest
 from rich.console import Console
 
-from app.cli import main
+from app.cli import INTERRUPTED, main
+from app.keyboard import LEFT
+from app.protocol import Answers, Compared
 from app.race import terminal
 from app.race.document import open_race, race_json
+from app.race.gathering import Gathering
 from app.race.replaying import Replay
 from app.style import PLAIN, Look
 from engine import acceptance
@@ -88,8 +92,13 @@ def test_rejection_at_a_temperature_claims_nothing(toy_folder: Path, capsys: pyt
     assert [one["side"]["acceptance"] for one in found["contestants"]] == ["rejection", "rejection"]
 
 
+@pytest.mark.parametrize("more", [[], ["--exact"]])
 def test_a_wrong_acceptance_fails(
-    toy_folder: Path, toy_drafter_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    more: list[str],
+    toy_folder: Path,
+    toy_drafter_folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def keep_all(choices: mx.array, draft: mx.array) -> Verdict:
         tokens = mx.concatenate([draft.astype(mx.int32), choices[-1:].astype(mx.int32)])
@@ -97,7 +106,7 @@ def test_a_wrong_acceptance_fails(
 
     monkeypatch.setattr(acceptance, "match", keep_all)
     drafting = ["--drafter", str(toy_drafter_folder), "--draft-length", "4", "--max-tokens", "40", "--runs", "1"]
-    assert race(toy_folder, *drafting) == 1
+    assert race(toy_folder, *drafting, *more) == 1
     assert "a failure" in capsys.readouterr().out
 
 
@@ -114,7 +123,10 @@ def test_a_wrong_acceptance_fails(
         (["--side", "lookup:99"], "draft-length is 99"),
         (["--replay", "race.json"], "leave --prompt and --side out"),
         (["--animation", "race.mp4"], "an animation ends in .gif, .png, .webp"),
-        (["--save", "nowhere/race.json"], "there is no folder"),
+        (["--save", "nowhere/race.json"], "give --save a file in a folder of yours"),
+        (["--png", "."], "give --png a file in a folder of yours"),
+        (["--temperature", "150"], "temperature is 150.0"),
+        (["--repetition-penalty", "200"], "repetition-penalty is 200.0"),
     ],
 )
 def test_nonsense_is_refused(
@@ -122,6 +134,46 @@ def test_nonsense_is_refused(
 ) -> None:
     assert race(toy_folder, *arguments) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_race_is_told_though_it_cannot_be_kept_or_drawn(
+    toy_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, data: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("models.disk.write_file", full)
+    more = ["--max-tokens", "6", "--runs", "1", "--draft-length", "2"]
+    assert race(toy_folder, *more, "--save", str(tmp_path / "race.json")) == 1
+    out, err = capsys.readouterr()
+    assert "receipt: texts identical over 6 tokens" in out
+    assert "race.json cannot be written (No space left on device)" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_race_that_is_stopped_says_so(
+    toy_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C once the first pair is whole."""
+    whole = []
+    hear = Gathering.hear
+
+    def heard(gathering: Gathering, answer: Answers) -> None:
+        hear(gathering, answer)
+        if isinstance(answer, Compared) and not whole:
+            whole.append(answer)
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Gathering, "hear", heard)
+    assert race(toy_folder, "--max-tokens", "6", "--runs", "3", "--draft-length", "2") == INTERRUPTED
+    out, err = capsys.readouterr()
+    assert "one run each" in out
+    assert "stopped before the last of 3 runs" in err
+
+
+def test_exact_verify_promises_every_bit(toy_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert race(toy_folder, "--exact", "--max-tokens", "8", "--runs", "1", "--draft-length", "2") == 0
+    assert "receipt: texts identical, to the last bit, over 8 tokens" in capsys.readouterr().out
 
 
 def test_nothing_to_race_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -152,6 +204,7 @@ def test_a_near_tie_is_never_called_identical() -> None:
     out = shown(simple(parts_at=3))
     assert "receipt: texts differ after 3 tokens: a near-tie, gap 1 ULPs, rounding noise 1 ULPs" in out
     assert "identical" not in out
+    assert "there Plain decoding says ',', Prompt lookup says ','" in out
 
 
 @pytest.mark.parametrize("look", [PLAIN, LOOK])
@@ -177,7 +230,7 @@ def test_a_replay_shows_tokens_when_they_came() -> None:
     assert "measured one after the other, then replayed side by side" in text
 
 
-@pytest.mark.parametrize(("speed", "said"), [(1.0, "side by side; Ctrl-C"), (0.5, "side by side, at half its speed;")])
+@pytest.mark.parametrize(("speed", "said"), [(1.0, "side by side\x1b"), (0.5, "side by side, at half its speed")])
 def test_a_replay_takes_its_time_and_says_how_much(speed: float, said: str) -> None:
     """Of 1.2 s, with a clock that moves only while it sleeps."""
     slept: list[float] = []
@@ -186,6 +239,18 @@ def test_a_replay_takes_its_time_and_says_how_much(speed: float, said: str) -> N
     terminal.play(console, Look(True), simple(), speed, lambda: sum(slept), slept.append)
     assert sum(slept) == pytest.approx(1.2 / speed, abs=2 / terminal.FRAMES_PER_S)
     assert said in out.getvalue()
+
+
+def test_keys_pause_move_and_change_the_pace() -> None:
+    """Of 1.2 s: paused for a second, sent back to its beginning, then twice as fast; a key that it does not know."""
+    slept: list[float] = []
+    presses = {4: [" "], 24: [" "], 26: [LEFT] * 50, 28: ["+", "x"]}
+    console = Console(file=io.StringIO(), width=130, height=24, force_terminal=True)
+    keys = lambda: presses.get(len(slept), [])  # noqa: E731
+    terminal.play(console, Look(True), simple(), 1.0, lambda: sum(slept), slept.append, keys)
+    frame_s = 1 / terminal.FRAMES_PER_S
+    played_s = 28 * frame_s + (1.2 - 2 * frame_s) / 2
+    assert sum(slept) == pytest.approx(played_s, abs=2 * frame_s)
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

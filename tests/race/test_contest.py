@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app import pair
+from app import fits, pair
 from app.options import Options
 from app.protocol import LONGEST_LINE, Answers, Compared, LinedUp, Race, Raced, Racing, Ran, to_line
 from app.protocol.racing import PLAIN, Side
 from app.race import contest
 from app.race.contest import Asked, Contest, level
 from app.race.gathering import Gathering
-from engine.errors import UsageError
+from engine.errors import ModelError, UsageError
 from engine.session import Session
 from models.load import Loaded
+from models.memory import Room, footprints
 
 DRAFTED = Side(drafter="lookup", draft_length=2)
 
@@ -161,3 +163,16 @@ def test_plain_against_itself_is_a_control(target: Loaded, session: Session) -> 
 def test_nonsense_is_refused_before_anything_is_opened(sides: tuple[Side, ...], runs: int, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         asked(*sides, runs=runs)
+
+
+def test_drafters_that_do_not_fit_together_are_refused_before_they_are_opened(
+    target: Loaded, session: Session, toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each alone would: a machine that has room for the target and one more copy of it."""
+    other = shutil.copytree(toy_folder, tmp_path / "other")
+    sides = (Side(drafter=str(toy_folder), draft_length=2), Side(drafter=str(other), draft_length=3))
+    one = footprints(target.folder, [toy_folder])(session.context).total
+    monkeypatch.setattr(fits, "this_room", lambda: Room(int(one / 0.9) + 1))
+    monkeypatch.setattr(pair, "open_drafter", lambda *_: pytest.fail("opened"))
+    with pytest.raises(ModelError, match="does not fit"):
+        held(target, session, asked(*sides))

@@ -196,6 +196,18 @@ def test_a_damaged_receipt_costs_nothing_else(place: Path) -> None:
     store.close()
 
 
+def test_a_reply_whose_rounds_are_damaged_is_exported_without_its_receipt(place: Path) -> None:
+    """Which is of them: a document that has the one without the other is refused whole."""
+    store, replies = stored(place, SAME, DIFFERS)
+    with store._database.change():
+        store._database.run("UPDATE spans SET data = ? WHERE message = ?", b"{", replies[0])
+    exported = json.loads(store.export_json(1))
+    assert [bool(message["receipt"]) for message in exported["messages"][1::2]] == [False, True]
+    found = store.path(store.import_json(json.dumps(exported)).id)
+    assert [record.text for record in found] == [record.text for record in store.path(1)]
+    store.close()
+
+
 def test_receipts_are_saved_from_a_damaged_file(place: Path) -> None:
     store, replies = stored(place, SAME, DIFFERS)
     conversation = store.create(SETTINGS).id

@@ -42,7 +42,7 @@ STARTING = Speculating("loading", said="The engine is starting")
 class Engine(QObject):
     """speculation_changed(Speculating): of the loaded pair. up(): the host listens. loaded_changed(Loaded).
     load_failed(Pair, str). frame_ended(): every answer of a frame has been heard. died(str): what happened, after which
-    nothing that was asked will be answered. notice(Notice)."""
+    nothing that was asked will be answered. race_over(): whoever waited for it may go on. notice(Notice)."""
 
     speculation_changed = Signal(object)
     up = Signal()
@@ -50,6 +50,7 @@ class Engine(QObject):
     load_failed = Signal(object, str)
     frame_ended = Signal()
     died = Signal(str)
+    race_over = Signal()
     notice = Signal(object)
 
     def __init__(self, client: HostClient, parent: QObject | None = None) -> None:
@@ -59,6 +60,7 @@ class Engine(QObject):
         self.loaded: Loaded | None = None
         self.pair: Pair | None = None  # loaded, or about to be
         self.refusal: Refusal | None = None
+        self.racing = False  # a race is measured, which anything else would slow down
         self._before: tuple[Pair | None, Loaded | None] = (None, None)  # the pair that is being loaded
         self._ids = itertools.count(1)
         self._last_id = 0

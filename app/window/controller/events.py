@@ -79,6 +79,7 @@ class Events(Signals):
         self.engine.loaded_changed.connect(self._be_loaded)
         self.engine.load_failed.connect(self._fail_to_load)
         self.engine.died.connect(self._mourn)
+        self.engine.race_over.connect(self._prepare)
 
     # --- what is shown -------------------------------------------------------------------------
 
@@ -100,8 +101,8 @@ class Events(Signals):
 
     @property
     def in_use(self) -> bool:
-        """Whether a reply or a check goes on, in whichever conversation."""
-        return self._replies.run is not None or self._verifier.message is not None
+        """Whether a reply, a check or a race goes on, in whichever conversation."""
+        return self._replies.run is not None or self._verifier.message is not None or self.engine.racing
 
     @property
     def speculating(self) -> Speculating:

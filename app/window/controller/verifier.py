@@ -103,7 +103,9 @@ class Verifier(QObject):
         elif self._check is not None:
             text = "Another reply is being verified. Wait for it, or stop it first."
             self.notice.emit(Notice("info", text, (("Stop It", self.stop),)))
-        return self._replies.run is not None or self._check is not None
+        elif self._engine.racing:
+            self.notice.emit(Notice("info", "A race is being measured. Verify when it is over, or stop it."))
+        return self._replies.run is not None or self._check is not None or self._engine.racing
 
     # --- asking --------------------------------------------------------------------------------
 

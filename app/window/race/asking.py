@@ -44,11 +44,12 @@ class RaceAsker(QObject):
         return self._gathering is not None
 
     def begin(self, prompt: str, law: Law, sides: tuple[Side, ...], runs: int, pair: Pair) -> None:
-        """pair: whose target is raced, where nothing is loaded."""
+        """pair: whose target is raced; its drafter is loaded too where another target was."""
         assert self._gathering is None
         race = Race(id=0, prompt=prompt, law=changed(law, seed=law.seed or 0), sides=sides, runs=runs)
         self._gathering = Gathering(race, self._now())
         self._pair, self._request = pair, 0
+        self._engine.racing = True
         self._engine.start()
         self._go_on()
 
@@ -65,9 +66,10 @@ class RaceAsker(QObject):
         gathering = self._gathering
         if gathering is None or self._request or not self._engine.ready:
             return
+        there = self._engine.pair
+        if there is None or (there.target, there.context) != (self._pair.target, self._pair.context):
+            self._engine.want(self._pair)
         if self._engine.loaded is None:
-            if self._engine.pair is None:  # else one is on its way
-                self._engine.want(self._pair)
             self._look_again()
             return
         race = gathering.race
@@ -96,7 +98,7 @@ class RaceAsker(QObject):
             self._engine.say_of_reply("loading", f"a race is being measured: {answer.said}")
             self.progressed.emit(answer)
         if gathering.over:
-            self._end(STOPPED if gathering.raced is not None and gathering.raced.stopped else "")
+            self._end(STOPPED if gathering.stopped else "")
 
     def _end(self, why: str) -> None:
         gathering = self._gathering
@@ -107,6 +109,8 @@ class RaceAsker(QObject):
             self._engine.forget(self._request)
             self._engine.say_loaded()
         self._gathering, self._request = None, 0
+        self._engine.racing = False
+        self._engine.race_over.emit()
         document = gathering.document()
         if document is None and not why:
             why = "The engine's answers did not fit together: race again."

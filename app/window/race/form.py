@@ -128,6 +128,7 @@ class RaceForm(QWidget):
         self.open = QPushButton("Open…")
         self.open.setAccessibleName("Open a race that was saved")
         self._labels: list[QLabel] = []
+        self._busy = False
         self._law = Law(max_tokens=TOKENS, seed=0)
         self._set_up()
         self.sides[0].show_side(PLAIN)
@@ -144,12 +145,18 @@ class RaceForm(QWidget):
         self._check()
 
     def race(self) -> None:
-        """Start, if everything is right; else the keyboard goes to what is wrong."""
+        """Start, if everything is right and nothing goes on; else the keyboard goes to what is wrong."""
+        if self._busy:
+            return
         if not self.prompt.toPlainText().strip():
             self.said.setText("Write a prompt first.")
             self.prompt.setFocus(Qt.FocusReason.OtherFocusReason)
-        elif self._check() and self.start.isEnabled():
+        elif self._check():
             self.raced.emit()
+
+    def refuse(self, why: str) -> None:
+        """Say why it cannot start now, until the form changes or it does."""
+        self.said.setText(why)
 
     def law(self) -> Law:
         """What both sides share."""
@@ -180,6 +187,7 @@ class RaceForm(QWidget):
 
     def set_busy(self, busy: bool) -> None:
         """Whether a race goes on: then it can only be stopped."""
+        self._busy = busy
         controls: list[QWidget] = [self.prompt, *self.sides, self.runs, self.tokens, self.temperature, self.open]
         for control in controls:
             control.setEnabled(not busy)

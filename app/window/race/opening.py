@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.records import MessageRecord
+from app.records import ChatSettings, MessageRecord
 from app.window.shell.beside import Beside
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ class Races(Beside):
         super().__init__(window)
         self._controller, self._main = controller, window
         self.window: RaceWindow | None = None
+        self._suggested: ChatSettings | None = None  # what the form began with
         window.commands["race"].triggered.connect(lambda _=False: self.show(self._last_question()))
         window.parts.transcript.race.connect(self.race_message)
         controller.reply_began.connect(self._give_way)
@@ -33,9 +34,11 @@ class Races(Beside):
             from app.window.race.window import RaceWindow
 
             asker = RaceAsker(self._controller.engine, parent=self)
-            self.window = RaceWindow(asker, lambda: self._controller.conversation.settings.pair, parent=self._main)
-            self.window.form.suggest(self._controller.conversation.settings)
+            self.window = RaceWindow(asker, lambda: self._settings.pair, self._wait, parent=self._main)
             self.window.set_look(self._look)
+        if self._settings != self._suggested and not self.window.asker.busy:
+            self._suggested = self._settings
+            self.window.form.suggest(self._settings)
         self.window.still = self._main.theme.reduced_motion
         self.window.suggest(prompt)
         self.window.show()
@@ -50,6 +53,15 @@ class Races(Beside):
             window = self.show()
             if not window.asker.busy:
                 window.form.prompt.setPlainText(asked.content)
+
+    @property
+    def _settings(self) -> ChatSettings:
+        return self._controller.conversation.settings
+
+    def _wait(self) -> str:
+        """What a race would wait for: the host does one thing at a time, and loads no other target in between."""
+        busy = self._controller.in_use
+        return "A reply is being written or verified. Race when that is over, or stop it." if busy else ""
 
     def _last_question(self) -> str:
         return next((record.content for record in reversed(self._controller.path) if record.role == "user"), "")

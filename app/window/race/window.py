@@ -11,7 +11,6 @@ from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
 from app.protocol import Pair
 from app.race.document import RaceDocument, RaceError, open_race, race_json, write_file
-from app.race.drawing import Drawn
 from app.race.player import Player
 from app.window.look import LIGHT, Look
 from app.window.race import files
@@ -27,18 +26,20 @@ from app.window.reading import ask_to_open
 from app.window.shell.styles import menu_style, scroll_style, wear
 from app.window.shell.widgets import Hairline
 
+DRAWING = "A picture is being drawn, which would slow the race down. Wait for it, or cancel it."
 FRAME_MS = 16
 FIRST_SIZE, LEAST_SIZE = QSize(1160, 800), QSize(860, 600)
 
 
 class RaceWindow(QWidget):
-    """pair: what to load where nothing is. now: seconds, never falling, for the replay. still: show the end at once,
-    as nothing should move that need not."""
+    """pair: whose target is raced. wait: why a race would have to wait for something else, or "". now: seconds, never
+    falling, for the replay. still: show the end at once, as nothing should move that need not."""
 
     def __init__(
         self,
         asker: RaceAsker,
         pair: Callable[[], Pair] = Pair,
+        wait: Callable[[], str] = lambda: "",
         now: Callable[[], float] = time.monotonic,
         parent: QWidget | None = None,
     ) -> None:
@@ -46,13 +47,13 @@ class RaceWindow(QWidget):
         self.setObjectName("race")
         self.setWindowTitle("Race")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.asker, self._pair, self._now, self.still = asker, pair, now, False
+        self.asker, self._pair, self._wait, self._now, self.still = asker, pair, wait, now, False
         self.document: RaceDocument | None = None
         self.board: Board | None = None
         self.player = Player(0.0, now)
         self.form, self.measuring, self.controls = RaceForm(), Measuring(), Controls()
         self.line, self.exporter = Line(), Exporter(self)
-        self._look = LIGHT
+        self._look, self._saved = LIGHT, ""
         self._hairlines = [Hairline(), Hairline()]
         self._middle = QStackedWidget()
         self._frame = QTimer(self, interval=FRAME_MS, timerType=Qt.TimerType.PreciseTimer)
@@ -70,8 +71,11 @@ class RaceWindow(QWidget):
             self.form.prompt.setPlainText(prompt)
 
     def race(self) -> None:
-        """What stands in the form."""
+        """What stands in the form, unless something goes on that it would wait for or that would slow it down."""
         form = self.form
+        if why := DRAWING if self.exporter.busy else self._wait():
+            form.refuse(why)
+            return
         self._show(self.measuring)
         self.player.pause()
         self.line.clear()
@@ -104,9 +108,8 @@ class RaceWindow(QWidget):
         self.controls.play.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def open(self) -> None:
-        """Ask for a race that was saved, and replay it."""
-        path = files.ask_race(self)
-        if path is None:
+        """Ask for a race that was saved, and replay it; not while one is measured, which that would slow down."""
+        if self.asker.busy or (path := files.ask_race(self)) is None:
             return
         try:
             document = open_race(path)
@@ -132,6 +135,11 @@ class RaceWindow(QWidget):
 
     # --- the replay ----------------------------------------------------------------------------
 
+    @property
+    def replays(self) -> bool:
+        """Whether a replay is shown."""
+        return self.board is not None and self._middle.currentWidget() is self.board
+
     def play(self) -> None:
         self.player.play()
         self._frame.start()
@@ -139,8 +147,6 @@ class RaceWindow(QWidget):
 
     def toggle(self) -> None:
         """Play or pause."""
-        if self.board is None or self._middle.currentWidget() is not self.board:
-            return
         if self.player.playing:
             self.player.pause()
             self._show_place()
@@ -202,8 +208,6 @@ class RaceWindow(QWidget):
         except RaceError as error:
             self.line.say(str(error), "error")
 
-    _saved = ""
-
     def _end_export(self, why: str) -> None:
         if why == STOPPED:
             self.line.say("Nothing was saved.", "info")
@@ -211,9 +215,6 @@ class RaceWindow(QWidget):
             self.line.say(f"{why[:1].upper()}{why[1:]}.", "error")
         else:
             self.line.say(f"“{self._saved}” is written.", "info")
-
-    def _draw_on(self, drawn: Drawn) -> None:
-        self.line.show_share(drawn.done / max(1, drawn.total))
 
     # --- look and keys -------------------------------------------------------------------------
 
@@ -228,17 +229,18 @@ class RaceWindow(QWidget):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """What no control wanted."""
-        steps = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
+        step_s = self.player.end_s / 100
+        deeds: dict[int, Callable[[], None]] = {
+            Qt.Key.Key_Space: self.toggle,
+            Qt.Key.Key_Left: lambda: self.seek(self.player.position_s - step_s),
+            Qt.Key.Key_Right: lambda: self.seek(self.player.position_s + step_s),
+            Qt.Key.Key_D: self.go_to_difference,
+            Qt.Key.Key_R: self.replay,
+        }
         if event.key() == Qt.Key.Key_Escape:
             self.form.stop.click() if self.asker.busy else self.close()
-        elif event.key() == Qt.Key.Key_Space:
-            self.toggle()
-        elif event.key() in steps:
-            self.seek(self.player.position_s + steps[Qt.Key(event.key())] * self.player.end_s / 100)
-        elif event.key() == Qt.Key.Key_D:
-            self.go_to_difference()
-        elif event.key() == Qt.Key.Key_R:
-            self.replay()
+        elif event.key() in deeds and self.replays:
+            deeds[event.key()]()
         else:
             super().keyPressEvent(event)
 
@@ -276,7 +278,7 @@ class RaceWindow(QWidget):
         controls.difference_asked.connect(self.go_to_difference)
         controls.save_asked.connect(self.save)
         self._frame.timeout.connect(self._tick)
-        self.exporter.progressed.connect(self._draw_on)
+        self.exporter.progressed.connect(lambda drawn: self.line.show_share(drawn.done / max(1, drawn.total)))
         self.exporter.ended.connect(self._end_export)
         self.line.stop_asked.connect(self.exporter.stop)
         for keys, do in (("Ctrl+Return", form.race), ("Ctrl+W", self.close), ("Ctrl+O", self.open)):

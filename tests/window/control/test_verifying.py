@@ -216,3 +216,18 @@ def test_what_it_was_told_of_the_system_is_what_is_checked(tmp_path: Path) -> No
         until(lambda: checks.kept)
         (wanted,) = checks.of(Verify)
         assert [message.content for message in wanted.messages] == ["Be brief.", "Why?"]
+
+
+def test_while_a_race_is_measured_nothing_is_checked_loaded_or_let_go(tmp_path: Path) -> None:
+    """All of it would slow the race down, or wait for its end without a word; what a chat needs is loaded then."""
+    with Scene(tmp_path, rounds=2) as scene:
+        record, controller = scene.ask(), scene.controller
+        controller.engine.racing = True
+        assert not controller.verify(record.id) and scene.said("A race is being measured") is not None
+        controller.unload()
+        another = ChatSettings(pair=Pair(target="models/another", drafter="lookup"))
+        controller.change_settings(another)
+        assert controller.loaded_pair is not None
+        controller.engine.racing = False
+        controller.engine.race_over.emit()
+        until(lambda: (there := controller.loaded_pair) and there.pair == another.pair)

@@ -9,7 +9,9 @@ import pytest
 from msgspec.structs import replace
 from PySide6.QtWidgets import QApplication
 
+from app.protocol import Law, Pair
 from app.race.document import RaceDocument
+from app.records import ChatSettings
 from app.window.race.asking import STOPPED
 from app.window.race.opening import REPLIED
 from app.window.race.window import RaceWindow
@@ -127,3 +129,37 @@ def test_a_race_ends_with_its_window(start: Start, tmp_path: Path) -> None:
     until(lambda: window.asker._request)
     window.close()
     assert not window.asker.busy
+
+
+def test_it_begins_as_the_chat_decodes_that_it_is_opened_from(start: Start, tmp_path: Path) -> None:
+    """Another chat's settings come in with it; what was changed by hand stays as long as they do."""
+    main = start(command(tmp_path, simple()))
+    controller = main.races._controller
+    window = main.races.show()
+    window.form.runs.setValue(7)
+    assert main.races.show().form.runs.value() == 7
+    controller.change_settings(ChatSettings(law=Law(temperature=0.5, top_p=0.8, seed=3)))
+    asked = main.races.show().form.law()
+    assert (asked.temperature, asked.top_p, asked.seed) == (0.5, 0.8, 3)
+
+
+def test_the_target_of_the_chat_is_raced_whichever_is_loaded(start: Start) -> None:
+    main = start(fake_host())
+    controller, another = main.races._controller, Pair(target="models/another")
+    controller.start()
+    until(lambda: controller.loaded_pair is not None)
+    controller.engine.want(another)
+    until(lambda: (there := controller.loaded_pair) and there.pair == another)
+    asked(main, simple())
+    until(lambda: (there := controller.loaded_pair) and there.pair == controller.conversation.settings.pair)
+
+
+def test_a_race_tells_everyone_that_it_goes_on_and_when_it_is_over(start: Start, tmp_path: Path) -> None:
+    document = simple(pairs=2)
+    main = start(command(tmp_path, document, pause_s=60))
+    controller, over = main.races._controller, list[bool]()
+    controller.engine.race_over.connect(lambda: over.append(controller.in_use))
+    window = asked(main, document)
+    assert controller.in_use
+    window.form.stop.click()
+    assert over == [False]

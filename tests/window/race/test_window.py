@@ -12,8 +12,9 @@ from PySide6.QtWidgets import QFileDialog
 from app.race.document import open_race, race_json
 from app.window.look import DARK
 from app.window.race import files
+from app.window.race.asking import RaceAsker
 from app.window.race.board import Board
-from app.window.race.window import RaceWindow
+from app.window.race.window import DRAWING, RaceWindow
 from tests.race.made import RACE, race, simple, steady
 from tests.window.control.waiting import until
 from tests.window.race.conftest import Clock
@@ -161,6 +162,44 @@ def test_a_prompt_that_is_being_written_is_not_replaced(window: RaceWindow) -> N
     assert window.form.prompt.toPlainText() == "The last question"
     window.suggest("Another question")
     assert window.form.prompt.toPlainText() == "The last question"
+
+
+@pytest.mark.parametrize("busy", [True, False])
+def test_while_a_race_is_measured_no_key_starts_opens_or_replays_another(
+    busy: bool, window: RaceWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raced, asked = list[str](), list[str]()
+    monkeypatch.setattr(RaceAsker, "busy", busy)
+    monkeypatch.setattr(RaceAsker, "begin", lambda self, prompt, *_: raced.append(prompt))
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: asked.append("asked") or ("", ""))
+    window.still = True
+    window.show_race(simple(parts_at=4))
+    window.form.prompt.setPlainText("Why?")
+    window.form.set_busy(busy)
+    if busy:
+        window._show(window.measuring)
+    for key in (Qt.Key.Key_Left, Qt.Key.Key_D):
+        QTest.keyClick(window, key)
+    assert at(window) == (1.2 if busy else 0.5)
+    window.open()
+    window.form.race()
+    assert (raced, asked) == (([], []) if busy else (["Why?"], ["asked"]))
+
+
+def test_a_race_waits_for_what_it_would_be_slowed_down_by(window: RaceWindow, monkeypatch: pytest.MonkeyPatch) -> None:
+    raced, why = list[str](), ["A reply is being written."]
+    monkeypatch.setattr(RaceAsker, "begin", lambda self, prompt, *_: raced.append(prompt))
+    window._wait = lambda: why[0]
+    window.form.prompt.setPlainText("Why?")
+    window.form.start.click()
+    assert (raced, window.form.said.text()) == ([], why[0])
+    why[0] = ""
+    monkeypatch.setattr(type(window.exporter), "busy", True)
+    window.form.start.click()
+    assert (raced, window.form.said.text()) == ([], DRAWING)
+    monkeypatch.setattr(type(window.exporter), "busy", False)
+    window.form.start.click()
+    assert raced == ["Why?"]
 
 
 # --- files ------------------------------------------------------------------------------------

@@ -1,0 +1,80 @@
+"""`/verify` in the conversation at the keyboard: the last reply held against plain decoding."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app import rechecking
+from app.conversation import Conversation, open_conversation
+from app.options import Options
+from tests.app.test_chat import Desk
+from tests.app.test_interactive import talk
+
+LAWS: dict[str, dict[str, Any]] = {
+    "greedy": {},
+    "coupled": {"temperatures": (0.9,), "rule": "coupled", "seed": 5},
+    "exact": {"exact": True},
+}
+
+
+def opened(toy_folder: Path, toy_drafter_folder: Path, **options: Any) -> Conversation:
+    made = Options(**{"max_tokens": 12, "draft_lengths": (3,), **options}, target=str(toy_folder))
+    return open_conversation(replace(made, drafters=(str(toy_drafter_folder),)), "", lambda text: None)
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_a_reply_is_what_plain_decoding_says_and_the_talk_goes_on(
+    law: str, toy_folder: Path, toy_drafter_folder: Path
+) -> None:
+    conversation = opened(toy_folder, toy_drafter_folder, **LAWS[law])
+    bits = ", to the last bit" if law == "exact" else ""
+    assert f"receipt: identical over 12 tokens{bits}\n" in talk(conversation, "hello", "/verify", "and now?", "/verify")
+    calm = opened(toy_folder, toy_drafter_folder, **LAWS[law])
+    talk(calm, "hello", "and now?")
+    assert conversation.messages == calm.messages
+
+
+def test_rejection_promises_no_more_than_the_law(toy_folder: Path, toy_drafter_folder: Path) -> None:
+    conversation = opened(toy_folder, toy_drafter_folder, temperatures=(0.9,), rule="rejection", seed=5)
+    assert "receipt: 12 tokens possible under the law\n" in talk(conversation, "hello", "/verify")
+
+
+def test_a_forged_reply_is_told_with_its_places(toy_folder: Path, toy_drafter_folder: Path) -> None:
+    conversation = opened(toy_folder, toy_drafter_folder)
+    talk(conversation, "hello")
+    assert conversation.answer is not None
+    first = conversation.answer.rounds[0]
+    conversation.answer.rounds[0] = replace(first, tokens=((first.tokens[0] + 1) % 64, *first.tokens[1:]))
+    said = talk(conversation, "/verify")
+    assert "receipt: " in said and "failure" in said
+    assert "differs at token 0 (plain " in said
+
+
+def test_there_must_be_a_reply() -> None:
+    assert "nothing was answered yet" in Desk().type("/verify")
+
+
+def test_a_check_that_ctrl_c_stops_loses_nothing(
+    toy_folder: Path, toy_drafter_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conversation = opened(toy_folder, toy_drafter_folder)
+    talk(conversation, "hello")
+    check = rechecking.check
+
+    def interrupted(*given: Any) -> Any:
+        steps = check(*given)
+        yield next(steps)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(rechecking, "check", interrupted)
+    assert "stopped\n" in talk(conversation, "/verify")
+    monkeypatch.undo()
+    assert "receipt: identical over 12 tokens\n" in talk(conversation, "/verify")
+    calm = opened(toy_folder, toy_drafter_folder)
+    talk(calm, "hello", "and now?")
+    talk(conversation, "and now?")
+    assert conversation.messages == calm.messages
