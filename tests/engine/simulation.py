@@ -20,9 +20,11 @@ from statistics import mean
 from engine.adaptive import Adaptive, Candidate
 from engine.costs import Costs
 from engine.events import Round
+from engine.outlook import ChainOutlook
 from engine.policy import Policy
 
 TOKENS, LONGEST = 256, 8
+OFTEN = 50  # times that a place must be reached for its chance to be told, as `redline fit` has it
 FLAT = Costs(
     ((1, 1.0), (9, 1.1)), ((0, 0.0), (1, 0.02), (8, 0.16))
 )  # rows and drafted tokens that cost next to nothing
@@ -154,25 +156,41 @@ def reading_s(costs: Costs, behind: int) -> float:
     return costs.draft_s(1) * min(rows, (behind - 1) / 16)
 
 
-def adaptive(costs: Costs) -> Policy:
-    return Adaptive([Candidate("drafter", costs)])
+def adaptive(costs: Costs, usual: Sequence[float] = ()) -> Policy:
+    return Adaptive([Candidate("drafter", costs, ChainOutlook(LONGEST, usual))])
 
 
-def cases(seeds: int = 4) -> Iterator[Case]:
-    """Every machine with every drafter and every kind of text."""
+@cache
+def usual_of(text: str) -> tuple[float, ...]:
+    """What `redline fit` would have measured of a drafter on other texts of this kind: the chance of each place of a
+    draft that was reached, in rounds of LONGEST."""
+    reached, kept = [0] * LONGEST, [0] * LONGEST
+    for seed in range(1000, 1020):
+        right, at = flags(text, seed), 0
+        while at < TOKENS:
+            accepted = next(i for i, hit in enumerate([*right[at : at + LONGEST], False]) if not hit)
+            for place in range(min(accepted + 1, LONGEST)):
+                reached[place] += 1
+                kept[place] += place < accepted
+            at += accepted + 1
+    return tuple(k / n for k, n in zip(kept, reached, strict=True) if n >= OFTEN)
+
+
+def cases(seeds: int = 4, known: bool = False) -> Iterator[Case]:
+    """Every machine with every drafter and every kind of text. known: the drafter's folder says what is usual."""
     for curve in CURVES:
         for draft in DRAFTS:
             costs = costs_of(curve, draft)
             for text in TEXTS:
-                yield _case(curve, draft, text, costs, seeds)
+                yield _case(curve, draft, text, costs, seeds, usual_of(text) if known else ())
 
 
-def _case(curve: str, draft: str, text: str, costs: Costs, seeds: int) -> Case:
+def _case(curve: str, draft: str, text: str, costs: Costs, seeds: int, usual: Sequence[float]) -> Case:
     speeds, shares, bests = [], [], []
     for seed in range(seeds):
         right = flags(text, seed)
         bests.append(best_fixed(costs, text, seed))
-        speeds.append(speed(adaptive(costs), costs, right))
+        speeds.append(speed(adaptive(costs, usual), costs, right))
         shares.append(speeds[-1] / bests[-1])
     return Case(curve, draft, text, min(speeds), mean(shares), mean(bests))
 
@@ -207,8 +225,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Judge the adaptive policy in simulation.")
     parser.add_argument("--plot", metavar="FILE")
     parser.add_argument("--seeds", type=int, default=12)
+    parser.add_argument("--known", action="store_true", help="what is usual of the drafter is known, as fit stores it")
     args = parser.parse_args()
-    found = sorted(cases(args.seeds), key=lambda case: case.hindsight)
+    found = sorted(cases(args.seeds, args.known), key=lambda case: case.hindsight)
     for case in found[:20]:
         print(case)
     below = sum(case.hindsight < 0.97 for case in found)
