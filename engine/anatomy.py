@@ -86,6 +86,12 @@ def embed(model: Any) -> Callable[[mx.array], mx.array]:
     return lambda ids: module(ids)
 
 
+def unembed(model: Any) -> Callable[[mx.array], mx.array]:
+    """The output matrix as a function: hidden states (..., hidden) to logits (..., vocabulary)."""
+    module, kind = output_of(model)
+    return lambda hidden: module.as_linear(hidden) if kind == "as_linear" else module(hidden)
+
+
 def _named(model: Any, ends: tuple[str, ...]) -> list[Any]:
     """The modules outside the layers whose name ends in one of `ends`, outermost first."""
     inside = {id(part) for layer in layers_of(model) for part in layer.modules()}

@@ -27,10 +27,11 @@ class Eagle3Config:
     """Sizes of a head. points: which hidden states it reads, in the sense of `engine.features`.
 
     feature_size: width of the concatenated features. vocab_size: rows of the target's embedding;
-    draft_vocab_size: rows of the head's own output matrix. norm_before_residual: the attention block adds
+    draft_vocab_size: rows of the output matrix. norm_before_residual: the attention block adds
     to the normed hidden state instead of to the plain one. qk_norm: queries and keys are normed per head, as
     Qwen3's are. norm_before_fc: all features are normed together before they are fused; fc_norm: those of each
-    point by themselves. norm_output: what stands in for h is normed already.
+    point by themselves. norm_output: what stands in for h is normed already. own_output: an output matrix of its own,
+    not the target's.
     """
 
     points: tuple[int, ...]
@@ -52,6 +53,7 @@ class Eagle3Config:
     norm_before_fc: bool = False
     fc_norm: bool = False
     norm_output: bool = False
+    own_output: bool = True
 
 
 class _Attention(nn.Module):
@@ -127,8 +129,10 @@ class Eagle3Head(nn.Module):
             self.fc_norm = [nn.RMSNorm(size, config.rms_norm_eps) for _ in config.points]
         self.layers = [_Layer(config)]
         self.norm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
-        self.lm_head = nn.Linear(config.hidden_size, config.draft_vocab_size, bias=False)
+        if config.own_output:
+            self.lm_head = nn.Linear(config.hidden_size, config.draft_vocab_size, bias=False)
         self._ids = mx.arange(config.draft_vocab_size)
+        self._project: Callable[[mx.array], mx.array] | None = None
         self._rope = initialize_rope(
             config.head_dim, config.rope_theta, False, config.rope_scaling, config.max_position_embeddings
         )
@@ -140,6 +144,10 @@ class Eagle3Head(nn.Module):
     def speak(self, ids: mx.array) -> None:
         """Let the columns of the logits stand for the target's tokens `ids` (draft_vocab_size,), increasing."""
         self._ids = ids.astype(mx.int32)
+
+    def share(self, output: Callable[[mx.array], mx.array]) -> None:
+        """Read the target's output matrix: what it makes of hidden states."""
+        self._project = output
 
     @property
     def rope(self) -> Any:
@@ -167,5 +175,6 @@ class Eagle3Head(nn.Module):
 
     def logits(self, hidden: mx.array) -> mx.array:
         """(..., hidden) to (..., draft_vocab_size); column i is the target's token `ids[i]`."""
-        out: mx.array = self.lm_head(hidden if self.config.norm_output else self.norm(hidden))
+        project = self._project or self.lm_head
+        out: mx.array = project(hidden if self.config.norm_output else self.norm(hidden))
         return out

@@ -5,13 +5,14 @@ Which layer an index means, all three as points in the sense of `engine.features
     eagle_aux_hidden_state_layer_ids   at the top: the INPUT of that layer (vllm-project/vllm,
                                        `vllm/model_executor/models/llama.py`); within eagle_config: the OUTPUT
                                        (sgl-project/sglang, `python/sglang/srt/models/llama.py`, adds 1)
-    neither                            the inputs of layers 2, n // 2 and n - 3 (SafeAILab/EAGLE,
-                                       `eagle/model/modeling_llama_kv.py`; vLLM and Speculators alike)
+    neither, or none in it             the inputs of layers 2, n // 2 and n - 3 (SafeAILab/EAGLE,
+                                       `eagle/model/modeling_llama_kv.py`; vLLM, Speculators and, where its list is
+                                       empty, NVIDIA's ModelOpt alike)
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from engine.errors import ModelError, PairError
@@ -23,29 +24,38 @@ from models.heads.folder import HeadFolder
 _OTHER = "choose another head"
 
 
-def config_of(folder: HeadFolder, target: Shape) -> Eagle3Config:
-    """Sizes and switches of the head in `folder`. Raises ModelError for a head of another make or nonsense, PairError
-    for one whose sizes are not the target's."""
+def config_of(folder: HeadFolder, tensors: Collection[str], target: Shape) -> Eagle3Config:
+    """Sizes and switches of the head in `folder`. tensors: those that it has, as the Speculators layout names them.
+
+    They tell what no field tells everywhere. Who norms queries and keys is said by `model_type` in one layout and by
+    `architectures` in the other; NVIDIA has `norm_before_fc` within eagle_config (vllm-project/vllm, PR 42143). A head
+    of the whole vocabulary without an output matrix shares the target's (SGLang, `llama_eagle3.py`; vLLM,
+    `v1/spec_decode/llm_base_proposer.py`). Raises ModelError for a head of another make or nonsense, PairError for one
+    whose sizes are not the target's.
+    """
     top = folder.config
-    layer = top.part("transformer_layer_config") if "transformer_layer_config" in top.values else top
+    layer = top.part("transformer_layer_config") if top.get("transformer_layer_config") is not None else top
     _check_layer(folder, layer)
     points = _points(folder, target.layers)
     width = _check_fit(folder, layer, points, target)
     theta, scaling = _rope(layer)
+    vocabulary = layer.count("vocab_size")
+    known = top.count("draft_vocab_size", vocabulary)
     return Eagle3Config(
         points=points,
         feature_size=width,
         **_sizes(layer),
-        draft_vocab_size=top.count("draft_vocab_size", layer.count("vocab_size")),
+        draft_vocab_size=known,
         rms_norm_eps=layer.number("rms_norm_eps", 1e-6),
         rope_theta=theta,
         rope_scaling=scaling,
         norm_before_residual=top.flag("norm_before_residual"),
         attention_bias=layer.flag("attention_bias"),
-        qk_norm=layer.values.get("model_type") == "qwen3",
-        norm_before_fc=top.flag("norm_before_fc"),
+        qk_norm="layers.0.self_attn.q_norm.weight" in tensors,
+        norm_before_fc=top.flag("norm_before_fc") or "input_norm.weight" in tensors,
         fc_norm=top.flag("fc_norm"),
         norm_output=top.flag("norm_output"),
+        own_output=known != vocabulary or "lm_head.weight" in tensors,
     )
 
 
@@ -90,8 +100,8 @@ def _check_layer(folder: HeadFolder, layer: Fields) -> None:
     middle = folder.config.part("eagle_config").values
     amiss = {
         "more than one layer": layer.count("num_hidden_layers", 1) != 1,
-        f"a {layer.values.get('model_type')} layer": layer.values.get("model_type", "llama") not in ("llama", "qwen3"),
-        "an activation other than SiLU": layer.values.get("hidden_act", "silu") != "silu",
+        f"a {layer.get('model_type')} layer": layer.get("model_type", "llama") not in ("llama", "qwen3"),
+        "an activation other than SiLU": layer.get("hidden_act", "silu") != "silu",
         "biases in its feed-forward part": layer.flag("mlp_bias"),
         "a sliding window": "sliding_attention" in kinds,
         "partly rotated heads": layer.number("partial_rotary_factor", 1.0) != 1.0
@@ -107,9 +117,9 @@ def _points(folder: HeadFolder, layers: int) -> tuple[int, ...]:
     """Which states the head reads, as points."""
     inputs = folder.config.places("eagle_aux_hidden_state_layer_ids")
     outputs = folder.config.part("eagle_config").places("eagle_aux_hidden_state_layer_ids")
-    if inputs is not None:
+    if inputs:
         return inputs
-    if outputs is not None:
+    if outputs:
         return tuple(place + 1 for place in outputs)
     if layers < 3:
         raise PairError(

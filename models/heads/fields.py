@@ -13,38 +13,43 @@ from engine.errors import ModelError
 
 @dataclass(frozen=True)
 class Fields:
-    """path: of the folder, for messages. values: of the file, or of an object within it."""
+    """path: of the folder, for messages. values: of the file, or of an object within it. One that is null says nothing:
+    NVIDIA's ModelOpt writes it for what neither of its configs has (`modelopt/torch/export/plugins/hf_spec_export.py`).
+    """
 
     path: Path
     values: Mapping[str, Any]
 
+    def get(self, key: str, otherwise: Any = None) -> Any:
+        """The value, whatever it is; `otherwise` where there is none."""
+        value = self.values.get(key)
+        return otherwise if value is None else value
+
     def count(self, key: str, otherwise: int | None = None) -> int:
         """A whole number above 0. Raises ModelError where it is missing and there is no `otherwise`."""
-        value = self.values.get(key, otherwise)
+        value = self.get(key, otherwise)
         if type(value) is not int or value < 1:
             raise self.wrong(key, "a whole number above 0")
         return value
 
     def number(self, key: str, otherwise: float) -> float:
         """A finite number above 0."""
-        value = self.values.get(key, otherwise)
+        value = self.get(key, otherwise)
         if type(value) not in (int, float) or not 0 < value < math.inf:
             raise self.wrong(key, "a number above 0")
         return float(value)
 
     def flag(self, key: str) -> bool:
         """True or false; false where it is missing."""
-        value = self.values.get(key, False)
+        value = self.get(key, False)
         if type(value) is not bool:
             raise self.wrong(key, "true or false")
         return value
 
-    def places(self, key: str) -> tuple[int, ...] | None:
-        """Whole numbers from 0, at least one; None where there is no such field."""
-        value = self.values.get(key)
-        if value is None:
-            return None
-        if not isinstance(value, list) or not value or not all(type(item) is int and item >= 0 for item in value):
+    def places(self, key: str) -> tuple[int, ...]:
+        """Whole numbers from 0; none where there is no such field."""
+        value = self.get(key, [])
+        if not isinstance(value, list) or not all(type(item) is int and item >= 0 for item in value):
             raise self.wrong(key, "a list of whole numbers")
         return tuple(value)
 
@@ -56,5 +61,5 @@ class Fields:
         return Fields(self.path, value)
 
     def wrong(self, key: str, wanted: str) -> ModelError:
-        said = f"says {key} is {str(self.values[key])[:60]!r}" if key in self.values else f"does not say {key}"
+        said = f"says {key} is {str(self.values[key])[:60]!r}" if self.get(key) is not None else f"does not say {key}"
         return ModelError(f"{self.path}: config.json {said}, not {wanted}; download the drafter again")

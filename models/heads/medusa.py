@@ -17,7 +17,7 @@ from pathlib import Path
 
 import mlx.core as mx
 
-from engine.anatomy import output_of, output_rows
+from engine.anatomy import output_rows, unembed
 from engine.errors import ModelError
 from engine.features import NORMED
 from engine.heads.medusa import MedusaConfig, MedusaHeads, parents_of, plain_tree
@@ -149,8 +149,7 @@ def _tree(folder: HeadFolder, depth: int) -> list[RankPath]:
 def _share(heads: MedusaHeads, target: Loaded) -> None:
     """Let the heads read the target's output matrix; a copy is made only of the rows that they know, if not all."""
     if heads.config.draft_vocab_size == heads.config.vocab_size:
-        module, kind = output_of(target.network)
-        heads.share(module.as_linear if kind == "as_linear" else module)
+        heads.share(unembed(target.network))
         return
     rows = output_rows(target.network, heads.ids).astype(dtype_of(target))
     mx.eval(rows)

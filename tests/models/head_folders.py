@@ -31,6 +31,14 @@ def edit(path: Path, **changes: Any) -> None:
     (path / "config.json").write_text(json.dumps(config))
 
 
+def null(path: Path, *names: str) -> None:
+    """Say of fields of config.json, at the top and of the layer, that they are null."""
+    config = config_of(path)
+    for fields in (config, config["transformer_layer_config"]):
+        fields.update(dict.fromkeys(names))
+    (path / "config.json").write_text(json.dumps(config))
+
+
 def file_of(path: Path) -> Path:
     """The one file of weights."""
     (file,) = path.glob("*.safetensors")

@@ -14,7 +14,7 @@ from engine.errors import ModelError, PairError
 from models.heads import kind_of, load_eagle3, save_eagle3
 from models.load import Loaded
 from models.safetensors_file import read_entries
-from tests.models.head_folders import Change, config_of, edit, names_in, retensor, same, tensors_of
+from tests.models.head_folders import Change, config_of, drop, edit, names_in, null, retensor, same, tensors_of
 from tests.toys.heads import VARIANTS, random_eagle3
 
 # --- whole folders --------------------------------------------------------------------------------
@@ -136,6 +136,49 @@ def test_an_index_at_the_top_is_a_layers_input_and_in_eagle_config_its_output(
     assert load_eagle3(eagle3_folder, head_target).config.points == (2, 1, 0)
 
 
+def test_a_list_with_no_layers_means_the_usual_ones(eagle3_folder: Path, head_target: Loaded) -> None:
+    """NVIDIA's ModelOpt has an empty one where nobody chose; to vLLM it is none, wherever it stands."""
+    empty: dict[str, Any] = {"eagle_aux_hidden_state_layer_ids": []}
+    as_safeailab(eagle3_folder, **empty, eagle_config={**empty, "use_aux_hidden_state": True})
+    assert load_eagle3(eagle3_folder, head_target).config.points == (2, 1, 0)
+    edit(eagle3_folder, eagle_config={"eagle_aux_hidden_state_layer_ids": [0, 1, 2]})
+    assert load_eagle3(eagle3_folder, head_target).config.points == (1, 2, 3)
+
+
+def test_a_field_that_is_null_is_as_good_as_none(head_target: Loaded, tmp_path: Path) -> None:
+    """NVIDIA's ModelOpt writes its whole template, with null for what neither of its configs says."""
+    head = random_eagle3(draft_vocab_size=64, head_dim=8, num_key_value_heads=4)
+    save_eagle3(tmp_path, head, {}, mx.float32)
+    null(tmp_path, "draft_vocab_size", "head_dim", "num_key_value_heads", "num_hidden_layers")
+    null(tmp_path, "model_type", "hidden_act", "rms_norm_eps", "rope_theta", "rope_scaling", "layer_types")
+    null(tmp_path, "attention_bias", "mlp_bias", "norm_before_residual", "norm_output", "eagle_config", "redline")
+    assert same(load_eagle3(tmp_path, head_target), head)
+
+
+def test_the_norms_of_a_head_are_those_that_it_has_tensors_for(
+    eagle3_folder: Path, head_target: Loaded, tmp_path: Path
+) -> None:
+    edit(eagle3_folder, layer={"model_type": "qwen3"})
+    assert load_eagle3(eagle3_folder, head_target).config == random_eagle3().config
+    head = random_eagle3(qk_norm=True, norm_before_fc=True)
+    save_eagle3(tmp_path / "normed", head, {}, mx.float32)
+    nvidias = {"norm_before_fc": None, "eagle_config": {"norm_before_fc": True}}
+    edit(tmp_path / "normed", **nvidias, layer={"model_type": "llama"})
+    again = load_eagle3(tmp_path / "normed", head_target)
+    assert same(again, head) and again.config == head.config
+
+
+def test_a_head_without_an_output_matrix_reads_the_targets(head_target: Loaded, tmp_path: Path) -> None:
+    head = random_eagle3(draft_vocab_size=64)
+    save_eagle3(tmp_path / "head", head, {}, mx.float32)
+    drop("lm_head.weight")(tmp_path / "head")
+    again, states = load_eagle3(tmp_path / "head", head_target), mx.random.normal((3, 32), key=mx.random.key(3))
+    head.lm_head.weight = head_target.network.lm_head.weight
+    assert mx.allclose(again.logits(states), head.logits(states), atol=1e-5).item()
+    save_eagle3(tmp_path / "anew", again, {}, mx.float32)
+    assert same(load_eagle3(tmp_path / "anew", head_target), again)
+
+
 def test_rope_is_read_as_either_transformers_writes_it(eagle3_folder: Path, head_target: Loaded) -> None:
     scaling = {"rope_type": "linear", "factor": 2.0}
     edit(eagle3_folder, layer={"rope_theta": None, "rope_parameters": {"rope_theta": 77.0, **scaling}})
@@ -157,7 +200,9 @@ def test_a_copy_of_the_targets_embedding_is_passed_over_and_another_refused(
         return retensor(lambda tensors: tensors.update({"embed_tokens.weight": embedding}))
 
     rough = mx.dequantize(*mx.quantize(copy, 32, 4), 32, 4).astype(mx.bfloat16)
-    for embedding in (copy, rough):
+    roughest = mx.dequantize(*mx.quantize(copy, 32, 2), 32, 2)
+    blank = mx.where(mx.arange(64)[:, None] == 5, 0.0, copy)
+    for embedding in (copy, rough, roughest, blank):
         brings(embedding)(eagle3_folder)
         assert same(load_eagle3(eagle3_folder, head_target), random_eagle3())
     for embedding in (copy[::-1], mx.zeros_like(copy)):

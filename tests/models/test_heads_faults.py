@@ -15,7 +15,7 @@ from engine.errors import ModelError, PairError
 from engine.target import CachedModel
 from models.heads import load_eagle3
 from models.load import Loaded, load
-from tests.models.head_folders import Change, cut, drop, edit, in_layer, pickled, put, retensor, said, same
+from tests.models.head_folders import Change, cut, drop, edit, in_layer, null, pickled, put, retensor, said, same
 from tests.toys.architectures import build
 from tests.toys.heads import random_eagle3
 
@@ -48,9 +48,9 @@ FAULTS: dict[str, tuple[Change, str]] = {
     "t2d of another size": (put("t2d", mx.zeros(63, mx.bool_)), "'d2t' and 't2d' contradict each other"),
     "size of nonsense": (in_layer(hidden_size="32"), "says hidden_size is '32', not a whole number above 0"),
     "no size": (in_layer(intermediate_size=None), "does not say intermediate_size"),
+    "null for a size": (lambda path: null(path, "intermediate_size"), "does not say intermediate_size"),
     "layer is no object": (said(transformer_layer_config=[1]), "not an object"),
     "layers of nonsense": (said(eagle_aux_hidden_state_layer_ids=[1, -1]), "not a list of whole numbers"),
-    "no layers": (said(eagle_aux_hidden_state_layer_ids=[]), "not a list of whole numbers"),
     "flag of nonsense": (said(norm_before_residual="yes"), "not true or false"),
     "eps of nonsense": (in_layer(rms_norm_eps=-1), "not a number above 0"),
     "heads that don't share": (in_layer(num_key_value_heads=3), "not a divisor of 4"),
@@ -65,7 +65,14 @@ FAULTS: dict[str, tuple[Change, str]] = {
     "part of a head, anew": (in_layer(rope_parameters={"partial_rotary_factor": 0.5}), "partly rotated heads"),
     "no middle layers": (said(eagle_config={"use_aux_hidden_state": False}), "no sight of the target's middle layers"),
     "rope of nonsense": (in_layer(rope_scaling={"rope_type": "x"}), "describes no head that Redline knows"),
-    "no norm of heads": (in_layer(model_type="qwen3"), "lacks the tensor 'layers.0.self_attn.q_norm.weight'"),
+    "norm of queries alone": (
+        put("layers.0.self_attn.q_norm.weight", mx.ones(6)),
+        "lacks the tensor 'layers.0.self_attn.k_norm.weight'",
+    ),
+    "norm that is promised": (said(norm_before_fc=True), "lacks the tensor 'input_norm.weight'"),
+    "no output matrix for some tokens": (drop("lm_head.weight"), "lacks the tensor 'lm_head.weight'"),
+    "narrow embedding": (put("embed_tokens.weight", mx.ones((64, 16))), "is (64, 16), not (64, 32)"),
+    "short embedding": (put("embed_tokens.weight", mx.ones((60, 32))), "is (60, 32), not (64, 32)"),
 }
 MISFITS: dict[str, tuple[Change, str]] = {
     "deeper target": (
