@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from app.cli import INTERRUPTED, OK
 from app.options import BUILTIN, Options
-from engine.errors import FitError, UsageError
+from engine.errors import UsageError
 
 if TYPE_CHECKING:
     from models.fit.plan import Plan, Wish
+    from models.fit.preparing import Prepared
     from models.fit.work import Workplace
     from models.load import Loaded
 
@@ -24,6 +25,8 @@ _DECIDED = (
     *("minutes", "prompts", "conversations", "steps", "draft_vocabulary", "layers", "depths", "reply_tokens"),
     *("learning_rate", "seed"),
 )
+_OFTEN = 2  # times that a prompt is asked, from where on more prompts would be better
+_MUCH_S = 60.0  # to lose
 _EXAMPLES = """examples:
   redline fit                                         an EAGLE-3 head for the built-in model, in an hour
   redline fit FOLDER --kind draft --minutes 240       a small draft model for another target
@@ -159,7 +162,8 @@ def _work(args: argparse.Namespace, options: Options, place: Workplace, wish: Wi
         plan, prompts = _go_on(args, target, place), load_prompts(place.prompts_file)
 
     def measure(folder: Path) -> Any:
-        return pair.measure_costs(target, pair.open_drafter(str(folder), target))
+        trees = plan.kind == "medusa"  # the only kind that is judged by its trees too
+        return pair.measure_costs(target, pair.open_drafter(str(folder), target, trees))
 
     show(Fit(target, place, plan, prompts, measure).run(), plan.stages_s)
 
@@ -173,36 +177,41 @@ def _begin(target: Loaded, place: Workplace, wish: Wish, prompts: list[str]) -> 
     from models.fit.prompts import save_prompts
     from models.sizes import memory_words
 
-    total_bytes, free_bytes = memory()
-    free_disk_bytes = needs.free_disk_bytes(place.out.absolute().parent)
+    room = needs.Room(needs.free_disk_bytes(place.out.absolute().parent), *memory())
     _tell("measuring what this machine does in a second")
-    prepared = prepare(target, wish, prompts, free_disk_bytes, free_bytes)
+    prepared = prepare(target, wish, prompts, room)
     plan, needed = prepared.plan, prepared.needs
-    for line in announcement(plan):
+    for line in announcement(prepared):
         _tell(line)
-    _tell(f"needs at most {memory_words(needed.memory_bytes)} of memory and {memory_words(needed.disk_bytes)} of disk")
-    needs.check_disk(needed, free_disk_bytes)
-    if total_bytes is not None and needed.memory_bytes > total_bytes:
-        what = f"the fit may need {memory_words(needed.memory_bytes)} of memory, of {memory_words(total_bytes)}"
-        raise FitError(f"{what} there are: choose a smaller target, --kind medusa, or fewer --reply-tokens")
-    if free_bytes is not None and needed.memory_bytes > free_bytes:
-        _tell(f"only {memory_words(free_bytes)} of memory are free: close other programs if it gets slow")
+    needs.check_disk(needed, room)
+    needs.check_memory(needed.memory_bytes, room)
+    if room.free_bytes is not None and needed.memory_bytes > room.free_bytes:
+        _tell(f"only {memory_words(room.free_bytes)} of memory are free: close other programs if it gets slow")
     place.begin()
     save_prompts(place.prompts_file, prompts)
     write_plan(place.plan_file, plan)
     return plan
 
 
-def announcement(plan: Plan) -> list[str]:
-    """What will be done, and how long it will take."""
+def announcement(prepared: Prepared) -> list[str]:
+    """What will be done, how long it will take, what it needs, and what of it may not please."""
     from app.fit.progress import duration
+    from models.sizes import memory_words
 
+    plan, needed = prepared.plan, prepared.needs
     amount = f"{plan.tokens:,} tokens of replies" if plan.tokens else f"{plan.conversations:,} conversations"
     stages = ", ".join(f"{name} {duration(seconds)}" for name, seconds in plan.stages_s.items() if seconds)
-    return [
+    lines = [
         f"fitting a drafter of kind {plan.kind} for {plan.target}: {amount}, {plan.steps:,} steps of training",
         f"takes about {duration(sum(plan.stages_s.values()))} ({stages}); Ctrl-C stops it, --resume goes on",
+        f"needs at most {memory_words(needed.memory_bytes)} of memory and {memory_words(needed.disk_bytes)} of disk",
     ]
+    if prepared.asked >= _OFTEN:
+        often = f"each prompt is answered about {prepared.asked:.0f} times"
+        lines.append(f"{often}: more prompts would teach the drafter more, and judge it by more")
+    if prepared.shard_s > _MUCH_S:
+        lines.append(f"replies are long to write here: stopping loses up to {duration(prepared.shard_s)} of writing")
+    return lines
 
 
 def _go_on(args: argparse.Namespace, target: Loaded, place: Workplace) -> Plan:

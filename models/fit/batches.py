@@ -63,18 +63,18 @@ class Batches:
         chosen = [self._conversations[number] for number in numbers]
         length = -(-max(len(c.tokens) for c in chosen) // _ROUND) * _ROUND
         tokens = np.zeros((len(chosen), length), np.int32)
-        states, rows, starts = [], [], []
-        said: list[int] = []
+        states, rows, said, starts = [], [], [], []
         for line, (number, c) in enumerate(zip(numbers, chosen, strict=True)):
             tokens[line, : len(c.tokens)] = c.tokens
             states.append(mx.pad(self._states(number), [(0, length - len(c.tokens)), (0, 0)]))
             first = max(c.prompt - 1, self._lead)
             rows.append(np.arange(first, len(c.tokens) - 1) + line * length)
-            said += c.tokens[first + 1 :]
+            said.append(c.tokens[first + 1 :])
             starts.append(max(len(c.tokens) - 1 - first, 0))
         stacked, places = mx.stack(states), mx.array(np.concatenate(rows).astype(np.int32))
         law = self._law(stacked.reshape(-1, stacked.shape[-1])[places, self._width :])
-        batch = Batch(mx.array(tokens), stacked[..., :-1], places, law, mx.array(said, mx.int32), tuple(starts))
+        follows = mx.array(np.concatenate(said))
+        batch = Batch(mx.array(tokens), stacked[..., :-1], places, law, follows, tuple(starts))
         mx.eval(batch.tokens, batch.states, batch.rows, batch.law, batch.said)
         return batch
 

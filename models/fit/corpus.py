@@ -1,7 +1,8 @@
 """The conversations that a drafter learns from: the target's own, written shard by shard.
 
 A shard is a function of (target, plan, its number). Half of the replies are greedy, a quarter each is drawn at
-temperature 0.7 and 1, because those are the laws that a drafter is asked to guess.
+temperature 0.7 and 1, because those are the laws that a drafter is asked to guess. Prompts that are fewer than the
+conversations are asked again and again, but greedily once: the same again would be the same text.
 """
 
 from __future__ import annotations
@@ -10,30 +11,34 @@ import random
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.errors import FitError
-from models.fit.plan import Plan
+from models.fit.plan import LEAST_TOKENS, LONGEST_QUESTION, Plan
 from models.fit.prompts import SELF_SHARE, closing, fitting, opening, question
 from models.fit.work import write_whole
 from models.fit.writing import Request, batches_soundly, seed_of, write
 from models.load import Loaded
 
 TEMPERATURES = (0.0, 0.7, 0.0, 1.0)  # in turn
+_WARM = (0.7, 1.0)
 LEAST_REPLY = 2
-_LONGEST_QUESTION, _SHORTEST_QUESTION = 80, 4
+_SHORTEST_QUESTION = 4
 _QUESTION_MIN_P = 0.03
+_JUDGED_BY, _ONE_IN = 8, 4  # prompts that are judged by at least, where that is no more than one in so many
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Conversation:
-    """tokens: all, the reply from `prompt` on, its end-of-sequence token included. temperature: of the reply."""
+    """tokens: all, (n,), the reply from `prompt` on, its end-of-sequence token included. temperature: of the reply."""
 
-    tokens: tuple[int, ...]
+    tokens: NDArray[np.int32]
     prompt: int
     temperature: float
 
@@ -76,7 +81,8 @@ class Author:
                 said = waiting.pop(told)
                 self.afoot -= len(said)
                 request, told = requests[told], told + 1
-                yield Conversation((*request.tokens, *said), len(request.tokens), request.temperature)
+                tokens = np.array([*request.tokens, *said], np.int32)
+                yield Conversation(tokens, len(request.tokens), request.temperature)
             yield None
 
     def _ask(self, texts: dict[int, str]) -> Iterator[None]:
@@ -109,16 +115,21 @@ class Author:
 
     def _question(self, number: int) -> Request:
         ends = self._tokenizer.eos | ({self._closing} if self._closing is not None else set())
-        limit = min(_LONGEST_QUESTION, max(_SHORTEST_QUESTION, self.plan.prompt_tokens - len(self._opening)))
+        limit = min(LONGEST_QUESTION, max(_SHORTEST_QUESTION, self.plan.prompt_tokens - len(self._opening)))
         seed = seed_of(self.plan.seed, "ask", number)
         return Request(tuple(self._opening), limit, 1.0, seed, frozenset(ends), _QUESTION_MIN_P)
 
     def _reply(self, number: int, prompt: Sequence[int]) -> Request:
-        temperature = TEMPERATURES[number % len(TEMPERATURES)]
-        if self._prompts:  # else the same prompt would always meet the same temperature
-            temperature = TEMPERATURES[(number + number // len(self._prompts)) % len(TEMPERATURES)]
         seed = seed_of(self.plan.seed, "reply", number)
-        return Request(tuple(prompt), self.plan.reply_tokens, temperature, seed, self._tokenizer.eos)
+        return Request(tuple(prompt), self.plan.reply_tokens, self._temperature(number), seed, self._tokenizer.eos)
+
+    def _temperature(self, number: int) -> float:
+        """In turn. Of the first two times that a given prompt is asked, one is greedy; later ones are not."""
+        if not self._prompts:
+            return TEMPERATURES[number % len(TEMPERATURES)]
+        again, place = divmod(number, len(self._prompts))
+        turn = TEMPERATURES if again < 2 else _WARM
+        return turn[(place + again) % len(turn)]
 
 
 def shard_file(folder: Path, number: int) -> Path:
@@ -136,7 +147,7 @@ def shard_files(folder: Path) -> list[Path]:
 def save_shard(path: Path, conversations: Sequence[Conversation]) -> None:
     """Raises OSError."""
     columns: dict[str, Any] = {
-        "tokens": np.concatenate([np.array(c.tokens, np.uint32) for c in conversations]),
+        "tokens": np.concatenate([c.tokens for c in conversations]),
         "length": np.array([len(c.tokens) for c in conversations], np.int32),
         "prompt": np.array([c.prompt for c in conversations], np.int32),
         "temperature": np.array([c.temperature for c in conversations], np.float32),
@@ -148,19 +159,18 @@ def load_shard(path: Path) -> list[Conversation]:
     """Raises FitError for a file that is damaged."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as columns:
-            tokens, length = columns["tokens"], columns["length"]
+            tokens, ends = columns["tokens"], np.cumsum(columns["length"])
             prompt, temperature = columns["prompt"].tolist(), columns["temperature"].tolist()
     except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error) as error:
         raise FitError(f"{path} is damaged ({error}): remove it and go on with --resume") from error
-    ends = np.cumsum(length).tolist()
-    pieces = [tuple(tokens[end - n : end].tolist()) for end, n in zip(ends, length.tolist(), strict=True)]
+    pieces = np.split(tokens, ends[:-1])
     return [Conversation(t, p, round(w, 3)) for t, p, w in zip(pieces, prompt, temperature, strict=True)]
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """All conversations of a fit. held_out: places of those kept for judging; training: of the others, save those
-    with too short a reply to learn from.
+    """All conversations of a fit. held_out: places of those kept for judging; training: of those to learn from. Some
+    are neither: too short, or more than their share of a prompt that is judged by.
 
     Which are held out goes by prompt, so that no prompt is on both sides.
     """
@@ -170,25 +180,22 @@ class Corpus:
     training: tuple[int, ...]
 
 
-def load_corpus(folder: Path, plan: Plan) -> Corpus:
-    """Every shard of a finished corpus. Raises FitError: damaged, or nothing in it to learn from."""
-    return divide([c for path in shard_files(folder) for c in load_shard(path)], plan)
-
-
 def divide(conversations: Sequence[Conversation], plan: Plan) -> Corpus:
-    """Hold whole prompts back, in an order that the seed gives, until `plan.held_out` conversations are."""
-    by_prompt: dict[tuple[int, ...], list[int]] = {}
-    good = [place for place, conversation in enumerate(conversations) if conversation.reply >= LEAST_REPLY]
-    for place in good:
-        conversation = conversations[place]
-        by_prompt.setdefault(conversation.tokens[: conversation.prompt], []).append(place)
-    groups = sorted(by_prompt.items(), key=lambda item: seed_of(plan.seed, "hold", *item[0]))
+    """Hold whole prompts back, in an order that the seed gives, until there are `plan.held_out` conversations to judge
+    by. So that those are not all of one prompt, each gives a share of its own at most, and the rest is left out.
+
+    Raises FitError: too little to learn from and judge by.
+    """
+    by_prompt: dict[bytes, list[int]] = {}
+    for place, c in enumerate(conversations):
+        if c.reply >= LEAST_REPLY and len(c.tokens) >= LEAST_TOKENS:
+            by_prompt.setdefault(c.tokens[: c.prompt].tobytes(), []).append(place)
+    waiting = sorted(by_prompt, key=lambda prompt: seed_of(plan.seed, "hold", prompt.hex()))
+    share = -(-plan.held_out // max(1, min(_JUDGED_BY, len(waiting) // _ONE_IN)))
     held: list[int] = []
-    for _, places in groups:
-        if len(held) >= plan.held_out or len(held) + len(places) >= len(good):
-            break
-        held += places
-    training = sorted(set(good) - set(held))
+    while len(held) < plan.held_out and len(waiting) > 1:
+        held += by_prompt.pop(waiting.pop())[:share]
+    training = sorted(chain.from_iterable(by_prompt.values()))
     if not held or not training:
         raise FitError(
             "the target's replies leave nothing to train on and judge by: give more minutes, or more different prompts"

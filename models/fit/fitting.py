@@ -21,9 +21,10 @@ from typing import Any
 import mlx.core as mx
 
 from engine.costs import Costs
+from engine.probe import tree_trouble
 from models.disk import write_json
 from models.fit.batches import Batches, schedule
-from models.fit.corpus import Author, Conversation, Corpus, load_corpus, load_shard, save_shard, shard_file, shard_files
+from models.fit.corpus import Author, Conversation, Corpus, divide, load_shard, save_shard, shard_file, shard_files
 from models.fit.judging import Judged, as_record, held_out_loss, judge, weigh
 from models.fit.kinds import make_reader, make_trainee
 from models.fit.needs import CACHE_BYTES
@@ -39,6 +40,7 @@ from models.load import Loaded
 STAGES = ("writing", "reading", "training", "judging")
 _CHECKED = 6  # held-out conversations that the loss is looked at with while training
 Measure = Callable[[Path], Costs]
+Shards = Sequence[Sequence[Conversation]]
 
 
 @dataclass(frozen=True)
@@ -65,10 +67,11 @@ class Fit:
         before = mx.set_cache_limit(CACHE_BYTES)
         try:
             yield from self._write()
-            corpus = load_corpus(self.place.corpus, self.plan)
+            shards = [load_shard(path) for path in shard_files(self.place.corpus)]
+            corpus = divide([c for shard in shards for c in shard], self.plan)
             if self.plan.stored:
-                yield from self._read()
-            yield from self._learn(corpus)
+                yield from self._read(shards)
+            yield from self._learn(corpus, shards)
             self.place.publish()
         finally:
             mx.set_cache_limit(before)
@@ -103,9 +106,8 @@ class Fit:
     def _counted(self, conversations: Sequence[Conversation]) -> int:
         return sum(c.reply for c in conversations) if self.plan.tokens else len(conversations)
 
-    def _read(self) -> Iterator[Progress]:
+    def _read(self, shards: Shards) -> Iterator[Progress]:
         reader = None
-        shards = [load_shard(path) for path in shard_files(self.place.corpus)]
         total, done = sum(len(c.tokens) for shard in shards for c in shard), 0
         for number, shard in enumerate(shards):
             path = states_file(self.place.states, number)
@@ -120,13 +122,13 @@ class Fit:
 
     # --- training and judging -----------------------------------------------------------------
 
-    def _learn(self, corpus: Corpus) -> Iterator[Progress]:
+    def _learn(self, corpus: Corpus, shards: Shards) -> Iterator[Progress]:
         plan = self.plan
         reader = make_reader(self.target, plan.kind)
         known = [corpus.conversations[n] for n in corpus.training]
         ids = choose(known, plan.vocabulary, self.target.model.vocabulary)
         trainee = make_trainee(self.target, plan.kind, (plan.depths, plan.layers), reader, ids, plan.seed)
-        states = self._stored() if plan.stored else lambda n: reader.read(corpus.conversations[n])
+        states = self._stored(shards) if plan.stored else lambda n: reader.read(corpus.conversations[n])
         batches = Batches(corpus.conversations, states, reader, trainee.ids, trainee.lead)
         trainer = Trainer(trainee, plan.steps, plan.learning_rate, self.place.training)
         trainer.resume()
@@ -139,8 +141,7 @@ class Fit:
         covered = coverage([corpus.conversations[n] for n in corpus.held_out], ids)
         yield from self._judge(corpus, trainee, batches, trainer.history, covered)
 
-    def _stored(self) -> Stored:
-        shards = [load_shard(path) for path in shard_files(self.place.corpus)]
+    def _stored(self, shards: Shards) -> Stored:
         files = [states_file(self.place.states, number) for number in range(len(shards))]
         return Stored(files, [[len(c.tokens) for c in shard] for shard in shards])
 
@@ -152,8 +153,10 @@ class Fit:
         for done, number in enumerate(corpus.held_out):
             yield Progress("judging", done, total, "replies")
             batch = batches.make([number])
-            logits = judge(trainee, batch, [corpus.conversations[number].temperature], judged)
-            trainee.look(logits, batch)
+            temperature = corpus.conversations[number].temperature
+            logits = judge(trainee, batch, [temperature], judged)
+            if temperature == 0:
+                trainee.look(logits, batch)
         yield Progress("judging", total - 1, total, "replies", "measuring what it costs")
         folder = self.place.drafter
         shutil.rmtree(folder, ignore_errors=True)
@@ -161,8 +164,9 @@ class Fit:
         about = self._about(corpus, covered)
         about["acceptance_by_position"] = [round(chance, 4) for chance in judged.usual]
         trainee.save(folder, about)
+        trouble = tree_trouble(self.target.model) if trainee.tree else None
         costs = self._measure(folder)
-        verdict = weigh(judged, costs, trainee.tree)
+        verdict = weigh(judged, costs, trainee.tree, trouble)
         report = {**about, **as_record(judged, verdict, costs), "loss": _losses(history), "plan": asdict(self.plan)}
         write_json(folder / MANIFEST, about)
         write_json(folder / "report.json", report)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any
 
 import mlx.core as mx
@@ -111,7 +112,7 @@ class Verdict:
 
     acceptance: of the tokens that were reached, by position, at temperature 0; warm_acceptance: at 1. best, warm_best:
     the draft lengths with the greatest speed-up. tree_tau, tree_speedup: by nodes of a static tree from 0, at
-    temperature 0; empty without one. words: for people.
+    temperature 0, the latter as far as passes were measured so wide; empty where none is verified. words: for people.
     """
 
     acceptance: list[float]
@@ -128,23 +129,22 @@ class Verdict:
     words: str
 
 
-def weigh(judged: Judged, costs: Costs, tree: Sequence[float] = ()) -> Verdict:
-    """Rates from counts, and speed-ups from rates and measured seconds. tree: chances of the nodes of a static tree."""
+def weigh(judged: Judged, costs: Costs, tree: Sequence[float] = (), trouble: str | None = None) -> Verdict:
+    """Rates from counts, and speed-ups from rates and measured seconds. tree: chances of the nodes of a static tree.
+    trouble: why the target cannot verify one, None where it can."""
     tau = [float(t / r) for t, r in zip(judged.tokens, judged.rounds, strict=True) if r] or [1.0]
     reach = [float(one) / judged.warm_roots for one in judged.reach if one] if judged.warm_roots else []
     warm_tau = [1.0 + sum(reach[:length]) for length in range(len(reach) + 1)]
     warm = [now / before for before, now in zip([1.0, *reach], reach, strict=False)]
     speedup, warm_speedup = _speedups(tau, costs), _speedups(warm_tau, costs)
     best, warm_best = _greatest(speedup), _greatest(warm_speedup)
-    tree_tau = [1.0 + sum(tree[:nodes]) for nodes in range(len(tree) + 1)] if tree else []
-    draft_s = costs.draft_s(1)  # a static tree is drafted in one step, whatever its size
-    tree_speedup = [t * _share(draft_s + costs.pass_s(n + 1), costs) for n, t in enumerate(tree_tau) if n]
+    tree_tau = list(accumulate(tree, initial=1.0)) if tree and not trouble else []
+    tree_speedup = _speedups(tree_tau[: costs.verify[-1][0]], costs) if tree_tau else []
     rates = (judged.acceptance, warm, tau, warm_tau, speedup, warm_speedup, best, warm_best)
-    found = Verdict(*rates, tree_tau, [1.0, *tree_speedup] if tree else [], False, "")
-    most = max(speedup[best], warm_speedup[warm_best], *tree_speedup, 0.0)
-    if most < WORTH:
-        return replace(found, words=_advise(judged.acceptance, most, costs))
-    return replace(found, worth=True, words=_praise(found))
+    most = max(speedup[best], warm_speedup[warm_best], *tree_speedup)
+    found = Verdict(*rates, tree_tau, tree_speedup, most >= WORTH, "")
+    words = _praise(found) if found.worth else _advise(judged.acceptance, most, costs)
+    return replace(found, words=f"{words}; no trees on this target: {trouble}" if tree and trouble else words)
 
 
 def _speedups(tau: Sequence[float], costs: Costs) -> list[float]:

@@ -40,7 +40,8 @@ class MedusaTrainee:
         self.ids: mx.array | None = self.network.ids
         self._output = output_rows(target.network, ids).astype(mx.float32)
         self.network.share(self._output)
-        self._target, self._ranks = target, Ranks(depths)
+        self._target, self._looked = target, 0
+        self._choosing, self._scoring = Ranks(depths), Ranks(depths)
         mx.eval(flat(self.network), self._output)
 
     def predict(self, batch: Batch, depths: int) -> list[mx.array]:
@@ -57,7 +58,10 @@ class MedusaTrainee:
         rounded(self.network, mx.float16)
 
     def look(self, logits: list[mx.array], batch: Batch) -> None:
-        self._ranks.add(logits, batch.said, self.network.ids, batch.starts)
+        """Every other reply chooses the tree, and the rest score it: by those that chose it, it looks too good."""
+        ranks = self._scoring if self._looked % 2 else self._choosing
+        ranks.add(logits, batch.said, self.network.ids, batch.starts)
+        self._looked += 1
 
     def save(self, folder: Path, about: Mapping[str, Any]) -> None:
         tau = [round(one, 4) for one in accumulate(self.tree, initial=1.0)]
@@ -65,11 +69,11 @@ class MedusaTrainee:
 
     @property
     def tree(self) -> list[float]:
-        chances = self._ranks.chances()
+        chances = self._scoring.chances()
         return [chances.get(path, 0.0) for path in self._paths()]
 
     def _paths(self) -> list[RankPath]:
-        return best_tree(self._ranks.chances(), self.depths, min(RANKS, self.network.config.draft_vocab_size))
+        return best_tree(self._choosing.chances(), self.depths, min(RANKS, self.network.config.draft_vocab_size))
 
 
 class Ranks:

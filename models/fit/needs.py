@@ -1,14 +1,14 @@
 """What a fit takes of disk and memory, said before it begins.
 
 Bounds from sizes, not measurements: what the target, a batch of it writing, a pass of it reading, and a step of
-training hold at most at the same time.
+training hold at most at the same time. They are known before anything is tried.
 """
 
 from __future__ import annotations
 
 import math
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,15 @@ import mlx.core as mx
 
 from engine.errors import FitError
 from engine.upstream import make_prompt_cache
-from models.fit.plan import Kind, Plan
+from models.fit.plan import LEAST_BATCH_TOKENS, Kind, Plan, Rates
 from models.sizes import memory_words
 
 CACHE_BYTES = 1024**3 // 4  # of freed buffers that MLX may keep while a fit runs
 _PROCESS_BYTES = 400 * 1024**2  # Python, MLX, mlx-lm and the tokenizer
 _KV_STEP = 256  # tokens by which mlx-lm's caches grow
 _SPARE_DISK_BYTES = 200 * 1024**2
+_TOKEN_BYTES = 4  # of a conversation, in memory and on disk
+_CONVERSATION_BYTES = 512  # in memory, beside its tokens
 MOST_ROWS = 32
 _PREFILL = 8 * 512
 
@@ -33,7 +35,8 @@ class Sizes:
 
     loading_bytes: beside the weights, while they are made of what is stored. kv_bytes: of one text of up to `_KV_STEP`
     tokens. states: numbers of a token, features and normed state. columns: of the law that is learnt. trained:
-    parameters. layers: that training goes through. inner: the widest activation.
+    parameters. frozen_bytes: of what the drafter has beside them and does not share with the target. layers: that
+    training goes through. inner: the widest activation.
     """
 
     weights_bytes: int
@@ -46,6 +49,7 @@ class Sizes:
     heads: int
     columns: int
     trained: int
+    frozen_bytes: int
     layers: int
 
 
@@ -56,6 +60,15 @@ class Needs:
     memory_bytes: int
     disk_bytes: int
     states_bytes: int
+
+
+@dataclass(frozen=True)
+class Room:
+    """Bytes that there are: of disk, free; of memory, in all and free, None where the system does not say."""
+
+    disk_bytes: int
+    memory_bytes: int | None
+    free_bytes: int | None
 
 
 def kv_bytes(network: Any) -> int:
@@ -83,41 +96,58 @@ def rows_within(sizes: Sizes, tokens: int, free_bytes: int | None) -> int:
     return rows
 
 
+def batch_within(sizes: Sizes, plan: Plan, room: Room) -> int:
+    """How many tokens to train on at a time: as many as `plan` says, or a half, a quarter and so on, where that makes
+    the fit small enough for the memory that is free, or else for the machine."""
+    free_bytes = None if room.free_bytes is None else room.free_bytes + sizes.weights_bytes  # which are loaded already
+    tried = [tokens for n in range(4) if (tokens := plan.batch_tokens >> n) >= LEAST_BATCH_TOKENS]
+    for most_bytes in (free_bytes, room.memory_bytes):
+        for tokens in tried:
+            if most_bytes is None or working_bytes(sizes, replace(plan, batch_tokens=tokens)) <= most_bytes:
+                return tokens
+    return tried[-1]
+
+
 def training_bytes(sizes: Sizes, kind: Kind, plan_tokens: int, longest: int, depths: int) -> int:
-    """A step: weights, gradients and moments, old and new; what is kept of every layer and depth for the way back; and
-    the logits and laws."""
+    """A step: weights, those that stay as they are too, gradients and moments, old and new; what is kept of every layer
+    and depth for the way back; and the logits and laws."""
     optimiser = 28 * sizes.trained
     attention = 0 if kind == "medusa" else 4 * sizes.heads * longest
     kept = sizes.layers * depths * (16 * sizes.hidden + 6 * sizes.inner + attention)
     laws = sizes.columns * (2 + 3 * depths)
-    return optimiser + 4 * plan_tokens * (kept + laws + 3 * sizes.states)
+    return sizes.frozen_bytes + optimiser + 4 * plan_tokens * (kept + laws + 3 * sizes.states)
 
 
-def needs(sizes: Sizes, plan: Plan, conversation_tokens: float) -> Needs:
-    """Bounds for `plan`, whose conversations have about so many tokens each."""
+def working_bytes(sizes: Sizes, plan: Plan, unsaved_bytes: int = 0) -> int:
+    """Memory for whatever stage takes most, the corpus left out. unsaved_bytes: of the states that a shard has."""
     longest = plan.prompt_tokens + plan.reply_tokens
     batch = max(plan.batch_tokens, longest)
     read = longest * 4 * (4 * sizes.states + 4 * sizes.inner + sizes.heads * longest) + 3 * 64 * 1024**2
-    shard = plan.shard * conversation_tokens * sizes.states * 2 * 2 if plan.stored else 0
     stages = (
         sizes.loading_bytes,
         writing_bytes(sizes, plan.rows, longest),
-        read + int(shard),
+        read + unsaved_bytes,
         read + training_bytes(sizes, plan.kind, batch, longest, plan.depths),
     )
-    memory = _PROCESS_BYTES + CACHE_BYTES + sizes.weights_bytes + max(stages)
-    whole = expected_tokens(plan, conversation_tokens)
-    states = int(whole * sizes.states * 2)
+    return _PROCESS_BYTES + CACHE_BYTES + sizes.weights_bytes + max(stages)
+
+
+def needs(sizes: Sizes, plan: Plan, rates: Rates) -> Needs:
+    """Bounds for `plan`, whose prompts and replies are about as long as `rates` says."""
+    tokens = most_tokens(plan, rates)
+    states = tokens * sizes.states * 2
+    shard = int(plan.shard * rates.conversation_tokens * sizes.states * 2 * 2) if plan.stored else 0
+    corpus = tokens * _TOKEN_BYTES + plan.conversations * _CONVERSATION_BYTES
     drafter = sizes.trained * 4 + (sizes.weights_bytes if plan.kind == "draft" else 0)
-    disk = int(whole * 4) + (states if plan.stored else 0) + 2 * 12 * sizes.trained + drafter
-    return Needs(memory, disk + _SPARE_DISK_BYTES, states)
+    disk = tokens * _TOKEN_BYTES + (states if plan.stored else 0) + 2 * 12 * sizes.trained + drafter
+    return Needs(working_bytes(sizes, plan, shard) + corpus, disk + _SPARE_DISK_BYTES, states)
 
 
-def expected_tokens(plan: Plan, conversation_tokens: float) -> float:
-    """Of all conversations together, prompts included."""
-    if plan.tokens:
-        return plan.tokens * 1.5 + plan.shard * conversation_tokens
-    return plan.conversations * conversation_tokens
+def most_tokens(plan: Plan, rates: Rates) -> int:
+    """Of all conversations together. So many tokens of replies are written, and the shorter these are, the more
+    prompts go with them."""
+    replies = plan.tokens or plan.conversations * plan.reply_tokens
+    return int(replies + plan.conversations * rates.prompt_tokens)
 
 
 def free_disk_bytes(folder: Path) -> int:
@@ -127,10 +157,19 @@ def free_disk_bytes(folder: Path) -> int:
     return shutil.disk_usage(folder).free
 
 
-def check_disk(needed: Needs, free_bytes: int) -> None:
+def check_disk(needed: Needs, room: Room) -> None:
     """Raises FitError when the disk is too small."""
-    if needed.disk_bytes > free_bytes:
+    if needed.disk_bytes > room.disk_bytes:
         raise FitError(
-            f"the fit needs {memory_words(needed.disk_bytes)} of disk and {memory_words(free_bytes)} are free: "
+            f"the fit needs {memory_words(needed.disk_bytes)} of disk and {memory_words(room.disk_bytes)} are free: "
             "free some, give --out on another disk, or fewer minutes"
+        )
+
+
+def check_memory(needed_bytes: int, room: Room) -> None:
+    """Raises FitError when the machine is too small."""
+    if room.memory_bytes is not None and needed_bytes > room.memory_bytes:
+        raise FitError(
+            f"the fit may need {memory_words(needed_bytes)} of memory, of {memory_words(room.memory_bytes)} there are: "
+            "choose a smaller target, --kind medusa, or fewer --reply-tokens"
         )

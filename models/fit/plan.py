@@ -15,16 +15,19 @@ from models.disk import read_json_object, replace_json
 
 Kind = Literal["eagle3", "medusa", "draft"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-PLAN_VERSION = 1  # raise it whenever the same plan would give other files
+PLAN_VERSION = 2  # raise it whenever the same plan would give other files
 
 EPOCHS = {"eagle3": 4, "medusa": 4, "draft": 3}
 DEPTHS = {"eagle3": 3, "medusa": 4, "draft": 1}
 RATES = {"eagle3": 1e-3, "medusa": 1e-3, "draft": 5e-4}
 DRAFT_VOCABULARY = 8192
+MOST_DEPTHS = 8
+LEAST_TOKENS = MOST_DEPTHS + 2  # of a conversation: what the deepest drafter looks back on, and a guess
 LEAST_CONVERSATIONS, LEAST_STEPS = 24, 20
 LEAST_BATCH_TOKENS, ENOUGH_STEPS = 256, 400
 MOST_HELD_OUT, JUDGING_S = 96, 45.0
-SHARD_S = 40.0  # a kill loses at most this, or the time between two checkpoints
+SHARD_S = 40.0  # what a kill may lose of the writing, where replies are not so long that one takes longer
+LONGEST_QUESTION = 80  # that the target writes itself, in tokens
 _WORK_SHARE = 0.92  # of the minutes asked for; the rest is loading, judging, and what was estimated wrong
 
 
@@ -52,7 +55,7 @@ class Wish:
         for name, least in (("conversations", 8), ("steps", 1), ("vocabulary", 2), ("layers", 1), ("depths", 1)):
             value = getattr(self, name)
             _need(value is None or value >= least, name, value, f"at least {least}")
-        _need(self.depths is None or self.depths <= 8, "depths", self.depths, "at most 8")
+        _need(self.depths is None or self.depths <= MOST_DEPTHS, "depths", self.depths, f"at most {MOST_DEPTHS}")
         _need(8 <= self.reply_tokens <= 4096, "reply-tokens", self.reply_tokens, "8 to 4096")
         rate = self.learning_rate
         _need(rate is None or 0 < rate < 1, "learning-rate", rate, "a number between 0 and 1")
@@ -80,6 +83,11 @@ class Rates:
     train: float
     reply_tokens: float
     conversation_tokens: float
+
+    @property
+    def prompt_tokens(self) -> float:
+        """How long a prompt is."""
+        return self.conversation_tokens - self.reply_tokens
 
 
 @dataclass(frozen=True)
@@ -125,15 +133,16 @@ class Amounts(NamedTuple):
     batch_tokens: int
 
 
-def amounts(wish: Wish, rates: Rates, most_batch_tokens: int) -> Amounts:
-    """What fills the minutes: each conversation is written and read once, and trained on for a fixed number of epochs,
-    because data is the lever and epochs past a few teach little. In a short fit batches are small, so that there are
-    steps enough."""
+def amounts(wish: Wish, rates: Rates, most_batch_tokens: int, stored: bool) -> Amounts:
+    """What fills the minutes: each conversation is written once and trained on for a fixed number of epochs, because
+    data is the lever and epochs past a few teach little. It is read once where states are `stored`, else in every
+    epoch. In a short fit batches are small, so that there are steps enough."""
     if wish.conversations is not None and wish.steps is not None:
         return Amounts(wish.conversations, 0, wish.steps, most_batch_tokens)
     epochs = EPOCHS[wish.kind]
+    readings = 1 if stored else epochs
     length = rates.conversation_tokens
-    each_s = rates.reply_tokens / rates.write + length / rates.read + epochs * length / rates.train
+    each_s = rates.reply_tokens / rates.write + readings * length / rates.read + epochs * length / rates.train
     conversations = max(LEAST_CONVERSATIONS, int(wish.minutes * 60 * _WORK_SHARE / each_s))
     trained = epochs * conversations * length
     batch = round(min(most_batch_tokens, max(LEAST_BATCH_TOKENS, length, trained / ENOUGH_STEPS)))
@@ -142,15 +151,33 @@ def amounts(wish: Wish, rates: Rates, most_batch_tokens: int) -> Amounts:
     return Amounts(3 * conversations, round(conversations * rates.reply_tokens), steps, batch)
 
 
+def likely(plan: Plan, rates: Rates) -> int:
+    """How many conversations there will be, if replies are as long as `rates` says."""
+    return round(plan.tokens / rates.reply_tokens) if plan.tokens else plan.conversations
+
+
 def held_out(conversations: int, rates: Rates) -> int:
     """How many conversations are kept for judging: enough to tell, few enough to be judged in less than a minute."""
     each_s = rates.conversation_tokens * (1 / rates.read + 1 / rates.train)
     return min(MOST_HELD_OUT, max(conversations // 20, min(8, conversations // 4)), max(4, int(JUDGING_S / each_s)))
 
 
-def shard_size(rates: Rates, rows: int, conversations: int) -> int:
-    """Conversations that are written at a time: in less than a minute, and enough to go side by side."""
-    return max(1, min(int(SHARD_S * rates.write / rates.reply_tokens), 8 * rows, max(rows, conversations // 8)))
+def shard_size(plan: Plan, rates: Rates) -> int:
+    """Conversations that are written at a time: as many as go side by side, which take as long as one, or more where
+    all of them are written within `SHARD_S` even if the longest comes last."""
+    within = int((SHARD_S - _longest_s(plan, rates)) * rates.write / rates.reply_tokens)
+    return max(plan.rows, min(within, 8 * plan.rows, likely(plan, rates) // 8))
+
+
+def shard_s(plan: Plan, rates: Rates) -> float:
+    """Seconds that writing a shard takes at most, which are what a kill may lose."""
+    others_s = plan.shard * rates.reply_tokens / rates.write if plan.shard > plan.rows else 0.0
+    return others_s + _longest_s(plan, rates)
+
+
+def _longest_s(plan: Plan, rates: Rates) -> float:
+    """Of the longest reply to the longest question, while others are written beside it."""
+    return (LONGEST_QUESTION + plan.reply_tokens) * plan.rows / rates.write
 
 
 def expected(plan: Plan, rates: Rates) -> Plan:

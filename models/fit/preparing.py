@@ -9,14 +9,17 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from engine import backend
 from engine.errors import FitError
 from models.fit.batches import Batches
 from models.fit.corpus import Author, Conversation
 from models.fit.kinds import layers_wanted, make_reader, make_trainee, vocabulary_size
-from models.fit.needs import Needs, Sizes, kv_bytes, needs, rows_within
+from models.fit.needs import Needs, Room, Sizes, batch_within, check_memory, kv_bytes, needs, rows_within, working_bytes
 from models.fit.plan import (
     DEPTHS,
-    EPOCHS,
+    LEAST_TOKENS,
     PLAN_VERSION,
     RATES,
     Plan,
@@ -25,6 +28,8 @@ from models.fit.plan import (
     amounts,
     expected,
     held_out,
+    likely,
+    shard_s,
     shard_size,
 )
 from models.fit.prompts import fitting, question
@@ -32,6 +37,7 @@ from models.fit.reading import Reader
 from models.fit.trainee import Trainee
 from models.fit.training import Trainer
 from models.fit.weights import flat_trainable
+from models.fit.writing import batches_soundly
 from models.load import Loaded
 from models.memory.network import inner_width, weights_bytes
 
@@ -49,20 +55,22 @@ _LONGEST_PROMPT, _LONGEST_GIVEN = 384, 1024
 
 @dataclass(frozen=True)
 class Prepared:
-    """A plan, and what it takes."""
+    """A plan, and what it takes. shard_s: of writing, which a kill loses at most. asked: how often each of the user's
+    prompts is, about; 0 without any."""
 
     plan: Plan
     needs: Needs
+    shard_s: float
+    asked: float
 
 
-def prepare(
-    target: Loaded, wish: Wish, prompts: Sequence[str], free_disk_bytes: int, free_memory_bytes: int | None
-) -> Prepared:
-    """Measure, and decide everything. Raises FitError, ModelError: this target cannot be fitted so."""
+def prepare(target: Loaded, wish: Wish, prompts: Sequence[str], room: Room) -> Prepared:
+    """Measure, and decide everything. Raises FitError, ModelError: this target cannot be fitted so, or not here."""
     began_s = time.monotonic()
     reader = make_reader(target, wish.kind)
     trial = _first_plan(target, wish, bool(prompts))
-    if prompts and len(set(fitting(prompts, target.tokenizer, trial.prompt_tokens))) < LEAST_PROMPTS:
+    different = len(fitting(prompts, target.tokenizer, trial.prompt_tokens)) if prompts else 0
+    if prompts and different < LEAST_PROMPTS:
         raise FitError(
             f"fewer than {LEAST_PROMPTS} different prompts fit into {trial.prompt_tokens} tokens, too few to train on "
             "some and judge by others: give more, or leave out --prompts"
@@ -70,23 +78,26 @@ def prepare(
     ids = range(trial.vocabulary)
     trainee = make_trainee(target, wish.kind, (trial.depths, trial.layers), reader, ids, wish.seed)
     sizes = sizes_of(target, reader, trainee, trial)
-    rows = rows_within(sizes, trial.prompt_tokens + trial.reply_tokens, free_memory_bytes)
+    rows = rows_within(sizes, trial.prompt_tokens + trial.reply_tokens, room.free_bytes)
     trial = replace(trial, rows=rows if wish.conversations is None else min(rows, wish.conversations))
+    trial = replace(trial, batch_tokens=batch_within(sizes, trial, room))
+    check_memory(working_bytes(sizes, trial), room)
     rates = _measure(target, trial, prompts, reader, trainee)
+    if not batches_soundly(target.network):
+        trial = replace(trial, rows=1)  # as replies are written one after the other
     spent = (time.monotonic() - began_s) / 60
-    plan = settle(replace(wish, minutes=max(wish.minutes - spent, 0.1 * wish.minutes)), trial, rates)
-    needed = needs(sizes, replace(plan, stored=True), rates.conversation_tokens)
-    stored = EPOCHS[wish.kind] > 1 and needed.states_bytes < _STATES_SHARE * free_disk_bytes
-    plan = expected(replace(plan, stored=stored), rates)
-    return Prepared(plan, needs(sizes, plan, rates.conversation_tokens))
+    wish = replace(wish, minutes=max(wish.minutes - spent, 0.1 * wish.minutes))
+    plan = settle(wish, replace(trial, stored=True), rates)
+    if needs(sizes, plan, rates).states_bytes >= _STATES_SHARE * room.disk_bytes:
+        plan = settle(wish, trial, rates)
+    asked = likely(plan, rates) / different if different else 0.0
+    return Prepared(expected(plan, rates), needs(sizes, plan, rates), shard_s(plan, rates), asked)
 
 
 def settle(wish: Wish, trial: Plan, rates: Rates) -> Plan:
     """The plan with the amounts that fill the minutes."""
-    amount = amounts(wish, rates, trial.batch_tokens)
-    plan = replace(trial, **amount._asdict())
-    likely = round(amount.tokens / rates.reply_tokens) if amount.tokens else amount.conversations
-    return replace(plan, held_out=held_out(likely, rates), shard=shard_size(rates, trial.rows, likely))
+    plan = replace(trial, **amounts(wish, rates, trial.batch_tokens, trial.stored)._asdict())
+    return replace(plan, held_out=held_out(likely(plan, rates), rates), shard=shard_size(plan, rates))
 
 
 def fingerprint(target: Loaded) -> str:
@@ -102,6 +113,8 @@ def sizes_of(target: Loaded, reader: Reader, trainee: Trainee, plan: Plan) -> Si
     config = {**target.folder.config, **_object(target.folder.config.get("text_config"))}
     heads = config.get("num_attention_heads")
     held_bytes, stored_bytes = weights_bytes(network), target.folder.weights_bytes
+    trained = flat_trainable(trainee.network).values()
+    frozen_bytes = weights_bytes(trainee.network) - sum(value.nbytes for value in trained)
     return Sizes(
         weights_bytes=held_bytes,
         loading_bytes=stored_bytes if held_bytes != stored_bytes else 0,
@@ -112,7 +125,8 @@ def sizes_of(target: Loaded, reader: Reader, trainee: Trainee, plan: Plan) -> Si
         inner=inner_width(network),
         heads=heads if type(heads) is int else max(1, reader.hidden // 64),
         columns=plan.vocabulary,
-        trained=sum(value.size for value in flat_trainable(trainee.network).values()),
+        trained=sum(value.size for value in trained),
+        frozen_bytes=0 if backend.describe().dequantize else frozen_bytes,  # in float32 the target's own serve
         layers=plan.layers if plan.kind == "draft" else 1,
     )
 
@@ -163,7 +177,7 @@ def _measure(target: Loaded, plan: Plan, prompts: Sequence[str], reader: Reader,
     step_s = max(long_s - short_s, 0.05 * long_s) / (_TRIAL_TOKENS[1] - _TRIAL_TOKENS[0])
     whole_s = max(short_s - _TRIAL_TOKENS[0] * step_s, 0.0) + reply * step_s
     length = sum(c.prompt for c in written) / len(written) + reply
-    trial = [_stretched(c, round(length)) for c in written]
+    trial = [_stretched(c, max(round(reply), LEAST_TOKENS)) for c in written]
     read, train = _rates_of_training(target, plan, reader, trainee, trial)
     return Rates(plan.rows * reply / (_QUESTIONS * whole_s), read, train, reply, length)
 
@@ -176,10 +190,10 @@ def _write(target: Loaded, plan: Plan, prompts: Sequence[str], tokens: int) -> t
     return time.monotonic() - began_s, written
 
 
-def _stretched(conversation: Conversation, length: int) -> Conversation:
-    """As long as conversations will be."""
-    tokens = conversation.tokens[conversation.prompt :] * (length // conversation.reply + 1)
-    return replace(conversation, tokens=(*conversation.tokens[: conversation.prompt], *tokens)[:length])
+def _stretched(conversation: Conversation, reply: int) -> Conversation:
+    """With a reply of so many tokens."""
+    prompt, said = np.split(conversation.tokens, [conversation.prompt])
+    return replace(conversation, tokens=np.concatenate([prompt, np.resize(said, reply)]))
 
 
 def _rates_of_training(
@@ -187,7 +201,7 @@ def _rates_of_training(
 ) -> tuple[float, float]:
     """Tokens a second of reading and of training on what has been read."""
     reader.read(trial[0])
-    count = max(1, min(len(trial), plan.batch_tokens // len(trial[0].tokens)))
+    count = max(1, min(len(trial), plan.batch_tokens // max(len(c.tokens) for c in trial)))
     began_s = time.monotonic()
     states = [reader.read(c) for c in trial[:count]]
     read_s = time.monotonic() - began_s

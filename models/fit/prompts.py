@@ -104,8 +104,10 @@ def _prompt(line: str, where: str) -> str:
 
 
 def fitting(prompts: Sequence[str], tokenizer: FolderTokenizer, longest: int) -> list[str]:
-    """Those of `prompts` that take at most `longest` tokens, chat template included. Raises FitError: none does."""
-    kept = [text for text in prompts if len(tokenizer.chat([{"role": "user", "content": text}])) <= longest]
+    """Those of `prompts` that take at most `longest` tokens, chat template included, each once. Raises FitError: none
+    does."""
+    once = dict.fromkeys(prompts)
+    kept = [text for text in once if len(tokenizer.chat([{"role": "user", "content": text}])) <= longest]
     if not kept:
         raise FitError(f"every prompt is longer than {longest} tokens, which is what fits: give shorter prompts")
     return kept

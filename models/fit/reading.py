@@ -68,8 +68,8 @@ class Reader:
         mx.eval(matrix, bias)
         return lambda rows: mx.exp(self._after(rows[:, :-1] @ matrix + bias) - rows[:, -1:])
 
-    def _states(self, tokens: Sequence[int]) -> mx.array:
-        self._network(mx.array(list(tokens), mx.int32)[None])  # logits are not asked for, so they are not computed
+    def _states(self, tokens: NDArray[np.int32]) -> mx.array:
+        self._network(mx.array(tokens)[None])  # logits are not asked for, so they are not computed
         self._features.record(0)
         rows = self._features.take(0, len(tokens)).astype(mx.float32)
         mx.eval(rows)
@@ -90,8 +90,8 @@ class Reader:
 
     def _try(self) -> tuple[mx.array, mx.array]:
         """The logits of a short text as the model makes them, and the bare product with its output matrix."""
-        tokens = [1 + i % 7 for i in range(_TRIAL)]
-        told = self._network(mx.array([tokens], mx.int32))[0].astype(mx.float32)
+        tokens = np.array([1 + i % 7 for i in range(_TRIAL)], np.int32)
+        told = self._network(mx.array(tokens)[None])[0].astype(mx.float32)
         raw = self._matrix(self._states(tokens)[:, self.width :]).astype(mx.float32)
         return told, raw
 

@@ -36,7 +36,7 @@ class Trainee(Protocol):
         """Training is over: become, number by number, what will be saved."""
 
     def look(self, logits: list[mx.array], batch: Batch) -> None:
-        """See what `predict` gave for held-out text."""
+        """See what `predict` gave for a held-out reply at temperature 0."""
 
     def save(self, folder: Path, about: Mapping[str, Any]) -> None:
         """Write the drafter's files into `folder`, which exists. about: what it is and was made of, for its config."""

@@ -15,7 +15,7 @@ def choose(conversations: Iterable[Conversation], size: int, rows: int) -> list[
 
     Where fewer stand there, the lowest of the other ids fill up: byte-pair merges number frequent pieces first.
     """
-    counts = Counter(token for c in conversations for token in c.tokens[c.prompt :])
+    counts = Counter(token for c in conversations for token in c.tokens[c.prompt :].tolist())
     ranked = sorted((token for token in counts if token < rows), key=lambda token: (-counts[token], token))[:size]
     chosen = set(ranked)
     for token in range(rows):
@@ -29,7 +29,7 @@ def coverage(conversations: Iterable[Conversation], ids: Sequence[int]) -> float
     """Share of the tokens of the replies that are among `ids`."""
     known, seen, found = set(ids), 0, 0
     for c in conversations:
-        said = c.tokens[c.prompt :]
+        said = c.tokens[c.prompt :].tolist()
         seen += len(said)
         found += sum(token in known for token in said)
     return found / seen if seen else 0.0

@@ -8,16 +8,20 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from app.cli import main
-from app.fit import KINDS
+from app.fit import KINDS, announcement
 from app.fit.progress import Clock, duration
 from models.fit import needs, plan
 from models.fit.fitting import STAGES, Progress
+from models.fit.preparing import Prepared
 from models.fit.work import Workplace
+from models.load import load
+from tests.models.fit.plans import plan_for
 from tests.toys.folders import make_folder
 
 SMALL = ["--conversations", "16", "--steps", "4", "--reply-tokens", "16"]
@@ -83,7 +87,8 @@ def test_a_fit_says_what_it_takes_and_what_came_of_it(
     code, err = refused(capsys, str(toy_folder), "--kind", "medusa", *SMALL)
     assert code == 2 and "target-medusa exists: move it away" in err
     assert main(["fit", str(toy_folder), "--kind", "medusa", "--resume", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["kind"] == "medusa"
+    report = json.loads(capsys.readouterr().out)
+    assert report["kind"] == "medusa" and "33" in report["pass_s"]  # as wide as its trees
 
 
 @pytest.mark.slow
@@ -134,6 +139,14 @@ def test_a_memory_that_is_too_small_is_a_failure(
     monkeypatch.setattr("app.memory.memory", lambda: (2**27, 2**26))
     code, err = refused(capsys, str(toy_folder), *SMALL, "--kind", "medusa", "--out", str(tmp_path / "drafter"))
     assert code == 1 and "of memory, of 128 MB there are" in err
+
+
+def test_few_prompts_and_long_replies_are_spoken_of_beforehand(toy_folder: Path) -> None:
+    usual = Prepared(plan_for(load(toy_folder), "medusa"), needs.Needs(2**30, 2**30, 0), shard_s=50.0, asked=1.0)
+    odd = replace(usual, shard_s=300.0, asked=12.4)
+    said = announcement(odd)[len(announcement(usual)) :]
+    assert said[0].startswith("each prompt is answered about 12 times: more prompts would teach")
+    assert said[1].endswith("stopping loses up to 5 min of writing")
 
 
 def test_a_terminal_gets_a_bar_for_each_stage(toy_folder: Path, tmp_path: Path) -> None:

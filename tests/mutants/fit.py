@@ -7,6 +7,8 @@ _UNROLLED = ("tests/models/fit/test_unrolled.py::test_unrolled_training_sees_wha
 _TRAINED = "tests/models/fit/test_training.py::"
 _JUDGED = "tests/models/fit/test_judging.py::"
 _CORPUS = "tests/models/fit/test_corpus.py::"
+_PLANNED = "tests/models/fit/test_plan.py::"
+_PREPARED = "tests/models/fit/test_preparing.py::"
 _EXACT_RESUME = (_TRAINED + "test_training_stopped_between_steps_goes_on_to_the_same_weights",)
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -76,9 +78,65 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a prompt on both sides",
         _FIT + "corpus.py",
-        "held += places",
-        "held += places[:1]",
+        "by_prompt.pop(waiting.pop())",
+        "by_prompt[waiting.pop()]",
         (_CORPUS + "test_no_prompt_is_both_trained_on_and_held_out",),
+    ),
+    Mutant(
+        "a verdict that rests on one prompt",
+        _FIT + "corpus.py",
+        "by_prompt.pop(waiting.pop())[:share]",
+        "by_prompt.pop(waiting.pop())",
+        (_CORPUS + "test_what_is_judged_by_is_of_several_prompts",),
+    ),
+    Mutant(
+        "the same greedy reply again and again",
+        _FIT + "corpus.py",
+        "TEMPERATURES if again < 2 else _WARM",
+        "TEMPERATURES",
+        (_CORPUS + "test_a_given_prompt_is_answered_greedily_once",),
+    ),
+    Mutant(
+        "a batch without a guess",
+        _FIT + "corpus.py",
+        " and len(c.tokens) >= LEAST_TOKENS",
+        "",
+        (_CORPUS + "test_what_is_too_short_for_any_guess_is_left_out",),
+    ),
+    Mutant(
+        "memory is looked at when it is used already",
+        _FIT + "preparing.py",
+        "    check_memory(working_bytes(sizes, trial), room)\n",
+        "",
+        (_PREPARED + "test_a_memory_that_is_too_small_is_refused_before_anything_is_tried",),
+    ),
+    Mutant(
+        "a batch as large as ever",
+        _FIT + "needs.py",
+        "plan.batch_tokens >> n",
+        "plan.batch_tokens",
+        (_PREPARED + "test_a_smaller_batch_is_trained_on_where_that_is_enough",),
+    ),
+    Mutant(
+        "copies of the target weigh nothing",
+        _FIT + "needs.py",
+        "return sizes.frozen_bytes + optimiser",
+        "return optimiser",
+        (_PREPARED + "test_what_a_draft_model_copies_from_a_quantized_target_is_counted",),
+    ),
+    Mutant(
+        "states are read anew in no time",
+        _FIT + "plan.py",
+        "readings = 1 if stored else epochs",
+        "readings = 1",
+        (_PREPARED + "test_the_minutes_are_kept_whether_states_are_or_not",),
+    ),
+    Mutant(
+        "a shard of replies of the usual length",
+        _FIT + "plan.py",
+        "(LONGEST_QUESTION + plan.reply_tokens) * plan.rows / rates.write",
+        "rates.reply_tokens * plan.rows / rates.write",
+        (_PLANNED + "test_a_kill_loses_less_than_a_minute_of_writing_or_what_is_said",),
     ),
     Mutant(
         "a walk that forgets the bonus",
@@ -100,6 +158,41 @@ MUTANTS: tuple[Mutant, ...] = (
         "open_.add((*best[:-1], best[-1] + 1))",
         "open_.add((*best[:-1], best[-1] + 2))",
         (_JUDGED + "test_the_static_tree_is_nested_and_the_likeliest_first",),
+    ),
+    Mutant(
+        "a tree that warm replies chose",
+        _FIT + "fitting.py",
+        "            if temperature == 0:\n",
+        "            if temperature >= 0:\n",
+        (_JUDGED + "test_a_fit_asks_about_trees_and_looks_at_them_along_greedy_replies",),
+    ),
+    Mutant(
+        "a tree scored by what chose it",
+        _FIT + "medusa.py",
+        "chances = self._scoring.chances()",
+        "chances = self._choosing.chances()",
+        (_JUDGED + "test_a_tree_is_chosen_by_some_replies_and_scored_by_others",),
+    ),
+    Mutant(
+        "a tree priced by passes that nobody measured",
+        _FIT + "judging.py",
+        "_speedups(tree_tau[: costs.verify[-1][0]], costs)",
+        "_speedups(tree_tau, costs)",
+        (_JUDGED + "test_a_tree_is_priced_as_far_as_passes_were_measured_so_wide",),
+    ),
+    Mutant(
+        "a tree praised that the target cannot verify",
+        _FIT + "fitting.py",
+        "tree_trouble(self.target.model) if trainee.tree else None",
+        "None",
+        (_JUDGED + "test_a_fit_asks_about_trees_and_looks_at_them_along_greedy_replies",),
+    ),
+    Mutant(
+        "trees priced by the passes of chains",
+        "app/fit/__init__.py",
+        'trees = plan.kind == "medusa"',
+        "trees = False",
+        ("tests/app/test_fit.py::test_a_fit_says_what_it_takes_and_what_came_of_it",),
     ),
     Mutant(
         "a finished folder made anew",

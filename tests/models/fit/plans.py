@@ -7,15 +7,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from engine.costs import Costs
+from models.fit.corpus import Conversation
 from models.fit.fitting import Fit
-from models.fit.plan import DEPTHS, PLAN_VERSION, RATES, Kind, Plan, write_plan
+from models.fit.needs import Room
+from models.fit.plan import DEPTHS, PLAN_VERSION, RATES, Kind, Plan, Rates, write_plan
 from models.fit.preparing import fingerprint
 from models.fit.work import Workplace
 from models.load import Loaded
 
 CHEAP = Costs(((1, 0.010), (9, 0.014)), ((0, 0.0), (1, 0.0005), (8, 0.004)))
 DEAR = Costs(((1, 0.010), (2, 0.025), (9, 0.090)), ((0, 0.0), (1, 0.0005), (8, 0.004)))
+
+MEASURED = Rates(write=100.0, read=500.0, train=250.0, reply_tokens=200.0, conversation_tokens=250.0)
+ROOMY = Room(2**40, None, None)
 
 
 def plan_for(target: Loaded, kind: Kind, **changes: Any) -> Plan:
@@ -44,6 +51,16 @@ def plan_for(target: Loaded, kind: Kind, **changes: Any) -> Plan:
         stages_s={"writing": 1.0, "reading": 1.0, "training": 1.0, "judging": 1.0},
     )
     return replace(plan, **changes)
+
+
+def conversation(tokens: Sequence[int], prompt: int, temperature: float = 0.0) -> Conversation:
+    """One that was never written."""
+    return Conversation(np.array(tokens, np.int32), prompt, temperature)
+
+
+def plain(talk: Sequence[Conversation]) -> list[tuple[list[int], int, float]]:
+    """To be compared."""
+    return [(c.tokens.tolist(), c.prompt, c.temperature) for c in talk]
 
 
 def fit(target: Loaded, out: Path, plan: Plan, prompts: Sequence[str] = (), costs: Costs = CHEAP) -> Workplace:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import mlx.core as mx
+import numpy as np
 import pytest
 
 from engine.errors import FitError
@@ -12,7 +14,7 @@ from models.fit.corpus import TEMPERATURES, Author, Conversation, divide, load_s
 from models.fit.prompts import opening
 from models.fit.writing import Request, batches_soundly, write
 from models.load import Loaded
-from tests.models.fit.plans import plan_for
+from tests.models.fit.plans import conversation, plain, plan_for
 from tests.toys.architectures import build
 
 
@@ -26,11 +28,11 @@ def said(network: object, requests: list[Request], rows: int) -> dict[int, list[
 
 def test_a_shard_is_a_function_of_its_number(target: Loaded) -> None:
     plan = plan_for(target, "eagle3")
-    everything = [shard_of(Author(target, plan), number) for number in range(3)]
-    assert shard_of(Author(target, plan), 1) == everything[1]
-    assert len({c.tokens for shard in everything for c in shard}) == 24
+    everything = [plain(shard_of(Author(target, plan), number)) for number in range(3)]
+    assert plain(shard_of(Author(target, plan), 1)) == everything[1]
+    assert len({tuple(tokens) for shard in everything for tokens, _, _ in shard}) == 24
     other = plan_for(target, "eagle3", seed=1)
-    assert shard_of(Author(target, other), 1) != everything[1]
+    assert plain(shard_of(Author(target, other), 1)) != everything[1]
 
 
 def test_replies_are_at_the_temperatures_in_turn_and_as_long_as_allowed(target: Loaded) -> None:
@@ -47,7 +49,7 @@ def test_greedy_replies_are_what_the_target_says(target: Loaded) -> None:
     """Written side by side, with prompts of different lengths, as alone."""
     shard = [c for c in shard_of(Author(target, plan_for(target, "eagle3")), 0) if c.temperature == 0]
     for c in shard:
-        logits = target.network(mx.array([c.tokens]))[0]
+        logits = target.network(mx.array(c.tokens)[None])[0]
         assert mx.argmax(logits[c.prompt - 1 : -1], -1).tolist() == list(c.tokens[c.prompt :])
 
 
@@ -66,6 +68,14 @@ def test_given_prompts_are_asked_in_turn_at_every_temperature(target: Loaded) ->
     assert heard == {(text, t) for text in ("one", "two") for t in TEMPERATURES}
 
 
+@pytest.mark.parametrize("count", [4, 5, 6, 7])
+def test_a_given_prompt_is_answered_greedily_once(target: Loaded, count: int) -> None:
+    author = Author(target, plan_for(target, "eagle3"), [f"{n}" for n in range(count)] * 2)
+    heard = Counter((author._given(number), author._temperature(number)) for number in range(6 * count))
+    assert all(heard[f"{n}", 0.0] == 1 for n in range(count))
+    assert all(heard[f"{n}", 0.7] >= 2 and heard[f"{n}", 1.0] >= 2 for n in range(count))
+
+
 def test_texts_written_one_after_the_other_are_the_same(target: Loaded) -> None:
     requests = [Request((1, 5, 9 + n), 12, (0.0, 1.0)[n % 2], n, frozenset({2}), 0.01 * n) for n in range(4)]
     assert said(target.network, requests, 0) == said(target.network, requests, 3)
@@ -79,20 +89,46 @@ def test_models_that_cannot_be_batched_are_found(name: str, sound: bool) -> None
 
 
 def test_a_shard_comes_back_from_disk_as_it_was(tmp_path: Path) -> None:
-    shard = [Conversation((1, 2, 70_000), 2, 0.7), Conversation((4, 5), 1, 0.0)]
+    shard = [conversation((1, 2, 70_000), 2, 0.7), conversation((4, 5), 1)]
     save_shard(tmp_path / "00000.npz", shard)
-    assert load_shard(tmp_path / "00000.npz") == shard
+    loaded = load_shard(tmp_path / "00000.npz")
+    assert plain(loaded) == plain(shard)
+    assert [c.tokens.dtype for c in loaded] == [np.int32, np.int32]  # Python's numbers would take nine times as much
     assert [path.name for path in tmp_path.iterdir()] == ["00000.npz"]
     (tmp_path / "00000.npz").write_bytes((tmp_path / "00000.npz").read_bytes()[:60])
     with pytest.raises(FitError, match="remove it and go on with --resume"):
         load_shard(tmp_path / "00000.npz")
 
 
+# --- what is judged by, and what is learnt from ---------------------------------------------------
+
+
+def answers(prompts: int, times: int) -> list[Conversation]:
+    """So many prompts, each answered so many times."""
+    return [conversation((n % prompts, *range(1, 10), n), 8) for n in range(prompts * times)]
+
+
 def test_no_prompt_is_both_trained_on_and_held_out(target: Loaded) -> None:
-    talk = [Conversation((n % 7, 1, 2, n), 2, 0.0) for n in range(40)] + [Conversation((99, 1), 1, 0.0)]
+    talk = [*answers(7, 6), conversation((99, *range(9)), 9)]
     corpus = divide(talk, plan_for(target, "eagle3"))
-    sides = [{talk[n].tokens[:2] for n in places} for places in (corpus.held_out, corpus.training)]
+    sides = [{int(talk[n].tokens[0]) for n in places} for places in (corpus.held_out, corpus.training)]
     assert not sides[0] & sides[1]
-    assert len(corpus.held_out) >= 6 and len(corpus.held_out) + len(corpus.training) == 40
+    assert len(corpus.held_out) >= 6 and len(corpus.held_out) + len(corpus.training) == 42
     with pytest.raises(FitError, match="more different prompts"):
         divide(talk[:1], plan_for(target, "eagle3"))
+
+
+@pytest.mark.parametrize(("prompts", "judged"), [(4, 1), (20, 5), (50, 8), (100, 8)])
+def test_what_is_judged_by_is_of_several_prompts(target: Loaded, prompts: int, judged: int) -> None:
+    """And no more than a quarter of the prompts is kept from training for that."""
+    talk = answers(prompts, 40)
+    corpus = divide(talk, plan_for(target, "eagle3", held_out=32))
+    held = Counter(int(talk[n].tokens[0]) for n in corpus.held_out)
+    assert len(held) == judged and max(held.values()) <= -(-32 // judged) and 32 <= sum(held.values()) < 40
+    assert len(corpus.training) == (prompts - judged) * 40
+
+
+def test_what_is_too_short_for_any_guess_is_left_out(target: Loaded) -> None:
+    talk = [*answers(20, 1), conversation((30, 31, *range(7)), 2)]
+    corpus = divide(talk, plan_for(target, "eagle3"))
+    assert 20 not in {*corpus.held_out, *corpus.training}

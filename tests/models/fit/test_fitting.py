@@ -1,4 +1,4 @@
-"""A fit from beginning to end, on a tiny random target: what lands, what it says, what it needs."""
+"""A fit from beginning to end, on a tiny random target: what lands, and what it says."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import mlx.core as mx
@@ -15,12 +14,10 @@ from mlx_lm.utils import load_model, quantize_model, save_config, save_model
 
 from app.pair import open_drafter
 from engine import backend
-from engine.errors import FitError
+from models.fit import fitting
+from models.fit.corpus import Conversation, load_shard
 from models.fit.fitting import STAGES, Fit
-from models.fit.kinds import make_reader, make_trainee
-from models.fit.needs import Needs, check_disk, free_disk_bytes, needs, rows_within
-from models.fit.plan import Kind, Wish, write_plan
-from models.fit.preparing import prepare, sizes_of
+from models.fit.plan import Kind, write_plan
 from models.fit.work import MANIFEST, Workplace, write_whole
 from models.load import Loaded, load
 from tests.models.fit.plans import CHEAP, contents, fit, plan_for
@@ -78,39 +75,16 @@ def test_stages_come_in_order_and_are_told_to_their_end(target: Loaded, tmp_path
         assert done == sorted(done) and done[-1] == next(e.total for e in events if e.stage == stage)
 
 
-# --- what it needs --------------------------------------------------------------------------------
+def test_what_was_written_is_loaded_once(target: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[str] = []
 
+    def noted(path: Path) -> list[Conversation]:
+        loaded.append(path.name)
+        return load_shard(path)
 
-def test_what_is_needed_grows_with_what_is_done(target: Loaded) -> None:
-    plan = plan_for(target, "eagle3")
-    reader = make_reader(target, "eagle3")
-    trainee = make_trainee(target, "eagle3", (3, 0), reader, range(200), 0)
-    sizes = sizes_of(target, reader, trainee, plan)
-    least = needs(sizes, plan, 100)
-    assert needs(sizes, replace(plan, batch_tokens=8192), 100).memory_bytes > least.memory_bytes
-    assert needs(sizes, replace(plan, rows=4096), 100).memory_bytes > least.memory_bytes
-    assert needs(sizes, replace(plan, conversations=10_000), 100).disk_bytes > least.disk_bytes
-    assert needs(sizes, replace(plan, stored=False), 100).disk_bytes < least.disk_bytes
-    assert rows_within(sizes, 400, 2**40) == 32 and rows_within(sizes, 400, 2**10) == 1
-
-
-def test_a_disk_that_is_too_small_is_refused(tmp_path: Path) -> None:
-    needed = Needs(2**30, 3 * 2**30, 2**30)
-    check_disk(needed, 3 * 2**30)
-    with pytest.raises(FitError, match=r"needs 3\.0 GB of disk and 2\.0 GB are free"):
-        check_disk(needed, 2 * 2**30)
-    assert free_disk_bytes(tmp_path / "not" / "yet" / "there") > 0
-
-
-def test_states_are_kept_only_where_the_disk_is_large_enough(target: Loaded) -> None:
-    wish = Wish("medusa", conversations=24, steps=4, reply_tokens=16)
-    assert prepare(target, wish, [], 2**40, None).plan.stored
-    assert not prepare(target, wish, [], 2**10, None).plan.stored
-
-
-def test_too_few_prompts_are_refused_before_the_work(target: Loaded) -> None:
-    with pytest.raises(FitError, match="fewer than 4 different prompts"):
-        prepare(target, Wish("medusa"), ["one", "two", "two", "three", "x" * 2000], 2**40, None)
+    monkeypatch.setattr(fitting, "load_shard", noted)
+    fit(target, tmp_path / "drafter", plan_for(target, "medusa"))
+    assert loaded == ["00000.npz", "00001.npz", "00002.npz"]
 
 
 # --- the folder that is worked in -----------------------------------------------------------------

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -16,16 +18,17 @@ from engine.costs import Costs
 from engine.metrics import Metrics
 from engine.policy import FixedLength
 from engine.settings import Settings
-from models.fit.batches import Batches
+from models.fit import fitting
+from models.fit.batches import Batch, Batches
 from models.fit.corpus import Author, Conversation
 from models.fit.judging import Judged, as_record, judge, weigh
 from models.fit.kinds import make_reader, make_trainee
-from models.fit.medusa import Ranks, best_tree
+from models.fit.medusa import MedusaTrainee, Ranks, best_tree
 from models.fit.plan import Kind
 from models.fit.report import draw
 from models.fit.vocabulary import choose
 from models.load import Loaded
-from tests.models.fit.plans import CHEAP, DEAR, plan_for
+from tests.models.fit.plans import CHEAP, DEAR, fit, plan_for
 
 
 def judged_from(agreed: NDArray[np.bool_], overlap: float = 0.5) -> Judged:
@@ -107,6 +110,52 @@ def test_ranks_are_counted_along_what_was_said() -> None:
     ranks = Ranks(2)
     ranks.add(logits, mx.array([4, 5, 9], mx.int32), ids, (3,))
     assert ranks.chances() == {(0,): 0.5, (0, 1): 0.5, (1,): 0.5}
+
+
+def test_a_tree_is_chosen_by_some_replies_and_scored_by_others(target: Loaded) -> None:
+    trainee = make_trainee(target, "medusa", (2, 0), make_reader(target, "medusa"), [4, 5, 6], 0)
+    right = mx.array([[9.0, 0, 0], [0, 9.0, 0], [9.0, 0, 0]])
+    reply: Any = SimpleNamespace(said=mx.array([4, 5, 4], mx.int32), starts=(3,))
+    trainee.look([right, right], reply)
+    trainee.look([-right, -right], reply)
+    assert trainee.tree == [0.0, 0.0]
+    trainee.look([-right, -right], reply)
+    trainee.look([right, right], reply)
+    assert trainee.tree == [0.5, 0.5]
+
+
+def test_a_tree_is_priced_as_far_as_passes_were_measured_so_wide() -> None:
+    verdict = weigh(judged_from(np.zeros((1, 50), np.bool_), 0.02), CHEAP, [0.5] * 16)
+    assert len(verdict.tree_tau) == 17 and len(verdict.tree_speedup) == 9
+    assert verdict.tree_speedup[8] == pytest.approx(5.0 * CHEAP.pass_s(1) / CHEAP.round_s(8))
+    assert verdict.worth and verdict.words.endswith("with a tree of 8")
+
+
+def test_where_the_target_verifies_no_trees_chains_alone_are_judged_and_it_is_said() -> None:
+    judged, trouble = judged_from(np.zeros((1, 50), np.bool_), 0.02), "its memory is no tree's"
+    verdict = weigh(judged, CHEAP, [0.5] * 16, trouble)
+    assert not verdict.worth and verdict.tree_tau == verdict.tree_speedup == []
+    assert verdict.words.endswith("; no trees on this target: its memory is no tree's")
+    assert weigh(judged, CHEAP).words == verdict.words.partition("; no trees")[0]
+
+
+def test_a_fit_asks_about_trees_and_looks_at_them_along_greedy_replies(
+    target: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temperatures: list[float] = []
+    looked: list[Batch] = []
+
+    def judged_too(*args: Any) -> list[mx.array]:
+        temperatures.extend(args[2])
+        return judge(*args)
+
+    monkeypatch.setattr(MedusaTrainee, "look", lambda self, logits, batch: looked.append(batch))
+    monkeypatch.setattr(fitting, "judge", judged_too)
+    monkeypatch.setattr(fitting, "tree_trouble", lambda model: f"{type(model).__name__} is no tree's")
+    place = fit(target, tmp_path / "drafter", plan_for(target, "medusa"))
+    assert 0 < len(looked) == temperatures.count(0.0) < len(temperatures)
+    assert str(place.report()["verdict"]).endswith("; no trees on this target: CachedModel is no tree's")
+    assert place.report()["tau_by_tree_size"] == []
 
 
 # --- against the loop -----------------------------------------------------------------------------

@@ -3,57 +3,88 @@
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import replace
+from heapq import heapreplace
 from pathlib import Path
 
 import pytest
 
 from engine.errors import FitError, UsageError
-from models.fit.plan import EPOCHS, Rates, Wish, amounts, expected, held_out, read_plan, shard_size, write_plan
+from models.fit.plan import (
+    EPOCHS,
+    LONGEST_QUESTION,
+    Plan,
+    Rates,
+    Wish,
+    amounts,
+    expected,
+    held_out,
+    read_plan,
+    shard_s,
+    shard_size,
+    write_plan,
+)
 from models.load import Loaded
-from tests.models.fit.plans import plan_for
-
-RATES = Rates(write=100.0, read=500.0, train=250.0, reply_tokens=200.0, conversation_tokens=250.0)
+from tests.models.fit.plans import MEASURED, plan_for
 
 
 @pytest.mark.parametrize("kind", ["eagle3", "medusa", "draft"])
 @pytest.mark.parametrize("minutes", [10.0, 60.0, 600.0])
-def test_the_work_fills_the_minutes(target: Loaded, kind: str, minutes: float) -> None:
+@pytest.mark.parametrize("stored", [True, False])
+def test_the_work_fills_the_minutes(target: Loaded, kind: str, minutes: float, stored: bool) -> None:
     wish = Wish(kind, minutes)  # type: ignore[arg-type]
-    amount = amounts(wish, RATES, 2048)
-    plan = expected(replace(plan_for(target, wish.kind, held_out=8), **amount._asdict()), RATES)
+    amount = amounts(wish, MEASURED, 2048, stored)
+    plan = expected(replace(plan_for(target, wish.kind, held_out=8, stored=stored), **amount._asdict()), MEASURED)
     seconds = sum(plan.stages_s.values())
     assert 0.85 * minutes * 60 < seconds <= minutes * 60
-    conversations = amount.tokens / RATES.reply_tokens
-    epochs = amount.steps * amount.batch_tokens / (conversations * RATES.conversation_tokens)
+    conversations = amount.tokens / MEASURED.reply_tokens
+    epochs = amount.steps * amount.batch_tokens / (conversations * MEASURED.conversation_tokens)
     assert epochs == pytest.approx(EPOCHS[kind], rel=0.02)
 
 
 def test_more_minutes_are_more_of_everything() -> None:
-    short, long = (amounts(Wish("eagle3", minutes), RATES, 2048) for minutes in (10, 100))
+    short, long = (amounts(Wish("eagle3", minutes), MEASURED, 2048, True) for minutes in (10, 100))
     assert long.tokens > 9 * short.tokens
     assert long.steps * long.batch_tokens > 9 * short.steps * short.batch_tokens
     assert short.batch_tokens < long.batch_tokens == 2048
 
 
 def test_a_short_fit_still_has_something_to_learn_from_and_to_judge_by() -> None:
-    amount = amounts(Wish("eagle3", 0.01), RATES, 2048)
-    assert amount.tokens >= 24 * RATES.reply_tokens and amount.steps >= 20
-    assert held_out(24, RATES) >= 6
+    amount = amounts(Wish("eagle3", 0.01), MEASURED, 2048, True)
+    assert amount.tokens >= 24 * MEASURED.reply_tokens and amount.steps >= 20
+    assert held_out(24, MEASURED) >= 6
 
 
 def test_numbers_stand_in_place_of_minutes() -> None:
-    assert amounts(Wish("medusa", conversations=40, steps=7), RATES, 512) == (40, 0, 7, 512)
+    assert amounts(Wish("medusa", conversations=40, steps=7), MEASURED, 512, True) == (40, 0, 7, 512)
 
 
-def test_a_shard_is_less_than_a_minute_of_writing() -> None:
-    for write in (20.0, 100.0, 5000.0):
-        rates = replace(RATES, write=write)
-        assert shard_size(rates, 32, 10_000) * rates.reply_tokens / write < 60 or shard_size(rates, 32, 10_000) == 1
+def written_s(plan: Plan, rates: Rates, chance: random.Random) -> float:
+    """Of a shard of replies of all lengths: after the questions, a reply begins where another has ended."""
+    ends = [LONGEST_QUESTION] * plan.rows
+    for _ in range(plan.shard):
+        heapreplace(ends, ends[0] + chance.randint(1, plan.reply_tokens))
+    return max(ends) * plan.rows / rates.write
+
+
+@pytest.mark.parametrize("write", [20.0, 100.0, 500.0, 5000.0])
+def test_a_kill_loses_less_than_a_minute_of_writing_or_what_is_said(target: Loaded, write: float) -> None:
+    rates = replace(MEASURED, write=write)
+    plan = plan_for(target, "eagle3", rows=32, reply_tokens=384, conversations=10_000)
+    plan = replace(plan, shard=shard_size(plan, rates))
+    assert shard_s(plan, rates) < 60 or plan.shard == 32
+    assert all(written_s(plan, rates, random.Random(seed)) <= shard_s(plan, rates) for seed in range(20))
+
+
+def test_a_shard_is_as_many_as_go_side_by_side_or_more(target: Loaded) -> None:
+    plan = plan_for(target, "eagle3", rows=8, reply_tokens=384, conversations=10_000)
+    sizes = [shard_size(plan, replace(MEASURED, write=write)) for write in (1.0, 150.0, 1e6)]
+    assert sizes[0] == 8 < sizes[1] < sizes[2] == 64
 
 
 def test_a_slow_target_is_judged_by_fewer() -> None:
-    assert held_out(10_000, RATES) < held_out(10_000, replace(RATES, read=5000.0, train=5000.0)) == 96
+    assert held_out(10_000, MEASURED) < held_out(10_000, replace(MEASURED, read=5000.0, train=5000.0)) == 96
 
 
 def test_a_plan_comes_back_as_it_was(target: Loaded, tmp_path: Path) -> None:

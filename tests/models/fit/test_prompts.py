@@ -68,7 +68,8 @@ def test_a_missing_file_of_prompts_says_so(tmp_path: Path) -> None:
         read_prompts(tmp_path / "gone")
 
 
-def test_prompts_that_are_too_long_are_left_out(target: Loaded) -> None:
-    assert fitting(["short", "x" * 400], target.tokenizer, 96) == ["short"]
+def test_prompts_that_are_too_long_or_there_already_are_left_out(target: Loaded) -> None:
+    given = ["short", "x" * 400, "other", "short"]
+    assert fitting(given, target.tokenizer, 96) == ["short", "other"]
     with pytest.raises(FitError, match="longer than 96 tokens"):
         fitting(["x" * 400], target.tokenizer, 96)

@@ -14,14 +14,14 @@ from engine.errors import FitError
 from models.fit.batches import Batches, schedule
 from models.fit.corpus import Author, Conversation
 from models.fit.kinds import make_reader, make_trainee
-from models.fit.plan import Kind
+from models.fit.plan import LEAST_TOKENS, MOST_DEPTHS, Kind
 from models.fit.reading import Reader, Stored, store
 from models.fit.trainee import Trainee
 from models.fit.training import Trainer, loss_of, rate
 from models.fit.vocabulary import choose, coverage
 from models.fit.weights import flat
 from models.load import Loaded
-from tests.models.fit.plans import plan_for
+from tests.models.fit.plans import conversation, plan_for
 
 KINDS: tuple[Kind, ...] = ("eagle3", "medusa", "draft")
 
@@ -46,7 +46,7 @@ def test_the_law_is_the_targets_own(target: Loaded, talk: list[Conversation]) ->
     c, ids = talk[3], mx.array([7, 90, 250], mx.int32)
     reader = make_reader(target, "eagle3")
     ends = reader.read(c)[c.prompt - 1 :, reader.width :]
-    probs = mx.softmax(target.network(mx.array([c.tokens]))[0], -1)[c.prompt - 1 :]
+    probs = mx.softmax(target.network(mx.array(c.tokens)[None])[0], -1)[c.prompt - 1 :]
     assert mx.allclose(reader.lawgiver(None)(ends), probs, atol=1e-5).item()
     assert mx.allclose(reader.lawgiver(ids)(ends), probs[:, ids], atol=1e-5).item()
 
@@ -75,8 +75,8 @@ def test_what_comes_behind_the_output_matrix_is_found_or_refused(target: Loaded,
         with pytest.raises(FitError, match="not known here"):
             Reader(Bent(), (), config)
         return
-    reader, c = Reader(Bent(), (), config), Conversation((5, 6, 7, 8), 1, 0.0)
-    probs = mx.softmax(Bent()(mx.array([c.tokens]))[0], -1)
+    reader, c = Reader(Bent(), (), config), conversation((5, 6, 7, 8), 1)
+    probs = mx.softmax(Bent()(mx.array(c.tokens)[None])[0], -1)
     assert mx.allclose(reader.lawgiver(None)(reader.read(c)), probs, atol=1e-5).item()
     assert mx.allclose(reader.lawgiver(mx.array([3, 9]))(reader.read(c)), probs[:, mx.array([3, 9])], atol=1e-5).item()
 
@@ -122,8 +122,17 @@ def test_a_batch_says_what_each_alone_would(target: Loaded, talk: list[Conversat
         assert mx.allclose(logits, each, atol=1e-4).item()
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_shortest_conversation_that_is_kept_has_a_guess_to_learn_from(target: Loaded, kind: Kind) -> None:
+    """A batch without one has a loss that is no number."""
+    reader, talk = make_reader(target, kind), [conversation(range(3, 3 + LEAST_TOKENS), 1)]
+    trainee = make_trainee(target, kind, (MOST_DEPTHS, 1), reader, range(200), 0)
+    batches = Batches(talk, lambda n: reader.read(talk[n]), reader, trainee.ids, trainee.lead)
+    assert 0 < Trainer(trainee, 1, 1e-3).train(batches.make([0])) < 100
+
+
 def test_the_draft_vocabulary_is_what_is_said_most() -> None:
-    talk = [Conversation((9, 9, 9, 5, 5, 7, 8, 5), 2, 0.0)]
+    talk = [conversation((9, 9, 9, 5, 5, 7, 8, 5), 2)]
     assert choose(talk, 2, 20) == [5, 7]
     assert choose(talk, 6, 20) == [0, 1, 5, 7, 8, 9]
     assert coverage(talk, [5, 7]) == pytest.approx(4 / 6)

@@ -11,10 +11,10 @@ from mlx.utils import tree_map
 from engine.drafters.eagle import Eagle
 from engine.target import CachedModel
 from models.fit.batches import Batches
-from models.fit.corpus import Conversation
 from models.fit.eagle3 import Eagle3Trainee
 from models.fit.kinds import make_reader
 from models.load import Loaded
+from tests.models.fit.plans import conversation
 
 TOKENS = tuple(int(t) for t in np.random.default_rng(0).integers(3, 300, 34))
 DEPTHS = 4
@@ -47,7 +47,7 @@ def guesses_while_drafting(trainee: Eagle3Trainee, target: Loaded, root: int) ->
 
 def test_unrolled_training_sees_what_drafting_sees(trainee: Eagle3Trainee, target: Loaded) -> None:
     reader = make_reader(target, "eagle3")
-    talk = [Conversation(TOKENS, 8, 0.0), Conversation(TOKENS[:20], 5, 0.0)]
+    talk = [conversation(TOKENS, 8), conversation(TOKENS[:20], 5)]
     batches = Batches(talk, lambda n: reader.read(talk[n]), reader, trainee.ids, trainee.lead)
     batch = batches.make([0, 1])
     rows = batch.rows.tolist()
@@ -63,7 +63,7 @@ def test_unrolled_training_sees_what_drafting_sees(trainee: Eagle3Trainee, targe
 def test_each_depth_learns(trainee: Eagle3Trainee, target: Loaded) -> None:
     """The gradient of every depth's loss reaches the fused features."""
     reader = make_reader(target, "eagle3")
-    talk = [Conversation(TOKENS, 8, 0.0)]
+    talk = [conversation(TOKENS, 8)]
     batch = Batches(talk, lambda n: reader.read(talk[n]), reader, trainee.ids, trainee.lead).make([0])
     for depth in range(DEPTHS):
         grad = nn.value_and_grad(
