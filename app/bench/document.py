@@ -126,10 +126,11 @@ def _summary(rows: Sequence[Row]) -> Summary:
     )
 
 
-def by_position(rows: Sequence[Row]) -> list[float]:
-    """Share of drafted tokens kept at each draft position, of the rounds of all `rows` that got that far."""
+def by_position(rows: Sequence[Row], least: int = 1) -> list[float]:
+    """Share of drafted tokens kept at each draft position, of the rounds of all `rows` that got that far, as long as at
+    `least` so many did."""
     reached, kept = (_sums([getattr(row, name) for row in rows]) for name in ("reached", "kept"))
-    return [k / n if n else 0.0 for k, n in zip(kept, reached, strict=True)]
+    return [k / n for k, n in zip(kept, reached, strict=True) if n >= least]
 
 
 def _sums(counts: Sequence[Sequence[int]]) -> list[int]:

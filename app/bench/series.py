@@ -16,6 +16,7 @@ from app.speedup import median
 from engine.costs import Costs
 
 VERIFYING = "verifying"
+TELLING = 10  # rounds that got to a place of a draft, for its share to be drawn
 _T = TypeVar("_T")
 
 
@@ -89,16 +90,17 @@ def _in_words(length: int | str | None) -> str:
 
 
 def acceptance(rows: Sequence[Row]) -> list[Series]:
-    """By position from 1: of each drafter's longest fixed length, which drafts whatever the chances; else of auto."""
+    """By position from 1: of each drafter's longest fixed length, which drafts whatever the chances; of auto where that
+    has one position alone, or there is none. Of as many positions as were reached often enough to tell."""
     found = []
     for name in proposers(rows):
         mine = [row for row in rows if row.proposer == name and not row.peer]
-        longest = max((row.draft_length for row in mine if isinstance(row.draft_length, int)), default=None)
-        chosen = [row for row in mine if row.draft_length == (AUTO if longest is None else longest)]
-        shares = by_position(chosen)
+        longest = max((row.draft_length for row in mine if isinstance(row.draft_length, int)), default=0)
+        length = AUTO if longest < 2 and any(row.draft_length == AUTO for row in mine) else longest
+        shares = by_position([row for row in mine if row.draft_length == length], TELLING)
         if shares:
             points = {str(place): share for place, share in enumerate(shares, 1)}
-            found.append(Series(name, f"{name}, {_in_words(longest or AUTO)}", points))
+            found.append(Series(name, f"{name}, {_in_words(length)}", points))
     return found
 
 

@@ -36,7 +36,7 @@ _SPREAD = 0.02
 
 def points(layers: int) -> tuple[int, ...]:
     """Which hidden states a head reads: low, middle and high (SafeAILab's choice), of any number of layers."""
-    return (min(2, layers - 1), layers // 2, max(layers - 3, 0))
+    return tuple(sorted((min(2, layers - 1), layers // 2, max(layers - 3, 0))))
 
 
 class Eagle3Trainee:

@@ -114,19 +114,20 @@ def _check_layer(folder: HeadFolder, layer: Fields) -> None:
 
 
 def _points(folder: HeadFolder, layers: int) -> tuple[int, ...]:
-    """Which states the head reads, as points."""
+    """Which states the head reads, as points, in the order of layers: so they are gathered in every engine, however
+    the list stands (NVIDIA's ModelOpt writes that of a set)."""
     inputs = folder.config.places("eagle_aux_hidden_state_layer_ids")
     outputs = folder.config.part("eagle_config").places("eagle_aux_hidden_state_layer_ids")
     if inputs:
-        return inputs
+        return tuple(sorted(inputs))
     if outputs:
-        return tuple(place + 1 for place in outputs)
+        return tuple(sorted(place + 1 for place in outputs))
     if layers < 3:
         raise PairError(
             f"{folder.path}: reads the states before layers 2, n/2 and n-3, and the target has {layers} layers; "
             "choose a drafter that was made for this target"
         )
-    return (2, layers // 2, layers - 3)
+    return tuple(sorted((2, layers // 2, layers - 3)))
 
 
 def _rope(layer: Fields) -> tuple[float, dict[str, Any] | None]:

@@ -81,13 +81,18 @@ def test_a_drafter_without_auto_is_shown_at_its_first_length() -> None:
 
 def test_acceptance_is_of_the_longest_fixed_length() -> None:
     rows = [
-        row("eagle3", length, 0, 1.0, reached=[8, 4], kept=kept) for length, kept in (("auto", [8, 4]), (2, [4, 1]))
+        row("eagle3", length, 0, 1.0, reached=[80, 40, 9], kept=kept)
+        for length, kept in (("auto", [80, 40, 0]), (2, [40, 10, 9]))
     ]
-    rows.append(row("eagle3", 2, 1, 1.0, reached=[2], kept=[2]))
+    rows.append(row("eagle3", 2, 1, 1.0, reached=[20], kept=[20]))
     (one,) = series.acceptance(rows)
     assert one.points == {"1": 0.6, "2": 0.25}
-    (auto,) = series.acceptance(rows[:1])
-    assert (auto.label, auto.points) == ("eagle3, auto", {"1": 1.0, "2": 1.0})
+    one_a_round = row("eagle3", 1, 0, 1.0, reached=[40], kept=[20])
+    for told in (rows[:1], [rows[0], one_a_round]):
+        (auto,) = series.acceptance(told)
+        assert (auto.label, auto.points) == ("eagle3, auto", {"1": 1.0, "2": 1.0})
+    (one,) = series.acceptance([one_a_round])
+    assert (one.label, one.points) == ("eagle3, 1 a round", {"1": 0.5})
 
 
 def test_costs_are_in_plain_passes_and_end_where_measuring_did() -> None:
