@@ -43,8 +43,8 @@ class Answer:
 @dataclass
 class Conversation:
     """target: None where a recorded session stands in. calibration: of what passes cost here, which draft length auto
-    goes by; drift: what the clock says of that since. note: what the user should know of the
-    context, or "". answer: the last reply, if there is one."""
+    goes by; drift: what the clock says of that since. note: what the user should know of the context, or "". answer:
+    the last reply, if there is one."""
 
     options: Options
     session: Session

@@ -7,8 +7,8 @@ import platform
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from app import digests
 from app.choosing import drafter_folders
-from app.host import digests
 from app.machine import processor
 from app.options import Options
 from engine import backend
@@ -33,7 +33,6 @@ def describe(options: Options, target: Loaded) -> dict[str, Any]:
         "backend": found.detail,
         "dtype": found.dtype,
         "target": target.name,
-        "weights": {target.name: digests.of_model(target.folder), **_drafters(options, target)},
         "kv_bits": target.model.kv_bits,
         "context": options.context,
         "draft_lengths": ["auto" if length is None else length for length in options.draft_lengths],
@@ -47,10 +46,11 @@ def describe(options: Options, target: Loaded) -> dict[str, Any]:
     }
 
 
-def _drafters(options: Options, target: Loaded) -> dict[str, str]:
-    """The weights of each drafter that has any, by the name of its folder."""
+def weights(options: Options, target: Loaded) -> dict[str, str]:
+    """Digests of the target's and of each drafter's that has any, by the names of their folders. JSON-ready."""
     folders = [folder for spec in options.drafters for folder in drafter_folders(spec, target.folder)]
-    return {folder.name: digests.of_files(folder, list(folder.glob("*.safetensors"))) for folder in folders}
+    drafters = {folder.name: digests.of_files(folder, list(folder.glob("*.safetensors"))) for folder in folders}
+    return {target.name: digests.of_model(target.folder), **drafters}
 
 
 def summary(environment: dict[str, Any]) -> str:

@@ -122,7 +122,8 @@ def _ready(args: argparse.Namespace, options: Options, questions: list[Question]
     settings = [usual.settings(temperature) for temperature in dict.fromkeys(options.temperatures)]
     turns = None if args.turns == "all" else 1
     names = [contestant.name for contestant in everyone]
-    kept = ledger.Ledger(args.json, environment.describe(options, target), names, turns, args.repeats, _tell)
+    about = {**environment.describe(options, target), "weights": environment.weights(options, target)}
+    kept = ledger.Ledger(args.json, about, names, turns, args.repeats, _tell)
     if before is not None:
         kept.take_up(before, questions, settings)
         _tell(f"going on behind {len(kept.rows)} replies")

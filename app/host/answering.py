@@ -14,8 +14,8 @@ from contextlib import closing
 from dataclasses import replace
 from threading import Event as Flag
 
+from app import digests
 from app import pair as parts
-from app.host import digests
 from app.host.opened import Opened, reason_of, turns
 from app.host.watched import Watched
 from app.options import Options

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 
 import mlx.core as mx
 
+from app import digests
 from app import pair as parts
 from app.calibration import Calibration
 from app.choosing import target_folder
 from app.conversation import target_name
 from app.fits import fit
-from app.host import digests
 from app.host.watched import Watched
 from app.options import Options
 from app.pair import NamedDrafter

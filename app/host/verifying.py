@@ -8,7 +8,7 @@ from threading import Event as Flag
 
 from msgspec.structs import replace as changed
 
-from app.host import digests
+from app import digests
 from app.host.answering import check_ids, options_of
 from app.host.opened import Opened
 from app.protocol import Answers, Checking, Failed, Progress, Said, Verified, Verify

@@ -122,9 +122,9 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "a benchmark goes on with other weights",
-        "app/environment.py",
-        '        "weights": {target.name: digests.of_model(target.folder), **_drafters(options, target)},\n',
-        "",
+        "app/bench/__init__.py",
+        '{**environment.describe(options, target), "weights": environment.weights(options, target)}',
+        "environment.describe(options, target)",
         ("tests/app/test_bench_resume.py::test_other_weights_under_the_same_name_are_not_gone_on_with",),
     ),
 )

@@ -58,10 +58,10 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "a model is known by its headers",
-        "app/host/digests.py",
+        "app/digests.py",
         "            yield file.read(_SAMPLE)\n",
         '            yield b""\n',
-        ("tests/host/test_digests.py::test_other_weights_are_another_model",),
+        ("tests/app/test_digests.py::test_other_weights_are_another_model",),
     ),
     Mutant(
         "what could not be checked is fine",

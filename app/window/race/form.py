@@ -154,10 +154,6 @@ class RaceForm(QWidget):
         elif self._check():
             self.raced.emit()
 
-    def refuse(self, why: str) -> None:
-        """Say why it cannot start now, until the form changes or it does."""
-        self.said.setText(why)
-
     def law(self) -> Law:
         """What both sides share."""
         return changed(self._law, temperature=self.temperature.value(), max_tokens=self.tokens.value())

@@ -74,7 +74,7 @@ class RaceWindow(QWidget):
         """What stands in the form, unless something goes on that it would wait for or that would slow it down."""
         form = self.form
         if why := DRAWING if self.exporter.busy else self._wait():
-            form.refuse(why)
+            form.said.setText(why)
             return
         self._show(self.measuring)
         self.player.pause()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.host import digests
+from app import digests
 from models.folder import check_folder
 
 
