@@ -209,8 +209,8 @@ def announcement(prepared: Prepared) -> list[str]:
     if prepared.asked >= _OFTEN:
         often = f"each prompt is answered about {prepared.asked:.0f} times"
         lines.append(f"{often}: more prompts would teach the drafter more, and judge it by more")
-    if prepared.shard_s > _MUCH_S:
-        lines.append(f"replies are long to write here: stopping loses up to {duration(prepared.shard_s)} of writing")
+    if prepared.lost_s > _MUCH_S:
+        lines.append(f"the target is slow here: stopping loses up to {duration(prepared.lost_s)} of writing")
     return lines
 
 

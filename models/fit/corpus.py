@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,12 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import FitError
+from engine.errors import FitError, ModelError
+from models.disk import read_json_object, replace_json
 from models.fit.plan import LEAST_TOKENS, LONGEST_QUESTION, Plan
 from models.fit.prompts import SELF_SHARE, closing, fitting, opening, question
 from models.fit.work import write_whole
-from models.fit.writing import Request, batches_soundly, seed_of, write
+from models.fit.writing import Request, batches_soundly, go_on, seed_of
 from models.load import Loaded
 
 TEMPERATURES = (0.0, 0.7, 0.0, 1.0)  # in turn
@@ -48,6 +49,16 @@ class Conversation:
         return len(self.tokens) - self.prompt
 
 
+@dataclass
+class Unfinished:
+    """A shard in the making. asked: the target's own questions so far, in the order of those that they are for.
+    prompts: ids of all, once the questions are whole. said: of the replies so far."""
+
+    asked: list[list[int]]
+    prompts: list[list[int]]
+    said: list[list[int]]
+
+
 class Author:
     """Writes shards of conversations with `target` as `plan` says. prompts: the user's, or none.
 
@@ -61,43 +72,52 @@ class Author:
         self._prompts = fitting(prompts, target.tokenizer, plan.prompt_tokens) if prompts else []
         self._opening, self._closing = opening(target.tokenizer), closing(target.tokenizer)
 
-    def write_shard(self, number: int) -> Iterator[Conversation | None]:
+    def write_shard(self, number: int, begun: Unfinished | None = None) -> Iterator[Conversation | Unfinished | None]:
         """Conversations `number * plan.shard` and on, as `write` tells them."""
         first = number * self.plan.shard
-        return self.write(range(first, min(first + self.plan.shard, self.plan.conversations)))
+        return self.write(range(first, min(first + self.plan.shard, self.plan.conversations)), begun)
 
-    def write(self, numbers: Sequence[int]) -> Iterator[Conversation | None]:
-        """The conversations with these numbers, in this order; None at every token that does not finish the next."""
-        texts = {number: self._given(number) for number in numbers}
-        yield from self._ask(texts)
-        requests = [self._reply(number, ids) for number, ids in zip(numbers, self._render(texts), strict=True)]
-        waiting: dict[int, list[int]] = {}
-        told = self.afoot = 0
-        for text in write(self._network, requests, self._rows):
-            self.afoot += 1
-            if text.finished:
-                waiting[text.number] = text.tokens
-            while told in waiting:
-                said = waiting.pop(told)
-                self.afoot -= len(said)
-                request, told = requests[told], told + 1
+    def write(
+        self, numbers: Sequence[int], begun: Unfinished | None = None
+    ) -> Iterator[Conversation | Unfinished | None]:
+        """The conversations with these numbers, in this order; None at every token; and between two stretches what
+        should be kept, as going on with that gives the same conversations."""
+        begun = begun or Unfinished([[] for number in numbers if self._writes_its_own(number)], [], [])
+        if not begun.prompts:
+            self.afoot = 0
+            yield from self._ask(numbers, begun)
+            begun.prompts = self._render(numbers, begun)
+            begun.said = [[] for _ in numbers]
+            yield begun
+        requests = [self._reply(number, ids) for number, ids in zip(numbers, begun.prompts, strict=True)]
+        told = 0
+        for between in chain((False,), self._go_on(requests, begun.said)):
+            while told < len(requests) and requests[told].ended(begun.said[told]):
+                request, said = requests[told], begun.said[told]
                 tokens = np.array([*request.tokens, *said], np.int32)
+                told += 1
                 yield Conversation(tokens, len(request.tokens), request.temperature)
-            yield None
+            self.afoot = sum(map(len, begun.said[told:]))
+            yield begun if between else None
 
-    def _ask(self, texts: dict[int, str]) -> Iterator[None]:
-        """Put questions of the target's own in place of some of `texts`."""
-        own = [number for number in texts if self._writes_its_own(number)]
-        requests = [self._question(number) for number in own]
-        for place, said, finished in write(self._network, requests, self._rows) if own else ():
-            if finished and said[-1] in requests[place].ends and (text := self._tokenizer.decode(said[:-1]).strip()):
-                texts[own[place]] = text
-            yield None
+    def _go_on(self, requests: Sequence[Request], said: Sequence[list[int]]) -> Iterator[bool]:
+        return go_on(self._network, requests, said, self._rows, self.plan.stretch)
 
-    def _render(self, texts: Mapping[int, str]) -> list[list[int]]:
-        """Ids of the prompts, those that are too long being replaced or, at last, cut."""
-        numbers = list(texts)
-        asked = [self._tokenizer.chat([{"role": "user", "content": texts[number]}]) for number in numbers]
+    def _ask(self, numbers: Sequence[int], begun: Unfinished) -> Iterator[Unfinished | None]:
+        """Let the target write questions of its own for some of `numbers`."""
+        requests = [self._question(number) for number in numbers if self._writes_its_own(number)]
+        for between in self._go_on(requests, begun.asked):
+            yield begun if between else None
+
+    def _render(self, numbers: Sequence[int], begun: Unfinished) -> list[list[int]]:
+        """Ids of the prompts, the target's own questions among them where they came to an end; those that are too long
+        being replaced or, at last, cut."""
+        texts = {number: self._given(number) for number in numbers}
+        own = (number for number in numbers if self._writes_its_own(number))
+        for number, said in zip(own, begun.asked, strict=True):
+            if said[-1] in self._question(number).ends and (text := self._tokenizer.decode(said[:-1]).strip()):
+                texts[number] = text
+        asked = [self._tokenizer.chat([{"role": "user", "content": text}]) for text in texts.values()]
         short = (self._tokenizer.chat([{"role": "user", "content": self._given(number)}]) for number in numbers)
         fits = [ids if len(ids) <= self.plan.prompt_tokens else other for ids, other in zip(asked, short, strict=True)]
         return [ids[-self.plan.prompt_tokens :] for ids in fits]
@@ -153,6 +173,27 @@ def save_shard(path: Path, conversations: Sequence[Conversation]) -> None:
         "temperature": np.array([c.temperature for c in conversations], np.float32),
     }
     write_whole(path, lambda draft: np.savez(draft, **columns))
+
+
+def unfinished_file(folder: Path) -> Path:
+    return folder / "unfinished.json"
+
+
+def save_unfinished(folder: Path, number: int, unfinished: Unfinished) -> None:
+    """Raises OSError."""
+    replace_json(unfinished_file(folder), {"shard": number, **asdict(unfinished)})
+
+
+def load_unfinished(folder: Path, number: int) -> Unfinished | None:
+    """What was written of this shard, if anything was kept. Raises FitError for a file that is damaged."""
+    path = unfinished_file(folder)
+    if not path.exists():
+        return None
+    try:
+        value: dict[str, Any] = read_json_object(path)
+        return Unfinished(value["asked"], value["prompts"], value["said"]) if value["shard"] == number else None
+    except (ModelError, KeyError) as error:
+        raise FitError(f"{path} is damaged ({error}): remove it and go on with --resume") from error
 
 
 def load_shard(path: Path) -> list[Conversation]:

@@ -24,7 +24,18 @@ from engine.costs import Costs
 from engine.probe import tree_trouble
 from models.disk import write_json
 from models.fit.batches import Batches, schedule
-from models.fit.corpus import Author, Conversation, Corpus, divide, load_shard, save_shard, shard_file, shard_files
+from models.fit.corpus import (
+    Author,
+    Conversation,
+    Corpus,
+    divide,
+    load_shard,
+    load_unfinished,
+    save_shard,
+    save_unfinished,
+    shard_file,
+    shard_files,
+)
 from models.fit.judging import Judged, as_record, held_out_loss, judge, weigh
 from models.fit.kinds import make_reader, make_trainee
 from models.fit.needs import CACHE_BYTES
@@ -91,14 +102,16 @@ class Fit:
         while done < total and shards * plan.shard < plan.conversations:
             author = author or Author(self.target, plan, self._prompts)
             written: list[Conversation] = []
-            for conversation in author.write_shard(shards):
+            for new in author.write_shard(shards, load_unfinished(self.place.corpus, shards)):
                 told = done + self._counted(written)
-                if conversation is None:
-                    yield Progress("writing", min(told + (author.afoot if plan.tokens else 0), total), total, unit)
+                if isinstance(new, Conversation):
+                    written.append(new)
+                    if told + self._counted([new]) >= total:
+                        break
                     continue
-                written.append(conversation)
-                if done + self._counted(written) >= total:
-                    break
+                if new is not None:
+                    save_unfinished(self.place.corpus, shards, new)
+                yield Progress("writing", min(told + (author.afoot if plan.tokens else 0), total), total, unit)
             save_shard(shard_file(self.place.corpus, shards), written)
             done, shards = done + self._counted(written), shards + 1
         yield Progress("writing", total, total, unit)

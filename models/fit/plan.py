@@ -15,7 +15,7 @@ from models.disk import read_json_object, replace_json
 
 Kind = Literal["eagle3", "medusa", "draft"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-PLAN_VERSION = 2  # raise it whenever the same plan would give other files
+PLAN_VERSION = 3  # raise it whenever the same plan would give other files
 
 EPOCHS = {"eagle3": 4, "medusa": 4, "draft": 3}
 DEPTHS = {"eagle3": 3, "medusa": 4, "draft": 1}
@@ -26,7 +26,8 @@ LEAST_TOKENS = MOST_DEPTHS + 2  # of a conversation: what the deepest drafter lo
 LEAST_CONVERSATIONS, LEAST_STEPS = 24, 20
 LEAST_BATCH_TOKENS, ENOUGH_STEPS = 256, 400
 MOST_HELD_OUT, JUDGING_S = 96, 45.0
-SHARD_S = 40.0  # what a kill may lose of the writing, where replies are not so long that one takes longer
+SHARD_S = 40.0  # what a kill may lose of the writing
+LEAST_STRETCH = 16
 LONGEST_QUESTION = 80  # that the target writes itself, in tokens
 _WORK_SHARE = 0.92  # of the minutes asked for; the rest is loading, judging, and what was estimated wrong
 
@@ -96,9 +97,9 @@ class Plan:
 
     target, fingerprint: its name, and what tells it from others. prompts: where they come from, in words.
     conversations: at most, of which about `held_out` are kept for judging. tokens: of replies, after which no more
-    are written; 0 for no such limit. shard: conversations written at a time, `rows` of them side by side. steps: of
-    training, of about `batch_tokens` tokens each. stored: whether hidden states are kept on disk or computed for each
-    batch anew. stages_s: seconds expected.
+    are written; 0 for no such limit. shard: conversations written at a time, `rows` of them side by side. stretch:
+    tokens of each of them after which what is written is kept. steps: of training, of about `batch_tokens` tokens
+    each. stored: whether hidden states are kept on disk or computed for each batch anew. stages_s: seconds expected.
     """
 
     version: int
@@ -112,6 +113,7 @@ class Plan:
     held_out: int
     shard: int
     rows: int
+    stretch: int
     prompt_tokens: int
     reply_tokens: int
     steps: int
@@ -169,8 +171,28 @@ def shard_size(plan: Plan, rates: Rates) -> int:
     return max(plan.rows, min(within, 8 * plan.rows, likely(plan, rates) // 8))
 
 
-def shard_s(plan: Plan, rates: Rates) -> float:
-    """Seconds that writing a shard takes at most, which are what a kill may lose."""
+def stretch(plan: Plan, rates: Rates) -> int:
+    """Tokens of each text that are written before they are kept: whole replies where the longest are written within
+    `SHARD_S`, else what is, less the time for reading what stands before them."""
+    if _longest_s(plan, rates) <= SHARD_S:
+        return max(plan.reply_tokens, LONGEST_QUESTION)
+    read_s = plan.rows * rates.conversation_tokens / rates.read
+    return max(LEAST_STRETCH, int((SHARD_S - read_s) * rates.write / plan.rows))
+
+
+def with_rereading(plan: Plan, rates: Rates) -> Rates:
+    """The rates, writing being slower by what each stretch behind a text's first reads again."""
+    if plan.stretch >= plan.reply_tokens:
+        return rates
+    again = max(0.0, rates.reply_tokens / plan.stretch - 0.5)
+    reading_s = again * rates.conversation_tokens / rates.read
+    return replace(rates, write=rates.reply_tokens / (rates.reply_tokens / rates.write + reading_s))
+
+
+def lost_s(plan: Plan, rates: Rates) -> float:
+    """Seconds of writing that a kill may lose: a stretch, or a shard that is written in one."""
+    if plan.stretch < plan.reply_tokens:
+        return plan.rows * (plan.stretch / rates.write + rates.conversation_tokens / rates.read)
     others_s = plan.shard * rates.reply_tokens / rates.write if plan.shard > plan.rows else 0.0
     return others_s + _longest_s(plan, rates)
 

@@ -20,6 +20,7 @@ from models.fit.needs import Needs, Room, Sizes, batch_within, check_memory, kv_
 from models.fit.plan import (
     DEPTHS,
     LEAST_TOKENS,
+    LONGEST_QUESTION,
     PLAN_VERSION,
     RATES,
     Plan,
@@ -29,8 +30,10 @@ from models.fit.plan import (
     expected,
     held_out,
     likely,
-    shard_s,
+    lost_s,
     shard_size,
+    stretch,
+    with_rereading,
 )
 from models.fit.prompts import fitting, question
 from models.fit.reading import Reader
@@ -55,12 +58,12 @@ _LONGEST_PROMPT, _LONGEST_GIVEN = 384, 1024
 
 @dataclass(frozen=True)
 class Prepared:
-    """A plan, and what it takes. shard_s: of writing, which a kill loses at most. asked: how often each of the user's
+    """A plan, and what it takes. lost_s: of writing, by a kill, at most. asked: how often each of the user's
     prompts is, about; 0 without any."""
 
     plan: Plan
     needs: Needs
-    shard_s: float
+    lost_s: float
     asked: float
 
 
@@ -85,13 +88,15 @@ def prepare(target: Loaded, wish: Wish, prompts: Sequence[str], room: Room) -> P
     rates = _measure(target, trial, prompts, reader, trainee)
     if not batches_soundly(target.network):
         trial = replace(trial, rows=1)  # as replies are written one after the other
+    trial = replace(trial, stretch=stretch(trial, rates))
+    rates = with_rereading(trial, rates)
     spent = (time.monotonic() - began_s) / 60
     wish = replace(wish, minutes=max(wish.minutes - spent, 0.1 * wish.minutes))
     plan = settle(wish, replace(trial, stored=True), rates)
     if needs(sizes, plan, rates).states_bytes >= _STATES_SHARE * room.disk_bytes:
         plan = settle(wish, trial, rates)
     asked = likely(plan, rates) / different if different else 0.0
-    return Prepared(expected(plan, rates), needs(sizes, plan, rates), shard_s(plan, rates), asked)
+    return Prepared(expected(plan, rates), needs(sizes, plan, rates), lost_s(plan, rates), asked)
 
 
 def settle(wish: Wish, trial: Plan, rates: Rates) -> Plan:
@@ -155,6 +160,7 @@ def _first_plan(target: Loaded, wish: Wish, given: bool) -> Plan:
         held_out=0,
         shard=1,
         rows=1,
+        stretch=max(reply, LONGEST_QUESTION),
         prompt_tokens=max(16, min(context - reply, _LONGEST_GIVEN if given else _LONGEST_PROMPT)),
         reply_tokens=reply,
         steps=1,
@@ -186,7 +192,7 @@ def _write(target: Loaded, plan: Plan, prompts: Sequence[str], tokens: int) -> t
     """Seconds of writing a batch of replies of so many tokens, and the replies."""
     author = Author(target, replace(plan, reply_tokens=tokens), prompts or [question(random.Random(0))])
     began_s = time.monotonic()
-    written = [c for c in author.write(range(plan.rows)) if c is not None]
+    written = [c for c in author.write(range(plan.rows)) if isinstance(c, Conversation)]
     return time.monotonic() - began_s, written
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import mlx.core as mx
@@ -27,7 +27,7 @@ _AGREES = 0.05  # of the spread, on average: more than 16-bit arithmetic in anot
 @dataclass(frozen=True)
 class Request:
     """Go on from `tokens` with at most `limit` more, until one of `ends`, which is kept. temperature 0 is greedy.
-    min_p: what is less likely than this share of the likeliest is not drawn."""
+    min_p: what is less likely than this share of the likeliest is not drawn. place: of the next token in its text."""
 
     tokens: tuple[int, ...]
     limit: int
@@ -35,6 +35,16 @@ class Request:
     seed: int
     ends: frozenset[int]
     min_p: float = 0.0
+    place: int = 0
+
+    def ended(self, said: Sequence[int]) -> bool:
+        """Whether nothing comes behind `said`."""
+        return bool(said) and (len(said) >= self.limit or said[-1] in self.ends)
+
+    def behind(self, said: Sequence[int], most: int) -> Request:
+        """What is left of it behind `said`, `most` tokens of that at most."""
+        limit = min(most, self.limit - len(said))
+        return replace(self, tokens=(*self.tokens, *said), limit=limit, place=self.place + len(said))
 
 
 def seed_of(*parts: object) -> int:
@@ -77,6 +87,29 @@ def write(network: Any, requests: Sequence[Request], rows: int) -> Iterator[Text
         mx.clear_cache()
 
 
+def go_on(
+    network: Any, requests: Sequence[Request], said: Sequence[list[int]], rows: int, stretch: int
+) -> Iterator[bool]:
+    """Write behind what is `said` of each until all have ended, `stretch` tokens of each at a time: False at each token
+    that one gains, True between two stretches.
+
+    A stretch reads everything before it anew, whoever wrote that: stopped and gone on with from what was `said` at a
+    True, the texts are the same.
+    """
+    open_ = _open(requests, said)
+    while open_:
+        pieces = [requests[number].behind(said[number], stretch) for number in open_]
+        for text in write(network, pieces, rows):
+            said[open_[text.number]].append(text.tokens[-1])
+            yield False
+        if open_ := _open(requests, said):
+            yield True
+
+
+def _open(requests: Sequence[Request], said: Sequence[Sequence[int]]) -> list[int]:
+    return [number for number, request in enumerate(requests) if not request.ended(said[number])]
+
+
 def batches_soundly(network: Any) -> bool:
     """Whether texts written side by side are what each would be alone, going by a few passes over short ones.
 
@@ -113,17 +146,17 @@ def _texts(generator: Any, count: int) -> Iterator[Text]:
 def _write_alone(network: Any, number: int, request: Request) -> Iterator[Text]:
     cache, choose = make_prompt_cache(network), sampler(request)
     tokens, said = mx.array([request.tokens], mx.int32), list[int]()
-    while not (said and (len(said) == request.limit or said[-1] in request.ends)):
+    while not request.ended(said):
         logits = network(tokens, cache=cache)[:, -1]
         token: Any = choose(logits - mx.logsumexp(logits, -1, keepdims=True)).item()
         said.append(token)
         tokens = mx.array([said[-1:]], mx.int32)
-        yield Text(number, said, len(said) == request.limit or token in request.ends)
+        yield Text(number, said, request.ended(said))
 
 
 def sampler(request: Request) -> Callable[[mx.array], mx.array]:
     """From log-probabilities (1, vocabulary) to a token (1,); called once for each token of one text, in order."""
-    noise, place = Noise(request.seed), 0
+    noise, place = Noise(request.seed), request.place
 
     def choose(logprobs: mx.array) -> mx.array:
         nonlocal place

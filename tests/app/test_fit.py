@@ -142,8 +142,8 @@ def test_a_memory_that_is_too_small_is_a_failure(
 
 
 def test_few_prompts_and_long_replies_are_spoken_of_beforehand(toy_folder: Path) -> None:
-    usual = Prepared(plan_for(load(toy_folder), "medusa"), needs.Needs(2**30, 2**30, 0), shard_s=50.0, asked=1.0)
-    odd = replace(usual, shard_s=300.0, asked=12.4)
+    usual = Prepared(plan_for(load(toy_folder), "medusa"), needs.Needs(2**30, 2**30, 0), lost_s=50.0, asked=1.0)
+    odd = replace(usual, lost_s=300.0, asked=12.4)
     said = announcement(odd)[len(announcement(usual)) :]
     assert said[0].startswith("each prompt is answered about 12 times: more prompts would teach")
     assert said[1].endswith("stopping loses up to 5 min of writing")

@@ -71,7 +71,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "noise that depends on who writes beside",
         _FIT + "writing.py",
-        "noise, place = Noise(request.seed), 0",
+        "noise, place = Noise(request.seed), request.place",
         "noise, place = Noise(id(request)), 0",
         (_CORPUS + "test_a_shard_is_a_function_of_its_number",),
     ),
@@ -136,7 +136,7 @@ MUTANTS: tuple[Mutant, ...] = (
         _FIT + "plan.py",
         "(LONGEST_QUESTION + plan.reply_tokens) * plan.rows / rates.write",
         "rates.reply_tokens * plan.rows / rates.write",
-        (_PLANNED + "test_a_kill_loses_less_than_a_minute_of_writing_or_what_is_said",),
+        (_PLANNED + "test_a_kill_loses_less_than_a_minute_of_writing",),
     ),
     Mutant(
         "a walk that forgets the bonus",
@@ -207,5 +207,33 @@ MUTANTS: tuple[Mutant, ...] = (
         "> _AGREES * mx.std(alone)",
         "> 100 * mx.std(alone)",
         (_CORPUS + "test_models_that_cannot_be_batched_are_found",),
+    ),
+    Mutant(
+        "noise begins anew in each stretch",
+        _FIT + "writing.py",
+        "place=self.place + len(said)",
+        "place=self.place",
+        (_CORPUS + "test_a_text_in_stretches_is_the_text_in_one",),
+    ),
+    Mutant(
+        "what was kept of a shard is written again",
+        _FIT + "fitting.py",
+        "author.write_shard(shards, load_unfinished(self.place.corpus, shards))",
+        "author.write_shard(shards)",
+        ("tests/models/fit/test_fitting.py::test_what_was_kept_of_a_shard_is_not_written_again",),
+    ),
+    Mutant(
+        "another shard is gone on with",
+        _FIT + "corpus.py",
+        ' if value["shard"] == number else None',
+        "",
+        (_CORPUS + "test_a_shard_may_be_stopped_wherever_it_is_kept",),
+    ),
+    Mutant(
+        "a reply is cut at its first stretch",
+        _FIT + "writing.py",
+        "        if open_ := _open(requests, said):\n",
+        "        open_ = []\n        if open_:\n",
+        (_CORPUS + "test_a_text_in_stretches_is_the_text_in_one",),
     ),
 )

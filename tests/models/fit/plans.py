@@ -39,6 +39,7 @@ def plan_for(target: Loaded, kind: Kind, **changes: Any) -> Plan:
         held_out=6,
         shard=8,
         rows=8,
+        stretch=80,
         prompt_tokens=96,
         reply_tokens=24,
         steps=12,

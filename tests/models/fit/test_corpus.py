@@ -10,7 +10,17 @@ import numpy as np
 import pytest
 
 from engine.errors import FitError
-from models.fit.corpus import TEMPERATURES, Author, Conversation, divide, load_shard, save_shard
+from models.fit.corpus import (
+    TEMPERATURES,
+    Author,
+    Conversation,
+    Unfinished,
+    divide,
+    load_shard,
+    load_unfinished,
+    save_shard,
+    save_unfinished,
+)
 from models.fit.prompts import opening
 from models.fit.writing import Request, batches_soundly, write
 from models.load import Loaded
@@ -19,7 +29,7 @@ from tests.toys.architectures import build
 
 
 def shard_of(author: Author, number: int) -> list[Conversation]:
-    return [c for c in author.write_shard(number) if c is not None]
+    return [c for c in author.write_shard(number) if isinstance(c, Conversation)]
 
 
 def said(network: object, requests: list[Request], rows: int) -> dict[int, list[int]]:
@@ -33,6 +43,44 @@ def test_a_shard_is_a_function_of_its_number(target: Loaded) -> None:
     assert len({tuple(tokens) for shard in everything for tokens, _, _ in shard}) == 24
     other = plan_for(target, "eagle3", seed=1)
     assert plain(shard_of(Author(target, other), 1)) != everything[1]
+
+
+def test_a_shard_may_be_stopped_wherever_it_is_kept(target: Loaded, tmp_path: Path) -> None:
+    """Between two stretches of questions or of replies: gone on with by another author, it becomes the same."""
+    plan = plan_for(target, "eagle3", stretch=7)
+    whole = plain(shard_of(Author(target, plan), 1))
+    begun, stops, tokens = None, 0, 0
+    while True:
+        written: list[Conversation] = []
+        for new in Author(target, plan).write_shard(1, begun):
+            if isinstance(new, Conversation):
+                written.append(new)
+            elif new is not None:
+                save_unfinished(tmp_path, 1, new)
+                break
+            else:
+                tokens += 1
+        else:
+            break
+        begun, stops = load_unfinished(tmp_path, 1), stops + 1
+    assert plain(written) == whole and stops >= 5
+    most = sum(c.reply for c in written) + 8 * 80  # replies and questions, each token of them written once
+    assert tokens <= most + 2 * stops
+    assert load_unfinished(tmp_path, 2) is None
+
+
+def test_a_text_in_stretches_is_the_text_in_one(target: Loaded) -> None:
+    plans = [plan_for(target, "eagle3", stretch=stretch) for stretch in (5, 80)]
+    first, second = (plain(shard_of(Author(target, plan), 0)) for plan in plans)
+    assert first == second
+
+
+def test_an_unfinished_shard_that_is_damaged_says_so(tmp_path: Path) -> None:
+    save_unfinished(tmp_path, 3, Unfinished([], [[1]], [[2, 3]]))
+    assert load_unfinished(tmp_path, 3) == Unfinished([], [[1]], [[2, 3]])
+    (tmp_path / "unfinished.json").write_text('{"shard": 3}')
+    with pytest.raises(FitError, match="remove it and go on with --resume"):
+        load_unfinished(tmp_path, 3)
 
 
 def test_replies_are_at_the_temperatures_in_turn_and_as_long_as_allowed(target: Loaded) -> None:

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import mlx.core as mx
@@ -15,12 +16,20 @@ from mlx_lm.utils import load_model, quantize_model, save_config, save_model
 from app.pair import open_drafter
 from engine import backend
 from models.fit import fitting
-from models.fit.corpus import Conversation, load_shard
-from models.fit.fitting import STAGES, Fit
-from models.fit.plan import Kind, write_plan
+from models.fit.corpus import Conversation, load_shard, load_unfinished, shard_files
+from models.fit.fitting import STAGES, Fit, Progress
+from models.fit.plan import Kind, Plan, write_plan
 from models.fit.work import MANIFEST, Workplace, write_whole
 from models.load import Loaded, load
 from tests.models.fit.plans import CHEAP, contents, fit, plan_for
+
+
+def begun(target: Loaded, out: Path, plan: Plan) -> Generator[Progress, None, None]:
+    """A fit that goes on as far as it is asked."""
+    place = Workplace(out)
+    place.begin()
+    write_plan(place.plan_file, plan)
+    yield from Fit(target, place, plan, [], lambda folder: CHEAP).run()
 
 
 @pytest.mark.parametrize("kind", ["eagle3", "medusa", "draft"])
@@ -63,16 +72,30 @@ def test_given_prompts_are_named_with_their_licence(target: Loaded, tmp_path: Pa
 
 
 def test_stages_come_in_order_and_are_told_to_their_end(target: Loaded, tmp_path: Path) -> None:
-    place, plan = Workplace(tmp_path / "drafter"), plan_for(target, "medusa")
-    place.begin()
-    write_plan(place.plan_file, plan)
-    events = list(Fit(target, place, plan, [], lambda folder: CHEAP).run())
+    events = list(begun(target, tmp_path / "drafter", plan_for(target, "medusa")))
     assert [stage for n, stage in enumerate(e.stage for e in events) if not n or events[n - 1].stage != stage] == [
         *STAGES
     ]
     for stage in STAGES:
         done = [event.done for event in events if event.stage == stage]
         assert done == sorted(done) and done[-1] == next(e.total for e in events if e.stage == stage)
+
+
+def test_what_was_kept_of_a_shard_is_not_written_again(target: Loaded, tmp_path: Path) -> None:
+    plan = plan_for(target, "medusa", stretch=5)
+    whole = sum(event.stage == "writing" for event in begun(target, tmp_path / "whole", plan))
+    events, before = begun(target, tmp_path / "stopped", plan), 0
+    corpus = Workplace(tmp_path / "stopped").corpus
+    while not any(kept.said if (kept := load_unfinished(corpus, 0)) else ()):
+        assert next(events).stage == "writing"
+        before += 1
+    events.close()
+    assert before > 8 * 5 and not shard_files(corpus)
+    place = Workplace(tmp_path / "stopped")
+    after = sum(event.stage == "writing" for event in Fit(target, place, plan, [], lambda folder: CHEAP).run())
+    assert before + after <= whole + 2
+    assert contents(place.out) == contents(tmp_path / "whole")
+    assert not place.path.exists()
 
 
 def test_what_was_written_is_loaded_once(target: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -165,7 +165,7 @@ def test_a_fit_asks_about_trees_and_looks_at_them_along_greedy_replies(
 def test_what_is_judged_is_what_the_loop_then_accepts(target: Loaded, kind: Kind, tmp_path: Path) -> None:
     """tau at temperature 0, to the digit, of the drafter in its folder."""
     plan = plan_for(target, kind, reply_tokens=40)
-    talk = [c for c in Author(target, plan).write(range(0, 16, 2)) if c is not None]
+    talk = [c for c in Author(target, plan).write(range(0, 16, 2)) if isinstance(c, Conversation)]
     assert {c.temperature for c in talk} == {0.0}
     reader = make_reader(target, kind)
     ids = choose(talk, plan.vocabulary, target.model.vocabulary)

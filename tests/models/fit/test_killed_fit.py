@@ -33,7 +33,7 @@ training.CHECKPOINT_S = 0.0  # so that kills meet checkpoints
 with place.alone():
     if not place.begun:
         place.begin()
-        write_plan(place.plan_file, plan_for(target, sys.argv[3], tokens=500))
+        write_plan(place.plan_file, plan_for(target, sys.argv[3], tokens=500, stretch=9))
     last = int(sys.argv[4]) if len(sys.argv) > 4 else -1
     for number, event in enumerate(Fit(target, place, place.read_plan(), [], lambda folder: CHEAP).run()):
         if number == last:

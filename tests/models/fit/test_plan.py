@@ -13,6 +13,7 @@ import pytest
 from engine.errors import FitError, UsageError
 from models.fit.plan import (
     EPOCHS,
+    LEAST_STRETCH,
     LONGEST_QUESTION,
     Plan,
     Rates,
@@ -20,9 +21,11 @@ from models.fit.plan import (
     amounts,
     expected,
     held_out,
+    lost_s,
     read_plan,
-    shard_s,
     shard_size,
+    stretch,
+    with_rereading,
     write_plan,
 )
 from models.load import Loaded
@@ -61,20 +64,42 @@ def test_numbers_stand_in_place_of_minutes() -> None:
 
 
 def written_s(plan: Plan, rates: Rates, chance: random.Random) -> float:
-    """Of a shard of replies of all lengths: after the questions, a reply begins where another has ended."""
+    """Of a shard of replies of all lengths, or a stretch of it: after the questions, a reply begins where another has
+    ended."""
+    if plan.stretch < plan.reply_tokens:
+        return chance.randint(1, plan.stretch) * plan.rows / rates.write
     ends = [LONGEST_QUESTION] * plan.rows
     for _ in range(plan.shard):
         heapreplace(ends, ends[0] + chance.randint(1, plan.reply_tokens))
     return max(ends) * plan.rows / rates.write
 
 
-@pytest.mark.parametrize("write", [20.0, 100.0, 500.0, 5000.0])
-def test_a_kill_loses_less_than_a_minute_of_writing_or_what_is_said(target: Loaded, write: float) -> None:
-    rates = replace(MEASURED, write=write)
-    plan = plan_for(target, "eagle3", rows=32, reply_tokens=384, conversations=10_000)
-    plan = replace(plan, shard=shard_size(plan, rates))
-    assert shard_s(plan, rates) < 60 or plan.shard == 32
-    assert all(written_s(plan, rates, random.Random(seed)) <= shard_s(plan, rates) for seed in range(20))
+@pytest.mark.parametrize("write", [25.0, 100.0, 500.0, 5000.0])
+@pytest.mark.parametrize("reply_tokens", [48, 384, 1000])
+def test_a_kill_loses_less_than_a_minute_of_writing(target: Loaded, write: float, reply_tokens: int) -> None:
+    usual = 0.55 * reply_tokens
+    rates = replace(MEASURED, write=write, reply_tokens=usual, conversation_tokens=usual + 50)
+    plan = plan_for(target, "eagle3", rows=32, reply_tokens=reply_tokens, conversations=10_000)
+    plan = replace(plan, stretch=stretch(plan, rates))
+    plan = replace(plan, shard=shard_size(plan, with_rereading(plan, rates)))
+    assert plan.stretch >= plan.reply_tokens or plan.shard == plan.rows
+    assert lost_s(plan, rates) < 60
+    assert all(written_s(plan, rates, random.Random(seed)) <= lost_s(plan, rates) for seed in range(20))
+
+
+def test_a_machine_that_writes_a_token_in_seconds_says_what_is_lost(target: Loaded) -> None:
+    rates = replace(MEASURED, write=4.0)
+    plan = plan_for(target, "eagle3", rows=32)
+    plan = replace(plan, reply_tokens=384, stretch=stretch(replace(plan, reply_tokens=384), rates))
+    assert plan.stretch == LEAST_STRETCH and lost_s(plan, rates) > 120
+
+
+def test_reading_again_is_reckoned_with(target: Loaded) -> None:
+    whole, pieces = (plan_for(target, "eagle3", reply_tokens=384, stretch=n) for n in (384, 50))
+    assert with_rereading(whole, MEASURED) == MEASURED
+    slower = with_rereading(pieces, MEASURED)
+    assert slower.reply_tokens / slower.write == pytest.approx(200 / 100 + 3.5 * 250 / 500)
+    assert replace(slower, write=MEASURED.write) == MEASURED
 
 
 def test_a_shard_is_as_many_as_go_side_by_side_or_more(target: Loaded) -> None:

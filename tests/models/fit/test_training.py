@@ -28,7 +28,7 @@ KINDS: tuple[Kind, ...] = ("eagle3", "medusa", "draft")
 
 @pytest.fixture(scope="module")
 def talk(target: Loaded) -> list[Conversation]:
-    return [c for c in Author(target, plan_for(target, "eagle3")).write(range(8)) if c is not None]
+    return [c for c in Author(target, plan_for(target, "eagle3")).write(range(8)) if isinstance(c, Conversation)]
 
 
 def ready(target: Loaded, kind: Kind, talk: Sequence[Conversation]) -> tuple[Trainee, Batches]:
