@@ -28,6 +28,7 @@ LEAST_BATCH_TOKENS, ENOUGH_STEPS = 256, 400
 MOST_HELD_OUT, JUDGING_S = 96, 45.0
 SHARD_S = 40.0  # what a kill may lose of the writing
 LEAST_STRETCH = 16
+_READING_SHARE = 0.25  # of that, at most, for reading again what stands before a stretch
 LONGEST_QUESTION = 80  # that the target writes itself, in tokens
 _WORK_SHARE = 0.92  # of the minutes asked for; the rest is loading, judging, and what was estimated wrong
 
@@ -169,6 +170,14 @@ def shard_size(plan: Plan, rates: Rates) -> int:
     all of them are written within `SHARD_S` even if the longest comes last."""
     within = int((SHARD_S - _longest_s(plan, rates)) * rates.write / rates.reply_tokens)
     return max(plan.rows, min(within, 8 * plan.rows, likely(plan, rates) // 8))
+
+
+def rows_kept(plan: Plan, rates: Rates) -> int:
+    """How many texts go side by side if they are written in stretches: no more than are read again in a fourth of
+    `SHARD_S`."""
+    if _longest_s(plan, rates) <= SHARD_S:
+        return plan.rows
+    return max(1, min(plan.rows, int(_READING_SHARE * SHARD_S * rates.read / rates.conversation_tokens)))
 
 
 def stretch(plan: Plan, rates: Rates) -> int:

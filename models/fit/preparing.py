@@ -31,6 +31,7 @@ from models.fit.plan import (
     held_out,
     likely,
     lost_s,
+    rows_kept,
     shard_size,
     stretch,
     with_rereading,
@@ -88,6 +89,9 @@ def prepare(target: Loaded, wish: Wish, prompts: Sequence[str], room: Room) -> P
     rates = _measure(target, trial, prompts, reader, trainee)
     if not batches_soundly(target.network):
         trial = replace(trial, rows=1)  # as replies are written one after the other
+    if (kept := rows_kept(trial, rates)) < trial.rows:
+        trial = replace(trial, rows=kept)
+        rates = replace(rates, write=_measure_writing(target, trial, prompts)[0])
     trial = replace(trial, stretch=stretch(trial, rates))
     rates = with_rereading(trial, rates)
     spent = (time.monotonic() - began_s) / 60
@@ -176,16 +180,23 @@ def _first_plan(target: Loaded, wish: Wish, given: bool) -> Plan:
 
 def _measure(target: Loaded, plan: Plan, prompts: Sequence[str], reader: Reader, trainee: Trainee) -> Rates:
     """Write, read and train a little."""
+    reply = _LIKELY_REPLY * plan.reply_tokens
+    write, written = _measure_writing(target, plan, prompts)
+    length = sum(c.prompt for c in written) / len(written) + reply
+    trial = [_stretched(c, max(round(reply), LEAST_TOKENS)) for c in written]
+    read, train = _rates_of_training(target, plan, reader, trainee, trial)
+    return Rates(write, read, train, reply, length)
+
+
+def _measure_writing(target: Loaded, plan: Plan, prompts: Sequence[str]) -> tuple[float, list[Conversation]]:
+    """Tokens of replies that are written in a second, and the beginnings of `plan.rows`."""
     plan = replace(plan, conversations=plan.rows, shard=plan.rows)
     reply = _LIKELY_REPLY * plan.reply_tokens
     short_s, _ = _write(target, plan, prompts, _TRIAL_TOKENS[0])
     long_s, written = _write(target, plan, prompts, _TRIAL_TOKENS[1])
     step_s = max(long_s - short_s, 0.05 * long_s) / (_TRIAL_TOKENS[1] - _TRIAL_TOKENS[0])
     whole_s = max(short_s - _TRIAL_TOKENS[0] * step_s, 0.0) + reply * step_s
-    length = sum(c.prompt for c in written) / len(written) + reply
-    trial = [_stretched(c, max(round(reply), LEAST_TOKENS)) for c in written]
-    read, train = _rates_of_training(target, plan, reader, trainee, trial)
-    return Rates(plan.rows * reply / (_QUESTIONS * whole_s), read, train, reply, length)
+    return plan.rows * reply / (_QUESTIONS * whole_s), written
 
 
 def _write(target: Loaded, plan: Plan, prompts: Sequence[str], tokens: int) -> tuple[float, list[Conversation]]:

@@ -236,4 +236,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "        open_ = []\n        if open_:\n",
         (_CORPUS + "test_a_text_in_stretches_is_the_text_in_one",),
     ),
+    Mutant(
+        "as many side by side on a slow machine",
+        _FIT + "preparing.py",
+        "    if (kept := rows_kept(trial, rates)) < trial.rows:\n",
+        "    if (kept := trial.rows) < trial.rows:\n",
+        (_PREPARED + "test_on_a_slow_machine_fewer_are_written_side_by_side_and_in_stretches",),
+    ),
 )

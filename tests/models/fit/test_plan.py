@@ -23,6 +23,7 @@ from models.fit.plan import (
     held_out,
     lost_s,
     read_plan,
+    rows_kept,
     shard_size,
     stretch,
     with_rereading,
@@ -92,6 +93,14 @@ def test_a_machine_that_writes_a_token_in_seconds_says_what_is_lost(target: Load
     plan = plan_for(target, "eagle3", rows=32)
     plan = replace(plan, reply_tokens=384, stretch=stretch(replace(plan, reply_tokens=384), rates))
     assert plan.stretch == LEAST_STRETCH and lost_s(plan, rates) > 120
+
+
+def test_fewer_go_side_by_side_where_reading_them_again_takes_long(target: Loaded) -> None:
+    plan = plan_for(target, "eagle3", rows=32, reply_tokens=384)
+    assert rows_kept(plan, replace(MEASURED, write=5000.0, read=50.0)) == 32  # written in one stretch
+    assert rows_kept(plan, replace(MEASURED, write=20.0, read=5000.0)) == 32
+    assert rows_kept(plan, replace(MEASURED, write=20.0, read=500.0)) == 20
+    assert rows_kept(plan, replace(MEASURED, write=2.0, read=1.0)) == 1
 
 
 def test_reading_again_is_reckoned_with(target: Loaded) -> None:

@@ -54,6 +54,18 @@ def prepared_with(
     return prepare(target, wish, [], room)
 
 
+def test_on_a_slow_machine_fewer_are_written_side_by_side_and_in_stretches(
+    monkeypatch: pytest.MonkeyPatch, target: Loaded
+) -> None:
+    monkeypatch.setattr(preparing, "_measure_writing", lambda target, plan, prompts: (0.9 * plan.rows, []))
+    slow = replace(MEASURED, write=20.0, read=250.0)
+    prepared = prepared_with(monkeypatch, target, Wish("medusa", 600.0), ROOMY, slow)
+    assert (prepared.plan.rows, prepared.plan.shard) == (10, 10)
+    assert prepared.plan.stretch == int((40 - 10 * 250 / 250) * 0.9) and prepared.lost_s < 60
+    quick = prepared_with(monkeypatch, target, Wish("medusa", 600.0), ROOMY, replace(MEASURED, write=5000.0)).plan
+    assert quick.rows > 10 and quick.stretch >= quick.reply_tokens
+
+
 # --- what it needs --------------------------------------------------------------------------------
 
 
