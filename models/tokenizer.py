@@ -6,8 +6,12 @@ model's is run); the tokenizers library turns ids back into text as they come.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +19,8 @@ from tokenizers.decoders import DecodeStream
 
 from engine.errors import ModelError, RedlineError, UsageError
 from engine.text import Message
+
+_PRINTS_DATE = re.compile(r"""strftime_now\(\s*(?P<quote>["'])(?P<format>.*?)(?P=quote)\s*\)""")
 
 
 class FolderTokenizer:
@@ -34,11 +40,23 @@ class FolderTokenizer:
             self._fast: Any = self._tokenizer.backend_tokenizer
             own = self._tokenizer.eos_token_id
         self._rows = rows
+        self._template: str | None = None  # in place of the folder's
         self.eos = frozenset(eos) | (frozenset() if own is None else {own})
 
     @property
     def has_template(self) -> bool:
         return bool(self._tokenizer.chat_template)
+
+    def on(self, day: date) -> FolderTokenizer:
+        """The same, only that a chat template which prints the date prints this one and not today's.
+
+        transformers lets no function into a template, so the date stands in it as text.
+        """
+        other = copy(self)
+        if self.has_template:
+            template: str = self._tokenizer.get_chat_template()
+            other._template = _PRINTS_DATE.sub(lambda call: json.dumps(day.strftime(call["format"])), template)
+        return other
 
     def chat(self, messages: Sequence[Message]) -> list[int]:
         """Ids of the conversation and of the opening of the assistant's turn. A model without a chat
@@ -49,7 +67,7 @@ class FolderTokenizer:
             _check_text(message["content"])
         with _boundary("the model's chat template refuses this conversation"):
             text = self._tokenizer.apply_chat_template(
-                [dict(m) for m in messages], add_generation_prompt=True, tokenize=False
+                [dict(m) for m in messages], chat_template=self._template, add_generation_prompt=True, tokenize=False
             )
             text.encode()
         return self._ids(text, special=False)

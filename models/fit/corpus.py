@@ -11,6 +11,7 @@ import random
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from datetime import date
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -66,11 +67,12 @@ class Author:
     """
 
     def __init__(self, target: Loaded, plan: Plan, prompts: Sequence[str] = ()) -> None:
-        self._network, self._tokenizer, self.plan = target.network, target.tokenizer, plan
+        self._network, self._tokenizer = target.network, target.tokenizer.on(date.fromisoformat(plan.day))
+        self.plan = plan
         self.afoot = 0
         self._rows = plan.rows if batches_soundly(target.network) else 0
-        self._prompts = fitting(prompts, target.tokenizer, plan.prompt_tokens) if prompts else []
-        self._opening, self._closing = opening(target.tokenizer), closing(target.tokenizer)
+        self._prompts = fitting(prompts, self._tokenizer, plan.prompt_tokens) if prompts else []
+        self._opening, self._closing = opening(self._tokenizer), closing(self._tokenizer)
 
     def write_shard(self, number: int, begun: Unfinished | None = None) -> Iterator[Conversation | Unfinished | None]:
         """Conversations `number * plan.shard` and on, as `write` tells them."""

@@ -96,7 +96,8 @@ class Rates:
 class Plan:
     """Everything that decides the drafter's files, and how long each stage should take.
 
-    target, fingerprint: its name, and what tells it from others. prompts: where they come from, in words.
+    target, fingerprint: its name, and what tells it from others. day: that it was begun on, in ISO format, which
+    a chat template may print. prompts: where they come from, in words.
     conversations: at most, of which about `held_out` are kept for judging. tokens: of replies, after which no more
     are written; 0 for no such limit. shard: conversations written at a time, `rows` of them side by side. stretch:
     tokens of each of them after which what is written is kept. steps: of training, of about `batch_tokens` tokens
@@ -107,6 +108,7 @@ class Plan:
     kind: Kind
     target: str
     fingerprint: str
+    day: str
     prompts: str
     seed: int
     conversations: int

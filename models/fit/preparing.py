@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 
 import numpy as np
 
@@ -157,6 +158,7 @@ def _first_plan(target: Loaded, wish: Wish, given: bool) -> Plan:
         kind=wish.kind,
         target=target.name,
         fingerprint=fingerprint(target),
+        day=date.today().isoformat(),
         prompts="of the user's file" if given else "of the target's own and from templates",
         seed=wish.seed,
         conversations=0,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,15 @@ def test_a_chat_template_that_fails_is_a_model_error_in_one_line(folder: Path, t
     with pytest.raises(ModelError, match="chat template refuses") as error:
         tokenizer.chat(_LATER)
     assert "\n" not in str(error.value)
+
+
+def test_a_template_that_prints_the_date_can_be_held_at_a_day(folder: Path) -> None:
+    template = "{{ strftime_now('%d %b %Y') }} {{ messages[0].content }}"
+    change(folder, "tokenizer_config.json", "chat_template", template)
+    tokenizer = load(folder).tokenizer
+    then = tokenizer.on(date(2024, 7, 26))
+    assert tokenizer.decode(then.chat([{"role": "user", "content": "hi"}])) == "26 Jul 2024 hi"
+    assert tokenizer.decode(tokenizer.chat([{"role": "user", "content": "hi"}])) != "26 Jul 2024 hi"
 
 
 def test_a_text_that_the_tokenizer_cannot_encode_is_a_model_error(folder: Path) -> None:

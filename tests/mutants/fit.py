@@ -243,4 +243,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "    if (kept := trial.rows) < trial.rows:\n",
         (_PREPARED + "test_on_a_slow_machine_fewer_are_written_side_by_side_and_in_stretches",),
     ),
+    Mutant(
+        "another day's prompts behind a resume",
+        _FIT + "corpus.py",
+        "target.network, target.tokenizer.on(date.fromisoformat(plan.day))",
+        "target.network, target.tokenizer",
+        (_CORPUS + "test_a_template_that_prints_the_date_prints_the_day_that_the_fit_was_begun_on",),
+    ),
 )

@@ -32,6 +32,7 @@ def plan_for(target: Loaded, kind: Kind, **changes: Any) -> Plan:
         kind=kind,
         target=target.name,
         fingerprint=fingerprint(target),
+        day="2026-01-31",
         prompts="from templates",
         seed=0,
         conversations=24,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 
 import mlx.core as mx
@@ -67,6 +69,17 @@ def test_a_shard_may_be_stopped_wherever_it_is_kept(target: Loaded, tmp_path: Pa
     most = sum(c.reply for c in written) + 8 * 80  # replies and questions, each token of them written once
     assert tokens <= most + 2 * stops
     assert load_unfinished(tmp_path, 2) is None
+
+
+def test_a_template_that_prints_the_date_prints_the_day_that_the_fit_was_begun_on(target: Loaded) -> None:
+    template = "{{ strftime_now('%Y-%m-%d') }} {{ messages[0].content }}"
+    tokenizer = copy(target.tokenizer)
+    tokenizer._tokenizer = copy(tokenizer._tokenizer)
+    tokenizer._tokenizer.chat_template = template
+    plan = plan_for(target, "eagle3")
+    shard = shard_of(Author(replace(target, tokenizer=tokenizer), plan), 0)
+    whole = [tokenizer.decode(c.tokens[: c.prompt]) for c in shard if c.prompt < plan.prompt_tokens]
+    assert len(whole) > 2 and all(prompt.startswith("2026-01-31 ") for prompt in whole)
 
 
 def test_a_text_in_stretches_is_the_text_in_one(target: Loaded) -> None:
