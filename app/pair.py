@@ -33,6 +33,7 @@ from models.heads import acceptance, kind_of, load_eagle3, load_medusa, tree_tau
 from models.load import Loaded, load
 from models.pairing import check_pair
 from models.pairing.auto import LOOKUP
+from models.shortlist import take_shortlist
 
 LONGEST_CHAIN = 8
 AnyDrafter = TypeVar("AnyDrafter", bound=Drafter)
@@ -142,7 +143,9 @@ def _several(spec: str, parts: list[NamedDrafter], said: str) -> NamedDrafter:
 def _draft_model(spec: str, path: Path, target: Loaded, said: str) -> NamedDrafter:
     loaded = load(path)
     pairing = check_pair(target.folder, loaded.folder)
-    drafter = DraftModel(loaded.model, target.model.vocabulary, pairing.shared_vocabulary, loaded.name)
+    shared = pairing.shared_vocabulary
+    ids = take_shortlist(loaded, shared)
+    drafter = DraftModel(loaded.model, target.model.vocabulary, shared, loaded.name, ids)
     return NamedDrafter(spec, drafter, loaded, said, usual=acceptance(path), gated=True, folder=path)
 
 

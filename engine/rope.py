@@ -25,7 +25,7 @@ def by_rows(model: Any) -> None:
     """Teach the rotary modules of `model` to take one position a row, as an array (n,) in place of the offset.
 
     They are known by how they are called, (x, offset), whatever their name. They get a subclass of their own
-    class; what they do with one offset for all stays as it was.
+    class; what they do with one offset for all, or with one for each of several texts, stays as it was.
     """
     for module in model.modules():
         kind: Any = type(module)
@@ -45,7 +45,8 @@ def _by_rows(kind: type) -> type:
 
         def __call__(self, x: mx.array, offset: Any = 0, **named: Any) -> Any:
             call = super().__call__
-            if not isinstance(offset, mx.array) or offset.ndim == 0:
+            rows = isinstance(offset, mx.array) and offset.ndim > 0 and (len(x), x.shape[-2]) == (1, offset.size)
+            if not rows:
                 return call(x, offset=offset, **named)
             return rotate(lambda rows, offset: call(rows, offset=offset, **named), x, offset)
 

@@ -57,7 +57,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add = parser.add_argument_group("for those who know what they want").add_argument
     add("--conversations", type=int, metavar="N", help="write so many, in place of --minutes; needs --steps")
     add("--steps", type=int, metavar="N", help="train so many, in place of --minutes; needs --conversations")
-    add("--draft-vocabulary", type=int, metavar="N", help="tokens that a head knows (default: 8192)")
+    usual = "a head 8192, a draft model a quarter, but 16384"
+    add("--draft-vocabulary", type=int, metavar="N", help=f"tokens that it drafts (default: {usual})")
     add("--layers", type=int, metavar="N", help="of a draft model (default: an eighth of the target's)")
     add("--depths", type=int, metavar="N", help="unrolled steps of eagle3 (default: 3), heads of medusa (default: 4)")
     add("--reply-tokens", type=int, metavar="N", help="longest reply (default: 384)")

@@ -17,14 +17,23 @@ class DraftModel:
     """Any mlx-lm model whose token map agrees with the target's on the ids below `shared`.
 
     vocabulary: width of the target's logits. Either side may be padded: ids from `shared` on are
-    never proposed, and q is laid out in the target's width.
+    never proposed, and q is laid out in the target's width. ids: the tokens below `shared` that the columns of its
+    logits stand for, where `engine.shortlist` made them fewer; None where they are all tokens.
     """
 
     features: Features | None = None
 
-    def __init__(self, model: CachedModel, vocabulary: int, shared: int | None = None, name: str = "draft") -> None:
+    def __init__(
+        self,
+        model: CachedModel,
+        vocabulary: int,
+        shared: int | None = None,
+        name: str = "draft",
+        ids: mx.array | None = None,
+    ) -> None:
         self.model = model
         self.name = name
+        self.ids = ids
         self._width = vocabulary
         self._shared = min(shared or vocabulary, vocabulary, model.vocabulary)
 
@@ -39,11 +48,15 @@ class DraftModel:
         if len(standing.tokens) - self.model.length > PREFILL_CHUNK:  # after a long stretch of plain steps
             self.prefill(standing.tokens)
         logits, _ = self.model.continue_from(self._readable(standing.tokens), mx.zeros(0, mx.int32))
-        return draw_chain(standing, self._fit(logits), lambda token: self._fit(self.model.forward(token)), length)
+
+        def follow(token: mx.array) -> mx.array:
+            return self._fit(self.model.forward(token))
+
+        return draw_chain(standing, self._fit(logits), follow, length, self.ids)
 
     def along(self, tokens: Sequence[int], first: int) -> mx.array:
-        """Logits (n, target's width) behind each of `tokens` from the place `first` on, in one pass: what a draft
-        would be drawn from there. For who compares laws over a text that is known already."""
+        """Logits (n, target's width, or that of `ids`) behind each of `tokens` from the place `first` on, in one pass:
+        what a draft would be drawn from there. For who compares laws over a text that is known already."""
         readable = self._readable(tokens)
         self.model.rewind(first)
         for _ in self.model.prefill(readable[self.model.length : first]):
@@ -74,7 +87,9 @@ class DraftModel:
         return [min(token, last) for token in tokens]
 
     def _fit(self, logits: mx.array) -> mx.array:
-        """(1, own vocabulary) to (1, target's), nothing but shared ids being possible."""
+        """(1, own vocabulary) to (1, target's), nothing but shared ids being possible; those of `ids` as they are."""
+        if self.ids is not None:
+            return logits.astype(mx.float32)
         logits = logits[:, : self._shared].astype(mx.float32)
         missing = self._width - self._shared
         return mx.pad(logits, [(0, 0), (0, missing)], constant_values=-math.inf) if missing else logits

@@ -22,6 +22,7 @@ from models.disk import write_json
 from models.fit.batches import Batch
 from models.fit.weights import flat
 from models.load import Loaded, in_float32
+from models.shortlist import write_shortlist
 
 _COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 _TOKENIZER = (
@@ -39,15 +40,18 @@ def default_layers(layers: int) -> int:
 
 
 class DraftTrainee:
-    """layers: how many are kept. Raises FitError for a target that cannot be shortened."""
+    """layers: how many are kept. shortlist: the tokens that it will draft, (n,) int32 increasing; it learns to know
+    all. Raises FitError for a target that cannot be shortened."""
 
     points: tuple[int, ...] = ()
     ids: mx.array | None = None
     depths = deepest = 1
     lead = 0
 
-    def __init__(self, target: Loaded, layers: int) -> None:
+    def __init__(self, target: Loaded, layers: int, shortlist: mx.array) -> None:
         self._folder = target.folder.path
+        self._shortlist, self._vocabulary = shortlist, target.model.vocabulary
+        self._drafts: mx.array | None = None  # which columns it drafts; None while it learns
         self._stored: dict[str, mx.array] = {}
         self.config, self.kept = shorten(target, layers)
         self.network: Any = _build(self.config)
@@ -63,10 +67,13 @@ class DraftTrainee:
 
     def predict(self, batch: Batch, depths: int) -> list[mx.array]:
         logits: mx.array = self.network(batch.tokens)
-        return [logits.reshape(-1, logits.shape[-1])[batch.rows].astype(mx.float32)]
+        chosen = logits.reshape(-1, logits.shape[-1])[batch.rows].astype(mx.float32)
+        return [chosen if self._drafts is None else mx.where(self._drafts, chosen, -mx.inf)]
 
     def settle(self) -> None:
-        """Quantized as the target is, and back."""
+        """Quantized as the target is, and back; and drafting from the shortlist alone."""
+        self._drafts = mx.zeros(self._vocabulary, mx.bool_)
+        self._drafts[self._shortlist] = True
         self._stored = self._weights()
         self.network = in_float32(self.network)
         mx.eval(self.network.parameters())
@@ -76,6 +83,7 @@ class DraftTrainee:
 
     def save(self, folder: Path, about: Mapping[str, Any]) -> None:
         mx.save_safetensors(str(folder / "model.safetensors"), self._stored or self._weights(), {"format": "mlx"})
+        write_shortlist(folder, self._shortlist, self._vocabulary)
         for name in _TOKENIZER:
             if (self._folder / name).is_file():
                 shutil.copyfile(self._folder / name, folder / name)

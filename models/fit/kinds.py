@@ -9,7 +9,7 @@ from models.fit import eagle3
 from models.fit.draft import DraftTrainee, default_layers
 from models.fit.eagle3 import Eagle3Trainee
 from models.fit.medusa import MedusaTrainee
-from models.fit.plan import DRAFT_VOCABULARY, Kind, Wish
+from models.fit.plan import DRAFT_VOCABULARY, LEAST_SHORTLIST, SHORTLIST_SHARE, Kind, Wish
 from models.fit.reading import Reader
 from models.fit.trainee import Trainee
 from models.fit.vocabulary import as_array
@@ -31,14 +31,14 @@ def make_trainee(
         return Eagle3Trainee(target, as_array(ids), depths, reader.width, seed)
     if kind == "medusa":
         return MedusaTrainee(target, as_array(ids), depths, reader.hidden, seed)
-    return DraftTrainee(target, layers)
+    return DraftTrainee(target, layers, as_array(ids))
 
 
 def vocabulary_size(target: Loaded, wish: Wish) -> int:
-    """Tokens that the drafter knows."""
-    if wish.kind == "draft":
-        return target.model.vocabulary
-    return min(wish.vocabulary or DRAFT_VOCABULARY, target.model.vocabulary)
+    """Tokens that the drafter drafts."""
+    whole = target.model.vocabulary
+    usual = max(LEAST_SHORTLIST, whole // SHORTLIST_SHARE) if wish.kind == "draft" else DRAFT_VOCABULARY
+    return min(wish.vocabulary or usual, whole)
 
 
 def layers_wanted(target: Loaded, wish: Wish) -> int:

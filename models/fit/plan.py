@@ -20,7 +20,8 @@ PLAN_VERSION = 3  # raise it whenever the same plan would give other files
 EPOCHS = {"eagle3": 4, "medusa": 4, "draft": 3}
 DEPTHS = {"eagle3": 3, "medusa": 4, "draft": 1}
 RATES = {"eagle3": 1e-3, "medusa": 1e-3, "draft": 5e-4}
-DRAFT_VOCABULARY = 8192
+DRAFT_VOCABULARY = 8192  # of a head
+LEAST_SHORTLIST, SHORTLIST_SHARE = 16_384, 4  # of a draft model: so many, or one in so many of its vocabulary
 MOST_DEPTHS = 8
 LEAST_TOKENS = MOST_DEPTHS + 2  # of a conversation: what the deepest drafter looks back on, and a guess
 LEAST_CONVERSATIONS, LEAST_STEPS = 24, 20
@@ -37,7 +38,7 @@ _WORK_SHARE = 0.92  # of the minutes asked for; the rest is loading, judging, an
 class Wish:
     """What was asked for; None where the plan decides. Checked here, once. Raises UsageError.
 
-    minutes: of all the work together. conversations, steps: in place of minutes. vocabulary: tokens the drafter knows.
+    minutes: of all the work together. conversations, steps: in place of minutes. vocabulary: tokens that it drafts.
     layers: of a draft model. depths: positions trained for, an EAGLE-3 head's unrolled steps or Medusa's heads.
     """
 
@@ -66,8 +67,8 @@ class Wish:
             raise UsageError("conversations and steps stand in place of minutes: give both or neither")
         if self.layers is not None and self.kind != "draft":
             raise UsageError(f"layers is for --kind draft: a drafter of kind {self.kind} has its own number")
-        if self.kind == "draft" and (self.depths is not None or self.vocabulary is not None):
-            raise UsageError("a draft model drafts any length from the whole vocabulary: leave out depths, vocabulary")
+        if self.kind == "draft" and self.depths is not None:
+            raise UsageError("a draft model drafts any length: leave out depths")
 
 
 def _need(ok: bool, name: str, value: object, range_: str) -> None:

@@ -134,7 +134,7 @@ def sizes_of(target: Loaded, reader: Reader, trainee: Trainee, plan: Plan) -> Si
         hidden=reader.hidden,
         inner=inner_width(network),
         heads=heads if type(heads) is int else max(1, reader.hidden // 64),
-        columns=plan.vocabulary,
+        columns=target.model.vocabulary if plan.kind == "draft" else plan.vocabulary,
         trained=sum(value.size for value in trained),
         frozen_bytes=0 if backend.describe().dequantize else frozen_bytes,  # in float32 the target's own serve
         layers=plan.layers if plan.kind == "draft" else 1,
@@ -149,10 +149,9 @@ def _first_plan(target: Loaded, wish: Wish, given: bool) -> Plan:
     """Everything that does not hang on how fast the machine is."""
     context = target.folder.context_length or DEFAULT_CONTEXT
     reply = min(wish.reply_tokens, max(8, context * 3 // 4))
-    vocabulary = vocabulary_size(target, wish)
     batch = BATCH_TOKENS
     if wish.kind == "draft":
-        batch = max(256, min(BATCH_TOKENS, _LAW_BYTES // (5 * 4 * vocabulary)))
+        batch = max(256, min(BATCH_TOKENS, _LAW_BYTES // (5 * 4 * target.model.vocabulary)))
     return Plan(
         version=PLAN_VERSION,
         kind=wish.kind,
@@ -173,7 +172,7 @@ def _first_plan(target: Loaded, wish: Wish, given: bool) -> Plan:
         batch_tokens=batch,
         depths=wish.depths or DEPTHS[wish.kind],
         layers=layers_wanted(target, wish),
-        vocabulary=vocabulary,
+        vocabulary=vocabulary_size(target, wish),
         learning_rate=wish.learning_rate or RATES[wish.kind],
         stored=False,
         stages_s={},

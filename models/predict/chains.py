@@ -46,11 +46,11 @@ def laws_of(drafter: Drafter, target: CachedModel, longest: int) -> ChainLaws | 
 class _ModelLaws:
     """A draft model sees the same text at every depth."""
 
-    ids: mx.array | None = None
     depths = 1
 
     def __init__(self, drafter: DraftModel) -> None:
         self._drafter = drafter
+        self.ids: mx.array | None = drafter.ids
 
     def begin(self, read: Read) -> None:
         self._text = read.text

@@ -45,7 +45,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
         (["--layers", "3"], "layers is for --kind draft"),
         (["--depths", "12"], "depths is 12"),
         (["--seed", "-1"], "seed is -1"),
-        (["--kind", "draft", "--draft-vocabulary", "64"], "whole vocabulary"),
+        (["--kind", "draft", "--depths", "2"], "drafts any length"),
         (["--resume"], "there is no unfinished fit"),
         (["--prompts", "gone.txt"], "gone.txt cannot be read"),
         (["--out", "."], "give the drafter's folder a name"),

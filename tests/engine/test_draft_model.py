@@ -85,6 +85,21 @@ def test_the_text_is_the_targets_whatever_the_drafter_knows(
     assert own >= target or strange
 
 
+@pytest.mark.parametrize("sampling", SHAPED[:3])  # of a greedy draft nobody asks for the law
+def test_of_a_shortlist_nothing_else_is_possible_and_each_row_is_a_law(sampling: Sampling) -> None:
+    model, ids = table_model(8), mx.array([1, 4, 5, 7])
+    whole = DraftModel(table_model(8), 12).along([3, 1, 2], 0)
+    model.model.table = model.model.table[..., ids]  # what a shortened output matrix gives
+    drafter = DraftModel(model, 12, ids=ids)
+    assert mx.array_equal(drafter.along([3, 1, 2], 0), whole[:, ids]).item()
+    drafter.rewind(0)
+    draft = drafter.propose(standing([3, 1, 2], 12, sampling), 5)
+    q = laws(draft)
+    assert q.shape == (5, 12) and set(np.flatnonzero(q.sum(0))) <= {1, 4, 5, 7}
+    assert np.abs(q.sum(-1) - 1).max() < 1e-5
+    assert set(draft.tokens.tolist()) <= {1, 4, 5, 7}
+
+
 def test_an_id_that_the_drafter_has_no_embedding_for_is_read_as_one_it_has() -> None:
     """Never out of range, which MLX does not check: neither while prompts are fed nor between drafts."""
 

@@ -78,6 +78,9 @@ def test_a_taught_module_takes_rows_and_is_otherwise_as_before(scaling: str) -> 
     assert len([c for c in type(layer.rope).__mro__ if "rotates_rows" in vars(c)]) == 1
     assert mx.array_equal(layer.rope(x, offset=5), at_five)
     assert mx.array_equal(layer.rope(x, offset=mx.array(5)), at_five)
+    texts = mx.concatenate([x, x[:, :, ::-1]])
+    each = mx.array([5, 9])
+    assert mx.array_equal(layer.rope(texts, offset=each), rope_of(scaling)(texts, offset=each))  # one for each text
     for offset in (layer.rope(x, offset=mx.array(POSITIONS)), layer.rope(x, mx.array(POSITIONS))):
         assert mx.allclose(offset, one_by_one(rope_of(scaling), x, POSITIONS), atol=1e-5)
 

@@ -123,4 +123,32 @@ MUTANTS: tuple[Mutant, ...] = (
         "    except PairError as error:  # nobody",
         ("tests/app/test_auto.py::test_what_auto_takes_and_cannot_load_is_told_and_lookup_answers",),
     ),
+    Mutant(
+        "a shortlist of the first tokens",
+        "engine/shortlist.py",
+        "matrix[name][ids]",
+        "matrix[name][: ids.size]",
+        ("tests/engine/test_shortlist.py::test_the_logits_are_those_of_the_whole",),
+    ),
+    Mutant(
+        "columns of a shortlist taken for tokens",
+        "engine/drafters/draft_model.py",
+        "draw_chain(standing, self._fit(logits), follow, length, self.ids)",
+        "draw_chain(standing, self._fit(logits), follow, length)",
+        ("tests/engine/test_shortlist.py::test_the_text_is_the_targets_whatever_is_left_out",),
+    ),
+    Mutant(
+        "tokens of a shortlist that the target has not",
+        "models/shortlist.py",
+        "shorten_output(drafter.network, ids[:usable])\n    return ids[:usable]",
+        "shorten_output(drafter.network, ids)\n    return ids",
+        ("tests/models/test_shortlist.py::test_what_the_target_does_not_share_is_left_out",),
+    ),
+    Mutant(
+        "judged by tokens that it will not draft",
+        "models/fit/draft.py",
+        "mx.where(self._drafts, chosen, -mx.inf)",
+        "chosen",
+        ("tests/models/fit/test_draft.py::test_it_learns_to_know_all_and_is_judged_by_what_it_will_draft",),
+    ),
 )

@@ -240,4 +240,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "",
         (_BRANCHED + "test_eos_inside_an_accepted_way_ends_the_reply_there",),
     ),
+    Mutant(
+        "one place for each text taken for one for each row",
+        "engine/rope.py",
+        " and (len(x), x.shape[-2]) == (1, offset.size)",
+        "",
+        ("tests/engine/test_rope.py::test_a_taught_module_takes_rows_and_is_otherwise_as_before",),
+    ),
 )

@@ -47,7 +47,7 @@ def plan_for(target: Loaded, kind: Kind, **changes: Any) -> Plan:
         batch_tokens=384,
         depths=DEPTHS[kind],
         layers=1 if kind == "draft" else 0,
-        vocabulary=target.model.vocabulary if kind == "draft" else 200,
+        vocabulary=200,
         learning_rate=RATES[kind],
         stored=True,
         stages_s={"writing": 1.0, "reading": 1.0, "training": 1.0, "judging": 1.0},

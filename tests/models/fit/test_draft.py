@@ -18,11 +18,14 @@ from models.fit.draft import DraftTrainee, default_layers, shorten
 from models.fit.weights import flat, flat_trainable
 from models.load import Loaded, load
 from models.pairing import check_pair
+from models.shortlist import NAME
 from tests.toys.architectures import build
+
+ALL = mx.arange(310)
 
 
 def test_the_layers_are_the_targets_first_and_last(target: Loaded) -> None:
-    trainee = DraftTrainee(target, 1)
+    trainee = DraftTrainee(target, 1, ALL)
     ours, theirs = flat(trainee.network), flat(target.network)
     assert mx.array_equal(ours["lm_head.weight"], theirs["lm_head.weight"]).item()
     name = "model.layers.0.mlp.up_proj.weight"
@@ -44,13 +47,23 @@ def test_layers_are_spread_evenly_and_lists_go_with_them() -> None:
 
 
 def test_only_layers_and_norm_are_trained(target: Loaded) -> None:
-    trained = flat_trainable(DraftTrainee(target, 1).network)
+    trained = flat_trainable(DraftTrainee(target, 1, ALL).network)
     assert trained and all(name.startswith(("model.layers.", "model.norm")) for name in trained)
+
+
+def test_it_learns_to_know_all_and_is_judged_by_what_it_will_draft(target: Loaded) -> None:
+    trainee = DraftTrainee(target, 1, mx.arange(0, 310, 2))
+    batch: Any = SimpleNamespace(tokens=mx.array([[5, 9, 200, 3]]), rows=mx.array([1, 2]))
+    whole = trainee.predict(batch, 1)[0]
+    trainee.settle()
+    short = trainee.predict(batch, 1)[0]
+    assert mx.all(mx.isfinite(whole)).item() and mx.allclose(short[:, ::2], whole[:, ::2], atol=0.05).item()
+    assert mx.all(short[:, 1::2] == -mx.inf).item()
 
 
 def test_as_many_layers_as_the_target_are_refused(target: Loaded) -> None:
     with pytest.raises(FitError, match="no smaller than the target with 2"):
-        DraftTrainee(target, 2)
+        DraftTrainee(target, 2, ALL)
     assert [default_layers(n) for n in (2, 16, 30)] == [1, 2, 4]
 
 
@@ -60,16 +73,17 @@ def test_a_config_that_does_not_count_its_layers_is_refused(target: Loaded, toy_
     odd = load(folder)
     object.__setattr__(odd.folder, "config", {key: config[key] for key in config if key != "num_hidden_layers"})
     with pytest.raises(FitError, match="choose --kind eagle3"):
-        DraftTrainee(odd, 1)
+        DraftTrainee(odd, 1, ALL)
 
 
 def test_the_folder_is_one_that_mlx_lm_loads_too(target: Loaded, tmp_path: Path) -> None:
-    trainee = DraftTrainee(target, 1)
+    trainee = DraftTrainee(target, 1, mx.arange(0, 310, 2))
     trainee.settle()
     trainee.save(tmp_path, {"kind": "draft"})
     loaded = load(tmp_path)
     check_pair(target.folder, loaded.folder)
-    model, _ = load_with_mlx_lm(str(tmp_path))[:2]
+    model, _ = load_with_mlx_lm(str(tmp_path))[:2]  # which knows nothing of a draft vocabulary
+    assert (tmp_path / NAME).is_file()
     tokens = mx.array([[5, 9, 200]])
     assert mx.allclose(loaded.network(tokens), trainee.network(tokens), atol=1e-4).item()
     assert mx.allclose(model(tokens).astype(mx.float32), trainee.network(tokens), atol=0.1).item()
@@ -82,7 +96,7 @@ def test_a_draft_model_is_quantized_as_its_target_is(toy_folder: Path, tmp_path:
     save_model(folder, network)
     save_config(config, folder / "config.json")
     target = load(folder)
-    trainee = DraftTrainee(target, 1)
+    trainee = DraftTrainee(target, 1, ALL)
     trainee.settle()
     (tmp_path / "drafter").mkdir()
     trainee.save(tmp_path / "drafter", {})

@@ -164,6 +164,6 @@ def test_nonsense_is_refused(wrong: dict[str, float], said: str) -> None:
         Wish("eagle3", **wrong)  # type: ignore[arg-type]
 
 
-def test_a_draft_model_has_no_vocabulary_of_its_own() -> None:
-    with pytest.raises(UsageError, match="whole vocabulary"):
-        Wish("draft", vocabulary=100)
+def test_a_draft_model_has_no_depths() -> None:
+    with pytest.raises(UsageError, match="drafts any length"):
+        Wish("draft", depths=2)
