@@ -8,6 +8,7 @@ so that the folder is an ordinary model folder to mlx-lm.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 
@@ -28,7 +29,8 @@ def take_shortlist(drafter: Loaded, shared: int) -> mx.array | None:
     ids = read_shortlist(drafter.folder.path, drafter.model.vocabulary)
     if ids is None:
         return None
-    usable = int(mx.sum(ids < shared).item())
+    below: Any = mx.sum(ids < shared).item()
+    usable = int(below)
     if not usable:
         raise ModelError(f"{drafter.folder.path}: {NAME} names no token that the target has; remove that file")
     shorten_output(drafter.network, ids[:usable])
