@@ -1,8 +1,8 @@
 """The draft vocabulary of a draft model: a file beside its weights, which other programs pass over.
 
-`draft_vocabulary.safetensors` holds `d2t` and `t2d` as an EAGLE-3 head's weights do (`models.heads.folder`): the
-tokens that the model is asked for when it drafts (FR-Spec; Zhao 2025, arXiv 2502.14856). It knows all the others still,
-so that the folder is an ordinary model folder to mlx-lm.
+`draft_vocabulary.safetensors` holds `d2t` as an EAGLE-3 head's weights do (`models.heads.folder.read_ids`): the tokens
+that the model is asked for when it drafts (FR-Spec; Zhao 2025, arXiv 2502.14856). It knows all the others still, so
+that the folder is an ordinary model folder to mlx-lm.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import mlx.core as mx
 
 from engine.errors import ModelError
 from engine.shortlist import shorten_output
-from models.heads.folder import id_tensors, open_head, read_ids
+from models.heads.folder import open_head, read_ids
 from models.load import Loaded
 
 NAME = "draft_vocabulary.safetensors"
@@ -48,5 +48,6 @@ def read_shortlist(path: Path, vocabulary: int) -> mx.array | None:
 
 def write_shortlist(path: Path, ids: mx.array, vocabulary: int) -> None:
     """Raises OSError; writes nothing for the whole `vocabulary`."""
-    if tensors := id_tensors(ids, vocabulary):
-        mx.save_safetensors(str(path / NAME), tensors, {"format": "mlx"})
+    if ids.size < vocabulary:
+        offsets = ids.astype(mx.int32) - mx.arange(ids.size, dtype=mx.int32)
+        mx.save_safetensors(str(path / NAME), {"d2t": offsets}, {"format": "mlx"})
