@@ -84,7 +84,7 @@ class Author:
     ) -> Iterator[Conversation | Unfinished | None]:
         """The conversations with these numbers, in this order; None at every token; and between two stretches what
         should be kept, as going on with that gives the same conversations."""
-        begun = begun or Unfinished([[] for number in numbers if self._writes_its_own(number)], [], [])
+        begun = begun or Unfinished([[] for _ in self._own(numbers)], [], [])
         if not begun.prompts:
             self.afoot = 0
             yield from self._ask(numbers, begun)
@@ -107,7 +107,7 @@ class Author:
 
     def _ask(self, numbers: Sequence[int], begun: Unfinished) -> Iterator[Unfinished | None]:
         """Let the target write questions of its own for some of `numbers`."""
-        requests = [self._question(number) for number in numbers if self._writes_its_own(number)]
+        requests = [self._question(number) for number in self._own(numbers)]
         for between in self._go_on(requests, begun.asked):
             yield begun if between else None
 
@@ -115,8 +115,7 @@ class Author:
         """Ids of the prompts, the target's own questions among them where they came to an end; those that are too long
         being replaced or, at last, cut."""
         texts = {number: self._given(number) for number in numbers}
-        own = (number for number in numbers if self._writes_its_own(number))
-        for number, said in zip(own, begun.asked, strict=True):
+        for number, said in zip(self._own(numbers), begun.asked, strict=True):
             if said[-1] in self._question(number).ends and (text := self._tokenizer.decode(said[:-1]).strip()):
                 texts[number] = text
         asked = [self._tokenizer.chat([{"role": "user", "content": text}]) for text in texts.values()]
@@ -129,6 +128,10 @@ class Author:
         if self._prompts:
             return self._prompts[number % len(self._prompts)]
         return question(random.Random(f"{self.plan.seed}/question/{number}"))
+
+    def _own(self, numbers: Sequence[int]) -> list[int]:
+        """Those for which the target writes the question itself."""
+        return [number for number in numbers if self._writes_its_own(number)]
 
     def _writes_its_own(self, number: int) -> bool:
         if self._prompts or not self._opening or self._closing is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 
 from engine.costs import Costs
 from models.fit.corpus import Conversation
-from models.fit.fitting import Fit
+from models.fit.fitting import Fit, Progress
 from models.fit.needs import Room
 from models.fit.plan import DEPTHS, PLAN_VERSION, RATES, Kind, Plan, Rates, write_plan
 from models.fit.preparing import fingerprint
@@ -65,14 +65,21 @@ def plain(talk: Sequence[Conversation]) -> list[tuple[list[int], int, float]]:
     return [(c.tokens.tolist(), c.prompt, c.temperature) for c in talk]
 
 
-def fit(target: Loaded, out: Path, plan: Plan, prompts: Sequence[str] = (), costs: Costs = CHEAP) -> Workplace:
-    """A whole fit."""
+def begun(
+    target: Loaded, out: Path, plan: Plan, prompts: Sequence[str] = (), costs: Costs = CHEAP
+) -> Generator[Progress, None, None]:
+    """A fit that goes on as far as it is asked."""
     place = Workplace(out)
     place.begin()
     write_plan(place.plan_file, plan)
-    for _ in Fit(target, place, plan, prompts, lambda folder: costs).run():
+    yield from Fit(target, place, plan, prompts, lambda folder: costs).run()
+
+
+def fit(target: Loaded, out: Path, plan: Plan, prompts: Sequence[str] = (), costs: Costs = CHEAP) -> Workplace:
+    """A whole fit."""
+    for _ in begun(target, out, plan, prompts, costs):
         pass
-    return place
+    return Workplace(out)
 
 
 def contents(folder: Path) -> Mapping[str, bytes]:

@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Generator
 from pathlib import Path
 
 import mlx.core as mx
@@ -17,19 +16,11 @@ from app.pair import open_drafter
 from engine import backend
 from models.fit import fitting
 from models.fit.corpus import Conversation, load_shard, load_unfinished, shard_files
-from models.fit.fitting import STAGES, Fit, Progress
-from models.fit.plan import Kind, Plan, write_plan
+from models.fit.fitting import STAGES, Fit
+from models.fit.plan import Kind, write_plan
 from models.fit.work import MANIFEST, Workplace, write_whole
 from models.load import Loaded, load
-from tests.models.fit.plans import CHEAP, contents, fit, plan_for
-
-
-def begun(target: Loaded, out: Path, plan: Plan) -> Generator[Progress, None, None]:
-    """A fit that goes on as far as it is asked."""
-    place = Workplace(out)
-    place.begin()
-    write_plan(place.plan_file, plan)
-    yield from Fit(target, place, plan, [], lambda folder: CHEAP).run()
+from tests.models.fit.plans import CHEAP, begun, contents, fit, plan_for
 
 
 @pytest.mark.parametrize("kind", ["eagle3", "medusa", "draft"])
