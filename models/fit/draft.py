@@ -7,7 +7,7 @@ comes out is an ordinary MLX model folder that mlx-lm loads too.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ from engine import backend
 from engine.anatomy import layers_of
 from engine.errors import FitError, ModelError
 from models.disk import write_json
-from models.fit.batches import Batch
+from models.fit.batches import Batch, States
+from models.fit.corpus import Conversation
 from models.fit.weights import flat
 from models.load import Loaded, in_float32
 from models.shortlist import write_shortlist
@@ -64,6 +65,9 @@ class DraftTrainee:
                 module.unfreeze()
         mx.eval(self.network.parameters())
         _try(self.network)
+
+    def begin(self, conversations: Sequence[Conversation], states: States) -> None:
+        pass
 
     def predict(self, batch: Batch, depths: int) -> list[mx.array]:
         logits: mx.array = self.network(batch.tokens)

@@ -13,7 +13,7 @@ i - j + s. That those are the keys that drafting makes is what `tests/models/fit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,9 @@ import mlx.nn as nn
 from engine.anatomy import embed, layers_of, output_rows
 from engine.errors import FitError
 from engine.heads.eagle3 import Eagle3Config, Eagle3Head
-from models.fit.batches import Batch
+from models.fit.batches import Batch, States
+from models.fit.corpus import Conversation
+from models.fit.induction import Sums, teach_copying
 from models.fit.trainee import shifted
 from models.fit.weights import flat, rounded
 from models.heads.eagle3 import save_eagle3
@@ -32,6 +34,7 @@ from models.load import Loaded
 
 DEEPEST = 6
 _SPREAD = 0.02
+_PLACES, _MOST_PLACES = 64, 32_768  # looked at before training: so many for each number of a state, and at most
 
 
 def points(layers: int) -> tuple[int, ...]:
@@ -52,6 +55,17 @@ class Eagle3Trainee:
         self.ids: mx.array | None = self.network.ids
         _begin_like(self.network, target)
         mx.eval(flat(self.network))
+
+    def begin(self, conversations: Sequence[Conversation], states: States) -> None:
+        head, hidden = self.network, self.network.config.hidden_size
+        sums = Sums.none(hidden, hidden)
+        for number, conversation in enumerate(conversations):
+            read = states(number)[:, : head.config.feature_size]
+            sums.add(head, read, self._embed(mx.array(conversation.tokens)))
+            if sums.places >= min(_PLACES * hidden, _MOST_PLACES):
+                break
+        teach_copying(head, sums, self._embed(head.ids), output_rows(self._target.network, head.ids))
+        mx.eval(flat(head))
 
     def predict(self, batch: Batch, depths: int) -> list[mx.array]:
         head, width = self.network, self.network.config.feature_size
@@ -115,21 +129,22 @@ class Unrolled:
 
 
 def geometry(target: Loaded, points: tuple[int, ...], width: int, columns: int) -> Eagle3Config:
-    """A layer of the target's own shape, where its config names one. Raises FitError: the embedding is narrower or
-    wider than the hidden states."""
+    """A layer of the target's own shape, where its config names one, with one key-value head more, for `induction`.
+    Raises FitError: the embedding is narrower or wider than the hidden states."""
     config = {**target.folder.config, **_part(target.folder.config.get("text_config"))}
     hidden = width // len(points)
     if int(embed(target.network)(mx.zeros(1, mx.int32)).shape[-1]) != hidden:
         raise FitError("the target's embedding is not as wide as its hidden states: choose --kind medusa or draft")
     heads = _count(config, "num_attention_heads", max(1, hidden // 64))
+    shared = _count(config, "num_key_value_heads", heads)
     rope = _part(config.get("rope_parameters"))
     return Eagle3Config(
         points=points,
         feature_size=width,
         hidden_size=hidden,
         intermediate_size=min(_count(config, "intermediate_size", 4 * hidden), 4 * hidden),
-        num_attention_heads=heads,
-        num_key_value_heads=_count(config, "num_key_value_heads", heads),
+        num_attention_heads=heads + heads // shared,
+        num_key_value_heads=shared + 1,
         head_dim=_count(config, "head_dim", max(2, hidden // heads)),
         vocab_size=target.model.vocabulary,
         draft_vocab_size=columns,
@@ -169,15 +184,27 @@ def _begin_like(head: Eagle3Head, target: Loaded) -> None:
         fused[:, -hidden:] = fused[:, -hidden:] + mx.eye(hidden)
     head.fc.weight = fused
     last, layer = layers_of(network)[-1], head.layers[0]
-    for name in ("mlp.gate_proj", "mlp.up_proj", "mlp.down_proj", "self_attn.o_proj"):
+    for name in ("mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"):
         _copy(_at(layer, name), _dense(_at(last, name)))
     for name, own in (("input_layernorm", "hidden_norm"), ("post_attention_layernorm", "post_attention_layernorm")):
         _copy(_at(layer, own), _dense(_at(last, name)))
-    for name in ("q_proj", "k_proj", "v_proj"):
-        module = _at(layer, f"self_attn.{name}")
-        found = _dense(_at(last, f"self_attn.{name}"))
-        if found is not None and found.shape == (module.weight.shape[0], hidden):
-            module.weight = mx.concatenate([module.weight[:, :hidden] * _SPREAD, found.astype(mx.float32)], 1)
+    _attend_like(layer.self_attn, _at(last, "self_attn"), head.config)
+
+
+def _attend_like(own: Any, theirs: Any, config: Eagle3Config) -> None:
+    """All key-value heads but the last, with their query heads, look at the hidden states as the target's layer does,
+    and at embeddings hardly."""
+    hidden, group = config.hidden_size, config.num_attention_heads // config.num_key_value_heads
+    for name, last in (("q_proj", group), ("k_proj", 1), ("v_proj", 1)):
+        weight, found = own[name].weight, _dense(_at(theirs, name))
+        rows = weight.shape[0] - last * config.head_dim
+        if found is not None and found.shape == (rows, hidden):
+            kept = mx.concatenate([weight[:rows, :hidden] * _SPREAD, found.astype(mx.float32)], 1)
+            own[name].weight = mx.concatenate([kept, weight[rows:]])
+    weight, found = own.o_proj.weight, _dense(_at(theirs, "o_proj"))
+    columns = weight.shape[1] - group * config.head_dim
+    if found is not None and found.shape == (hidden, columns):
+        own.o_proj.weight = mx.concatenate([found.astype(mx.float32), weight[:, columns:]], 1)
 
 
 def _final_norm(network: Any, hidden: int) -> mx.array | None:

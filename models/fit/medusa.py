@@ -17,7 +17,8 @@ import numpy as np
 
 from engine.anatomy import output_rows
 from engine.heads.medusa import MedusaConfig, MedusaHeads
-from models.fit.batches import Batch
+from models.fit.batches import Batch, States
+from models.fit.corpus import Conversation
 from models.fit.weights import flat, rounded
 from models.heads.fit_to import made_for
 from models.heads.medusa import RankPath, save_medusa
@@ -43,6 +44,9 @@ class MedusaTrainee:
         self._target, self._looked = target, 0
         self._choosing, self._scoring = Ranks(depths), Ranks(depths)
         mx.eval(flat(self.network), self._output)
+
+    def begin(self, conversations: Sequence[Conversation], states: States) -> None:
+        pass
 
     def predict(self, batch: Batch, depths: int) -> list[mx.array]:
         flat = batch.states.reshape(-1, batch.states.shape[-1])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import mlx.core as mx
 
-from models.fit.batches import Batch
+from models.fit.batches import Batch, States
+from models.fit.corpus import Conversation
 
 
 class Trainee(Protocol):
@@ -26,6 +27,10 @@ class Trainee(Protocol):
     depths: int
     deepest: int
     lead: int
+
+    def begin(self, conversations: Sequence[Conversation], states: States) -> None:
+        """Look at some of what is to be learnt, and begin closer to it. states: rows of a conversation, by its place
+        among `conversations`."""
 
     def predict(self, batch: Batch, depths: int) -> list[mx.array]:
         """Logits (n, columns) of the token after each of `batch.rows`, for each depth at which it may be guessed: as

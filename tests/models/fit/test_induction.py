@@ -1,0 +1,111 @@
+"""A head begins by saying again what followed its last token before."""
+
+from __future__ import annotations
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from engine.heads.eagle3 import Eagle3Config, Eagle3Head
+from models.fit.eagle3 import Eagle3Trainee
+from models.fit.induction import SINKS, Sums, teach_copying
+from models.fit.kinds import make_reader
+from models.fit.weights import flat
+from models.load import Loaded
+from tests.models.fit.plans import conversation
+
+HIDDEN, WORDS, LENGTH = 96, 200, 40
+
+
+class World:
+    """Tokens with random embeddings, and a target whose low states show the token that was read, among other things."""
+
+    def __init__(self, query_heads: int) -> None:
+        mx.random.seed(4)
+        self.config = Eagle3Config((0, 1, 2), 3 * HIDDEN, HIDDEN, 64, 3 * query_heads, 3, 64, WORDS, WORDS)
+        self.head = Eagle3Head(self.config)
+        self.head.layers[0].hidden_norm.weight = 0.5 + mx.random.uniform(shape=(HIDDEN,))
+        self.head.layers[0].input_layernorm.weight = 0.5 + mx.random.uniform(shape=(HIDDEN,))
+        self.embedded, self.said = 0.3 + mx.random.normal((WORDS, HIDDEN)), mx.random.normal((WORDS, HIDDEN))
+        self._shows = mx.random.normal((HIDDEN, HIDDEN)) / HIDDEN**0.5
+
+    def states(self, tokens: mx.array) -> mx.array:
+        noise = mx.random.normal((tokens.size, 3 * HIDDEN))
+        noise[:, :HIDDEN] = 0.2 * noise[:, :HIDDEN] + self.embedded[tokens] @ self._shows
+        return 7 * noise
+
+    def begin(self, texts: int, length: int = 100) -> None:
+        sums = Sums.none(HIDDEN, HIDDEN)
+        for _ in range(texts):
+            tokens = mx.random.randint(0, WORDS, (length,))
+            sums.add(self.head, self.states(tokens), self.embedded[tokens])
+        teach_copying(self.head, sums, self.embedded, self.said)
+
+    def last_head(self, tokens: mx.array) -> tuple[list[int], list[int], mx.array]:
+        """Where the last query head looks most from each place, what it alone would say, and how much it writes in
+        lengths of the fused state."""
+        head, shown = self.head, []
+
+        def attend(queries: mx.array, keys: mx.array, values: mx.array) -> mx.array:
+            scores = head.rope(queries[:, -1:]) @ head.rope(keys[:, -1:]).swapaxes(-1, -2) * head.scale
+            scores = mx.where(mx.tri(tokens.size - 1, dtype=mx.bool_), scores, -mx.inf)
+            shown.extend((scores[0, 0], (mx.softmax(scores, -1) @ values[:, -1:])[0, 0]))
+            return queries
+
+        fused = head.fuse(self.states(tokens)[None, :-1])
+        head(fused, self.embedded[tokens[1:]][None], attend)
+        written = shown[1] @ head.layers[0].self_attn.o_proj.weight[:, -64:].T
+        where, said = mx.argmax(shown[0], -1).tolist(), mx.argmax(written @ self.said.T, -1).tolist()
+        assert isinstance(where, list) and isinstance(said, list)
+        return where, said, mx.linalg.norm(written, axis=-1) / mx.linalg.norm(fused[0], axis=-1)
+
+
+@pytest.mark.parametrize("query_heads", [1, 3])
+def test_it_looks_where_the_last_token_was_read_and_says_what_followed(query_heads: int) -> None:
+    world = World(query_heads)
+    world.begin(60)
+    looked = said = 0
+    for seed in range(10):
+        text = np.random.default_rng(seed).permutation(WORDS)[:LENGTH].tolist()
+        places = range(LENGTH, 2 * LENGTH - 2)  # of the second time that it is read
+        where, says, written = world.last_head(mx.array(text + text))
+        looked += sum(where[i] == i + 1 - LENGTH for i in places)
+        said += sum(says[i] == text[i + 2 - LENGTH] for i in places)
+        share = mx.mean(written[LENGTH:-1]).item()
+        assert isinstance(share, float) and 0.03 < share * query_heads < 0.2
+    assert looked > 0.9 * 380 and said > 0.9 * 380
+
+
+def test_the_other_heads_stay_as_they_are() -> None:
+    world = World(3)
+    before = flat(world.head)
+    world.begin(60)
+    for name, value in flat(world.head).items():
+        if name.endswith(("q_proj.weight", "k_proj.weight", "v_proj.weight")):
+            kept = value.shape[0] * 2 // 3
+            assert mx.array_equal(value[:kept], before[name][:kept]) and not mx.array_equal(value, before[name]), name
+        elif name.endswith("o_proj.weight"):
+            kept = value.shape[1] * 2 // 3
+            assert mx.array_equal(value[:, :kept], before[name][:, :kept]), name
+        elif not name.endswith("fc.weight"):
+            assert mx.array_equal(value, before[name]), name
+
+
+def test_too_few_places_leave_the_head_as_it_is() -> None:
+    world = World(3)
+    before = flat(world.head)
+    world.begin(1, HIDDEN + SINKS - 1)
+    assert all(mx.array_equal(value, before[name]) for name, value in flat(world.head).items())
+    world.begin(1, HIDDEN + SINKS)
+    assert not all(mx.array_equal(value, before[name]) for name, value in flat(world.head).items())
+
+
+def test_a_fit_begins_with_it(target: Loaded) -> None:
+    reader, chance = make_reader(target, "eagle3"), np.random.default_rng(5)
+    talk = [conversation(chance.integers(5, 200, 60).tolist(), 8) for _ in range(12)]
+    trainees = [Eagle3Trainee(target, mx.arange(5, 205, dtype=mx.int32), 3, reader.width, seed=1) for _ in range(3)]
+    for trainee in trainees[1:]:
+        trainee.begin(talk, lambda place: reader.read(talk[place]))
+    plain, one, other = (flat(trainee.network) for trainee in trainees)
+    assert not mx.array_equal(plain["layers.0.self_attn.q_proj.weight"], one["layers.0.self_attn.q_proj.weight"])
+    assert all(mx.array_equal(one[name], other[name]) for name in one)
