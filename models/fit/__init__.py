@@ -6,7 +6,8 @@
     corpus       conversations, shard by shard                   reading      hidden states and laws of the target
     batches      what is trained on together                     training     one optimiser for all kinds
     trainee      what a drafter in training must offer           eagle3, medusa, draft: the kinds
-    judging      acceptance, speed-ups, a verdict                report       the same as a picture
+    induction    what an EAGLE-3 head begins with                report       all that was judged as a picture
+    judging      acceptance, speed-ups, a verdict
     needs        disk and memory, said beforehand                vocabulary   which tokens a head knows
 
 The tool needs nothing but the target: no corpus, no network, no other model.

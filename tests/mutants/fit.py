@@ -4,6 +4,7 @@ from tests.mutants.mutant import Mutant
 
 _FIT = "models/fit/"
 _UNROLLED = ("tests/models/fit/test_unrolled.py::test_unrolled_training_sees_what_drafting_sees",)
+_INDUCTION = ("tests/models/fit/test_induction.py::test_it_looks_where_the_last_token_was_read_and_says_what_followed",)
 _TRAINED = "tests/models/fit/test_training.py::"
 _JUDGED = "tests/models/fit/test_judging.py::"
 _CORPUS = "tests/models/fit/test_corpus.py::"
@@ -32,6 +33,41 @@ MUTANTS: tuple[Mutant, ...] = (
         "hidden = shifted(hidden, 1, 1)",
         "hidden = shifted(hidden, 0, 1)",
         _UNROLLED,
+    ),
+    Mutant(
+        "a head begins without its induction head",
+        _FIT + "fitting.py",
+        "trainee.begin(known, lambda place: states(corpus.training[place]))",
+        "pass",
+        ("tests/models/fit/test_fitting.py::test_a_head_begins_with_an_induction_head",),
+    ),
+    Mutant(
+        "an induction head that looks for the token that follows",
+        _FIT + "induction.py",
+        "k[dims, hidden:] = match[1]",
+        "k[dims, :hidden] = match[0]",
+        _INDUCTION,
+    ),
+    Mutant(
+        "an induction head among pairs that turn fast",
+        _FIT + "induction.py",
+        "np.arange(pairs - max(1, round(_SLOW * pairs)), pairs)",
+        "np.arange(max(1, round(_SLOW * pairs)))",
+        _INDUCTION,
+    ),
+    Mutant(
+        "the code that keys read is not put into the fused state",
+        _FIT + "induction.py",
+        "size * free @ decoder.T",
+        "0 * free @ decoder.T",
+        _INDUCTION,
+    ),
+    Mutant(
+        "a norm's weight is forgotten where the induction head reads",
+        _FIT + "induction.py",
+        "return np.where(useful, 1 / np.where(useful, numbers, 1), 0)",
+        "return np.where(useful, np.where(useful, numbers, 1), 0)",
+        _INDUCTION,
     ),
     Mutant(
         "a checkpoint without the optimiser",

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 import pytest
@@ -55,6 +56,17 @@ def test_the_same_plan_gives_the_same_files(target: Loaded, tmp_path: Path) -> N
     assert contents(first.out) == contents(second.out)
     other = fit(target, tmp_path / "c", plan_for(target, "draft", seed=1))
     assert contents(other.out) != contents(first.out)
+
+
+def test_a_head_begins_with_an_induction_head(target: Loaded, tmp_path: Path) -> None:
+    """Its queries read the embedding, its keys the state, which the other heads read both."""
+    place = fit(target, tmp_path / "drafter", plan_for(target, "eagle3", steps=1, learning_rate=1e-12))
+    weights: Any = mx.load(str(place.out / "model.safetensors"))
+    hidden, size = 32, 8
+    queries, keys = (weights[f"layers.0.self_attn.{name}_proj.weight"] for name in "qk")
+    assert mx.any(queries[-size:, :hidden]).item() and not mx.any(queries[-size:, hidden:]).item()
+    assert mx.any(keys[-size:, hidden:]).item() and not mx.any(keys[-size:, :hidden]).item()
+    assert mx.any(queries[:size, hidden:]).item() and mx.any(keys[:size, :hidden]).item()
 
 
 def test_given_prompts_are_named_with_their_licence(target: Loaded, tmp_path: Path) -> None:
