@@ -114,7 +114,7 @@ def training_bytes(sizes: Sizes, kind: Kind, plan_tokens: int, longest: int, dep
     optimiser = 28 * sizes.trained
     attention = 0 if kind == "medusa" else 4 * sizes.heads * longest
     kept = sizes.layers * depths * (16 * sizes.hidden + 6 * sizes.inner + attention)
-    laws = sizes.columns * (2 + 3 * depths)
+    laws = sizes.columns * (2 + 4 * depths)
     return sizes.frozen_bytes + optimiser + 4 * plan_tokens * (kept + laws + 3 * sizes.states)
 
 

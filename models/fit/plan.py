@@ -15,7 +15,7 @@ from models.disk import read_json_object, replace_json
 
 Kind = Literal["eagle3", "medusa", "draft"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-PLAN_VERSION = 3  # raise it whenever the same plan would give other files
+PLAN_VERSION = 4  # raise it whenever the same plan would give other files
 
 EPOCHS = {"eagle3": 4, "medusa": 4, "draft": 3}
 DEPTHS = {"eagle3": 3, "medusa": 4, "draft": 1}

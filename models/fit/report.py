@@ -50,7 +50,7 @@ def _loss(axis: Any, loss: Mapping[str, Any]) -> None:
     axis.plot(steps, loss["training"], color=PLAIN, linewidth=1, label="training")
     if loss["held_out"]:
         axis.plot(*zip(*loss["held_out"], strict=True), color=COLD, marker="o", markersize=3.5, label="held out")
-    _frame(axis, "Loss", "step", "cross-entropy, nats a guess")
+    _frame(axis, "Loss", "step", "share refused + half the nats, a guess")
     axis.legend(fontsize=8.5, frameon=False)
 
 

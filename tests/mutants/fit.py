@@ -70,6 +70,13 @@ MUTANTS: tuple[Mutant, ...] = (
         _INDUCTION,
     ),
     Mutant(
+        "a loss that does not ask what rejection refuses",
+        _FIT + "training.py",
+        "mx.mean(1 - overlap + CROSS",
+        "mx.mean(CROSS",
+        (_TRAINED + "test_the_loss_is_what_rejection_refuses_and_half_the_cross_entropy",),
+    ),
+    Mutant(
         "a checkpoint without the optimiser",
         _FIT + "training.py",
         'self._optimizer.state = tree_unflatten(groups["optimizer"])',

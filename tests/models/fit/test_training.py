@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import mlx.core as mx
+import numpy as np
 import pytest
 from mlx.utils import tree_map
 
@@ -149,6 +152,24 @@ def test_the_loss_falls(target: Loaded, talk: list[Conversation], kind: Kind) ->
     losses = [trainer.train(batch) for _ in range(30)]
     assert losses[-1] < 0.9 * losses[0]
     assert loss_of(trainee, batch, trainee.depths).item() < losses[0]  # type: ignore[operator]
+
+
+def test_the_loss_is_what_rejection_refuses_and_half_the_cross_entropy() -> None:
+    law, guesses = np.array([[0.5, 0.25, 0.125], [0.1, 0.2, 0.3]]), np.array([[0.25, 0.25, 0.5], [0.6, 0.3, 0.1]])
+    refused = [1 - (0.25 + 0.25 + 0.125), 1 - (0.1 + 0.2 + 0.1)]
+    nats = -np.sum(law * np.log(guesses), 1)
+    even = -np.sum(law * np.log(1 / 3), 1)
+    refused_even = [1 - (1 / 3 + 0.25 + 0.125), 1 - (0.1 + 0.2 + 0.3)]
+    first, second = np.mean(refused + 0.5 * nats), np.mean(refused_even + 0.5 * even)
+
+    class Fixed:
+        def predict(self, batch: object, depths: int) -> list[mx.array]:
+            return [mx.array(np.log(guesses) + 3), mx.zeros((2, 3))][:depths]
+
+    batch: Any = SimpleNamespace(law=mx.array(law))
+    trainee: Any = Fixed()
+    assert float(loss_of(trainee, batch, 1).item()) == pytest.approx(first, rel=1e-5)
+    assert float(loss_of(trainee, batch, 2).item()) == pytest.approx((first + 0.8 * second) / 1.8, rel=1e-5)
 
 
 def test_the_rate_warms_up_and_dies_down() -> None:
