@@ -145,12 +145,12 @@ class Fit:
         batches = Batches(corpus.conversations, states, reader, trainee.ids, trainee.lead)
         trainer = Trainer(trainee, plan.steps, plan.learning_rate, self.place.training)
         trainer.resume()
+        yield Progress("training", trainer.step, plan.steps, "steps")
         if not trainer.step:
             trainee.begin(known, lambda place: states(corpus.training[place]))
         checked = random.Random(f"{plan.seed}/check").sample(corpus.held_out, min(_CHECKED, len(corpus.held_out)))
         order = schedule([len(c.tokens) for c in known], plan.batch_tokens, plan.seed)
         chosen = ([corpus.training[n] for n in places] for places in order)
-        yield Progress("training", trainer.step, plan.steps, "steps")
         for step in trainer.run(chosen, batches.make, lambda: _loss(trainee, batches, checked)):
             yield Progress("training", step, plan.steps, "steps", f"loss {trainer.history.losses[-1]:.3f}")
         covered = coverage([corpus.conversations[n] for n in corpus.held_out], ids)
