@@ -7,7 +7,7 @@
     batches      what is trained on together                     training     one optimiser for all kinds
     trainee      what a drafter in training must offer           eagle3, medusa, draft: the kinds
     induction    what an EAGLE-3 head begins with                report       all that was judged as a picture
-    judging      acceptance, speed-ups, a verdict
+    judging      acceptance, speed-ups, a verdict                likeness     the target's own end, which it is like
     needs        disk and memory, said beforehand                vocabulary   which tokens a head knows
 
 The tool needs nothing but the target: no corpus, no network, no other model.

@@ -7,7 +7,7 @@ comes out is an ordinary MLX model folder that mlx-lm loads too.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +66,8 @@ class DraftTrainee:
         mx.eval(self.network.parameters())
         _try(self.network)
 
-    def begin(self, conversations: Sequence[Conversation], states: States) -> None:
-        pass
+    def begin(self, conversations: Sequence[Conversation], states: States, tokens: int) -> Iterator[int]:
+        return iter(())
 
     def predict(self, batch: Batch, depths: int) -> list[mx.array]:
         logits: mx.array = self.network(batch.tokens)

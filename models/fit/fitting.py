@@ -144,10 +144,11 @@ class Fit:
         states = self._stored(shards) if plan.stored else lambda n: reader.read(corpus.conversations[n])
         batches = Batches(corpus.conversations, states, reader, trainee.ids, trainee.lead)
         trainer = Trainer(trainee, plan.steps, plan.learning_rate, self.place.training)
-        trainer.resume()
+        if not trainer.resume():
+            for tokens in trainee.begin(known, lambda place: states(corpus.training[place]), plan.begin_tokens):
+                yield Progress("training", 0, plan.steps, "steps", f"looking at {tokens} tokens first")
+            trainer.save()
         yield Progress("training", trainer.step, plan.steps, "steps")
-        if not trainer.step:
-            trainee.begin(known, lambda place: states(corpus.training[place]))
         checked = random.Random(f"{plan.seed}/check").sample(corpus.held_out, min(_CHECKED, len(corpus.held_out)))
         order = schedule([len(c.tokens) for c in known], plan.batch_tokens, plan.seed)
         chosen = ([corpus.training[n] for n in places] for places in order)

@@ -66,14 +66,16 @@ class Sums:
 
 
 def teach_copying(head: Eagle3Head, sums: Sums, embedded: mx.array, said: mx.array) -> None:
-    """Make the last key-value head of `head`, with its query heads, an induction head.
+    """Make the last key-value head of `head`, with its query heads, an induction head, and let `fc` carry its code in
+    place of what it wrote along those directions.
 
     embedded: (columns, hidden), the embeddings of the draft vocabulary; said: (columns, hidden), its output rows.
-    Leaves the head as it is where `sums` are of fewer places than a state has numbers.
+    Leaves the head as it is where that is not enough to go by: `sums` of fewer places than a state has numbers, or
+    fewer tokens or numbers than a code has.
     """
-    if sums.places < max(sums.low.shape[0], head.config.hidden_size):
-        return
     rows, dims, layer = _numbers(embedded), _slowest(head.config.head_dim), head.layers[0]
+    if sums.places < max(sums.low.shape[0], head.config.hidden_size) or min(rows.shape) <= len(dims):
+        return
     vectors, variances = _principal(rows, _numbers(sums.embedded) / sums.places)
     code, copied = vectors[: len(dims)] / np.sqrt(variances[: len(dims), None]), vectors[: head.config.head_dim]
     size = float(_numbers(sums.size)) / sums.places
@@ -85,7 +87,7 @@ def teach_copying(head: Eagle3Head, sums: Sums, embedded: mx.array, said: mx.arr
 
 
 def _slowest(head_dim: int) -> NDArray[np.intp]:
-    """Numbers of a head that are turned slowest: half of them, and as many that are turned with these."""
+    """Numbers of a head in the pairs that are turned slowest: the first of each pair, then the second."""
     pairs = head_dim // 2
     slow = np.arange(pairs - max(1, round(_SLOW * pairs)), pairs)
     return np.concatenate([slow, slow + pairs])
@@ -103,7 +105,8 @@ def _principal(rows: Matrix, mean: Matrix) -> tuple[Matrix, Matrix]:
 def _carry(head: Eagle3Head, sums: Sums, code: Matrix, size: float) -> Matrix:
     """Let the fused state carry, `size` large, the code of the token read; returns what reads it there, (code,
     hidden)."""
-    deviations = np.sqrt(np.diag(_numbers(sums.low)) / sums.places) + 1e-9
+    deviations = np.sqrt(np.diag(_numbers(sums.low)) / sums.places)
+    deviations = np.maximum(deviations, 1e-3 * deviations.mean()) + 1e-9
     products = _numbers(sums.low) / sums.places / np.outer(deviations, deviations)
     across = _numbers(sums.across) @ code.T / sums.places / deviations[:, None]
     decoder = np.linalg.solve(products + _RIDGE * np.eye(len(products)), across) / deviations[:, None]

@@ -7,7 +7,7 @@ labels are the target's law before that token, the tokens between being what was
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -45,8 +45,8 @@ class MedusaTrainee:
         self._choosing, self._scoring = Ranks(depths), Ranks(depths)
         mx.eval(flat(self.network), self._output)
 
-    def begin(self, conversations: Sequence[Conversation], states: States) -> None:
-        pass
+    def begin(self, conversations: Sequence[Conversation], states: States, tokens: int) -> Iterator[int]:
+        return iter(())
 
     def predict(self, batch: Batch, depths: int) -> list[mx.array]:
         flat = batch.states.reshape(-1, batch.states.shape[-1])

@@ -31,6 +31,7 @@ SHARD_S = 40.0  # what a kill may lose of the writing
 LEAST_STRETCH = 16
 _READING_SHARE = 0.25  # of that, at most, for reading again what stands before a stretch
 LONGEST_QUESTION = 80  # that the target writes itself, in tokens
+_BEGIN_TOKENS, _MOST_BEGIN_TOKENS, _BEGIN_S = 64, 32_768, 20.0
 _WORK_SHARE = 0.92  # of the minutes asked for; the rest is loading, judging, and what was estimated wrong
 
 
@@ -102,7 +103,8 @@ class Plan:
     conversations: at most, of which about `held_out` are kept for judging. tokens: of replies, after which no more
     are written; 0 for no such limit. shard: conversations written at a time, `rows` of them side by side. stretch:
     tokens of each of them after which what is written is kept. steps: of training, of about `batch_tokens` tokens
-    each. stored: whether hidden states are kept on disk or computed for each batch anew. stages_s: seconds expected.
+    each. begin_tokens: that an EAGLE-3 head looks at before the first. stored: whether hidden states are kept on disk
+    or computed for each batch anew. stages_s: seconds expected.
     """
 
     version: int
@@ -122,6 +124,7 @@ class Plan:
     reply_tokens: int
     steps: int
     batch_tokens: int
+    begin_tokens: int
     depths: int
     layers: int
     vocabulary: int
@@ -160,6 +163,15 @@ def amounts(wish: Wish, rates: Rates, most_batch_tokens: int, stored: bool) -> A
 def likely(plan: Plan, rates: Rates) -> int:
     """How many conversations there will be, if replies are as long as `rates` says."""
     return round(plan.tokens / rates.reply_tokens) if plan.tokens else plan.conversations
+
+
+def begin_tokens(kind: Kind, hidden: int, rates: Rates, stored: bool) -> int:
+    """How many tokens a head looks at before it is trained: enough for least squares over `hidden` numbers, no more
+    than are read in `_BEGIN_S` where states are not `stored`."""
+    if kind != "eagle3":
+        return 0
+    enough = min(_BEGIN_TOKENS * hidden, _MOST_BEGIN_TOKENS)
+    return enough if stored else min(enough, int(_BEGIN_S * rates.read))
 
 
 def held_out(conversations: int, rates: Rates) -> int:
@@ -221,7 +233,8 @@ def expected(plan: Plan, rates: Rates) -> Plan:
     stages = {
         "writing": replies / rates.write,
         "reading": whole / rates.read if plan.stored else 0.0,
-        "training": plan.steps * plan.batch_tokens * (1 / rates.train + (0 if plan.stored else 1 / rates.read)),
+        "training": plan.steps * plan.batch_tokens * (1 / rates.train + (0 if plan.stored else 1 / rates.read))
+        + (0 if plan.stored else min(plan.begin_tokens, whole) / rates.read),
         "judging": 10 + plan.held_out * rates.conversation_tokens * (1 / rates.read + 1 / rates.train),
     }
     return replace(plan, stages_s={name: round(seconds, 1) for name, seconds in stages.items()})

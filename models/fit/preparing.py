@@ -28,6 +28,7 @@ from models.fit.plan import (
     Rates,
     Wish,
     amounts,
+    begin_tokens,
     expected,
     held_out,
     likely,
@@ -101,6 +102,7 @@ def prepare(target: Loaded, wish: Wish, prompts: Sequence[str], room: Room) -> P
     if needs(sizes, plan, rates).states_bytes >= _STATES_SHARE * room.disk_bytes:
         plan = settle(wish, trial, rates)
     asked = likely(plan, rates) / different if different else 0.0
+    plan = replace(plan, begin_tokens=begin_tokens(plan.kind, sizes.hidden, rates, plan.stored))
     return Prepared(expected(plan, rates), needs(sizes, plan, rates), lost_s(plan, rates), asked)
 
 
@@ -133,12 +135,18 @@ def sizes_of(target: Loaded, reader: Reader, trainee: Trainee, plan: Plan) -> Si
         states=reader.width + reader.hidden + 2,
         hidden=reader.hidden,
         inner=inner_width(network),
-        heads=heads if type(heads) is int else max(1, reader.hidden // 64),
+        heads=max(heads if type(heads) is int else max(1, reader.hidden // 64), _own_heads(trainee)),
         columns=target.model.vocabulary if plan.kind == "draft" else plan.vocabulary,
         trained=sum(value.size for value in trained),
         frozen_bytes=0 if backend.describe().dequantize else frozen_bytes,  # in float32 the target's own serve
         layers=plan.layers if plan.kind == "draft" else 1,
     )
+
+
+def _own_heads(trainee: Trainee) -> int:
+    """Of a head with attention; 0 for others."""
+    config = getattr(trainee.network, "config", None)
+    return int(getattr(config, "num_attention_heads", 0))
 
 
 def _object(value: object) -> dict[str, object]:
@@ -151,7 +159,7 @@ def _first_plan(target: Loaded, wish: Wish, given: bool) -> Plan:
     reply = min(wish.reply_tokens, max(8, context * 3 // 4))
     batch = BATCH_TOKENS
     if wish.kind == "draft":
-        batch = max(256, min(BATCH_TOKENS, _LAW_BYTES // (5 * 4 * target.model.vocabulary)))
+        batch = max(256, min(BATCH_TOKENS, _LAW_BYTES // (6 * 4 * target.model.vocabulary)))
     return Plan(
         version=PLAN_VERSION,
         kind=wish.kind,
@@ -170,6 +178,7 @@ def _first_plan(target: Loaded, wish: Wish, given: bool) -> Plan:
         reply_tokens=reply,
         steps=1,
         batch_tokens=batch,
+        begin_tokens=0,
         depths=wish.depths or DEPTHS[wish.kind],
         layers=layers_wanted(target, wish),
         vocabulary=vocabulary_size(target, wish),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,9 +28,9 @@ class Trainee(Protocol):
     deepest: int
     lead: int
 
-    def begin(self, conversations: Sequence[Conversation], states: States) -> None:
-        """Look at some of what is to be learnt, and begin closer to it. states: rows of a conversation, by its place
-        among `conversations`."""
+    def begin(self, conversations: Sequence[Conversation], states: States, tokens: int) -> Iterator[int]:
+        """Look at about `tokens` tokens of what is to be learnt, and begin closer to it; yields how many it has looked
+        at. states: rows of a conversation, by its place among `conversations`."""
 
     def predict(self, batch: Batch, depths: int) -> list[mx.array]:
         """Logits (n, columns) of the token after each of `batch.rows`, for each depth at which it may be guessed: as

@@ -39,7 +39,7 @@ _CHECKPOINT = "checkpoint.safetensors"
 
 @dataclass
 class History:
-    """What was seen while training, by step. losses: per token. checks: (step, loss on held-out text)."""
+    """What was seen while training, by step. losses: a guess. checks: (step, loss on held-out text)."""
 
     losses: list[float] = field(default_factory=list)
     checks: list[tuple[int, float]] = field(default_factory=list)
@@ -77,11 +77,11 @@ class Trainer:
         self._optimizer.init(trainee.network.trainable_parameters())
         self._grad = nn.value_and_grad(trainee.network, lambda batch: loss_of(trainee, batch, trainee.depths))
 
-    def resume(self) -> None:
-        """Go on from the checkpoint, if there is one. Raises FitError for a damaged one."""
+    def resume(self) -> bool:
+        """Go on from the checkpoint, and say whether there is one. Raises FitError for a damaged one."""
         path = self._place / _CHECKPOINT if self._place else None
         if path is None or not path.exists():
-            return
+            return False
         try:
             arrays: Any = mx.load(str(path))
             groups: dict[str, list[tuple[str, mx.array]]] = {"network": [], "optimizer": []}
@@ -97,6 +97,7 @@ class Trainer:
             reason = " ".join(str(error).split())[:200]
             raise FitError(f"{path} is damaged ({reason}): remove it and go on with --resume") from error
         self.step = len(self.history.losses)
+        return True
 
     def save(self) -> None:
         """Write everything that the next step depends on. Raises OSError."""

@@ -22,6 +22,7 @@ from tests.mutants import (
     reply,
     store,
     trees,
+    unrolled,
 )
 from tests.mutants.mutant import Mutant
 
@@ -47,4 +48,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *reply.MUTANTS,
     *store.MUTANTS,
     *trees.MUTANTS,
+    *unrolled.MUTANTS,
 )

@@ -45,6 +45,7 @@ def plan_for(target: Loaded, kind: Kind, **changes: Any) -> Plan:
         reply_tokens=24,
         steps=12,
         batch_tokens=384,
+        begin_tokens=1000 if kind == "eagle3" else 0,
         depths=DEPTHS[kind],
         layers=1 if kind == "draft" else 0,
         vocabulary=200,

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from app.pair import open_drafter
 from engine import backend
 from models.fit import fitting
 from models.fit.corpus import Conversation, load_shard, load_unfinished, shard_files
+from models.fit.eagle3 import Eagle3Trainee
 from models.fit.fitting import STAGES, Fit
 from models.fit.plan import Kind, write_plan
 from models.fit.work import MANIFEST, Workplace, write_whole
@@ -67,6 +69,32 @@ def test_a_head_begins_with_an_induction_head(target: Loaded, tmp_path: Path) ->
     assert mx.any(queries[-size:, :hidden]).item() and not mx.any(queries[-size:, hidden:]).item()
     assert mx.any(keys[-size:, hidden:]).item() and not mx.any(keys[-size:, :hidden]).item()
     assert mx.any(queries[:size, hidden:]).item() and mx.any(keys[:size, :hidden]).item()
+
+
+def test_a_head_that_was_begun_is_not_begun_again(
+    target: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped while it looks it begins anew, stopped after that it does not; in both cases with the same files."""
+    looks: list[int] = []
+    begin = Eagle3Trainee.begin
+
+    def noted(self: Eagle3Trainee, *args: Any) -> Iterator[int]:
+        looks.append(0)
+        return begin(self, *args)
+
+    monkeypatch.setattr(Eagle3Trainee, "begin", noted)
+    plan = plan_for(target, "eagle3", steps=2)
+    whole = fit(target, tmp_path / "whole", plan)
+    for folder, looking in (("while", True), ("after", False)):
+        events = begun(target, tmp_path / folder, plan)
+        while (event := next(events)).stage != "training" or bool(event.note) != looking:
+            pass
+        events.close()
+        place = Workplace(tmp_path / folder)
+        for _ in Fit(target, place, plan, [], lambda folder: CHEAP).run():
+            pass
+        assert contents(place.out) == contents(whole.out)
+    assert len(looks) == 1 + 2 + 1
 
 
 def test_given_prompts_are_named_with_their_licence(target: Loaded, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from engine.heads.eagle3 import Eagle3Config, Eagle3Head
-from models.fit.eagle3 import Eagle3Trainee
+from models.fit.eagle3 import Eagle3Trainee, with_one_more
 from models.fit.induction import SINKS, Sums, teach_copying
 from models.fit.kinds import make_reader
 from models.fit.weights import flat
@@ -34,10 +34,10 @@ class World:
         noise[:, :HIDDEN] = 0.2 * noise[:, :HIDDEN] + self.embedded[tokens] @ self._shows
         return 7 * noise
 
-    def begin(self, texts: int, length: int = 100) -> None:
+    def begin(self, texts: int, length: int = 100, words: int = WORDS) -> None:
         sums = Sums.none(HIDDEN, HIDDEN)
         for _ in range(texts):
-            tokens = mx.random.randint(0, WORDS, (length,))
+            tokens = mx.random.randint(0, words, (length,))
             sums.add(self.head, self.states(tokens), self.embedded[tokens])
         teach_copying(self.head, sums, self.embedded, self.said)
 
@@ -100,12 +100,53 @@ def test_too_few_places_leave_the_head_as_it_is() -> None:
     assert not all(mx.array_equal(value, before[name]) for name, value in flat(world.head).items())
 
 
+@pytest.mark.parametrize("words", [20, 48])
+def test_too_few_words_leave_the_head_as_it_is(words: int) -> None:
+    """Whitened, what hardly varies among them would be larger than 16 bits hold."""
+    world = World(3)
+    before = flat(world.head)
+    world.embedded, world.said = world.embedded[:words], world.said[:words]
+    world.begin(60, words=words)
+    same = all(mx.array_equal(value, before[name]) for name, value in flat(world.head).items())
+    assert same == (words == 20)
+    assert all(mx.max(mx.abs(value)).item() < 1e4 for value in flat(world.head).values())  # type: ignore[operator]
+
+
 def test_a_fit_begins_with_it(target: Loaded) -> None:
     reader, chance = make_reader(target, "eagle3"), np.random.default_rng(5)
     talk = [conversation(chance.integers(5, 200, 60).tolist(), 8) for _ in range(12)]
     trainees = [Eagle3Trainee(target, mx.arange(5, 205, dtype=mx.int32), 3, reader.width, seed=1) for _ in range(3)]
     for trainee in trainees[1:]:
-        trainee.begin(talk, lambda place: reader.read(talk[place]))
+        looked = list(trainee.begin(talk, lambda place: reader.read(talk[place]), 500))
+        assert looked == sorted(looked) and looked[-2] < 500 <= looked[-1]
     plain, one, other = (flat(trainee.network) for trainee in trainees)
     assert not mx.array_equal(plain["layers.0.self_attn.q_proj.weight"], one["layers.0.self_attn.q_proj.weight"])
     assert all(mx.array_equal(one[name], other[name]) for name in one)
+
+
+def test_the_other_heads_look_as_the_targets_last_layer_does(target: Loaded) -> None:
+    network = Eagle3Trainee(target, mx.arange(5, 205, dtype=mx.int32), 3, 96, seed=1).network
+    own, theirs = network.layers[0].self_attn, target.network.layers[-1].self_attn
+    size, hidden = network.config.head_dim, network.config.hidden_size
+    group = network.config.num_attention_heads // network.config.num_key_value_heads
+    for name, last in (("q_proj", group), ("k_proj", 1), ("v_proj", 1)):
+        rows = own[name].weight.shape[0] - last * size
+        assert rows > 0 and mx.array_equal(own[name].weight[:rows, hidden:], theirs[name].weight[:rows]), name
+    columns = own.o_proj.weight.shape[1] - group * size
+    assert mx.array_equal(own.o_proj.weight[:, :columns], theirs.o_proj.weight[:, :columns])
+    assert not mx.any(own.o_proj.weight[:, columns:]).item()
+
+
+@pytest.mark.parametrize(
+    ("hidden", "heads", "more"),
+    [
+        (576, (9, 3), (12, 4)),
+        (1536, (12, 12), (12, 12)),
+        (2048, (32, 8), (32, 8)),
+        (1152, (4, 1), (8, 2)),
+        (1600, (4, 1), (8, 2)),
+        (4096, (32, 32), (32, 32)),
+    ],
+)
+def test_there_are_more_heads_where_that_divides(hidden: int, heads: tuple[int, int], more: tuple[int, int]) -> None:
+    assert with_one_more(hidden, *heads) == more

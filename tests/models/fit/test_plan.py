@@ -19,6 +19,7 @@ from models.fit.plan import (
     Rates,
     Wish,
     amounts,
+    begin_tokens,
     expected,
     held_out,
     lost_s,
@@ -45,6 +46,16 @@ def test_the_work_fills_the_minutes(target: Loaded, kind: str, minutes: float, s
     conversations = amount.tokens / MEASURED.reply_tokens
     epochs = amount.steps * amount.batch_tokens / (conversations * MEASURED.conversation_tokens)
     assert epochs == pytest.approx(EPOCHS[kind], rel=0.02)
+
+
+def test_a_head_looks_at_what_is_read_in_no_time_before_it_is_trained(target: Loaded) -> None:
+    assert begin_tokens("eagle3", 64, MEASURED, stored=True) == 64 * 64
+    assert begin_tokens("eagle3", 8192, MEASURED, stored=True) == 32_768
+    assert begin_tokens("eagle3", 8192, MEASURED, stored=False) == 20 * MEASURED.read
+    assert begin_tokens("medusa", 64, MEASURED, stored=True) == begin_tokens("draft", 64, MEASURED, stored=True) == 0
+    anew = plan_for(target, "eagle3", stored=False, begin_tokens=0)
+    seconds = [expected(plan, MEASURED).stages_s["training"] for plan in (anew, replace(anew, begin_tokens=1000))]
+    assert seconds[1] - seconds[0] == pytest.approx(1000 / MEASURED.read, abs=0.1)
 
 
 def test_more_minutes_are_more_of_everything() -> None:
