@@ -56,7 +56,7 @@ class Eagle3Trainee:
 
     def begin(self, conversations: Sequence[Conversation], states: States, tokens: int) -> Iterator[int]:
         head, hidden = self.network, self.network.config.hidden_size
-        sums = Sums.none(hidden, hidden)
+        sums = Sums.none(hidden)
         for place, conversation in enumerate(conversations):
             if sums.places >= tokens:
                 break

@@ -49,14 +49,14 @@ class Sums:
     size: mx.array
 
     @classmethod
-    def none(cls, low: int, hidden: int) -> Sums:
-        shapes: list[tuple[int, ...]] = [(hidden,), (low, low), (low, hidden), (hidden,), (hidden, hidden), ()]
-        return cls(0, *map(mx.zeros, shapes))
+    def none(cls, hidden: int) -> Sums:
+        one, two = (hidden,), (hidden, hidden)
+        return cls(0, *(mx.zeros(shape) for shape in (one, two, two, one, two, ())))
 
     def add(self, head: Eagle3Head, states: mx.array, embedded: mx.array) -> None:
         """states: (n, feature_size) of a text from its beginning. embedded: (n, hidden) of the tokens read there."""
         states, embedded = states[SINKS:].astype(mx.float32), embedded[SINKS:].astype(mx.float32)
-        low, fused = states[:, : self.low.shape[0]], head.fuse(states)
+        low, fused = states[:, : len(self.low)], head.fuse(states)
         self.places += states.shape[0]
         self.embedded = self.embedded + mx.sum(embedded, 0)
         self.low, self.across = self.low + low.T @ low, self.across + low.T @ embedded
@@ -74,7 +74,7 @@ def teach_copying(head: Eagle3Head, sums: Sums, embedded: mx.array, said: mx.arr
     fewer tokens or numbers than a code has.
     """
     rows, dims, layer = _numbers(embedded), _slowest(head.config.head_dim), head.layers[0]
-    if sums.places < max(sums.low.shape[0], head.config.hidden_size) or min(rows.shape) <= len(dims):
+    if sums.places < head.config.hidden_size or min(rows.shape) <= len(dims):
         return
     vectors, variances = _principal(rows, _numbers(sums.embedded) / sums.places)
     code, copied = vectors[: len(dims)] / np.sqrt(variances[: len(dims), None]), vectors[: head.config.head_dim]

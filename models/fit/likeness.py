@@ -11,7 +11,7 @@ from engine.anatomy import layers_of, output_rows
 from engine.heads.eagle3 import Eagle3Config, Eagle3Head
 from models.load import Loaded
 
-SPREAD = 0.02
+_SPREAD = 0.02
 
 
 def begin_like(head: Eagle3Head, target: Loaded) -> None:
@@ -22,7 +22,7 @@ def begin_like(head: Eagle3Head, target: Loaded) -> None:
     norm = _final_norm(network, hidden)
     if norm is not None:
         head.norm.weight = norm.astype(mx.float32)
-    fused = mx.random.normal(head.fc.weight.shape, scale=SPREAD / hidden**0.5)
+    fused = mx.random.normal(head.fc.weight.shape, scale=_SPREAD / hidden**0.5)
     if head.config.feature_size == hidden * len(head.config.points):
         fused[:, -hidden:] = fused[:, -hidden:] + mx.eye(hidden)
     head.fc.weight = fused
@@ -43,7 +43,7 @@ def _attend_like(own: Any, theirs: Any, config: Eagle3Config) -> None:
         weight, found = own[name].weight, _dense(_at(theirs, name))
         rows = weight.shape[0] - last * size
         if found is not None and found.shape[0] in (rows, weight.shape[0]) and found.shape[1] == hidden:
-            kept = mx.concatenate([weight[:rows, :hidden] * SPREAD, found[:rows].astype(mx.float32)], 1)
+            kept = mx.concatenate([weight[:rows, :hidden] * _SPREAD, found[:rows].astype(mx.float32)], 1)
             own[name].weight = mx.concatenate([kept, weight[rows:]])
     weight, found = own.o_proj.weight, _dense(_at(theirs, "o_proj"))
     columns = weight.shape[1] - group * size

@@ -31,7 +31,8 @@ SHARD_S = 40.0  # what a kill may lose of the writing
 LEAST_STRETCH = 16
 _READING_SHARE = 0.25  # of that, at most, for reading again what stands before a stretch
 LONGEST_QUESTION = 80  # that the target writes itself, in tokens
-_BEGIN_TOKENS, _MOST_BEGIN_TOKENS, _BEGIN_S = 64, 32_768, 20.0
+_BEGIN_TOKENS, _MOST_BEGIN_TOKENS = 64, 32_768  # for each number of a state; in all
+_BEGIN_S = 20.0  # of reading them where states are not kept
 _WORK_SHARE = 0.92  # of the minutes asked for; the rest is loading, judging, and what was estimated wrong
 
 

@@ -35,7 +35,7 @@ class World:
         return 7 * noise
 
     def begin(self, texts: int, length: int = 100, words: int = WORDS) -> None:
-        sums = Sums.none(HIDDEN, HIDDEN)
+        sums = Sums.none(HIDDEN)
         for _ in range(texts):
             tokens = mx.random.randint(0, words, (length,))
             sums.add(self.head, self.states(tokens), self.embedded[tokens])
