@@ -67,7 +67,7 @@ class Database:
             if error.sqlite_errorcode != sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
                 raise
             raise StoreError("the conversation was deleted meanwhile; begin another") from error
-        except sqlite3.Error as error:
+        except (sqlite3.Error, MemoryError) as error:
             if code_of(error) in DAMAGED:
                 self.doubt()
             raise explained(error, self.path) from error

@@ -32,12 +32,14 @@ class DamagedError(Exception):
     """The file is no whole store; says why. Only within `app.store`."""
 
 
-def code_of(error: sqlite3.Error) -> int:
-    """SQLite's primary result code, 0 where Python itself complained."""
+def code_of(error: sqlite3.Error | MemoryError) -> int:
+    """SQLite's primary result code, 0 where Python itself complained. Its SQLITE_NOMEM comes as a MemoryError."""
+    if isinstance(error, MemoryError):
+        return sqlite3.SQLITE_NOMEM
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
-def explained(error: sqlite3.Error, path: Path) -> StoreError:
+def explained(error: sqlite3.Error | MemoryError, path: Path) -> StoreError:
     """`error` as it met the store at `path`."""
     why = _WHY.get(code_of(error), f"{error}; start Redline again")
     return StoreError(f"{path.name}: {why}")

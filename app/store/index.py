@@ -119,7 +119,7 @@ class Index:
                 indexed = self._matching("found CROSS JOIN passage ON message = found.rowid", terms, limit, quoted)
                 waiting = self._matching("waiting CROSS JOIN passage USING (message)", terms, limit)
                 return sorted({*indexed, *waiting}, reverse=True)[:limit]
-            except sqlite3.DatabaseError as error:
+            except (sqlite3.DatabaseError, MemoryError) as error:
                 self._give_up(error)
         return self._matching("passage", terms, limit)
 
@@ -148,14 +148,15 @@ class Index:
         if self._trigrams:
             try:
                 self._database.run(sql, *values)
-            except sqlite3.DatabaseError as error:
+            except (sqlite3.DatabaseError, MemoryError) as error:
                 self._give_up(error)
         return self._trigrams
 
-    def _give_up(self, error: sqlite3.DatabaseError) -> None:
+    def _give_up(self, error: sqlite3.DatabaseError | MemoryError) -> None:
         """A damaged index never stands in the way: passages are read through from now on, and the next start makes
-        it anew. Any other error is raised again."""
-        if code_of(error) not in DAMAGED:
+        it anew. One whose damaged sizes ask for more memory than there is counts as such. Any other error is raised
+        again."""
+        if code_of(error) not in (*DAMAGED, sqlite3.SQLITE_NOMEM):
             raise error
         self._trigrams = False
         self._database.run("SAVEPOINT whole")

@@ -55,7 +55,7 @@ def open_database(path: Path) -> Ready:
     try:
         owner = _acquire(lock)
         return _open_here(path, lock, owner)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, MemoryError) as error:
         lock.release()
         if code_of(error) not in UNWRITABLE or not path.exists():
             raise explained(error, path) from error

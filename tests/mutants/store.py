@@ -92,6 +92,13 @@ MUTANTS: tuple[Mutant, ...] = (
         (_FOUND + "test_every_query_finds_exactly_the_messages_that_contain_it",),
     ),
     Mutant(
+        "a damaged index that asks for too much memory stands in the way",
+        _STORE + "index.py",
+        "(*DAMAGED, sqlite3.SQLITE_NOMEM)",
+        "DAMAGED",
+        (_DAMAGED + "test_a_damaged_index_stands_in_nobodys_way_and_is_made_anew",),
+    ),
+    Mutant(
         "accents count",
         _STORE + "folding.py",
         "if unicodedata.combining(c) in _LETTERS",

@@ -238,9 +238,16 @@ def test_damage_met_in_use_is_looked_for_at_the_next_start(damaged: Path, monkey
     opened.store.close()
 
 
-def test_a_damaged_index_stands_in_nobodys_way_and_is_made_anew(damaged: Path) -> None:
+# Of FTS5's `found_data`: 10 is the structure record, here with sizes for which SQLite has no memory.
+NOISE = "UPDATE found_data SET block = noise(length(block))"
+HUGE = "UPDATE found_data SET block = x'2c1e50a84c1d758779e099aadb888b59' WHERE id = 10"
+
+
+@pytest.mark.parametrize("damage", [NOISE, HUGE], ids=["noise", "more than memory"])
+def test_a_damaged_index_stands_in_nobodys_way_and_is_made_anew(damaged: Path, damage: str) -> None:
     with sqlite3.connect(damaged) as connection:
-        connection.execute("UPDATE found_data SET block = randomblob(length(block))")
+        connection.create_function("noise", 1, random.Random(1).randbytes)
+        connection.execute(damage)
     connection.close()
     store = Store.open(damaged).store
     wanted = [hit.message for hit in store.search("sky is blue today", 200)]

@@ -59,6 +59,15 @@ def test_a_full_disk_costs_nothing_that_was_there_and_a_later_append_catches_up(
     assert ask(place, "PRAGMA integrity_check") == [("ok",)]
 
 
+def test_too_little_memory_is_a_store_error(store: Store) -> None:
+    def hungry() -> None:
+        raise MemoryError  # which SQLite hears as SQLITE_NOMEM
+
+    store._database.connection.create_function("hungry", 0, hungry)
+    with pytest.raises(StoreError, match="there is not enough memory; close other programs"):
+        store._database.rows("SELECT hungry()")
+
+
 def test_a_file_that_may_not_grow_is_a_store_error(tmp_path: Path) -> None:
     """The kernel's own refusal, in a process of its own."""
     done = subprocess.run(
