@@ -12,6 +12,13 @@ _EXACT_RESUME = (_TRAINED + "test_training_stopped_between_steps_goes_on_to_the_
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
+        "the heads that an EAGLE-3 head has more than its target are not counted",
+        _FIT + "preparing.py",
+        ", _own_heads(trainee)),",
+        ", 0),",
+        (_PREPARED + "test_the_heads_that_a_head_has_more_than_its_target_are_counted",),
+    ),
+    Mutant(
         "a loss that does not ask what rejection refuses",
         _FIT + "training.py",
         "mx.mean(1 - overlap + CROSS",

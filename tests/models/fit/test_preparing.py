@@ -111,6 +111,14 @@ def test_what_a_draft_model_copies_from_a_quantized_target_is_counted(
     assert working_bytes(sizes, large) - working_bytes(without, large) == frozen
 
 
+def test_the_heads_that_a_head_has_more_than_its_target_are_counted(target: Loaded) -> None:
+    """An EAGLE-3 head begins with a group of them more, whose scores take room: with all four, where there is one."""
+    folder = replace(target.folder, config={**target.folder.config, "num_key_value_heads": 1})
+    target = replace(target, folder=folder)
+    assert sizes_for(target, plan_for(target, "medusa")).heads == 4
+    assert sizes_for(target, plan_for(target, "eagle3")).heads == 8
+
+
 def test_a_disk_that_is_too_small_is_refused(tmp_path: Path) -> None:
     needed = Needs(2**30, 3 * 2**30, 2**30)
     check_disk(needed, Room(3 * 2**30, None, None))
