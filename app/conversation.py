@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.options import BUILTIN, Options
 from engine.drift import Drift
 from engine.errors import UsageError
 from engine.events import Event, Finished, Round
+from models.paths import name_of
 
 if TYPE_CHECKING:  # these load mlx-lm, which takes seconds; `open_conversation` does so when it must
     from app.calibration import Calibration
@@ -245,7 +247,7 @@ def calibration_of(target: Loaded, drafter: NamedDrafter, session: Session, opti
 
 def target_name(options: Options) -> str:
     """What to call the target."""
-    return "SmolLM2-135M-Instruct" if options.target == BUILTIN else _last_name(options.target)
+    return "SmolLM2-135M-Instruct" if options.target == BUILTIN else name_of(Path(options.target))
 
 
 def _pause(cancelled: Callable[[], bool]) -> Callable[[], None]:
@@ -260,10 +262,6 @@ def _pause(cancelled: Callable[[], bool]) -> Callable[[], None]:
 
 def _speculating(options: Options) -> bool:
     return options.drafter != "none" and options.draft_length != 0
-
-
-def _last_name(path: str) -> str:
-    return path.rstrip("/").rpartition("/")[2]
 
 
 def text_of(event: Event) -> str:

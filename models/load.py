@@ -16,6 +16,7 @@ from engine.errors import ModelError, RedlineError
 from engine.target import CachedModel
 from engine.upstream import dequantize_model, load_model, unsound_type
 from models.folder import ModelFolder, check_folder
+from models.paths import name_of
 from models.tokenizer import FolderTokenizer
 
 
@@ -30,7 +31,7 @@ class Loaded:
 
     @property
     def name(self) -> str:
-        return self.folder.path.name
+        return name_of(self.folder.path)
 
 
 def load(path: Path, kv_bits: int | None = None) -> Loaded:

@@ -13,3 +13,8 @@ def cache_dir(root: Path | None = None) -> Path:
 def models_dir(root: Path | None = None) -> Path:
     """The folder with one MLX model folder per imported model. Names that start with a dot are unfinished work."""
     return cache_dir(root) / "models"
+
+
+def name_of(folder: Path) -> str:
+    """What to call a model's folder, also where it is given as `.` or `..`; a link by its own name."""
+    return (folder if folder.name not in ("", "..") else folder.resolve()).name

@@ -16,6 +16,7 @@ from engine.errors import ModelError
 from engine.shortlist import shorten_output
 from models.heads.folder import open_head, read_ids
 from models.load import Loaded
+from models.tensors import write_tensors
 
 NAME = "draft_vocabulary.safetensors"
 
@@ -50,4 +51,4 @@ def write_shortlist(path: Path, ids: mx.array, vocabulary: int) -> None:
     """Raises OSError; writes nothing for the whole `vocabulary`."""
     if ids.size < vocabulary:
         offsets = ids.astype(mx.int32) - mx.arange(ids.size, dtype=mx.int32)
-        mx.save_safetensors(str(path / NAME), {"d2t": offsets}, {"format": "mlx"})
+        write_tensors(path / NAME, {"d2t": offsets})

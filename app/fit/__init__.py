@@ -83,6 +83,8 @@ def run(args: argparse.Namespace) -> int:
 
     with disk_errors(place.out), place.alone():
         if args.resume and place.finished:
+            if not place.made_this:
+                raise UsageError(f"{place.out} is of another fit than the unfinished one: move it away to go on")
             place.publish()  # clears away what a kill at the very end has left
             _tell(f"{place.out} is finished already")
             return _report(args, place)
@@ -207,11 +209,13 @@ def announcement(prepared: Prepared) -> list[str]:
         f"takes about {duration(sum(plan.stages_s.values()))} ({stages}); Ctrl-C stops it, --resume goes on",
         f"needs at most {memory_words(needed.memory_bytes)} of memory and {memory_words(needed.disk_bytes)} of disk",
     ]
+    if prepared.left_out:
+        lines.append(f"prompts longer than {plan.prompt_tokens} tokens are left out: {prepared.left_out}")
     if prepared.asked >= _OFTEN:
         often = f"each prompt is answered about {prepared.asked:.0f} times"
         lines.append(f"{often}: more prompts would teach the drafter more, and judge it by more")
     if prepared.lost_s > _MUCH_S:
-        lines.append(f"the target is slow here: stopping loses up to {duration(prepared.lost_s)} of writing")
+        lines.append(f"the target is slow here: stopping loses up to {duration(prepared.lost_s)} of work")
     return lines
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
 from itertools import chain
@@ -61,17 +61,18 @@ class Unfinished:
 
 
 class Author:
-    """Writes shards of conversations with `target` as `plan` says. prompts: the user's, or none.
+    """Writes shards of conversations with `target` as `plan` says. prompts: the user's, or none. curious: whether the
+    target writes questions itself where there are none.
 
     afoot: tokens of replies that are written but belong to no conversation that has been told yet.
     """
 
-    def __init__(self, target: Loaded, plan: Plan, prompts: Sequence[str] = ()) -> None:
+    def __init__(self, target: Loaded, plan: Plan, prompts: Sequence[str] = (), curious: bool = True) -> None:
         self._network, self._tokenizer = target.network, target.tokenizer.on(date.fromisoformat(plan.day))
         self.plan = plan
-        self.afoot = 0
+        self.afoot, self._curious = 0, curious
         self._rows = plan.rows if batches_soundly(target.network) else 0
-        self._prompts = fitting(prompts, self._tokenizer, plan.prompt_tokens) if prompts else []
+        self._prompts = list(fitting(prompts, self._tokenizer, plan.prompt_tokens)) if prompts else []
         self._opening, self._closing = opening(self._tokenizer), closing(self._tokenizer)
 
     def write_shard(self, number: int, begun: Unfinished | None = None) -> Iterator[Conversation | Unfinished | None]:
@@ -134,7 +135,7 @@ class Author:
         return [number for number in numbers if self._writes_its_own(number)]
 
     def _writes_its_own(self, number: int) -> bool:
-        if self._prompts or not self._opening or self._closing is None:
+        if not self._curious or self._prompts or not self._opening or self._closing is None:
             return False
         return random.Random(f"{self.plan.seed}/own/{number}").random() < SELF_SHARE
 
@@ -196,9 +197,18 @@ def load_unfinished(folder: Path, number: int) -> Unfinished | None:
         return None
     try:
         value: dict[str, Any] = read_json_object(path)
-        return Unfinished(value["asked"], value["prompts"], value["said"]) if value["shard"] == number else None
-    except (ModelError, KeyError) as error:
+        if value["shard"] != number:
+            return None
+        return Unfinished(*(_texts(value[name]) for name in ("asked", "prompts", "said")))
+    except (ModelError, KeyError, ValueError) as error:
         raise FitError(f"{path} is damaged ({error}): remove it and go on with --resume") from error
+
+
+def _texts(value: Any) -> list[list[int]]:
+    """Raises ValueError for what is no list of lists of tokens."""
+    if isinstance(value, list) and all(isinstance(ids, list) and all(type(id) is int for id in ids) for ids in value):
+        return value
+    raise ValueError("ids of texts are something else")
 
 
 def load_shard(path: Path) -> list[Conversation]:
@@ -207,7 +217,7 @@ def load_shard(path: Path) -> list[Conversation]:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as columns:
             tokens, ends = columns["tokens"], np.cumsum(columns["length"])
             prompt, temperature = columns["prompt"].tolist(), columns["temperature"].tolist()
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error) as error:
+    except (OSError, ValueError, KeyError, EOFError, NotImplementedError, BadZipFile, zlib.error) as error:
         raise FitError(f"{path} is damaged ({error}): remove it and go on with --resume") from error
     pieces = np.split(tokens, ends[:-1])
     return [Conversation(t, p, round(w, 3)) for t, p, w in zip(pieces, prompt, temperature, strict=True)]
@@ -228,7 +238,8 @@ class Corpus:
 
 def divide(conversations: Sequence[Conversation], plan: Plan) -> Corpus:
     """Hold whole prompts back, in an order that the seed gives, until there are `plan.held_out` conversations to judge
-    by. So that those are not all of one prompt, each gives a share of its own at most, and the rest is left out.
+    by. So that those are not all of one prompt, each gives a share of its own at most, and the rest is left out. Where
+    no reply among them is greedy, or none was drawn at temperature 1, more are held back: half of the prompts at most.
 
     Raises FitError: too little to learn from and judge by.
     """
@@ -239,7 +250,10 @@ def divide(conversations: Sequence[Conversation], plan: Plan) -> Corpus:
     waiting = sorted(by_prompt, key=lambda prompt: seed_of(plan.seed, "hold", prompt.hex()))
     share = -(-plan.held_out // max(1, min(_JUDGED_BY, len(waiting) // _ONE_IN)))
     held: list[int] = []
-    while len(held) < plan.held_out and len(waiting) > 1:
+    half = len(waiting) // 2
+    while len(waiting) > 1:
+        if len(held) >= plan.held_out and (len(waiting) <= half or _tells(conversations[place] for place in held)):
+            break
         held += by_prompt.pop(waiting.pop())[:share]
     training = sorted(chain.from_iterable(by_prompt.values()))
     if not held or not training:
@@ -247,3 +261,8 @@ def divide(conversations: Sequence[Conversation], plan: Plan) -> Corpus:
             "the target's replies leave nothing to train on and judge by: give more minutes, or more different prompts"
         )
     return Corpus(tuple(conversations), tuple(sorted(held)), tuple(training))
+
+
+def _tells(held: Iterable[Conversation]) -> bool:
+    """Whether a drafter can be judged by these at temperature 0 and at 1."""
+    return {c.temperature for c in held} >= {0.0, 1.0}

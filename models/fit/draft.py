@@ -24,6 +24,7 @@ from models.fit.corpus import Conversation
 from models.fit.weights import flat
 from models.load import Loaded, in_float32
 from models.shortlist import write_shortlist
+from models.tensors import write_tensors
 
 _COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 _TOKENIZER = (
@@ -86,7 +87,7 @@ class DraftTrainee:
         pass
 
     def save(self, folder: Path, about: Mapping[str, Any]) -> None:
-        mx.save_safetensors(str(folder / "model.safetensors"), self._stored or self._weights(), {"format": "mlx"})
+        write_tensors(folder / "model.safetensors", self._stored or self._weights())
         write_shortlist(folder, self._shortlist, self._vocabulary)
         for name in _TOKENIZER:
             if (self._folder / name).is_file():
@@ -112,6 +113,8 @@ def shorten(target: Loaded, layers: int) -> tuple[dict[str, Any], list[int]]:
     """The config of `target` with only `layers` layers, and which of its own those are: spread evenly, the first and
     the last among them. Lists with an entry a layer are shortened too."""
     whole = len(layers_of(target.network))
+    if whole == 1:
+        raise FitError("the target has one layer, which cannot be fewer: choose --kind eagle3 or medusa")
     if layers >= whole:
         raise FitError(f"a draft model of {layers} layers is no smaller than the target with {whole}: give fewer")
     config = {key: value for key, value in target.folder.config.items() if key != "quantization_config"}
@@ -125,7 +128,7 @@ def shorten(target: Loaded, layers: int) -> tuple[dict[str, Any], list[int]]:
     for key, value in part.items():
         if key in keys:
             part[key] = layers
-        elif isinstance(value, list) and len(value) == whole:
+        elif isinstance(value, list) and len(value) == whole and not key.endswith(("token_id", "token_ids")):
             part[key] = [value[i] for i in kept]
     if isinstance(config.get("quantization"), dict):
         config["quantization"] = _renumbered(_object(config["quantization"]), _prefix(target.network), kept)

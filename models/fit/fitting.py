@@ -40,7 +40,7 @@ from models.fit.judging import Judged, as_record, held_out_loss, judge, weigh
 from models.fit.kinds import make_reader, make_trainee
 from models.fit.needs import CACHE_BYTES
 from models.fit.plan import Plan
-from models.fit.reading import Stored, states_file, store
+from models.fit.reading import Reader, Stored, states_file, store
 from models.fit.report import draw
 from models.fit.trainee import Trainee
 from models.fit.training import History, Trainer, loss_of
@@ -141,7 +141,7 @@ class Fit:
         known = [corpus.conversations[n] for n in corpus.training]
         ids = choose(known, plan.vocabulary, self.target.model.vocabulary)
         trainee = make_trainee(self.target, plan.kind, (plan.depths, plan.layers), reader, ids, plan.seed)
-        states = self._stored(shards) if plan.stored else lambda n: reader.read(corpus.conversations[n])
+        states = self._stored(shards, reader) if plan.stored else lambda n: reader.read(corpus.conversations[n])
         batches = Batches(corpus.conversations, states, reader, trainee.ids, trainee.lead)
         trainer = Trainer(trainee, plan.steps, plan.learning_rate, self.place.training)
         if not trainer.resume():
@@ -157,9 +157,9 @@ class Fit:
         covered = coverage([corpus.conversations[n] for n in corpus.held_out], ids)
         yield from self._judge(corpus, trainee, batches, trainer.history, covered)
 
-    def _stored(self, shards: Shards) -> Stored:
+    def _stored(self, shards: Shards, reader: Reader) -> Stored:
         files = [states_file(self.place.states, number) for number in range(len(shards))]
-        return Stored(files, [[len(c.tokens) for c in shard] for shard in shards])
+        return Stored(files, [[len(c.tokens) for c in shard] for shard in shards], reader)
 
     def _judge(
         self, corpus: Corpus, trainee: Trainee, batches: Batches, history: History, covered: float

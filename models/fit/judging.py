@@ -143,7 +143,7 @@ def weigh(judged: Judged, costs: Costs, tree: Sequence[float] = (), trouble: str
     rates = (judged.acceptance, warm, tau, warm_tau, speedup, warm_speedup, best, warm_best)
     most = max(speedup[best], warm_speedup[warm_best], *tree_speedup)
     found = Verdict(*rates, tree_tau, tree_speedup, most >= WORTH, "")
-    words = _praise(found) if found.worth else _advise(judged.acceptance, most, costs)
+    words = _praise(found) if found.worth else _advise(judged, most, costs)
     return replace(found, words=f"{words}; no trees on this target: {trouble}" if tree and trouble else words)
 
 
@@ -182,14 +182,18 @@ def _praise(verdict: Verdict) -> str:
     return f"worth using: {', '.join(said)}"
 
 
-def _advise(acceptance: Sequence[float], best: float, costs: Costs) -> str:
+def _advise(judged: Judged, best: float, costs: Costs) -> str:
     """Why it is not worth using, and what would help."""
     plain, draft, two = costs.pass_s(1), costs.draft_s(1), costs.pass_s(2)
-    first = acceptance[0] if acceptance else 0.0
-    ideal = max((k + 1) * _share(costs.ungated_s(k), costs) for k in range(1, LONGEST + 1))
-    if ideal < WORTH:
+    if not judged.tokens[0] and not judged.warm_roots:
+        return "not known to be worth using: no text was left to judge it by; give more minutes, or more prompts"
+    first = judged.acceptance[0] if judged.acceptance else judged.reach[0] / judged.warm_roots
+    lengths = range(1, LONGEST + 1)
+    perfect = max((k + 1) * _share(costs.pass_s(k + 1), costs) for k in lengths)  # and costs nothing to draft
+    ideal = max((k + 1) * _share(costs.ungated_s(k), costs) for k in lengths)
+    if perfect < WORTH:
         why = f"a pass over two tokens costs {two / plain:.1f} plain ones, so that even perfect drafts would not pay"
-    elif draft / plain > 0.3:
+    elif ideal < WORTH or draft / plain > 0.3:
         why = f"one draft step costs {draft / plain:.0%} of a pass of the target; a smaller drafter may do better"
     else:
         why = f"only {first:.0%} of first guesses are right; more minutes give it more to learn from"

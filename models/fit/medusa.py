@@ -14,6 +14,7 @@ from typing import Any
 
 import mlx.core as mx
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.anatomy import output_rows
 from engine.heads.medusa import MedusaConfig, MedusaHeads
@@ -41,7 +42,7 @@ class MedusaTrainee:
         self.ids: mx.array | None = self.network.ids
         self._output = output_rows(target.network, ids).astype(mx.float32)
         self.network.share(self._output)
-        self._target, self._looked = target, 0
+        self._target = target
         self._choosing, self._scoring = Ranks(depths), Ranks(depths)
         mx.eval(flat(self.network), self._output)
 
@@ -62,17 +63,23 @@ class MedusaTrainee:
         rounded(self.network, mx.float16)
 
     def look(self, logits: list[mx.array], batch: Batch) -> None:
-        """Every other reply chooses the tree, and the rest score it: by those that chose it, it looks too good."""
-        ranks = self._scoring if self._looked % 2 else self._choosing
-        ranks.add(logits, batch.said, self.network.ids, batch.starts)
-        self._looked += 1
+        """One half of each reply chooses the tree, and the other scores it: by what chose it, it looks too good."""
+        ranks = np.stack([_ranks(one, batch.said, self.network.ids) for one in logits])
+        for reply in np.split(ranks, np.cumsum(batch.starts)[:-1], 1):
+            chooses, scores = np.array_split(reply, 2, 1)
+            self._choosing.add(chooses)
+            self._scoring.add(scores)
 
     def save(self, folder: Path, about: Mapping[str, Any]) -> None:
-        tau = [round(one, 4) for one in accumulate(self.tree, initial=1.0)]
-        save_medusa(folder, self.network, {**about, "target": made_for(self._target), "tree_tau": tau}, self._paths())
+        about = {**about, "target": made_for(self._target)}
+        if self._scoring.roots:
+            about["tree_tau"] = [round(one, 4) for one in accumulate(self.tree, initial=1.0)]
+        save_medusa(folder, self.network, about, self._paths())
 
     @property
     def tree(self) -> list[float]:
+        if not self._scoring.roots:
+            return []
         chances = self._scoring.chances()
         return [chances.get(path, 0.0) for path in self._paths()]
 
@@ -81,23 +88,19 @@ class MedusaTrainee:
 
 
 class Ranks:
-    """Counts how often the true continuation of a root took each path of ranks through the heads' guesses."""
+    """Counts how often the true continuation of a root took each path of ranks through the heads' guesses. roots: how
+    many there were."""
 
     def __init__(self, depths: int) -> None:
         self._counts: Counter[RankPath] = Counter()
-        self._depths, self._roots = depths, 0
+        self._depths, self.roots = depths, 0
 
-    def add(self, logits: Sequence[mx.array], said: mx.array, ids: mx.array, starts: Sequence[int]) -> None:
-        """logits: of each depth for every row, as a trainee predicts; said: what followed each row; starts: rows of
-        each conversation."""
-        ranks = np.stack([_ranks(one, said, ids) for one in logits])
-        first = 0
-        for count in starts:
-            own = ranks[:, first : first + count]
-            first += count
-            for root in range(count - len(own) + 1):
-                self._roots += 1
-                self._follow([int(own[depth, root + depth]) for depth in range(len(own))])
+    def add(self, ranks: NDArray[np.int32]) -> None:
+        """ranks: (depths, n), of what was said in each head's guesses, along a text."""
+        depths, rows = ranks.shape
+        for root in range(rows - depths + 1):
+            self.roots += 1
+            self._follow([int(ranks[depth, root + depth]) for depth in range(depths)])
 
     def _follow(self, path: Sequence[int]) -> None:
         for length in range(1, len(path) + 1):
@@ -107,10 +110,10 @@ class Ranks:
 
     def chances(self) -> dict[RankPath, float]:
         """How likely each path is to be the true continuation; those that never were are left out."""
-        return {path: count / max(self._roots, 1) for path, count in self._counts.items()}
+        return {path: count / max(self.roots, 1) for path, count in self._counts.items()}
 
 
-def _ranks(logits: mx.array, said: mx.array, ids: mx.array) -> Any:
+def _ranks(logits: mx.array, said: mx.array, ids: mx.array) -> NDArray[np.int32]:
     """(n,) int32: how many tokens are likelier than the one that was said; RANKS or more where it is not known."""
     place = mx.argmax((said[:, None] == ids[None]).astype(mx.int32), -1)
     known = ids[place] == said

@@ -15,7 +15,7 @@ from models.disk import read_json_object, replace_json
 
 Kind = Literal["eagle3", "medusa", "draft"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-PLAN_VERSION = 4  # raise it whenever the same plan would give other files
+PLAN_VERSION = 5  # raise it whenever the same plan would give other files
 
 EPOCHS = {"eagle3": 4, "medusa": 4, "draft": 3}
 DEPTHS = {"eagle3": 3, "medusa": 4, "draft": 1}
@@ -27,6 +27,7 @@ LEAST_TOKENS = MOST_DEPTHS + 2  # of a conversation: what the deepest drafter lo
 LEAST_CONVERSATIONS, LEAST_STEPS = 24, 20
 LEAST_BATCH_TOKENS, ENOUGH_STEPS = 256, 400
 MOST_HELD_OUT, JUDGING_S = 96, 45.0
+CHECKPOINT_S = 30.0  # between two checkpoints of the training
 SHARD_S = 40.0  # what a kill may lose of the writing
 LEAST_STRETCH = 16
 _READING_SHARE = 0.25  # of that, at most, for reading again what stands before a stretch
@@ -177,8 +178,12 @@ def begin_tokens(kind: Kind, hidden: int, rates: Rates, stored: bool) -> int:
 
 def held_out(conversations: int, rates: Rates) -> int:
     """How many conversations are kept for judging: enough to tell, few enough to be judged in less than a minute."""
-    each_s = rates.conversation_tokens * (1 / rates.read + 1 / rates.train)
-    return min(MOST_HELD_OUT, max(conversations // 20, min(8, conversations // 4)), max(4, int(JUDGING_S / each_s)))
+    most = max(4, int(JUDGING_S / _judging_s(1, rates)))
+    return min(MOST_HELD_OUT, max(conversations // 20, min(8, conversations // 4)), most)
+
+
+def _judging_s(conversations: int, rates: Rates) -> float:
+    return conversations * rates.conversation_tokens * (1 / rates.read + 1 / rates.train)
 
 
 def shard_size(plan: Plan, rates: Rates) -> int:
@@ -215,7 +220,13 @@ def with_rereading(plan: Plan, rates: Rates) -> Rates:
 
 
 def lost_s(plan: Plan, rates: Rates) -> float:
-    """Seconds of writing that a kill may lose: a stretch, or a shard that is written in one."""
+    """Seconds of work that a kill may lose: of writing, of training since the last checkpoint, or all of judging."""
+    step_s = plan.batch_tokens * (1 / rates.train + (0 if plan.stored else 1 / rates.read))
+    return max(_lost_writing_s(plan, rates), CHECKPOINT_S + step_s, _judging_s(plan.held_out, rates))
+
+
+def _lost_writing_s(plan: Plan, rates: Rates) -> float:
+    """A stretch, or a shard that is written in one."""
     if plan.stretch < plan.reply_tokens:
         return plan.rows * (plan.stretch / rates.write + rates.conversation_tokens / rates.read)
     others_s = plan.shard * rates.reply_tokens / rates.write if plan.shard > plan.rows else 0.0
@@ -236,7 +247,7 @@ def expected(plan: Plan, rates: Rates) -> Plan:
         "reading": whole / rates.read if plan.stored else 0.0,
         "training": plan.steps * plan.batch_tokens * (1 / rates.train + (0 if plan.stored else 1 / rates.read))
         + (0 if plan.stored else min(plan.begin_tokens, whole) / rates.read),
-        "judging": 10 + plan.held_out * rates.conversation_tokens * (1 / rates.read + 1 / rates.train),
+        "judging": 10 + _judging_s(plan.held_out, rates),
     }
     return replace(plan, stages_s={name: round(seconds, 1) for name, seconds in stages.items()})
 

@@ -6,9 +6,10 @@ import hashlib
 import json
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from pathlib import Path
 
 import numpy as np
 
@@ -38,7 +39,7 @@ from models.fit.plan import (
     stretch,
     with_rereading,
 )
-from models.fit.prompts import fitting, question
+from models.fit.prompts import fitting
 from models.fit.reading import Reader
 from models.fit.trainee import Trainee
 from models.fit.training import Trainer
@@ -57,17 +58,19 @@ _LIKELY_REPLY = 0.55  # of the longest
 _LAW_BYTES = 1024**3  # of logits and laws, all copies, in a step of a draft model
 _STATES_SHARE = 0.5  # of the free disk that hidden states may take
 _LONGEST_PROMPT, _LONGEST_GIVEN = 384, 1024
+_SAMPLES, _SAMPLE_BYTES = 32, 4096  # of each file of weights
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A plan, and what it takes. lost_s: of writing, by a kill, at most. asked: how often each of the user's
-    prompts is, about; 0 without any."""
+    """A plan, and what it takes. lost_s: of work, by a kill, at most. asked: how often each of the user's prompts is,
+    about; 0 without any. left_out: how many of them are too long."""
 
     plan: Plan
     needs: Needs
     lost_s: float
     asked: float
+    left_out: int = 0
 
 
 def prepare(target: Loaded, wish: Wish, prompts: Sequence[str], room: Room) -> Prepared:
@@ -75,8 +78,8 @@ def prepare(target: Loaded, wish: Wish, prompts: Sequence[str], room: Room) -> P
     began_s = time.monotonic()
     reader = make_reader(target, wish.kind)
     trial = _first_plan(target, wish, bool(prompts))
-    different = len(fitting(prompts, target.tokenizer, trial.prompt_tokens)) if prompts else 0
-    if prompts and different < LEAST_PROMPTS:
+    given = fitting(prompts, target.tokenizer, trial.prompt_tokens) if prompts else {}
+    if prompts and len(given) < LEAST_PROMPTS:
         raise FitError(
             f"fewer than {LEAST_PROMPTS} different prompts fit into {trial.prompt_tokens} tokens, too few to train on "
             "some and judge by others: give more, or leave out --prompts"
@@ -88,12 +91,12 @@ def prepare(target: Loaded, wish: Wish, prompts: Sequence[str], room: Room) -> P
     trial = replace(trial, rows=rows if wish.conversations is None else min(rows, wish.conversations))
     trial = replace(trial, batch_tokens=batch_within(sizes, trial, room))
     check_memory(working_bytes(sizes, trial), room)
-    rates = _measure(target, trial, prompts, reader, trainee)
+    rates = _measure(target, trial, given, reader, trainee)
     if not batches_soundly(target.network):
         trial = replace(trial, rows=1)  # as replies are written one after the other
     if (kept := rows_kept(trial, rates)) < trial.rows:
         trial = replace(trial, rows=kept)
-        rates = replace(rates, write=_measure_writing(target, trial, prompts)[0])
+        rates = replace(rates, write=_measure_writing(target, trial, given)[0])
     trial = replace(trial, stretch=stretch(trial, rates))
     rates = with_rereading(trial, rates)
     spent = (time.monotonic() - began_s) / 60
@@ -101,9 +104,10 @@ def prepare(target: Loaded, wish: Wish, prompts: Sequence[str], room: Room) -> P
     plan = settle(wish, replace(trial, stored=True), rates)
     if needs(sizes, plan, rates).states_bytes >= _STATES_SHARE * room.disk_bytes:
         plan = settle(wish, trial, rates)
-    asked = likely(plan, rates) / different if different else 0.0
+    asked = likely(plan, rates) / len(given) if given else 0.0
     plan = replace(plan, begin_tokens=begin_tokens(plan.kind, sizes.hidden, rates, plan.stored))
-    return Prepared(expected(plan, rates), needs(sizes, plan, rates), lost_s(plan, rates), asked)
+    left_out = len(set(prompts)) - len(given)
+    return Prepared(expected(plan, rates), needs(sizes, plan, rates), lost_s(plan, rates), asked, left_out)
 
 
 def settle(wish: Wish, trial: Plan, rates: Rates) -> Plan:
@@ -113,11 +117,23 @@ def settle(wish: Wish, trial: Plan, rates: Rates) -> Plan:
 
 
 def fingerprint(target: Loaded) -> str:
-    """What tells a target from another, without reading all of its weights."""
+    """What tells a target from another, without reading all of its weights: samples of them, and how it is asked."""
     known = json.dumps(dict(target.folder.config), sort_keys=True, default=str).encode()
-    sizes = "".join(f"{path.name}:{path.stat().st_size};" for path in target.folder.weights).encode()
     words = json.dumps(sorted(target.folder.vocabulary.items(), key=lambda item: item[1])).encode()
-    return hashlib.sha256(b"\0".join((known, sizes, words))).hexdigest()[:16]
+    asked = json.dumps(target.tokenizer.on(date.min).chat([{"role": "user", "content": "?"}])).encode()
+    weights = b"".join(_sampled(path) for path in sorted(target.folder.weights))
+    return hashlib.sha256(b"\0".join((known, words, asked, weights))).hexdigest()[:16]
+
+
+def _sampled(path: Path) -> bytes:
+    """The name and size of a file, and some of its bytes, from places spread over it."""
+    size_bytes = path.stat().st_size
+    found = [f"{path.name}:{size_bytes};".encode()]
+    with path.open("rb") as file:
+        for place in range(_SAMPLES):
+            file.seek(size_bytes * place // _SAMPLES)
+            found.append(file.read(_SAMPLE_BYTES))
+    return b"".join(found)
 
 
 def sizes_of(target: Loaded, reader: Reader, trainee: Trainee, plan: Plan) -> Sizes:
@@ -174,7 +190,7 @@ def _first_plan(target: Loaded, wish: Wish, given: bool) -> Plan:
         shard=1,
         rows=1,
         stretch=max(reply, LONGEST_QUESTION),
-        prompt_tokens=max(16, min(context - reply, _LONGEST_GIVEN if given else _LONGEST_PROMPT)),
+        prompt_tokens=max(8, min(context - reply, _LONGEST_GIVEN if given else _LONGEST_PROMPT)),
         reply_tokens=reply,
         steps=1,
         batch_tokens=batch,
@@ -188,19 +204,21 @@ def _first_plan(target: Loaded, wish: Wish, given: bool) -> Plan:
     )
 
 
-def _measure(target: Loaded, plan: Plan, prompts: Sequence[str], reader: Reader, trainee: Trainee) -> Rates:
-    """Write, read and train a little."""
+def _measure(target: Loaded, plan: Plan, given: Mapping[str, int], reader: Reader, trainee: Trainee) -> Rates:
+    """Write, read and train a little. given: the user's prompts, and how many tokens each takes."""
     reply = _LIKELY_REPLY * plan.reply_tokens
-    write, written = _measure_writing(target, plan, prompts)
-    length = sum(c.prompt for c in written) / len(written) + reply
+    write, written = _measure_writing(target, plan, given)
+    prompts = list(given.values()) or [c.prompt for c in written]
+    length = sum(prompts) / len(prompts) + reply
     trial = [_stretched(c, max(round(reply), LEAST_TOKENS)) for c in written]
     read, train = _rates_of_training(target, plan, reader, trainee, trial)
     return Rates(write, read, train, reply, length)
 
 
-def _measure_writing(target: Loaded, plan: Plan, prompts: Sequence[str]) -> tuple[float, list[Conversation]]:
+def _measure_writing(target: Loaded, plan: Plan, given: Mapping[str, int]) -> tuple[float, list[Conversation]]:
     """Tokens of replies that are written in a second, and the beginnings of `plan.rows`."""
     plan = replace(plan, conversations=plan.rows, shard=plan.rows)
+    prompts = random.Random(plan.seed).sample(list(given), min(len(given), plan.rows))
     reply = _LIKELY_REPLY * plan.reply_tokens
     short_s, _ = _write(target, plan, prompts, _TRIAL_TOKENS[0])
     long_s, written = _write(target, plan, prompts, _TRIAL_TOKENS[1])
@@ -211,7 +229,7 @@ def _measure_writing(target: Loaded, plan: Plan, prompts: Sequence[str]) -> tupl
 
 def _write(target: Loaded, plan: Plan, prompts: Sequence[str], tokens: int) -> tuple[float, list[Conversation]]:
     """Seconds of writing a batch of replies of so many tokens, and the replies."""
-    author = Author(target, replace(plan, reply_tokens=tokens), prompts or [question(random.Random(0))])
+    author = Author(target, replace(plan, reply_tokens=tokens), prompts, curious=False)
     began_s = time.monotonic()
     written = [c for c in author.write(range(plan.rows)) if isinstance(c, Conversation)]
     return time.monotonic() - began_s, written

@@ -62,21 +62,37 @@ def _stock() -> dict[str, Any]:
 
 
 def read_prompts(path: Path) -> list[str]:
-    """The prompts of a file: one a line, or JSON Lines of texts, of {"prompt": text} or of {"turns": [text, ...]}.
+    """The prompts of a file: one a line, or JSON Lines of texts, of {"prompt": text} or of {"turns": [text, ...]}; or a
+    JSON array of these.
 
     Raises UsageError: unreadable, empty, or a line that begins like JSON and is none of these, naming it.
     """
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = path.read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise UsageError(f"{path} cannot be read ({error.strerror}): give a file of prompts, one a line") from error
     except ValueError as error:  # not UTF-8, or a NUL in the path
         raise UsageError(f"{str(path)!r} is not text ({error}): give a file of prompts in UTF-8") from error
-    lines = enumerate(text.split("\n"), start=1)
-    found = [_prompt(line.strip(), f"{path}, line {number}") for number, line in lines if line.strip()]
+    array = _array(text)
+    if array is not None:
+        found = [_text(value, f"{path}, text {number}") for number, value in enumerate(array, start=1)]
+    else:
+        lines = enumerate(text.split("\n"), start=1)
+        found = [_prompt(line.strip(), f"{path}, line {number}") for number, line in lines if line.strip()]
     if not found:
         raise UsageError(f"{path} holds no prompt: give one a line, or JSON Lines")
     return found
+
+
+def _array(text: str) -> list[Any] | None:
+    """The array that a file is as a whole; None for lines, some of which may well begin with a bracket."""
+    if not text.lstrip().startswith("["):
+        return None
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, list) else None
 
 
 def _prompt(line: str, where: str) -> str:
@@ -88,6 +104,10 @@ def _prompt(line: str, where: str) -> str:
         if line[0] == '"':  # a line of plain text may well begin with a quotation
             return line
         raise UsageError(f"{where}: begins like JSON and is not: give one object or one text a line") from error
+    return _text(value, where)
+
+
+def _text(value: Any, where: str) -> str:
     if isinstance(value, dict):
         turns = value.get("turns")
         found = next(
@@ -103,11 +123,11 @@ def _prompt(line: str, where: str) -> str:
     return found.strip()
 
 
-def fitting(prompts: Sequence[str], tokenizer: FolderTokenizer, longest: int) -> list[str]:
-    """Those of `prompts` that take at most `longest` tokens, chat template included, each once. Raises FitError: none
-    does."""
-    once = dict.fromkeys(prompts)
-    kept = [text for text in once if len(tokenizer.chat([{"role": "user", "content": text}])) <= longest]
+def fitting(prompts: Sequence[str], tokenizer: FolderTokenizer, longest: int) -> dict[str, int]:
+    """Those of `prompts` that take at most `longest` tokens, chat template included, each once, with how many they
+    take. Raises FitError: none does."""
+    once = {text: len(tokenizer.chat([{"role": "user", "content": text}])) for text in prompts}
+    kept = {text: tokens for text, tokens in once.items() if tokens <= longest}
     if not kept:
         raise FitError(f"every prompt is longer than {longest} tokens, which is what fits: give shorter prompts")
     return kept
@@ -119,11 +139,12 @@ def save_prompts(path: Path, prompts: Sequence[str]) -> None:
 
 
 def load_prompts(path: Path) -> list[str]:
-    """The kept prompts, empty where there are none. Raises FitError for a damaged file."""
-    if not path.exists():
-        return []
+    """The kept prompts, empty where none were given. Raises FitError: the file is damaged or gone."""
     try:
         found = read_json_object(path).get("prompts")
+        if isinstance(found, list) and all(isinstance(text, str) for text in found):
+            return found
+        reason = f"{path}: no list of texts"
     except ModelError as error:
-        raise FitError(f"the kept prompts are damaged ({error}): remove {path.parent} and start anew") from error
-    return [str(text) for text in found] if isinstance(found, list) else []
+        reason = str(error)
+    raise FitError(f"the kept prompts are damaged ({reason}): remove {path.parent} and start anew")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import mlx.core as mx
@@ -145,12 +146,13 @@ def _halves(rows: mx.array) -> NDArray[np.float16]:
 
 
 class Stored:
-    """The states of conversation n, from files that `store` made. Maps files, holds none.
+    """The states of conversation n, from files that `store` made with `reader`. Maps files, holds none.
 
     lengths: tokens of each conversation of each file.
     """
 
-    def __init__(self, files: Sequence[Path], lengths: Sequence[Sequence[int]]) -> None:
+    def __init__(self, files: Sequence[Path], lengths: Sequence[Sequence[int]], reader: Reader) -> None:
+        self._numbers = reader.width + reader.hidden + 2  # of a row, as `_halves` makes them
         self._places = [
             (file, sum(within[:place]), tokens)
             for file, within in zip(files, lengths, strict=True)
@@ -162,9 +164,9 @@ class Stored:
         file, start, tokens = self._places[number]
         try:
             halves = np.load(file, mmap_mode="r", allow_pickle=False)[start : start + tokens]
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, EOFError, RuntimeError, TokenError) as error:
             raise FitError(f"{file} is damaged ({error}): remove it and go on with --resume") from error
-        if len(halves) != tokens:
-            raise FitError(f"{file} is too short: remove it and go on with --resume")
+        if halves.shape != (tokens, self._numbers) or halves.dtype != np.float16:
+            raise FitError(f"{file} is of another size: remove it and go on with --resume")
         rows = mx.array(np.ascontiguousarray(halves)).astype(mx.float32)
         return mx.concatenate([rows[:, :-2], rows[:, -2:-1] + rows[:, -1:]], 1)

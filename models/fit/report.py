@@ -19,7 +19,8 @@ def draw(path: Path, report: Mapping[str, Any]) -> None:
     figure = Figure(figsize=(11, 7.6), dpi=110, layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
     axes = figure.subplots(2, 2)
-    figure.suptitle(f"{report['kind']} for {report['target']}\n{_wrapped(report['verdict'])}", fontsize=11.5)
+    title = f"{report['kind']} for {report['target']}\n{_wrapped(report['verdict'])}"
+    figure.suptitle(title, fontsize=11.5, parse_math=False)
     _loss(axes[0, 0], report["loss"])
     _acceptance(axes[0, 1], report)
     _costs(axes[1, 0], report)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -23,9 +23,11 @@ from mlx.utils import tree_flatten, tree_unflatten
 
 from engine.errors import FitError
 from models.fit.batches import Batch
+from models.fit.plan import CHECKPOINT_S
 from models.fit.trainee import Trainee
 from models.fit.weights import flat_trainable
 from models.fit.work import write_whole
+from models.tensors import write_tensors
 
 DEPTH_WEIGHT = 0.8
 CROSS_ENTROPY_WEIGHT = 0.5
@@ -33,7 +35,6 @@ WARM_UP = 0.05  # of all steps
 LAST_RATE = 0.02  # of the learning rate
 CLIP = 1.0
 _clipped: Any = optim.clip_grad_norm
-CHECKPOINT_S = 30.0
 _CHECKPOINT = "checkpoint.safetensors"
 
 
@@ -89,6 +90,8 @@ class Trainer:
                 group, _, rest = name.partition("/")
                 if group in groups:
                     groups[group].append((rest, value))
+            _need_all(flat_trainable(self.trainee.network), groups["network"])
+            _need_all(dict(_flat(self._optimizer.state)), groups["optimizer"])
             self.trainee.network.update(tree_unflatten(groups["network"]))
             self._optimizer.state = tree_unflatten(groups["optimizer"])
             self.history.losses = arrays["losses"].tolist()
@@ -103,12 +106,11 @@ class Trainer:
         """Write everything that the next step depends on. Raises OSError."""
         if self._place is None:
             return
-        state: Any = tree_flatten(self._optimizer.state)
         arrays = {f"network/{name}": value for name, value in flat_trainable(self.trainee.network).items()}
-        arrays |= {f"optimizer/{name}": value for name, value in state}
+        arrays |= {f"optimizer/{name}": value for name, value in _flat(self._optimizer.state)}
         arrays["losses"] = mx.array(self.history.losses, mx.float32)
         arrays["checks"] = mx.array(self.history.checks or mx.zeros((0, 2)), mx.float32)
-        write_whole(self._place / _CHECKPOINT, lambda draft: mx.save_safetensors(str(draft), arrays))
+        write_whole(self._place / _CHECKPOINT, lambda draft: write_tensors(draft, arrays))
 
     def run(
         self,
@@ -151,3 +153,17 @@ class Trainer:
         self.step += 1
         self.history.losses.append(told)
         return told
+
+
+def _flat(state: Any) -> list[tuple[str, mx.array]]:
+    found: Any = tree_flatten(state)
+    return list(found)
+
+
+def _need_all(here: Mapping[str, mx.array], kept: Sequence[tuple[str, mx.array]]) -> None:
+    """Raises ValueError unless what was kept is just what is here, by name and shape."""
+    for name in here.keys() ^ dict(kept).keys():
+        raise ValueError(f"{name} is not on both sides")
+    for name, value in kept:
+        if value.shape != here[name].shape:
+            raise ValueError(f"{name} has the shape {value.shape} and not {here[name].shape}")

@@ -14,6 +14,7 @@ at a time: a lock beside the folder, which a killed process leaves free.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -71,14 +72,30 @@ class Workplace:
         for folder in (self.path, self.corpus, self.states, self.training):
             folder.mkdir()
 
+    @property
+    def made_this(self) -> bool:
+        """Whether the drafter at `out` is what came of the work here, if any is left. Raises FitError, ModelError."""
+        if not self.finished or not self.begun:
+            return self.finished
+        plan, about = self.read_plan(), read_json_object(self.out / MANIFEST)
+        mine = {"target_fingerprint": plan.fingerprint, "kind": plan.kind, "seed": plan.seed, "steps": plan.steps}
+        return about.items() >= mine.items()
+
     def read_plan(self) -> Plan:
         return read_plan(self.plan_file)
 
     def publish(self) -> None:
-        """Show the finished folder as `out`, unless it is there already, and clear the work away."""
+        """Show the finished folder as `out`, unless it is there already, and clear the work away. Raises FitError:
+        something else is there."""
         if not self.finished:
-            sync_folder(self.drafter)
-            self.drafter.rename(self.out)
+            for made in (*self.drafter.iterdir(), self.drafter):
+                sync_folder(made)
+            try:
+                self.drafter.rename(self.out)
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                    raise
+                raise FitError(f"{self.out} is there meanwhile: move it away, then go on with --resume") from error
             sync_folder(self.out.parent)
         shutil.rmtree(self.path, ignore_errors=True)
 
@@ -110,5 +127,5 @@ def disk_errors(place: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        to_do = "free some disk space or give another --out, then go on with --resume"
+        to_do = "free disk space or allow writing there, then go on with --resume; or begin anew with another --out"
         raise FitError(f"{place}: the fit stopped ({reason}); {to_do}") from error

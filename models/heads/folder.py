@@ -8,7 +8,6 @@ Invariants:
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from models.disk import read_json_object, replace_json
 from models.folder import check_links, folder_names, weights_of
 from models.heads.fields import Fields
 from models.safetensors_file import Entry
+from models.tensors import write_tensors
 
 _FLOATS = ("F32", "F16", "BF16")
 _INTEGERS = ("I64", "I32")
@@ -138,10 +138,7 @@ def write_head(path: Path, config: Mapping[str, object], weights: str, tensors: 
         path.mkdir(parents=True, exist_ok=True)
         (path / "config.json").unlink(missing_ok=True)
         try:
-            with draft.open("wb") as file:
-                mx.save_safetensors(file, dict(tensors), {"format": "pt"})  # what transformers asks for
-                file.flush()
-                os.fsync(file.fileno())
+            write_tensors(draft, tensors, "pt")  # what transformers asks for
             draft.replace(path / weights)
         finally:
             with suppress(FileNotFoundError):

@@ -18,6 +18,7 @@ from app.fit import KINDS, announcement
 from app.fit.progress import Clock, duration
 from models.fit import needs, plan
 from models.fit.fitting import STAGES, Progress
+from models.fit.plan import write_plan
 from models.fit.preparing import Prepared
 from models.fit.work import Workplace
 from models.load import load
@@ -91,6 +92,27 @@ def test_a_fit_says_what_it_takes_and_what_came_of_it(
     assert report["kind"] == "medusa" and "33" in report["pass_s"]  # as wide as its trees
 
 
+def test_a_folder_named_by_a_dot_has_a_name(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, toy_folder: Path
+) -> None:
+    monkeypatch.chdir(toy_folder)
+    monkeypatch.setattr(needs, "free_disk_bytes", lambda folder: 1000)
+    assert main(["fit", ".", "--kind", "medusa", *SMALL]) == 1
+    assert f"fitting a drafter of kind medusa for {toy_folder.name}: " in capsys.readouterr().err
+
+
+def test_a_finished_drafter_does_not_end_another_fit_beside_it(
+    capsys: pytest.CaptureFixture[str], toy_folder: Path, tmp_path: Path
+) -> None:
+    place = Workplace(tmp_path / "drafter")
+    assert main(["fit", str(toy_folder), "--kind", "medusa", *SMALL, "--out", str(place.out)]) == 0
+    place.begin()
+    write_plan(place.plan_file, plan_for(load(toy_folder), "medusa"))
+    capsys.readouterr()
+    code, err = refused(capsys, str(toy_folder), "--out", str(place.out), "--resume")
+    assert code == 2 and "is of another fit than the unfinished one" in err and place.begun
+
+
 @pytest.mark.slow
 def test_an_unfinished_fit_is_gone_on_with_only_by_resume(
     capsys: pytest.CaptureFixture[str], toy_folder: Path, tmp_path: Path
@@ -143,10 +165,11 @@ def test_a_memory_that_is_too_small_is_a_failure(
 
 def test_few_prompts_and_long_replies_are_spoken_of_beforehand(toy_folder: Path) -> None:
     usual = Prepared(plan_for(load(toy_folder), "medusa"), needs.Needs(2**30, 2**30, 0), lost_s=50.0, asked=1.0)
-    odd = replace(usual, lost_s=300.0, asked=12.4)
+    odd = replace(usual, lost_s=300.0, asked=12.4, left_out=3)
     said = announcement(odd)[len(announcement(usual)) :]
-    assert said[0].startswith("each prompt is answered about 12 times: more prompts would teach")
-    assert said[1].endswith("stopping loses up to 5 min of writing")
+    assert said[0] == "prompts longer than 96 tokens are left out: 3"
+    assert said[1].startswith("each prompt is answered about 12 times: more prompts would teach")
+    assert said[2].endswith("stopping loses up to 5 min of work")
 
 
 def test_a_terminal_gets_a_bar_for_each_stage(toy_folder: Path, tmp_path: Path) -> None:

@@ -165,8 +165,8 @@ def test_a_shard_comes_back_from_disk_as_it_was(tmp_path: Path) -> None:
 
 
 def answers(prompts: int, times: int) -> list[Conversation]:
-    """So many prompts, each answered so many times."""
-    return [conversation((n % prompts, *range(1, 10), n), 8) for n in range(prompts * times)]
+    """So many prompts, each answered so many times, greedily and at temperature 1 in turn."""
+    return [conversation((n % prompts, *range(1, 10), n), 8, float(n // prompts % 2)) for n in range(prompts * times)]
 
 
 def test_no_prompt_is_both_trained_on_and_held_out(target: Loaded) -> None:
@@ -187,6 +187,17 @@ def test_what_is_judged_by_is_of_several_prompts(target: Loaded, prompts: int, j
     held = Counter(int(talk[n].tokens[0]) for n in corpus.held_out)
     assert len(held) == judged and max(held.values()) <= -(-32 // judged) and 32 <= sum(held.values()) < 40
     assert len(corpus.training) == (prompts - judged) * 40
+
+
+def test_more_is_held_back_until_there_is_text_to_judge_both_temperatures_by(target: Loaded) -> None:
+    """As far as half of the prompts go."""
+    for seed in range(20):
+        talk = [conversation((40 + n, *range(20)), 6, (0.0, 0.7, 0.0, 1.0)[n % 4]) for n in range(8)]
+        corpus = divide(talk, plan_for(target, "eagle3", held_out=2, seed=seed))
+        warm = {talk[n].temperature for n in corpus.held_out}
+        assert 2 <= len(corpus.held_out) <= 4 and (warm >= {0.0, 1.0} or len(corpus.held_out) == 4)
+    cold = [conversation((40 + n, *range(20)), 6) for n in range(8)]
+    assert len(divide(cold, plan_for(target, "eagle3", held_out=2)).held_out) == 4
 
 
 def test_what_is_too_short_for_any_guess_is_left_out(target: Loaded) -> None:

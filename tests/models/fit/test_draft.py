@@ -44,6 +44,9 @@ def test_layers_are_spread_evenly_and_lists_go_with_them() -> None:
     assert short["num_hidden_layers"] == 3 and short["layer_types"] == ["a", "e", "i"]
     assert short["quantization"] == {"bits": 4, "model.layers.1.mlp": 8, "model.embed_tokens": 8}
     assert config["num_hidden_layers"] == 9
+    ends = {"num_hidden_layers": 9, "eos_token_id": list(range(9))}
+    target.folder = SimpleNamespace(config=ends)
+    assert shorten(target, 3)[0]["eos_token_id"] == [*range(9)]
 
 
 def test_only_layers_and_norm_are_trained(target: Loaded) -> None:
@@ -65,6 +68,11 @@ def test_as_many_layers_as_the_target_are_refused(target: Loaded) -> None:
     with pytest.raises(FitError, match="no smaller than the target with 2"):
         DraftTrainee(target, 2, ALL)
     assert [default_layers(n) for n in (2, 16, 30)] == [1, 2, 4]
+    network = build("llama")
+    network.model.layers = network.model.layers[:1]
+    one: Any = SimpleNamespace(network=network)
+    with pytest.raises(FitError, match="one layer, which cannot be fewer: choose --kind eagle3 or medusa"):
+        shorten(one, 1)
 
 
 def test_a_config_that_does_not_count_its_layers_is_refused(target: Loaded, toy_folder: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from mlx_lm.utils import load_model, quantize_model, save_config, save_model
 
 from app.pair import open_drafter
 from engine import backend
-from models.fit import fitting
+from engine.errors import FitError
+from models.fit import fitting, work
 from models.fit.corpus import Conversation, load_shard, load_unfinished, shard_files
 from models.fit.eagle3 import Eagle3Trainee
 from models.fit.fitting import STAGES, Fit
@@ -178,6 +180,42 @@ def test_a_kill_between_the_folder_and_the_clearing_up_loses_nothing(target: Loa
     place.drafter.mkdir()
     place.publish()
     assert contents(place.out) == before and [path.name for path in tmp_path.iterdir()] == ["drafter"]
+
+
+def test_what_is_in_the_way_at_the_end_is_said(target: Loaded, tmp_path: Path) -> None:
+    place = Workplace(tmp_path / "drafter")
+    place.begin()
+    write_plan(place.plan_file, plan_for(target, "medusa"))
+    place.drafter.mkdir()
+    (place.drafter / MANIFEST).write_text("{}")
+    place.out.write_text("a file")
+    with pytest.raises(FitError, match="is there meanwhile: move it away, then go on with --resume"):
+        place.publish()
+    place.out.unlink()
+    place.out.mkdir()
+    (place.out / "mine").write_text("mine")
+    with pytest.raises(FitError, match="is there meanwhile"):
+        place.publish()
+    assert (place.out / "mine").read_text() == "mine" and place.begun
+
+
+def test_a_finished_drafter_is_told_from_that_of_another_fit(target: Loaded, tmp_path: Path) -> None:
+    place = fit(target, tmp_path / "drafter", plan_for(target, "medusa"))
+    assert place.made_this
+    place.begin()
+    for changes, mine in (({}, True), ({"seed": 1}, False), ({"kind": "eagle3"}, False), ({"steps": 13}, False)):
+        write_plan(place.plan_file, replace(plan_for(target, "medusa"), **changes))
+        assert place.made_this is mine
+
+
+@pytest.mark.parametrize("kind", ["eagle3", "medusa", "draft"])
+def test_every_file_is_on_the_disk_before_the_work_goes(
+    target: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Kind
+) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(work, "sync_folder", lambda path: synced.append(path.name))
+    place = fit(target, tmp_path / "drafter", plan_for(target, kind, conversations=8, held_out=2, steps=2))
+    assert {path.name for path in place.out.iterdir()} <= set(synced)
 
 
 @pytest.mark.parametrize("kind", ["eagle3", "medusa", "draft"])

@@ -23,7 +23,7 @@ from models.fit.batches import Batch, Batches
 from models.fit.corpus import Author, Conversation
 from models.fit.judging import Judged, as_record, judge, weigh
 from models.fit.kinds import make_reader, make_trainee
-from models.fit.medusa import MedusaTrainee, Ranks, best_tree
+from models.fit.medusa import MedusaTrainee, Ranks, _ranks, best_tree
 from models.fit.plan import Kind
 from models.fit.report import draw
 from models.fit.vocabulary import choose
@@ -108,20 +108,42 @@ def test_ranks_are_counted_along_what_was_said() -> None:
     ids = mx.array([4, 5, 6], mx.int32)
     logits = [mx.array([[3.0, 2, 1], [1, 2, 3], [3, 2, 1]]), mx.array([[0.0, 1, 2], [3.0, 2, 1], [0, 0, 1]])]
     ranks = Ranks(2)
-    ranks.add(logits, mx.array([4, 5, 9], mx.int32), ids, (3,))
+    ranks.add(np.stack([_ranks(one, mx.array([4, 5, 9], mx.int32), ids) for one in logits]))
     assert ranks.chances() == {(0,): 0.5, (0, 1): 0.5, (1,): 0.5}
 
 
-def test_a_tree_is_chosen_by_some_replies_and_scored_by_others(target: Loaded) -> None:
-    trainee = make_trainee(target, "medusa", (2, 0), make_reader(target, "medusa"), [4, 5, 6], 0)
-    right = mx.array([[9.0, 0, 0], [0, 9.0, 0], [9.0, 0, 0]])
-    reply: Any = SimpleNamespace(said=mx.array([4, 5, 4], mx.int32), starts=(3,))
-    trainee.look([right, right], reply)
-    trainee.look([-right, -right], reply)
+def test_a_tree_is_chosen_by_one_half_of_each_reply_and_scored_by_the_other(target: Loaded, tmp_path: Path) -> None:
+    """So that a single one is enough."""
+    trainee: Any = make_trainee(target, "medusa", (2, 0), make_reader(target, "medusa"), [4, 5, 6], 0)
+    right = mx.array([[9.0, 0, 0], [0, 9.0, 0]])
+    rows = mx.concatenate([right, -right])
+    reply: Any = SimpleNamespace(said=mx.array([4, 5, 4, 5], mx.int32), starts=(4,))
+    trainee.settle()
+    trainee.save(tmp_path / "unknown", {})
+    assert trainee.tree == [] and "tree_tau" not in (tmp_path / "unknown" / "config.json").read_text()
+    trainee.look([rows, rows], reply)
     assert trainee.tree == [0.0, 0.0]
-    trainee.look([-right, -right], reply)
-    trainee.look([right, right], reply)
+    trainee.look([mx.concatenate([right, right])] * 2, reply)
     assert trainee.tree == [0.5, 0.5]
+    trainee.save(tmp_path / "known", {})
+    assert "tree_tau" in (tmp_path / "known" / "config.json").read_text()
+
+
+def test_what_was_judged_by_nothing_is_said_to_be_unknown() -> None:
+    verdict = weigh(Judged(), CHEAP)
+    assert not verdict.worth and verdict.words.startswith(
+        "not known to be worth using: no text was left to judge it by"
+    )
+    warm = Judged()
+    warm.add(np.zeros((1, 50), np.bool_), np.full((1, 50), 0.02, np.float32), 1.0)
+    assert "only 2% of first guesses are right" in weigh(warm, CHEAP).words
+
+
+def test_a_drafter_that_costs_more_than_it_brings_is_said_to_cost_it() -> None:
+    """And not the pass, which is cheap."""
+    slow = Costs(((1, 0.010), (9, 0.0105)), ((0, 0.0), (1, 0.02), (8, 0.16)))
+    assert "one draft step costs 200% of a pass" in weigh(judged_from(np.ones((1, 50), np.bool_)), slow).words
+    assert "even perfect drafts would not pay" in weigh(judged_from(np.ones((1, 50), np.bool_)), DEAR).words
 
 
 def test_a_tree_is_priced_as_far_as_passes_were_measured_so_wide() -> None:
@@ -149,7 +171,12 @@ def test_a_fit_asks_about_trees_and_looks_at_them_along_greedy_replies(
         temperatures.extend(args[2])
         return judge(*args)
 
-    monkeypatch.setattr(MedusaTrainee, "look", lambda self, logits, batch: looked.append(batch))
+    def looked_too(self: MedusaTrainee, logits: list[mx.array], batch: Batch) -> None:
+        looked.append(batch)
+        look(self, logits, batch)
+
+    look = MedusaTrainee.look
+    monkeypatch.setattr(MedusaTrainee, "look", looked_too)
     monkeypatch.setattr(fitting, "judge", judged_too)
     monkeypatch.setattr(fitting, "tree_trouble", lambda model: f"{type(model).__name__} is no tree's")
     place = fit(target, tmp_path / "drafter", plan_for(target, "medusa"))
@@ -209,5 +236,5 @@ def test_the_picture_is_drawn_of_any_report(tmp_path: Path) -> None:
     for judged in (judged_from(np.ones((1, 60), np.bool_)), Judged()):
         record = as_record(judged, replace(weigh(judged, CHEAP, (0.5, 0.2))), CHEAP)
         loss = {"training": [3.0, 2.0], "steps_a_point": 1, "held_out": [[2, 2.5]]}
-        draw(tmp_path / "report.png", {"kind": "eagle3", "target": "toy", "loss": loss, **record})
+        draw(tmp_path / "report.png", {"kind": "eagle3", "target": "a$_$b", "loss": loss, **record})
         assert (tmp_path / "report.png").read_bytes().startswith(b"\x89PNG")

@@ -106,6 +106,14 @@ def test_a_machine_that_writes_a_token_in_seconds_says_what_is_lost(target: Load
     assert plan.stretch == LEAST_STRETCH and lost_s(plan, rates) > 120
 
 
+def test_a_step_and_the_judging_are_lost_too(target: Loaded) -> None:
+    plan = plan_for(target, "eagle3", batch_tokens=2048, held_out=4)
+    quick = replace(MEASURED, write=10_000.0, read=10_000.0)
+    assert lost_s(plan, replace(quick, train=10.0)) == pytest.approx(30 + 204.8)
+    slow = replace(quick, train=10.0, conversation_tokens=900.0)
+    assert lost_s(plan, slow) == pytest.approx(4 * 900 * (1 / 10 + 1 / 10_000))
+
+
 def test_fewer_go_side_by_side_where_reading_them_again_takes_long(target: Loaded) -> None:
     plan = plan_for(target, "eagle3", rows=32, reply_tokens=384)
     assert rows_kept(plan, replace(MEASURED, write=5000.0, read=50.0)) == 32  # written in one stretch

@@ -27,10 +27,12 @@ from models.fit.needs import (
     working_bytes,
 )
 from models.fit.plan import Plan, Rates, Wish
-from models.fit.preparing import Prepared, prepare, sizes_of
+from models.fit.preparing import Prepared, fingerprint, prepare, sizes_of
+from models.fit.prompts import fitting
 from models.fit.weights import flat
 from models.load import Loaded, load
 from tests.models.fit.plans import MEASURED, ROOMY, conversation, plan_for
+from tests.toys.folders import make_folder
 
 SMALL = Wish("medusa", conversations=24, steps=4, reply_tokens=16)
 
@@ -90,6 +92,28 @@ def test_long_prompts_take_disk_as_they_were_measured(target: Loaded, sizes: Siz
     long = replace(MEASURED, conversation_tokens=900.0)
     assert needs(sizes, plan, long).states_bytes == (200_000 + 3000 * 700) * sizes.states * 2
     assert needs(sizes, plan, MEASURED).states_bytes == (200_000 + 3000 * 50) * sizes.states * 2
+
+
+def test_how_long_the_users_prompts_are_is_not_judged_by_the_first(
+    target: Loaded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompts = [*(f"short {n}" for n in range(40)), *(f"{n} " + "long " * 60 for n in range(160)), "x" * 5000]
+    wish = Wish("medusa", conversations=200, steps=1, reply_tokens=16)
+    there, back = (prepare(target, wish, asked, ROOMY) for asked in (prompts, prompts[::-1]))
+    assert there.needs.states_bytes == back.needs.states_bytes
+    lengths = fitting(prompts, target.tokenizer, there.plan.prompt_tokens)
+    row_bytes = 2 * sizes_for(target, plan_for(target, "medusa")).states
+    assert there.needs.states_bytes >= 0.99 * sum(lengths.values()) * row_bytes
+    assert there.left_out == 1 and there.asked == 1.0
+
+
+def test_targets_that_differ_in_their_weights_alone_are_told_apart(tmp_path: Path) -> None:
+    same, other = (load(make_folder(tmp_path / str(seed), seed=seed)) for seed in (0, 1))
+    again = load(make_folder(tmp_path / "again" / "0", seed=0))
+    assert fingerprint(same) == fingerprint(again) != fingerprint(other)
+    config = tmp_path / "0" / "tokenizer_config.json"
+    config.write_text(config.read_text().replace("assistant", "answerer"))
+    assert fingerprint(load(tmp_path / "0")) != fingerprint(again)
 
 
 def test_what_a_draft_model_copies_from_a_quantized_target_is_counted(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import FitError, UsageError
-from models.fit.prompts import closing, fitting, opening, question, read_prompts
+from models.fit.prompts import closing, fitting, load_prompts, opening, question, read_prompts, save_prompts
 from models.load import Loaded
 from models.tokenizer import FolderTokenizer
 
@@ -41,6 +41,31 @@ def test_prompts_are_lines_or_json_lines(tmp_path: Path) -> None:
     )
     texts = ["Why is the sky blue?", '"Quoted," she said.', "A JSON text", "one", "two", "four\nlines"]
     assert read_prompts(path) == texts
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())  # as some editors begin a file
+    assert read_prompts(path) == texts
+
+
+def test_prompts_are_a_json_array_too(tmp_path: Path) -> None:
+    path = tmp_path / "prompts.json"
+    path.write_text('[\n "one",\n {"prompt": "two"}\n]\n')
+    assert read_prompts(path) == ["one", "two"]
+    path.write_text('["one", 2]')
+    with pytest.raises(UsageError, match="text 2: has no text"):
+        read_prompts(path)
+    path.write_text("[sic] is Latin\n[1] is a footnote\n")
+    assert read_prompts(path) == ["[sic] is Latin", "[1] is a footnote"]
+
+
+def test_kept_prompts_that_are_gone_are_not_replaced_by_others(tmp_path: Path) -> None:
+    path = tmp_path / "prompts.json"
+    save_prompts(path, ["one"])
+    assert load_prompts(path) == ["one"]
+    path.write_text('{"prompts": ["one", 2]}')
+    with pytest.raises(FitError, match=r"damaged .*no list of texts.*start anew"):
+        load_prompts(path)
+    path.unlink()
+    with pytest.raises(FitError, match="no such file"):
+        load_prompts(path)
 
 
 @pytest.mark.parametrize(
@@ -70,6 +95,8 @@ def test_a_missing_file_of_prompts_says_so(tmp_path: Path) -> None:
 
 def test_prompts_that_are_too_long_or_there_already_are_left_out(target: Loaded) -> None:
     given = ["short", "x" * 400, "other", "short"]
-    assert fitting(given, target.tokenizer, 96) == ["short", "other"]
+    kept = fitting(given, target.tokenizer, 96)
+    assert list(kept) == ["short", "other"]
+    assert kept["other"] == len(target.tokenizer.chat([{"role": "user", "content": "other"}]))
     with pytest.raises(FitError, match="longer than 96 tokens"):
         fitting(["x" * 400], target.tokenizer, 96)

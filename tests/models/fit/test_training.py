@@ -24,6 +24,7 @@ from models.fit.training import Trainer, loss_of, rate
 from models.fit.vocabulary import choose, coverage
 from models.fit.weights import flat
 from models.load import Loaded
+from models.tensors import write_tensors
 from tests.models.fit.plans import conversation, plan_for
 
 KINDS: tuple[Kind, ...] = ("eagle3", "medusa", "draft")
@@ -87,11 +88,14 @@ def test_what_comes_behind_the_output_matrix_is_found_or_refused(target: Loaded,
 def test_kept_states_are_those_that_were_read(target: Loaded, talk: list[Conversation], tmp_path: Path) -> None:
     reader, path = make_reader(target, "eagle3"), tmp_path / "00000.npy"
     assert list(store(path, reader, talk[:3])) == [len(c.tokens) for c in talk[:3]]
-    stored = Stored([path], [[len(c.tokens) for c in talk[:3]]])
+    stored = Stored([path], [[len(c.tokens) for c in talk[:3]]], reader)
     for number in (2, 0):
         kept, read = stored(number), reader.read(talk[number])
         assert mx.allclose(kept, read, rtol=1e-3, atol=1e-3).item()
         assert mx.allclose(kept[:, -1], read[:, -1], rtol=1e-6, atol=1e-5).item()
+    np.save(path, np.load(path)[:, 1:])
+    with pytest.raises(FitError, match="another size: remove it"):
+        stored(0)
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(FitError, match="remove it and go on with --resume"):
         stored(2)
@@ -209,9 +213,32 @@ def test_a_damaged_checkpoint_says_what_to_do(target: Loaded, talk: list[Convers
     trainer = Trainer(trainee, 6, 1e-2, tmp_path)
     trainer.save()
     (path,) = tmp_path.iterdir()
+    kept: Any = mx.load(str(path))
+    mx.eval(kept)  # before the file is written again
+    name = next(name for name in kept if name.startswith("network/"))
+    moment = next(name for name in kept if name.startswith("optimizer/") and kept[name].ndim == 2)
+    damaged: list[dict[str, mx.array]] = [
+        {key: value for key, value in kept.items() if key != name},
+        {f"{key}x" if key == moment else key: value for key, value in kept.items()},
+        {**kept, moment: kept[moment][:1]},
+        {**kept, name: kept[name][:1]},
+    ]
+    for wrong in damaged:
+        write_tensors(path, wrong)
+        with pytest.raises(FitError, match="remove it and go on with --resume"):
+            trainer.resume()
+    write_tensors(path, kept)
+    assert trainer.resume()
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(FitError, match="remove it and go on with --resume"):
         trainer.resume()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no disk that is always full")
+def test_a_full_disk_is_an_error_of_the_disk() -> None:
+    """And not one of MLX's own, which nobody who saves expects."""
+    with pytest.raises(OSError, match="No space left"):
+        write_tensors(Path("/dev/full"), {"x": mx.zeros(100_000)})
 
 
 def test_a_loss_that_is_no_number_ends_the_fit(target: Loaded, talk: list[Conversation]) -> None:
