@@ -22,6 +22,9 @@ _EMBEDDINGS = (
 _OUTPUTS = ("lm_head", "output", "embed_out", "head", "lm_head.linear")
 
 
+_POSITIONS = ("wpe", "embed_positions", "position_embeddings")  # tables of positions, by their names
+
+
 class Output(NamedTuple):
     """The module whose weight turns hidden states into logits, and which call of it that is."""
 
@@ -90,6 +93,13 @@ def unembed(model: Any) -> Callable[[mx.array], mx.array]:
     """The output matrix as a function: hidden states (..., hidden) to logits (..., vocabulary)."""
     module, kind = output_of(model)
     return lambda hidden: module.as_linear(hidden) if kind == "as_linear" else module(hidden)
+
+
+def places_of(model: Any) -> int | None:
+    """How many places a text may have where positions are rows of a table that was learnt; None where they are
+    computed, which goes on for ever."""
+    tables = [module for name, module in model.named_modules() if name.rpartition(".")[2] in _POSITIONS]
+    return int(tables[0].weight.shape[0]) if tables else None
 
 
 def _named(model: Any, ends: tuple[str, ...]) -> list[Any]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import mlx.core as mx
 
+from engine.errors import ModelError
 from engine.tree import Tree
 
 
@@ -25,6 +28,12 @@ class Draft:
     shape: Tree | None = None
     q: mx.array | None = None
     when: tuple[float, float] | None = None
+
+
+def need_numbers(chances: Sequence[float]) -> None:
+    """Raises ModelError: one of a drafter's chances is no number."""
+    if any(map(math.isnan, chances)):
+        raise ModelError("the drafter's probabilities are not numbers: its files are damaged, get it again")
 
 
 def nothing() -> Draft:

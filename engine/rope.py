@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from inspect import signature
 from typing import Any
@@ -17,8 +18,13 @@ def rotate(rope: Any, x: mx.array, positions: int | mx.array) -> mx.array:
     if isinstance(positions, int):
         rotated: mx.array = rope(x, offset=positions)
     else:
-        rotated = rope(x.swapaxes(0, 2), offset=positions).swapaxes(0, 2)
+        rotated = by_row(rope)(x, offset=positions)
     return rotated
+
+
+def by_row(rope: Any) -> Callable[..., mx.array]:
+    """`rope` for rows that all stand at the one `offset`, x (1, heads, n, width): they travel as a batch."""
+    return lambda x, offset: rope(x.swapaxes(0, 2), offset=offset).swapaxes(0, 2)
 
 
 def by_rows(model: Any) -> None:

@@ -14,6 +14,7 @@ import mlx.core as mx
 
 from engine import fingerprint
 from engine.choice import Ruling
+from engine.draft import need_numbers
 from engine.drafters import Draft, Standing, nothing
 from engine.events import Round
 from engine.sampling import Context
@@ -45,12 +46,14 @@ class Flight:
         return self.numbers[1:2]
 
     def land(self, index: int, began_s: float) -> Round:
-        """Wait for the device: the one synchronisation of a round."""
+        """Wait for the device: the one synchronisation of a round. Raises ModelError: the drafter's chances are
+        none."""
         mx.eval(self.numbers, self.chances, self.sums)
         landed_s = time.monotonic()
         draft_s, verify_s = (self.when[1] - self.when[0], landed_s - self.when[1]) if self.when else (None, None)
         numbers: Any = self.numbers.tolist()
         chances: Any = self.chances.tolist()
+        need_numbers(chances[self.depth + 1 :])
         sums: Any = self.sums.tolist()
         accepted, first, last = numbers[0], 1 + self.depth + 1, 1 + self.depth + 1 + self.length
         branched = len(numbers) > last

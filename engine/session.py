@@ -80,8 +80,9 @@ class Session:
                 yield Finished("cancelled", 0, time.monotonic() - began_s)
                 return
         self.target.pin()
-        if drafter is not None:
-            drafter.prefill(prompt, cancelled)
+        if drafter is not None and not _uninterrupted(drafter, prompt, cancelled):
+            yield Finished("cancelled", 0, time.monotonic() - began_s)
+            return
         chooser = Chooser(settings.sampling, settings.rule, self.target.vocabulary)
         limits = Limits(settings.max_tokens, self.context, self.tokenizer.eos, cancelled)
         rounds = decode(self.target, drafter, policy or FixedLength(0), chooser, self.tokens, limits, began_s)
@@ -166,3 +167,16 @@ class Session:
         self.target.rewind(length - 1)
         if self._drafter is not None:
             self._drafter.rewind(length - 1)
+
+
+def _uninterrupted(drafter: Drafter, prompt: Sequence[int], cancelled: Callable[[], bool]) -> bool:
+    """Let the drafter read the prompt; whether nobody cancelled that."""
+    heard = False
+
+    def listen() -> bool:
+        nonlocal heard
+        heard = heard or cancelled()
+        return heard
+
+    drafter.prefill(prompt, listen)
+    return not heard

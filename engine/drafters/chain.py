@@ -9,9 +9,8 @@ from typing import Any
 import mlx.core as mx
 
 from engine.choice import Drawn
-from engine.draft import Draft, nothing
+from engine.draft import Draft, need_numbers, nothing
 from engine.drafters import Standing
-from engine.errors import ModelError
 
 
 def draw_chain(
@@ -53,6 +52,5 @@ def _confidence(drawn: Drawn) -> float:
     Raises ModelError for a law that is none.
     """
     most: Any = mx.max(drawn.logprobs).item()
-    if math.isnan(most):
-        raise ModelError("the drafter's probabilities are not numbers: its files are damaged, get it again")
+    need_numbers((most,))
     return math.exp(most)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 
 import mlx.core as mx
 
+from engine.anatomy import places_of
 from engine.drafters import Draft, Standing, nothing
 from engine.drafters.chain import draw_chain
+from engine.errors import ModelError
 from engine.features import Features
 from engine.target import PREFILL_CHUNK, CachedModel
 
@@ -18,7 +21,8 @@ class DraftModel:
 
     vocabulary: width of the target's logits. Either side may be padded: ids from `shared` on are
     never proposed, and q is laid out in the target's width. ids: the tokens below `shared` that the columns of its
-    logits stand for, where `engine.shortlist` made them fewer; None where they are all tokens.
+    logits stand for, where `engine.shortlist` made them fewer; None where they are all tokens. Where its table of
+    positions ends, so does drafting: MLX does not check what is read behind it.
     """
 
     features: Features | None = None
@@ -36,14 +40,16 @@ class DraftModel:
         self.ids = ids
         self._width = vocabulary
         self._shared = min(shared or vocabulary, vocabulary, model.vocabulary)
+        self._places = places_of(model.model) or sys.maxsize
 
     def prefill(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
-        for _ in self.model.prefill(self._readable(tokens[:-1])[self.model.length :]):
+        for _ in self.model.prefill(self._readable(tokens[:-1][: self._places])[self.model.length :]):
             if cancelled():
                 break
 
     def propose(self, standing: Standing, length: int) -> Draft:
-        if length == 0:
+        length = min(length, self._room(standing))
+        if length <= 0:
             return nothing()
         if len(standing.tokens) - self.model.length > PREFILL_CHUNK:  # after a long stretch of plain steps
             self.prefill(standing.tokens)
@@ -56,7 +62,10 @@ class DraftModel:
 
     def along(self, tokens: Sequence[int], first: int) -> mx.array:
         """Logits (n, target's width, or that of `ids`) behind each of `tokens` from the place `first` on, in one pass:
-        what a draft would be drawn from there. For who compares laws over a text that is known already."""
+        what a draft would be drawn from there. For who compares laws over a text that is known already. Raises
+        ModelError: the text is longer than the drafter knows places for."""
+        if len(tokens) > self._places:
+            raise ModelError(f"{self.name} was made for texts of {self._places} tokens: choose another drafter")
         readable = self._readable(tokens)
         self.model.rewind(first)
         for _ in self.model.prefill(readable[self.model.length : first]):
@@ -64,16 +73,20 @@ class DraftModel:
         return self._fit(self.model.forward(mx.array(list(readable[first:]), mx.int32)))
 
     def hints(self, standing: Standing) -> Sequence[float | None]:
-        return (None,)
+        return (0.0,) if self.quiet(standing) else (None,)
 
     def quiet(self, standing: Standing) -> bool:
-        return False
+        return self._room(standing) <= 0
 
     def rewind(self, length: int) -> None:
         self.model.rewind(length)
 
     def reach(self) -> int:
         return self.model.length
+
+    def _room(self, standing: Standing) -> int:
+        """Tokens that a draft may have: all but its last one are read, behind those that stand."""
+        return self._places - len(standing.tokens) + 1
 
     def _readable(self, tokens: Sequence[int]) -> Sequence[int]:
         """`tokens` with ids that the drafter has no embedding for replaced by its last one.

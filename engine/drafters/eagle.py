@@ -19,7 +19,7 @@ from engine.drafters.chain import draw_chain
 from engine.drafters.growth import Growth
 from engine.features import Features
 from engine.heads.eagle3 import Eagle3Head
-from engine.rope import rotate
+from engine.rope import by_row
 from engine.target import PREFILL_CHUNK, CachedModel
 from engine.upstream import KVCache
 
@@ -94,11 +94,8 @@ class Eagle:
         position = first if position is None else position
 
         def attend(queries: mx.array, keys: mx.array, values: mx.array) -> mx.array:
-            if mask is None:
-                queries, keys = head.rope(queries, offset=position), head.rope(keys, offset=position)
-            else:
-                places = mx.full((queries.shape[2],), position, mx.int32)
-                queries, keys = rotate(head.rope, queries, places), rotate(head.rope, keys, places)
+            rotate = head.rope if mask is None else by_row(head.rope)
+            queries, keys = rotate(queries, offset=position), rotate(keys, offset=position)
             keys, values = cache.update_and_fetch(keys, values)
             seen = "causal" if mask is None and queries.shape[2] > 1 else mask
             return mx.fast.scaled_dot_product_attention(queries, keys, values, scale=head.scale, mask=seen)

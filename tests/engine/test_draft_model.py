@@ -1,6 +1,7 @@
 """A draft model: its laws over the shared ids, and a memory that no rewind confuses."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -8,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.anatomy import places_of
 from engine.choice import Chooser, Rule
 from engine.drafters import Draft, Standing
 from engine.drafters.draft_model import DraftModel
+from engine.errors import ModelError
 from engine.metrics import Metrics
 from engine.sampling import Context, Sampling
 from engine.target import CachedModel
@@ -31,6 +34,13 @@ def standing(tokens: Sequence[int], vocabulary: int, sampling: Sampling = WARM, 
 def laws(draft: Draft) -> np.ndarray:
     assert draft.logq is not None
     return np.exp(np.array(draft.logq, dtype=np.float64))
+
+
+def placed(places: int) -> Any:
+    """A model whose positions are a table of so many rows."""
+    network: Any = build("gpt2")
+    network.model.wpe.weight = network.model.wpe.weight[:places]
+    return network
 
 
 def table_model(size: int, seed: int = 0) -> CachedModel:
@@ -118,6 +128,30 @@ def test_an_id_that_the_drafter_has_no_embedding_for_is_read_as_one_it_has() -> 
     first = drafter.propose(standing(tokens, 12), 4)
     other = DraftModel(table_model(8), 12).propose(standing(tokens, 12), 4)
     assert first.tokens.tolist() == other.tokens.tolist()
+
+
+@pytest.mark.parametrize("tokens", [8, 13, 14, 15, 16, 17, 40, 700])
+def test_nothing_is_read_behind_the_end_of_a_table_of_positions(tokens: int) -> None:
+    """MLX does not check that either. The target may have room for more."""
+    network = placed(16)
+    assert places_of(network) == 16 and places_of(NETWORKS["llama"]) is None
+    drafter, text = DraftModel(CachedModel(network), 64), [n % 60 for n in range(tokens)]
+    drafter.prefill(text)
+    now = standing(text, 64)
+    draft = drafter.propose(now, 4)
+    drafted = max(0, min(4, 17 - tokens))
+    assert draft.tokens.size == drafted and drafter.model.length <= 16
+    assert drafter.quiet(now) == (drafted == 0) and drafter.hints(now) == ((None,) if drafted else (0.0,))
+    if tokens > 16:
+        with pytest.raises(ModelError, match="made for texts of 16 tokens"):
+            drafter.along(text, 3)
+
+
+def test_a_reply_goes_on_plainly_where_the_drafter_knows_no_more_places() -> None:
+    drafter = DraftModel(CachedModel(placed(len(PROMPT) + 8)), 64)
+    plain, _, _ = reply(NETWORKS["llama"], tokens=24)
+    ids, rounds, _ = reply(NETWORKS["llama"], drafter, 4, tokens=24)
+    assert ids == plain and rounds[0].drafted and not rounds[-1].drafted
 
 
 # --- memory ---------------------------------------------------------------------------------------

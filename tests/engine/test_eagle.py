@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from engine.choice import Chooser, Rule
+from engine.drafters.eagle import Eagle
 from engine.events import Finished, PromptProgress, Round
 from engine.loop import Limits, decode
 from engine.policy import FixedLength, Plan
@@ -20,6 +21,7 @@ from tests.engine.conversations import LONG, SHORT, session
 from tests.engine.eagles import eagle, network_of
 from tests.engine.replies import PROMPT, reply
 from tests.engine.trees import way
+from tests.toys.heads import random_eagle3
 
 SAMPLINGS = {
     "greedy": Sampling(),
@@ -49,6 +51,30 @@ def test_the_text_is_plains_at_every_length(name: str, kind: str, trees: bool) -
         assert ids == plain
         accepted += sum(r.accepted for r in rounds)
     assert accepted > 20 or kind != "greedy"
+
+
+@pytest.mark.parametrize(
+    "scaling",
+    [
+        {"rope_type": "dynamic", "factor": 2.0},
+        {"rope_type": "linear", "factor": 2.0},
+        {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 64},
+    ],
+    ids=lambda scaling: scaling["rope_type"],
+)
+def test_trees_grow_whatever_way_the_head_turns_places(scaling: dict[str, Any]) -> None:
+    """Each row of a level as it would be alone."""
+    target = CachedModel(network_of("llama"))
+    drafter = Eagle(random_eagle3(rope_scaling=scaling), target, trees=True)
+    plain, _, _ = reply(target, None, 0, tokens=8)
+    assert reply(target, drafter, 5, tokens=8)[0] == plain
+    hidden, tokens = mx.random.normal((3, drafter.head.config.hidden_size)), mx.array([5, 6, 7])
+    known = drafter.pairs
+    mask = mx.concatenate([mx.ones((3, known), mx.bool_), mx.eye(3).astype(mx.bool_)], 1)
+    together = drafter.steps(hidden, tokens, known, mask)
+    for row in range(3):
+        drafter.rewind(known + 1)
+        assert mx.allclose(drafter.steps(hidden[row : row + 1], tokens[row : row + 1])[0], together[row], atol=1e-4)
 
 
 @pytest.mark.parametrize("k", range(17))

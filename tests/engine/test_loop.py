@@ -2,7 +2,9 @@
 
 import ast
 import itertools
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 
 from engine.choice import Chooser
 from engine.drafters.prompt_lookup import PromptLookup
+from engine.errors import ModelError
 from engine.events import Finished, Round
 from engine.loop import Limits, decode
 from engine.policy import FixedLength, Plan
@@ -121,6 +124,17 @@ def test_the_context_is_never_passed(network: nn.Module, truth: list[int]) -> No
     assert isinstance(end, Finished)
     assert (end.reason, len(sequence)) == ("context", len(PROMPT) + 7)
     assert target.length < len(PROMPT) + 7
+
+
+def test_a_drafter_whose_chances_are_no_numbers_is_damaged(network: nn.Module, truth: list[int]) -> None:
+    """Also without a gate, which asks at each token."""
+
+    class Damaged(Scripted):
+        def propose(self, standing: Any, length: int) -> Any:
+            return replace(super().propose(standing, length), q=mx.full((length,), math.nan))
+
+    with pytest.raises(ModelError, match="not numbers: its files are damaged"):
+        reply(network, Damaged(len(PROMPT), truth), 2)
 
 
 def test_cancelling_stops_after_the_round(network: nn.Module) -> None:

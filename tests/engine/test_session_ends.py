@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from engine.drafters.draft_model import DraftModel
 from engine.errors import ContextError, SupersededError, UsageError
 from engine.events import Finished, PromptProgress
 from engine.session import Session
@@ -22,7 +23,7 @@ from tests.engine.conversations import (
     same,
     session,
 )
-from tests.engine.fakes import ByteTokenizer
+from tests.engine.fakes import ByteTokenizer, Counting
 from tests.engine.replies import PROMPT
 
 
@@ -34,6 +35,17 @@ def test_cancelling_during_the_prompt_ends_the_reply_and_keeps_what_was_fed() ->
     again = answer(s, LONG, SHORT)
     assert again.reused == PREFILL_CHUNK
     same(again, fresh("qwen3", LONG, SHORT))
+
+
+def test_cancelling_while_the_drafter_reads_the_prompt_ends_the_reply() -> None:
+    """And nothing is read after it."""
+    counting = Counting(MODELS["qwen3"])
+    d, s, calls = DraftModel(CachedModel(counting), 64), session("qwen3"), itertools.count()
+    chunks = -(-(len(LONG) - 1) // PREFILL_CHUNK)
+    cut = answer(s, LONG, SHORT, d, cancelled=lambda: next(calls) == chunks)
+    assert (cut.end.reason, cut.end.tokens) == ("cancelled", 0)
+    assert counting.rows == [1, PREFILL_CHUNK]  # the first to learn its width
+    assert answer(s, LONG, SHORT, d).ids == fresh("qwen3", LONG, SHORT).ids
 
 
 @pytest.mark.parametrize("kind", DRAFTERS)

@@ -159,13 +159,6 @@ MUTANTS: tuple[Mutant, ...] = (
         (_JUDGED + "test_a_fit_asks_about_trees_and_looks_at_them_along_greedy_replies",),
     ),
     Mutant(
-        "a tree scored by what chose it",
-        _FIT + "medusa.py",
-        "chances = self._scoring.chances()",
-        "chances = self._choosing.chances()",
-        (_JUDGED + "test_a_tree_is_chosen_by_some_replies_and_scored_by_others",),
-    ),
-    Mutant(
         "a tree priced by passes that nobody measured",
         _FIT + "judging.py",
         "_speedups(tree_tau[: costs.verify[-1][0]], costs)",
@@ -217,8 +210,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "another shard is gone on with",
         _FIT + "corpus.py",
-        ' if value["shard"] == number else None',
-        "",
+        'if value["shard"] != number:',
+        "if False:",
         (_CORPUS + "test_a_shard_may_be_stopped_wherever_it_is_kept",),
     ),
     Mutant(

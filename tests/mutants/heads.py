@@ -78,8 +78,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "all rows of a tree at one place",
         _ROPE,
-        "rotated = rope(x.swapaxes(0, 2), offset=positions)",
-        "rotated = rope(x.swapaxes(0, 2), offset=positions[0])",
+        "rotated = by_row(rope)(x, offset=positions)",
+        "rotated = by_row(rope)(x, offset=positions[0])",
         ("tests/engine/test_rope.py::test_each_row_turns_as_at_its_own_offset",),
     ),
     Mutant(

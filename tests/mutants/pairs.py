@@ -12,6 +12,13 @@ _SAID = "tests/app/test_models_command.py::"
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
+        "a draft goes past the drafter's table of positions",
+        "engine/drafters/draft_model.py",
+        "        length = min(length, self._room(standing))\n",
+        "",
+        ("tests/engine/test_draft_model.py::test_nothing_is_read_behind_the_end_of_a_table_of_positions",),
+    ),
+    Mutant(
         "lines of the catalogue counted from nought",
         _READING,
         "enumerate(text.splitlines(), 1)",

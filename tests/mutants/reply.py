@@ -12,6 +12,20 @@ _ANY_ROUNDS = (_TOLD + "test_the_reply_is_the_same_for_all_rounds",)
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
+        "a reply goes on though Stop was heard while the drafter read the prompt",
+        _SESSION,
+        "    return not heard\n",
+        "    return True\n",
+        (_ENDS + "test_cancelling_while_the_drafter_reads_the_prompt_ends_the_reply",),
+    ),
+    Mutant(
+        "chances that are no numbers are told",
+        "engine/rounds.py",
+        "        need_numbers(chances[self.depth + 1 :])\n",
+        "",
+        (_LOOPED + "test_a_drafter_whose_chances_are_no_numbers_is_damaged",),
+    ),
+    Mutant(
         "target keeps a refused token",
         _LOOP,
         "    target.rewind(certain)\n",

@@ -16,6 +16,13 @@ _LAW_OF_GROWN = (_GROWN + "test_trees_that_are_drawn_and_cut_keep_the_targets_la
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
+        "a level's rows in the head each a place further",
+        "engine/drafters/eagle.py",
+        "head.rope if mask is None else by_row(head.rope)",
+        "head.rope",
+        ("tests/engine/test_eagle.py::test_trees_grow_whatever_way_the_head_turns_places",),
+    ),
+    Mutant(
         "a mask without ancestors",
         _TREE,
         "reach = own | (below_root[:, None] & reach[mx.maximum(self.parents, 0)])",
