@@ -82,13 +82,15 @@ def _need(ok: bool, name: str, value: object, range_: str) -> None:
 @dataclass(frozen=True)
 class Rates:
     """What this machine does, measured: tokens a second of writing replies, of reading hidden states and of training;
-    and how long a reply and a whole conversation are, in tokens."""
+    and how long a reply and a whole conversation are, in tokens. begin_s: of the algebra before an EAGLE-3 head's
+    first step."""
 
     write: float
     read: float
     train: float
     reply_tokens: float
     conversation_tokens: float
+    begin_s: float = 0.0
 
     @property
     def prompt_tokens(self) -> float:
@@ -220,9 +222,15 @@ def with_rereading(plan: Plan, rates: Rates) -> Rates:
 
 
 def lost_s(plan: Plan, rates: Rates) -> float:
-    """Seconds of work that a kill may lose: of writing, of training since the last checkpoint, or all of judging."""
+    """Seconds of work that a kill may lose: of writing, of what comes before the first step, of training since the last
+    checkpoint, or all of judging."""
     step_s = plan.batch_tokens * (1 / rates.train + (0 if plan.stored else 1 / rates.read))
-    return max(_lost_writing_s(plan, rates), CHECKPOINT_S + step_s, _judging_s(plan.held_out, rates))
+    parts = (_lost_writing_s(plan, rates), _beginning_s(plan, rates), CHECKPOINT_S + step_s)
+    return max(*parts, _judging_s(plan.held_out, rates))
+
+
+def _beginning_s(plan: Plan, rates: Rates) -> float:
+    return rates.begin_s + (0.0 if plan.stored else plan.begin_tokens / rates.read)
 
 
 def _lost_writing_s(plan: Plan, rates: Rates) -> float:
@@ -242,11 +250,12 @@ def expected(plan: Plan, rates: Rates) -> Plan:
     """The plan with the seconds that each stage should take."""
     replies = plan.tokens or plan.conversations * rates.reply_tokens
     whole = replies * rates.conversation_tokens / rates.reply_tokens
+    step_s = plan.batch_tokens * (1 / rates.train + (0 if plan.stored else 1 / rates.read))
+    begun = replace(plan, begin_tokens=min(plan.begin_tokens, int(whole)))
     stages = {
         "writing": replies / rates.write,
         "reading": whole / rates.read if plan.stored else 0.0,
-        "training": plan.steps * plan.batch_tokens * (1 / rates.train + (0 if plan.stored else 1 / rates.read))
-        + (0 if plan.stored else min(plan.begin_tokens, whole) / rates.read),
+        "training": plan.steps * step_s + _beginning_s(begun, rates),
         "judging": 10 + _judging_s(plan.held_out, rates),
     }
     return replace(plan, stages_s={name: round(seconds, 1) for name, seconds in stages.items()})

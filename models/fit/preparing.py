@@ -53,6 +53,7 @@ LEAST_PROMPTS = 4
 BATCH_TOKENS = 2048
 _TRIAL_S = 8.0
 _TRIAL_TOKENS = (2, 14)  # of replies, written twice: what the prompt costs and what a token does
+_TRIAL_MATRIX = 384
 _QUESTIONS = 1.1  # times as long, with the questions that the target writes itself
 _LIKELY_REPLY = 0.55  # of the longest
 _LAW_BYTES = 1024**3  # of logits and laws, all copies, in a step of a draft model
@@ -212,7 +213,17 @@ def _measure(target: Loaded, plan: Plan, given: Mapping[str, int], reader: Reade
     length = sum(prompts) / len(prompts) + reply
     trial = [_stretched(c, max(round(reply), LEAST_TOKENS)) for c in written]
     read, train = _rates_of_training(target, plan, reader, trainee, trial)
-    return Rates(write, read, train, reply, length)
+    begin_s = _decomposing_s(reader.hidden) if plan.kind == "eagle3" else 0.0
+    return Rates(write, read, train, reply, length, begin_s)
+
+
+def _decomposing_s(hidden: int) -> float:
+    """Seconds of the two eigendecompositions of `models.fit.induction`, which grow as the cube, from a small one."""
+    small = min(hidden, _TRIAL_MATRIX)
+    rows = np.random.default_rng(0).standard_normal((small, small))
+    began_s = time.monotonic()
+    np.linalg.eigh(rows @ rows.T)
+    return 2 * (hidden / small) ** 3 * (time.monotonic() - began_s)
 
 
 def _measure_writing(target: Loaded, plan: Plan, given: Mapping[str, int]) -> tuple[float, list[Conversation]]:

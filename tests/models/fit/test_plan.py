@@ -110,6 +110,9 @@ def test_a_step_and_the_judging_are_lost_too(target: Loaded) -> None:
     plan = plan_for(target, "eagle3", batch_tokens=2048, held_out=4)
     quick = replace(MEASURED, write=10_000.0, read=10_000.0)
     assert lost_s(plan, replace(quick, train=10.0)) == pytest.approx(30 + 204.8)
+    deep = replace(quick, begin_s=100.0)
+    assert lost_s(replace(plan, stored=False, begin_tokens=50_000), deep) == pytest.approx(100 + 5)
+    assert expected(plan, deep).stages_s["training"] == pytest.approx(expected(plan, quick).stages_s["training"] + 100)
     slow = replace(quick, train=10.0, conversation_tokens=900.0)
     assert lost_s(plan, slow) == pytest.approx(4 * 900 * (1 / 10 + 1 / 10_000))
 
