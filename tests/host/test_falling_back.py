@@ -116,7 +116,7 @@ def test_probabilities_of_a_drafter_that_are_no_numbers_are_not_told(
 
     monkeypatch.setattr(DraftModel, "propose", propose)
     answers = ask(room, LAWS["greedy"])
-    assert fell_back(answers, "no numbers") == 0
+    assert fell_back(answers, "not numbers: its files are damaged") == 0
     assert ids_of(answers) == ids_of(whole)
 
 
