@@ -6,9 +6,9 @@
     │   └── UnsupportedCache     the model keeps a state that cannot be rewound exactly
     ├── PairError                the drafter does not fit the target
     ├── ContextError             the prompt does not fit the context
-    ├── SupersededError          a reply was gone on with after another had begun on the same target
-    ├── FitError                 a drafter cannot be trained here: disk, memory, or work that belongs to another fit
-    ├── HubError                 a model cannot be had from the hub: the way there, permission, damage, or the disk
+    ├── SupersededError          a reply was continued after another had begun on the same target
+    ├── FitError                 a drafter cannot be trained here: disk, memory, or a workspace of another fit
+    ├── HubError                 a model cannot be downloaded: connection, permission, damage, or the disk
     └── BackendError             this machine lacks something that MLX needs
 
 The message is the whole story for a user, so it is a single line. Anything else that
@@ -41,7 +41,7 @@ class ContextError(RedlineError):
 
 
 class SupersededError(RedlineError):
-    """A reply was gone on with after another had begun on the same target."""
+    """A reply was continued after another had begun on the same target."""
 
 
 class FitError(RedlineError):
@@ -49,7 +49,7 @@ class FitError(RedlineError):
 
 
 class HubError(RedlineError):
-    """A model cannot be had from the hub. reason: one word for programs, as `models.hub.failures` lists them."""
+    """A model cannot be downloaded from the hub. reason: one word for programs, as `models.hub.failures` lists them."""
 
     def __init__(self, message: str, reason: str = "hub") -> None:
         super().__init__(message)

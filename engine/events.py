@@ -1,9 +1,9 @@
-"""What a reply is made of, told as it happens: frozen records of plain Python values.
+"""The events of a reply, emitted as it happens: frozen records of plain Python values.
 
     PromptProgress*  Round*  Finished
 
 Chat, race, terminal, benchmark, storage and tests are folds over this one stream.
-Times are seconds since the reply was asked for, on one monotonic clock.
+Times are seconds since the reply was requested, on one monotonic clock.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class Round:
     parents:  for each of `drafted`, the place in `drafted` of the token it was to follow, -1 for the last committed
               one; None for a chain.
     path:     in a tree, the places in `drafted` of the accepted tokens, in order.
-    p:        for each of `tokens`, the target's probability of it under the law that chose it
-              (at temperature 0: under the softmax of the shaped logits).
+    p:        for each of `tokens`, the target's probability of it under the distribution that chose it
+              (at temperature 0: under the softmax of the adjusted logits).
     q:        for each of `drafted`, the drafter's probability of it; 1.0 for a point mass.
     width:    rows of the verify pass, repeated prompt or replayed tokens included.
     reason:   why the policy chose this draft length.
-    draft_s, verify_s: seconds of proposing and of everything behind it, where someone times proposals; else None.
+    draft_s, verify_s: seconds of proposing and of everything behind it, where proposals are timed; else None.
     fingerprints: in exact-verify, for each of `tokens` the checksum of the logits it was chosen from (53 bits, see
-              `engine.fingerprint`); else empty.
+              `engine.audit.fingerprints`); else empty.
     """
 
     index: int
@@ -64,7 +64,7 @@ class Round:
     fingerprints: tuple[int, ...] = ()
 
     def cut(self, count: int) -> Round:
-        """The same, ended behind the first `count` of its tokens."""
+        """Returns the same round, ended behind the first `count` of its tokens."""
         accepted = min(self.accepted, count)
         return replace(
             self,
@@ -77,18 +77,18 @@ class Round:
 
     @property
     def refused(self) -> bool:
-        """Whether the target was offered something where it said a token of its own."""
+        """Whether the draft had something at the place where the target chose a token of its own."""
         if self.parents is None:
             return self.accepted < len(self.drafted)
         return (self.path[-1] if self.path else -1) in self.parents
 
     @property
     def depth(self) -> int:
-        """How many places the draft reached at the way that was taken: what acceptance by position counts."""
+        """How many places of the draft were decided on the path that was taken: what acceptance by position counts."""
         return self.accepted + self.refused
 
     def origin(self, i: int) -> Origin:
-        """Where `tokens[i]` came from."""
+        """Returns where `tokens[i]` came from."""
         if i < self.accepted:
             return "accepted"
         return "corrected" if self.refused else "bonus"
@@ -112,7 +112,7 @@ Event = PromptProgress | Round | Finished
 
 
 def to_json(event: Event) -> dict[str, Any]:
-    """A JSON-ready dict with a leading `event` key naming the kind."""
+    """Returns a JSON-ready dict with a leading `event` key naming the kind."""
     record = {"event": type(event).__name__, **asdict(event)}
     if isinstance(event, Round):
         record["origins"] = event.origins

@@ -1,4 +1,4 @@
-"""A fold over the events of a reply: keeps counts and seconds, derives rates.
+"""Statistics of a reply: a fold over its events that keeps counts and seconds and derives rates.
 
 The definitions are those of Leviathan 2023 and the glossary in the README; every place that
 shows a number takes it from here, so they agree.
@@ -14,7 +14,7 @@ from engine.events import Event, Finished, PromptProgress, Round
 
 @dataclass
 class Metrics:
-    """Counts of tokens and rounds, times in seconds. Rates are None where they mean nothing yet."""
+    """Counts of tokens and rounds, times in seconds. Rates are None as long as they are undefined."""
 
     prompt_tokens: int = 0
     reused_tokens: int = 0
@@ -31,13 +31,14 @@ class Metrics:
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> Metrics:
-        """Of a whole reply."""
+        """Returns the metrics of a whole reply."""
         metrics = cls()
         for event in events:
             metrics.add(event)
         return metrics
 
     def add(self, event: Event) -> None:
+        """Counts one event."""
         if isinstance(event, PromptProgress):
             self.prompt_tokens, self.reused_tokens = event.total, event.reused
         elif isinstance(event, Round):
@@ -79,7 +80,7 @@ class Metrics:
     @property
     def pass_speed(self) -> float | None:
         """Tokens a second after the first pass, whose tokens are not counted: what speed-ups compare.
-        Decode speed counts all but one of them, which flatters short replies in long rounds."""
+        Decode speed counts all but one of them, which overstates short replies in long rounds."""
         return (self.tokens - self.first_tokens) / self.decode_s if self.decode_s else None
 
     @property

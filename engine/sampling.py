@@ -1,92 +1,34 @@
-"""From logits to the law p, and the noise that draws from it.
+"""From logits to the distribution p, and the noise that draws from it.
 
-The order is that of vLLM: logit bias and penalties, temperature, min-p, top-k, top-p, then
-renormalisation. The same function serves one plain step, every row of a verify pass, and the
-drafter's own law q, so that all of them speak of the same thing.
+The order is that of vLLM: logit bias and penalties, temperature, min-p, top-k, top-p, then renormalisation. The same
+function serves one plain step, every row of a verify pass, and the drafter's own distribution q.
 
-Noise is a pure function of (seed, stream, absolute position): counter-based Threefry keys, so
-nothing depends on how many rounds it took to get there.
+Noise is a pure function of (seed, stream, absolute position): counter-based Threefry keys, so nothing depends on how
+many rounds it took to get there.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import NamedTuple
 
 import mlx.core as mx
 
-from engine.bounds import MOST_PENALTY, MOST_TEMPERATURE
-from engine.errors import UsageError
-from engine.tree import Tree
-
-LEAST_TEMPERATURE = 1e-3  # below, logits over temperature overflow float32
+from engine.acceptance import gather
+from engine.settings import AcceptanceRule, SamplingSettings
+from engine.tree.draft_tree import DraftTree
 
 
-@dataclass(frozen=True)
-class Sampling:
-    """How the target's law is shaped. Neutral values leave it alone.
+class Distribution:
+    """The distribution p, or a drafter's q, as a function of logits and the tokens before.
 
-    temperature 0 is greedy. top_k 0, top_p 1 and min_p 0 are off. Penalties look at the whole
-    context, prompt included: repetition divides positive and multiplies negative logits
-    (Keskar 2019), presence subtracts once per token seen, frequency once per occurrence.
-    logit_bias is added to the logits of the given ids.
+    vocabulary: width of the target's logits.
     """
 
-    temperature: float = 0.0
-    top_p: float = 1.0
-    top_k: int = 0
-    min_p: float = 0.0
-    repetition_penalty: float = 1.0
-    presence_penalty: float = 0.0
-    frequency_penalty: float = 0.0
-    logit_bias: Mapping[int, float] = field(default_factory=dict)
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        warm = self.temperature == 0 or LEAST_TEMPERATURE <= self.temperature <= MOST_TEMPERATURE
-        _need(
-            warm, "temperature", self.temperature, f"0, which is greedy, or {LEAST_TEMPERATURE} to {MOST_TEMPERATURE:g}"
-        )
-        _need(0 < self.top_p <= 1, "top-p", self.top_p, "above 0, at most 1, 1 is off")
-        _need(self.top_k >= 0, "top-k", self.top_k, "0 or more, 0 is off")
-        _need(0 <= self.min_p < 1, "min-p", self.min_p, "from 0 to less than 1, 0 is off")
-        penalty = self.repetition_penalty
-        _need(
-            0 < penalty <= MOST_PENALTY, "repetition-penalty", penalty, f"above 0, at most {MOST_PENALTY:g}, 1 is off"
-        )
-        _need(math.isfinite(self.presence_penalty), "presence-penalty", self.presence_penalty, "a finite number")
-        _need(math.isfinite(self.frequency_penalty), "frequency-penalty", self.frequency_penalty, "a finite number")
-        _need(0 <= self.seed < 2**63, "seed", self.seed, "a whole number from 0 to 2^63 - 1")
-        for token, bias in self.logit_bias.items():
-            _need(
-                token >= 0 and bias < math.inf,
-                "logit-bias",
-                {token: bias},
-                "ids of 0 or more and numbers below infinity",
-            )
-
-    @property
-    def greedy(self) -> bool:
-        return self.temperature == 0
-
-    @property
-    def counts_context(self) -> bool:
-        """Whether the law depends on which tokens came before, beyond what the model sees."""
-        return self.repetition_penalty != 1 or self.presence_penalty != 0 or self.frequency_penalty != 0
-
-
-def _need(ok: bool, name: str, value: object, range_: str) -> None:
-    if not ok:
-        raise UsageError(f"{name} is {value}, which makes no sense: give {range_}")
-
-
-class Law:
-    """The law p (or a drafter's q) as a function of logits and context."""
-
-    def __init__(self, sampling: Sampling, vocabulary: int) -> None:
+    def __init__(self, sampling: SamplingSettings, vocabulary: int) -> None:
         self.sampling = sampling
         self.vocabulary = vocabulary
         self._bias: mx.array | None = None
@@ -95,11 +37,11 @@ class Law:
             values = mx.array([sampling.logit_bias[i] for i in ids], mx.float32)
             self._bias = mx.zeros(vocabulary).at[mx.array(ids, mx.int32)].add(values)
 
-    def shape(self, logits: mx.array, counts: mx.array | None = None, ids: mx.array | None = None) -> mx.array:
-        """Logits after bias and penalties, before temperature; float32.
+    def adjust(self, logits: mx.array, counts: mx.array | None = None, ids: mx.array | None = None) -> mx.array:
+        """Returns logits after bias and penalties, before temperature; float32, in the same shape.
 
-        logits: (rows, vocabulary), or (rows, width) of the tokens `ids` (width,) alone. counts: (rows,
-        vocabulary), how often each token stands in the row's context; needed when `sampling.counts_context`.
+        logits: (rows, vocabulary), or (rows, width) of the tokens `ids` (width,) alone. counts: (rows, vocabulary),
+        how often each token occurs before the row; needed when `sampling.counts_context`, else ValueError.
         """
         s = self.sampling
         logits = logits.astype(mx.float32)
@@ -115,18 +57,18 @@ class Law:
             return logits
         return logits + (self._bias if ids is None else self._bias[ids])
 
-    def logprobs(self, shaped: mx.array) -> mx.array:
-        """Log of the law, (rows, vocabulary), -inf where it is zero. At temperature 0: plain log-softmax."""
+    def logprobs(self, adjusted: mx.array) -> mx.array:
+        """Returns log p, (rows, vocabulary), -inf where p is zero. At temperature 0 it is the plain log-softmax."""
         s = self.sampling
         if s.greedy:
-            return _log_softmax(shaped)
-        logprobs = _log_softmax(shaped / s.temperature)
+            return _log_softmax(adjusted)
+        logprobs = _log_softmax(adjusted / s.temperature)
         if s.min_p > 0:
-            logprobs = _keep(logprobs, mx.max(logprobs, -1, keepdims=True) + math.log(s.min_p))
-        if 0 < s.top_k < shaped.shape[-1]:
-            logprobs = _keep(logprobs, mx.min(mx.topk(logprobs, s.top_k, -1), -1, keepdims=True))
+            logprobs = _truncate(logprobs, mx.max(logprobs, -1, keepdims=True) + math.log(s.min_p))
+        if 0 < s.top_k < adjusted.shape[-1]:
+            logprobs = _truncate(logprobs, mx.min(mx.topk(logprobs, s.top_k, -1), -1, keepdims=True))
         if s.top_p < 1:
-            logprobs = _keep(logprobs, _nucleus_edge(logprobs, s.top_p))
+            logprobs = _truncate(logprobs, _nucleus_edge(logprobs, s.top_p))
         return logprobs
 
 
@@ -134,21 +76,21 @@ def _log_softmax(x: mx.array) -> mx.array:
     return x - mx.logsumexp(x, -1, keepdims=True)
 
 
-def _keep(logprobs: mx.array, edge: mx.array) -> mx.array:
-    """Drop what lies below `edge` (rows, 1) and renormalise. Ties with the edge stay."""
+def _truncate(logprobs: mx.array, edge: mx.array) -> mx.array:
+    """Drops what lies below `edge` (rows, 1) and renormalises. Ties with the edge stay."""
     return _log_softmax(mx.where(logprobs >= edge, logprobs, -math.inf))
 
 
 def _nucleus_edge(logprobs: mx.array, top_p: float) -> mx.array:
-    """The least log-probability in the smallest set of likeliest tokens whose mass reaches top_p
-    (Holtzman 2019), as (rows, 1)."""
-    falling = -mx.sort(-logprobs, -1)
-    mass_before = mx.cumsum(mx.exp(falling), -1, inclusive=False)
-    return mx.min(mx.where(mass_before < top_p, falling, math.inf), -1, keepdims=True)
+    """Returns the least log-probability in the smallest set of likeliest tokens whose mass reaches top_p
+    (Holtzman 2019, arXiv 1904.09751), as (rows, 1)."""
+    descending = -mx.sort(-logprobs, -1)
+    mass_before = mx.cumsum(mx.exp(descending), -1, inclusive=False)
+    return mx.min(mx.where(mass_before < top_p, descending, math.inf), -1, keepdims=True)
 
 
 class Stream(IntEnum):
-    """Independent noises at one position. CHOICE is the one that coupled sampling shares."""
+    """Independent streams of noise at one position. CHOICE is the one that coupled sampling shares."""
 
     CHOICE = 0
     DRAFT = 1
@@ -165,62 +107,197 @@ class Noise:
         self._words = [_mix(seed, stream) for stream in Stream]
 
     def keys(self, stream: Stream, positions: mx.array, salt: int = 0) -> mx.array:
-        """Threefry keys, (n, 2) uint32, for absolute positions (n,), which may be lazy. Another `salt`, other keys."""
+        """Returns Threefry keys, (n, 2) uint32, for absolute positions (n,), which may be lazy. Each `salt` has keys of
+        its own."""
         word = mx.full(positions.shape, self._words[stream] ^ (_mix(salt, stream) if salt else 0), mx.uint32)
         return mx.stack([word, positions.astype(mx.uint32)], -1)
 
     def gumbel(self, stream: Stream, positions: mx.array, vocabulary: int, salt: int = 0) -> mx.array:
-        """Standard Gumbel noise, (n, vocabulary): argmax(log p + noise) is a draw from p."""
+        """Returns standard Gumbel noise, (n, vocabulary): argmax(log p + noise) is a draw from p."""
         return mx.vmap(lambda key: mx.random.gumbel((vocabulary,), key=key))(self.keys(stream, positions, salt))
 
     def uniform(self, stream: Stream, positions: mx.array) -> mx.array:
-        """Uniform on [0, 1), (n,)."""
+        """Returns one uniform number on [0, 1) for each position, (n,)."""
         return mx.vmap(lambda key: mx.random.uniform(key=key))(self.keys(stream, positions))
 
     def uniforms(self, stream: Stream, position: int, count: int) -> mx.array:
-        """`count` of them for one position, (count,)."""
+        """Returns `count` uniform numbers on [0, 1) for one position, (count,)."""
         return mx.random.uniform(shape=(count,), key=self.keys(stream, mx.array([position]))[0])
 
 
 def _mix(seed: int, stream: int) -> int:
-    """One 32-bit word from (seed, stream): the finaliser of SplitMix64 (Steele 2014)."""
+    """Returns one 32-bit word from (seed, stream): the finaliser of SplitMix64 (Steele 2014)."""
     z = (seed + (stream + 1) * _GOLDEN) & 0xFFFFFFFFFFFFFFFF
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & 0xFFFFFFFFFFFFFFFF
     return (z ^ (z >> 31)) & 0xFFFFFFFF
 
 
-class Context:
-    """How often each token stands in the context, kept on the device for the penalties.
+class TokenCounts:
+    """How often each token occurs in the context, kept on the device for the penalties.
 
-    Holds nothing, and costs nothing, when the law does not ask for it. Immutable: `extended`
-    gives the next one.
+    Holds nothing, and costs nothing, when the sampling settings have no penalties. Immutable: `extended` gives the
+    next one.
     """
 
-    def __init__(self, law: Law, tokens: Sequence[int]) -> None:
+    def __init__(self, distribution: Distribution, tokens: Sequence[int]) -> None:
         self.counts: mx.array | None = None
-        if law.sampling.counts_context:
-            self.counts = mx.zeros(law.vocabulary).at[mx.array(list(tokens), mx.int32)].add(1.0)
+        if distribution.sampling.counts_context:
+            self.counts = mx.zeros(distribution.vocabulary).at[mx.array(list(tokens), mx.int32)].add(1.0)
 
-    def extended(self, tokens: mx.array) -> Context:
-        """With (n,) more tokens, which may be lazy."""
+    def extended(self, tokens: mx.array) -> TokenCounts:
+        """Returns the counts with (n,) more tokens, which may be lazy."""
         if self.counts is None or tokens.size == 0:
             return self
         longer = copy(self)
         longer.counts = self.counts.at[tokens.astype(mx.int32)].add(1.0)
         return longer
 
-    def rows(self, draft: mx.array, shape: Tree | None = None) -> mx.array | None:
-        """Counts as seen by each row of a verify pass, (k + 1, vocabulary): row i has seen `draft[:i]` too, or in a
-        tree the tokens on the way to its node.
+    def rows(self, draft: mx.array | None = None, tree: DraftTree | None = None) -> mx.array | None:
+        """Returns the counts before each row of a verify pass, (k + 1, vocabulary): row i has seen `draft[:i]` too, or
+        in a tree the tokens on the path to its node. None without penalties.
 
-        draft: (k,) token ids, which may be lazy.
+        draft: (k,) token ids, which may be lazy; None for the one row of a plain step.
         """
         if self.counts is None:
             return None
         base = self.counts[None]
-        if draft.size == 0:
+        if draft is None or draft.size == 0:
             return base
         one_hot = (draft[:, None] == mx.arange(base.shape[-1])[None]).astype(mx.float32)
-        seen = mx.cumsum(one_hot, 0) if shape is None else shape.reach.astype(mx.float32) @ one_hot
+        seen = mx.cumsum(one_hot, 0) if tree is None else tree.reach.astype(mx.float32) @ one_hot
         return mx.concatenate([base, base + seen])
+
+
+class DraftRows(NamedTuple):
+    """What a drafter may let follow each of its rows, best first.
+
+    tokens: (rows, breadth) int32 ids of the target. q: (rows, breadth) their probabilities. ranked: (rows, breadth) the
+    largest log-probabilities, descending: what a child of that rank is worth before it is known. logprobs: (rows,
+    width) log q over the columns of the drafter's logits.
+    """
+
+    tokens: mx.array
+    q: mx.array
+    ranked: mx.array
+    logprobs: mx.array
+
+
+class Sampler:
+    """Chooses the tokens of one reply, for target and drafters alike: distribution, noise and acceptance rule."""
+
+    def __init__(self, sampling: SamplingSettings, rule: AcceptanceRule, vocabulary: int) -> None:
+        self.sampling = sampling
+        self.distribution = Distribution(sampling, vocabulary)
+        self.vocabulary = vocabulary
+        self.noise = Noise(sampling.seed or 0)
+        self.rule: AcceptanceRule = rule
+
+    @property
+    def accepts_by_match(self) -> bool:
+        """Whether a draft is kept just while it equals the target's own choice: when greedy or coupled."""
+        return self.sampling.greedy or self.rule == "coupled"
+
+    def choose(
+        self, logits: mx.array, counts: mx.array | None, position: int, tree: DraftTree | None = None
+    ) -> tuple[mx.array, mx.array]:
+        """Returns the target's own token in each row of a verify pass, (rows,) int32, and log p, (rows, vocabulary).
+
+        logits, counts: (rows, vocabulary). Row i is for the absolute position `position + i`; in a tree, for that of
+        its depth.
+        """
+        adjusted = self.distribution.adjust(logits, counts)
+        logprobs = self.distribution.logprobs(adjusted)
+        if self.sampling.greedy:
+            return mx.argmax(adjusted, -1).astype(mx.int32), logprobs
+        noise = self._row_noise(position, logits.shape, tree)
+        return mx.argmax(logprobs + noise, -1).astype(mx.int32), logprobs
+
+    def _row_noise(self, position: int, rows: tuple[int, ...], tree: DraftTree | None) -> mx.array:
+        """Noise of the target's choices: rows at one depth share it, as they stand at one position."""
+        if tree is None:
+            return self.noise.gumbel(Stream.CHOICE, position_range(position, rows[0]), rows[1])
+        return self.noise.gumbel(Stream.CHOICE, position_range(position, tree.depth + 1), rows[1])[tree.row_depths]
+
+    def draw(
+        self, logits: mx.array, counts: TokenCounts, position: int, ids: mx.array | None = None, place: int = 0
+    ) -> DraftRows:
+        """Draws a drafter's next token from one row (1, vocabulary): with the target's noise where choices are coupled,
+        with independent noise under rejection. The result has breadth 1, and no `ranked` of its own.
+
+        position: absolute, of the round's first token; place: from there. ids (width,): the tokens that the columns of
+        narrower logits (1, width) stand for.
+
+        Independent noise belongs to this round alone, as no two rounds begin at one position: the length of a draft may
+        depend on what was drawn after a refused token, and a policy remembers lengths.
+        """
+        logprobs = self.distribution.logprobs(self.distribution.adjust(logits, counts.rows(), ids))
+        noise: mx.array | float = 0.0
+        if not self.sampling.greedy:
+            own = [position + place] if self.accepts_by_match else [position]
+            noise = self.draft_noise(mx.array(own), ids, 0 if self.accepts_by_match else 1 + place)
+        return draft_row(mx.argmax(logprobs + noise, -1), logprobs, ids)
+
+    def draft_noise(self, positions: mx.array, ids: mx.array | None, salt: int = 0) -> mx.array:
+        """Returns the noise of a drafter's draws, (n, width of its logits)."""
+        stream = Stream.CHOICE if self.accepts_by_match else Stream.DRAFT
+        if ids is None:
+            return self.noise.gumbel(stream, positions, self.vocabulary, salt)
+        if stream is Stream.DRAFT:  # not shared with the target, so only the drafter's columns need any
+            return self.noise.gumbel(stream, positions, ids.size, salt)
+        return self.noise.gumbel(stream, positions, self.vocabulary, salt)[:, ids]
+
+    def children(
+        self,
+        logits: mx.array,
+        counts: mx.array | None,
+        positions: mx.array,
+        breadth: int,
+        ids: mx.array | None = None,
+        salts: Sequence[int] | None = None,
+    ) -> DraftRows:
+        """Returns the `breadth` best tokens to follow each row (rows, width) of a drafter, for a tree.
+
+        counts: (rows, vocabulary) as in `Distribution.adjust`, or (1, vocabulary) for all rows. positions: (rows,) of
+        the children, or (1,) for all. Where choices are coupled, they are the best under the noise of the target's own
+        choice at that position; else the likeliest, or, given `salts` (one a row, each used once for these positions),
+        a draw without replacement: the largest under independent Gumbel noise are one (Kool 2019, arXiv 1903.06059).
+        """
+        logprobs = self.distribution.logprobs(self.distribution.adjust(logits, counts, ids))
+        keys = logprobs
+        if self.accepts_by_match and not self.sampling.greedy:
+            keys = logprobs + self.draft_noise(positions, ids)
+        elif salts is not None and not self.sampling.greedy:
+            own = [positions if positions.size == 1 else positions[i : i + 1] for i in range(len(salts))]
+            rows = [self.draft_noise(place, ids, salt) for place, salt in zip(own, salts, strict=True)]
+            keys = logprobs + mx.concatenate(rows)
+        columns = _largest(keys, breadth)
+        q = mx.exp(mx.take_along_axis(logprobs, columns, -1))
+        noisy = keys is not logprobs
+        ranked = mx.take_along_axis(logprobs, _largest(logprobs, breadth), -1) if noisy else mx.log(q)
+        return DraftRows((columns if ids is None else ids[columns]).astype(mx.int32), q, ranked, logprobs)
+
+    def widen(self, logprobs: mx.array, ids: mx.array | None) -> mx.array:
+        """Returns log-probabilities of the tokens `ids` (rows, width) over the target's whole vocabulary."""
+        if ids is None:
+            return logprobs
+        return mx.full((logprobs.shape[0], self.vocabulary), -math.inf).at[:, ids].maximum(logprobs)
+
+
+def draft_row(column: mx.array, logprobs: mx.array, ids: mx.array | None) -> DraftRows:
+    """Returns the drafted token in `column` (1,) of a row of log q (1, width), as rows of breadth 1 without their
+    second axis: tokens and q are (1,)."""
+    q = mx.exp(gather(logprobs, column))
+    return DraftRows((column if ids is None else ids[column]).astype(mx.int32), q, q, logprobs)
+
+
+def position_range(first: int, count: int) -> mx.array:
+    """Returns the absolute positions from `first` on, (count,)."""
+    return mx.arange(first, first + count)
+
+
+def _largest(keys: mx.array, count: int) -> mx.array:
+    """Returns the columns of the `count` largest of each row, descending: (rows, count)."""
+    best = mx.argpartition(-keys, count - 1, -1)[:, :count]
+    order = mx.argsort(-mx.take_along_axis(keys, best, -1), -1)
+    return mx.take_along_axis(best, order, -1)

@@ -1,8 +1,8 @@
 """One conversation: the committed tokens, what the caches hold of them, and reply() -> events.
 
-Invariant: the target's cache, and the cache of the drafter used last, hold a prefix of `tokens`.
-It holds at every yield, so a reply may be abandoned anywhere (its generator closed) and the next
-one reuses what is common: the turns so far, or everything up to an edit.
+Invariant: the target's cache, and the cache of the drafter used last, hold a prefix of `tokens`. It holds at every
+yield, so a reply may be abandoned anywhere (its generator closed) and the next one reuses what is common: the turns so
+far, or everything up to an edit.
 """
 
 from __future__ import annotations
@@ -11,23 +11,21 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 
-from engine.choice import Chooser
+from engine.audit.exact_target import ExactTarget
+from engine.audit.verify_blocks import VerifyBlocks
 from engine.drafters import Drafter
 from engine.errors import ContextError, SupersededError, UsageError
 from engine.events import Event, Finished, PromptProgress, Round
-from engine.grid import Grid
 from engine.loop import Limits, decode
-from engine.policy import FixedLength, Policy
-from engine.settings import Settings
-from engine.target import CachedModel
+from engine.policy.fixed import FixedLength, Policy
+from engine.sampling import Sampler
+from engine.settings import SamplingSettings
+from engine.target.cached_model import CachedModel
 from engine.text import Message, ReplyText, Tokenizer
 
 
 class Session:
-    """A target and the conversation that it has in mind.
-
-    context: the most tokens that prompt and reply may have together.
-    """
+    """A conversation with `target`. context: the most tokens that prompt and reply may have together."""
 
     def __init__(self, target: CachedModel, tokenizer: Tokenizer, context: int) -> None:
         self.target = target
@@ -35,74 +33,77 @@ class Session:
         self.context = context
         self.tokens: list[int] = []
         self._drafter: Drafter | None = None
-        self._hold = object()
+        self._reply = object()  # stands for the latest reply, as the target's owner
+        self._blocks: VerifyBlocks | None = None
+        self._driver: CachedModel = target  # the target as that reply drives it: itself, or in exact-verify its blocks
 
     def reply(
         self,
         messages: Sequence[Message],
-        settings: Settings,
+        settings: SamplingSettings,
         drafter: Drafter | None = None,
         policy: Policy | None = None,
         cancelled: Callable[[], bool] = lambda: False,
-        said: Sequence[int] = (),
+        continuation_ids: Sequence[int] = (),
     ) -> Generator[Event]:
-        """Answer a conversation. `policy` defaults to plain decoding. said: ids of the answer so far, to go on from:
-        its text is not told again, and max_tokens and Finished count what is new.
+        """Answers a conversation. `policy` defaults to plain decoding. continuation_ids: the answer so far, to go on
+        from: its text is not emitted again, and max_tokens and Finished count what is new.
 
         Raises ContextError when the prompt leaves no room for a single token.
         """
-        return self.continue_tokens(self.tokenizer.chat(messages), settings, drafter, policy, cancelled, said)
+        prompt = self.tokenizer.chat(messages)
+        return self.continue_tokens(prompt, settings, drafter, policy, cancelled, continuation_ids)
 
     def continue_tokens(
         self,
         prompt: Sequence[int],
-        settings: Settings,
+        settings: SamplingSettings,
         drafter: Drafter | None = None,
         policy: Policy | None = None,
         cancelled: Callable[[], bool] = lambda: False,
-        said: Sequence[int] = (),
+        continuation_ids: Sequence[int] = (),
     ) -> Generator[Event]:
-        """The same for a prompt that is token ids already."""
+        """Answers a prompt of token ids; the rest as `reply`."""
+        settings.check(tree=True)  # a policy may draft trees, which may be longer than chains
         began_s = time.monotonic()
-        text = ReplyText(self.tokenizer.stream(), settings.stop, said)
-        if text.stopped or self.tokenizer.eos.intersection(said):
+        text = ReplyText(self.tokenizer.stream(), settings.stop, continuation_ids)
+        if text.stopped or self.tokenizer.eos.intersection(continuation_ids):
             yield Finished("stop" if text.stopped else "eos", 0, time.monotonic() - began_s)
             return
-        grid = Grid.of(len(prompt)) if settings.exact else None
-        prompt = [*prompt, *said]
-        self._check(prompt)
-        reused = self._adopt(prompt, drafter, grid)
-        hold = self._hold
-        for done in self._read(prompt, reused, drafter, cancelled):
+        blocks = VerifyBlocks.for_prompt(len(prompt)) if settings.exact else None
+        prompt = [*prompt, *continuation_ids]
+        self._check_length(prompt)
+        reused = self._reuse(prompt, drafter, blocks)
+        reply = self._reply
+        for done in self._prefill(prompt, reused, drafter, cancelled):
             yield PromptProgress(done, len(prompt), reused, time.monotonic() - began_s)
-            self._go_on(hold)
+            self._check_owner(reply)
             if done > reused and cancelled():
                 yield Finished("cancelled", 0, time.monotonic() - began_s)
                 return
-        self.target.pin()
-        if drafter is not None and not _uninterrupted(drafter, prompt, cancelled):
+        self.target.pin_mark()
+        if drafter is not None and not _synced(drafter, prompt, cancelled):
             yield Finished("cancelled", 0, time.monotonic() - began_s)
             return
-        chooser = Chooser(settings.sampling, settings.rule, self.target.vocabulary)
+        sampler = Sampler(settings, settings.acceptance, self.target.vocabulary)
         limits = Limits(settings.max_tokens, self.context, self.tokenizer.eos, cancelled)
-        rounds = decode(self.target, drafter, policy or FixedLength(0), chooser, self.tokens, limits, began_s)
-        for event in self._told(rounds, text, len(prompt)):
+        rounds = decode(self._driver, drafter, policy or FixedLength(0), sampler, self.tokens, limits, began_s)
+        for event in self._with_text(rounds, text, len(prompt)):
             yield event
-            self._go_on(hold)
+            self._check_owner(reply)
 
     def forget(self) -> None:
-        """Empty the caches; the next reply starts from nothing."""
-        self.tokens, self._drafter = [], None
-        if self.target.holder in (None, self._hold):  # else it is another conversation's by now
+        """Empties the caches; the next reply starts from nothing."""
+        self.tokens, self._drafter, self._blocks, self._driver = [], None, None, self.target
+        if self.target.owner in (None, self._reply):  # else the cache is another conversation's by now
             self.target.rewind(0)
-            self.target.lay(None)
 
-    def _go_on(self, hold: object) -> None:
-        """A reply goes on: the caches must still be its own."""
-        if self.target.holder is not hold:
-            raise SupersededError("another reply began on this target while this one was open: ask for it again")
+    def _check_owner(self, reply: object) -> None:
+        """A reply that goes on must still own the caches."""
+        if self.target.owner is not reply:
+            raise SupersededError("another reply began on this target while this one was open: start this reply again")
 
-    def _check(self, prompt: Sequence[int]) -> None:
+    def _check_length(self, prompt: Sequence[int]) -> None:
         if not prompt:
             raise UsageError("the prompt is empty: say something to answer")
         if len(prompt) >= self.context:
@@ -111,42 +112,46 @@ class Session:
                 "the reply included: shorten the conversation or start a new one"
             )
 
-    def _adopt(self, prompt: Sequence[int], drafter: Drafter | None, grid: Grid | None) -> int:
-        """Make `prompt` the session's tokens; returns how many of them the target's cache keeps."""
-        self.target.lay(grid)
-        if self.target.holder is not self._hold:  # another conversation has used the cache since
-            self.tokens = []
-        self.target.holder = self._hold = object()
-        common = 0
-        for mine, theirs in zip(self.tokens, prompt, strict=False):
-            if mine != theirs:
-                break
-            common += 1
-        common = min(common, len(prompt) - 1)
-        known = common if drafter is self._drafter else 0
+    def _reuse(self, prompt: Sequence[int], drafter: Drafter | None, blocks: VerifyBlocks | None) -> int:
+        """Makes `prompt` the session's tokens; returns how many of them the target's cache keeps."""
+        if self.target.owner is not self._reply:  # another conversation has used the cache since
+            self.tokens, self._blocks, self._driver = [], None, self.target
+        self.target.owner = self._reply = object()
+        common = min(_common_prefix(self.tokens, prompt), len(prompt) - 1)
+        self._lay_blocks(blocks)
         if drafter is not None:
-            drafter.rewind(known)
-        reads = drafter.features if drafter is not None else None
-        self.target.read_by(reads)
-        if drafter is not None and reads is not None:
-            common = min(common, drafter.reach())
-        kept = self.target.rewind(common)
+            drafter.rewind(common if drafter is self._drafter else 0)
+            self.target.record(drafter.needs.taps, drafter.needs.latest_only)
+            if drafter.needs.taps:
+                common = min(common, drafter.reusable_prefix())
+        else:
+            self.target.record()
+        self._driver = ExactTarget(self.target, blocks) if blocks is not None else self.target
         self._drafter = drafter
         self.tokens = list(prompt)
-        return kept
+        return self._driver.rewind(common)
 
-    def _read(
+    def _lay_blocks(self, blocks: VerifyBlocks | None) -> None:
+        """Keeps of the cache what passes over `blocks` would have put there too."""
+        before = self._blocks
+        if blocks != before:
+            shared = before.shared(blocks, self.target.length) if before is not None and blocks is not None else 0
+            self._driver.rewind(shared)
+            self._blocks = blocks
+
+    def _prefill(
         self, prompt: Sequence[int], reused: int, drafter: Drafter | None, cancelled: Callable[[], bool]
     ) -> Iterator[int]:
-        """Feed what the caches lack of `prompt`, all but its last token; says before and after each chunk how many of
-        its tokens are in."""
+        """Feeds what the caches lack of `prompt`, all but its last token; yields before and after each chunk how many
+        of its tokens are in."""
         yield reused
-        for done in self.target.prefill(prompt[reused:-1]):
-            if drafter is not None and drafter.features is not None:  # so that they need not be kept
-                drafter.prefill(prompt[: self.target.length + 1], cancelled)
+        for done in self._driver.prefill(prompt[reused:-1]):
+            if drafter is not None and drafter.needs.taps:  # so that states need not be kept
+                drafter.sync(prompt[: self.target.length + 1], cancelled)
             yield reused + done
 
-    def _told(self, rounds: Iterator[Round | Finished], text: ReplyText, prompt: int) -> Iterator[Event]:
+    def _with_text(self, rounds: Iterator[Round | Finished], text: ReplyText, prompt: int) -> Iterator[Event]:
+        """Yields the events with their texts, and ends the reply at a stop string."""
         for event in rounds:
             if isinstance(event, Finished):
                 rest, tail = text.finish()
@@ -162,15 +167,23 @@ class Session:
                 return
 
     def _cut(self, length: int) -> None:
-        """Drop the tokens behind the one that completed a stop string."""
+        """Drops the tokens behind the one that completed a stop string."""
         del self.tokens[length:]
-        self.target.rewind(length - 1)
+        self._driver.rewind(length - 1)
         if self._drafter is not None:
             self._drafter.rewind(length - 1)
 
 
-def _uninterrupted(drafter: Drafter, prompt: Sequence[int], cancelled: Callable[[], bool]) -> bool:
-    """Let the drafter read the prompt; whether nobody cancelled that."""
+def _common_prefix(tokens: Sequence[int], others: Sequence[int]) -> int:
+    """Returns how many leading tokens are the same."""
+    for i, (token, other) in enumerate(zip(tokens, others, strict=False)):
+        if token != other:
+            return i
+    return min(len(tokens), len(others))
+
+
+def _synced(drafter: Drafter, prompt: Sequence[int], cancelled: Callable[[], bool]) -> bool:
+    """Lets the drafter catch up with the prompt; returns whether that was not cancelled."""
     heard = False
 
     def listen() -> bool:
@@ -178,5 +191,5 @@ def _uninterrupted(drafter: Drafter, prompt: Sequence[int], cancelled: Callable[
         heard = heard or cancelled()
         return heard
 
-    drafter.prefill(prompt, listen)
+    drafter.sync(prompt, listen)
     return not heard

@@ -1,29 +1,99 @@
-"""How one reply is made. Apart from the session, so that a command line is judged before a model library loads."""
+"""The settings of a reply and their bounds, in one place for the window, the terminal, the host and the engine.
+
+Imports no MLX, so that a form or a command line is checked before a model library loads.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
-from engine.choice import RULES, Rule
 from engine.errors import UsageError
-from engine.sampling import Sampling
+
+AcceptanceRule = Literal["rejection", "coupled"]
+ACCEPTANCE_RULES: tuple[AcceptanceRule, ...] = ("rejection", "coupled")
+
+LEAST_TEMPERATURE = 1e-3  # below, logits over temperature overflow float32
+MOST_TEMPERATURE = MOST_PENALTY = 100.0  # far below, nothing is left of a distribution
+LARGEST_SEED = 2**63 - 1
+LONGEST_DRAFT, LONGEST_TREE = 32, 64  # tokens, nodes: beyond, no machine verifies as cheaply as it decodes
+_MOST_COUNT = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How one reply is made. stop: strings that end it and are not shown. exact: whether every token gets the same
-    arithmetic whatever is drafted, so that replies agree to the last bit (see `engine.grid`)."""
+class SamplingSettings:
+    """How a reply is sampled, and where it ends. Neutral values leave the model's distribution alone.
 
-    sampling: Sampling = field(default_factory=Sampling)
-    rule: Rule = "rejection"
-    max_tokens: int = 512
-    stop: tuple[str, ...] = ()
+    temperature 0 is greedy. top_k 0, top_p 1 and min_p 0 are off. Penalties look at the whole context, prompt included:
+    repetition divides positive and multiplies negative logits (Keskar 2019), presence subtracts once per token seen,
+    frequency once per occurrence. logit_bias is added to the logits of the given ids.
+
+    seed: of the noise; the host draws one for None, and the engine takes None for 0. fresh: whether the seed was drawn
+    for this reply alone. Automatic draft length then corrects its step times by the clock above temperature 0, and only
+    a coupled reply repeats with its seed.
+
+    acceptance: the rule above temperature 0. draft_length: tokens (nodes of a tree) a round, None for automatic, 0 for
+    plain decoding. exact: the same arithmetic for every token whatever is drafted, so that replies agree to the last
+    bit (see `engine.audit.exact_target`); not with trees. stop: strings that end the reply and are not shown.
+    """
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
+    seed: int | None = None
+    fresh: bool = False
+    acceptance: AcceptanceRule = "rejection"
+    draft_length: int | None = None
     exact: bool = False
+    max_tokens: int = 2048
+    stop: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        if self.max_tokens < 1:
-            raise UsageError(f"max-tokens is {self.max_tokens}: a reply needs at least 1")
-        if self.rule not in RULES:
-            raise UsageError(f"acceptance is {self.rule!r}: give one of {', '.join(RULES)}")
-        if any(not s for s in self.stop):
-            raise UsageError("a stop string is empty and would end every reply at once: give some text")
+    @property
+    def greedy(self) -> bool:
+        return self.temperature == 0
+
+    @property
+    def counts_context(self) -> bool:
+        """Whether the distribution depends on which tokens came before, beyond what the model sees."""
+        return self.repetition_penalty != 1 or self.presence_penalty != 0 or self.frequency_penalty != 0
+
+    def problems(self, tree: bool = False) -> dict[str, str]:
+        """Returns what to give instead of each invalid value, by the name of its field; empty if all are valid.
+
+        tree: whether trees are drafted, which may be longer than chains.
+        """
+        longest, penalty = LONGEST_TREE if tree else LONGEST_DRAFT, self.repetition_penalty
+        warm = LEAST_TEMPERATURE <= self.temperature <= MOST_TEMPERATURE
+        biases = all(token >= 0 and bias < math.inf for token, bias in self.logit_bias.items())
+        checks = {
+            "temperature": (self.greedy or warm, f"give 0 or {LEAST_TEMPERATURE:g} to {MOST_TEMPERATURE:g}"),
+            "top_p": (0 < self.top_p <= 1, "give more than 0 and at most 1"),
+            "top_k": (0 <= self.top_k <= _MOST_COUNT, "give 0 or a larger whole number"),
+            "min_p": (0 <= self.min_p < 1, "give 0 or more, and less than 1"),
+            "repetition_penalty": (0 < penalty <= MOST_PENALTY, f"give more than 0 and at most {MOST_PENALTY:g}"),
+            "presence_penalty": (math.isfinite(self.presence_penalty), "give a finite number"),
+            "frequency_penalty": (math.isfinite(self.frequency_penalty), "give a finite number"),
+            "logit_bias": (biases, "give token ids of 0 or more and numbers below infinity"),
+            "seed": (self.seed is None or 0 <= self.seed <= LARGEST_SEED, "give a whole number from 0 to 2^63 - 1"),
+            "acceptance": (self.acceptance in ACCEPTANCE_RULES, f"give {' or '.join(ACCEPTANCE_RULES)}"),
+            "draft_length": (
+                self.draft_length is None or 0 <= self.draft_length <= longest,
+                f"give auto or a number from 0 to {longest}; 0 is plain decoding",
+            ),
+            "max_tokens": (1 <= self.max_tokens <= _MOST_COUNT, "give 1 or a larger whole number"),
+            "stop": (all(self.stop), "give some text: an empty stop string ends every reply at once"),
+        }
+        return {name: remedy for name, (valid, remedy) in checks.items() if not valid}
+
+    def check(self, tree: bool = False) -> None:
+        """Raises UsageError that names the first invalid value and what to give instead."""
+        for name, remedy in self.problems(tree).items():
+            value = "empty" if name == "stop" else repr(getattr(self, name))
+            raise UsageError(f"{name.replace('_', '-')} is {value}: {remedy}")

@@ -2,7 +2,7 @@
 
 Detokenizers hold text back while a character is unfinished, and a stop string may begin in one
 token and end in another, even in another round. Attribution stays exact: each token has the text
-it completed, and a round is told once none of its text can still turn out to belong to a stop.
+it completed, and a round is released once none of its text can turn out to belong to a stop string.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ class TokenStream(Protocol):
     """Detokenizes one reply."""
 
     def push(self, token: int) -> str:
-        """The text that `token` completed; "" while a character is unfinished or for special tokens."""
+        """Returns the text that `token` completed; "" while a character is unfinished or for special tokens."""
 
     def finish(self) -> str:
-        """What was still held back."""
+        """Returns what was still held back."""
 
 
 class Tokenizer(Protocol):
@@ -33,34 +33,37 @@ class Tokenizer(Protocol):
     eos: frozenset[int]
 
     def chat(self, messages: Sequence[Message]) -> list[int]:
-        """The prompt's ids for a conversation, ready for the assistant to answer or to go on."""
+        """Returns the prompt's ids for a conversation, ready for the assistant to answer or to go on."""
 
     def stream(self) -> TokenStream:
-        """A fresh detokenizer."""
+        """Returns a fresh detokenizer."""
 
 
 class ReplyText:
     """Gives rounds their texts and watches for stop strings.
 
-    `push` takes rounds in and returns those that may be told. After it, `stopped` says whether a
-    stop string ended the reply; then `tokens` is how many tokens of the reply stand, the one that
-    completed the stop string being the last, and no text from the stop string on is told.
+    `push` takes a round in and returns those that may be emitted. After it, `stopped` says whether a stop string ended
+    the reply; then `tokens` is how many tokens of the reply remain, the one that completed the stop string being the
+    last, and no text from the stop string on is emitted.
 
-    said: tokens of the reply that were told before and are not counted. Texts go on as if they had just been told, and
-    a stop string may begin in them; one that stands in them has stopped the reply already.
+    continuation_ids: tokens of the reply that were emitted before and are not counted. Texts go on as if they had just
+    been emitted, and a stop string may begin in them; one inside them has stopped the reply already.
     """
 
-    def __init__(self, stream: TokenStream, stops: Sequence[str], said: Sequence[int] = ()) -> None:
+    def __init__(self, stream: TokenStream, stops: Sequence[str], continuation_ids: Sequence[int] = ()) -> None:
         self._stream = stream
         self._stops = [s for s in stops if s]
         self._held: deque[Round] = deque()
-        self._text = "".join([stream.push(token) for token in said])  # of the held rounds, end to end, and before it
+        self._text = "".join(
+            [stream.push(token) for token in continuation_ids]
+        )  # of the held rounds, end to end, and before it
         self.tokens = 0
         self.stopped = any(s in self._text for s in self._stops)
-        self._before = unsure = self._unsure()  # how much of `_text` was told, and may yet begin a stop string
+        self._before = unsure = self._unsure()  # how much of `_text` was emitted, and may yet begin a stop string
         self._text = self._text[len(self._text) - unsure :]
 
     def push(self, round_: Round) -> list[Round]:
+        """Takes a round in; returns the rounds that may be emitted now, with their texts."""
         texts: list[str] = []
         for token in round_.tokens:
             texts.append(self._stream.push(token))
@@ -73,23 +76,23 @@ class ReplyText:
         return self._cut() if self.stopped else self._release()
 
     def finish(self) -> tuple[list[Round], str]:
-        """The reply is over: the rounds and the text that were held back."""
+        """Ends the reply; returns the rounds and the text that were held back."""
         rest = list(self._held)
         self._held.clear()
         return rest, "" if self.stopped else self._stream.finish()
 
     def _release(self) -> list[Round]:
-        """The rounds that end before any text that may still become a stop string."""
+        """Returns the rounds that end before any text that may still become a stop string."""
         unsure = self._unsure()
-        told: list[Round] = []
+        ready: list[Round] = []
         while self._held and len(self._text) - self._before - _size(self._held[0]) >= unsure:
             self._text = self._text[self._before + _size(self._held[0]) :]
             self._before = 0
-            told.append(self._held.popleft())
-        return told
+            ready.append(self._held.popleft())
+        return ready
 
     def _unsure(self) -> int:
-        """Length of the longest suffix of the text that a stop string may begin with."""
+        """Returns the length of the longest suffix of the text that a stop string may begin with."""
         longest = max((len(s) - 1 for s in self._stops), default=0)
         for size in range(min(longest, len(self._text)), 0, -1):
             if any(s.startswith(self._text[-size:]) for s in self._stops):
@@ -97,18 +100,18 @@ class ReplyText:
         return 0
 
     def _cut(self) -> list[Round]:
-        """All held rounds, without the text from the stop string on."""
+        """Returns all held rounds, without the text from the stop string on."""
         room = min(self._text.index(s) for s in self._stops if s in self._text) - self._before
         room = max(room, 0)
-        told: list[Round] = []
+        ready: list[Round] = []
         for round_ in self._held:
             texts: list[str] = []
             for text in round_.texts:
                 texts.append(text[:room])
                 room -= len(texts[-1])
-            told.append(replace(round_, texts=tuple(texts)))
+            ready.append(replace(round_, texts=tuple(texts)))
         self._held.clear()
-        return told
+        return ready
 
 
 def _size(round_: Round) -> int:

@@ -86,69 +86,33 @@ def read_entries(path: Path) -> dict[str, Entry]:
     return {entry.name: entry for entry, _, _ in placed}
 
 
-class Writer:
-    """Writes a file whose header is `entries`, its data in pieces and in any order, together all of it.
-
-    done: how many entries, from the first on, an earlier process has written already (`Writer.resumable` says if it
-    can be); their pieces must not come again. Raises OSError when the disk does.
-    """
-
-    def __init__(self, path: Path, entries: Sequence[Entry], done: int = 0) -> None:
-        self._announced = {entry.name: entry for entry in entries}
-        self._missing_bytes = {entry.name: entry.size_bytes for entry in entries[done:]}
-        header, self._starts = _header(entries)
-        self._file = path.open("r+b" if done else "wb")
-        if not done:
-            self._file.write(header)
-
-    @staticmethod
-    def resumable(path: Path, entries: Sequence[Entry], done: int) -> bool:
-        """Whether the file has the header of `entries` and is long enough to hold the data of the first `done`."""
-        header, _ = _header(entries)
-        try:
-            with path.open("rb") as file:
-                whole_bytes = len(header) + sum(entry.size_bytes for entry in entries[:done])
-                return file.read(len(header)) == header and os.fstat(file.fileno()).st_size >= whole_bytes
-        except FileNotFoundError:
-            return False
-
-    def __enter__(self) -> "Writer":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def write(self, piece: Piece) -> None:
-        """Raises ValueError if the piece is not what was announced."""
-        entry, array = self._announced[piece.name], piece.array
-        if array.shape[1:] != entry.shape[1:] or array.dtype != NUMPY[entry.dtype]:
-            raise ValueError(f"{entry} announced, but {array.dtype} {array.shape} came")
-        row_bytes = entry.size_bytes // entry.shape[0] if entry.shape and entry.shape[0] else 0
-        self._missing_bytes[piece.name] -= array.nbytes
-        self._file.seek(self._starts[piece.name] + piece.row * row_bytes)
-        self._file.write(np.ascontiguousarray(array).data)
-
-    def sync(self) -> None:
-        """Durable, as far as it is written, when it returns."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
-
-    def finish(self) -> None:
-        """Durable and whole when it returns. Raises ValueError if pieces are missing."""
-        if any(self._missing_bytes.values()):
-            raise ValueError(f"not the bytes announced, by tensor: {self._missing_bytes}")
-        self.sync()
-
-
 def write_entries(path: Path, entries: Sequence[Entry], pieces: Iterable[Piece]) -> None:
-    """Write a file whose header is `entries` and whose data come in `pieces`, in any order, together all of it.
+    """Writes a file whose header is `entries` and whose data come in `pieces`, in any order, together all of it.
 
     Durable when it returns. Raises OSError when the disk does, ValueError if the pieces are not what was announced.
     """
-    with Writer(path, entries) as writer:
+    announced = {entry.name: entry for entry in entries}
+    missing_bytes = {entry.name: entry.size_bytes for entry in entries}
+    header, starts = _header(entries)
+    with path.open("wb") as file:
+        file.write(header)
         for piece in pieces:
-            writer.write(piece)
-        writer.finish()
+            file.seek(starts[piece.name] + _offset(announced[piece.name], piece))
+            file.write(np.ascontiguousarray(piece.array).data)
+            missing_bytes[piece.name] -= piece.array.nbytes
+        if any(missing_bytes.values()):
+            raise ValueError(f"not the bytes announced, by tensor: {missing_bytes}")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _offset(entry: Entry, piece: Piece) -> int:
+    """Where a piece begins in its tensor, in bytes. Raises ValueError if it is not what was announced."""
+    array = piece.array
+    if array.shape[1:] != entry.shape[1:] or array.dtype != NUMPY[entry.dtype]:
+        raise ValueError(f"{entry} announced, but {array.dtype} {array.shape} came")
+    row_bytes = entry.size_bytes // entry.shape[0] if entry.shape and entry.shape[0] else 0
+    return piece.row * row_bytes
 
 
 def _header(entries: Sequence[Entry]) -> tuple[bytes, dict[str, int]]:

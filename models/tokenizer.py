@@ -38,6 +38,8 @@ class FolderTokenizer:
                 str(folder), trust_remote_code=False, local_files_only=True
             )
             self._fast: Any = self._tokenizer.backend_tokenizer
+            self._fast.no_truncation()  # a tokenizer.json may keep the settings of whoever trained with it
+            self._fast.no_padding()
             own = self._tokenizer.eos_token_id
         self._rows = rows
         self._template: str | None = None  # in place of the folder's

@@ -10,7 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from bundling import image, signing, wheels
+from bundling import code_signing, image, wheels
 from bundling.assembly import assemble
 from bundling.layout import NAME, ROOT
 from bundling.tools import BuildError
@@ -31,7 +31,7 @@ def _build(args: argparse.Namespace) -> None:
     if args.lock:
         wheels.lock()
         return
-    if args.notary_profile and args.identity == signing.ADHOC:
+    if args.notary_profile and args.identity == code_signing.ADHOC:
         raise BuildError("Apple notarises only what is signed: give --identity too")
     args.out.mkdir(parents=True, exist_ok=True)
     layout = assemble(args.out, args.platform, args.identity)
@@ -39,9 +39,9 @@ def _build(args: argparse.Namespace) -> None:
     if args.app_only or args.platform != "darwin":
         return
     made = image.make(layout, args.out / NAME)
-    signing.sign_image(made, args.identity)
+    code_signing.sign_image(made, args.identity)
     if args.notary_profile:
-        signing.notarise(made, args.notary_profile)
+        code_signing.notarise(made, args.notary_profile)
     print(f"{made}: {made.stat().st_size / 1e6:.1f} MB")
     for difference in image.differences(made, layout):
         raise BuildError(f"the image is not what was put into it: {difference}; build again")
@@ -53,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--out", type=Path, default=ROOT / "dist", metavar="DIR", help="where they go (default: dist)")
     add(
         "--identity",
-        default=signing.ADHOC,
+        default=code_signing.ADHOC,
         metavar="NAME",
         help="sign with this certificate: 'Developer ID Application: …'",
     )

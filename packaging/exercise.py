@@ -2,7 +2,7 @@
 
 `python packaging/exercise.py FOLDER [--tokens N]` prints one JSON object: the reply, its token count, and the modules
 that all processes of the run imported. FOLDER takes the conversations. Needs no screen, and nothing but what
-Redline itself needs, so that the Python inside a bundle can run it (`bundling.started`).
+Redline itself needs, so that the Python inside a bundle can run it (`bundling.launch_check`).
 """
 
 from __future__ import annotations
@@ -58,22 +58,22 @@ def watched(folder: Path, *argv: str) -> list[str]:
 
 def _window(folder: Path, tokens: int) -> tuple[str, int]:
     """Ask in the window; the reply's text and its tokens."""
-    from app.protocol import Law
-    from app.records import ChatSettings
+    from app.protocol import SamplingSettings
     from app.store import Store
-    from app.window.application import Application
-    from app.window.client import HostClient
-    from app.window.controller import Controller
-    from app.window.shell.settings_window import PAGES
-    from app.window.shell.window import MainWindow
+    from app.store.records import ChatSettings
+    from app.window.chat import Controller
+    from app.window.chat.host_process import HostProcess
+    from app.window.main_window.application import Application
+    from app.window.main_window.main_window import MainWindow
+    from app.window.settings.settings_window import PAGES
 
     application = Application(["redline"])
     place = folder / "conversations.db"
-    controller = Controller(Store.open(place).store, HostClient(watched(folder, "app.host")))
+    controller = Controller(Store.open(place).store, HostProcess(watched(folder, "app.host")))
     window = MainWindow(controller, place)
     controller.open_last()
     window.show()
-    controller.change_settings(ChatSettings(law=Law(max_tokens=tokens, temperature=0.0, draft_length=1)))
+    controller.change_settings(ChatSettings(law=SamplingSettings(max_tokens=tokens, temperature=0.0, draft_length=1)))
     controller.start()
     for side in ("inspector", "chat settings", "inspector"):
         window.show_side(side)

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from bundling.imports import RECORD, worth_recording, write_record
-from bundling.started import tried_out
+from bundling.launch_check import tried_out
 
 
 def main() -> int:

@@ -12,8 +12,8 @@ import tempfile
 from pathlib import Path
 
 from bundling.image import opened
+from bundling.launch_check import tried_out
 from bundling.layout import NAME
-from bundling.started import tried_out
 from bundling.tools import BuildError
 
 

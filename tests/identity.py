@@ -15,26 +15,25 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import engine  # noqa: F401  (readies the backend before MLX is imported)
-from app.options import Options
-from app.pair import NamedDrafter, open_drafter, open_session, open_target
-from engine.choice import Chooser
+from app.inference.options import Options
+from app.inference.pair_loader import NamedDrafter, open_drafter, open_session, open_target
+from engine.audit.fingerprints import first_other_bits
+from engine.audit.reply_check import compare_replies
 from engine.events import Round
-from engine.fingerprint import first_other_bits
-from engine.policy import FixedLength
-from engine.recheck import compare
-from engine.sampling import Sampling
+from engine.policy.fixed import FixedLength
+from engine.sampling import Sampler
 from engine.session import Session
-from engine.settings import Settings
+from engine.settings import SamplingSettings
 
-LAWS = (Sampling(), Sampling(temperature=1), Sampling(temperature=0.7, top_p=0.9))
+LAWS = (SamplingSettings(), SamplingSettings(temperature=1), SamplingSettings(temperature=0.7, top_p=0.9))
 
 
 def rounds_of(
-    session: Session, prompt: list[int], settings: Settings, drafter: NamedDrafter, length: int
+    session: Session, prompt: list[int], settings: SamplingSettings, drafter: NamedDrafter, length: int
 ) -> list[Round]:
     events = session.continue_tokens(prompt, settings, drafter.drafter, FixedLength(length))
     return [e for e in events if isinstance(e, Round)]
@@ -64,10 +63,10 @@ class Judge:
     count: Count = field(default_factory=Count)
 
     def hold(
-        self, prompt: list[int], sampling: Sampling, drafters: Sequence[tuple[NamedDrafter, Sequence[int]]]
+        self, prompt: list[int], sampling: SamplingSettings, drafters: Sequence[tuple[NamedDrafter, Sequence[int]]]
     ) -> None:
         """Every drafter at each of its lengths against plain decoding; the first reply starts from nothing."""
-        settings = Settings(sampling, "coupled", self.tokens, exact=self.exact)
+        settings = replace(sampling, acceptance="coupled", max_tokens=self.tokens, exact=self.exact)
         self.session.forget()
         plain = rounds_of(self.session, prompt, settings, NamedDrafter("none", None), 0)
         for drafter, lengths in drafters:
@@ -78,7 +77,7 @@ class Judge:
                     mode = " (tree)" if drafter.branches else ""
                     print(f"{sampling}, {drafter.name}{mode}, draft length {length}: {found}", flush=True)
 
-    def _judged(self, prompt: list[int], settings: Settings, plain: list[Round], rounds: list[Round]) -> str:
+    def _judged(self, prompt: list[int], settings: SamplingSettings, plain: list[Round], rounds: list[Round]) -> str:
         """What is wrong, or ""."""
         self.count.texts += 1
         other = first_other_bits(plain, rounds) if self.exact else None
@@ -89,8 +88,8 @@ class Judge:
             self.count.failures += 1
             return f"other bits from token {other} on"
         target = self.session.target
-        chooser = Chooser(settings.sampling, settings.rule, target.vocabulary)
-        receipt = compare(target, chooser, prompt, ids_of(plain), rounds)
+        sampler = Sampler(settings, settings.acceptance, target.vocabulary)
+        receipt = compare_replies(target, sampler, prompt, ids_of(plain), rounds)
         self.session.forget()
         assert receipt is not None
         self.count.near_ties += receipt.near_tie

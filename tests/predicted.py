@@ -24,19 +24,19 @@ from typing import Any
 
 import engine  # noqa: F401  (readies the backend before MLX is imported)
 from app.bench import contestants
-from app.bench.progress import progress
-from app.bench.questions import Question, read_questions
-from app.bench.tournament import Run, Tournament
-from app.options import Options, read_draft_length
-from app.pair import LONGEST_CHAIN, NamedDrafter, open_drafter, open_session, open_target
-from app.predict.forecast import Forecast, Interval, Way, rules_at
-from app.predict.foreseeing import Asked, Foreseer
-from app.predict.table import named
-from app.speedup import median
-from engine.choice import RULES
+from app.bench.benchmark import Benchmark, MeasuredRun
+from app.bench.prompt_file import Question, read_questions
+from app.cli.terminal.progress import count_progress
+from app.forecast.forecast import DraftLength, Forecast, Interval, rules_at
+from app.forecast.forecast_table import sampling_label
+from app.forecast.forecaster import Forecaster, QuestionPrompt
+from app.inference.options import Options, read_draft_length
+from app.inference.pair_loader import NamedDrafter, open_drafter, open_session, open_target
+from app.inference.speedup import median
 from engine.session import Session
-from engine.settings import Settings
-from models.load import Loaded
+from engine.settings import ACCEPTANCE_RULES, SamplingSettings
+from models.drafters.drafter_kind import LONGEST_CHAIN
+from models.loader import Loaded
 
 TAU_OFF, SPEEDUP_OFF = 0.05, 0.10
 OTHER_NOISE = 7_000_003  # added to the seed for what is predicted from
@@ -44,19 +44,19 @@ OTHER_NOISE = 7_000_003  # added to the seed for what is predicted from
 
 @dataclass(frozen=True)
 class Line:
-    """One drafter with one draft length under one law: what was said of it and what it did."""
+    """One drafter with one draft length and one sampling setting: the forecast and the measured runs."""
 
     drafter: str
-    way: Way
+    length: DraftLength
     forecast: Forecast
-    runs: Sequence[Run]
+    runs: Sequence[MeasuredRun]
 
     @property
     def tau(self) -> tuple[float, float]:
         """Predicted, measured."""
         tokens = sum(run.reply.metrics.tokens for run in self.runs)
         rounds = sum(run.reply.metrics.rounds for run in self.runs)
-        return self.forecast.tally(self.way).tau, tokens / rounds if rounds else 1.0
+        return self.forecast.totals(self.length).tau, tokens / rounds if rounds else 1.0
 
     @property
     def speedup(self) -> tuple[float, float]:
@@ -68,39 +68,40 @@ class Line:
             if run.speedup and metrics.decode_s:
                 other_s += metrics.decode_s
                 plain_s += metrics.decode_s * run.speedup
-        return self.forecast.speedup(self.way), plain_s / other_s if other_s else 1.0
+        return self.forecast.speedup(self.length), plain_s / other_s if other_s else 1.0
 
     @property
-    def middle(self) -> tuple[float, float]:
+    def median_speedup(self) -> tuple[float, float]:
         """Predicted, measured: the median over prompts."""
-        return self.forecast.middle_speedup(self.way), median(run.speedup for run in self.runs) or 1.0
+        return self.forecast.median_speedup(self.length), median(run.speedup for run in self.runs) or 1.0
 
     @property
     def good(self) -> bool:
         return abs(off(self.tau)) <= TAU_OFF and abs(off(self.speedup)) <= SPEEDUP_OFF
 
     def __str__(self) -> str:
-        length = "auto" if self.way is None else str(self.way)
+        length = "auto" if self.length is None else str(self.length)
         tau, speedup = (
             f"{pair[0]:5.2f}{half(interval)} {pair[1]:5.2f} {off(pair):+6.1%}"
             for pair, interval in (
-                (self.tau, self.forecast.tau_interval(self.way)),
-                (self.speedup, self.forecast.speedup_interval(self.way)),
+                (self.tau, self.forecast.tau_interval(self.length)),
+                (self.speedup, self.forecast.speedup_interval(self.length)),
             )
         )
-        middle = f"({self.middle[0]:.2f} {self.middle[1]:.2f} {off(self.middle):+.1%})"
+        median_part = f"({self.median_speedup[0]:.2f} {self.median_speedup[1]:.2f} {off(self.median_speedup):+.1%})"
         flag = "" if self.good else "  off"
-        return f"{self.drafter:<16} {named(self.forecast):<15} {length:>4}   {tau}   {speedup} {middle}{flag}"
+        name = f"{self.drafter:<16} {sampling_label(self.forecast):<15} {length:>4}"
+        return f"{name}   {tau}   {speedup} {median_part}{flag}"
 
     def record(self) -> dict[str, Any]:
         """JSON-ready."""
         return {
             "drafter": self.drafter,
-            "draft_length": "auto" if self.way is None else self.way,
-            "temperature": self.forecast.settings.sampling.temperature,
+            "draft_length": "auto" if self.length is None else self.length,
+            "temperature": self.forecast.settings.temperature,
             "acceptance_rule": self.forecast.rule,
-            **{f"{name}_predicted": getattr(self, name)[0] for name in ("tau", "speedup", "middle")},
-            **{f"{name}_measured": getattr(self, name)[1] for name in ("tau", "speedup", "middle")},
+            **{f"{name}_predicted": getattr(self, name)[0] for name in ("tau", "speedup", "median_speedup")},
+            **{f"{name}_measured": getattr(self, name)[1] for name in ("tau", "speedup", "median_speedup")},
         }
 
 
@@ -116,53 +117,64 @@ def half(interval: Interval | None) -> str:
 def forecasts_of(
     target: Loaded, session: Session, drafter: NamedDrafter, questions: Sequence[Question], args: argparse.Namespace
 ) -> list[Forecast]:
-    """Of every law and rule."""
-    foreseer = Foreseer(target, drafter, session, notice=tell)
-    foreseer.lengths = sorted({length for length in args.lengths if length})
+    """Returns a forecast for all sampling settings and rules."""
+    forecaster = Forecaster(target, drafter, session, notice=tell)
+    forecaster.lengths = sorted({length for length in args.lengths if length})
     chat = target.tokenizer.chat
-    asked = [Asked(one, tuple(chat([{"role": "user", "content": one.turns[0]}]))) for one in questions]
-    laws = [replace(one, sampling=replace(one.sampling, seed=one.sampling.seed + OTHER_NOISE)) for one in args.laws]
-    rules = [rule for rule in args.rules if all(foreseer.can(replace(one, rule=rule)) for one in laws)]
+    prompts = [QuestionPrompt(one, tuple(chat([{"role": "user", "content": one.turns[0]}]))) for one in questions]
+    samplings = [replace(one, seed=(one.seed or 0) + OTHER_NOISE) for one in args.samplings]
+    rules = [
+        rule for rule in args.rules if all(forecaster.can_simulate(replace(one, acceptance=rule)) for one in samplings)
+    ]
     if not args.keep_costs:
-        foreseer.forget_prices([replace(one, rule=rule) for one in laws for rule in rules])
-    with progress(foreseer.steps(asked, laws)) as foreseer.step:
-        foreseer.write(asked, laws)
-        foreseer.measure(asked, laws, rules)
-        return [forecast for one in laws for forecast in foreseer.foresee(asked, one, rules)]
+        forecaster.forget_costs([replace(one, acceptance=rule) for one in samplings for rule in rules])
+    with count_progress(forecaster.steps(prompts, samplings)) as forecaster.step:
+        forecaster.write(prompts, samplings)
+        forecaster.measure(prompts, samplings, rules)
+        return [forecast for one in samplings for forecast in forecaster.forecast(prompts, one, rules)]
 
 
 def measured(
-    target: Loaded, session: Session, options: Options, questions: Sequence[Question], laws: Sequence[Settings]
-) -> list[Run]:
+    target: Loaded,
+    session: Session,
+    options: Options,
+    questions: Sequence[Question],
+    samplings: Sequence[SamplingSettings],
+) -> list[MeasuredRun]:
     """The benchmark's runs."""
-    everyone = contestants.enter(options, target, session, False, tell)
-    games = Tournament(session, everyone, laws)
+    everyone = contestants.make_contestants(options, target, session, False, tell)
+    games = Benchmark(session, everyone, samplings)
     games.check(questions)
     games.warm_up(questions[0])
-    with progress(games.replies(questions)) as games.progress:
-        return [run for heat in games.play(questions) for run in heat]
+    with count_progress(games.replies(questions)) as games.progress:
+        return [run for heat in games.run(questions) for run in heat]
 
 
 def lines_of(
-    drafters: Sequence[NamedDrafter], told: Sequence[list[Forecast]], runs: Sequence[Run], args: argparse.Namespace
+    drafters: Sequence[NamedDrafter],
+    forecasts: Sequence[list[Forecast]],
+    runs: Sequence[MeasuredRun],
+    args: argparse.Namespace,
 ) -> list[Line]:
     found = []
     names = list(dict.fromkeys(run.contestant.name for run in runs))[1:]
     for place, drafter in enumerate(drafters):
-        for forecast in told[place]:
-            for number, way in enumerate(args.lengths):
+        for forecast in forecasts[place]:
+            for number, length in enumerate(args.lengths):
                 name = names[place * len(args.lengths) + number]
                 mine = [
-                    run for run in runs if run.contestant.name == name and same_law(run.settings, forecast.settings)
+                    run
+                    for run in runs
+                    if run.contestant.name == name and same_sampling(run.settings, forecast.settings)
                 ]
-                found.append(Line(drafter.name, way, forecast, mine))
+                found.append(Line(drafter.name, length, forecast, mine))
     return found
 
 
-def same_law(one: Settings, other: Settings) -> bool:
+def same_sampling(one: SamplingSettings, other: SamplingSettings) -> bool:
     """But for the noise; at temperature 0 whatever the rule."""
-    laws = [replace(each.sampling, seed=0) for each in (one, other)]
-    return laws[0] == laws[1] and (one.sampling.greedy or one.rule == other.rule)
+    samplings = [replace(each, seed=0) for each in (one, other)]
+    return samplings[0] == samplings[1] and (one.greedy or one.acceptance == other.acceptance)
 
 
 def tell(text: str) -> None:
@@ -183,12 +195,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     target = open_target(options)
     session, _ = open_session(target, options)
-    args.laws = [options.settings(temperature) for temperature in options.temperatures]
+    args.samplings = [options.settings(temperature) for temperature in options.temperatures]
     drafters = [open_drafter(spec, target, args.tree) for spec in options.drafters]
-    told = [forecasts_of(target, session, drafter, questions, args) for drafter in drafters]
-    rules = [replace(law, rule=rule) for law in args.laws for rule in rules_at(law, args.rules)]
-    lines = lines_of(drafters, told, measured(target, session, options, questions, rules), args)
-    print(f"{'drafter':<16} {'law':<15} {'k':>4}   tau: predicted, measured     speed-up: predicted, measured (median)")
+    forecasts = [forecasts_of(target, session, drafter, questions, args) for drafter in drafters]
+    rules = [replace(one, acceptance=rule) for one in args.samplings for rule in rules_at(one, args.rules)]
+    lines = lines_of(drafters, forecasts, measured(target, session, options, questions, rules), args)
+    print(
+        f"{'drafter':<16} {'sampling':<15} {'k':>4}   tau: predicted, measured     "
+        "speed-up: predicted, measured (median)"
+    )
     for line in lines:
         print(line)
     if args.json is not None:
@@ -206,7 +221,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--drafter", action="append")
     add("--draft-length", action="append", dest="lengths", type=read_draft_length, help="default: 2, 5 and auto")
     add("--temperature", action="append", type=float, help="default: 0 and 1")
-    add("--acceptance", action="append", dest="rules", choices=RULES, help="default: both")
+    add("--acceptance", action="append", dest="rules", choices=ACCEPTANCE_RULES, help="default: both")
     add("--tree", action="store_true")
     add("--limit", type=int)
     add("--every", type=int, default=1)
@@ -218,7 +233,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     args.lengths = list(dict.fromkeys(args.lengths or [2, 5, None]))
     if any(length is not None and not 1 <= length <= LONGEST_CHAIN for length in args.lengths) and not args.tree:
         parser.error(f"--draft-length: give auto or a number from 1 to {LONGEST_CHAIN}, which is how far predict looks")
-    args.rules = list(dict.fromkeys(args.rules or RULES))
+    args.rules = list(dict.fromkeys(args.rules or ACCEPTANCE_RULES))
     return args
 
 

@@ -20,48 +20,59 @@ from pathlib import Path
 from threading import Event
 
 import engine  # noqa: F401  (readies the backend before MLX is imported)
-from app.host.room import Room
-from app.protocol import Answers, Ended, FellBack, Law, Load, Measuring, Message, Pair, Reply, Told
-from app.records import ChatSettings, Ending, Statistics
+from app.cli.terminal.token_style import choose_look
+from app.cli.verify_report import document, sentence, to_text
+from app.host.model_worker import ModelWorker
+from app.protocol import (
+    AnyAnswer,
+    FellBack,
+    Load,
+    Measuring,
+    Message,
+    Pair,
+    Reply,
+    ReplyDone,
+    RoundDone,
+    SamplingSettings,
+)
+from app.receipts.checker import results_of
+from app.receipts.exported_replies import Result, chosen, read_export
+from app.receipts.receipt_writer import write_receipts
 from app.store import Store
-from app.style import choose_look
-from app.verify.checking import results_of
-from app.verify.replies import Result, chosen, read_export
-from app.verify.report import document, sentence, to_text
-from app.verify.writing import write_receipts
+from app.store.records import ChatSettings, Ending, Statistics
 from engine.metrics import Metrics
 
-LAWS = {"greedy": Law(), "coupled": Law(temperature=1.0, acceptance="coupled")}
+LAWS = {"greedy": SamplingSettings(), "coupled": SamplingSettings(temperature=1.0, acceptance="coupled")}
 
 
 def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def write_reply(store: Store, room: Room, question: str, law: Law) -> Metrics:
+def write_reply(store: Store, room: ModelWorker, question: str, law: SamplingSettings) -> Metrics:
     """A conversation of one question and its reply, kept as it streams."""
-    conversation = store.create(ChatSettings(pair=Pair(), law=law))
+    conversation = store.create(ChatSettings(pair=Pair(), sampling=law))
     store.rename(conversation.id, question)
     asked = store.add_question(conversation.id, None, question)
     reply = store.begin_reply(conversation.id, asked.id, Pair(), law, "")
     metrics = Metrics()
     for answer in heard(room, question, law):
-        if isinstance(answer, Told):
+        if isinstance(answer, RoundDone):
             metrics.add(answer.round)
             store.append(reply.id, [answer])
         elif isinstance(answer, FellBack):
-            raise SystemExit(f"the reply fell back to plain decoding: {answer.said}")
-        elif isinstance(answer, Ended):
-            tail, prompt = answer.finished.text, answer.prompt
+            raise SystemExit(f"the reply fell back to plain decoding: {answer.reason}")
+        elif isinstance(answer, ReplyDone):
+            tail, prompt = answer.finished.text, answer.prompt_digest
             store.end_reply(reply.id, Ending("complete", Statistics.of(metrics), tail=tail, prompt=prompt))
     return metrics
 
 
-def heard(room: Room, question: str, law: Law) -> Iterator[Answers]:
+def heard(room: ModelWorker, question: str, law: SamplingSettings) -> Iterator[AnyAnswer]:
     messages = (Message(role="user", content=question),)
-    for answer in room.reply(Reply(id=1, messages=messages, law=law), Event()):
+    for answer in room.reply(Reply(id=1, messages=messages, sampling=law), Event()):
         if isinstance(answer, Measuring):
-            say(answer.said)
+            say(answer.message)
         yield answer
 
 
@@ -69,14 +80,14 @@ def write_all(args: argparse.Namespace, folder: Path) -> list[Path]:
     """Every reply, then an export of each conversation."""
     lines = args.prompts.read_text().splitlines()[:: args.every][: args.limit]
     questions = [json.loads(line)["turns"][0] for line in lines]
-    store, room = Store.open(folder / "conversations.sqlite").store, Room()
+    store, room = Store.open(folder / "conversations.sqlite").store, ModelWorker()
     for answer in room.load(Load(id=1, pair=Pair())):
         say(getattr(answer, "said", ""))
     began_s, number = time.monotonic(), 0
     for seed, question in enumerate(questions):
         for name, law in LAWS.items():
             number += 1
-            wanted = Law(
+            wanted = SamplingSettings(
                 temperature=law.temperature, acceptance=law.acceptance, seed=1000 + seed, max_tokens=args.tokens
             )
             found = write_reply(store, room, question, wanted)
@@ -123,7 +134,11 @@ def main() -> int:
             (folder / "report.json").write_text(document(results, False))
     to_text(sys.stdout, choose_look(sys.stdout.isatty(), {}), results)
     for law in LAWS:
-        mine = [r for r in results if r.case.message.law and bool(r.case.message.law.temperature) == (law == "coupled")]
+        mine = [
+            r
+            for r in results
+            if r.case.message.sampling and bool(r.case.message.sampling.temperature) == (law == "coupled")
+        ]
         print(f"{law}: {sentence(mine)}")
     return int(not all(result.sound for result in results))
 

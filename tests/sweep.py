@@ -1,7 +1,7 @@
 """Every architecture of the installed mlx-lm, tiny and random: is speculative decoding exact?
 
     python -m tests.sweep            the table
-    python -m tests.sweep --write    the same, into the README between its markers
+    python -m tests.sweep --write    the same, into models/architectures.md between its markers
 
 For each file of `mlx_lm/models`: 200 greedy tokens by mlx-lm's own cache classes, one token at a time;
 the same by Redline plain; the same by Redline speculative, with drafts of every length from 0 to 8 that
@@ -23,17 +23,17 @@ from mlx_lm.models.cache import make_prompt_cache
 
 from engine.errors import RedlineError
 from engine.events import Round
-from engine.policy import Plan
-from engine.probe import tree_trouble
-from engine.target import CachedModel
+from engine.policy.fixed import Plan
+from engine.target.cached_model import CachedModel
+from engine.target.tree_support import why_no_trees
 from tests.engine.replies import PROMPT, Scripted, reply
 from tests.engine.trees import Hidden
 from tests.toys.architectures import NOT_BUILT, NOT_MODELS, architecture_names, build
 
 TOKENS, TREE_TOKENS = 200, 100
 LONGEST = 8
-README = Path(__file__).parents[1] / "README.md"
-BEGIN, END = "<!-- architectures: made by python -m tests.sweep --write -->", "<!-- end of architectures -->"
+PAGE = Path(__file__).parents[1] / "models" / "architectures.md"
+BEGIN, END = "<!-- architectures: written by python -m tests.sweep --write -->", "<!-- end of architectures -->"
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class EveryLength:
     def begin(self, tokens: int) -> None:
         pass
 
-    def plain_next(self, quiet: bool = False) -> bool:
+    def next_is_plain(self, quiet: bool = False) -> bool:
         return False
 
 
@@ -104,7 +104,7 @@ def examine(name: str) -> Row:
     ids, _, _ = reply(target, drafter, policy=EveryLength(), tokens=TOKENS)
     if ids != reference:
         return Row(name, "differs", caches, f"speculative leaves plain at {first_difference(ids, reference)}")
-    trouble = tree_trouble(target)
+    trouble = why_no_trees(target)
     if trouble is None:
         hidden = Hidden(len(PROMPT), reference, mistakes(TOKENS), vocabulary)
         ids, _, _ = reply(target, hidden, policy=EveryLength(), tokens=TREE_TOKENS)
@@ -152,9 +152,9 @@ def main() -> None:
         print(rows[-1].verdict, name, rows[-1].reason, file=sys.stderr, flush=True)
     print(table(rows))
     if sys.argv[1:] == ["--write"]:
-        text = README.read_text()
+        text = PAGE.read_text()
         head, rest = text.split(BEGIN)
-        README.write_text(f"{head}{BEGIN}\n{table(rows)}\n{END}{rest.split(END)[1]}")
+        PAGE.write_text(f"{head}{BEGIN}\n{table(rows)}\n{END}{rest.split(END)[1]}")
 
 
 if __name__ == "__main__":

@@ -1,31 +1,54 @@
-"""Who takes part: plain decoding, every drafter asked for, the same in exact-verify, and the peer."""
+"""The contestants of a benchmark: plain decoding, every drafter, exact-verify, and mlx-lm itself as a peer.
+
+The peer is mlx-lm's own `stream_generate`, plain and with a draft model, on the same loaded network. It has its own
+tokenizer, caches and random numbers, as its users do. Its output is turned into the engine's events, so that the same
+definitions measure it. It does not report which tokens were refused (-1 in `drafted`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Literal, Protocol
 
-from app import pair
-from app.measure import Reply, measure_reply, policy_maker
-from app.options import Options
+import mlx.core as mx
+from mlx_lm import stream_generate
+from mlx_lm.models.cache import can_trim_prompt_cache, make_prompt_cache
+from mlx_lm.sample_utils import make_logits_processors, make_sampler
+from mlx_lm.utils import load_tokenizer
+
+from app.inference import pair_loader
+from app.inference.measured_reply import Reply, measure_reply, policy_maker
+from app.inference.options import Options
 from engine.drafters import Drafter
-from engine.errors import UsageError
-from engine.policy import Policy
+from engine.drafters.eagle3 import Eagle3, Eagle3Head
+from engine.errors import FitError, UsageError
+from engine.events import Event, Finished, PromptProgress, Round
+from engine.policy.fixed import Policy
 from engine.session import Session
-from engine.settings import Settings
-from models.load import Loaded
+from engine.settings import SamplingSettings
+from engine.target.layer_taps import LayerTaps
+from engine.target.model_layout import layers_of
+from models.loader import Loaded
+from models.training.eagle3_trainee import geometry, points
 
 PLAIN, PLAIN_EXACT = "none", "none exact"
+MLX_LM, MLX_LM_DRAFTING = "mlx-lm", "mlx-lm+draft"
+MLX_LM_DRAFT_LENGTH = 2  # the default of stream_generate
+UNKNOWN = -1
+RANDOM, RANDOM_VOCABULARY, RANDOM_SEED = "random", 8192, 0
 Length = int | Literal["auto"] | None
 Notice = Callable[[str], None]
 
 
 class Contestant(Protocol):
-    """name: in table and JSON. proposer: the same without draft length and mode. draft_length: tokens a round or auto,
-    None where none are drafted. drafter: for the cost of a draft; None where Redline doesn't draft. exact: whether in
-    exact-verify. peer: whether it is another engine, which promises nothing about its noise."""
+    """What answers the prompts of a benchmark.
+
+    proposer: the name without draft length and mode. draft_length: tokens per round or auto; None without a drafter.
+    exact: whether it decodes in exact-verify. peer: whether it is another engine, which draws its own noise.
+    """
 
     @property
     def name(self) -> str: ...
@@ -40,16 +63,16 @@ class Contestant(Protocol):
     @property
     def peer(self) -> bool: ...
 
-    def reply(self, prompt: Sequence[int], settings: Settings) -> Reply:
-        """Answer from nothing, timed."""
+    def reply(self, prompt: Sequence[int], settings: SamplingSettings) -> Reply:
+        """Replies with an empty cache, timed."""
 
-    def rule(self, settings: Settings) -> str | None:
-        """How drafts are accepted: greedy, rejection, coupled or sample-and-match; None where none could be."""
+    def rule(self, settings: SamplingSettings) -> str | None:
+        """Returns how drafts are accepted: greedy, rejection, coupled or sample-and-match; None without a draft."""
 
 
 @dataclass(frozen=True)
-class Ours:
-    """Redline with one drafter, or with none."""
+class RedlineContestant:
+    """Redline with one drafter or none."""
 
     name: str
     session: Session
@@ -60,100 +83,239 @@ class Ours:
     exact: bool = False
     peer: bool = False
 
-    def reply(self, prompt: Sequence[int], settings: Settings) -> Reply:
+    def reply(self, prompt: Sequence[int], settings: SamplingSettings) -> Reply:
         settings = replace(settings, exact=self.exact)
         return measure_reply(self.session, prompt, settings, self.drafter, self.make_policy(len(prompt)))
 
-    def rule(self, settings: Settings) -> str:
-        return "greedy" if settings.sampling.greedy else settings.rule
+    def rule(self, settings: SamplingSettings) -> str:
+        return "greedy" if settings.greedy else settings.acceptance
 
 
 @dataclass
-class Entry:
-    """Enters contestants of ours for one target. said: told of each drafter what a user should know."""
+class ContestantFactory:
+    """Makes Redline's contestants for one target. notice: receives what the user should know about each drafter."""
 
     options: Options
     target: Loaded
     session: Session
-    said: Notice
+    notice: Notice
 
     def plain(self) -> list[Contestant]:
-        """Plain decoding, and, where asked for, in exact-verify."""
-        nobody = pair.NamedDrafter(PLAIN, None)
+        """Returns plain decoding, and plain decoding in exact-verify if requested."""
+        no_drafter = pair_loader.NamedDrafter(PLAIN, None)
         return [
-            Ours(name, self.session, None, policy_maker(self.target, nobody, 0, 0), exact=exact)
+            RedlineContestant(name, self.session, None, policy_maker(self.target, no_drafter, 0, 0), exact=exact)
             for name, exact in ((PLAIN, False), (PLAIN_EXACT, True))
             if self.options.exact or not exact
         ]
 
-    def drafters(self, random: bool) -> list[pair.NamedDrafter]:
-        """Those asked for, each once: what auto comes to may be named too. random: one of random weights as well."""
-        found: dict[str, pair.NamedDrafter] = {}
+    def drafters(self, random: bool) -> list[pair_loader.NamedDrafter]:
+        """Returns each requested drafter once, and one with random weights if `random`."""
+        found: dict[str, pair_loader.NamedDrafter] = {}
         for spec in dict.fromkeys(self.options.drafters):
-            drafter = pair.open_drafter(spec, self.target, self.options.tree)
+            drafter = pair_loader.open_drafter(spec, self.target, self.options.tree)
             if drafter.said:
-                self.said(drafter.said)
+                self.notice(drafter.said)
             if drafter.drafter is not None:
                 found.setdefault(drafter.spec, drafter)
         if random:
-            from app.bench.random_head import random_drafter
-
             found["random"] = random_drafter(self.target)
         return list(found.values())
 
-    def ways(self, drafter: pair.NamedDrafter, name: str) -> list[Contestant]:
-        """With one drafter, at every draft length."""
+    def with_drafter(self, drafter: pair_loader.NamedDrafter, name: str) -> list[Contestant]:
+        """Returns the contestants with one drafter, one for each draft length and mode."""
         lengths = tuple(dict.fromkeys(self.options.draft_lengths))
         modes = (False, True) if self.options.exact else (False,)
         found: list[Contestant] = []
         for length in lengths:
             if length is None:
-                self.said(f"measuring what {name} costs here")
+                self.notice(f"measuring the cost of {name}")
             self.session.forget()
-            told: Length = "auto" if length is None else length
-            called = name if len(lengths) == 1 else f"{name} {told}"
+            draft_length: Length = "auto" if length is None else length
+            label = name if len(lengths) == 1 else f"{name} {draft_length}"
             for exact in modes:
                 policies = policy_maker(self.target, drafter, length, self.session.context, exact=exact)
-                mode = f"{called} exact" if exact else called
-                found.append(Ours(mode, self.session, drafter.drafter, policies, name, told, exact))
+                title = f"{label} exact" if exact else label
+                contestant = RedlineContestant(
+                    title, self.session, drafter.drafter, policies, name, draft_length, exact
+                )
+                found.append(contestant)
         return found
 
 
-def enter(
+def make_contestants(
     options: Options, target: Loaded, session: Session, peer: bool, notice: Notice, random: bool = False
 ) -> list[Contestant]:
-    """Everyone, plain decoding first. random: a drafter of random weights too.
+    """Returns all contestants, plain decoding first. random: add a drafter with random weights.
 
-    Raises UsageError, ModelError or PairError for a drafter that can't be had."""
-    entry = Entry(options, target, session, notice)
-    contestants = entry.plain()
+    Raises UsageError, ModelError or PairError for a drafter that cannot be loaded.
+    """
+    factory = ContestantFactory(options, target, session, notice)
+    contestants = factory.plain()
     models: list[tuple[str, Any]] = []
     taken: list[str] = []
-    for drafter in entry.drafters(random):
+    for drafter in factory.drafters(random):
         taken.append(_free_name(drafter, taken))
-        contestants += entry.ways(drafter, taken[-1])
+        contestants += factory.with_drafter(drafter, taken[-1])
         if drafter.loaded is not None:
             models.append((taken[-1], drafter.loaded.network))
     if peer:
-        from app.bench.peer import enter_peer
-
-        contestants += enter_peer(target, models, options.draft_length, session.context, notice)
+        contestants += mlx_lm_contestants(target, models, options.draft_length, session.context, notice)
     return contestants
 
 
 def leave_out(contestants: Sequence[Contestant], patterns: Sequence[str]) -> list[Contestant]:
-    """All but those whose name matches one of `patterns`, as a shell's; plain decoding, which the others are held
-    against, stays. Raises UsageError for a pattern that nobody matches."""
+    """Removes the contestants whose names match one of the shell-style `patterns`, but never plain decoding.
+
+    Raises UsageError for a pattern without a match.
+    """
     names = [contestant.name for contestant in contestants if contestant.name not in (PLAIN, PLAIN_EXACT)]
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
-            raise UsageError(
-                f"--without {pattern}: no drafter is called that; there are {', '.join(names) or 'no drafters'}"
-            )
+            raise UsageError(f"--without {pattern} matches no drafter: choose from {', '.join(names) or 'none'}")
     out = {name for name in names for pattern in patterns if fnmatchcase(name, pattern)}
     return [contestant for contestant in contestants if contestant.name not in out]
 
 
-def _free_name(drafter: pair.NamedDrafter, taken: Sequence[str]) -> str:
-    """A drafter in a folder goes by the folder's name, unless another does."""
+def _free_name(drafter: pair_loader.NamedDrafter, taken: Sequence[str]) -> str:
+    """Returns the drafter's name, or its folder if another drafter has the same name."""
     return drafter.spec if drafter.name in taken else drafter.name
+
+
+@dataclass(frozen=True)
+class MlxLmContestant:
+    """mlx-lm on `network`, drafting `drafted` tokens with `draft` if given. context: tokens of prompt and reply."""
+
+    name: str
+    network: Any
+    tokenizer: Any
+    context: int
+    draft: Any = None
+    drafted: int = 0
+    drafter: None = None
+    exact: bool = False
+    peer: bool = True
+
+    @property
+    def proposer(self) -> str:
+        return self.name
+
+    @property
+    def draft_length(self) -> int | None:
+        return self.drafted or None
+
+    def reply(self, prompt: Sequence[int], settings: SamplingSettings) -> Reply:
+        return Reply.of(prompt, self._events(prompt, settings))
+
+    def rule(self, settings: SamplingSettings) -> str | None:
+        if self.draft is None:
+            return None
+        return "greedy" if settings.greedy else "sample-and-match"
+
+    def _events(self, prompt: Sequence[int], settings: SamplingSettings) -> Iterator[Event]:
+        most = min(settings.max_tokens, self.context - len(prompt))
+        mx.random.seed(settings.seed or 0)
+        began_s = time.monotonic()
+        yield PromptProgress(0, len(prompt), 0, 0.0)
+        rounds = RoundBuilder(self.drafted, most)
+        last: Any = None
+        for last in stream_generate(
+            self.network, self.tokenizer, list(prompt), most, **self._arguments(prompt, settings)
+        ):
+            rounds.add(last.token, last.text, last.from_draft, time.monotonic() - began_s)
+        rounds.close(time.monotonic() - began_s)
+        yield from rounds.rounds
+        yield Finished(
+            "eos" if last.finish_reason == "stop" else "length", last.generation_tokens, time.monotonic() - began_s
+        )
+
+    def _arguments(self, prompt: Sequence[int], settings: SamplingSettings) -> dict[str, Any]:
+        s = settings
+        arguments = {"sampler": make_sampler(s.temperature, top_p=s.top_p, min_p=s.min_p, top_k=s.top_k)}
+        if s.repetition_penalty != 1:
+            whole = len(prompt) + settings.max_tokens
+            arguments["logits_processors"] = make_logits_processors(
+                repetition_penalty=s.repetition_penalty, repetition_context_size=whole
+            )
+        if self.draft is not None:
+            arguments |= {"draft_model": self.draft, "num_draft_tokens": self.drafted}
+        return arguments
+
+
+class RoundBuilder:
+    """Groups mlx-lm's tokens into rounds: a token that was not drafted ends one.
+
+    draft_length: tokens that mlx-lm requests from its draft model, fewer near the end of `most` tokens.
+    """
+
+    def __init__(self, draft_length: int, most: int) -> None:
+        self._draft_length, self._most = draft_length, most
+        self._tokens: list[int] = []
+        self._texts: list[str] = []
+        self._before = 0
+        self.rounds: list[Round] = []
+
+    def add(self, token: int, text: str, drafted: bool, time_s: float) -> None:
+        self._tokens.append(token)
+        self._texts.append(text)
+        if not drafted:
+            self._add_round(len(self._tokens) - 1, time_s)
+
+    def close(self, time_s: float) -> None:
+        """Adds the last round if the reply ended with drafted tokens."""
+        if self._tokens:
+            self._add_round(len(self._tokens), time_s)
+
+    def _add_round(self, accepted: int, time_s: float) -> None:
+        requested = min(self._draft_length, self._most - self._before)
+        drafted = (*self._tokens[:accepted], *[UNKNOWN] * (requested - accepted))
+        round_ = Round(
+            index=len(self.rounds),
+            tokens=tuple(self._tokens),
+            drafted=drafted,
+            accepted=accepted,
+            p=(),
+            q=(),
+            width=requested + 1,
+            time_s=time_s,
+            texts=tuple(self._texts),
+        )
+        self.rounds.append(round_)
+        self._before += len(self._tokens)
+        self._tokens, self._texts = [], []
+
+
+def mlx_lm_contestants(
+    target: Loaded, models: Sequence[tuple[str, Any]], draft_length: int | None, context: int, notice: Notice
+) -> list[Contestant]:
+    """Returns mlx-lm alone, and with each of the draft `models` (name, network) that it supports."""
+    offline = {"trust_remote_code": False, "local_files_only": True}
+    tokenizer = load_tokenizer(target.folder.path, offline, eos_token_ids=sorted(target.tokenizer.eos))
+    peers: list[Contestant] = [MlxLmContestant(MLX_LM, target.network, tokenizer, context)]
+    length = MLX_LM_DRAFT_LENGTH if draft_length is None else draft_length
+    for name, network in models if length else ():
+        if not all(can_trim_prompt_cache(make_prompt_cache(model)) for model in (target.network, network)):
+            notice(f"mlx-lm cannot draft with {name}: one of the caches cannot be trimmed")
+            continue
+        label = MLX_LM_DRAFTING if len(models) == 1 else f"{MLX_LM_DRAFTING} ({name})"
+        peers.append(MlxLmContestant(label, target.network, tokenizer, context, network, length))
+    return peers
+
+
+def random_drafter(target: Loaded) -> pair_loader.NamedDrafter:
+    """Returns an EAGLE-3 head with random weights, of the size that `redline fit` trains: the worst possible drafter.
+
+    The weights are the same each time. Raises UsageError for a target without such a head.
+    """
+    read = points(len(layers_of(target.network)))
+    try:
+        config = geometry(
+            target, read, LayerTaps(target.network, read).width, min(RANDOM_VOCABULARY, target.model.vocabulary)
+        )
+    except FitError as error:
+        raise UsageError(f"--random does not support {target.name} ({error}): leave it out") from error
+    mx.random.seed(RANDOM_SEED)
+    head: Any = Eagle3Head(config)
+    head.set_draft_vocabulary(mx.arange(config.draft_vocab_size))
+    mx.eval(head.parameters())
+    return pair_loader.NamedDrafter(RANDOM, Eagle3(head, target.model), gated=True)

@@ -1,71 +1,102 @@
-"""The benchmark's document as one picture for a page: what was gained where, what was accepted, what it cost."""
+"""Draws the benchmark's document as one picture: speed-up, acceptance, costs and losses.
+
+Shows only the replies at the lowest temperature, none in exact-verify.
+"""
 
 from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from statistics import quantiles
+from typing import Any, TypeVar
 
-from app import environment
-from app.bench import series
-from app.bench.document import replace
-from app.bench.rows import Document
-from app.bench.series import Series
-from app.bench.verdicts import ALL, FLOOR
+from app.bench.bench_document import AUTO, BenchDocument, BenchRun, acceptance_by_position, write_file
+from app.bench.contestants import PLAIN
+from app.bench.verdicts import ALL, FLOOR, categories, category_of, verdicts
+from app.inference import environment
+from app.inference.speedup import median
+from engine.policy.costs import Costs
 
 SIZE_IN, DPI = (10.4, 9.6), 160  # 1,664 pixels across: readable at half of that
 _TEXT, _QUIET, _GRID = "#1F2328", "#57606A", "#E3E6E8"
-# Okabe-Ito's, for drafters; greys for whom Redline is held against.
-_DRAFTERS = ("#009E73", "#0072B2", "#D55E00", "#CC79A7", "#E69F00", "#56B4E9")
+_DRAFTERS = ("#009E73", "#0072B2", "#D55E00", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe-Ito
 _PEERS = ("#B4BAC0", "#6E7781", "#3D444D")
-_PLACES = 9  # of the longest draft that the costs are drawn for
+_POSITIONS = 9  # of the longest draft that the costs are drawn for
+VERIFYING = "verifying"
+LEAST_ROUNDS = 10  # that reached a position, for its acceptance to be drawn
 Colours = dict[str, str]
+_T = TypeVar("_T")
 
 
-def write(path: Path, value: Document) -> None:
-    """A PNG. Raises RedlineError where the disk won't have it."""
-    replace(path, png(value), "--plot")
+@dataclass(frozen=True)
+class Series:
+    """A line or group of bars for one drafter or peer.
+
+    points: by category, position or draft length. spreads: first and third quartile of each point.
+    """
+
+    name: str
+    label: str
+    points: dict[str, float]
+    spreads: dict[str, tuple[float, float]] = field(default_factory=dict)
 
 
-def png(value: Document) -> bytes:
-    """Of the replies at the lowest temperature."""
+@dataclass(frozen=True)
+class PromptSpeedups:
+    """The speed-ups of one drafter at auto by prompt, ascending. best: the median at the best fixed length."""
+
+    name: str
+    values: list[float]
+    middle: float
+    best: float | None
+
+
+def write_plot(path: Path, value: BenchDocument) -> None:
+    """Writes the picture as PNG. Raises RedlineError when it cannot be written."""
+    write_file(path, render_png(value), "--plot")
+
+
+def render_png(value: BenchDocument) -> bytes:
+    """Returns the picture as PNG."""
     held = io.BytesIO()
     figure(value).savefig(held, format="png", dpi=DPI, metadata={"Software": None})
     return held.getvalue()
 
 
-def figure(value: Document) -> Any:
-    """Four axes on white: speed-up by category, acceptance by position, costs with the lengths chosen, losses."""
+def figure(value: BenchDocument) -> Any:
+    """Draws four axes: speed-up by category, acceptance by position, costs with the chosen lengths, and losses."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    rows = series.drawn(value)
-    drawn = Figure(figsize=SIZE_IN, layout="constrained", facecolor="white")
-    FigureCanvasAgg(drawn)
-    halves = drawn.add_gridspec(2, 1)
-    top, bottom = drawn.add_subfigure(halves[0]), drawn.add_subfigure(halves[1])
+    rows = plotted_runs(value)
+    picture = Figure(figsize=SIZE_IN, layout="constrained", facecolor="white")
+    FigureCanvasAgg(picture)
+    halves = picture.add_gridspec(2, 1)
+    top, bottom = picture.add_subfigure(halves[0]), picture.add_subfigure(halves[1])
     left, middle, right = bottom.subplots(1, 3)
-    colours = _colours(series.proposers(rows), series.peers(rows))
-    _speedups(top.subplots(), series.speedups(rows), colours)
-    _acceptance(left, series.acceptance(rows), colours)
+    colours = _colours(proposers(rows), peers(rows))
+    _speedups(top.subplots(), speedup_series(rows), colours)
+    _acceptance(left, acceptance_series(rows), colours)
     _costs(middle, rows, colours)
-    _losses(right, series.losses(rows), colours)
+    _losses(right, loss_strips(rows), colours)
     warm = f", temperature {rows[0].temperature:g}" if rows else ""
     about = f"{environment.summary(value.environment)} · at most {value.environment['max_tokens']} tokens a reply{warm}"
-    drawn.suptitle("\n".join(textwrap.wrap(about, 140)), fontsize=9, color=_QUIET, x=0.01, ha="left")
-    return drawn
+    picture.suptitle("\n".join(textwrap.wrap(about, 140)), fontsize=9, color=_QUIET, x=0.01, ha="left")
+    return picture
 
 
 def _colours(drafters: Sequence[str], peers: Sequence[str]) -> Colours:
-    """By name; more than there are hues begin again."""
+    """Assigns a colour to each name; further names reuse the first colours."""
     found = {name: _DRAFTERS[place % len(_DRAFTERS)] for place, name in enumerate(drafters)}
     return found | {name: _PEERS[place % len(_PEERS)] for place, name in enumerate(peers)}
 
 
 def _speedups(axis: Any, bars: Sequence[Series], colours: Colours) -> None:
-    """Medians, with the middle half of the prompts; those over all of them in words too."""
+    """Draws medians with the middle half of the prompts; the legend has the medians over all prompts."""
     names = list(dict.fromkeys(name for one in bars for name in one.points))
     width = 0.84 / max(len(bars), 1)
     for number, one in enumerate(bars):
@@ -96,13 +127,13 @@ def _acceptance(axis: Any, lines: Sequence[Series], colours: Colours) -> None:
     axis.set_ylim(0, 1.04)
     longest = max((int(place) for one in lines for place in one.points), default=1)
     axis.set_xticks(range(1, longest + 1))
-    _frame(axis, "Acceptance by position", "position in the draft", "kept, of those that were reached")
+    _frame(axis, "Acceptance by position", "position in the draft", "accepted, of those reached")
     _legend(axis, lines)
 
 
 def _costs(axis: Any, rows: Sequence[Any], colours: Colours) -> None:
-    """What a round costs, over the lengths that auto chose."""
-    lines, chosen = series.costs(rows, _PLACES), series.chosen(rows)
+    """Draws the cost of a round over the draft lengths that auto chose."""
+    lines, chosen = round_costs(rows, _POSITIONS), chosen_lengths(rows)
     shares = axis.twinx()
     axis.set_zorder(shares.get_zorder() + 1)
     axis.patch.set_visible(False)
@@ -121,7 +152,7 @@ def _costs(axis: Any, rows: Sequence[Any], colours: Colours) -> None:
         )
     top = max((value for one in lines for value in one.points.values()), default=1.0)
     axis.set_ylim(0, top * 1.5)  # room for the legend above both
-    axis.set_xticks(range(_PLACES))
+    axis.set_xticks(range(_POSITIONS))
     shares.set_ylim(0, 1.7)
     shares.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "¼", "½", "¾", "1"])
     _frame(axis, "Cost of a round, and what auto chose", "tokens drafted", "plain passes (lines)")
@@ -131,8 +162,8 @@ def _costs(axis: Any, rows: Sequence[Any], colours: Colours) -> None:
     _legend(axis, lines, loc="upper left")
 
 
-def _losses(axis: Any, strips: Sequence[series.Strip], colours: Colours) -> None:
-    """Every prompt a dot; the best fixed length beside them, where any was measured."""
+def _losses(axis: Any, strips: Sequence[PromptSpeedups], colours: Colours) -> None:
+    """Draws a dot for every prompt, and the best fixed length if one was measured."""
     for place, one in enumerate(strips):
         count = max(len(one.values) - 1, 1)
         spread = [place + 0.5 * (number / count - 0.5) for number in range(len(one.values))]
@@ -165,3 +196,142 @@ def _legend(axis: Any, told: Sequence[Series], **more: Any) -> None:
         axis.legend(fontsize=8.5, frameon=False, labelcolor=_TEXT, **more)
     else:
         axis.text(0.5, 0.5, "nothing was drafted", transform=axis.transAxes, ha="center", color=_QUIET)
+
+
+def plotted_runs(value: BenchDocument) -> list[BenchRun]:
+    """Returns the replies to draw."""
+    coolest = min((row.temperature for row in value.runs), default=0.0)
+    return [row for row in value.runs if row.temperature == coolest and not row.exact]
+
+
+def proposers(rows: Sequence[BenchRun]) -> list[str]:
+    """Returns the names of Redline's drafters."""
+    return _unique(row.proposer for row in rows if not row.peer and row.proposer != PLAIN)
+
+
+def peers(rows: Sequence[BenchRun]) -> list[str]:
+    return _unique(row.drafter for row in rows if row.peer)
+
+
+def speedup_series(rows: Sequence[BenchRun]) -> list[Series]:
+    """Returns medians by category: each drafter at auto (or at its first length), then the peers."""
+    found = [_speedup(name, _shown(rows, name)) for name in proposers(rows)]
+    found += [_speedup(name, [row for row in rows if row.drafter == name]) for name in peers(rows)]
+    return [one for one in found if one.points]
+
+
+def _speedup(name: str, rows: Sequence[BenchRun]) -> Series:
+    category, points, spreads = category_of(rows), dict[str, float](), dict[str, tuple[float, float]]()
+    for one in categories(rows):
+        values = [row.speedup for row in rows if row.speedup and one in (ALL, category(row))]
+        middle = median(values)
+        if middle is not None:
+            points[one] = middle
+            low, _, high = quantiles(values, n=4, method="inclusive") if len(values) > 1 else (middle,) * 3
+            spreads[one] = (low, high)
+    label = rows[0].drafter if rows[0].peer else f"{name}, {_in_words(rows[0].draft_length)}"
+    return Series(name, label, points, spreads)
+
+
+def _shown(rows: Sequence[BenchRun], name: str) -> list[BenchRun]:
+    """Returns the runs of a drafter at auto, or at its first length."""
+    mine = [row for row in rows if row.proposer == name and not row.peer]
+    lengths = [row.draft_length for row in mine]
+    length = AUTO if AUTO in lengths else lengths[0]
+    return [row for row in mine if row.draft_length == length]
+
+
+def _in_words(length: int | str | None) -> str:
+    return AUTO if length == AUTO else f"{length} a round"
+
+
+def acceptance_series(rows: Sequence[BenchRun]) -> list[Series]:
+    """Returns acceptance by position from 1, at each drafter's longest fixed length, which never drafts less. Uses auto
+    where no fixed length has two positions. Leaves out positions that too few rounds reached."""
+    found = []
+    for name in proposers(rows):
+        mine = [row for row in rows if row.proposer == name and not row.peer]
+        longest = max((row.draft_length for row in mine if isinstance(row.draft_length, int)), default=0)
+        length = AUTO if longest < 2 and any(row.draft_length == AUTO for row in mine) else longest
+        shares = acceptance_by_position([row for row in mine if row.draft_length == length], LEAST_ROUNDS)
+        if shares:
+            points = {str(place): share for place, share in enumerate(shares, 1)}
+            found.append(Series(name, f"{name}, {_in_words(length)}", points))
+    return found
+
+
+def round_costs(rows: Sequence[BenchRun], lengths: int) -> list[Series]:
+    """Returns the cost of rounds of 0 to `lengths` - 1 drafted tokens, in plain passes: verifying alone, then with each
+    drafter. Medians over prompts."""
+    verifying, found = [row for row in rows if row.costs is not None], list[Series]()
+    if not any(row.drafted for row in verifying):
+        return []
+    found.append(Series(VERIFYING, VERIFYING, _round_prices(verifying, lengths, drafting=False)))
+    for name in proposers(rows):
+        mine = [row for row in verifying if row.proposer == name]
+        points = _round_prices(mine, lengths, drafting=True)
+        if points:
+            found.append(Series(name, f"with {name}", points))
+    return found
+
+
+def _round_prices(rows: Sequence[BenchRun], lengths: int, drafting: bool) -> dict[str, float]:
+    """Returns costs by draft length, up to the widest pass that was measured."""
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        own = _costs_of(row)
+        if own is None:
+            continue
+        for length in range(min(lengths, own.verify[-1][0])):
+            price = own.pass_s(length + 1) if length and not drafting else _round_s(own, length)
+            found.setdefault(str(length), []).append(price / own.plain_s)
+    return {length: median(values) or 0.0 for length, values in found.items()}
+
+
+def _round_s(own: Costs, length: int) -> float:
+    """Returns the seconds of a round; at one token, draft length auto uses no confidence stop."""
+    return own.unstopped_s(length) if length == 1 else own.round_s(length)
+
+
+def _costs_of(row: BenchRun) -> Costs | None:
+    if row.costs is None:
+        return None
+    verify, draft = (
+        tuple(sorted((int(key), seconds) for key, seconds in of.items()))
+        for of in (row.costs.pass_s, row.costs.draft_s)
+    )
+    return Costs(verify, draft, plain=row.costs.plain_s, eager=row.costs.ungated_s)
+
+
+def chosen_lengths(rows: Sequence[BenchRun]) -> list[Series]:
+    """Returns the share of rounds by draft length at auto."""
+    found = []
+    for name in proposers(rows):
+        counts: Counter[int] = Counter()
+        for row in rows:
+            if (row.proposer, row.draft_length) == (name, AUTO):
+                counts.update({int(length): rounds for length, rounds in row.drafts.items()})
+        whole = counts.total()
+        if whole:
+            points = {str(length): count / whole for length, count in sorted(counts.items())}
+            found.append(Series(name, name, points))
+    return found
+
+
+def loss_strips(rows: Sequence[BenchRun]) -> list[PromptSpeedups]:
+    """Returns the speed-ups of every prompt at auto."""
+    found = []
+    best = {one.proposer: one.best_speedup for one in verdicts(rows) if one.category == ALL and not one.exact}
+    for name in proposers(rows):
+        mine = [row for row in rows if (row.proposer, row.draft_length) == (name, AUTO) and row.speedup]
+        keys = _unique((row.question_id, row.turn) for row in mine)
+        values = sorted(
+            median(row.speedup for row in mine if (row.question_id, row.turn) == key) or 0.0 for key in keys
+        )
+        if values:
+            found.append(PromptSpeedups(name, values, median(values) or 0.0, best.get(name)))
+    return found
+
+
+def _unique(values: Iterable[_T]) -> list[_T]:
+    return list(dict.fromkeys(values))

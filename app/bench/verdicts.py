@@ -1,12 +1,11 @@
-"""Never slower? Draft length auto against plain decoding and against every fixed length that was measured beside it.
+"""Never slower? Compares draft length auto with plain decoding and with every fixed length.
 
-    speed-up   median over the replies of a category; lowest: of the prompt that fared worst (its median over repeats)
-    best       the fixed length with the highest median speed-up there, 0 (plain decoding) included: known afterwards
-    share      median over replies of auto's speed over the best one's, each pair of the same prompt and minute
-    ideal      the same share by what passes cost in isolation (`app.measure`), the best length by that too: what the
-               choices were worth on a machine that other work makes stutter
+    speed-up   median over the replies of a category; lowest: of the slowest prompt (its median over repeats)
+    best       the fixed length with the highest median speed-up, 0 (plain decoding) included
+    share      median over replies of auto's speed over the best length's, for the same prompt
+    ideal      the same share computed from costs measured in isolation (`app.inference.measured_reply`)
 
-Where several lengths are all but equal, the best of them owes a little to luck: share is then a little too low.
+Where several lengths are nearly equal, the best one is partly luck, so share is a little too low.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from app.bench.bench_document import AUTO, BenchRun
 from app.bench.contestants import Length
-from app.bench.rows import AUTO, Row
-from app.speedup import median
+from app.inference.speedup import median
 
 FLOOR = 0.97  # of plain decoding, and of the best fixed length
 ALL = "all"
@@ -26,8 +25,8 @@ _Key = tuple[int | str, int, int]
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """Of one drafter on one category, or on ALL. best, share and ideal: None where no fixed length was measured."""
+class AutoVerdict:
+    """The results of one drafter in one category. best, share and ideal are None without a fixed length."""
 
     proposer: str
     exact: bool
@@ -43,48 +42,48 @@ class Verdict:
 
     @property
     def slower(self) -> bool:
-        """Than plain decoding, by more than a clock's noise."""
+        """Whether it was slower than plain decoding by more than timing noise."""
         return self.speedup < FLOOR
 
     @property
     def behind(self) -> bool:
-        """The best fixed length."""
+        """Whether it was slower than the best fixed length."""
         return self.share is not None and self.share < FLOOR
 
 
-def category_of(rows: Sequence[Row]) -> Callable[[Row], str]:
-    """Names for the categories of `rows`: as in their file, but MT-bench's eight are one where other tasks stand beside
-    them, as in Spec-Bench."""
+def category_of(rows: Sequence[BenchRun]) -> Callable[[BenchRun], str]:
+    """Returns a function that names a run's category. MT-bench's eight count as one beside other tasks, as in
+    Spec-Bench."""
     others = {row.category for row in rows} - _CONVERSATION
     together = bool(others) and len({row.question_id for row in rows}) > len({row.category for row in rows})
     return lambda row: "conversation" if together and row.category in _CONVERSATION else row.category
 
 
-def categories(rows: Sequence[Row]) -> list[str]:
-    """In the order of first appearance, ALL last."""
+def categories(rows: Sequence[BenchRun]) -> list[str]:
+    """Returns the categories in the order of first appearance, ALL last."""
     name = category_of(rows)
     return [*dict.fromkeys(name(row) for row in rows), ALL]
 
 
-def verdicts(rows: Sequence[Row]) -> list[Verdict]:
-    """Of every drafter that drafted at length auto, category by category, ALL last."""
+def verdicts(rows: Sequence[BenchRun]) -> list[AutoVerdict]:
+    """Returns the verdicts on every drafter at draft length auto, by category, ALL last."""
     return list(_verdicts(rows))
 
 
-def _verdicts(rows: Sequence[Row]) -> Iterator[Verdict]:
-    name, ways = category_of(rows), dict[tuple[float, str, bool], list[Row]]()
+def _verdicts(rows: Sequence[BenchRun]) -> Iterator[AutoVerdict]:
+    name, by_drafter = category_of(rows), dict[tuple[float, str, bool], list[BenchRun]]()
     for row in rows:
         if not row.peer and row.draft_length is not None:
-            ways.setdefault((row.temperature, row.proposer, row.exact), []).append(row)
-    for mine in ways.values():
+            by_drafter.setdefault((row.temperature, row.proposer, row.exact), []).append(row)
+    for mine in by_drafter.values():
         for category in categories(rows):
             found = _verdict(category, [row for row in mine if category in (ALL, name(row))])
             if found is not None:
                 yield found
 
 
-def _verdict(category: str, rows: Sequence[Row]) -> Verdict | None:
-    """rows: of one drafter. None without a reply at length auto that took any time."""
+def _verdict(category: str, rows: Sequence[BenchRun]) -> AutoVerdict | None:
+    """Returns the verdict on the runs of one drafter, or None without a timed reply at length auto."""
     by_length = _by_length(rows, lambda row: row.speedup)
     auto = by_length.pop(AUTO, {})
     if not auto:
@@ -95,7 +94,7 @@ def _verdict(category: str, rows: Sequence[Row]) -> Verdict | None:
     best, best_speedup, share = _best(auto, by_length, plain=not first.exact)
     ideals = _by_length(rows, lambda row: row.speedup_ideal)
     *_, ideal = _best(ideals.pop(AUTO, {}), ideals, plain=not first.exact)
-    return Verdict(
+    return AutoVerdict(
         proposer=first.proposer,
         exact=first.exact,
         temperature=first.temperature,
@@ -110,8 +109,8 @@ def _verdict(category: str, rows: Sequence[Row]) -> Verdict | None:
     )
 
 
-def _by_length(rows: Sequence[Row], value: Callable[[Row], float | None]) -> dict[Length, dict[_Key, float]]:
-    """By draft length and reply, those that there are."""
+def _by_length(rows: Sequence[BenchRun], value: Callable[[BenchRun], float | None]) -> dict[Length, dict[_Key, float]]:
+    """Groups the known values by draft length and reply."""
     found: dict[Length, dict[_Key, float]] = {}
     for row in rows:
         known = value(row)
@@ -123,7 +122,7 @@ def _by_length(rows: Sequence[Row], value: Callable[[Row], float | None]) -> dic
 def _best(
     auto: dict[_Key, float], fixed: Mapping[Length, dict[_Key, float]], plain: bool
 ) -> tuple[int | None, float | None, float | None]:
-    """The best fixed length, its speed-up, and auto's share of it. plain: whether length 0 is plain decoding at 1."""
+    """Returns the best fixed length, its speed-up, and auto's share. plain: add plain decoding as length 0."""
     lengths = {length: found for length, found in fixed.items() if isinstance(length, int) and found}
     if not lengths:
         return None, None, None
@@ -133,5 +132,5 @@ def _best(
     return best, median(found.values()), median(value / found[key] for key, value in auto.items() if key in found)
 
 
-def _key(row: Row) -> _Key:
+def _key(row: BenchRun) -> _Key:
     return row.question_id, row.turn, row.repeat

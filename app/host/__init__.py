@@ -1,6 +1,6 @@
 """The engine in a process of its own: requests in, answers out, as `app.protocol` lines. `python -m app.host`.
 
-stdin -> lines -> Reader -> Inbox -> serve -> Worker -> Outbox -> stdout
+stdin -> lines -> Reader -> TaskQueue -> serve -> Worker -> AnswerWriter -> stdout
          \\________ a thread ______/   \\______ the main thread _______/
 
 lines     bytes to lines, however long        room       the worker with a model: load, exchange, count

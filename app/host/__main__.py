@@ -2,6 +2,6 @@
 
 import sys
 
-from app.host.main import main
+from app.host.process import main
 
 sys.exit(main())

@@ -1,4 +1,4 @@
-"""Who answers requests: the engine (`app.host.room`) or a recording (`app.host.replay`)."""
+"""Who answers requests: the engine (`app.host.model_worker`) or a recording (`app.host.recording_player`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from threading import Event
 from typing import Protocol
 
-from app.protocol import Answers, Count, Failed, Load, Pair, Race, Reply, Unload, Verify
+from app.protocol import AnyAnswer, Count, Failed, Load, Pair, Race, Reply, Unload, Verify
 from engine.errors import RedlineError
 
 
@@ -24,22 +24,22 @@ class Worker(Protocol):
     def prepare(self) -> None:
         """Do beforehand what the first request would have to wait for."""
 
-    def load(self, request: Load) -> Iterator[Answers]:
+    def load(self, request: Load) -> Iterator[AnyAnswer]:
         """Loading* Loaded"""
 
-    def reply(self, request: Reply, stop: Event) -> Iterator[Answers]:
+    def reply(self, request: Reply, stop: Event) -> Iterator[AnyAnswer]:
         """Measuring? Progress* Told* Ended, with FellBack anywhere among them. Ends soon once `stop` is set."""
 
-    def verify(self, request: Verify, stop: Event) -> Iterator[Answers]:
+    def verify(self, request: Verify, stop: Event) -> Iterator[AnyAnswer]:
         """Progress* Checking* Verified. Ends soon once `stop` is set, with Failed."""
 
-    def race(self, request: Race, stop: Event) -> Iterator[Answers]:
-        """As `app.protocol.racing` has it. Ends soon once `stop` is set, with the pairs that are whole."""
+    def race(self, request: Race, stop: Event) -> Iterator[AnyAnswer]:
+        """As `app.protocol.race_messages` has it. Ends soon once `stop` is set, with the pairs that are whole."""
 
-    def count(self, request: Count) -> Iterator[Answers]:
+    def count(self, request: Count) -> Iterator[AnyAnswer]:
         """Counted"""
 
-    def unload(self, request: Unload) -> Iterator[Answers]:
+    def unload(self, request: Unload) -> Iterator[AnyAnswer]:
         """Unloaded"""
 
     def recover(self) -> None:
@@ -54,4 +54,4 @@ def failed(number: int, error: BaseException, kept: Pair | None = None) -> Faile
         what = f"{type(error).__name__}: {said}" if said else type(error).__name__
         said = f"something unexpected went wrong in the engine ({what[:300]}): ask again, or load the model again"
     said = said.encode(errors="replace").decode()  # names of files may be no Unicode
-    return Failed(id=number, kind=type(error).__name__, said=said, kept=kept)
+    return Failed(id=number, kind=type(error).__name__, message=said, kept_pair=kept)

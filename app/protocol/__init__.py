@@ -1,72 +1,69 @@
-"""What the window and the engine's host say to each other: one JSON object a line, UTF-8, in both directions.
+"""The protocol between the app and the engine's host process: one JSON object a line, UTF-8, in both directions.
 
-    window -> host   Load  Reply  Stop  Count  Unload  Quit            a request carries the `id` its answers repeat
-    host -> window   Ready                                             once, first
-                     Loading* (Loaded | Failed)                        to Load
-                     Measuring? Progress* Told* (Ended | Failed)       to Reply, with FellBack anywhere among them
-                     Counted | Failed                                  to Count
-                     Unloaded                                          to Unload
-                     see app/protocol/racing                           to Race
-                     Progress* Checking* (Verified | Failed)           to Verify
-                     Malformed                                         to a line that is none of these
+    app -> host    Load  Reply  Stop  Count  Unload  Quit      every request has an `id`, which its answers repeat
+    host -> app    Ready                                       once, first
+                   Loading* (Loaded | Failed)                  to Load
+                   Measuring? PrefillProgress* RoundDone* (ReplyDone | Failed)
+                                                               to Reply, with FellBack anywhere among them
+                   Counted | Failed                            to Count
+                   Unloaded                                    to Unload
+                   see race_messages                           to Race
+                   see verify_messages                         to Verify
+                   Malformed                                   to a line that is none of these
 
-A request that cannot be obeyed is answered with Failed. Its kind is the class of an error, or "Cancelled" (stopped, or
-the host leaves, before its turn came), "Busy" (too much waits already) or "NotLoaded".
+A request that cannot be carried out is answered with Failed. Its kind is the class of an error, or "Cancelled" (stopped
+before its turn, or the host is ending), "Busy" (too many requests are waiting) or "NotLoaded".
 
-Both sides decode with this module, so a line is checked wherever it arrives: the `type` must be known and every field
-of the right type; unknown fields are ignored, so that a newer side may say more. A line longer than LONGEST_LINE bytes
-is malformed. A side that hears another VERSION in Ready says so and stops.
+Both sides decode with `line_codec`, which bounds the length of a line. A side that receives another VERSION in Ready
+says so and stops.
 
-Times are seconds since the host began to answer, on its monotonic clock: waiting behind other requests and measuring
-are not in them. The engine's records travel as they are.
+Times are seconds on the host's monotonic clock since it began to answer the request: waiting for other requests and
+measuring step times are not included. The engine's events travel as they are.
 """
 
 from app.protocol.answers import (
     Answer,
     Counted,
-    Ended,
     Failed,
     FellBack,
     Loaded,
     Loading,
     Malformed,
     Measuring,
-    Progress,
+    PrefillProgress,
     Ready,
-    Told,
+    ReplyDone,
+    RoundDone,
     Unloaded,
 )
-from app.protocol.lines import (
+from app.protocol.line_codec import (
     LONGEST_LINE,
-    Answers,
+    AnyAnswer,
+    AnyRequest,
     MalformedError,
-    Requests,
-    read_answer,
-    read_request,
-    to_line,
+    decode_answer,
+    decode_request,
+    encode_line,
 )
-from app.protocol.racing import Compared, LinedUp, Race, Raced, Racing, Ran
-from app.protocol.receipts import Checking, Said, Verified, Verify
+from app.protocol.race_messages import PairCompared, Race, RaceDone, RaceProgress, RaceReady, RunPart
 from app.protocol.requests import Count, Load, Quit, Reply, Request, Stop, Unload
-from app.protocol.values import Acceptance, Law, Message, Pair, Speculation, Struct
+from app.protocol.values import Message, Pair, Speculation, Struct
+from app.protocol.verify_messages import RoundTokens, Verify, VerifyDone, VerifyProgress
+from engine.settings import AcceptanceRule, SamplingSettings
 
-VERSION = 1
+VERSION = 2
 
 __all__ = [
     "LONGEST_LINE",
     "VERSION",
-    "Acceptance",
+    "AcceptanceRule",
     "Answer",
-    "Answers",
-    "Checking",
-    "Compared",
+    "AnyAnswer",
+    "AnyRequest",
     "Count",
     "Counted",
-    "Ended",
     "Failed",
     "FellBack",
-    "Law",
-    "LinedUp",
     "Load",
     "Loaded",
     "Loading",
@@ -75,26 +72,30 @@ __all__ = [
     "Measuring",
     "Message",
     "Pair",
-    "Progress",
+    "PairCompared",
+    "PrefillProgress",
     "Quit",
     "Race",
-    "Raced",
-    "Racing",
-    "Ran",
+    "RaceDone",
+    "RaceProgress",
+    "RaceReady",
     "Ready",
     "Reply",
+    "ReplyDone",
     "Request",
-    "Requests",
-    "Said",
+    "RoundDone",
+    "RoundTokens",
+    "RunPart",
+    "SamplingSettings",
     "Speculation",
     "Stop",
     "Struct",
-    "Told",
     "Unload",
     "Unloaded",
-    "Verified",
     "Verify",
-    "read_answer",
-    "read_request",
-    "to_line",
+    "VerifyDone",
+    "VerifyProgress",
+    "decode_answer",
+    "decode_request",
+    "encode_line",
 ]

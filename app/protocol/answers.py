@@ -1,4 +1,4 @@
-"""What the host says to the window."""
+"""The answers that the host sends to the app. Those to races and checks are in race_messages and verify_messages."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from engine.events import Finished, PromptProgress, Round
 
 
 class Answer(Struct, frozen=True, kw_only=True, tag=True, tag_field="type"):
-    """What the host says."""
+    """The base of all answers."""
 
 
 class Ready(Answer, frozen=True, kw_only=True):
-    """The host listens. device: what MLX computes on, for people."""
+    """The host is ready for requests. device: what MLX computes on, as text for the user."""
 
     version: int
     redline: str
@@ -20,50 +20,56 @@ class Ready(Answer, frozen=True, kw_only=True):
 
 
 class Loading(Answer, frozen=True, kw_only=True):
-    """What a Load is busy with, for people."""
+    """What a Load is doing now. message: text for the user."""
 
     id: int
-    said: str
+    message: str
 
 
 class Loaded(Answer, frozen=True, kw_only=True):
-    """The pair is ready. target, drafter: names for people. speculation: whether drafts will be made; `said` is why
-    not, or what else the user did not ask for and should know (what auto came to, why no trees), or "". branches:
-    whether drafts are trees. context: most tokens of prompt and reply."""
+    """The pair is loaded.
+
+    target, drafter: names to show. speculation: whether replies are drafted. note: why they are not, or what else the
+    user did not choose and should know (what auto chose, why there are no trees), or "". drafts_trees: whether drafts
+    are trees. context: the most tokens of prompt and reply together.
+    """
 
     id: int
     pair: Pair
     target: str
     drafter: str
     speculation: Speculation
-    said: str
-    branches: bool
+    note: str
+    drafts_trees: bool
     context: int
 
 
 class Unloaded(Answer, frozen=True, kw_only=True):
-    """Nothing is loaded now."""
+    """Nothing is loaded any more."""
 
     id: int
 
 
 class Measuring(Answer, frozen=True, kw_only=True):
-    """The host measures what passes cost here, once a pair, before the first reply that needs to know."""
+    """The host measures step times on this machine, once for each pair, before the first reply that needs them."""
 
     id: int
-    said: str
+    message: str
 
 
-class Progress(Answer, frozen=True, kw_only=True):
-    """How far the prompt has been read."""
+class PrefillProgress(Answer, frozen=True, kw_only=True):
+    """How much of the prompt has been processed."""
 
     id: int
     progress: PromptProgress
 
 
-class Told(Answer, frozen=True, kw_only=True):
-    """One round. drafted_texts: for each of `round.drafted` its text alone, for showing what was refused; special
-    tokens by their names. `round.draft_s` and `verify_s` are there where the Reply was timed and the round drafted."""
+class RoundDone(Answer, frozen=True, kw_only=True, tag="Told"):  # the tag is in conversations and races on disk
+    """One round of a reply.
+
+    drafted_texts: the text of each token of `round.drafted` alone, to show what was refused; special tokens by name.
+    `round.draft_s` and `round.verify_s` are set if the Reply was timed and the round drafted.
+    """
 
     id: int
     round: Round
@@ -71,26 +77,28 @@ class Told(Answer, frozen=True, kw_only=True):
 
 
 class FellBack(Answer, frozen=True, kw_only=True):
-    """Speculation stopped within a reply, which goes on by plain decoding; `said` is why."""
+    """The drafter failed within a reply, which continues by plain decoding. reason: what failed."""
 
     id: int
-    said: str
+    reason: str
 
 
-class Ended(Answer, frozen=True, kw_only=True):
-    """The reply is whole, or was stopped. seed: with which it was drawn, see `Law`. prompt: digests of
-    the ids that it answers and of the weights that did, a dot between, to know both again; "" where neither was looked
-    at. `finished.text`, what an unfinished character looks like, belongs to no token: a reply that goes on from `said`
-    goes on without it."""
+class ReplyDone(Answer, frozen=True, kw_only=True):
+    """The reply is complete, or was stopped.
+
+    seed: the one it was sampled with. prompt_digest: digests of the prompt's ids and of the model's weights, separated
+    by a dot, to recognise both later; "" if the reply was stopped before the prompt was read. `finished.text`, the rest
+    of an unfinished character, belongs to no token: a continued reply goes on without it.
+    """
 
     id: int
     finished: Finished
     seed: int
-    prompt: str = ""
+    prompt_digest: str = ""
 
 
 class Counted(Answer, frozen=True, kw_only=True):
-    """tokens of the `context` most that there may be; template and system prompt are in it."""
+    """tokens: what the messages take of the `context`, the chat template and the system prompt included."""
 
     id: int
     tokens: int
@@ -98,17 +106,20 @@ class Counted(Answer, frozen=True, kw_only=True):
 
 
 class Failed(Answer, frozen=True, kw_only=True):
-    """A request came to nothing, or a Reply broke off; what was told of it stands. said: what, why and what to do, in a
-    line. kind: the error's class, "ContextError". kept: of a Load, the pair that was loaded before and still is."""
+    """A request failed, or a reply broke off; the rounds that were sent stay valid.
+
+    kind: the error's class, such as "ContextError". message: what, why and what to do, in one line. kept_pair: after a
+    failed Load, the pair that was loaded before and still is.
+    """
 
     id: int
     kind: str
-    said: str
-    kept: Pair | None = None
+    message: str
+    kept_pair: Pair | None = None
 
 
 class Malformed(Answer, frozen=True, kw_only=True):
-    """A line that was no request. said: why. line: its beginning."""
+    """A line was not a request. reason: why. line: how the line begins."""
 
-    said: str
+    reason: str
     line: str

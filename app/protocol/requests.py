@@ -1,47 +1,52 @@
-"""What the window asks the host."""
+"""The requests that the app sends to the host."""
 
 from __future__ import annotations
 
-from app.protocol.values import Law, Message, Pair, Struct
+from app.protocol.values import Message, Pair, Struct
+from engine.settings import SamplingSettings
 
 
 class Request(Struct, frozen=True, kw_only=True, tag=True, tag_field="type"):
-    """id: chosen by the window, repeated by every answer."""
+    """The base of all requests. id: chosen by the app; every answer to the request repeats it."""
 
     id: int
 
 
 class Load(Request, frozen=True, kw_only=True):
-    """Have this pair ready; what was loaded before goes first. Loading what is loaded already is quick."""
+    """Loads this pair in place of the one that is loaded. Loading the pair that is already loaded is quick."""
 
     pair: Pair
 
 
 class Reply(Request, frozen=True, kw_only=True):
-    """Answer `messages`, whose last is the user's. said: ids of the reply so far, to go on from: their text is not told
-    again, max_tokens is of what is new, and greedy or coupled text is what it would have been without the break.
-    timed: measure draft and verify apart, which costs one more synchronisation a round."""
+    """Answers `messages`, the last of which is the user's.
+
+    continuation_ids: the tokens of the reply so far, to continue a reply that was interrupted. Their text is not sent
+    again, `max_tokens` counts the new tokens only, and a greedy or coupled reply continues as if it had never been
+    interrupted. timed: measure drafting and verification separately, which costs one more synchronisation a round.
+    """
 
     messages: tuple[Message, ...]
-    law: Law
-    said: tuple[int, ...] = ()
+    sampling: SamplingSettings
+    continuation_ids: tuple[int, ...] = ()
     timed: bool = False
 
 
 class Stop(Request, frozen=True, kw_only=True):
-    """End the Reply of this id at its next round or chunk of the prompt: it comes to Ended, its reason "cancelled". A
-    request that still waits comes to Failed, its kind "Cancelled"; one that is over, or unknown, is nothing."""
+    """Ends the request with this id at its next round or chunk of the prompt; a reply then ends with ReplyDone, its
+    reason "cancelled". A request that is still waiting is answered with Failed, kind "Cancelled". An unknown id, or
+    one that is finished, is ignored."""
 
 
 class Count(Request, frozen=True, kw_only=True):
-    """How many tokens of the context `messages` take, chat template included."""
+    """Counts the tokens of the context that `messages` take, the chat template included."""
 
     messages: tuple[Message, ...]
 
 
 class Unload(Request, frozen=True, kw_only=True):
-    """Let go of what is loaded, for its memory; comes to Unloaded. The next Load brings it back."""
+    """Unloads the pair to free its memory; the answer is Unloaded."""
 
 
 class Quit(Request, frozen=True, kw_only=True):
-    """Stop what goes on, and leave."""
+    """Stops the current request and ends the host."""

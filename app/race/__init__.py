@@ -11,14 +11,3 @@ Shown       results     medians and spreads over the runs       replaying   what
 Only contest, receipts and command import what decodes. Terminal, window and pictures show a race by the rest alone;
 the window's part, and what draws, is `app.window.race`.
 """
-
-from __future__ import annotations
-
-import argparse
-
-
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the tree."""
-    from app.race import command
-
-    command.add_parser(subparsers)

@@ -1,4 +1,5 @@
-"""Two ways of decoding one prompt on one loaded target: the runs, in turns, told as `app.protocol.racing` has it.
+"""Two ways of decoding one prompt on one loaded target: the runs, in turns, told as `app.protocol.race_messages` has
+it.
 
 Both sides are opened and warmed up first; then they run AB BA AB ..., each reply from nothing, so that every one of
 them pays for its prompt. Rounds are told behind their run: telling costs no time in it. Terminal and host share this.
@@ -14,28 +15,28 @@ from functools import partial
 
 from msgspec.structs import replace as changed
 
-from app import environment, pair
-from app.fits import check_all
-from app.measure import Reply, begin_reply, policy_maker, warm_up
-from app.options import Options
-from app.pair import NamedDrafter
-from app.protocol import Answers, Compared, LinedUp, Raced, Racing, Ran, Told
-from app.protocol.racing import MOST_RUNS, SIDES, Contestant, Environment, PairReceipt, Side
-from app.race.receipts import receipt_of
+from app.inference import environment, pair_loader
+from app.inference.measured_reply import Reply, begin_reply, policy_maker, warm_up
+from app.inference.memory_fit import check_all
+from app.inference.options import Options
+from app.inference.pair_loader import NamedDrafter
+from app.protocol import AnyAnswer, PairCompared, RaceDone, RaceProgress, RaceReady, RoundDone, RunPart
+from app.protocol.race_messages import MOST_RUNS, SIDES, Contestant, Environment, PairReceipt, Side
+from app.race.pair_receipt import receipt_of
 from engine.errors import ModelError, UsageError
 from engine.events import Event, Finished, PromptProgress, Round
-from engine.policy import Policy
+from engine.policy.fixed import Policy
 from engine.session import Session
-from engine.settings import Settings
-from models.load import Loaded
+from engine.settings import SamplingSettings
+from models.loader import Loaded
 
 TOLD_EVERY_S = 0.25
 ROUNDS_A_LINE = 256  # of a chain some 100 KB, of the largest tree some 2 MB
-Opened = Mapping[tuple[str, bool], NamedDrafter]  # drafters by name, and whether they draft trees
+OpenDrafters = Mapping[tuple[str, bool], NamedDrafter]  # drafters by name, and whether they draft trees
 
 
 @dataclass(frozen=True)
-class Asked:
+class RaceOptions:
     """A race to be held. number: of the request. base: options that both sides share. sides: as `level` makes them."""
 
     number: int
@@ -71,7 +72,7 @@ class Entrant:
 
     side: Side
     drafter: NamedDrafter
-    settings: Settings
+    settings: SamplingSettings
     make_policy: Callable[[], Policy]
 
 
@@ -89,7 +90,12 @@ class Contest:
     """One race. stop: asked between rounds and between passes. opened: drafters that are there already."""
 
     def __init__(
-        self, target: Loaded, session: Session, asked: Asked, stop: Callable[[], bool], opened: Opened | None = None
+        self,
+        target: Loaded,
+        session: Session,
+        asked: RaceOptions,
+        stop: Callable[[], bool],
+        opened: OpenDrafters | None = None,
     ) -> None:
         self._target, self._session, self._asked, self._stop = target, session, asked, stop
         self._opened = dict(opened or {})
@@ -98,7 +104,7 @@ class Contest:
         self._entrants: list[Entrant] = []
         self._ids: list[int] = []
 
-    def answers(self) -> Iterator[Answers]:
+    def answers(self) -> Iterator[AnyAnswer]:
         """Raises RedlineError, and whatever a drafter raises. Leaves caches in no state that is known."""
         asked = self._asked
         try:
@@ -106,13 +112,13 @@ class Contest:
             for number in range(asked.runs + 1):
                 yield from self._pair(number)
         except _StoppedError:
-            yield Raced(id=asked.number, runs=self._whole, stopped=True)
+            yield RaceDone(id=asked.number, pairs=self._whole, stopped=True)
             return
-        yield Raced(id=asked.number, runs=self._whole)
+        yield RaceDone(id=asked.number, pairs=self._whole)
 
     # --- getting ready -------------------------------------------------------------------------
 
-    def _line_up(self) -> Iterator[Answers]:
+    def _line_up(self) -> Iterator[AnyAnswer]:
         asked, target = self._asked, self._target
         self._ids = target.tokenizer.chat([{"role": "user", "content": asked.prompt}])
         self._check_room()
@@ -121,7 +127,7 @@ class Contest:
             key = side.drafter, side.tree
             if key not in self._opened:
                 yield self._racing(f"opening {side.drafter}")
-                self._opened[key] = pair.open_drafter(side.drafter, target, side.tree)
+                self._opened[key] = pair_loader.open_drafter(side.drafter, target, side.tree)
         for number, side in enumerate(asked.sides):
             yield self._racing(
                 "measuring what a pass costs here" if side.draft_length is None else "warming up", number
@@ -133,7 +139,7 @@ class Contest:
             make_policy = partial(policies, len(self._ids))
             make_policy()  # so that whatever is to be measured is measured now
             self._entrants.append(Entrant(side, drafter, asked.options(side).settings(), make_policy))
-        yield LinedUp(
+        yield RaceReady(
             id=asked.number,
             contestants=tuple(_contestant(entrant) for entrant in self._entrants),
             environment=described(asked.base, target),
@@ -145,7 +151,7 @@ class Contest:
         options = replace(self._asked.base, drafters=drafters, context=self._session.context)
         check_all(self._target.folder, replace(options, kv_bits=self._target.model.kv_bits))
 
-    def _pair(self, number: int) -> Iterator[Answers]:
+    def _pair(self, number: int) -> Iterator[AnyAnswer]:
         """A run of each side, B first in every other pair; the first, number 0, only warms up."""
         replies: dict[int, Reply] = {}
         for side in (0, 1) if number % 2 else (1, 0):
@@ -155,12 +161,12 @@ class Contest:
                 yield from self._told(number, side, events)
                 replies[side] = Reply.of(self._ids, events)
         if number:
-            yield Compared(id=self._asked.number, receipt=self._receipt(number, (replies[0], replies[1])))
+            yield PairCompared(id=self._asked.number, receipt=self._receipt(number, (replies[0], replies[1])))
             self._whole = number
 
     # --- a run ---------------------------------------------------------------------------------
 
-    def _run(self, number: int, side: int, events: list[Event]) -> Iterator[Answers]:
+    def _run(self, number: int, side: int, events: list[Event]) -> Iterator[AnyAnswer]:
         """Decode, into `events`; says how far it is now and then."""
         entrant = self._entrants[side]
         said = f"run {number} of {self._asked.runs}" if number else "warming up"
@@ -178,7 +184,7 @@ class Contest:
                     yield self._racing(said, side, number, tokens)
         self._go_on()
 
-    def _told(self, number: int, side: int, events: Sequence[Event]) -> Iterator[Answers]:
+    def _told(self, number: int, side: int, events: Sequence[Event]) -> Iterator[AnyAnswer]:
         """A run that is over, in parts."""
         prompt = max((event.total for event in events if isinstance(event, PromptProgress)), default=0)
         told = tuple(self._telling(event) for event in events if isinstance(event, Round))
@@ -186,22 +192,22 @@ class Contest:
         for start in range(0, max(len(told), 1), ROUNDS_A_LINE):
             part = told[start : start + ROUNDS_A_LINE]
             last = start + ROUNDS_A_LINE >= len(told)
-            yield Ran(
+            yield RunPart(
                 id=self._asked.number,
                 side=side,
                 run=number,
                 prompt_tokens=prompt,
-                told=part,
+                rounds=part,
                 time_s=self._now_s(),
                 finished=finished if last else None,
             )
 
-    def _telling(self, round_: Round) -> Told:
+    def _telling(self, round_: Round) -> RoundDone:
         """Raises ModelError for probabilities that are none: JSON has no name for them either."""
         if not all(map(math.isfinite, (*round_.p, *round_.q))):
             raise ModelError("the probabilities of a model are no numbers: its files are damaged, download it again")
         pieces = tuple(self._target.tokenizer.piece(token) for token in round_.drafted)
-        return Told(id=self._asked.number, round=round_, drafted_texts=pieces)
+        return RoundDone(id=self._asked.number, round=round_, drafted_texts=pieces)
 
     def _receipt(self, number: int, replies: tuple[Reply, Reply]) -> PairReceipt:
         plain = [entrant.side.plain for entrant in self._entrants]
@@ -210,8 +216,10 @@ class Contest:
 
     # --- small ---------------------------------------------------------------------------------
 
-    def _racing(self, said: str, side: int = 0, run: int = 0, tokens: int = 0) -> Racing:
-        return Racing(id=self._asked.number, said=said, time_s=self._now_s(), run=run, side=side, tokens=tokens)
+    def _racing(self, said: str, side: int = 0, run: int = 0, tokens: int = 0) -> RaceProgress:
+        return RaceProgress(
+            id=self._asked.number, message=said, time_s=self._now_s(), run=run, side=side, tokens=tokens
+        )
 
     def _now_s(self) -> float:
         return time.monotonic() - self._began_s
@@ -239,4 +247,4 @@ def described(options: Options, target: Loaded) -> Environment:
 
 def _contestant(entrant: Entrant) -> Contestant:
     name = "" if entrant.side.plain else entrant.drafter.name
-    return Contestant(side=entrant.side, name=name, said=entrant.drafter.said)
+    return Contestant(side=entrant.side, name=name, note=entrant.drafter.said)

@@ -1,6 +1,6 @@
-"""Conversations on disk: SQLite, one file. `Store` has every verb; the rest is how."""
+"""Conversations on disk: SQLite, one file. `Store` has every verb; the other modules are how it is done."""
 
-from app.store.errors import StoreError
-from app.store.store import Opened, Store, store_path
+from app.store.conversation_store import OpenResult, Store, store_path
+from app.store.database import StoreError
 
-__all__ = ["Opened", "Store", "StoreError", "store_path"]
+__all__ = ["OpenResult", "Store", "StoreError", "store_path"]

@@ -1,12 +1,12 @@
-"""The tables, and the way from every older version of them to this one.
+"""The tables, and the migrations from every older version of them.
 
     conversation 1 - n message 1 - n chunk      rounds of a reply that streams, as they came
                                1 - 1 spans      all rounds of a reply that ended
-                               1 - 1 passage    its text folded for searching (`waiting`: not in the index yet)
 
 Invariants:
     1. A message's id is greater than its parent's: the tree has no cycle, and ids order versions by age.
-    2. `shown` of a message is its child on the way shown, that of a conversation its root; NULL only without children.
+    2. `shown` of a message is its child on the current branch, that of a conversation its root; NULL only without
+       children.
     3. A reply has chunks only while its state is "streaming". Its text is message.text, its chunks' texts, its tail.
     4. Ids are never used again (AUTOINCREMENT): what the window still holds cannot come to mean something else.
 """
@@ -14,9 +14,7 @@ Invariants:
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
-
-from app.store.index import fold_passages
+from contextlib import closing
 
 APPLICATION_ID = 0x5265646C  # "Redl", where `file` and SQLite look for it
 
@@ -64,43 +62,36 @@ _CONVERSATIONS = (
     "CREATE TABLE value (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID",
 )
 
-_SEARCH = (
-    """CREATE TABLE passage (
-        message INTEGER PRIMARY KEY REFERENCES message ON DELETE CASCADE,
-        folded TEXT NOT NULL
-    ) STRICT""",
-    "CREATE TABLE waiting (message INTEGER PRIMARY KEY REFERENCES passage ON DELETE CASCADE) STRICT",
-    fold_passages,
-    "INSERT INTO waiting SELECT message FROM passage",
-)
+# Version 2 had tables for searching; they are a file of their own now (`search_index`), so version 4 drops them.
+_OLD_SEARCH = tuple(f"DROP TABLE IF EXISTS {table}" for table in ("found", "passage", "waiting"))
 
-# What a check of a reply needs beside its law, and what came of it.
+# What the check of a reply needs besides its sampling settings, and its receipt.
 _RECEIPTS = (
     "ALTER TABLE message ADD COLUMN system TEXT",
     "ALTER TABLE message ADD COLUMN prompt TEXT",
     "ALTER TABLE message ADD COLUMN receipt TEXT",
 )
 
-Step = str | Callable[[sqlite3.Connection], None]
-# MIGRATIONS[n] leads from version n to n + 1. Never edit one that users may have; add another.
-MIGRATIONS: tuple[tuple[Step, ...], ...] = (_CONVERSATIONS, _SEARCH, _RECEIPTS)
+# MIGRATIONS[n] leads from version n to n + 1, and changes the schema: `matches` relies on that. Never edit one that
+# users may have; add another.
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_CONVERSATIONS, (), _RECEIPTS, _OLD_SEARCH)
 VERSION = len(MIGRATIONS)
-TABLES = ("conversation", "message", "chunk", "spans", "preset", "value", "passage", "waiting")
+TABLES = ("conversation", "message", "chunk", "spans", "preset", "value")
 
 
 def version_of(connection: sqlite3.Connection) -> int:
-    """What the file says, 0 for an empty one."""
+    """Returns the version that the file claims, 0 for an empty one."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def migrate(connection: sqlite3.Connection) -> None:
-    """Bring the file to VERSION, each step whole or not at all."""
-    for version in range(version_of(connection), VERSION):
+def migrate(connection: sqlite3.Connection, to: int = VERSION) -> None:
+    """Brings the file to version `to`, each step whole or not at all."""
+    for version in range(version_of(connection), to):
         connection.execute("BEGIN IMMEDIATE")
         try:
             if version_of(connection) == version:  # another process may have been quicker
-                for step in MIGRATIONS[version]:
-                    connection.execute(step) if isinstance(step, str) else step(connection)
+                for statement in MIGRATIONS[version]:
+                    connection.execute(statement)
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {version + 1}")
             connection.execute("COMMIT")
@@ -108,3 +99,15 @@ def migrate(connection: sqlite3.Connection) -> None:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
+
+
+def matches(connection: sqlite3.Connection, version: int) -> bool:
+    """Returns whether the tables are those of this version, to the letter."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as expected:
+        migrate(expected, version)
+        return _objects(connection) == _objects(expected)
+
+
+def _objects(connection: sqlite3.Connection) -> set[tuple[str, ...]]:
+    rows = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema").fetchall()
+    return {row for row in rows if row[2] not in ("passage", "waiting") and not str(row[2]).startswith("found")}

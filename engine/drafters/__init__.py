@@ -1,73 +1,146 @@
-"""Whatever proposes tokens: one file a kind, one small protocol.
+"""What every drafter is: a protocol of five methods, what it needs and how it drafts, and what it proposes.
 
-A drafter is told nothing step by step. Each round it sees the committed tokens and catches up by
-itself, so it cannot miss one; after the round it is asked to forget what was not kept. What it
-returns may be lazy: the round evaluates draft, verify pass and acceptance together.
+A drafter is not told about each token. Every round it sees the committed tokens and catches up by itself, so it cannot
+miss one; after the round it forgets what was not kept. What it proposes may be lazy: the round evaluates the draft,
+the verify pass and the acceptance together.
+
+A new kind of drafter is one file here (`eagle3.py` is an example) and one in `models/drafters`, which
+recognises its files, loads them, and is listed in `models/drafters/__init__.py`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
-from engine.choice import Chooser
-from engine.draft import Draft, nothing
-from engine.features import Features
-from engine.gate import Gate
-from engine.sampling import Context
+import mlx.core as mx
+
+from engine.errors import ModelError
+from engine.policy.confidence_stop import ConfidenceStop
+from engine.sampling import Sampler, TokenCounts
+from engine.tree.draft_tree import DraftTree
+
+
+@dataclass(frozen=True, eq=False)
+class Needs:
+    """What a drafter reads of the target, by `engine.target.target_view.TargetView`.
+
+    taps: layer taps, in the sense of `engine.target.layer_taps`; while the drafter serves, every pass of the target is
+    recorded there. latest_only: only the states of the latest pass, and the row before it, are ever read.
+    kv_layers: layers whose keys and values are read. token_map: (width,) the target's ids that the columns of the
+    drafter's logits stand for; None where they are all of the target's tokens, or where there are no logits.
+    """
+
+    taps: tuple[int, ...] = ()
+    latest_only: bool = False
+    kv_layers: tuple[int, ...] = ()
+    token_map: mx.array | None = None
 
 
 @dataclass(frozen=True)
-class Standing:
-    """Where the reply stands when a draft is asked for.
+class Traits:
+    """How a drafter drafts.
 
-    tokens: all committed ids, prompt included; the last one has not been through the target yet.
-    context: the same tokens as the penalties count them.
-    chooser: how the target will choose, for drafters that want to choose alike.
-    gate: asked at each token of a chain whether to go on, by drafters that can say how sure they are.
-    member: which of several drafters is wanted, None for whichever has something.
+    shape: "chain" drafts token by token, each seen by the next; "block" drafts all tokens of a chain at once; "tree"
+    branches. longest: tokens of its longest chain, None where there is no limit. stops_early: whether it asks
+    `DraftContext.stop` at each token whether one more is worth it.
+    """
+
+    shape: Literal["chain", "block", "tree"] = "chain"
+    longest: int | None = None
+    stops_early: bool = False
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Proposed tokens: a chain, or a tree that says which token follows which.
+
+    tokens: (n,) int32, may be lazy. logq: (n, vocabulary of the target) log-probabilities of the distribution that
+    each token was drawn from, siblings having the same row; None for a point mass. In a tree with distributions,
+    siblings are drawn without replacement, in order, and how many a node has depends on nothing drawn there.
+    q: (n,) the drafter's probability of each token, for display; None: taken from `logq`, or 1. reason: why the
+    policy chose this length. times_s: where drafting is timed, `time.monotonic` before and after, evaluated.
+    """
+
+    tokens: mx.array
+    logq: mx.array | None = None
+    tree: DraftTree | None = None
+    q: mx.array | None = None
+    reason: str = ""
+    times_s: tuple[float, float] | None = None
+
+
+def empty_draft(reason: str = "") -> Draft:
+    """Returns the draft of no tokens, which makes the round one plain step."""
+    return Draft(mx.zeros(0, mx.int32), reason=reason)
+
+
+def check_probabilities(probs: Sequence[float]) -> None:
+    """Raises ModelError if one of a drafter's probabilities is not a number."""
+    if any(map(math.isnan, probs)):
+        raise ModelError("the drafter's probabilities are not numbers: its files are damaged, get it again")
+
+
+@dataclass(frozen=True)
+class DraftContext:
+    """Where the reply stands when a draft is requested.
+
+    tokens: all committed ids, prompt included; the last one has not been through the target yet. counts: the same
+    tokens as the penalties count them. sampler: how the target will choose, for drafters that want to choose alike.
+    stop: decides at each token of a chain whether to go on; None drafts them all.
     """
 
     tokens: Sequence[int]
-    context: Context
-    chooser: Chooser
-    gate: Gate | None = None
-    member: int | None = None
+    counts: TokenCounts
+    sampler: Sampler
+    stop: ConfidenceStop | None = None
 
 
 class Drafter(Protocol):
-    """The one protocol."""
-
-    name: str
+    """Whatever proposes tokens for a target."""
 
     @property
-    def features(self) -> Features | None:
-        """Where it reads the target's hidden states, None for those that don't. While it drafts, every pass of the
-        target is logged there; its rows stay in step with the committed tokens (see `engine.features`)."""
+    def name(self) -> str:
+        """What users call it."""
 
-    def prefill(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
-        """A reply to a prompt begins, of which the target has seen all `tokens` but the last: do now what would
-        slow the first `propose` down, unless and until it is `cancelled`. Called for each chunk of the prompt, with
-        more tokens each time. Whatever was remembered of other tokens has been rewound."""
+    @property
+    def needs(self) -> Needs:
+        """What it reads of the target."""
 
-    def propose(self, standing: Standing, length: int) -> Draft:
-        """At most `length` tokens to follow `standing.tokens`; fewer, or none, is fine."""
+    @property
+    def traits(self) -> Traits:
+        """How it drafts."""
 
-    def hints(self, standing: Standing) -> Sequence[float | None]:
-        """What is known before drafting and for free, of each member of several drafters, else of the one: 0 for
-        nothing to propose, other numbers for kinds of chances that differ; None for what only drafting can tell."""
+    def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
+        """Catches up with `tokens`, of which the target has seen all but the last, unless and until `cancelled`.
 
-    def quiet(self, standing: Standing) -> bool:
-        """Whether it is known that there is nothing to propose. The loop may then launch the next plain step before
-        this one's token is known, and asks again after it."""
+        Called for each chunk of a prompt, with more tokens each time, so that the first `propose` is not slow.
+        Whatever was remembered of other tokens has been rewound before.
+        """
+
+    def propose(self, context: DraftContext, length: int) -> Draft:
+        """Returns at most `length` >= 1 tokens to follow `context.tokens`; fewer, or none, is fine."""
+
+    def hint(self, context: DraftContext) -> float | None:
+        """Returns what is known for free about the next draft: 0 if there is nothing to propose, another number for
+        each kind of draft that is accepted at a rate of its own, None if only drafting can tell."""
 
     def rewind(self, length: int) -> None:
-        """Only the first `length` tokens of the sequence are certain: forget whatever came after."""
+        """Forgets everything after the first `length` tokens, which alone are certain."""
 
-    def reach(self) -> int:
-        """Of how many leading tokens nothing more is needed from the target. Only asked of those with features:
-        a reply that reuses more of the target's cache than this has the target see the rest again."""
+    def reusable_prefix(self) -> int:
+        """Returns how many leading tokens need nothing more from the target. Only called for a drafter that
+        needs layer taps: a reply that reuses more of the target's cache has the target see the rest again."""
 
 
-__all__ = ["Draft", "Drafter", "Standing", "nothing"]
+__all__ = [
+    "Draft",
+    "DraftContext",
+    "Drafter",
+    "Needs",
+    "Traits",
+    "check_probabilities",
+    "empty_draft",
+]

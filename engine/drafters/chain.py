@@ -1,4 +1,4 @@
-"""A chain drawn token by token, each from its law given those before it."""
+"""A chain drafted token by token, each drawn from its distribution given those before it."""
 
 from __future__ import annotations
 
@@ -8,49 +8,48 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.choice import Drawn
-from engine.draft import Draft, need_numbers, nothing
-from engine.drafters import Standing
+from engine.drafters import Draft, DraftContext, check_probabilities, empty_draft
+from engine.sampling import DraftRows
 
 
 def draw_chain(
-    standing: Standing,
+    context: DraftContext,
     logits: mx.array,
-    follow: Callable[[mx.array], mx.array],
+    next_logits: Callable[[mx.array], mx.array],
     length: int,
     ids: mx.array | None = None,
 ) -> Draft:
-    """At most `length` tokens; fewer where the standing's gate says so.
+    """Drafts at most `length` tokens; fewer where `context.stop` says so.
 
-    logits: (1, width) for the first of them. follow: the next logits for a token (1,). ids (width,): the tokens that
-    the columns of narrower logits stand for.
-    Each step is submitted as soon as its graph exists, so the device drafts while the next one is built. A gate has
-    to be told numbers and so waits for each law, but for no token: see `engine.gate`.
+    logits: (1, width) for the first of them. next_logits: from a token (1,) to the logits after it. ids (width,): the
+    tokens that the columns of narrower logits stand for. Each step is submitted as soon as its graph exists, so the
+    device drafts while the next one is built. A confidence stop needs numbers and so waits for each distribution, but
+    for no token: see `engine.policy.confidence_stop`.
     """
-    chooser, context, position, gate = standing.chooser, standing.context, len(standing.tokens), standing.gate
-    drawn: list[Drawn] = []
+    sampler, counts, position, stop = context.sampler, context.counts, len(context.tokens), context.stop
+    drawn: list[DraftRows] = []
     while len(drawn) < length:
-        one = chooser.draft(logits, context, position, ids, len(drawn))
-        if gate is not None and not gate.takes(_confidence(one)):
+        one = sampler.draw(logits, counts, position, ids, len(drawn))
+        if stop is not None and not stop.worth_verifying(_confidence(one)):
             break
         drawn.append(one)
         mx.async_eval(one.tokens)
-        if len(drawn) == length or (gate is not None and not gate.goes_on()):
+        if len(drawn) == length or (stop is not None and not stop.worth_continuing()):
             break
-        context = context.extended(one.tokens)
-        logits = follow(one.tokens)
+        counts = counts.extended(one.tokens)
+        logits = next_logits(one.tokens)
     if not drawn:
-        return nothing()
-    tokens, chances, laws = (mx.concatenate(list(parts)) for parts in zip(*drawn, strict=True))
-    wanted = ids is None or not chooser.matches  # a law that nobody looks at is not worth widening
-    return Draft(tokens, chooser.spread(laws, ids) if wanted else None, q=chances)
+        return empty_draft()
+    tokens, q = mx.concatenate([one.tokens for one in drawn]), mx.concatenate([one.q for one in drawn])
+    logq = None
+    if ids is None or not sampler.accepts_by_match:  # where only matches count, log q is not worth widening
+        logq = sampler.widen(mx.concatenate([one.logprobs for one in drawn]), ids)
+    return Draft(tokens, logq, q=q)
 
 
-def _confidence(drawn: Drawn) -> float:
-    """The largest probability of the law: of the law alone, whatever was drawn from it.
-
-    Raises ModelError for a law that is none.
-    """
+def _confidence(drawn: DraftRows) -> float:
+    """Returns the largest probability of the distribution, whatever was drawn from it. Raises ModelError if it is not a
+    number."""
     most: Any = mx.max(drawn.logprobs).item()
-    need_numbers((most,))
+    check_probabilities((most,))
     return math.exp(most)

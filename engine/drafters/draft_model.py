@@ -8,24 +8,23 @@ from collections.abc import Callable, Sequence
 
 import mlx.core as mx
 
-from engine.anatomy import places_of
-from engine.drafters import Draft, Standing, nothing
+from engine.drafters import Draft, DraftContext, Needs, Traits, empty_draft
 from engine.drafters.chain import draw_chain
 from engine.errors import ModelError
-from engine.features import Features
-from engine.target import PREFILL_CHUNK, CachedModel
+from engine.target.cached_model import PREFILL_CHUNK, CachedModel
+from engine.target.model_layout import position_limit
 
 
 class DraftModel:
     """Any mlx-lm model whose token map agrees with the target's on the ids below `shared`.
 
-    vocabulary: width of the target's logits. Either side may be padded: ids from `shared` on are
-    never proposed, and q is laid out in the target's width. ids: the tokens below `shared` that the columns of its
-    logits stand for, where `engine.shortlist` made them fewer; None where they are all tokens. Where its table of
-    positions ends, so does drafting: MLX does not check what is read behind it.
+    vocabulary: width of the target's logits. Either side may be padded: ids from `shared` on are never proposed, and q
+    is laid out in the target's width. ids: the tokens below `shared` that the columns of its logits stand for, where
+    `engine.drafters.draft_vocabulary` made them fewer; None where they are all tokens. Drafting ends where its table of
+    positions ends: MLX does not check what is read behind it.
     """
 
-    features: Features | None = None
+    traits = Traits("chain", stops_early=True)
 
     def __init__(
         self,
@@ -37,62 +36,65 @@ class DraftModel:
     ) -> None:
         self.model = model
         self.name = name
-        self.ids = ids
+        self.needs = Needs(token_map=ids)
         self._width = vocabulary
         self._shared = min(shared or vocabulary, vocabulary, model.vocabulary)
-        self._places = places_of(model.model) or sys.maxsize
+        self._positions = position_limit(model.model) or sys.maxsize
 
-    def prefill(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
-        for _ in self.model.prefill(self._readable(tokens[:-1][: self._places])[self.model.length :]):
+    @property
+    def ids(self) -> mx.array | None:
+        """The tokens that the columns of its logits stand for, (width,); None for all."""
+        return self.needs.token_map
+
+    def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
+        for _ in self.model.prefill(self._readable(tokens[:-1][: self._positions])[self.model.length :]):
             if cancelled():
                 break
 
-    def propose(self, standing: Standing, length: int) -> Draft:
-        length = min(length, self._room(standing))
+    def propose(self, context: DraftContext, length: int) -> Draft:
+        length = min(length, self._room(context))
         if length <= 0:
-            return nothing()
-        if len(standing.tokens) - self.model.length > PREFILL_CHUNK:  # after a long stretch of plain steps
-            self.prefill(standing.tokens)
-        logits, _ = self.model.continue_from(self._readable(standing.tokens), mx.zeros(0, mx.int32))
+            return empty_draft()
+        if len(context.tokens) - self.model.length > PREFILL_CHUNK:  # after a long stretch of plain steps
+            self.sync(context.tokens)
+        logits, _ = self.model.continue_from(self._readable(context.tokens), mx.zeros(0, mx.int32))
 
-        def follow(token: mx.array) -> mx.array:
+        def next_logits(token: mx.array) -> mx.array:
             return self._fit(self.model.forward(token))
 
-        return draw_chain(standing, self._fit(logits), follow, length, self.ids)
+        return draw_chain(context, self._fit(logits), next_logits, length, self.ids)
 
-    def along(self, tokens: Sequence[int], first: int) -> mx.array:
-        """Logits (n, target's width, or that of `ids`) behind each of `tokens` from the place `first` on, in one pass:
-        what a draft would be drawn from there. For who compares laws over a text that is known already. Raises
-        ModelError: the text is longer than the drafter knows places for."""
-        if len(tokens) > self._places:
-            raise ModelError(f"{self.name} was made for texts of {self._places} tokens: choose another drafter")
+    def logits_along(self, tokens: Sequence[int], first: int) -> mx.array:
+        """Returns the logits (n, target's width, or that of `ids`) behind each of `tokens` from the place `first` on,
+        in one pass: what a draft would be drawn from there, for a text that is known already. Raises ModelError if the
+        text is longer than the model has positions for."""
+        if len(tokens) > self._positions:
+            raise ModelError(f"{self.name} was made for texts of {self._positions} tokens: choose another drafter")
         readable = self._readable(tokens)
         self.model.rewind(first)
         for _ in self.model.prefill(readable[self.model.length : first]):
             pass
         return self._fit(self.model.forward(mx.array(list(readable[first:]), mx.int32)))
 
-    def hints(self, standing: Standing) -> Sequence[float | None]:
-        return (0.0,) if self.quiet(standing) else (None,)
-
-    def quiet(self, standing: Standing) -> bool:
-        return self._room(standing) <= 0
+    def hint(self, context: DraftContext) -> float | None:
+        """0 behind its last position."""
+        return 0.0 if self._room(context) <= 0 else None
 
     def rewind(self, length: int) -> None:
         self.model.rewind(length)
 
-    def reach(self) -> int:
+    def reusable_prefix(self) -> int:
         return self.model.length
 
-    def _room(self, standing: Standing) -> int:
-        """Tokens that a draft may have: all but its last one are read, behind those that stand."""
-        return self._places - len(standing.tokens) + 1
+    def _room(self, context: DraftContext) -> int:
+        """Returns how many tokens a draft may have: all but its last one are read, behind the committed ones."""
+        return self._positions - len(context.tokens) + 1
 
     def _readable(self, tokens: Sequence[int]) -> Sequence[int]:
-        """`tokens` with ids that the drafter has no embedding for replaced by its last one.
+        """Returns `tokens` with ids that the drafter has no embedding for replaced by its last one.
 
-        The target may say such an id, from padding or from a longer map. Reading it would reach behind the
-        embedding table. What the drafter reads instead moves q alone, and the target's law holds for any q.
+        The target may choose such an id, from padding or from a longer map. Reading it would reach behind the
+        embedding table. What the drafter reads instead changes q alone, and p is kept for any q.
         """
         if self.model.vocabulary >= self._width:
             return tokens
@@ -100,7 +102,8 @@ class DraftModel:
         return [min(token, last) for token in tokens]
 
     def _fit(self, logits: mx.array) -> mx.array:
-        """(1, own vocabulary) to (1, target's), nothing but shared ids being possible; those of `ids` as they are."""
+        """Returns logits (n, own vocabulary) as (n, target's), where only shared ids are possible; those of `ids` as
+        they are."""
         if self.ids is not None:
             return logits.astype(mx.float32)
         logits = logits[:, : self._shared].astype(mx.float32)

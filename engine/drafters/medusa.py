@@ -1,29 +1,143 @@
-"""Medusa heads as a drafter (Cai 2024, arXiv 2401.10774): all guesses at once, and a static tree over them.
+"""Medusa (Cai 2024, arXiv 2401.10774): the heads, and the drafter that proposes all their guesses at once as a static
+tree.
 
-The row that they read is the target's state at the last token that it has seen, whose logits gave the last committed
-token; so head d - 1 guesses the token at depth d. Each head guesses for itself: what stands at depth 2 does not know
-which of its siblings' parents it follows. There is no law that such a tree is drawn from, so its children are fixed,
-the likeliest of each head (under the target's own noise where choices are coupled), and each is a point mass.
+Head i guesses the token 2 + i places behind what it reads. Each head is a stack of residual blocks x + SiLU(linear(x))
+over the target's last normed hidden state, then an output matrix (FasterDecoding/Medusa,
+`medusa/model/medusa_model.py`). Without one of its own the head shares the target's output matrix, or the rows of it
+that `ids` names. Medusa's typical acceptance is lossy; Redline accepts exactly instead.
+
+A tree of guesses is a list of paths of ranks: (0, 2) is what head 1 holds third likeliest, behind what head 0 holds
+likeliest. It is nested: its first n paths are the tree of n nodes.
+
+The row that the heads read is the target's state at the last token that it has seen, whose logits gave the last
+committed token; so head d - 1 guesses the token at depth d. Each head guesses for itself: it does not know which of its
+parents a guess follows. There is no distribution that such a tree is drawn from, so its children are fixed, the
+likeliest of each head (under the target's own noise where choices are coupled), and each is a point mass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import mlx.core as mx
+import mlx.nn as nn
 
-from engine.drafters import Draft, Standing, nothing
-from engine.features import NORMED, Features
-from engine.heads.medusa import MedusaHeads, parents_of
-from engine.target import CachedModel
-from engine.tree import Tree
+from engine.drafters import Draft, DraftContext, Needs, Traits, empty_draft
+from engine.target.cached_model import CachedModel
+from engine.target.layer_taps import NORMED
+from engine.target.target_view import TargetView
+from engine.tree.draft_tree import DraftTree
+
+
+@dataclass(frozen=True)
+class MedusaConfig:
+    """num_layers: residual blocks a head. own_output: each head has an output matrix of its own."""
+
+    hidden_size: int
+    vocab_size: int
+    draft_vocab_size: int
+    num_heads: int
+    num_layers: int = 1
+    own_output: bool = False
+
+
+class _Block(nn.Module):
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(size, size)
+        self.linear.weight = mx.zeros_like(self.linear.weight)  # an untrained head repeats the target's own guess
+        self.linear.bias = mx.zeros_like(self.linear.bias)
+
+    def __call__(self, x: mx.array) -> mx.array:
+        out: mx.array = x + nn.silu(self.linear(x))
+        return out
+
+
+class MedusaHeads(nn.Module):
+    """All heads of a target. `ids` (draft_vocab_size,): the target's id of each column of the logits, increasing."""
+
+    def __init__(self, config: MedusaConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.heads = [
+            [
+                *(_Block(config.hidden_size) for _ in range(config.num_layers)),
+                *([nn.Linear(config.hidden_size, config.draft_vocab_size, bias=False)] if config.own_output else []),
+            ]
+            for _ in range(config.num_heads)
+        ]
+        self._ids = mx.arange(config.draft_vocab_size)
+        self._project: Callable[[mx.array], mx.array] | None = None
+
+    @property
+    def ids(self) -> mx.array:
+        return self._ids
+
+    def set_draft_vocabulary(self, ids: mx.array) -> None:
+        """Makes the columns of the logits stand for the target's tokens `ids` (draft_vocab_size,), increasing."""
+        self._ids = ids.astype(mx.int32)
+
+    def tie_lm_head(self, output: mx.array | Callable[[mx.array], mx.array]) -> None:
+        """Uses the target's output matrix: rows `ids` of it, (draft_vocab_size, hidden), or, where the heads know the
+        whole vocabulary, the function from states to logits."""
+        self._project = (lambda states: states @ output.T) if isinstance(output, mx.array) else output
+
+    def states(self, hidden: mx.array, depth: int | None = None) -> mx.array:
+        """Returns what each head's output matrix reads of states (..., hidden): (num_heads, ..., hidden), or the first
+        `depth`."""
+        states = []
+        for head in self.heads[:depth]:
+            x = hidden
+            for block in head[: self.config.num_layers]:
+                x = block(x)
+            states.append(x)
+        return mx.stack(states)
+
+    def __call__(self, hidden: mx.array, depth: int | None = None) -> mx.array:
+        """Returns logits of states (..., hidden): (num_heads, ..., draft_vocab_size), or of the first `depth` heads."""
+        states = self.states(hidden, depth)
+        if self._project is None:
+            return mx.stack([head[-1](state) for head, state in zip(self.heads[:depth], states, strict=True)])
+        return self._project(states)
+
+
+def parents_of(paths: Sequence[Sequence[int]], depth: int) -> list[int]:
+    """Returns for each path of a nested tree its parent's place in the list, -1 for children of the root.
+
+    Raises ValueError for a path that is deeper than `depth`, occurs twice, or precedes its parent or a likelier
+    sibling.
+    """
+    places: dict[tuple[int, ...], int] = {(): -1}
+    parents = []
+    for place, path in enumerate(map(tuple, paths)):
+        above, likelier = path[:-1], (*path[:-1], path[-1] - 1) if path else ()
+        if not 1 <= len(path) <= depth or path in places:
+            raise ValueError(f"the path {list(path)} of a tree occurs twice or is not 1 to {depth} long")
+        if above not in places or (path[-1] != 0 and likelier not in places):
+            raise ValueError(f"the path {list(path)} of a tree precedes its parent or before a likelier sibling")
+        parents.append(places[above])
+        places[path] = place
+    return parents
+
+
+def default_tree(depth: int, size: int) -> list[tuple[int, ...]]:
+    """Returns a nested tree for heads that bring none: the `size` likeliest paths if a guess of rank r is right with
+    probability 0.5 / (r + 1)^2, whatever came before."""
+    probs: dict[tuple[int, ...], float] = {}
+    level: dict[tuple[int, ...], float] = {(): 1.0}
+    for _ in range(depth):
+        level = {(*path, rank): prob * 0.5 / (rank + 1) ** 2 for path, prob in level.items() for rank in range(10)}
+        level = dict(sorted(level.items(), key=lambda item: -item[1])[:size])
+        probs |= level
+    return sorted(probs, key=lambda path: (-probs[path], len(path), path))[:size]
 
 
 class Medusa:
     """Drafts with `heads` for `target`.
 
-    tree: a nested list of paths of ranks (see `engine.heads.medusa`); a draft of n nodes is its first n. trees: whether
-    to branch; else a draft is the chain of every head's first guess. Raises ValueError for a tree that is none.
+    tree: a nested list of paths of ranks; a draft of n nodes is its first n. trees: whether to branch; else a draft is
+    the chain of every head's first guess. Raises ValueError for a list that is no nested tree.
     """
 
     name = "medusa"
@@ -33,49 +147,44 @@ class Medusa:
     ) -> None:
         self.heads = heads
         self.trees = trees
-        self.features = Features(target.model, (NORMED,), last_only=True)
         depth, width = heads.config.num_heads, heads.ids.size
+        self.needs = Needs((NORMED,), latest_only=True, token_map=heads.ids)
+        self.traits = Traits("tree" if trees else "block", longest=depth)
+        self.target = TargetView(target, self.needs.taps, latest_only=True)
         chain = [(0,) * (i + 1) for i in range(depth)]
         self._paths = [tuple(path) for path in tree if max(path, default=0) < width] if trees else chain
         self._parents = parents_of(self._paths, depth)
         self._known = 0
 
-    def prefill(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
+    def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
         pass
 
-    def propose(self, standing: Standing, length: int) -> Draft:
+    def propose(self, context: DraftContext, length: int) -> Draft:
         """Before a second token there is no state to read, and nothing to propose."""
-        paths, place = self._paths[:length], len(standing.tokens) - 2
+        paths, place = self._paths[:length], len(context.tokens) - 2
         if not paths or place < 0:
-            return nothing()
+            return empty_draft()
         depth, breadth = max(map(len, paths)), 1 + max(path[-1] for path in paths)
-        found = standing.chooser.children(
-            self._logits(place, depth),
-            standing.context.rows(mx.zeros(0, mx.int32)),
-            len(standing.tokens) + mx.arange(depth),
+        hidden = self.target.hidden(self.needs.taps, place, place + 1)
+        found = context.sampler.children(
+            self.heads(hidden, depth)[:, 0],
+            context.counts.rows(),
+            len(context.tokens) + mx.arange(depth),
             breadth,
             self.heads.ids,
         )
         places = mx.array([(len(path) - 1) * breadth + path[-1] for path in paths], mx.int32)
         parents = self._parents[: len(paths)]
-        shape = Tree.of(parents) if parents != list(range(-1, len(paths) - 1)) else None
-        return Draft(found.tokens.reshape(-1)[places], shape=shape, q=found.chances.reshape(-1)[places])
+        tree = DraftTree.of(parents) if parents != list(range(-1, len(paths) - 1)) else None
+        return Draft(found.tokens.reshape(-1)[places], tree=tree, q=found.q.reshape(-1)[places])
 
-    def hints(self, standing: Standing) -> Sequence[float | None]:
-        return (None,)
-
-    def quiet(self, standing: Standing) -> bool:
-        return False
+    def hint(self, context: DraftContext) -> None:
+        return None
 
     def rewind(self, length: int) -> None:
         self._known = length
 
-    def reach(self) -> int:
-        """All that is known, if the last state of it is there to be read; else the target must see one token again."""
-        held = self.features.start < self._known <= self.features.end
-        return self._known if held else max(self._known - 1, 0)
-
-    def _logits(self, place: int, depth: int) -> mx.array:
-        """Of the first `depth` heads, from the state at token `place`: (depth, width)."""
-        hidden = self.features.take(place, place + 1)
-        return self.heads(hidden, depth)[:, 0]
+    def reusable_prefix(self) -> int:
+        """All that is known, if the last state of it can be read; else the target must see one token again."""
+        start, end = self.target.recorded
+        return self._known if start < self._known <= end else max(self._known - 1, 0)

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-DrafterKind = Literal["draft", "eagle3", "medusa", "mtp", "gemma4-assistant", "dflash"]
+CatalogueKind = Literal["draft", "eagle3", "medusa", "mtp", "gemma4-assistant", "dflash"]
 SizeFrom = Literal["stated", "estimated"]
 
 Repository = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$")]
@@ -18,7 +18,7 @@ Positive = Annotated[float, msgspec.Meta(gt=0)]
 Bytes = Annotated[int, msgspec.Meta(gt=0)]
 Sources = Annotated[tuple[Text, ...], msgspec.Meta(min_length=1)]
 
-_NOT_YET: Mapping[DrafterKind, str] = {
+_NOT_YET: Mapping[CatalogueKind, str] = {
     "mtp": "Redline has no drafter for MTP sidecars yet",
     "gemma4-assistant": "Redline has no drafter for Gemma 4 assistants yet",
     "dflash": "Redline has no DFlash drafter yet",
@@ -45,7 +45,7 @@ class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     drafters: tuple[Repository, ...] = ()
 
     @property
-    def kind(self) -> DrafterKind:
+    def kind(self) -> CatalogueKind:
         """As a drafter it is an ordinary model."""
         return "draft"
 
@@ -63,7 +63,7 @@ class Drafter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     repository: Repository
     name: Text
-    kind: DrafterKind
+    kind: CatalogueKind
     licence: Text
     source: Sources
     parameters_b: Positive | None = None

@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from typing import Literal, get_args
 
-from models.catalogue.entries import Catalogue, DrafterKind, Entry, Target
-from models.catalogue.fits import room
+from models.catalogue.entries import Catalogue, CatalogueKind, Entry, Target
+from models.catalogue.mac_memory import room
 
-Kind = DrafterKind | Literal["target"]
+Kind = CatalogueKind | Literal["target"]
 _BETWEEN = re.compile(r"[\s/_-]+")
 _LETTERS = 3  # of a word that may stand for a longer one
-KINDS: tuple[str, ...] = ("target", *get_args(DrafterKind))
+KINDS: tuple[str, ...] = ("target", *get_args(CatalogueKind))
 
 
 def search(

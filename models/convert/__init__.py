@@ -1,8 +1,7 @@
-"""Other people's models as MLX folders: GGUF files, Hugging Face folders, and MLX folders taken as they are.
+"""Makes MLX model folders of GGUF files and Hugging Face folders; MLX folders are linked, not copied.
 
-importing    what lies at a path, and the folder that becomes of it
-making       a folder appears whole or not at all
-hugging      from a Hugging Face folder, by mlx-lm
-resuming     weights written by a process that may be killed
-progress     how far it is
+model_import     what stands at a path, and importing it
+gguf_import      a GGUF file becomes an MLX folder
+hugging_face     a Hugging Face folder becomes an MLX folder, by mlx-lm's own conversion
+atomic_folder    the new folder appears whole or not at all
 """

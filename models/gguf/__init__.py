@@ -6,6 +6,6 @@ tensors      how each tensor is stored in MLX, piece by piece                   
 tokenizer    tokenizer.json and the special tokens                         (byte_level, sentencepiece)
 """
 
-from models.gguf.reading import GgufFile, TensorInfo, paths_of, read_gguf
+from models.gguf.gguf_reader import GgufFile, TensorInfo, paths_of, read_gguf
 
 __all__ = ["GgufFile", "TensorInfo", "paths_of", "read_gguf"]

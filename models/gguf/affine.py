@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from models.gguf.blocks import Bytes, Floats
 
-BITS = (2, 3, 4, 5, 6, 8)
-GROUP_SIZES = (32, 64, 128)
 DTYPES = {"F16": "float16", "BF16": "bfloat16", "F32": "float32"}  # as safetensors and as people call them
 
 Array = NDArray[np.generic]

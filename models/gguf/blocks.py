@@ -13,7 +13,7 @@ MLX has scale and bias per group of 32 and `value = scale * q + bias`; these ggm
     Q5_K   the same with 32 bytes of fifth bits before the 128            5 bits, as Q4_K
 
 (ggml-quants.c; checked against the gguf package.) Q6_K has groups of 16, which MLX has not. Scales and biases come out
-as f32, exactly; what storing them in 16 bits costs is said where that is done, in models/gguf/tensors.py.
+as f32, exactly; what storing them in 16 bits costs is said where that is done, in models/gguf/tensor_storage.py.
 """
 
 from collections.abc import Callable, Mapping

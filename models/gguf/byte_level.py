@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from models.gguf.reading import GgufFile
+from models.gguf.gguf_reader import GgufFile
 
 _DAMAGED = "the file is damaged, download it again"
 _OTHER = "use an MLX version of this model"

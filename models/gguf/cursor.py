@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from engine.errors import ModelError
-from models.gguf.types import ARRAY, BOOL, NUMBER_FORMATS, STRING
+from models.gguf.tensor_types import ARRAY, BOOL, NUMBER_FORMATS, STRING
 
 Value = int | float | bool | str | tuple["Value", ...]
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from models.gguf.reading import GgufFile
-from models.gguf.rope import rope_scaling
-from models.gguf.tensors import Part
+from models.gguf.gguf_reader import GgufFile
+from models.gguf.rope_scaling import rope_scaling
+from models.gguf.tensor_storage import Part
 
 _DAMAGED = "the file is damaged, download it again"
 _OTHER_VERSION = "use an MLX version of this model"

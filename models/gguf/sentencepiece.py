@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from tokenizers import Tokenizer, decoders, models, normalizers
 
-from models.gguf.reading import GgufFile
+from models.gguf.gguf_reader import GgufFile
 
 SPACE = "▁"
 _DAMAGED = "the file is damaged, download it again"

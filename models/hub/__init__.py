@@ -1,14 +1,21 @@
-"""Models from the hub, into the Hugging Face cache that every tool of this machine shares.
+"""Downloads models from the hub into the Hugging Face cache, which all tools on this machine share.
 
-    names     what a repository, a revision and a file may be called; everything the hub says is checked by it
-    allowed   which files of a repository are fetched: weights in safetensors, JSON, tokenizer, chat template
-    hub       where the hub is, what is sent to it, how patiently
-    listing   what a revision holds, with sizes and digests (files: their types)
-    transfer  one file, resumed by bytes, verified
-    crew      several at once; tally and pace: how much came, how fast
-    cache     where blobs, snapshots and unfinished work lie
-    pull      a whole model: a stream of events
-    failures  whatever goes wrong, in one line that says what to do
+    client             the hub's address, what is sent to it, and the retries
+    account            the account that a token belongs to
+    repo_names         checks the names of repositories, revisions and files that come from outside
+    repo_files         the files of a revision, with sizes and digests
+    file_filter        selects the files to download: weights in safetensors, JSON, tokenizer, chat template
+    repo_cache         the folders of blobs, snapshots and unfinished downloads
+    download           downloads a whole model, as a stream of events
+    download_events    those events
+    download_plan      the stored list of the files of a download
+    download_progress  counts bytes and measures the speed
+    workers            downloads several files at once
+    file_transfer      downloads and resumes one file
+    digest             the digest of a file
+    disk_space         checks the free disk space before a download
+    cleanup            deletes unfinished downloads
+    failures           turns errors into one line that says what to do
 
-Nothing is imported here, so that `models.hub.events` may be read by a process that must stay light.
+This package imports nothing, so that a lightweight process can import `models.hub.download_events`.
 """

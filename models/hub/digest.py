@@ -4,20 +4,20 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
-from models.hub.files import HubFile
+from models.hub.repo_files import HubFile
 
 _CHUNK_BYTES = 1 << 20
 
 
-class Digest:
-    """Grows with the file. `count` bytes are in it."""
+class FileDigest:
+    """The digest of the first `count` bytes of a file, updated as they arrive."""
 
     def __init__(self, file: HubFile) -> None:
         self._file = file
         self.restart()
 
     def restart(self) -> None:
-        """As if nothing had come."""
+        """Starts again with no bytes."""
         self.count = 0
         if self._file.kind == "sha256":
             self._hash = hashlib.sha256()
@@ -29,7 +29,7 @@ class Digest:
         self.count += len(data)
 
     def add_file(self, path: Path, check: Callable[[], None]) -> None:
-        """Everything in `path`. check: called between chunks, may raise."""
+        """Adds the contents of `path`. check: called between chunks; may raise."""
         with path.open("rb") as file:
             while data := file.read(_CHUNK_BYTES):
                 check()
@@ -37,5 +37,5 @@ class Digest:
 
     @property
     def agrees(self) -> bool:
-        """Whether what came is the file that the hub lists, all of it and nothing else."""
+        """Whether the bytes are exactly the file that the hub lists."""
         return self.count == self._file.size_bytes and self._hash.hexdigest() == self._file.digest

@@ -1,6 +1,6 @@
-"""Whatever goes wrong between here and the hub, in one line: what, why, and what to do.
+"""Turns every failure of a download into one line: what failed, why, and what to do.
 
-The library's own messages run over many lines, name request ids and sometimes guess wrong; they are not passed on.
+The library's own messages span several lines, name request ids and sometimes guess wrong, so they are not shown.
 """
 
 import errno
@@ -24,32 +24,32 @@ from engine.errors import HubError
 
 Reason = Literal[
     "offline",  # HF_HUB_OFFLINE
-    "network",  # no way to the hub, or it broke off
+    "network",  # no connection to the hub, or it was lost
     "proxy",
-    "token",  # 401: none, or a wrong one
+    "token",  # 401: missing or invalid
     "gated",  # 403: its terms must be accepted
     "missing",  # 404: repository or revision
-    "busy",  # 429, or another process pulls the same model
+    "busy",  # 429, or another process downloads the same model
     "server",  # 5xx
-    "damaged",  # what came is not what is listed
+    "damaged",  # the received file differs from the listed one
     "refused",  # a name or a file that is not allowed
     "unsuitable",  # nothing in it that MLX loads
-    "disk",  # full, or not to be written
-    "hub",  # an answer that none of these names
+    "disk",  # full or not writable
+    "hub",  # any other answer
 ]
 REASONS: tuple[str, ...] = get_args(Reason)
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
 
 
-def may_pass(error: Exception) -> bool:
-    """Whether the same request may do better in a while."""
+def is_transient(error: Exception) -> bool:
+    """Whether the same request may succeed later."""
     if isinstance(error, HfHubHTTPError):
         return error.response.status_code in _PASSING
     return isinstance(error, httpx2.TransportError) and not isinstance(error, httpx2.UnsupportedProtocol)
 
 
-def asked_wait_s(error: Exception) -> float | None:
-    """Seconds that the hub asks to wait, by `Retry-After` (seconds or a date) or `RateLimit`; else None."""
+def requested_wait_s(error: Exception) -> float | None:
+    """Returns the wait that the hub requests by `Retry-After` (seconds or a date) or `RateLimit`; else None."""
     if not isinstance(error, HfHubHTTPError):
         return None
     said = error.response.headers.get("Retry-After", "").strip()
@@ -65,8 +65,8 @@ def asked_wait_s(error: Exception) -> float | None:
     return float(limit.reset_in_seconds) if limit is not None and limit.remaining == 0 else None
 
 
-def in_short(error: Exception) -> str:
-    """A few words for why the next try waits."""
+def short_reason(error: Exception) -> str:
+    """Returns a few words on why the next attempt waits."""
     if isinstance(error, HfHubHTTPError):
         code = error.response.status_code
         return "too many requests (429)" if code == 429 else f"the hub answered {code}"
@@ -76,7 +76,7 @@ def in_short(error: Exception) -> str:
 
 
 def explain(error: Exception, repo: str, revision: str, endpoint: str, known: bool) -> HubError:
-    """`error`, raised on the way to `repo` at `endpoint`, as what the user should read. known: a token was sent."""
+    """Returns `error`, raised by a request for `repo` at `endpoint`, as a message. known: whether a token was sent."""
     if isinstance(error, HfHubHTTPError):
         return _refusal(error, repo, revision, endpoint, known)
     if isinstance(error, OfflineModeIsEnabled):
@@ -96,7 +96,7 @@ def explain(error: Exception, repo: str, revision: str, endpoint: str, known: bo
 
 
 def disk_error(error: OSError, place: object) -> HubError:
-    """A disk that is full, or refuses."""
+    """Returns an error of the disk as a message."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         to_do = "free some, or point HF_HOME to another disk; what came is kept"
         return HubError(f"{place}: no space left on the disk; {to_do}", "disk")
@@ -126,7 +126,7 @@ def _refusal(error: HfHubHTTPError, repo: str, revision: str, endpoint: str, kno
     if code == 403:
         return HubError(f"{repo}: the hub forbids it (403); check the permissions of your token", "gated")
     if code == 429:
-        asked = asked_wait_s(error)
+        asked = requested_wait_s(error)
         when = "in a few minutes" if asked is None else f"in {_duration(asked)}"
         to_do = "" if known else "; with `redline models login` more is allowed"
         return HubError(f"the hub has had too many requests from here (429); try again {when}{to_do}", "busy")

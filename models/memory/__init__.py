@@ -1,30 +1,34 @@
-"""Will it fit: what a pair takes of memory, said before anything is loaded, against what this machine can give.
+"""Whether a model fits in memory, decided before anything is loaded.
 
-footprint   bytes by what holds them, from the files and the shapes of a network that is never evaluated
-room        what the machine has
-pair        both, from a target and its drafters
-verdict     good, tight or refused, with the number, and what would make it fit
+footprint     bytes by what holds them
+model_size    the sizes of a model, from its files and the shapes of a network that is never evaluated
+fit_verdict   good, tight or refused, with the number, and what would make it fit
+
+What a drafter takes is known by its kind; `models.drafters.pair_footprint` adds up a target and its drafters.
 """
 
+from models.memory.fit_verdict import (
+    KV_BITS,
+    TIGHT,
+    AvailableMemory,
+    FitVerdict,
+    FootprintAt,
+    judge_fit,
+    largest_context,
+)
 from models.memory.footprint import Footprint, Share
-from models.memory.heads import share_of_head
-from models.memory.network import Measured, measure
-from models.memory.pair import footprints
-from models.memory.room import Room
-from models.memory.verdict import KV_BITS, TIGHT, Footprints, Verdict, judge, largest_context
+from models.memory.model_size import ModelSize, measure
 
 __all__ = [
     "KV_BITS",
     "TIGHT",
+    "AvailableMemory",
+    "FitVerdict",
     "Footprint",
-    "Footprints",
-    "Measured",
-    "Room",
+    "FootprintAt",
+    "ModelSize",
     "Share",
-    "Verdict",
-    "footprints",
-    "judge",
+    "judge_fit",
     "largest_context",
     "measure",
-    "share_of_head",
 ]

@@ -1,7 +1,8 @@
-"""What a pair takes of memory at most at the same time, by what holds it."""
+"""The most memory that a pair takes at one time, by what holds it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 PROCESS_BYTES = 150 * 1024**2  # Python, MLX, mlx-lm and what of Redline is loaded
@@ -10,9 +11,10 @@ TOKEN_BYTES = 1500  # of the process, for each token of a tokenizer's vocabulary
 
 @dataclass(frozen=True)
 class Share:
-    """Of one model, in bytes. weights: as they stand in memory. loading: beside them while they are made of what is
-    stored. cache: keys, values and states at the wanted context. working: what a pass holds besides. tokenizer: what
-    its vocabulary takes."""
+    """The memory of one model, in bytes.
+
+    weights: as they are held in memory. loading: beside them, while they are converted from what is stored. cache:
+    keys, values and states at the wanted context. working: what a pass holds besides. tokenizer: its vocabulary."""
 
     weights: int
     loading: int = 0
@@ -20,13 +22,24 @@ class Share:
     working: int = 0
     tokenizer: int = 0
 
+    @classmethod
+    def together(cls, shares: Sequence[Share]) -> Share:
+        """Returns the share of models that are loaded one after the other and work one at a time."""
+        return cls(
+            weights=sum(share.weights for share in shares),
+            loading=max((share.loading for share in shares), default=0),
+            cache=sum(share.cache for share in shares),
+            working=max((share.working for share in shares), default=0),
+            tokenizer=sum(share.tokenizer for share in shares),
+        )
+
 
 NOTHING = Share(0)
 
 
 @dataclass(frozen=True)
 class Footprint:
-    """Of a process with a target and, it may be, drafters. All in bytes; `context` in tokens of prompt and reply."""
+    """The memory of a process with a target and perhaps drafters, in bytes. context: tokens of prompt and reply."""
 
     context: int
     target: Share
@@ -42,23 +55,23 @@ class Footprint:
 
     @property
     def working(self) -> int:
-        """One model works at a time."""
+        """One model works at a time, so the largest counts."""
         return max(self.target.working, self.drafter.working)
 
     @property
     def process(self) -> int:
-        """Everything that is no model's."""
+        """Everything that belongs to no model."""
         return PROCESS_BYTES + self.target.tokenizer + self.drafter.tokenizer
 
     @property
     def total(self) -> int:
-        """At the worst moment: the target being loaded, the drafter being loaded beside it, or both at work behind a
-        full context. Tokenizers come behind the weights."""
+        """The most at one time: while the target loads, while the drafter loads beside it, or while both work at the
+        full context. Tokenizers are loaded after the weights."""
         loading = PROCESS_BYTES + self.target.weights + self.target.loading
         beside = self.process + self.weights + self.drafter.loading
         return max(loading, beside, self.process + self.weights + self.cache + self.working)
 
     @property
     def alone(self) -> Footprint:
-        """Of the target, without its drafter."""
+        """The footprint of the target without its drafter."""
         return replace(self, drafter=NOTHING)

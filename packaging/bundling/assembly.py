@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 
-from bundling import compiling, icons, launcher, licences, mend, plists, runtime, signing, trim, wheels
+from bundling import binary_patches, bytecode, code_signing, icons, launcher, licences, plists, runtime, trim, wheels
 from bundling.layout import NAME, ROOT, Layout
 from bundling.tools import BuildError, epoch_s, run
 
@@ -23,7 +23,7 @@ def version() -> str:
     return str(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"])
 
 
-def assemble(folder: Path, platform: str, identity: str = signing.ADHOC, say: Say = print) -> Layout:
+def assemble(folder: Path, platform: str, identity: str = code_signing.ADHOC, say: Say = print) -> Layout:
     """folder/Redline.app, for "darwin" or "linux", in place of one that is there. Raises BuildError.
 
     For Linux it has the same layout, and neither signature nor icon: only tests start it.
@@ -44,9 +44,9 @@ def assemble(folder: Path, platform: str, identity: str = signing.ADHOC, say: Sa
         _tell(say, trim.trim_metadata(layout))
     if platform == "darwin":
         with _timed(say, "mending"):
-            mend.mend(layout)
+            binary_patches.mend(layout)
     with _timed(say, "bytecode"):
-        compiling.compile_all(python.executable, layout)
+        bytecode.compile_all(python.executable, layout)
     with _timed(say, "launcher"):
         launcher.compile_launcher(python, layout, platform)
     if platform == "darwin":
@@ -55,7 +55,7 @@ def assemble(folder: Path, platform: str, identity: str = signing.ADHOC, say: Sa
             layout.info.write_bytes(plists.written(plists.info(version())))
         _settle(layout)
         with _timed(say, "signature"):
-            signing.sign(layout, identity)
+            code_signing.sign(layout, identity)
     _settle(layout)
     return layout
 

@@ -121,11 +121,7 @@ SITE_PACKAGES = (
     Rule("tests of packages", ("*/tests/*", "numpy/*/_*_tests.*", "numpy/_core/_simd.*")),
     Rule(
         "examples, documentation, commands and pictures of packages",
-        ("pyqtgraph/examples/*", "pyqtgraph/icons/peegee/*", "gguf/scripts/*", "share/*", "*/docs/*"),
-    ),
-    Rule(
-        "charts that the inspector does not draw",
-        tuple(f"pyqtgraph/{name}/*" for name in ("opengl", "flowchart", "dockarea", "console", "jupyter", "canvas")),
+        ("gguf/scripts/*", "share/*", "*/docs/*"),
     ),
     Rule("pictures of the README", ("resources/screenshots/*", "resources/plots/*")),
 )

@@ -9,7 +9,7 @@ from tests.app.exports import write_export
 
 @pytest.fixture(autouse=True)
 def own_costs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.calibration.cache_dir", lambda root=None: root or tmp_path / "cache")
+    monkeypatch.setattr("app.inference.calibration.cache_dir", lambda root=None: root or tmp_path / "cache")
 
 
 @pytest.fixture(scope="session")

@@ -8,25 +8,25 @@ from typing import Any
 
 import pytest
 
-from app.cli import main
-from app.host.room import Room
-from app.protocol import Ended, Law, Load, Pair, Told
-from app.records import ChatSettings, Ending, Statistics, messages_of
+from app.cli.main import main
+from app.host.model_worker import ModelWorker
+from app.protocol import Load, Pair, ReplyDone, RoundDone, SamplingSettings
 from app.store import Store
+from app.store.records import ChatSettings, Ending, Statistics, messages_of
 from engine.metrics import Metrics
 from tests.host.process import of_kind
 from tests.host.replies import ask
 
 LENGTH = 12
-GREEDY = Law(max_tokens=LENGTH, draft_length=3)
-COUPLED = Law(max_tokens=LENGTH, draft_length=2, temperature=0.9, seed=5, acceptance="coupled")
-REJECTION = Law(max_tokens=LENGTH, draft_length=3, temperature=0.9, top_k=12, seed=5)
+GREEDY = SamplingSettings(max_tokens=LENGTH, draft_length=3)
+COUPLED = SamplingSettings(max_tokens=LENGTH, draft_length=2, temperature=0.9, seed=5, acceptance="coupled")
+REJECTION = SamplingSettings(max_tokens=LENGTH, draft_length=3, temperature=0.9, top_k=12, seed=5)
 
 
 def write_export(target: Path, drafter: Path, folder: Path) -> Path:
     """Three replies in a row, greedy, coupled, rejection, the system prompt another by now; and a version of the last
     that failed before it began."""
-    store, room = Store.open(folder / "conversations.sqlite").store, Room()
+    store, room = Store.open(folder / "conversations.sqlite").store, ModelWorker()
     pair = Pair(target=str(target), drafter=str(drafter))
     list(room.load(Load(id=1, pair=pair)))
     conversation = store.create(ChatSettings(pair=pair, system="Be brief.")).id
@@ -35,11 +35,11 @@ def write_export(target: Path, drafter: Path, folder: Path) -> Path:
         question = store.add_question(conversation, last, f"why is the sky blue at {law.temperature}?")
         reply = store.begin_reply(conversation, question.id, pair, law, "Be brief.")
         answers = ask(room, law, messages=messages_of("Be brief.", store.path(conversation)[:-1]))
-        told = of_kind(answers, Told)
+        told = of_kind(answers, RoundDone)
         store.append(reply.id, told)
-        ended = of_kind(answers, Ended)[0]
+        ended = of_kind(answers, ReplyDone)[0]
         statistics = Statistics.of(Metrics.of(one.round for one in told))
-        store.end_reply(reply.id, Ending("complete", statistics, tail=ended.finished.text, prompt=ended.prompt))
+        store.end_reply(reply.id, Ending("complete", statistics, tail=ended.finished.text, prompt=ended.prompt_digest))
         last = reply.id
     failed = store.begin_reply(conversation, question.id, pair, GREEDY)
     store.end_reply(failed.id, Ending("failed", note="no memory"))

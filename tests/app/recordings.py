@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from engine.events import Event, Finished, PromptProgress, Round
-from engine.settings import Settings
+from engine.settings import SamplingSettings
 
 
 def round_(index: int, texts: Sequence[str], drafted: int, accepted: int, reason: str = "fixed at 4") -> Round:
@@ -48,13 +48,13 @@ class RecordedSession:
     def reply(
         self,
         messages: Sequence[dict[str, str]],
-        settings: Settings,
+        settings: SamplingSettings,
         drafter: object = None,
         policy: object = None,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> Iterator[Event]:
         self.asked.append([dict(message) for message in messages])
-        self.seeds.append(settings.sampling.seed)
+        self.seeds.append(settings.seed)
         for event in self.events:
             if cancelled() and isinstance(event, Round):
                 yield Finished("cancelled", 0, 1.0)

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from app import choosing, pair
-from app.conversation import open_conversation
-from app.options import Options
+from app.inference import pair_loader, pair_resolution
+from app.inference.conversation import open_conversation
+from app.inference.options import Options
 from engine.drafters.draft_model import DraftModel
+from engine.drafters.drafter_group import DrafterGroup
 from engine.drafters.prompt_lookup import PromptLookup
-from engine.drafters.several import Several
-from models.load import Loaded, load
-from models.pairing.present import Present
+from models.compatibility.best_drafter import UsableModel
+from models.loader import Loaded, load
 
 
 @pytest.fixture(scope="module")
@@ -31,23 +31,23 @@ def snapshot(toy_drafter_folder: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def here(snapshot: Path, monkeypatch: pytest.MonkeyPatch) -> Present:
+def here(snapshot: Path, monkeypatch: pytest.MonkeyPatch) -> UsableModel:
     """Only that drafter is here."""
-    found = Present("o/small-4bit", snapshot, 1, "o/small-4bit")
-    monkeypatch.setattr(choosing, "present_models", lambda: [found])
+    found = UsableModel("o/small-4bit", snapshot, 1, "o/small-4bit")
+    monkeypatch.setattr(pair_resolution, "present_models", lambda: [found])
     return found
 
 
-def test_auto_opens_the_sibling_that_is_here_beside_lookup_and_says_so(target: Loaded, here: Present) -> None:
-    found = pair.open_drafter("auto", target)
+def test_auto_opens_the_sibling_that_is_here_beside_lookup_and_says_so(target: Loaded, here: UsableModel) -> None:
+    found = pair_loader.open_drafter("auto", target)
     assert found.spec == f"lookup+{here.path}"
-    assert isinstance(found.drafter, Several)
+    assert isinstance(found.drafter, DrafterGroup)
     assert [type(member) for member in found.drafter.members] == [PromptLookup, DraftModel]
-    assert found.said == "auto took lookup and o/small-4bit, a small model of the same tokens"
+    assert found.said == "auto took lookup and o/small-4bit, a small model with the same tokens"
     assert [part.name for part in found.parts] == ["lookup", "small-4bit"]
 
 
-def test_a_reply_with_what_auto_found_is_the_targets_own(toy_folder: Path, here: Present) -> None:
+def test_a_reply_with_what_auto_found_is_the_targets_own(toy_folder: Path, here: UsableModel) -> None:
     texts = []
     for drafter in ("none", "auto"):
         options = Options(target=str(toy_folder), drafters=(drafter,), draft_lengths=(3,), max_tokens=40)
@@ -57,13 +57,13 @@ def test_a_reply_with_what_auto_found_is_the_targets_own(toy_folder: Path, here:
     assert texts[0] == texts[1] != ""
 
 
-def test_what_auto_takes_and_cannot_load_is_told_and_lookup_answers(target: Loaded, here: Present) -> None:
+def test_what_auto_takes_and_cannot_load_is_told_and_lookup_answers(target: Loaded, here: UsableModel) -> None:
     weights = here.path / "model.safetensors"
     data = weights.read_bytes()
     weights.write_bytes(data.replace(b"down_proj", b"town_proj"))  # whole by its header, and no model of mlx-lm's
-    found = pair.open_drafter("auto", target)
+    found = pair_loader.open_drafter("auto", target)
     assert isinstance(found.drafter, PromptLookup) and found.spec == "lookup"
     assert found.said.startswith("auto took lookup, as what it would have taken does not load: ")
     assert str(here.path) in found.said
     with pytest.raises(Exception, match="does not load"):
-        pair.open_drafter(str(here.path), target)  # asked for by name, it is an error
+        pair_loader.open_drafter(str(here.path), target)  # asked for by name, it is an error

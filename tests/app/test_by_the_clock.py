@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 
 import pytest
-from msgspec.structs import replace as changed
 
-from app.calibration import Calibration
-from app.cli import main
-from app.conversation import Conversation, open_conversation
-from app.host.room import Room
-from app.options import Options
-from app.protocol import Law, Load, Reply
-from engine.drift import Drift
-from tests.engine.simulation import FLAT
+from app.cli.main import main
+from app.host.model_worker import ModelWorker
+from app.inference.calibration import Calibration
+from app.inference.conversation import Conversation, open_conversation
+from app.inference.options import Options
+from app.protocol import Load, Reply, SamplingSettings
+from engine.policy.cost_correction import CostCorrection
+from tests.engine.policy.simulation import FLAT
 from tests.host.process import pair
 from tests.host.replies import QUESTION
 
@@ -26,7 +26,7 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     seconds: list[float] = []
     monkeypatch.setattr(Calibration, "behind", lambda *_, **__: FLAT)
     monkeypatch.setattr(Calibration, "has", lambda *_, **__: True)
-    monkeypatch.setattr(Drift, "saw", lambda self, member, drafted, taken, expected_s: seconds.append(taken))
+    monkeypatch.setattr(CostCorrection, "observe", lambda self, drafted, measured_s, _: seconds.append(measured_s))
     return seconds
 
 
@@ -93,17 +93,17 @@ def test_replies_that_share_what_the_clock_said_share_no_noise(
 @pytest.mark.parametrize(
     ("law", "expected"),
     [
-        (Law(temperature=0.7), True),
-        (Law(temperature=0.7, seed=3), False),
-        (Law(temperature=0.7, seed=3, fresh=True), True),
-        (Law(seed=3, fresh=True), False),
-        (Law(), False),
+        (SamplingSettings(temperature=0.7), True),
+        (SamplingSettings(temperature=0.7, seed=3), False),
+        (SamplingSettings(temperature=0.7, seed=3, fresh=True), True),
+        (SamplingSettings(seed=3, fresh=True), False),
+        (SamplingSettings(), False),
     ],
 )
 def test_rounds_of_the_host_are_timed_only_where_the_seed_is_of_this_reply_alone(
-    toy_folder: Path, toy_drafter_folder: Path, timed: list[float], law: Law, expected: bool
+    toy_folder: Path, toy_drafter_folder: Path, timed: list[float], law: SamplingSettings, expected: bool
 ) -> None:
-    room = Room()
+    room = ModelWorker()
     list(room.load(Load(id=1, pair=pair(toy_folder, toy_drafter_folder))))
-    list(room.reply(Reply(id=7, messages=QUESTION, law=changed(law, max_tokens=8)), Event()))
+    list(room.reply(Reply(id=7, messages=QUESTION, sampling=replace(law, max_tokens=8)), Event()))
     assert bool(timed) == expected

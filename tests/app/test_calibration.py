@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from app import calibration, pair
-from app.calibration import Calibration
-from app.measure import policy_maker
-from app.pair import NamedDrafter
-from engine.adaptive import Adaptive
-from engine.costs import LEAST, Costs
+from app.inference import calibration, pair_loader
+from app.inference.calibration import Calibration
+from app.inference.measured_reply import policy_maker
+from app.inference.pair_loader import NamedDrafter
 from engine.drafters.prompt_lookup import PromptLookup
-from engine.policy import FixedLength
-from models.load import Loaded, load
+from engine.policy.adaptive import Adaptive
+from engine.policy.costs import LEAST_PLAIN, Costs
+from engine.policy.fixed import FixedLength
+from models.loader import Loaded, load
 
 COSTS = Costs(((1, 0.1), (2, 0.15)), ((0, 0.0), (1, 0.01)))
 BOTH = Costs(COSTS.verify, COSTS.draft, (COSTS, Costs(COSTS.verify, ((0, 0.0), (1, 0.05)))))
@@ -37,7 +37,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         asked.append(context)
         return BOTH
 
-    monkeypatch.setattr(pair, "measure_costs", measure)
+    monkeypatch.setattr(pair_loader, "measure_costs", measure)
     return asked
 
 
@@ -108,7 +108,7 @@ def test_costs_far_beyond_what_was_measured_stay_what_they_are_there(target: Loa
     ways = [draw(context, {1024: near, 4096: far}.__getitem__) for context in (4096, 8192, 16_384, 150_000)]
     assert ways[1] == ways[2] == ways[3]
     assert ways[1].pass_s(1) > ways[0].pass_s(1)
-    assert all(LEAST * costs.pass_s(1) <= costs.plain_s <= costs.pass_s(1) for costs in ways)
+    assert all(LEAST_PLAIN * costs.pass_s(1) <= costs.plain_s <= costs.pass_s(1) for costs in ways)
 
 
 def test_other_drafters_weights_and_machines_are_measured_apart(
@@ -186,7 +186,7 @@ def test_a_policy_goes_by_what_passes_cost_behind_its_prompt(
 ) -> None:
     """A drafted token that is free behind 64 tokens costs as much as it can bring behind 1,024."""
     near, far = (Costs(((1, 1.0), (2, two)), ((0, 0.0), (1, 0.0)), plain=1.0) for two in (1.0, 2.0))
-    monkeypatch.setattr(pair, "measure_costs", lambda *args: near if args[2] == 64 else far)
+    monkeypatch.setattr(pair_loader, "measure_costs", lambda *args: near if args[2] == 64 else far)
     monkeypatch.setattr(calibration, "cache_dir", lambda root: tmp_path)
     make = policy_maker(target, ONE, None, 8192)
     candidates = [policy._candidates[0] for policy in map(make, (20, 544)) if isinstance(policy, Adaptive)]

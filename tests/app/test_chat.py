@@ -13,13 +13,13 @@ from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from app.conversation import Conversation
-from app.interactive import converse, editor, history
-from app.keyboard import ctrl_c
-from app.options import Options
-from app.pair import NamedDrafter
-from app.style import PLAIN
-from app.terminal import Terminal
+from app.cli.interactive_chat import converse, editor, history
+from app.cli.terminal.keyboard import ctrl_c
+from app.cli.terminal.reply_view import Terminal
+from app.cli.terminal.token_style import PLAIN
+from app.inference.conversation import Conversation
+from app.inference.options import Options
+from app.inference.pair_loader import NamedDrafter
 from engine.errors import ContextError
 from engine.events import Event, Finished
 from tests.app.recordings import REPLY, TEXT, RecordedSession, round_
@@ -156,7 +156,7 @@ def test_save_writes_the_conversation_once(tmp_path: Path) -> None:
 
 
 def test_a_refused_drafter_leaves_the_old_one(toy_folder: Path, toy_drafter_folder: Path) -> None:
-    from app.conversation import open_conversation
+    from app.inference.conversation import open_conversation
 
     conversation = open_conversation(Options(str(toy_folder), draft_lengths=(2,)), "", lambda text: None)
     notes = io.StringIO()

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from app import rechecking
-from app.conversation import Conversation, open_conversation
-from app.options import Options
+from app.inference import fresh_check
+from app.inference.conversation import Conversation, open_conversation
+from app.inference.options import Options
 from tests.app.test_chat import Desk
 from tests.app.test_interactive import talk
 
@@ -40,7 +40,7 @@ def test_a_reply_is_what_plain_decoding_says_and_the_talk_goes_on(
 
 def test_rejection_promises_no_more_than_the_law(toy_folder: Path, toy_drafter_folder: Path) -> None:
     conversation = opened(toy_folder, toy_drafter_folder, temperatures=(0.9,), rule="rejection", seed=5)
-    assert "receipt: 12 tokens possible under the law\n" in talk(conversation, "hello", "/verify")
+    assert "receipt: 12 tokens, all possible for the target\n" in talk(conversation, "hello", "/verify")
 
 
 def test_a_forged_reply_is_told_with_its_places(toy_folder: Path, toy_drafter_folder: Path) -> None:
@@ -63,14 +63,14 @@ def test_a_check_that_ctrl_c_stops_loses_nothing(
 ) -> None:
     conversation = opened(toy_folder, toy_drafter_folder)
     talk(conversation, "hello")
-    check = rechecking.check
+    check = fresh_check.check_reply
 
     def interrupted(*given: Any) -> Any:
         steps = check(*given)
         yield next(steps)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(rechecking, "check", interrupted)
+    monkeypatch.setattr(fresh_check, "check_reply", interrupted)
     assert "stopped\n" in talk(conversation, "/verify")
     monkeypatch.undo()
     assert "receipt: identical over 12 tokens\n" in talk(conversation, "/verify")

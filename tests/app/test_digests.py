@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from app import digests
-from models.folder import check_folder
+from app.inference import digests
+from models.model_folder import check_folder
 
 
 @pytest.fixture

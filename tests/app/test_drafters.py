@@ -12,22 +12,25 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-from app import pair
-from app.cli import main
-from app.conversation import open_conversation
-from app.options import Options
-from engine.adaptive import Adaptive
-from engine.belief import CHANCES
-from engine.costs import Costs
-from engine.drafters.eagle import Eagle
+from app.cli.main import main
+from app.inference import pair_loader
+from app.inference.conversation import open_conversation
+from app.inference.options import Options
+from engine.drafters.draft_model import DraftModel
+from engine.drafters.drafter_group import DrafterGroup
+from engine.drafters.eagle3 import Eagle3
 from engine.drafters.medusa import Medusa
 from engine.drafters.prompt_lookup import PromptLookup
-from engine.drafters.several import Several
 from engine.errors import ModelError, PairError, UsageError
-from models import builtin, shipped
-from models.heads import made_for, save_eagle3, save_medusa
-from models.import_gguf import MANIFEST
-from models.load import Loaded, load
+from engine.policy.adaptive import Adaptive
+from engine.policy.costs import Costs
+from engine.policy.expected_length import PROBS
+from models import builtin
+from models.convert.atomic_folder import MANIFEST
+from models.drafters.eagle3_folder import save_eagle3
+from models.drafters.medusa_folder import save_medusa
+from models.drafters.target_match import made_for
+from models.loader import Loaded, load
 from tests.toys.folders import make_folder
 from tests.toys.heads import random_eagle3, random_medusa
 
@@ -54,7 +57,7 @@ def heads(target: Loaded, toy_drafter_folder: Path, tmp_path_factory: pytest.Tem
 @pytest.fixture
 def shipping(heads: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """As if `heads` were what is shipped."""
-    monkeypatch.setattr(shipped, "_folder", lambda name: heads / name)
+    monkeypatch.setattr(builtin, "_shipped", lambda name: heads / name)
     return heads
 
 
@@ -69,30 +72,38 @@ def as_builtin(target: Loaded, folder: Path) -> Loaded:
 
 
 def test_names_and_folders_of_every_kind_open(shipping: Path, target: Loaded) -> None:
-    kinds: dict[str, Any] = {"eagle3": Eagle, "medusa": Medusa, "draft": pair.DraftModel, "lookup": PromptLookup}
+    kinds: dict[str, Any] = {
+        "eagle3": Eagle3,
+        "medusa": Medusa,
+        "draft": DraftModel,
+        "lookup": PromptLookup,
+    }
     for name, kind in kinds.items():
         for spec in (name, str(shipping / name)) if name != "lookup" else (name,):
-            drafter = pair.open_drafter(spec, target)
+            drafter = pair_loader.open_drafter(spec, target)
             assert isinstance(drafter.drafter, kind) and drafter.spec == spec and drafter.said == ""
             assert drafter.name == name
             assert (drafter.loaded is not None) == (name == "draft")
-    assert pair.open_drafter("none", target).drafter is None
+    assert pair_loader.open_drafter("none", target).drafter is None
 
 
 def test_auto_is_the_shipped_head_for_the_builtin_and_lookup_for_others(
     shipping: Path, target: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = pair.open_drafter("auto", target)
-    assert (other.spec, other.said) == ("lookup", "auto took lookup, as no drafter for target is here")
-    own = pair.open_drafter("auto", as_builtin(target, tmp_path / "own"))
-    assert isinstance(own.drafter, Several)
-    assert [type(member) for member in own.drafter.members] == [PromptLookup, Eagle]
+    other = pair_loader.open_drafter("auto", target)
+    assert (other.spec, other.said) == (
+        "lookup",
+        "auto took lookup, because there is no drafter for target on this machine",
+    )
+    own = pair_loader.open_drafter("auto", as_builtin(target, tmp_path / "own"))
+    assert isinstance(own.drafter, DrafterGroup)
+    assert [type(member) for member in own.drafter.members] == [PromptLookup, Eagle3]
     assert (own.spec, own.said) == ("lookup+eagle3", "auto took lookup and eagle3, which is shipped for this model")
-    monkeypatch.setattr(shipped, "_folder", lambda name: tmp_path / name)
-    bare = pair.open_drafter("auto", as_builtin(target, tmp_path / "bare"))
-    assert (bare.spec, bare.said) == ("lookup", "auto took lookup, as the shipped eagle3 is missing")
-    with pytest.raises(ModelError, match="own drafter 'medusa' is missing: install redline again"):
-        pair.open_drafter("medusa", target)
+    monkeypatch.setattr(builtin, "_shipped", lambda name: tmp_path / name)
+    bare = pair_loader.open_drafter("auto", as_builtin(target, tmp_path / "bare"))
+    assert (bare.spec, bare.said) == ("lookup", "auto took lookup, because the shipped eagle3 is missing")
+    with pytest.raises(ModelError, match="the shipped drafter 'medusa' is missing: reinstall Redline"):
+        pair_loader.open_drafter("medusa", target)
 
 
 def test_the_builtin_is_known_by_its_manifest(tmp_path: Path, target: Loaded) -> None:
@@ -105,9 +116,9 @@ def test_the_builtin_is_known_by_its_manifest(tmp_path: Path, target: Loaded) ->
 
 def test_a_shipped_drafter_is_refused_for_another_target(shipping: Path, tmp_path: Path) -> None:
     other = load(make_folder(tmp_path / "other", words=320))  # tokens that no shipped drafter knows
-    for name in shipped.SHIPPED:
+    for name in builtin.SHIPPED:
         with pytest.raises(PairError) as caught:
-            pair.open_drafter(name, other)
+            pair_loader.open_drafter(name, other)
         assert str(shipping / name) in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -119,11 +130,11 @@ def test_a_drafter_is_expected_to_be_as_good_as_its_folder_says(
     for source in (heads / "eagle3", toy_drafter_folder):
         folder = shutil.copytree(source, tmp_path / source.name)
         config = json.loads((folder / "config.json").read_text())
-        for about, first in ((said, 0.75), ({}, mean(CHANCES))):
+        for about, first in ((said, 0.75), ({}, mean(PROBS))):
             (folder / "config.json").write_text(json.dumps({**config, "redline": about}))
-            policy = pair.make_policy(pair.open_drafter(str(folder), target), None, costs)
+            policy = pair_loader.make_policy(pair_loader.open_drafter(str(folder), target), None, costs)
             assert isinstance(policy, Adaptive)
-            assert policy._candidates[0].outlook.expected(None)[1] == pytest.approx(1 + first)
+            assert policy._candidates[0].expected_length.expected(None)[1] == pytest.approx(1 + first)
 
 
 @pytest.mark.parametrize("nonsense", [0.4, ["much"], [1.5], [-0.1], [True]])
@@ -135,13 +146,13 @@ def test_a_folder_that_promises_nonsense_is_refused(
     config["redline"]["acceptance_by_position"] = nonsense
     (folder / "config.json").write_text(json.dumps(config))
     with pytest.raises(ModelError, match=r"acceptance_by_position .* a list of numbers from 0 to 1"):
-        pair.open_drafter(str(folder), target)
+        pair_loader.open_drafter(str(folder), target)
 
 
 def test_what_is_no_drafter_is_a_usage_error(target: Loaded) -> None:
     for spec in ("", "nonsense", "x" * 300, "a\0b"):
         with pytest.raises(UsageError, match="is none of auto, none, lookup, eagle3, medusa, draft, nor a folder"):
-            pair.open_drafter(spec, target)
+            pair_loader.open_drafter(spec, target)
 
 
 # --- trees ----------------------------------------------------------------------------------------
@@ -151,13 +162,13 @@ def test_what_is_no_drafter_is_a_usage_error(target: Loaded) -> None:
 def test_a_head_drafts_trees_where_the_target_verifies_them_and_says_where_not(
     name: str, shipping: Path, target: Loaded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drafter = pair.open_drafter(name, target, trees=True)
-    assert isinstance(drafter.drafter, Eagle | Medusa) and drafter.drafter.trees and drafter.said == ""
-    monkeypatch.setattr(pair, "tree_trouble", lambda _: "its memory is no tree's")
-    drafter = pair.open_drafter(name, target, trees=True)
-    assert isinstance(drafter.drafter, Eagle | Medusa) and not drafter.drafter.trees
+    drafter = pair_loader.open_drafter(name, target, trees=True)
+    assert isinstance(drafter.drafter, Eagle3 | Medusa) and drafter.drafter.trees and drafter.said == ""
+    monkeypatch.setattr("models.drafters.head_folder.why_no_trees", lambda _: "its memory is no tree's")
+    drafter = pair_loader.open_drafter(name, target, trees=True)
+    assert isinstance(drafter.drafter, Eagle3 | Medusa) and not drafter.drafter.trees
     assert drafter.said == "drafts chains, no trees: its memory is no tree's"
-    assert pair.open_drafter(name, target).said == ""
+    assert pair_loader.open_drafter(name, target).said == ""
 
 
 # --- what comes of it -----------------------------------------------------------------------------
@@ -187,7 +198,10 @@ def test_a_conversation_names_its_drafter_and_what_auto_came_to(shipping: Path, 
     options = Options(target=str(toy_folder), draft_lengths=(3,))
     conversation = open_conversation(options, "", lambda _: None)
     line = conversation.describe()
-    assert "drafter lookup, draft length 3 (auto took lookup, as no drafter for target is here)" in line
+    assert (
+        "drafter lookup, draft length 3 (auto took lookup, because there is no drafter for target on this machine)"
+        in line
+    )
     conversation.change(dataclasses.replace(options, drafters=("medusa",)))
     assert "drafter medusa, draft length 3 ·" in conversation.describe()
 

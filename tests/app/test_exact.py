@@ -7,21 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from app import pair
-from app.host.answering import options_of
-from app.options import Options
-from app.pair import NamedDrafter, in_blocks, make_policy
-from app.protocol import Law
-from engine.costs import Costs
+from app.host.reply_job import options_of
+from app.inference import pair_loader
+from app.inference.options import Options
+from app.inference.pair_loader import NamedDrafter, in_blocks, make_policy
+from app.protocol import SamplingSettings
+from engine.audit.verify_blocks import BLOCK_WIDTH
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.errors import UsageError
-from engine.grid import WIDTH
+from engine.policy.costs import Costs
 
 STEEP = Costs(((1, 1.0), (2, 4.0), (4, 5.0), (5, 8.0)), ((0, 0.0), (1, 0.01)))
 
 
 def test_trees_and_exact_are_a_usage_error() -> None:
-    with pytest.raises(UsageError, match="several tokens at one place"):
+    with pytest.raises(UsageError, match="several tokens at one position"):
         Options(tree=True, exact=True)
 
 
@@ -31,16 +31,16 @@ def test_settings_carry_it() -> None:
 
 
 def test_a_law_carries_it_to_the_engine_and_trees_refuse_it() -> None:
-    assert options_of(Law(exact=True)).settings().exact
+    assert options_of(SamplingSettings(exact=True)).settings().exact
     with pytest.raises(UsageError, match="exact-verify"):
-        options_of(Law(exact=True), tree=True)
+        options_of(SamplingSettings(exact=True), tree=True)
 
 
 def test_a_draft_costs_no_wider_pass_there() -> None:
     """A machine on which the second row is dear: drafting pays where every pass has it anyway."""
     drafter = NamedDrafter("lookup", PromptLookup())
     assert make_policy(drafter, None, STEEP).plan((1.0,)).length == 0
-    assert in_blocks(STEEP).pass_s(1) == in_blocks(STEEP).pass_s(9) == STEEP.pass_s(WIDTH)
+    assert in_blocks(STEEP).pass_s(1) == in_blocks(STEEP).pass_s(9) == STEEP.pass_s(BLOCK_WIDTH)
     ahead = in_blocks(replace(STEEP, plain=0.9 * STEEP.pass_s(1), eager=0.1))
     assert ahead.plain_s == pytest.approx(ahead.pass_s(1) - 0.1 * STEEP.pass_s(1))
     assert ahead.eager is None
@@ -53,11 +53,11 @@ def test_costs_of_several_drafters_are_flattened_each() -> None:
     both = NamedDrafter("lookup+draft", PromptLookup(), several=(one, other))
     costs = replace(STEEP, members=(STEEP, STEEP))
     policy = make_policy(both, None, costs, exact=True)
-    assert not isinstance(policy, pair.FixedLength)
+    assert not isinstance(policy, pair_loader.FixedLength)
 
 
 def test_chat_answers_the_same_with_and_without_a_drafter(toy_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from app.cli import main
+    from app.cli.main import main
 
     told = []
     for drafter in ("none", "lookup"):

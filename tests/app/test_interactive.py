@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from app import pair
-from app.conversation import Conversation, open_conversation
-from app.interactive import converse
-from app.options import Options
-from app.style import PLAIN
-from app.terminal import Terminal
+from app.cli.interactive_chat import converse
+from app.cli.terminal.reply_view import Terminal
+from app.cli.terminal.token_style import PLAIN
+from app.inference import pair_loader
+from app.inference.conversation import Conversation, open_conversation
+from app.inference.options import Options
 from engine.errors import ContextError, ModelError
 from engine.events import Event, Finished
 from tests.app.recordings import REPLY, TEXT, round_
@@ -121,7 +121,7 @@ def test_a_stopped_change_of_drafter_changes_nothing(
     conversation = open_conversation(Options(str(toy_folder), (first,), max_tokens=4), "", lambda text: None)
     options, loaded, costs = conversation.options, conversation.drafter.loaded, conversation.calibration
     with monkeypatch.context() as patched:
-        patched.setattr(pair, step, first_call_interrupts(getattr(pair, step)))
+        patched.setattr(pair_loader, step, first_call_interrupts(getattr(pair_loader, step)))
         assert "stopped\n" in talk(conversation, f"/drafter {second}", "hello")
     assert (conversation.options, conversation.drafter.spec) == (options, first)
     assert conversation.drafter.loaded is loaded

@@ -10,15 +10,16 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-from app.bench.questions import Question
-from app.cli import main
-from app.predict import prompts as prompt_files
-from app.predict.kept import Kept
-from app.predict.replies import Replies
+from app.bench.prompt_file import Question
+from app.cli.main import main
+from app.forecast import prompts as prompt_files
+from app.forecast.forecast_cache import PlainReplies, ValueCache
 from engine.session import Session
-from engine.settings import Settings
-from models.heads import made_for, save_eagle3, save_medusa
-from models.load import load
+from engine.settings import SamplingSettings
+from models.drafters.eagle3_folder import save_eagle3
+from models.drafters.medusa_folder import save_medusa
+from models.drafters.target_match import made_for
+from models.loader import load
 from tests import predicted
 from tests.toys.folders import make_folder
 from tests.toys.heads import random_eagle3, random_medusa
@@ -28,7 +29,7 @@ PROMPTS = [
     {"question_id": "x", "category": "light", "turns": ["what scatters light in the air?"]},
     {"question_id": 9, "category": "light", "turns": ["what is the sun?"]},
 ]
-WAY_KEYS = {"tau", "tau_interval", "speedup", "speedup_interval", "speedup_median", "drafted"}
+LENGTH_KEYS = {"tau", "tau_interval", "speedup", "speedup_interval", "speedup_median", "drafted"}
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +40,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def own_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One for all tests of this file, so that replies are written once."""
-    monkeypatch.setattr("app.calibration.cache_dir", lambda root=None: root or cache)
-    monkeypatch.setattr("app.predict.kept.cache_dir", lambda root=None: root or cache)
+    monkeypatch.setattr("app.inference.calibration.cache_dir", lambda root=None: root or cache)
+    monkeypatch.setattr("app.forecast.forecast_cache.cache_dir", lambda root=None: root or cache)
 
 
 @pytest.fixture(scope="module")
@@ -60,20 +61,20 @@ def predict(folder: Path, *words: object) -> dict[str, Any]:
 def test_the_document_has_the_keys_it_promises(
     toy_folder: Path, toy_drafter_folder: Path, prompts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    laws = ["--temperature", "0", "--temperature", "0.8", "--top-p", "0.9"]
-    found = predict(tmp_path, toy_folder, toy_drafter_folder, "--prompts", prompts, *laws)
+    samplings = ["--temperature", "0", "--temperature", "0.8", "--top-p", "0.9"]
+    found = predict(tmp_path, toy_folder, toy_drafter_folder, "--prompts", prompts, *samplings)
     assert (found["drafter"], found["prompts"], found["tree"]) == ("drafter", 3, False)
     told = [(one["temperature"], one["acceptance_rule"]) for one in found["forecasts"]]
     assert told == [(0, "greedy"), (0.8, "rejection"), (0.8, "coupled")]
     for one in found["forecasts"]:
-        assert [way["draft_length"] for way in one["lengths"]] == list(range(1, 9))
-        assert all(way.keys() >= WAY_KEYS for way in (*one["lengths"], one["auto"]))
+        assert [length["draft_length"] for length in one["lengths"]] == list(range(1, 9))
+        assert all(length.keys() >= LENGTH_KEYS for length in (*one["lengths"], one["auto"]))
         assert [(part["category"], part["prompts"]) for part in one["categories"]] == [("weather", 1), ("light", 2)]
         assert sum(part["tokens"] for part in one["categories"]) == one["tokens"]
         assert 6 <= len(one["acceptance_by_position"]) <= 8  # no round may have got to the last
-        tau = [way["tau"] for way in one["lengths"]]
+        tau = [length["tau"] for length in one["lengths"]]
         assert 1.2 < tau[0] <= 2 and tau[0] < tau[3]
-        assert all(low <= way["tau"] <= high for way in one["lengths"] for low, high in [way["tau_interval"]])
+        assert all(low <= length["tau"] <= high for length in one["lengths"] for low, high in [length["tau_interval"]])
         _check_statistics(one["statistics"])
     rejection, coupled = found["forecasts"][1:]
     assert rejection["statistics"]["overlap"] == coupled["statistics"]["overlap"]
@@ -94,6 +95,7 @@ def _check_statistics(found: dict[str, Any]) -> None:
     assert error == pytest.approx(found["calibration_error"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drafter", ["draft", "lookup", "several"])
 def test_tau_at_temperature_0_is_what_the_benchmark_measures(
     drafter: str, toy_folder: Path, toy_drafter_folder: Path, prompts: Path, tmp_path: Path
@@ -108,11 +110,12 @@ def test_tau_at_temperature_0_is_what_the_benchmark_measures(
     assert found["auto"]["tau"] == pytest.approx(auto["mean_acceptance_length"], abs=1e-9)
 
 
+@pytest.mark.slow
 def test_prediction_is_held_against_measurement(
     toy_folder: Path, toy_drafter_folder: Path, prompts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file, laws = tmp_path / "held.json", ["--temperature", "0", "--temperature", "1"]
-    words = ["--target", str(toy_folder), "--drafter", str(toy_drafter_folder), "--max-tokens", "24", *laws]
+    file, samplings = tmp_path / "held.json", ["--temperature", "0", "--temperature", "1"]
+    words = ["--target", str(toy_folder), "--drafter", str(toy_drafter_folder), "--max-tokens", "24", *samplings]
     code = predicted.main([str(prompts), *words, "--draft-length", "3", "--draft-length", "auto", "--json", str(file)])
     lines = json.loads(file.read_text())
     told = [(line["temperature"], line["acceptance_rule"], line["draft_length"]) for line in lines]
@@ -135,8 +138,8 @@ def test_a_second_prediction_writes_nothing_and_says_the_same(
         raise AssertionError("the target wrote again, or something was measured again")
 
     monkeypatch.setattr(Session, "continue_tokens", refuse)
-    monkeypatch.setattr("app.predict.prices.measure", refuse)
-    monkeypatch.setattr("app.pair.measure_costs", refuse)
+    monkeypatch.setattr("app.forecast.forecast_cache.measure", refuse)
+    monkeypatch.setattr("app.inference.pair_loader.measure_costs", refuse)
     assert predict(tmp_path, *words) == first
 
 
@@ -149,15 +152,15 @@ def test_ctrl_c_keeps_the_replies_that_are_written(
 ) -> None:
     words = ["predict", str(toy_folder), "lookup", "--prompts", str(prompts), "--max-tokens", "8"]
     words += ["--cache-dir", str(tmp_path)]
-    original, asked = Replies._write, []
+    original, asked = PlainReplies._write, []
 
-    def stop_at_the_third(self: Replies, prompt: Any) -> Any:
+    def stop_at_the_third(self: PlainReplies, prompt: Any) -> Any:
         asked.append(prompt)
         if len(asked) == 3:
             raise KeyboardInterrupt
         return original(self, prompt)
 
-    monkeypatch.setattr(Replies, "_write", stop_at_the_third)
+    monkeypatch.setattr(PlainReplies, "_write", stop_at_the_third)
     assert main(words) == 130
     assert "stopped; 2 of 3 replies are kept" in capsys.readouterr().err
     assert main(words) == 0
@@ -166,41 +169,43 @@ def test_ctrl_c_keeps_the_replies_that_are_written(
 
 def test_replies_that_are_damaged_are_written_again(toy_folder: Path, tmp_path: Path) -> None:
     target = load(toy_folder)
-    session, settings = Session(target.model, target.tokenizer, 256), Settings(max_tokens=6)
+    session, settings = Session(target.model, target.tokenizer, 256), SamplingSettings(max_tokens=6)
     prompts = [[5, 6, 7], [8, 9, 10], [11, 12, 13]]
-    texts = [Replies(target, session, settings, tmp_path).text(prompt) for prompt in prompts]
+    texts = [PlainReplies(target, session, settings, tmp_path).text(prompt) for prompt in prompts]
     assert [(text.prompt, len(text.reply), text.limit) for text in texts] == [(3, 6, 6)] * 3
     (file,) = (tmp_path / "predict").glob("*.jsonl")
     lines = file.read_bytes().split(b"\n\n")
     wrong = lines[1].replace(b'"tokens":[', b'"tokens":[99999,')
     file.write_bytes(b"\n\n".join([lines[0], wrong, lines[2][:40]]))
-    again = Replies(target, session, settings, tmp_path)
+    again = PlainReplies(target, session, settings, tmp_path)
     assert [again.has(prompt) for prompt in prompts] == [True, False, False]
     assert [again.text(prompt) for prompt in prompts] == texts
-    assert all(Replies(target, session, settings, tmp_path).has(prompt) for prompt in prompts)
+    assert all(PlainReplies(target, session, settings, tmp_path).has(prompt) for prompt in prompts)
 
 
-def test_other_laws_have_other_replies(toy_folder: Path, tmp_path: Path) -> None:
+def test_other_sampling_settings_have_other_replies(toy_folder: Path, tmp_path: Path) -> None:
     target = load(toy_folder)
     session = Session(target.model, target.tokenizer, 256)
-    Replies(target, session, Settings(max_tokens=6), tmp_path).text([5, 6, 7])
-    assert not Replies(target, session, Settings(max_tokens=7), tmp_path).has([5, 6, 7])
-    assert not Replies(target, Session(target.model, target.tokenizer, 8), Settings(max_tokens=6), tmp_path).has([5])
-    assert Replies(target, session, Settings(max_tokens=6, rule="coupled"), tmp_path).has([5, 6, 7])
+    PlainReplies(target, session, SamplingSettings(max_tokens=6), tmp_path).text([5, 6, 7])
+    assert not PlainReplies(target, session, SamplingSettings(max_tokens=7), tmp_path).has([5, 6, 7])
+    assert not PlainReplies(
+        target, Session(target.model, target.tokenizer, 8), SamplingSettings(max_tokens=6), tmp_path
+    ).has([5])
+    assert PlainReplies(target, session, SamplingSettings(max_tokens=6, acceptance="coupled"), tmp_path).has([5, 6, 7])
 
 
 def test_a_cache_that_cannot_be_written_costs_nothing_but_time(tmp_path: Path) -> None:
-    (tmp_path / "predict").write_text("a file in the way")
-    kept = Kept(tmp_path, ("a",), int)
+    (tmp_path / "predict").write_text("a file in the length")
+    kept = ValueCache(tmp_path, ("a",), int)
     kept.put("b", 3)
     assert kept.get("b") == 3
-    assert Kept(tmp_path, ("a",), int).get("b") is None
+    assert ValueCache(tmp_path, ("a",), int).get("b") is None
 
 
 def test_old_files_are_cleared_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.predict.kept.MOST", 3)
+    monkeypatch.setattr("app.forecast.forecast_cache.MAX_FILES", 3)
     for number in range(6):
-        Kept(tmp_path, (str(number),), int).put("", number)
+        ValueCache(tmp_path, (str(number),), int).put("", number)
     assert len(list((tmp_path / "predict").iterdir())) == 3
 
 
@@ -261,7 +266,8 @@ def test_bad_input_is_named_in_one_line(
     assert last.startswith("redline: ") and message in last
 
 
-def test_trees_are_foreseen_where_their_law_is_known(
+@pytest.mark.slow
+def test_trees_are_forecast_if_their_distribution_is_known(
     toy_folder: Path, prompts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = load(toy_folder)
@@ -275,10 +281,10 @@ def test_trees_are_foreseen_where_their_law_is_known(
     assert "coupled sampling only" in capsys.readouterr().err
     assert found["tree"]
     assert [one["acceptance_rule"] for one in found["forecasts"]] == ["coupled"]
-    assert [way["draft_length"] for way in found["forecasts"][0]["lengths"]] == [2, 4, 8, 16, 32]
+    assert [length["draft_length"] for length in found["forecasts"][0]["lengths"]] == [2, 4, 8, 16, 32]
     assert found["forecasts"][0]["statistics"] is None
     found = predict(tmp_path, toy_folder, tmp_path / "medusa", *words)
     assert [one["acceptance_rule"] for one in found["forecasts"]] == ["rejection", "coupled"]
     asked = ["--tree", "--temperature", "1", "--acceptance", "rejection"]
     assert main(["predict", str(toy_folder), str(tmp_path / "eagle3"), *asked]) == 2
-    assert "give --acceptance coupled, or leave out --tree" in capsys.readouterr().err
+    assert "use --acceptance coupled, or omit --tree" in capsys.readouterr().err

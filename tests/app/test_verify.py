@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from app.protocol import Pair
+from app.receipts import checker, exported_replies
+from app.receipts.check_progress import progress
+from app.receipts.exported_replies import Case
 from app.store import Store
-from app.verify import checking, replies
-from app.verify.progress import progress
-from app.verify.replies import Case
 from tests.app.exports import LENGTH, change, forge, verify
 
 
@@ -24,9 +24,9 @@ def test_every_reply_is_checked_from_the_file(chat: Path, capsys: pytest.Capture
     rows = [line.split() for line in out.splitlines()[1:5]]
     assert [row[0] for row in rows] == ["2", "4", "6", "7"]
     assert out.count(f"identical over {LENGTH} tokens") == 2
-    assert f"{LENGTH} tokens possible under the law" in " ".join(out.split())
+    assert f"{LENGTH} tokens, all possible for the target" in " ".join(out.split())
     assert "message 7 is not checked: its tokens are not in the file" in out
-    assert "4 replies, 36 tokens: 2 identical, 1 possible under the law, 0 near-ties, 0 failures, 1 not checked" in out
+    assert "4 replies, 36 tokens: 2 identical, 1 possible for the target, 0 near-ties, 0 failures, 1 not checked" in out
 
 
 @pytest.mark.parametrize("number", [2, 4, 6])
@@ -97,13 +97,13 @@ def test_without_write_the_file_stays_as_it_is(chat: Path, capsys: pytest.Captur
 def test_a_file_that_changed_meanwhile_is_not_written_over(
     chat: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    results_of = checking.results_of
+    results_of = checker.results_of
 
     def edited(*given: Any) -> Any:
         yield from results_of(*given)
         change(chat, note="edited")
 
-    monkeypatch.setattr(checking, "results_of", edited)
+    monkeypatch.setattr(checker, "results_of", edited)
     code, _, said = verify(capsys, chat, "--message", 2, "--write")
     assert code == 1 and "has changed while it was verified" in said
     assert json.loads(chat.read_text())["messages"][1]["note"] == "edited"
@@ -117,7 +117,7 @@ def test_a_disk_that_fails_leaves_the_file_whole(
         raise OSError(28, "No space left on device")
 
     before = chat.read_bytes()
-    monkeypatch.setattr("models.disk.write_file", full)
+    monkeypatch.setattr("models.durable_files.write_file", full)
     code, _, said = verify(capsys, chat, "--message", 2, "--write")
     assert code == 1 and "No space left on device" in said
     assert chat.read_bytes() == before and list(tmp_path.iterdir()) == [chat]
@@ -127,8 +127,8 @@ def test_a_target_is_loaded_once_for_replies_that_stand_together(
     chat: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[Pair] = []
-    open_target = checking.open_target
-    monkeypatch.setattr(checking, "open_target", lambda pair: opened.append(pair) or open_target(pair))
+    open_target = checker.open_target
+    monkeypatch.setattr(checker, "open_target", lambda pair: opened.append(pair) or open_target(pair))
     verify(capsys, chat)
     assert len(opened) == 1 and opened[0].drafter == "none"
 
@@ -158,9 +158,9 @@ def test_a_stop_keeps_what_is_known(
 
         return checking_results(cases, target, counted, stopped)
 
-    checking_results = checking.results_of
-    monkeypatch.setattr("app.verify.ctrl_c", Pressed)
-    monkeypatch.setattr(checking, "results_of", results_of)
+    checking_results = checker.results_of
+    monkeypatch.setattr("app.cli.verify.ctrl_c", Pressed)
+    monkeypatch.setattr(checker, "results_of", results_of)
     code, out, _ = verify(capsys, chat, "--json")
     told = json.loads(out)
     assert code == 130 and told["interrupted"]
@@ -181,8 +181,8 @@ def test_a_reply_that_the_context_ended_need_not_end_here(
 
 
 def test_progress_counts_the_tokens_of_all(chat: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cases = replies.chosen([replies.read_export(chat)], None)
-    monkeypatch.setattr("app.verify.progress.LINE_EVERY_S", 0.0)
+    cases = exported_replies.chosen([exported_replies.read_export(chat)], None)
+    monkeypatch.setattr("app.receipts.check_progress.LINE_EVERY_S", 0.0)
     with progress(cases) as step, pytest.MonkeyPatch.context() as patch:
         said: list[str] = []
         patch.setattr("builtins.print", lambda text, **_: said.append(text))
@@ -206,13 +206,13 @@ def test_what_one_file_refuses_the_others_take_and_the_table_is_told(
 ) -> None:
     other = tmp_path / "other.json"
     other.write_bytes(chat.read_bytes())
-    results_of = checking.results_of
+    results_of = checker.results_of
 
     def edited(*given: Any) -> Any:
         yield from results_of(*given)
         change(chat, note="edited")
 
-    monkeypatch.setattr(checking, "results_of", edited)
+    monkeypatch.setattr(checker, "results_of", edited)
     code, out, said = verify(capsys, chat, other, "--write")
     assert code == 1 and "chat" in said and "has changed while it was verified" in said
     assert "identical over" in out

@@ -57,7 +57,7 @@ def test_without_its_law_nobody_can_say(chat: Path, capsys: pytest.CaptureFixtur
         (["nowhere.json"], "nowhere.json cannot be read (No such file or directory)", 2),
         (["FOLDER"], "cannot be read (Is a directory)", 2),
         (["BYTES"], "is no text", 2),
-        (["TEXT"], "this is no conversation exported by Redline", 1),
+        (["TEXT"], "this is not a conversation exported by Redline", 1),
         (["CHAT", "--message", "1"], "its message 1 is no reply", 2),
         (["CHAT", "--message", "99"], "its message 99 is no reply", 2),
         (["CHAT", "CHAT", "--message", "2"], "--message is of one file, and 2 are given", 2),

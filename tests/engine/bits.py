@@ -8,26 +8,25 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
+from engine.audit.exact_target import ExactTarget
+from engine.audit.verify_blocks import VerifyBlocks
 from engine.drafters import Drafter
-from engine.grid import Grid
-from engine.policy import Policy
-from engine.sampling import Sampling
-from engine.target import CachedModel
-from engine.tree import Tree
+from engine.policy.fixed import Policy
+from engine.settings import SamplingSettings
+from engine.target.cached_model import CachedModel
+from engine.tree.draft_tree import DraftTree
 from tests.engine.replies import PROMPT, reply
 
 
-class Kept(CachedModel):
+class _Rows(CachedModel):
     """rows: by place in the sequence, the logits behind the token there; what a later pass says of a place counts."""
 
-    def __init__(self, model: Any, kv_bits: int | None = None, kv_group_size: int = 64) -> None:
-        self.rows: dict[int, mx.array] = {}
-        super().__init__(model, kv_bits, kv_group_size)
+    rows: dict[int, mx.array]
 
     def continue_from(
-        self, sequence: Sequence[int], draft: mx.array, shape: Tree | None = None
+        self, sequence: Sequence[int], draft: mx.array, tree: DraftTree | None = None
     ) -> tuple[mx.array, int]:
-        logits, width = super().continue_from(sequence, draft, shape)
+        logits, width = super().continue_from(sequence, draft, tree)
         self.rows.update(enumerate(logits, len(sequence) - 1))
         return logits, width
 
@@ -42,6 +41,16 @@ class Kept(CachedModel):
         return np.array(rows.view(mx.uint8))
 
 
+class Kept(_Rows):
+    def __init__(self, model: Any, kv_bits: int | None = None, kv_group_size: int = 64) -> None:
+        self.rows = {}
+        super().__init__(model, kv_bits, kv_group_size)
+
+
+class KeptExact(_Rows, ExactTarget):
+    """The same on blocks, with the rows of its target."""
+
+
 def told(
     network: Any,
     drafter: Drafter | None = None,
@@ -49,13 +58,13 @@ def told(
     width: int | None = None,
     tokens: int = 40,
     prompt: list[int] | None = None,
-    sampling: Sampling | None = None,
+    sampling: SamplingSettings | None = None,
 ) -> tuple[list[int], Any, Any]:
     """A reply's ids, the bits of the logits that chose them, and of the keys and values of the first layer at the end;
     on a grid of `width`, or (None) without."""
     target = network if isinstance(network, Kept) else Kept(network)
     prompt = list(prompt or PROMPT)
     target.rewind(0)
-    target.lay(None if width is None else Grid.of(len(prompt), width))
-    ids, rounds, _ = reply(target, drafter, policy=policy, tokens=tokens, prompt=prompt, sampling=sampling)
+    driver = target if width is None else KeptExact(target, VerifyBlocks.for_prompt(len(prompt), width))
+    ids, rounds, _ = reply(driver, drafter, policy=policy, tokens=tokens, prompt=prompt, sampling=sampling)
     return ids, target.bits(len(prompt) - 1, len(ids)), rounds

@@ -13,19 +13,21 @@ from engine.drafters import Drafter
 from engine.drafters.draft_model import DraftModel
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.events import Event, Finished, PromptProgress, Round
-from engine.policy import FixedLength
-from engine.sampling import Sampling
+from engine.policy.fixed import FixedLength
 from engine.session import Session
-from engine.settings import Settings
-from engine.target import PREFILL_CHUNK, CachedModel
+from engine.settings import SamplingSettings
+from engine.target.cached_model import PREFILL_CHUNK, CachedModel
 from tests.engine.fakes import ByteTokenizer, nearby
+from tests.engine.replies import attach
 from tests.toys.architectures import build
 
 CONTEXT = 2000
 TURN = [7, 8, 9, 10]
 LONG = [int(t) for t in np.random.default_rng(1).integers(0, 52, PREFILL_CHUNK + 90)]
-SHORT = Settings(max_tokens=10)
-SHAPED = Settings(Sampling(temperature=0.8, top_p=0.95, repetition_penalty=1.3, seed=5), "coupled", max_tokens=10)
+SHORT = SamplingSettings(max_tokens=10)
+SHAPED = SamplingSettings(
+    temperature=0.8, top_p=0.95, repetition_penalty=1.3, seed=5, acceptance="coupled", max_tokens=10
+)
 DRAFTERS = ["none", "lookup", "draft model"]
 # KV caches; sliding windows among them; recurrent; hybrid.
 MODELS = {name: build(name) for name in ("qwen3", "llama", "mamba2", "qwen3_next")}
@@ -63,18 +65,21 @@ def drafter(kind: str, name: str) -> Drafter | None:
     return PromptLookup(longest=2, shortest=1) if kind == "lookup" else None
 
 
-def events_of(s: Session, prompt: Sequence[int], settings: Settings, d: Drafter | None, **more: Any) -> Any:
+def events_of(s: Session, prompt: Sequence[int], settings: SamplingSettings, d: Drafter | None, **more: Any) -> Any:
+    attach(d, s.target)
     return s.continue_tokens(prompt, settings, d, FixedLength(3 if d else 0), **more)
 
 
-def answer(s: Session, prompt: Sequence[int], settings: Settings, d: Drafter | None = None, **more: Any) -> Reply:
+def answer(
+    s: Session, prompt: Sequence[int], settings: SamplingSettings, d: Drafter | None = None, **more: Any
+) -> Reply:
     return read(list(events_of(s, prompt, settings, d, **more)))
 
 
 FRESH: dict[tuple[object, ...], Reply] = {}
 
 
-def fresh(name: str, prompt: Sequence[int], settings: Settings, kind: str = "none") -> Reply:
+def fresh(name: str, prompt: Sequence[int], settings: SamplingSettings, kind: str = "none") -> Reply:
     """The yardstick, worked out once for each question."""
     key = name, tuple(prompt), repr(settings), kind
     if key not in FRESH:

@@ -3,14 +3,16 @@
 import time
 from typing import Any
 
-from engine.choice import Chooser, Rule
-from engine.drafters import Drafter
+import mlx.core as mx
+
+from engine.drafters import Draft, Drafter, Needs, Traits
 from engine.drafters.draft_model import DraftModel
 from engine.events import Finished, Round
 from engine.loop import Limits, decode
-from engine.policy import FixedLength, Policy
-from engine.sampling import Sampling
-from engine.target import CachedModel
+from engine.policy.fixed import FixedLength, Policy
+from engine.sampling import Sampler
+from engine.settings import AcceptanceRule, SamplingSettings
+from engine.target.cached_model import CachedModel
 
 PROMPT = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4, 6, 2, 6]
 
@@ -19,8 +21,8 @@ def reply(
     model: Any,
     drafter: Drafter | None = None,
     length: int = 0,
-    sampling: Sampling | None = None,
-    rule: Rule = "coupled",
+    sampling: SamplingSettings | None = None,
+    rule: AcceptanceRule = "coupled",
     tokens: int = 40,
     prompt: list[int] | None = None,
     eos: frozenset[int] = frozenset(),
@@ -31,19 +33,27 @@ def reply(
     prompt = list(prompt or PROMPT)
     sequence = list(prompt)
     target.rewind(0)
-    target.read_by(drafter.features if drafter is not None else None)
+    attach(drafter, target)
     if drafter is not None:
         drafter.rewind(0)
     for _ in target.prefill(sequence[:-1]):
         pass
     if drafter is not None:
-        drafter.prefill(sequence)
-    chooser = Chooser(sampling or Sampling(), rule, target.vocabulary)
+        drafter.sync(sequence)
+    sampler = Sampler(sampling or SamplingSettings(), rule, target.vocabulary)
     limits = Limits(tokens, 10_000, eos)
-    events = list(decode(target, drafter, policy or FixedLength(length), chooser, sequence, limits, time.monotonic()))
+    events = list(decode(target, drafter, policy or FixedLength(length), sampler, sequence, limits, time.monotonic()))
     rounds = [e for e in events if isinstance(e, Round)]
     assert isinstance(events[-1], Finished)
     return sequence[len(prompt) :], rounds, events[-1]
+
+
+def attach(drafter: Drafter | None, target: CachedModel) -> None:
+    """Have a drafter that was made on another copy of the target read this one, which records what it needs."""
+    for member in getattr(drafter, "members", (drafter,)):
+        if hasattr(member, "target"):
+            member.target.model = target
+    target.record(*((drafter.needs.taps, drafter.needs.latest_only) if drafter is not None else ()))
 
 
 def draft_model(network: Any, vocabulary: int) -> DraftModel:
@@ -54,7 +64,7 @@ class Scripted:
     """A drafter that proposes what it is told to: the reply `truth`, wrong at the given places."""
 
     name = "scripted"
-    features = None
+    needs, traits = Needs(), Traits("block")
 
     def __init__(
         self, prompt: int, truth: list[int], wrong: frozenset[int] = frozenset(), vocabulary: int = 64
@@ -62,27 +72,20 @@ class Scripted:
         self._prompt, self._truth, self._wrong, self._vocabulary = prompt, truth, wrong, vocabulary
         self.rewinds: list[int] = []
 
-    def prefill(self, tokens: Any, cancelled: Any = None) -> None:
+    def sync(self, tokens: Any, cancelled: Any = None) -> None:
         pass
 
-    def hints(self, standing: Any) -> tuple[None]:
-        return (None,)
+    def hint(self, context: Any) -> float | None:
+        return None
 
-    def propose(self, standing: Any, length: int) -> Any:
-        import mlx.core as mx
-
-        from engine.drafters import Draft
-
-        at = len(standing.tokens) - self._prompt
+    def propose(self, context: Any, length: int) -> Any:
+        at = len(context.tokens) - self._prompt
         places = range(at, min(at + length, len(self._truth)))
         ids = [(self._truth[i] + (i in self._wrong)) % self._vocabulary for i in places]
         return Draft(mx.array(ids, mx.int32) if ids else mx.zeros(0, mx.int32))
 
-    def quiet(self, standing: Any) -> bool:
-        return False
-
     def rewind(self, length: int) -> None:
         self.rewinds.append(length)
 
-    def reach(self) -> int:
+    def reusable_prefix(self) -> int:
         return 0

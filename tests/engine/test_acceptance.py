@@ -46,7 +46,7 @@ def engine_rule(p: np.ndarray, q: np.ndarray, point_mass: bool = False):
 
     def correct(n: int) -> np.ndarray:
         drafted = mx.array(q.argmax(-1), mx.int32) if point_mass else mx.zeros(k, mx.int32)
-        refused = acceptance.refused_law(drafted, logq, mx.array(n), size) if k else mx.zeros(size)
+        refused = acceptance.refused_probs(drafted, logq, mx.array(n), size) if k else mx.zeros(size)
         return np.array(acceptance.residual(logp[n], refused), dtype=np.float64)
 
     return (lambda i, x: float(keeps[i, x])), correct
@@ -123,7 +123,7 @@ def test_a_uniform_equal_to_the_chance_refuses() -> None:
 def test_with_last_writes_the_targets_token_behind_the_kept_prefix() -> None:
     draft = mx.array([7, 8, 9], mx.int32)
     for n in range(4):
-        tokens = acceptance.with_last(draft, mx.array(n), mx.array(1)).tokens.tolist()
+        tokens = acceptance.with_token_at(draft, mx.array(n), mx.array(1)).tokens.tolist()
         assert tokens[: n + 1] == [*[7, 8, 9][:n], 1]
 
 

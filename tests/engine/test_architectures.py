@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.fewer import fewer
-from tests.sweep import BEGIN, END, README, examine, names
+from tests.sweep import BEGIN, END, PAGE, examine, names
 
 CHAINS_BY_CODE = {"afm7", "gpt2", "gpt_bigcode", "ministral3", "mistral3", "mistral4", "nanochat", "talkie"}
 LISTED = {"deepseek_v32", "glm_moe_dsa", "longcat_flash", "minimax_m3_vl"}  # KV caches in a list: two a layer
@@ -23,7 +23,7 @@ def test_every_architecture_is_exact_or_says_why_not(name: str) -> None:
         assert "cannot leave refused branches out" in row.trees
 
 
-def test_the_readme_lists_every_architecture() -> None:
-    section = Path(README).read_text().split(BEGIN)[1].split(END)[0]
+def test_the_page_lists_every_architecture() -> None:
+    section = Path(PAGE).read_text().split(BEGIN)[1].split(END)[0]
     words = set(section.replace("|", " ").replace(",", " ").split())
     assert set(names()) <= words

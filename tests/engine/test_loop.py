@@ -12,14 +12,14 @@ import mlx.core as mx
 import mlx.nn as nn
 import pytest
 
-from engine.choice import Chooser
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.errors import ModelError
 from engine.events import Finished, Round
 from engine.loop import Limits, decode
-from engine.policy import FixedLength, Plan
-from engine.sampling import Sampling
-from engine.target import CachedModel
+from engine.policy.fixed import FixedLength, Plan
+from engine.sampling import Sampler
+from engine.settings import SamplingSettings
+from engine.target.cached_model import CachedModel
 from tests.engine.replies import PROMPT, Scripted, draft_model, reply
 from tests.toys.architectures import build
 
@@ -50,26 +50,26 @@ def test_any_pattern_of_mistakes_gives_the_same_text(
     network: nn.Module, truth: list[int], length: int, wrong: tuple[int, ...]
 ) -> None:
     drafter = Scripted(len(PROMPT), truth, frozenset(wrong))
-    ids, rounds, _ = reply(network, drafter, length, tokens=40)
+    ids, verify_pass, _ = reply(network, drafter, length, tokens=40)
     assert ids == truth[:40]
-    for r in rounds:
+    for r in verify_pass:
         assert r.tokens[: r.accepted] == r.drafted[: r.accepted]
         assert len(r.tokens) == r.accepted + 1
         assert r.width == len(r.drafted) + 1
 
 
 def test_a_perfect_drafter_earns_length_plus_one_a_round(network: nn.Module, truth: list[int]) -> None:
-    _, rounds, _ = reply(network, Scripted(len(PROMPT), truth), 4, tokens=40)
-    assert [len(r.tokens) for r in rounds] == [5] * 8
-    assert {o for r in rounds for o in r.origins} == {"accepted", "bonus"}
+    _, verify_pass, _ = reply(network, Scripted(len(PROMPT), truth), 4, tokens=40)
+    assert [len(r.tokens) for r in verify_pass] == [5] * 8
+    assert {o for r in verify_pass for o in r.origins} == {"accepted", "bonus"}
 
 
 def test_a_useless_drafter_costs_rounds_not_text(network: nn.Module, truth: list[int]) -> None:
-    ids, rounds, _ = reply(network, Scripted(len(PROMPT), truth, frozenset(range(60))), 4, tokens=40)
+    ids, verify_pass, _ = reply(network, Scripted(len(PROMPT), truth, frozenset(range(60))), 4, tokens=40)
     assert ids == truth[:40]
-    assert {o for r in rounds for o in r.origins} == {"corrected", "bonus"}
-    assert rounds[-1].drafted == ()  # room for one token only: nothing is drafted past the end
-    assert [r.origins for r in rounds[:-1]] == [("corrected",)] * 39
+    assert {o for r in verify_pass for o in r.origins} == {"corrected", "bonus"}
+    assert verify_pass[-1].drafted == ()  # room for one token only: nothing is drafted past the end
+    assert [r.origins for r in verify_pass[:-1]] == [("corrected",)] * 39
 
 
 @pytest.mark.parametrize("length", [0, 3])
@@ -82,8 +82,8 @@ def test_walking_away_at_any_yield_leaves_both_caches_right(network: nn.Module, 
     sequence = list(PROMPT)
 
     def some(limit: int) -> Any:
-        chooser = Chooser(Sampling(), "coupled", 64)
-        return decode(target, drafter, FixedLength(length), chooser, sequence, Limits(limit, 1000), 0.0)
+        sampler = Sampler(SamplingSettings(), "coupled", 64)
+        return decode(target, drafter, FixedLength(length), sampler, sequence, Limits(limit, 1000), 0.0)
 
     events = some(40)
     for _ in itertools.islice(events, leave_at):
@@ -100,11 +100,11 @@ def test_eos_inside_a_draft_ends_the_reply_there(network: nn.Module, truth: list
     at = next(i for i in range(6, 30) if truth[i] not in truth[:i])
     eos = frozenset([truth[at]])
     for length in range(9):
-        ids, rounds, end = reply(network, Scripted(len(PROMPT), truth), length, eos=eos)
+        ids, verify_pass, end = reply(network, Scripted(len(PROMPT), truth), length, eos=eos)
         assert ids == truth[: at + 1]
         assert end.reason == "eos"
-        assert end.tokens == at + 1 == sum(len(r.tokens) for r in rounds)
-        assert all(len(r.p) == len(r.tokens) for r in rounds)
+        assert end.tokens == at + 1 == sum(len(r.tokens) for r in verify_pass)
+        assert all(len(r.p) == len(r.tokens) for r in verify_pass)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7])
@@ -117,10 +117,10 @@ def test_max_tokens_is_met_exactly(network: nn.Module, truth: list[int], limit: 
 
 def test_the_context_is_never_passed(network: nn.Module, truth: list[int]) -> None:
     target, sequence = CachedModel(network), list(PROMPT)
-    chooser = Chooser(Sampling(), "coupled", 64)
+    sampler = Sampler(SamplingSettings(), "coupled", 64)
     limits = Limits(100, len(PROMPT) + 7)
     drafter = Scripted(len(PROMPT), truth)
-    *_, end = decode(target, drafter, FixedLength(5), chooser, sequence, limits, 0.0)
+    *_, end = decode(target, drafter, FixedLength(5), sampler, sequence, limits, 0.0)
     assert isinstance(end, Finished)
     assert (end.reason, len(sequence)) == ("context", len(PROMPT) + 7)
     assert target.length < len(PROMPT) + 7
@@ -139,9 +139,9 @@ def test_a_drafter_whose_chances_are_no_numbers_is_damaged(network: nn.Module, t
 
 def test_cancelling_stops_after_the_round(network: nn.Module) -> None:
     target, sequence, seen = CachedModel(network), list(PROMPT), []
-    chooser = Chooser(Sampling(), "coupled", 64)
+    sampler = Sampler(SamplingSettings(), "coupled", 64)
     limits = Limits(100, 1000, cancelled=lambda: len(seen) >= 4)
-    for event in decode(target, None, FixedLength(0), chooser, sequence, limits, 0.0):
+    for event in decode(target, None, FixedLength(0), sampler, sequence, limits, 0.0):
         seen.append(event)
     assert isinstance(seen[-1], Finished)
     assert seen[-1].reason == "cancelled"
@@ -158,27 +158,37 @@ def test_one_synchronisation_a_round(
     waits = []
     real = mx.eval
     drafter = draft_model(build("llama", 1), 64)
-    sampling = Sampling(temperature=temperature, top_p=0.9, repetition_penalty=1.1)
+    sampling = SamplingSettings(temperature=temperature, top_p=0.9, repetition_penalty=1.1)
     target, sequence = CachedModel(network), list(PROMPT)
-    drafter.prefill(sequence)
-    chooser = Chooser(sampling, rule, 64)
+    drafter.sync(sequence)
+    sampler = Sampler(sampling, rule, 64)
     monkeypatch.setattr(mx, "eval", lambda *a: (waits.append(1), real(*a))[1])
-    rounds = 0
-    for event in decode(target, drafter, FixedLength(length), chooser, sequence, Limits(30, 1000), 0.0):
-        rounds += isinstance(event, Round)
-        assert len(waits) == rounds
-    assert rounds > 3
+    verify_pass = 0
+    for event in decode(target, drafter, FixedLength(length), sampler, sequence, Limits(30, 1000), 0.0):
+        verify_pass += isinstance(event, Round)
+        assert len(waits) == verify_pass
+    assert verify_pass > 3
 
 
 def test_nothing_in_a_round_waits_for_the_device_unseen() -> None:
-    """`.item()`, `.tolist()`, numpy, int() and bool() of arrays wait too: outside `Flight.land` none
+    """`.item()`, `.tolist()`, numpy, int() and bool() of arrays wait too: outside `PendingRound.wait` none
     of the modules that build a round calls them."""
-    modules = ["acceptance", "choice", "sampling", "rounds", "loop", "target", "cache", "tree", "branching", "rope"]
-    modules += ["features", "drafters/draft_model", "drafters/eagle", "drafters/growth", "drafters/medusa"]
+    modules = [
+        "acceptance",
+        "sampling",
+        "verify_pass",
+        "loop",
+        "proposer",
+        "target/cached_model",
+        "target/target_view",
+        "cache/model_cache",
+    ]
+    modules += ["cache/tree_cache", "tree/draft_tree", "tree/rotary_positions", "target/layer_taps"]
+    modules += [f"drafters/{name}" for name in ("draft_model", "eagle3", "dynamic_tree", "medusa")]
     for name in modules:
         tree = ast.parse((ENGINE / f"{name}.py").read_text())
-        land = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == "land"]
-        allowed = {id(n) for f in land for n in ast.walk(f)}
+        waits = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == "wait"]
+        allowed = {id(n) for f in waits for n in ast.walk(f)}
         calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and id(n) not in allowed]
         waiting = [c for c in calls if isinstance(c.func, ast.Attribute) and c.func.attr in ("item", "tolist")]
         assert not waiting, f"engine/{name}.py:{waiting[0].lineno} waits for the device"
@@ -196,17 +206,19 @@ def test_a_plain_step_is_launched_before_the_one_before_has_landed(
     queues: bool, expected: list[str], network: nn.Module, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where a launch waits for the device, the first token is told before another step is launched."""
-    from engine.rounds import Flight
+    from engine.verify_pass import PendingRound
 
     order: list[str] = []
-    launch, land = mx.async_eval, Flight.land
+    launch, land = mx.async_eval, PendingRound.wait
     monkeypatch.setattr(mx, "async_eval", lambda *a: (order.append("launch"), launch(*a))[1])
-    monkeypatch.setattr(Flight, "land", lambda self, *a: (order.append("land"), land(self, *a))[1])
+    monkeypatch.setattr(PendingRound, "wait", lambda self, *a: (order.append("land"), land(self, *a))[1])
     monkeypatch.setattr("engine.backend.queues", lambda: queues)
     target, tokens = CachedModel(network), list(PROMPT)
     target.feed(tokens[:-1])
     order.clear()
-    told = decode(target, None, FixedLength(0), Chooser(Sampling(), "coupled", 64), tokens, Limits(4, 10_000), 0.0)
+    told = decode(
+        target, None, FixedLength(0), Sampler(SamplingSettings(), "coupled", 64), tokens, Limits(4, 10_000), 0.0
+    )
     next(told)
     order.append("told")
     list(told)
@@ -214,7 +226,7 @@ def test_a_plain_step_is_launched_before_the_one_before_has_landed(
 
 
 @pytest.mark.parametrize("queues", [True, False])
-def test_what_is_sure_to_be_plain_is_not_planned_again(
+def test_a_step_that_was_submitted_ahead_is_not_planned_again(
     queues: bool, network: nn.Module, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     planned = []
@@ -226,20 +238,20 @@ def test_what_is_sure_to_be_plain_is_not_planned_again(
 
     monkeypatch.setattr("engine.backend.queues", lambda: queues)
     reply(network, policy=Counted(0), tokens=10)
-    assert len(planned) == 1
+    assert len(planned) == 2 - queues  # where the first token is waited for, the second step is planned too
 
 
 def test_a_lookup_that_finds_nothing_lets_plain_steps_run_ahead(
     network: nn.Module, truth: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From the beginning; and a copy that turns up later is still taken."""
-    from engine import rounds
+    from engine import verify_pass
 
     monkeypatch.setattr("engine.backend.queues", lambda: True)
     plain, _, _ = reply(network, tokens=40, prompt=list(range(23)))
     ahead = []
-    real = rounds.launch_behind
-    monkeypatch.setattr("engine.loop.launch_behind", lambda *a: (ahead.append(1), real(*a))[1])
+    real = verify_pass.submit_behind
+    monkeypatch.setattr(verify_pass, "submit_behind", lambda *a: (ahead.append(1), real(*a))[1])
     ids, told, _ = reply(network, PromptLookup(longest=9, shortest=9), 4, tokens=40, prompt=list(range(23)))
     assert ids == plain
     assert not any(r.drafted for r in told)
@@ -265,17 +277,17 @@ def test_no_step_is_launched_ahead_where_the_policy_may_draft(network: nn.Module
         def begin(self, tokens: int) -> None:
             pass
 
-        def plain_next(self, quiet: bool = False) -> bool:
+        def next_is_plain(self, quiet: bool = False) -> bool:
             return False
 
-    ids, rounds, _ = reply(network, Scripted(len(PROMPT), truth), policy=Moody())
+    ids, verify_pass, _ = reply(network, Scripted(len(PROMPT), truth), policy=Moody())
     assert ids == truth[:40]
-    assert [len(r.drafted) for r in rounds[:4]] == [3, 0, 3, 0]
+    assert [len(r.drafted) for r in verify_pass[:4]] == [3, 0, 3, 0]
 
 
 def test_penalties_see_the_whole_context_in_both_ways(network: nn.Module) -> None:
     """A repetition penalty over prompt and reply: the same text for every draft length, and no token twice."""
-    sampling = Sampling(repetition_penalty=100)
+    sampling = SamplingSettings(repetition_penalty=100)
     plain, _, _ = reply(network, sampling=sampling, tokens=30)
     assert len(set(plain)) == 30
     assert not set(plain) & set(PROMPT)

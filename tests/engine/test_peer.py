@@ -6,7 +6,7 @@ from mlx.utils import tree_map
 from mlx_lm.generate import speculative_generate_step
 from mlx_lm.sample_utils import make_sampler
 
-from engine.sampling import Sampling
+from engine.settings import SamplingSettings
 from tests.engine.replies import PROMPT, draft_model, reply
 from tests.toys.architectures import build
 
@@ -21,10 +21,13 @@ def blurred(amount: float) -> object:
     return network
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("amount", [pytest.param(0.02, marks=pytest.mark.slow), 0.1])
 def test_rejection_commits_half_again_as_many_tokens_a_pass(amount: float) -> None:
     network, other = build("llama"), blurred(amount)
-    _, rounds, _ = reply(network, draft_model(other, 64), 4, Sampling(temperature=1), "rejection", tokens=TOKENS)
+    _, rounds, _ = reply(
+        network, draft_model(other, 64), 4, SamplingSettings(temperature=1), "rejection", tokens=TOKENS
+    )
     mx.random.seed(0)
     steps = speculative_generate_step(
         mx.array(PROMPT), network, other, num_draft_tokens=4, max_tokens=TOKENS, sampler=make_sampler(temp=1.0)

@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 from mlx.utils import tree_map
 
-from engine.choice import Chooser
+from engine.audit.verify_blocks import BLOCK_WIDTH
 from engine.drafters import Drafter
 from engine.drafters.draft_model import DraftModel
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.events import Round
-from engine.grid import WIDTH
 from engine.loop import Limits, decode
-from engine.policy import FixedLength
-from engine.sampling import Sampling
-from engine.target import CachedModel
+from engine.policy.fixed import FixedLength
+from engine.sampling import Sampler
+from engine.settings import SamplingSettings
+from engine.target.cached_model import CachedModel
 from models.builtin import builtin_folder
-from models.load import Loaded, load
+from models.loader import Loaded, load
 from tests.engine.bits import Kept, told
 
 PROMPTS = [
@@ -53,7 +53,13 @@ def drafters(target: Loaded, shallow: Loaded) -> dict[str, Drafter]:
 
 
 def text(
-    target: Loaded, prompt: list[int], drafter: Drafter | None, k: int, sampling: Sampling, rule: str, tokens: int
+    target: Loaded,
+    prompt: list[int],
+    drafter: Drafter | None,
+    k: int,
+    sampling: SamplingSettings,
+    rule: str,
+    tokens: int,
 ) -> tuple[list[int], list[Round]]:
     sequence = list(prompt)
     target.model.rewind(len(prompt) - 1)
@@ -61,10 +67,10 @@ def text(
         pass
     if drafter is not None:
         drafter.rewind(len(prompt) - 1)
-        drafter.prefill(sequence)
-    chooser = Chooser(sampling, rule, target.model.vocabulary)
+        drafter.sync(sequence)
+    sampler = Sampler(sampling, rule, target.model.vocabulary)
     events = list(
-        decode(target.model, drafter, FixedLength(k), chooser, sequence, Limits(tokens, 2048), time.monotonic())
+        decode(target.model, drafter, FixedLength(k), sampler, sequence, Limits(tokens, 2048), time.monotonic())
     )
     return sequence[len(prompt) :], [e for e in events if isinstance(e, Round)]
 
@@ -75,19 +81,20 @@ def test_exact_verify_has_the_bits_of_plain_decoding(target: Loaded, shallow: Lo
     model, width = Kept(target.network), target.model.vocabulary
     prompt = target.tokenizer.chat([{"role": "user", "content": PROMPTS[1]}])
     draft = DraftModel(shallow.model, width, name="draft")
-    for sampling in (Sampling(), Sampling(temperature=1, seed=3)):
-        plain, bits, _ = told(model, None, None, WIDTH, 10, prompt, sampling)
+    for sampling in (SamplingSettings(), SamplingSettings(temperature=1, seed=3)):
+        plain, bits, _ = told(model, None, None, BLOCK_WIDTH, 10, prompt, sampling)
         assert len(plain) > 4
         for drafter in (PromptLookup(), draft):
             drafter.rewind(0)
-            other, theirs, rounds = told(model, drafter, FixedLength(3), WIDTH, 10, prompt, sampling)
+            other, theirs, rounds = told(model, drafter, FixedLength(3), BLOCK_WIDTH, 10, prompt, sampling)
             assert other == plain
             assert np.array_equal(theirs, bits)
             assert drafter is not draft or any(round_.drafted for round_ in rounds)
-    _, usual, _ = told(model, None, None, None, 10, prompt, Sampling(temperature=1, seed=3))
+    _, usual, _ = told(model, None, None, None, 10, prompt, SamplingSettings(temperature=1, seed=3))
     assert not np.array_equal(usual[: len(bits)], bits[: len(usual)])
 
 
+@pytest.mark.real_model
 @pytest.mark.parametrize("name", ["lookup", pytest.param("draft", marks=pytest.mark.slow)])
 def test_greedy_and_coupled_texts_are_plains(target: Loaded, shallow: Loaded, name: str) -> None:
     drafter = drafters(target, shallow)[name]
@@ -95,7 +102,7 @@ def test_greedy_and_coupled_texts_are_plains(target: Loaded, shallow: Loaded, na
         prompt = target.tokenizer.chat([{"role": "user", "content": words}])
         target.model.rewind(0)
         drafter.rewind(0)
-        for sampling in (Sampling(), Sampling(temperature=0.7, top_p=0.9, seed=number)):
+        for sampling in (SamplingSettings(), SamplingSettings(temperature=0.7, top_p=0.9, seed=number)):
             plain, _ = text(target, prompt, None, 0, sampling, "coupled", 12)
             for k in (1, 4):
                 assert text(target, prompt, drafter, k, sampling, "coupled", 12)[0] == plain
@@ -107,16 +114,18 @@ SEEDS = 2000
 CELLS = 24
 
 
-def exact_law(target: Loaded, prompt: list[int], sampling: Sampling) -> dict[tuple[int, ...], float]:
+def exact_law(target: Loaded, prompt: list[int], sampling: SamplingSettings) -> dict[tuple[int, ...], float]:
     """The likeliest three-token openings and their exact probabilities, by beam over the target's law."""
-    chooser = Chooser(sampling, "rejection", target.model.vocabulary)
+    sampler = Sampler(sampling, "rejection", target.model.vocabulary)
     beam: dict[tuple[int, ...], float] = {(): 1.0}
     for _ in range(3):
         wider: dict[tuple[int, ...], float] = {}
         for opening, chance in beam.items():
             target.model.rewind(len(prompt) - 1)
             logits, _ = target.model.continue_from([*prompt, *opening], mx.zeros(0, mx.int32))
-            law = np.exp(np.array(chooser.law.logprobs(chooser.law.shape(logits))[0], dtype=np.float64))
+            law = np.exp(
+                np.array(sampler.distribution.logprobs(sampler.distribution.adjust(logits))[0], dtype=np.float64)
+            )
             for token in np.argsort(-law)[:CELLS]:
                 if law[token] > 0:
                     wider[(*opening, int(token))] = chance * law[token]
@@ -134,7 +143,7 @@ def test_rejection_keeps_the_targets_law(target: Loaded, name: str) -> None:
     2,000 * 4 d^2 to the statistic, ten standard deviations (70 on 24 degrees of freedom) at d = 0.09. Taking
     corrections from p instead of the residual moves refused share * overlap, 0.1 to 0.25 here.
     """
-    sampling = Sampling(temperature=1.5, top_k=6)
+    sampling = SamplingSettings(temperature=1.5, top_k=6)
     prompt = target.tokenizer.encode("Roses are red, violets are blue. Roses are red, violets are")
     target.model.rewind(0)
     law = exact_law(target, prompt, sampling)
@@ -142,7 +151,7 @@ def test_rejection_keeps_the_targets_law(target: Loaded, name: str) -> None:
     seen: Counter[tuple[int, ...]] = Counter()
     kept = refused = 0
     for seed in range(SEEDS):
-        settings = Sampling(temperature=1.5, top_k=6, seed=seed)
+        settings = SamplingSettings(temperature=1.5, top_k=6, seed=seed)
         ids, rounds = text(target, prompt, drafter, 2, settings, "rejection", 3)
         seen[tuple(ids)] += 1
         kept += sum(r.accepted for r in rounds)

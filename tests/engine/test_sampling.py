@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import UsageError
-from engine.sampling import Context, Law, Noise, Sampling, Stream
+from engine.sampling import Distribution, Noise, Stream, TokenCounts
+from engine.settings import SamplingSettings
 from tests.engine import oracle
 
 SIZE = 12
 samplings = st.builds(
-    Sampling,
+    SamplingSettings,
     temperature=st.sampled_from([0.3, 0.7, 1.0, 2.0]),
     top_p=st.sampled_from([0.05, 0.5, 0.9, 1.0]),
     top_k=st.sampled_from([0, 1, 3, 11, 12, 50]),
@@ -31,10 +32,10 @@ texts = st.lists(st.integers(0, SIZE - 1), max_size=5)
 
 @settings(max_examples=150, deadline=None)
 @given(samplings, texts, st.integers(0, 10_000))
-def test_the_law_is_the_oracles(sampling: Sampling, context: list[int], seed: int) -> None:
+def test_the_law_is_the_oracles(sampling: SamplingSettings, context: list[int], seed: int) -> None:
     logits = np.random.default_rng(seed).normal(0, 2, SIZE).astype(np.float32)
-    law = Law(sampling, SIZE)
-    shaped = law.shape(mx.array(logits)[None], Context(law, context).rows(mx.zeros(0, mx.int32)))
+    law = Distribution(sampling, SIZE)
+    shaped = law.adjust(mx.array(logits)[None], TokenCounts(law, context).rows(mx.zeros(0, mx.int32)))
     p = np.exp(np.array(law.logprobs(shaped)[0], dtype=np.float64))
     wanted = oracle.law(logits, context, sampling)
     assert p.sum() == pytest.approx(1, abs=1e-5)
@@ -47,39 +48,41 @@ def test_the_law_is_the_oracles(sampling: Sampling, context: list[int], seed: in
     st.lists(st.integers(0, SIZE - 1), max_size=5),
     st.lists(st.integers(0, SIZE - 1), min_size=1, max_size=5),
 )
-def test_a_verify_row_has_the_law_of_the_single_step(sampling: Sampling, context: list[int], draft: list[int]) -> None:
+def test_a_verify_row_has_the_law_of_the_single_step(
+    sampling: SamplingSettings, context: list[int], draft: list[int]
+) -> None:
     """Row i of a wide pass has seen draft[:i], just as plain decoding would have."""
-    law = Law(sampling, SIZE)
+    law = Distribution(sampling, SIZE)
     logits = mx.array(np.random.default_rng(len(draft)).normal(0, 2, (len(draft) + 1, SIZE)).astype(np.float32))
-    rows = law.logprobs(law.shape(logits, Context(law, context).rows(mx.array(draft, mx.int32))))
+    rows = law.logprobs(law.adjust(logits, TokenCounts(law, context).rows(mx.array(draft, mx.int32))))
     for i in range(len(draft) + 1):
-        single = Context(law, context + draft[:i]).rows(mx.zeros(0, mx.int32))
-        alone = law.logprobs(law.shape(logits[i : i + 1], single))
+        single = TokenCounts(law, context + draft[:i]).rows(mx.zeros(0, mx.int32))
+        alone = law.logprobs(law.adjust(logits[i : i + 1], single))
         assert mx.array_equal(rows[i], alone[0], equal_nan=True).item()
 
 
 def test_extending_the_context_is_counting_from_scratch() -> None:
-    law = Law(Sampling(temperature=1, frequency_penalty=1), SIZE)
-    longer = Context(law, [1, 2]).extended(mx.array([2, 3, 2])).rows(mx.array([4]))
+    law = Distribution(SamplingSettings(temperature=1, frequency_penalty=1), SIZE)
+    longer = TokenCounts(law, [1, 2]).extended(mx.array([2, 3, 2])).rows(mx.array([4]))
     assert longer is not None
     assert longer[0].tolist() == np.bincount([1, 2, 2, 3, 2], minlength=SIZE).tolist()
     assert longer[1].tolist() == np.bincount([1, 2, 2, 3, 2, 4], minlength=SIZE).tolist()
 
 
 def test_neutral_settings_count_nothing() -> None:
-    law = Law(Sampling(temperature=1), SIZE)
-    assert Context(law, [1, 2]).extended(mx.array([3])).rows(mx.array([4])) is None
+    law = Distribution(SamplingSettings(temperature=1), SIZE)
+    assert TokenCounts(law, [1, 2]).extended(mx.array([3])).rows(mx.array([4])) is None
 
 
 def test_greedy_penalties_move_the_argmax() -> None:
-    law = Law(Sampling(presence_penalty=5.0), 3)
-    shaped = law.shape(mx.array([[3.0, 2.0, 0.0]]), Context(law, [0]).rows(mx.zeros(0, mx.int32)))
+    law = Distribution(SamplingSettings(presence_penalty=5.0), 3)
+    shaped = law.adjust(mx.array([[3.0, 2.0, 0.0]]), TokenCounts(law, [0]).rows(mx.zeros(0, mx.int32)))
     assert shaped[0].tolist() == [-2.0, 2.0, 0.0]
 
 
 def test_bias_can_forbid_a_token() -> None:
-    law = Law(Sampling(temperature=1, logit_bias={1: -math.inf, 99: 5.0}), 3)
-    assert math.exp(law.logprobs(law.shape(mx.zeros((1, 3))))[0, 1].item()) == 0
+    law = Distribution(SamplingSettings(temperature=1, logit_bias={1: -math.inf, 99: 5.0}), 3)
+    assert math.exp(law.logprobs(law.adjust(mx.zeros((1, 3))))[0, 1].item()) == 0
 
 
 @pytest.mark.parametrize(
@@ -100,6 +103,10 @@ def test_bias_can_forbid_a_token() -> None:
         {"presence_penalty": math.nan},
         {"frequency_penalty": math.inf},
         {"seed": -1},
+        {"max_tokens": 0},
+        {"stop": ("",)},
+        {"acceptance": "typical"},
+        {"draft_length": 33},
         {"logit_bias": {-1: 1.0}},
         {"logit_bias": {1: math.nan}},
         {"logit_bias": {1: math.inf}},
@@ -107,7 +114,7 @@ def test_bias_can_forbid_a_token() -> None:
 )
 def test_nonsense_is_refused_in_one_line_that_names_it(nonsense: dict) -> None:
     with pytest.raises(UsageError) as error:
-        Sampling(**nonsense)
+        SamplingSettings(**nonsense).check()
     message = str(error.value)
     assert next(iter(nonsense)).replace("_", "-") in message
     assert "\n" not in message

@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
+from engine.cache.sliding_window import SlidingKVCache
 from engine.events import Finished, PromptProgress
 from engine.session import Session
-from engine.settings import Settings
-from engine.sliding import SlidingKVCache
-from engine.target import PREFILL_CHUNK, CachedModel
+from engine.settings import SamplingSettings
+from engine.target.cached_model import PREFILL_CHUNK, CachedModel
 from tests.engine.conversations import (
     CONTEXT,
     DRAFTERS,
@@ -84,7 +84,7 @@ def test_an_edit_of_the_last_message_keeps_everything_before_it(name: str, kind:
 def test_a_pinned_place_outlives_the_slack_of_a_window() -> None:
     """After a reply so long that the window has moved on, an edit still goes back to where the reply began."""
     s = session("llama")
-    answer(s, LONG, Settings(max_tokens=200))
+    answer(s, LONG, SamplingSettings(max_tokens=200))
     assert not any(leaf.can_drop(200) for leaf in s.target.cache.entries if isinstance(leaf, SlidingKVCache))
     edited = [*LONG[:-1], 33]
     again = answer(s, edited, SHORT)

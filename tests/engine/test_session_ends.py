@@ -8,8 +8,8 @@ from engine.drafters.draft_model import DraftModel
 from engine.errors import ContextError, SupersededError, UsageError
 from engine.events import Finished, PromptProgress
 from engine.session import Session
-from engine.settings import Settings
-from engine.target import PREFILL_CHUNK, CachedModel
+from engine.settings import SamplingSettings
+from engine.target.cached_model import PREFILL_CHUNK, CachedModel
 from tests.engine.conversations import (
     CONTEXT,
     DRAFTERS,
@@ -62,18 +62,19 @@ def test_cancelling_a_reply_keeps_what_was_said(name: str, kind: str) -> None:
     same(answer(s, after, SHORT, d), fresh(name, after, SHORT, kind))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", DRAFTERS)
 @pytest.mark.parametrize("name", MODELS)
 def test_a_stop_string_cuts_text_tokens_and_caches_alike(name: str, kind: str) -> None:
     """The reply ends with the token that completed the stop, and the conversation goes on from there."""
-    whole = fresh(name, PROMPT, Settings(max_tokens=24))
+    whole = fresh(name, PROMPT, SamplingSettings(max_tokens=24))
     texts = [t for r in whole.rounds for t in r.texts]
     for at in (4, 9, 12):
         stop = "".join(texts[at : at + 2])
         text = whole.text[: whole.text.index(stop)]
         count = next(n for n in range(1, 25) if stop in "".join(texts[:n]))
         s, d = session(name), drafter(kind, name)
-        cut = answer(s, PROMPT, Settings(max_tokens=24, stop=(stop,)), d)
+        cut = answer(s, PROMPT, SamplingSettings(max_tokens=24, stop=(stop,)), d)
         assert (cut.text, cut.ids, cut.end.reason, cut.end.tokens) == (text, whole.ids[:count], "stop", count)
         assert s.tokens == [*PROMPT, *cut.ids]
         assert s.target.length < len(s.tokens)
@@ -85,7 +86,7 @@ def test_a_stop_string_cuts_text_tokens_and_caches_alike(name: str, kind: str) -
 def test_what_was_held_back_for_a_stop_is_told_when_the_reply_ends_without_it(kind: str) -> None:
     whole = fresh("qwen3", PROMPT, SHORT, kind)
     stop = whole.text[-3:] + "never said"
-    held = answer(session("qwen3"), PROMPT, Settings(max_tokens=10, stop=(stop,)), drafter(kind, "qwen3"))
+    held = answer(session("qwen3"), PROMPT, SamplingSettings(max_tokens=10, stop=(stop,)), drafter(kind, "qwen3"))
     same(held, whole)
 
 
@@ -98,7 +99,7 @@ def test_eos_ends_the_reply_and_the_next_turn_goes_on_behind_it(kind: str) -> No
     assert (cut.ids, cut.end.reason) == (whole.ids[: at + 1], "eos")
     said = len(s.tokens)
     after = [*s.tokens, *TURN]
-    again = answer(s, after, Settings(max_tokens=4), d)
+    again = answer(s, after, SamplingSettings(max_tokens=4), d)
     assert said - 1 <= again.reused <= said
     assert again.ids == fresh("qwen3", after, SHORT, kind).ids[:4]
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine import acceptance
-from engine.tree import Tree
+from engine.tree.draft_tree import DraftTree
 from tests.engine.trees import forests
 from tests.engine.walks import TOLERANCE, Laws, Text, emitted, logs, words
 
@@ -43,7 +43,7 @@ def test_match_descends_into_the_child_that_equals_the_choice(parents: list[int]
             break
         here = down[0]
         path.append(here)
-    verdict = acceptance.match_tree(mx.array(choices), mx.array(draft, mx.int32), Tree.of(parents))
+    verdict = acceptance.match_tree(mx.array(choices), mx.array(draft, mx.int32), DraftTree.of(parents))
     assert verdict.path is not None
     assert verdict.accepted.item() == len(path)
     assert verdict.path.tolist()[: len(path)] == path
@@ -110,7 +110,7 @@ def test_children_that_are_point_masses_keep_the_targets_law(shape: str, seed: i
     """Every combination of what the target may choose in the rows, with its chance."""
     parents, size = SHAPES[shape], 3
     rng = np.random.default_rng(seed)
-    depth = Tree.of(parents).depth
+    depth = DraftTree.of(parents).depth
     p = random_laws(rng, size, depth + 1, seed == 1)
     draft: list[int] = []
     for node, parent in enumerate(parents):
@@ -120,7 +120,7 @@ def test_children_that_are_point_masses_keep_the_targets_law(shape: str, seed: i
     choices = np.array(list(itertools.product(range(size), repeat=len(rows))))
 
     def judged(row: mx.array) -> tuple[mx.array, mx.array]:
-        verdict = acceptance.match_tree(row, mx.array(draft, mx.int32), Tree.of(parents))
+        verdict = acceptance.match_tree(row, mx.array(draft, mx.int32), DraftTree.of(parents))
         return verdict.accepted, verdict.tokens
 
     accepted, tokens = (np.array(x) for x in mx.vmap(judged)(mx.array(choices, mx.int32)))
@@ -136,7 +136,7 @@ def test_children_that_are_point_masses_keep_the_targets_law(shape: str, seed: i
 
 def test_a_batch_of_walks_is_its_walks_one_by_one() -> None:
     """So that nothing below is a matter of vmap."""
-    shape, rng = Tree.of(SHAPES["binary"]), np.random.default_rng(0)
+    shape, rng = DraftTree.of(SHAPES["binary"]), np.random.default_rng(0)
     logp, logq = (logs(rng.dirichlet([0.7] * 3, (60, rows))) for rows in (5, 4))
     draft = mx.array([[0, 1, 1, 2]] * 60)
     uniforms, gumbel = (mx.array(rng.random(s).astype(np.float32)) for s in ((60, 4), (60, 3, 3)))
@@ -171,12 +171,13 @@ def a_pair(kind: str, size: int, depth: int, seed: int) -> tuple[Laws, Laws]:
     return p, q
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "kind"), [(s, KINDS[(3 * i + j) % len(KINDS)]) for i, s in enumerate(SHAPES) for j in (0, 1, 2)]
 )
 def test_children_drawn_without_replacement_keep_the_targets_law(shape: str, kind: str) -> None:
     parents, size = SHAPES[shape], 3
-    depth = Tree.of(parents).depth
+    depth = DraftTree.of(parents).depth
     p, q = a_pair(kind, size, depth, len(parents))
     agree(emitted(parents, p, q), p, size, depth + 1)
 

@@ -7,8 +7,8 @@ import mlx.core as mx
 import numpy as np
 from hypothesis import strategies as st
 
-from engine.draft import Draft, nothing
-from engine.tree import Tree
+from engine.drafters import Draft, Needs, Traits, empty_draft
+from engine.tree.draft_tree import DraftTree
 
 
 def forests(least: int = 0, most: int = 9) -> st.SearchStrategy[list[int]]:
@@ -40,7 +40,7 @@ class Hidden:
     """
 
     name = "hidden"
-    features = None
+    needs, traits = Needs(), Traits("tree")
 
     def __init__(
         self,
@@ -53,20 +53,19 @@ class Hidden:
         self._prompt, self._truth, self._wrong, self._vocabulary = prompt, truth, wrong, vocabulary
         self._random = np.random.default_rng(seed)
 
-    def prefill(self, tokens: Any, cancelled: Any = None) -> None:
+    def sync(self, tokens: Any, cancelled: Any = None) -> None:
         pass
 
-    def hints(self, standing: Any) -> tuple[None]:
-        return (None,)
+    def hint(self, context: Any) -> float | None:
+        return None
 
-    def propose(self, standing: Any, length: int) -> Draft:
-        at = len(standing.tokens) - self._prompt
+    def propose(self, context: Any, length: int) -> Draft:
+        at = len(context.tokens) - self._prompt
         if length == 0 or at >= len(self._truth):
-            return nothing()
+            return empty_draft()
         parents = random_parents(self._random, length)
         told = self._labelled(parents, at)
-        shape = Tree.of(parents)
-        return Draft(mx.array(told, mx.int32), None, shape)
+        return Draft(mx.array(told, mx.int32), tree=DraftTree.of(parents))
 
     def _labelled(self, parents: Sequence[int], at: int) -> list[int]:
         """A token for each node, siblings being different, the truth on the way to one of the deepest nodes."""
@@ -86,11 +85,8 @@ class Hidden:
             tokens.append(token)
         return tokens
 
-    def quiet(self, standing: Any) -> bool:
-        return False
-
     def rewind(self, length: int) -> None:
         pass
 
-    def reach(self) -> int:
+    def reusable_prefix(self) -> int:
         return 0

@@ -12,7 +12,7 @@ import mlx.core as mx
 import numpy as np
 
 from engine import acceptance
-from engine.tree import Tree
+from engine.tree.draft_tree import DraftTree
 from tests.engine.trees import way
 
 Text = tuple[int, ...]
@@ -74,7 +74,7 @@ class Walks:
 
     def __init__(self, parents: Sequence[int], labels: Sequence[Text], p: Laws, q: Laws) -> None:
         self.parents, self.drafts, nodes = parents, len(labels), range(len(parents))
-        self.shape = Tree.of(parents)
+        self.shape = DraftTree.of(parents)
         self.logp = logs(np.array([[p[words(parents, d, node)] for node in (-1, *nodes)] for d in labels]))
         self.logq = logs(np.array([[q[words(parents, d, parents[node])] for node in nodes] for d in labels]))
         self.labels = mx.array(labels, mx.int32)

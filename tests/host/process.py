@@ -12,7 +12,7 @@ from queue import Empty, Queue
 from types import TracebackType
 from typing import TypeVar
 
-from app.protocol import Answers, Message, Pair, Quit, Ready, Requests, read_answer, to_line
+from app.protocol import AnyAnswer, AnyRequest, Message, Pair, Quit, Ready, decode_answer, encode_line
 
 ROOT = Path(__file__).parents[2]
 RECORDED = Path(__file__).with_name("recorded.jsonl")
@@ -56,8 +56,8 @@ class HostProcess:
             if stream is not None:
                 stream.close()
 
-    def send(self, *requests: Requests) -> None:
-        self.send_bytes(b"".join(to_line(request) for request in requests))
+    def send(self, *requests: AnyRequest) -> None:
+        self.send_bytes(b"".join(encode_line(request) for request in requests))
 
     def send_bytes(self, data: bytes) -> None:
         assert self.process.stdin is not None
@@ -69,17 +69,17 @@ class HostProcess:
         assert self.process.stdin is not None
         self.process.stdin.close()
 
-    def next(self, deadline_s: float = DEADLINE_S) -> Answers | None:
+    def next(self, deadline_s: float = DEADLINE_S) -> AnyAnswer | None:
         """The next answer; None at the end of output."""
         try:
             line = self._lines.get(timeout=deadline_s)
         except Empty:
             raise AssertionError(f"no answer in {deadline_s} s; it said: {self.said()}") from None
-        return None if line is None else read_answer(line)
+        return None if line is None else decode_answer(line)
 
-    def until(self, *kinds: type[Answers]) -> list[Answers]:
+    def until(self, *kinds: type[AnyAnswer]) -> list[AnyAnswer]:
         """Every answer up to the first of these kinds."""
-        answers: list[Answers] = []
+        answers: list[AnyAnswer] = []
         while not answers or not isinstance(answers[-1], kinds):
             answer = self.next()
             assert answer is not None, f"the host left before {kinds}, having said {answers[-3:]}; {self.said()}"
@@ -98,9 +98,9 @@ class HostProcess:
     def wait(self) -> int:
         return self.process.wait(DEADLINE_S)
 
-    def rest(self) -> list[Answers]:
+    def rest(self) -> list[AnyAnswer]:
         """Every answer to the end of output."""
-        answers: list[Answers] = []
+        answers: list[AnyAnswer] = []
         while (answer := self.next()) is not None:
             answers.append(answer)
         return answers

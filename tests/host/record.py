@@ -1,17 +1,17 @@
 """Makes recorded.jsonl anew, with the built-in model: python -m tests.host.record"""
 
-from app.protocol import Ended, Law, Load, Loaded, Message, Pair, Reply
+from app.protocol import Load, Loaded, Message, Pair, Reply, ReplyDone, SamplingSettings
 from tests.host.process import RECORDED, HostProcess
 from tests.host.replies import text_of
 
 ASKED = (
     (
         "Why is the sky blue? Answer with a heading, a short paragraph and a list.",
-        Law(max_tokens=150, draft_length=3, seed=0),
+        SamplingSettings(max_tokens=150, draft_length=3, seed=0),
     ),
     (
         "Write a short Python function that adds two numbers, in a code block.",
-        Law(max_tokens=120, temperature=0.7, acceptance="coupled", seed=7),
+        SamplingSettings(max_tokens=120, temperature=0.7, acceptance="coupled", seed=7),
     ),
 )
 
@@ -23,8 +23,8 @@ def main() -> None:
         host.until(Loaded)
         for number, (question, law) in enumerate(ASKED, 2):
             messages.append(Message(role="user", content=question))
-            host.send(Reply(id=number, messages=tuple(messages), law=law, timed=True))
-            text = text_of(host.until(Ended))
+            host.send(Reply(id=number, messages=tuple(messages), sampling=law, timed=True))
+            text = text_of(host.until(ReplyDone))
             messages.append(Message(role="assistant", content=text))
             print(text)
         host.quit()

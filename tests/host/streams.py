@@ -8,14 +8,14 @@ from itertools import cycle
 
 from msgspec import structs
 
-from app.protocol import Answers, Ended, Told
+from app.protocol import AnyAnswer, ReplyDone, RoundDone
 
 
-def stretched(answers: Sequence[Answers], tokens: int, per_second: float) -> list[Answers]:
+def stretched(answers: Sequence[AnyAnswer], tokens: int, per_second: float) -> list[AnyAnswer]:
     """One reply of so many tokens at that pace, made of the rounds of a recording over and over."""
-    told = [answer for answer in answers if isinstance(answer, Told)]
-    end = next(answer for answer in answers if isinstance(answer, Ended))
-    made: list[Answers] = []
+    told = [answer for answer in answers if isinstance(answer, RoundDone)]
+    end = next(answer for answer in answers if isinstance(answer, ReplyDone))
+    made: list[AnyAnswer] = []
     said = 0
     for answer in cycle(told):
         round_ = answer.round

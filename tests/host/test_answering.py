@@ -5,120 +5,130 @@ from threading import Event
 
 import pytest
 
-from app.host.room import Room
-from app.protocol import Answers, Ended, FellBack, Law, Load, Measuring, Progress, Reply, Told
+from app.host.model_worker import ModelWorker
+from app.protocol import (
+    AnyAnswer,
+    FellBack,
+    Load,
+    Measuring,
+    PrefillProgress,
+    Reply,
+    ReplyDone,
+    RoundDone,
+)
 from engine.errors import ContextError, UsageError
 from engine.events import Round
 from engine.metrics import Metrics
-from engine.sampling import Sampling
 from engine.session import Session
-from engine.settings import Settings
-from engine.target import PREFILL_CHUNK
-from models.load import load
+from engine.settings import SamplingSettings
+from engine.target.cached_model import PREFILL_CHUNK
+from models.loader import load
 from tests.host.process import asked, of_kind, pair
 from tests.host.replies import LAWS, LENGTH, QUESTION, ask, end_of, ids_of, text_of
 from tests.toys.folders import roomy_copy
 
 
-def plain(folder: Path, law: Law) -> list[int]:
+def plain(folder: Path, law: SamplingSettings) -> list[int]:
     """What the target alone says."""
     target = load(folder)
-    sampling = Sampling(law.temperature, law.top_p, seed=law.seed or 0)
-    settings = Settings(sampling, law.acceptance, law.max_tokens)
     messages = [{"role": m.role, "content": m.content} for m in QUESTION]
-    events = Session(target.model, target.tokenizer, 512).reply(messages, settings)
+    events = Session(target.model, target.tokenizer, 512).reply(messages, law)
     return [token for round_ in of_kind(events, Round) for token in round_.tokens]
 
 
 @pytest.mark.parametrize("name", LAWS)
-def test_a_reply_is_what_the_target_alone_says(room: Room, toy_folder: Path, name: str) -> None:
+def test_a_reply_is_what_the_target_alone_says(room: ModelWorker, toy_folder: Path, name: str) -> None:
     answers = ask(room, LAWS[name])
     assert ids_of(answers) == plain(toy_folder, LAWS[name])
     kinds = [type(answer) for answer in answers]
-    assert kinds == sorted(kinds, key=[Progress, Told, Ended].index)
+    assert kinds == sorted(kinds, key=[PrefillProgress, RoundDone, ReplyDone].index)
     assert {answer.id for answer in answers} == {7}  # type: ignore[union-attr]
-    assert [told.round.index for told in of_kind(answers, Told)] == list(range(kinds.count(Told)))
+    assert [told.round.index for told in of_kind(answers, RoundDone)] == list(range(kinds.count(RoundDone)))
     assert end_of(answers).finished.tokens == LENGTH
-    assert Metrics.of([told.round for told in of_kind(answers, Told)]).accepted > 0
+    assert Metrics.of([told.round for told in of_kind(answers, RoundDone)]).accepted > 0
 
 
 @pytest.mark.parametrize("name", LAWS)
-def test_a_reply_goes_on_from_what_was_said(room: Room, name: str) -> None:
+def test_a_reply_goes_on_from_what_was_said(room: ModelWorker, name: str) -> None:
     """From many a round, with nothing remembered but the ids."""
     law = LAWS[name]
     whole = ask(room, law)
-    told = of_kind(whole, Told)
+    told = of_kind(whole, RoundDone)
     for at in range(1, len(told), 3):
         said = tuple(ids_of(list(told[:at])))
         room.recover()
-        rest = ask(room, law, said=said)
+        rest = ask(room, law, continuation_ids=said)
         assert [*said, *ids_of(rest)][:LENGTH] == ids_of(whole)
         assert text_of(list(told[:at])) + text_of(rest)[: len(text_of(list(told[at:])))] == text_of(whole)
-        assert of_kind(rest, Progress)[0].progress.total == of_kind(whole, Progress)[0].progress.total + len(said)
+        assert of_kind(rest, PrefillProgress)[0].progress.total == of_kind(whole, PrefillProgress)[
+            0
+        ].progress.total + len(said)
         assert end_of(rest).finished.tokens == LENGTH  # of what is new
 
 
-def test_a_stopped_reply_goes_on(room: Room) -> None:
+def test_a_stopped_reply_goes_on(room: ModelWorker) -> None:
     whole = ask(room, LAWS["greedy"])
-    stop, cut = Event(), list[Answers]()
-    for answer in room.reply(Reply(id=7, messages=QUESTION, law=LAWS["greedy"]), stop):
+    stop, cut = Event(), list[AnyAnswer]()
+    for answer in room.reply(Reply(id=7, messages=QUESTION, sampling=LAWS["greedy"]), stop):
         cut.append(answer)
-        if len(of_kind(cut, Told)) == 2:
+        if len(of_kind(cut, RoundDone)) == 2:
             stop.set()
     assert end_of(cut).finished.reason == "cancelled"
     assert end_of(cut).finished.tokens == len(ids_of(cut))
-    rest = ask(room, LAWS["greedy"], said=tuple(ids_of(cut)))
+    rest = ask(room, LAWS["greedy"], continuation_ids=tuple(ids_of(cut)))
     assert (ids_of(cut) + ids_of(rest))[:LENGTH] == ids_of(whole)
 
 
-def test_a_stop_before_it_began_ends_a_reply_with_nothing(room: Room) -> None:
+def test_a_stop_before_it_began_ends_a_reply_with_nothing(room: ModelWorker) -> None:
     stop = Event()
     stop.set()
     answers = ask(room, LAWS["greedy"], stop)
-    assert [type(answer) for answer in answers] == [Ended]
+    assert [type(answer) for answer in answers] == [ReplyDone]
     assert (end_of(answers).finished.reason, end_of(answers).finished.tokens) == ("cancelled", 0)
 
 
-def test_a_stop_is_heard_between_chunks_of_the_prompt(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.target.CachedModel.prefill.__defaults__", (8,))
-    stop, seen = Event(), list[Answers]()
-    for answer in room.reply(Reply(id=7, messages=QUESTION, law=LAWS["greedy"]), stop):
+def test_a_stop_is_heard_between_chunks_of_the_prompt(room: ModelWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.target.cached_model.CachedModel.prefill.__defaults__", (8,))
+    stop, seen = Event(), list[AnyAnswer]()
+    for answer in room.reply(Reply(id=7, messages=QUESTION, sampling=LAWS["greedy"]), stop):
         seen.append(answer)
-        if len(of_kind(seen, Progress)) == 3:
+        if len(of_kind(seen, PrefillProgress)) == 3:
             stop.set()
-    done = [p.progress.done for p in of_kind(seen, Progress)]
+    done = [p.progress.done for p in of_kind(seen, PrefillProgress)]
     assert done[:3] == [0, 8, 16]
     assert len(done) <= 4
-    assert of_kind(seen, Told) == []
+    assert of_kind(seen, RoundDone) == []
     assert end_of(seen).finished.reason == "cancelled"
     assert PREFILL_CHUNK > 8
 
 
-def test_a_seed_that_is_drawn_is_told_and_repeats_the_text(room: Room) -> None:
-    law = Law(temperature=1.2, max_tokens=LENGTH, acceptance="coupled", draft_length=2)
+def test_a_seed_that_is_drawn_is_told_and_repeats_the_text(room: ModelWorker) -> None:
+    law = SamplingSettings(temperature=1.2, max_tokens=LENGTH, acceptance="coupled", draft_length=2)
     first = ask(room, law)
     seeds = {end_of(ask(room, law)).seed for _ in range(3)} | {end_of(first).seed}
     assert len(seeds) == 4
-    again = ask(room, Law(temperature=1.2, max_tokens=LENGTH, acceptance="coupled", seed=end_of(first).seed))
+    again = ask(
+        room, SamplingSettings(temperature=1.2, max_tokens=LENGTH, acceptance="coupled", seed=end_of(first).seed)
+    )
     assert ids_of(again) == ids_of(first)
 
 
-def test_draft_and_verify_are_timed_where_that_is_asked_for(room: Room) -> None:
+def test_draft_and_verify_are_timed_where_that_is_asked_for(room: ModelWorker) -> None:
     law = LAWS["greedy"]
     untimed, timed = ask(room, law), ask(room, law, timed=True)
-    assert {(t.round.draft_s, t.round.verify_s) for t in of_kind(untimed, Told)} == {(None, None)}
+    assert {(t.round.draft_s, t.round.verify_s) for t in of_kind(untimed, RoundDone)} == {(None, None)}
     assert ids_of(timed) == ids_of(untimed)
-    for told in of_kind(timed, Told):
+    for told in of_kind(timed, RoundDone):
         if told.round.drafted:
             assert (told.round.draft_s or 0) > 0
             assert (told.round.verify_s or 0) > 0
-    assert {t.round.draft_s for t in of_kind(ask(room, law), Told)} == {None}
+    assert {t.round.draft_s for t in of_kind(ask(room, law), RoundDone)} == {None}
 
 
-def test_drafted_tokens_have_their_texts(room: Room, toy_folder: Path) -> None:
+def test_drafted_tokens_have_their_texts(room: ModelWorker, toy_folder: Path) -> None:
     tokenizer = load(toy_folder).tokenizer
     answers = ask(room, LAWS["greedy"])
-    for told in of_kind(answers, Told):
+    for told in of_kind(answers, RoundDone):
         assert told.drafted_texts == tuple(map(tokenizer.piece, told.round.drafted))
     assert tokenizer.piece(2) == "<|im_end|>"
     the = tokenizer.encode("a the")[-1]
@@ -126,9 +136,9 @@ def test_drafted_tokens_have_their_texts(room: Room, toy_folder: Path) -> None:
 
 
 def test_costs_are_measured_once_and_only_for_automatic_lengths(toy_folder: Path, toy_drafter_folder: Path) -> None:
-    room = Room()
+    room = ModelWorker()
     list(room.load(Load(id=1, pair=pair(toy_folder, toy_drafter_folder))))
-    auto, fixed, off = (Law(max_tokens=4, draft_length=length) for length in (None, 2, 0))
+    auto, fixed, off = (SamplingSettings(max_tokens=4, draft_length=length) for length in (None, 2, 0))
     measured = [len(of_kind(ask(room, law), Measuring)) for law in (fixed, off, auto, auto, fixed)]
     assert measured == [0, 0, 1, 0, 0]
     list(room.load(Load(id=1, pair=pair(toy_folder, "lookup"))))
@@ -140,26 +150,26 @@ def test_costs_are_measured_once_and_only_for_automatic_lengths(toy_folder: Path
 def test_a_long_prompt_is_measured_for_once_and_then_stays_in_the_cache(
     toy_folder: Path, toy_drafter_folder: Path, tmp_path: Path
 ) -> None:
-    room, auto = Room(), Law(max_tokens=4, draft_length=None)
+    room, auto = ModelWorker(), SamplingSettings(max_tokens=4, draft_length=None)
     target, drafter = (roomy_copy(folder, tmp_path / folder.name) for folder in (toy_folder, toy_drafter_folder))
     list(room.load(Load(id=1, pair=pair(target, drafter))))
     long = "why is the sky blue? " * 40
     questions = QUESTION, asked(long), asked(long, "as it is", "but why?"), QUESTION
     answers = [ask(room, auto, messages=messages) for messages in questions]
     assert [len(of_kind(one, Measuring)) for one in answers] == [1, 1, 0, 0]
-    (first, *_), (second, *_) = (of_kind(one, Progress) for one in answers[1:3])
+    (first, *_), (second, *_) = (of_kind(one, PrefillProgress) for one in answers[1:3])
     assert first.progress.total > 128
     assert second.progress.reused > 128 and first.progress.reused < 20
 
 
 def test_a_stop_is_heard_while_costs_are_measured(toy_folder: Path, toy_drafter_folder: Path) -> None:
-    room, stop, law = Room(), Event(), Law(max_tokens=LENGTH)
+    room, stop, law = ModelWorker(), Event(), SamplingSettings(max_tokens=LENGTH)
     list(room.load(Load(id=1, pair=pair(toy_folder, toy_drafter_folder))))
     answers = []
-    for answer in room.reply(Reply(id=7, messages=QUESTION, law=law), stop):
+    for answer in room.reply(Reply(id=7, messages=QUESTION, sampling=law), stop):
         answers.append(answer)
         stop.set()
-    assert [type(answer) for answer in answers] == [Measuring, Ended]
+    assert [type(answer) for answer in answers] == [Measuring, ReplyDone]
     assert (end_of(answers).finished.reason, end_of(answers).finished.tokens) == ("cancelled", 0)
     again = ask(room, law)
     assert len(of_kind(again, Measuring)) == 1
@@ -170,32 +180,32 @@ def test_a_stop_is_heard_while_costs_are_measured(toy_folder: Path, toy_drafter_
 @pytest.mark.parametrize(
     "law",
     [
-        Law(temperature=-1.0),
-        Law(top_p=0.0),
-        Law(min_p=1.0),
-        Law(repetition_penalty=0.0),
-        Law(seed=-1),
-        Law(seed=2**63),
-        Law(max_tokens=0),
-        Law(draft_length=-1),
-        Law(draft_length=33),
-        Law(stop=("",)),
+        SamplingSettings(temperature=-1.0),
+        SamplingSettings(top_p=0.0),
+        SamplingSettings(min_p=1.0),
+        SamplingSettings(repetition_penalty=0.0),
+        SamplingSettings(seed=-1),
+        SamplingSettings(seed=2**63),
+        SamplingSettings(max_tokens=0),
+        SamplingSettings(draft_length=-1),
+        SamplingSettings(draft_length=33),
+        SamplingSettings(stop=("",)),
     ],
     ids=str,
 )
-def test_a_law_that_makes_no_sense_is_refused(room: Room, law: Law) -> None:
+def test_a_law_that_makes_no_sense_is_refused(room: ModelWorker, law: SamplingSettings) -> None:
     with pytest.raises(UsageError):
         ask(room, law)
 
 
-def test_ids_that_are_no_tokens_are_refused(room: Room) -> None:
+def test_ids_that_are_no_tokens_are_refused(room: ModelWorker) -> None:
     for said in ((-1,), (10**9,), (10**30,), (3, 310)):
         with pytest.raises(UsageError, match="no tokens of this model"):
-            ask(room, LAWS["greedy"], said=said)
+            ask(room, LAWS["greedy"], continuation_ids=said)
 
 
-def test_a_conversation_that_does_not_fit_is_refused_and_the_next_one_answered(room: Room) -> None:
-    request, told = Reply(id=7, messages=asked("why? " * 600), law=LAWS["greedy"]), list[Answers]()
+def test_a_conversation_that_does_not_fit_is_refused_and_the_next_one_answered(room: ModelWorker) -> None:
+    request, told = Reply(id=7, messages=asked("why? " * 600), sampling=LAWS["greedy"]), list[AnyAnswer]()
     with pytest.raises(ContextError):
         told.extend(room.reply(request, Event()))
     assert told == []

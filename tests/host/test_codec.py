@@ -1,5 +1,6 @@
 """The protocol's lines: what is written is read again, and nothing else than MalformedError comes of what is not."""
 
+import collections.abc
 import dataclasses
 import json
 import types
@@ -13,16 +14,16 @@ from hypothesis import strategies as st
 
 from app.protocol import (
     LONGEST_LINE,
-    Answers,
+    AnyAnswer,
+    AnyRequest,
     Load,
     MalformedError,
     Pair,
     Ready,
-    Requests,
     Stop,
-    read_answer,
-    read_request,
-    to_line,
+    decode_answer,
+    decode_request,
+    encode_line,
 )
 
 _PLAIN: dict[Any, st.SearchStrategy[Any]] = {
@@ -45,29 +46,31 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
         return st.one_of([values(argument) for argument in arguments])
     if origin is tuple:
         return st.lists(values(arguments[0]), max_size=4).map(tuple)
+    if origin is collections.abc.Mapping:
+        return st.dictionaries(values(arguments[0]), values(arguments[1]), max_size=3)
     assert dataclasses.is_dataclass(kind) or issubclass(kind, msgspec.Struct), kind
     hints = typing.get_type_hints(kind)
     return st.builds(kind, **{name: values(hint) for name, hint in hints.items() if not name.startswith("_")})
 
 
-REQUESTS = [values(kind) for kind in typing.get_args(Requests)]
-ANSWERS = [values(kind) for kind in typing.get_args(Answers)]
+REQUESTS = [values(kind) for kind in typing.get_args(AnyRequest)]
+ANSWERS = [values(kind) for kind in typing.get_args(AnyAnswer)]
 
 
 @settings(max_examples=300)
 @given(st.one_of(REQUESTS))
 def test_requests_are_read_as_they_were_written(request: Any) -> None:
-    line = to_line(request)
+    line = encode_line(request)
     assert line.count(b"\n") == 1
-    assert read_request(line) == request
+    assert decode_request(line) == request
 
 
 @settings(max_examples=300)
 @given(st.one_of(ANSWERS))
 def test_answers_are_read_as_they_were_written(answer: Any) -> None:
-    line = to_line(answer)
+    line = encode_line(answer)
     assert line.count(b"\n") == 1
-    assert read_answer(line) == answer
+    assert decode_answer(line) == answer
 
 
 @settings(max_examples=200)
@@ -75,7 +78,7 @@ def test_answers_are_read_as_they_were_written(answer: Any) -> None:
     st.one_of(st.binary(), st.text().map(str.encode), st.recursive(st.none(), st.lists).map(json.dumps).map(str.encode))
 )
 def test_random_bytes_are_malformed_and_nothing_worse(line: bytes) -> None:
-    for read in (read_request, read_answer):
+    for read in (decode_request, decode_answer):
         with pytest.raises(MalformedError):
             read(line)
 
@@ -83,12 +86,12 @@ def test_random_bytes_are_malformed_and_nothing_worse(line: bytes) -> None:
 @settings(max_examples=500)
 @given(st.one_of([*REQUESTS, *ANSWERS]), st.data())
 def test_a_damaged_line_is_read_or_malformed_and_nothing_worse(said: Any, data: Any) -> None:
-    line = bytearray(to_line(said))
+    line = bytearray(encode_line(said))
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(line) - 1))
         line[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
         line = line or bytearray(b"?")
-    for read in (read_request, read_answer):
+    for read in (decode_request, decode_answer):
         try:
             read(bytes(line))
         except MalformedError as error:
@@ -98,14 +101,14 @@ def test_a_damaged_line_is_read_or_malformed_and_nothing_worse(said: Any, data: 
 @pytest.mark.parametrize("nested", [b"[" * 100_000, b'{"type":' * 100_000, b'{"type":"Stop","id":' + b"9" * 100_000])
 def test_deep_and_long_values_are_malformed(nested: bytes) -> None:
     with pytest.raises(MalformedError):
-        read_request(nested)
+        decode_request(nested)
 
 
 def test_unknown_fields_are_ignored_wherever_they_stand() -> None:
     line = b'{"later":[1],"type":"Load","id":3,"pair":{"target":"here","mood":"good"},"why":{"not":null}}'
-    assert read_request(line) == Load(id=3, pair=Pair(target="here"))
+    assert decode_request(line) == Load(id=3, pair=Pair(target="here"))
     line = b'{"version":9,"redline":"x","mlx":"y","device":"z","type":"Ready","colour":"red"}'
-    assert read_answer(line) == Ready(version=9, redline="x", mlx="y", device="z")
+    assert decode_answer(line) == Ready(version=9, redline="x", mlx="y", device="z")
 
 
 @pytest.mark.parametrize(
@@ -116,9 +119,9 @@ def test_unknown_fields_are_ignored_wherever_they_stand() -> None:
         b'{"type":"Sotp","id":1}',
         b'{"type":"Stop","id":"1"}',
         b'{"type":"Stop","id":1.5}',
-        b'{"type":"Reply","id":1,"messages":[{"role":"robot","content":""}],"law":{}}',
-        b'{"type":"Reply","id":1,"messages":[],"law":{"temperature":"warm"}}',
-        b'{"type":"Reply","id":1,"messages":[],"law":{},"said":[null]}',
+        b'{"type":"Reply","id":1,"messages":[{"role":"robot","content":""}],"sampling":{}}',
+        b'{"type":"Reply","id":1,"messages":[],"sampling":{"temperature":"warm"}}',
+        b'{"type":"Reply","id":1,"messages":[],"sampling":{},"continuation_ids":[null]}',
         b'{"type":"Load","id":1}',
         b'[{"type":"Stop","id":1}]',
         b'{"type":"Stop","id":1}{"type":"Stop","id":2}',
@@ -126,18 +129,18 @@ def test_unknown_fields_are_ignored_wherever_they_stand() -> None:
 )
 def test_what_lacks_a_field_or_has_another_type_is_malformed(line: bytes) -> None:
     with pytest.raises(MalformedError):
-        read_request(line)
+        decode_request(line)
 
 
 def test_a_request_is_no_answer_and_an_answer_no_request() -> None:
     with pytest.raises(MalformedError):
-        read_answer(to_line(Stop(id=1)))
+        decode_answer(encode_line(Stop(id=1)))
     with pytest.raises(MalformedError):
-        read_request(to_line(Ready(version=1, redline="", mlx="", device="")))
+        decode_request(encode_line(Ready(version=1, redline="", mlx="", device="")))
 
 
 def test_a_line_longer_than_the_longest_is_malformed() -> None:
-    line = to_line(Stop(id=1))
-    assert read_request(line) == Stop(id=1)
+    line = encode_line(Stop(id=1))
+    assert decode_request(line) == Stop(id=1)
     with pytest.raises(MalformedError, match=str(LONGEST_LINE)):
-        read_request(line[:-1] + b" " * LONGEST_LINE + b"\n")
+        decode_request(line[:-1] + b" " * LONGEST_LINE + b"\n")

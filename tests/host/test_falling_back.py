@@ -10,15 +10,26 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-from app.host.desk import serve
-from app.host.inbox import Inbox
-from app.host.outbox import Outbox
-from app.host.room import Room
-from app.protocol import Answers, Failed, FellBack, Law, Load, Loaded, Progress, Reply, Told, read_answer
+from app.host.answer_writer import AnswerWriter
+from app.host.model_worker import ModelWorker
+from app.host.server import serve
+from app.host.task_queue import TaskQueue
+from app.protocol import (
+    AnyAnswer,
+    Failed,
+    FellBack,
+    Load,
+    Loaded,
+    PrefillProgress,
+    Reply,
+    RoundDone,
+    SamplingSettings,
+    decode_answer,
+)
 from engine.drafters.draft_model import DraftModel
 from engine.errors import ModelError, PairError
-from engine.rounds import Flight
-from engine.target import CachedModel
+from engine.target.cached_model import CachedModel
+from engine.verify_pass import PendingRound
 from tests.host.process import asked, of_kind, pair
 from tests.host.replies import LAWS, LENGTH, QUESTION, ask, end_of, ids_of, text_of
 
@@ -29,8 +40,8 @@ FAULTS = [
     ("propose", 3, MemoryError()),
     ("propose", 3, ModelError("its file is gone: get it again")),
     ("rewind", 4, LOST),
-    ("prefill", 1, LOST),
-    ("hints", 2, LOST),
+    ("sync", 1, LOST),
+    ("hint", 4, LOST),
 ]
 
 
@@ -52,17 +63,17 @@ def fails_at(call: int, error: BaseException, original: Callable[..., Any]) -> C
     return failing
 
 
-def fell_back(answers: list[Answers], why: str) -> int:
+def fell_back(answers: list[AnyAnswer], why: str) -> int:
     """How many rounds were told before; afterwards nothing is drafted, and all of it is one stream."""
     said = of_kind(answers, FellBack)
     assert len(said) == 1
-    assert why in said[0].said
-    assert "\n" not in said[0].said
+    assert why in said[0].reason
+    assert "\n" not in said[0].reason
     at = answers.index(said[0])
-    before, after = of_kind(answers[:at], Told), of_kind(answers[at:], Told)
+    before, after = of_kind(answers[:at], RoundDone), of_kind(answers[at:], RoundDone)
     assert after
     assert all(told.round.drafted == () for told in after)
-    assert of_kind(answers[at:], Progress) == [] or not before
+    assert of_kind(answers[at:], PrefillProgress) == [] or not before
     rounds = [told.round for told in [*before, *after]]
     assert [r.index for r in rounds] == list(range(len(rounds)))
     assert [r.time_s for r in rounds] == sorted(r.time_s for r in rounds)
@@ -71,10 +82,11 @@ def fell_back(answers: list[Answers], why: str) -> int:
     return len(before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LAWS)
 @pytest.mark.parametrize(("method", "call", "error"), FAULTS, ids=_named)
 def test_the_text_is_the_same_whatever_of_the_drafter_fails(
-    room: Room, monkeypatch: pytest.MonkeyPatch, method: str, call: int, name: str, error: BaseException
+    room: ModelWorker, monkeypatch: pytest.MonkeyPatch, method: str, call: int, name: str, error: BaseException
 ) -> None:
     whole = ask(room, LAWS[name])
     room.recover()
@@ -87,25 +99,25 @@ def test_the_text_is_the_same_whatever_of_the_drafter_fails(
 
 
 def test_an_error_that_comes_up_with_the_pass_over_a_draft_is_the_drafters(
-    room: Room, monkeypatch: pytest.MonkeyPatch
+    room: ModelWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """MLX is lazy: a draft may break only when the round lands."""
-    whole, original = ask(room, LAWS["greedy"]), Flight.land
+    whole, original = ask(room, LAWS["greedy"]), PendingRound.wait
     room.recover()
 
-    def land(self: Flight, index: int, began_s: float) -> Any:
-        if self.length and index == 2:
+    def wait(self: PendingRound, index: int, began_s: float) -> Any:
+        if not self.is_plain and index == 2:
             raise RuntimeError("out of memory")
         return original(self, index, began_s)
 
-    monkeypatch.setattr(Flight, "land", land)
+    monkeypatch.setattr(PendingRound, "wait", wait)
     answers = ask(room, LAWS["greedy"])
     assert fell_back(answers, "out of memory") == 2
     assert ids_of(answers) == ids_of(whole)
 
 
 def test_probabilities_of_a_drafter_that_are_no_numbers_are_not_told(
-    room: Room, monkeypatch: pytest.MonkeyPatch
+    room: ModelWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, original = ask(room, LAWS["greedy"]), DraftModel.propose
     room.recover()
@@ -120,11 +132,13 @@ def test_probabilities_of_a_drafter_that_are_no_numbers_are_not_told(
     assert ids_of(answers) == ids_of(whole)
 
 
-def test_a_reply_with_a_stop_string_falls_back_to_the_same_text(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reply_with_a_stop_string_falls_back_to_the_same_text(
+    room: ModelWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Rounds that were held back for the stop string were never told, and are said again."""
-    texts = [t for told in of_kind(ask(room, LAWS["greedy"]), Told) for t in told.round.texts]
+    texts = [t for told in of_kind(ask(room, LAWS["greedy"]), RoundDone) for t in told.round.texts]
     stop = next("".join(texts[i : i + 3]) for i in range(8, LENGTH) if "".join(texts[i : i + 3]).strip())
-    law = Law(max_tokens=LENGTH, draft_length=3, stop=(stop, texts[2] + texts[3] + "never"))
+    law = SamplingSettings(max_tokens=LENGTH, draft_length=3, stop=(stop, texts[2] + texts[3] + "never"))
     room.recover()
     whole = ask(room, law)
     assert end_of(whole).finished.reason == "stop"
@@ -137,37 +151,37 @@ def test_a_reply_with_a_stop_string_falls_back_to_the_same_text(room: Room, monk
         assert end_of(answers).finished.reason == "stop"
 
 
-def test_the_next_reply_drafts_again(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_reply_drafts_again(room: ModelWorker, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(DraftModel, "propose", fails_at(2, RuntimeError("gone"), DraftModel.propose))
         assert of_kind(ask(room, LAWS["greedy"]), FellBack)
     again = ask(room, LAWS["greedy"])
     assert of_kind(again, FellBack) == []
-    assert any(told.round.drafted for told in of_kind(again, Told))
+    assert any(told.round.drafted for told in of_kind(again, RoundDone))
 
 
-def test_costs_that_cannot_be_measured_leave_plain_decoding(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_costs_that_cannot_be_measured_leave_plain_decoding(room: ModelWorker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DraftModel, "propose", fails_at(1, RuntimeError("gone"), DraftModel.propose))
-    answers = ask(room, Law(max_tokens=LENGTH))
-    assert "gone" in of_kind(answers, FellBack)[0].said
+    answers = ask(room, SamplingSettings(max_tokens=LENGTH))
+    assert "gone" in of_kind(answers, FellBack)[0].reason
     assert end_of(answers).finished.tokens == LENGTH
-    assert all(told.round.drafted == () for told in of_kind(answers, Told))
+    assert all(told.round.drafted == () for told in of_kind(answers, RoundDone))
 
 
 def test_a_drafter_that_cannot_be_had_again_is_said_with_every_reply(
     toy_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    room = Room()
+    room = ModelWorker()
     list(room.load(Load(id=1, pair=pair(toy_folder, "lookup"))))
     with monkeypatch.context() as patch:
-        patch.setattr("engine.drafters.prompt_lookup.PromptLookup.propose", fails_at(1, RuntimeError("gone"), ask))
-        patch.setattr("app.pair.PromptLookup", fails_at(1, PairError("moved away"), ask))
-        assert "gone" in of_kind(ask(room, LAWS["greedy"]), FellBack)[0].said
+        patch.setattr("engine.drafters.prompt_lookup.PromptLookup.hint", fails_at(1, RuntimeError("gone"), ask))
+        patch.setattr("engine.drafters.prompt_lookup.PromptLookup", fails_at(1, PairError("moved away"), ask))
+        assert "gone" in of_kind(ask(room, LAWS["greedy"]), FellBack)[0].reason
     for _ in range(2):
         answers = ask(room, LAWS["greedy"])
-        assert "moved away" in of_kind(answers, FellBack)[0].said
+        assert "moved away" in of_kind(answers, FellBack)[0].reason
         assert end_of(answers).finished.tokens == LENGTH
-    assert of_kind(ask(room, Law(draft_length=0, max_tokens=2)), FellBack) == []
+    assert of_kind(ask(room, SamplingSettings(draft_length=0, max_tokens=2)), FellBack) == []
     answer = of_kind(room.load(Load(id=1, pair=pair(toy_folder, "lookup"))), Loaded)[0]
     assert answer.speculation == "on"
     assert of_kind(ask(room, LAWS["greedy"]), FellBack) == []
@@ -176,60 +190,60 @@ def test_a_drafter_that_cannot_be_had_again_is_said_with_every_reply(
 # --- the target -------------------------------------------------------------------------------
 
 
-def served(room: Room, *requests: Reply) -> list[Answers]:
+def served(room: ModelWorker, *requests: Reply) -> list[AnyAnswer]:
     """What the desk tells of these requests."""
-    inbox = Inbox()
+    inbox = TaskQueue()
     for request in requests:
         inbox.put(request, 0)
     inbox.finish()
     told, said = os.pipe()  # holds more than a reply of toys
-    serve(inbox, Outbox(said), room)
+    serve(inbox, AnswerWriter(said), room)
     os.close(said)
     with os.fdopen(told, "rb") as lines:
-        return [read_answer(line) for line in lines.read().splitlines()]
+        return [decode_answer(line) for line in lines.read().splitlines()]
 
 
 @pytest.mark.parametrize("drafts", [0, 3])
 def test_an_error_of_the_target_fails_the_reply_and_what_was_told_stands(
-    room: Room, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], drafts: int
+    room: ModelWorker, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], drafts: int
 ) -> None:
-    law = Law(max_tokens=LENGTH, draft_length=drafts)
-    request = Reply(id=3, messages=QUESTION, law=law)
+    law = SamplingSettings(max_tokens=LENGTH, draft_length=drafts)
+    request = Reply(id=3, messages=QUESTION, sampling=law)
     whole = ask(room, law)
     room.recover()
     with monkeypatch.context() as patch:
-        patch.setattr(CachedModel, "_through", fails_at(8, RuntimeError("the device was lost"), CachedModel._through))
+        patch.setattr(CachedModel, "_run", fails_at(8, RuntimeError("the device was lost"), CachedModel._run))
         answers = served(room, request)
     failed = answers[-1]
     assert isinstance(failed, Failed)
     assert (failed.id, failed.kind) == (3, "RuntimeError")
-    assert "the device was lost" in failed.said
-    assert failed.kept is None
+    assert "the device was lost" in failed.message
+    assert failed.kept_pair is None
     assert "Traceback" in capfd.readouterr().err
     told = ids_of(answers)
     assert told
     assert told == ids_of(whole)[: len(told)]
     assert ids_of(served(room, request)) == ids_of(whole)
-    assert ids_of(ask(room, law, said=tuple(told)))[: LENGTH - len(told)] == ids_of(whole)[len(told) :]
+    assert ids_of(ask(room, law, continuation_ids=tuple(told)))[: LENGTH - len(told)] == ids_of(whole)[len(told) :]
 
 
 def test_probabilities_of_the_target_that_are_no_numbers_fail_the_reply(
-    room: Room, monkeypatch: pytest.MonkeyPatch
+    room: ModelWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = Flight.land
+    original = PendingRound.wait
 
-    def land(self: Flight, index: int, began_s: float) -> Any:
+    def wait(self: PendingRound, index: int, began_s: float) -> Any:
         return replace(original(self, index, began_s), p=(math.nan,), tokens=(5,), accepted=0, drafted=(), q=())
 
-    monkeypatch.setattr(Flight, "land", land)
-    answers = served(room, Reply(id=3, messages=QUESTION, law=Law(draft_length=0)))
+    monkeypatch.setattr(PendingRound, "wait", wait)
+    answers = served(room, Reply(id=3, messages=QUESTION, sampling=SamplingSettings(draft_length=0)))
     assert isinstance(answers[-1], Failed)
     assert answers[-1].kind == "ModelError"
-    assert of_kind(answers, Told) == []
+    assert of_kind(answers, RoundDone) == []
 
 
-def test_a_state_that_cannot_be_made_known_ends_the_process(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CachedModel, "_through", fails_at(3, RuntimeError("lost"), CachedModel._through))
-    monkeypatch.setattr("app.pair.reset_target", fails_at(1, RuntimeError("still lost"), ask))
+def test_a_state_that_cannot_be_made_known_ends_the_process(room: ModelWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CachedModel, "_run", fails_at(3, RuntimeError("lost"), CachedModel._run))
+    monkeypatch.setattr("app.inference.pair_loader.reset_target", fails_at(1, RuntimeError("still lost"), ask))
     with pytest.raises(RuntimeError, match="still lost"):
-        served(room, Reply(id=3, messages=asked("Hi"), law=Law(draft_length=0)))
+        served(room, Reply(id=3, messages=asked("Hi"), sampling=SamplingSettings(draft_length=0)))

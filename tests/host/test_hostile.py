@@ -11,25 +11,25 @@ from pathlib import Path
 
 import pytest
 
-from app.host.desk import BUSY, CANCELLED
+from app.host.server import BUSY, CANCELLED
 from app.protocol import (
     LONGEST_LINE,
-    Answers,
+    AnyAnswer,
     Count,
     Counted,
-    Ended,
     Failed,
-    Law,
     Load,
     Loaded,
     Malformed,
     Pair,
-    Progress,
+    PrefillProgress,
     Quit,
     Reply,
+    ReplyDone,
+    RoundDone,
+    SamplingSettings,
     Stop,
-    Told,
-    to_line,
+    encode_line,
 )
 from tests.host.process import RECORDED, HostProcess, asked, of_kind
 from tests.host.test_replay import ANSWERS, stretched
@@ -38,7 +38,7 @@ LEAVES_IN_S = 5.0
 
 
 def reply(number: int, *texts: str) -> Reply:
-    return Reply(id=number, messages=asked(*(texts or ("Hi",))), law=Law())
+    return Reply(id=number, messages=asked(*(texts or ("Hi",))), sampling=SamplingSettings())
 
 
 def count(number: int) -> Count:
@@ -56,7 +56,7 @@ def quick() -> Iterator[HostProcess]:
 def slow(tmp_path: Path) -> Iterator[HostProcess]:
     """A host whose replies take ten minutes, 20 tokens a second."""
     file = tmp_path / "slow.jsonl"
-    file.write_bytes(b"".join(map(to_line, stretched(ANSWERS, 12_000, 20.0))))
+    file.write_bytes(b"".join(map(encode_line, stretched(ANSWERS, 12_000, 20.0))))
     with HostProcess("--replay", file) as host:
         yield host.ready()
 
@@ -91,14 +91,14 @@ def test_a_malformed_line_is_answered_and_the_next_one_obeyed(quick: HostProcess
     quick.send_bytes(BAD[name] + b"\n")
     answer = quick.next()
     assert isinstance(answer, Malformed)
-    assert answer.said
+    assert answer.reason
     assert answer.line == BAD[name][:200].decode(errors="replace")
     listens(quick)
 
 
 def test_noise_is_answered_line_by_line(quick: HostProcess) -> None:
     """Bytes at random, and pieces of good lines cut and joined at random."""
-    noise, good = random.Random(4), to_line(reply(1)) + to_line(Load(id=1, pair=Pair()))
+    noise, good = random.Random(4), encode_line(reply(1)) + encode_line(Load(id=1, pair=Pair()))
     lines: list[bytes] = []
     for _ in range(400):
         at, other = noise.randrange(1, len(good)), noise.randrange(1, len(good))
@@ -113,22 +113,22 @@ def test_noise_is_answered_line_by_line(quick: HostProcess) -> None:
 
 
 def test_half_lines_wait_for_their_other_half(quick: HostProcess) -> None:
-    line = to_line(count(5))
+    line = encode_line(count(5))
     for byte in line[:-1]:
         quick.send_bytes(bytes([byte]))
-    quick.send_bytes(line[-1:] + to_line(count(6))[:9])
+    quick.send_bytes(line[-1:] + encode_line(count(6))[:9])
     assert of_kind([quick.next()], Counted)[0].id == 5
-    quick.send_bytes(to_line(count(6))[9:])
+    quick.send_bytes(encode_line(count(6))[9:])
     assert of_kind([quick.next()], Counted)[0].id == 6
 
 
 def test_empty_lines_and_line_ends_of_others_are_fine(quick: HostProcess) -> None:
-    quick.send_bytes(b"\n\n   \n\r\n" + to_line(count(5)).strip() + b"\r\n")
+    quick.send_bytes(b"\n\n   \n\r\n" + encode_line(count(5)).strip() + b"\r\n")
     assert of_kind([quick.next()], Counted)[0].id == 5
 
 
 def test_thousands_of_lines_at_once_are_all_answered_in_order(quick: HostProcess) -> None:
-    quick.send_bytes(b"".join(to_line(count(number)) + b"?\n" for number in range(3000)))
+    quick.send_bytes(b"".join(encode_line(count(number)) + b"?\n" for number in range(3000)))
     answers = [quick.next() for _ in range(6000)]
     assert [c.id for c in of_kind(answers, Counted)] == list(range(3000))
     assert len(of_kind(answers, Malformed)) == 3000
@@ -137,22 +137,22 @@ def test_thousands_of_lines_at_once_are_all_answered_in_order(quick: HostProcess
 def test_too_much_at_once_is_refused_and_not_kept(slow: HostProcess) -> None:
     """Some ten lines of eight MiB each, behind a reply that does not end."""
     slow.send(reply(1))
-    slow.until(Told)
-    big = to_line(reply(2, "x" * (LONGEST_LINE - 1000)))
+    slow.until(RoundDone)
+    big = encode_line(reply(2, "x" * (LONGEST_LINE - 1000)))
     for _ in range(10):
         slow.send_bytes(big)
     refused = of_kind(slow.until(Failed), Failed)
     assert (refused[0].id, refused[0].kind) == (2, BUSY)
     slow.send(Stop(id=2), Stop(id=1))
-    failed = of_kind(slow.until(Ended), Failed)
+    failed = of_kind(slow.until(ReplyDone), Failed)
     assert {f.kind for f in failed} <= {BUSY, CANCELLED}
     assert len([f for f in failed if f.kind == CANCELLED]) >= 7
 
 
 def test_requests_out_of_order_do_no_harm(quick: HostProcess) -> None:
     quick.send(Stop(id=5), Stop(id=5), reply(5), Stop(id=6), count(7))
-    answers = quick.until(Ended)
-    assert of_kind(answers, Ended)[0].finished.reason != "cancelled"
+    answers = quick.until(ReplyDone)
+    assert of_kind(answers, ReplyDone)[0].finished.reason != "cancelled"
     assert quick.next() == Counted(id=7, tokens=5, context=8192)
     listens(quick)
 
@@ -166,41 +166,41 @@ def test_any_whole_number_is_an_id(quick: HostProcess, number: int) -> None:
 def test_stop_ends_the_reply_and_not_the_next(slow: HostProcess) -> None:
     for number in range(1, 6):
         slow.send(reply(number), reply(number + 100))
-        slow.until(Told)
+        slow.until(RoundDone)
         slow.send(Stop(id=number))
-        end = of_kind(slow.until(Ended), Ended)[0]
+        end = of_kind(slow.until(ReplyDone), ReplyDone)[0]
         assert (end.id, end.finished.reason) == (number, "cancelled")
-        told = of_kind(slow.until(Told), Told)[0]
+        told = of_kind(slow.until(RoundDone), RoundDone)[0]
         assert told.id == number + 100
         slow.send(Stop(id=number + 100))
-        assert of_kind(slow.until(Ended), Ended)[0].id == number + 100
+        assert of_kind(slow.until(ReplyDone), ReplyDone)[0].id == number + 100
 
 
 def test_a_stop_that_comes_with_its_reply_ends_it_or_takes_it_back(slow: HostProcess) -> None:
     """Whether it is still waiting or has begun is a race, and both ways are told."""
     for number in range(1, 40):
         slow.send(reply(number), Stop(id=number))
-        last = slow.until(Ended, Failed)[-1]
+        last = slow.until(ReplyDone, Failed)[-1]
         if isinstance(last, Failed):
             assert (last.id, last.kind) == (number, CANCELLED)
         else:
-            assert isinstance(last, Ended)
+            assert isinstance(last, ReplyDone)
             assert (last.id, last.finished.reason) == (number, "cancelled")
     listens(slow)
 
 
 def test_a_waiting_request_can_be_taken_back(slow: HostProcess) -> None:
     slow.send(reply(1), reply(2), count(3))
-    slow.until(Told)
+    slow.until(RoundDone)
     slow.send(Stop(id=2))
     taken = of_kind(slow.until(Failed), Failed)[0]
     assert (taken.id, taken.kind) == (2, CANCELLED)
     slow.send(Stop(id=1))
-    slow.until(Ended)
+    slow.until(ReplyDone)
     assert of_kind([slow.next()], Counted)[0].id == 3
 
 
-def leaves(host: HostProcess, code: int = 0) -> list[Answers]:
+def leaves(host: HostProcess, code: int = 0) -> list[AnyAnswer]:
     began = time.monotonic()
     answers = host.rest()
     assert host.wait() == code
@@ -211,40 +211,41 @@ def leaves(host: HostProcess, code: int = 0) -> list[Answers]:
 
 def test_quit_during_a_reply_ends_it_and_forgets_what_waits(slow: HostProcess) -> None:
     slow.send(reply(1), reply(2))
-    slow.until(Told)
+    slow.until(RoundDone)
     slow.send(Quit(id=9))
     answers = leaves(slow)
-    assert of_kind(answers, Ended)[-1].finished.reason == "cancelled"
+    assert of_kind(answers, ReplyDone)[-1].finished.reason == "cancelled"
     assert [(f.id, f.kind) for f in of_kind(answers, Failed)] == [(2, CANCELLED)]
 
 
 @pytest.mark.parametrize("last", [b"", b'{"type":"Count","id":3,', b"\xff\xff"])
 def test_the_end_of_input_is_the_end(slow: HostProcess, last: bytes) -> None:
     slow.send(reply(1))
-    slow.until(Told)
+    slow.until(RoundDone)
     slow.send_bytes(last)
     slow.close_input()
     answers = leaves(slow)
     assert len(of_kind(answers, Malformed)) == bool(last)
-    assert of_kind(answers, Ended)[-1].finished.reason == "cancelled"
+    assert of_kind(answers, ReplyDone)[-1].finished.reason == "cancelled"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_reply_and_the_host(slow: HostProcess, number: signal.Signals) -> None:
     slow.send(reply(1))
-    slow.until(Told)
+    slow.until(RoundDone)
     slow.process.send_signal(number)
-    assert of_kind(leaves(slow), Ended)[-1].finished.reason == "cancelled"
+    assert of_kind(leaves(slow), ReplyDone)[-1].finished.reason == "cancelled"
 
 
 def test_a_host_that_nobody_hears_leaves(slow: HostProcess) -> None:
     slow.send(reply(1))
-    slow.until(Told)
+    slow.until(RoundDone)
     assert slow.process.stdout is not None
     slow.process.stdout.close()
     assert slow.wait() == 0
 
 
+@pytest.mark.slow
 def test_a_host_whose_answers_are_not_read_can_be_ended() -> None:
     """It waits for its pipe to have room, and leaves all the same."""
     with HostProcess("--replay", RECORDED, "--speed", "0") as host:
@@ -261,4 +262,8 @@ def test_with_finish_what_was_asked_is_answered_before_leaving() -> None:
         host.send(Load(id=1, pair=Pair()), reply(2), count(3))
         host.close_input()
         answers = leaves(host.ready())
-        assert [type(a) for a in answers if not isinstance(a, Progress | Told)][-3:] == [Loaded, Ended, Counted]
+        assert [type(a) for a in answers if not isinstance(a, PrefillProgress | RoundDone)][-3:] == [
+            Loaded,
+            ReplyDone,
+            Counted,
+        ]

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.host.inbox import MOST_WAITING_BYTES, Inbox
-from app.host.lines import BadLine, lines_of
+from app.host.task_queue import MOST_WAITING_BYTES, TaskQueue
 from app.protocol import Count
+from app.protocol.line_codec import BadLine, read_lines
 
 
 def read(pieces: list[bytes], longest: int) -> list[bytes | BadLine]:
@@ -26,7 +26,7 @@ def read(pieces: list[bytes], longest: int) -> list[bytes | BadLine]:
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        return list(lines_of(heard, longest))
+        return list(read_lines(heard, longest))
     finally:
         writer.join()
         os.close(heard)
@@ -41,7 +41,7 @@ def test_lines_are_the_same_however_they_arrive(pieces: list[bytes]) -> None:
         assert len(found) == len(whole) + bool(last)
         for mine, line in zip(found, whole, strict=False):
             assert mine == line if len(line) <= 6 else isinstance(mine, BadLine)
-            assert isinstance(mine, bytes) or "longer" in mine.said
+            assert isinstance(mine, bytes) or "longer" in mine.reason
         assert not last or isinstance(found[-1], BadLine)
 
 
@@ -55,12 +55,12 @@ def test_an_endless_line_takes_no_memory_and_the_next_one_is_read() -> None:
     assert peak < 4 << 20
 
 
-def put(inbox: Inbox, *numbers: int, size_bytes: int = 10) -> list[bool]:
+def put(inbox: TaskQueue, *numbers: int, size_bytes: int = 10) -> list[bool]:
     return [inbox.put(Count(id=number, messages=()), size_bytes) for number in numbers]
 
 
 def test_requests_come_out_in_order_and_a_stopped_one_does_not() -> None:
-    inbox = Inbox()
+    inbox = TaskQueue()
     assert put(inbox, 1, 2, 3, 2, 4) == [True] * 5
     assert inbox.stop(2) == 2
     assert inbox.stop(9) == 0
@@ -69,7 +69,7 @@ def test_requests_come_out_in_order_and_a_stopped_one_does_not() -> None:
 
 
 def test_the_current_request_is_told_to_stop_and_no_other() -> None:
-    inbox = Inbox()
+    inbox = TaskQueue()
     put(inbox, 1, 2)
     first = inbox.take()
     assert first is not None
@@ -82,7 +82,7 @@ def test_the_current_request_is_told_to_stop_and_no_other() -> None:
 
 
 def test_what_waits_is_bounded_and_room_comes_back() -> None:
-    inbox, half = Inbox(), MOST_WAITING_BYTES // 2
+    inbox, half = TaskQueue(), MOST_WAITING_BYTES // 2
     assert put(inbox, 1, 2, 3, size_bytes=half) == [True, True, False]
     inbox.take()
     assert put(inbox, 4, 5, size_bytes=half) == [True, False]
@@ -92,7 +92,7 @@ def test_what_waits_is_bounded_and_room_comes_back() -> None:
 
 @pytest.mark.parametrize("finish", [False, True])
 def test_a_closed_inbox_takes_nothing_and_ends(finish: bool) -> None:
-    inbox = Inbox()
+    inbox = TaskQueue()
     put(inbox, 1, 2, 3)
     current = inbox.take()
     assert current is not None

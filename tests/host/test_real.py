@@ -5,40 +5,40 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
-from msgspec import structs
 
 from app.protocol import (
-    Answers,
+    AnyAnswer,
     Count,
     Counted,
-    Ended,
     Failed,
-    Law,
     Load,
     Loaded,
     Loading,
     Pair,
-    Progress,
+    PrefillProgress,
     Reply,
+    ReplyDone,
+    RoundDone,
     Stop,
-    Told,
 )
 from engine.events import Round
-from engine.sampling import Sampling
 from engine.session import Session
-from engine.settings import Settings
+from engine.settings import SamplingSettings
 from models.builtin import builtin_folder
-from models.load import load
+from models.loader import load
 from tests.host.process import ROOT, HostProcess, asked, of_kind
 from tests.host.replies import end_of, ids_of, text_of
+
+pytestmark = pytest.mark.real_model
 
 QUESTION = asked("Name three colours of the rainbow.")
 LENGTH = 12
 LAWS = {
-    "greedy": Law(max_tokens=LENGTH, draft_length=2),
-    "coupled": Law(max_tokens=LENGTH, draft_length=2, temperature=0.8, seed=3, acceptance="coupled"),
+    "greedy": SamplingSettings(max_tokens=LENGTH, draft_length=2),
+    "coupled": SamplingSettings(max_tokens=LENGTH, draft_length=2, temperature=0.8, seed=3, acceptance="coupled"),
 }
 
 
@@ -61,17 +61,18 @@ def plain() -> dict[str, tuple[list[int], str]]:
     session = Session(target.model, target.tokenizer, 8192)
     found = {}
     for name, law in LAWS.items():
-        settings = Settings(Sampling(law.temperature, seed=law.seed or 0), law.acceptance, law.max_tokens)
+        settings = law
         rounds = of_kind(session.reply([{"role": "user", "content": QUESTION[0].content}], settings), Round)
         found[name] = [t for r in rounds for t in r.tokens], "".join(t for r in rounds for t in r.texts)
     return found
 
 
-def ask(host: HostProcess, number: int, law: Law, said: tuple[int, ...] = ()) -> list[Answers]:
-    host.send(Reply(id=number, messages=QUESTION, law=law, said=said))
-    return host.until(Ended)
+def ask(host: HostProcess, number: int, law: SamplingSettings, said: tuple[int, ...] = ()) -> list[AnyAnswer]:
+    host.send(Reply(id=number, messages=QUESTION, sampling=law, continuation_ids=said))
+    return host.until(ReplyDone)
 
 
+@pytest.mark.real_model
 @pytest.mark.parametrize("name", LAWS)
 def test_a_reply_is_what_the_target_alone_says_and_goes_on_where_it_was_stopped(
     host: HostProcess, plain: dict[str, tuple[list[int], str]], name: str
@@ -79,11 +80,11 @@ def test_a_reply_is_what_the_target_alone_says_and_goes_on_where_it_was_stopped(
     ids, text = plain[name]
     whole = ask(host, 2, LAWS[name])
     assert (ids_of(whole), text_of(whole)) == (ids, text)
-    assert any(told.round.accepted for told in of_kind(whole, Told))
-    host.send(Reply(id=3, messages=QUESTION, law=LAWS[name]))
-    begun = host.until(Told)
+    assert any(told.round.accepted for told in of_kind(whole, RoundDone))
+    host.send(Reply(id=3, messages=QUESTION, sampling=LAWS[name]))
+    begun = host.until(RoundDone)
     host.send(Stop(id=3))
-    begun += host.until(Ended)
+    begun += host.until(ReplyDone)
     said = tuple(ids_of(begun))
     assert list(said) == ids[: len(said)]
     assert end_of(begun).finished.reason == "cancelled" or len(said) == LENGTH
@@ -91,7 +92,7 @@ def test_a_reply_is_what_the_target_alone_says_and_goes_on_where_it_was_stopped(
     host.until(Loaded)
     host.until(Loaded)
     if len(said) < LENGTH:
-        left = structs.replace(LAWS[name], max_tokens=LENGTH - len(said))
+        left = replace(LAWS[name], max_tokens=LENGTH - len(said))
         rest = ask(host, 6, left, said)
         assert [*said, *ids_of(rest)] == ids
         assert text_of(begun) + text_of(rest) == text
@@ -100,26 +101,27 @@ def test_a_reply_is_what_the_target_alone_says_and_goes_on_where_it_was_stopped(
 def test_a_count_has_template_and_system_prompt_in_it(host: HostProcess) -> None:
     host.send(Count(id=7, messages=QUESTION))
     counted = of_kind(host.until(Counted), Counted)[0]
-    read = of_kind(ask(host, 8, LAWS["greedy"]), Progress)[-1].progress
+    read = of_kind(ask(host, 8, LAWS["greedy"]), PrefillProgress)[-1].progress
     assert (counted.tokens, counted.context) == (read.total, 8192)
 
 
 def test_a_load_that_is_refused_says_what_is_kept(host: HostProcess) -> None:
     host.send(Load(id=9, pair=Pair(target="nowhere")), Load(id=10, pair=Pair(drafter="eagle3")))
     failed = of_kind(host.until(Failed), Failed)[0]
-    assert (failed.id, failed.kind, failed.kept) == (9, "ModelError", Pair(drafter="eagle3"))
+    assert (failed.id, failed.kind, failed.kept_pair) == (9, "ModelError", Pair(drafter="eagle3"))
     assert of_kind(host.until(Loaded), Loaded)[0].id == 10
 
 
 def test_ready_is_said_before_anything_slow_is_imported() -> None:
     source = (
-        "import sys, app.host.main, app.host.room; app.host.main.ready();"
+        "import sys, app.host.process, app.host.model_worker; app.host.process.ready();"
         "print([name for name in ('mlx.core', 'mlx_lm', 'transformers', 'numpy', 'PySide6') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", source], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.real_model
 @pytest.mark.parametrize("how", ["end of input", "SIGTERM"])
 def test_a_host_that_is_loading_leaves_at_once(how: str) -> None:
     with HostProcess() as host:
@@ -138,7 +140,7 @@ def test_a_host_that_is_loading_leaves_at_once(how: str) -> None:
 def test_nothing_but_answers_reaches_standard_output() -> None:
     """Libraries that print, and those that write to the descriptor, are sent to standard error."""
     source = (
-        "import os, sys; from app.host.main import take_streams; requests, answers = take_streams();"
+        "import os, sys; from app.host.process import take_streams; requests, answers = take_streams();"
         "print('printed'); sys.stdout.flush(); os.write(1, b'written'); os.system('echo echoed');"
         "os.write(answers, b'answer'); print(repr(os.read(0, 9)), os.read(requests, 9))"
     )

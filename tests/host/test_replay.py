@@ -8,39 +8,41 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from app.host.replay import Replay, tokens_of
+from app.host.recording_player import Replay, tokens_of
 from app.protocol import (
-    Answers,
+    AnyAnswer,
     Count,
     Counted,
-    Ended,
     Failed,
     FellBack,
-    Law,
     Load,
     Loaded,
     Loading,
     Pair,
-    Progress,
+    PrefillProgress,
     Reply,
+    ReplyDone,
+    RoundDone,
+    SamplingSettings,
     Stop,
-    Told,
-    read_answer,
+    decode_answer,
 )
 from engine.errors import UsageError
 from engine.metrics import Metrics
 from tests.host.process import RECORDED, HostProcess, asked, of_kind
 from tests.host.streams import stretched
 
-ANSWERS = [read_answer(line) for line in RECORDED.read_bytes().splitlines()]
+ANSWERS = [decode_answer(line) for line in RECORDED.read_bytes().splitlines()]
 HI = asked("Hi")
 
 
-def played(replay: Replay, number: int = 1, said: tuple[int, ...] = (), stop: Event | None = None) -> list[Answers]:
-    return list(replay.reply(Reply(id=number, messages=HI, law=Law(), said=said), stop or Event()))
+def played(replay: Replay, number: int = 1, said: tuple[int, ...] = (), stop: Event | None = None) -> list[AnyAnswer]:
+    return list(
+        replay.reply(Reply(id=number, messages=HI, sampling=SamplingSettings(), continuation_ids=said), stop or Event())
+    )
 
 
-def recorded(number: int) -> list[Answers]:
+def recorded(number: int) -> list[AnyAnswer]:
     return [answer for answer in ANSWERS if getattr(answer, "id", None) == number]
 
 
@@ -49,13 +51,13 @@ def test_the_recording_is_of_a_real_conversation_and_small() -> None:
     metrics = Metrics.of(of_kind([getattr(a, "round", None) or getattr(a, "finished", None) for a in ANSWERS], object))
     assert metrics.tokens > 100
     assert metrics.accepted > 20
-    assert {origin for told in of_kind(ANSWERS, Told) for origin in told.round.origins} == {
+    assert {origin for told in of_kind(ANSWERS, RoundDone) for origin in told.round.origins} == {
         "accepted",
         "corrected",
         "bonus",
     }
-    assert all(len(told.drafted_texts) == len(told.round.drafted) for told in of_kind(ANSWERS, Told))
-    assert any(told.round.draft_s and told.round.verify_s for told in of_kind(ANSWERS, Told))
+    assert all(len(told.drafted_texts) == len(told.round.drafted) for told in of_kind(ANSWERS, RoundDone))
+    assert any(told.round.draft_s and told.round.verify_s for told in of_kind(ANSWERS, RoundDone))
 
 
 def test_replies_are_played_in_turn_under_the_ids_of_who_asks() -> None:
@@ -68,15 +70,15 @@ def test_a_reply_goes_on_with_the_recording_that_began_so() -> None:
     replay = Replay(ANSWERS, 0)
     whole = recorded(3)
     ids = tokens_of(whole)
-    told = of_kind(whole, Told)
+    told = of_kind(whole, RoundDone)
     for at in (len(told[0].round.tokens), sum(len(t.round.tokens) for t in told[:4])):
         rest = played(replay, 3, ids[:at])
         assert tokens_of(rest) == ids[at:]
-        assert [t.round.texts for t in of_kind(rest, Told)] == [t.round.texts for t in told][
-            -len(of_kind(rest, Told)) :
+        assert [t.round.texts for t in of_kind(rest, RoundDone)] == [t.round.texts for t in told][
+            -len(of_kind(rest, RoundDone)) :
         ]
-        assert of_kind(rest, Ended)[0].finished.tokens == len(ids) - at
-        times = [t.round.time_s for t in of_kind(rest, Told)]
+        assert of_kind(rest, ReplyDone)[0].finished.tokens == len(ids) - at
+        times = [t.round.time_s for t in of_kind(rest, RoundDone)]
         assert times == sorted(times)
         assert times[0] < told[-1].round.time_s
     first, second = ids[: len(ids) // 2], ids[len(ids) // 2 :]
@@ -87,15 +89,15 @@ def test_a_reply_goes_on_with_the_recording_that_began_so() -> None:
 
 def test_a_stopped_replay_ends_as_cancelled() -> None:
     stop = Event()
-    answers: list[Answers] = []
-    for answer in Replay(ANSWERS, 0).reply(Reply(id=1, messages=HI, law=Law(seed=5)), stop):
+    answers: list[AnyAnswer] = []
+    for answer in Replay(ANSWERS, 0).reply(Reply(id=1, messages=HI, sampling=SamplingSettings(seed=5)), stop):
         answers.append(answer)
-        if len(of_kind(answers, Told)) == 3:
+        if len(of_kind(answers, RoundDone)) == 3:
             stop.set()
     end = answers[-1]
-    assert isinstance(end, Ended)
+    assert isinstance(end, ReplyDone)
     assert (end.finished.reason, end.finished.tokens, end.seed) == ("cancelled", len(tokens_of(answers)), 5)
-    assert len(of_kind(answers, Told)) == 3
+    assert len(of_kind(answers, RoundDone)) == 3
 
 
 @pytest.mark.parametrize("speed", [4.0, 16.0])
@@ -119,8 +121,8 @@ def test_loads_are_played_with_the_pair_that_is_asked_for() -> None:
 
 
 def test_a_recording_without_a_load_answers_one_and_failures_are_played() -> None:
-    fell = [FellBack(id=5, said="why"), Failed(id=5, kind="X", said="broke")]
-    refused: list[Answers] = [Loading(id=4, said="l"), Failed(id=4, kind="ModelError", said="no")]
+    fell = [FellBack(id=5, reason="why"), Failed(id=5, kind="X", message="broke")]
+    refused: list[AnyAnswer] = [Loading(id=4, message="l"), Failed(id=4, kind="ModelError", message="no")]
     assert of_kind(Replay(fell, 0).load(Load(id=1, pair=Pair())), Loaded)[0].speculation == "on"
     assert played(Replay(fell, 0), 9) == [structs.replace(answer, id=9) for answer in fell]
     assert [type(a) for a in Replay([*refused, *ANSWERS], 0).load(Load(id=1, pair=Pair()))] == [Loading, Failed]
@@ -162,12 +164,16 @@ def test_a_replaying_host_is_a_host_and_never_imports_mlx(tmp_path: Path) -> Non
         answers: list[Any] = [host.ready()]
         host.send(Load(id=1, pair=Pair(drafter="eagle3")))
         answers += host.until(Loaded)
-        host.send(Reply(id=2, messages=HI, law=Law()), Stop(id=9), Reply(id=3, messages=HI, law=Law()))
-        answers += host.until(Ended) + host.until(Ended)
+        host.send(
+            Reply(id=2, messages=HI, sampling=SamplingSettings()),
+            Stop(id=9),
+            Reply(id=3, messages=HI, sampling=SamplingSettings()),
+        )
+        answers += host.until(ReplyDone) + host.until(ReplyDone)
         assert answers[1:] == ANSWERS[1:]
         maps = Path(f"/proc/{host.process.pid}/maps")
         assert not maps.exists() or "mlx" not in maps.read_text()
         assert host.quit() == 0
-    again = [read_answer(line) for line in copy.read_bytes().splitlines()]
+    again = [decode_answer(line) for line in copy.read_bytes().splitlines()]
     assert again[1:] == ANSWERS[1:]
-    assert of_kind(again, Progress)
+    assert of_kind(again, PrefillProgress)

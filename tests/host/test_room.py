@@ -9,51 +9,51 @@ from typing import Any
 
 import pytest
 
-from app import pair as parts
-from app.host.room import Room
+from app.host.model_worker import ModelWorker
 from app.host.worker import NotLoaded
+from app.inference import pair_loader as parts
 from app.protocol import (
-    Answers,
+    AnyAnswer,
     Count,
     Counted,
-    Ended,
-    Law,
     Load,
     Loaded,
     Loading,
     Pair,
-    Progress,
+    PrefillProgress,
     Reply,
+    ReplyDone,
+    SamplingSettings,
     Unload,
     Unloaded,
 )
 from engine.errors import ModelError, RedlineError
-from models import load as loading
+from models import loader as loading
 from tests.host.process import asked, of_kind, pair
 from tests.toys.folders import CONTEXT, make_folder
 
 
-def load(room: Room, wanted: Pair, number: int = 1) -> list[Answers]:
+def load(room: ModelWorker, wanted: Pair, number: int = 1) -> list[AnyAnswer]:
     return list(room.load(Load(id=number, pair=wanted)))
 
 
-def loaded(room: Room, wanted: Pair) -> Loaded:
+def loaded(room: ModelWorker, wanted: Pair) -> Loaded:
     answers = load(room, wanted)
     assert [type(answer) for answer in answers[:-1]] == [Loading] * (len(answers) - 1)
     assert isinstance(answers[-1], Loaded), answers[-1]
     return answers[-1]
 
 
-def refused(room: Room, wanted: Pair) -> str:
+def refused(room: ModelWorker, wanted: Pair) -> str:
     with pytest.raises(RedlineError) as caught:
         load(room, wanted)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
-def works(room: Room) -> bool:
-    law = Law(max_tokens=2, draft_length=0)
-    return isinstance(list(room.reply(Reply(id=1, messages=asked("Hi"), law=law), Event()))[-1], Ended)
+def works(room: ModelWorker) -> bool:
+    law = SamplingSettings(max_tokens=2, draft_length=0)
+    return isinstance(list(room.reply(Reply(id=1, messages=asked("Hi"), sampling=law), Event()))[-1], ReplyDone)
 
 
 @pytest.fixture
@@ -71,27 +71,27 @@ def counted_loads(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 def test_a_pair_is_loaded_and_says_what_it_is(toy_folder: Path, toy_drafter_folder: Path) -> None:
-    room = Room()
+    room = ModelWorker()
     answer = loaded(room, pair(toy_folder, toy_drafter_folder))
-    assert (answer.target, answer.drafter, answer.speculation, answer.said) == ("target", "drafter", "on", "")
-    assert (answer.context, answer.branches) == (CONTEXT, False)
+    assert (answer.target, answer.drafter, answer.speculation, answer.note) == ("target", "drafter", "on", "")
+    assert (answer.context, answer.drafts_trees) == (CONTEXT, False)
     assert answer.pair == pair(toy_folder, toy_drafter_folder)
     assert works(room)
 
 
 def test_no_drafter_is_off_and_auto_says_what_it_came_to(toy_folder: Path) -> None:
-    room = Room()
+    room = ModelWorker()
     off = loaded(room, pair(toy_folder))
-    assert (off.drafter, off.speculation, off.said) == ("none", "off", "")
+    assert (off.drafter, off.speculation, off.note) == ("none", "off", "")
     auto = loaded(room, pair(toy_folder, "auto"))
     assert (auto.drafter, auto.speculation) == ("lookup", "on")
-    assert "auto took lookup" in auto.said
+    assert "auto took lookup" in auto.note
 
 
 def test_another_drafter_or_context_does_not_load_the_target_again(
     toy_folder: Path, toy_drafter_folder: Path, counted_loads: list[str]
 ) -> None:
-    room = Room()
+    room = ModelWorker()
     for wanted in (
         pair(toy_folder),
         pair(toy_folder, toy_drafter_folder),
@@ -107,7 +107,7 @@ def test_another_drafter_or_context_does_not_load_the_target_again(
 
 
 def test_a_target_that_is_exchanged_leaves_memory(toy_folder: Path, toy_drafter_folder: Path) -> None:
-    room = Room()
+    room = ModelWorker()
     loaded(room, pair(toy_folder, toy_drafter_folder))
     assert works(room)
     old = [weakref.ref(room._opened.target.model), weakref.ref(room._opened.drafter.loaded.model)]
@@ -121,12 +121,12 @@ def test_a_drafter_that_does_not_fit_leaves_the_target_alone(toy_folder: Path, t
     damaged = tmp_path / "damaged"
     damaged.mkdir()
     (damaged / "config.json").write_text("{")
-    room = Room()
-    for spec, why in ((stranger, "does not fit the target"), (damaged, "damaged"), ("nobody", "nor a folder")):
+    room = ModelWorker()
+    for spec, why in ((stranger, "different tokenizer"), (damaged, "damaged"), ("nobody", "nor a folder")):
         answer = loaded(room, pair(toy_folder, spec))
         assert answer.speculation == "unsupported"
-        assert why in answer.said
-        assert "\n" not in answer.said
+        assert why in answer.note
+        assert "\n" not in answer.note
         assert works(room)
     assert loaded(room, pair(toy_folder, "lookup")).speculation == "on"
 
@@ -137,15 +137,15 @@ def test_an_error_that_nobody_expects_of_a_drafter_is_a_reason_too(
     def burst(*_: object) -> None:
         raise MemoryError("18 GB are not there")
 
-    monkeypatch.setattr("app.pair.PromptLookup", burst)
-    room = Room()
+    monkeypatch.setattr("engine.drafters.prompt_lookup.PromptLookup", burst)
+    room = ModelWorker()
     answer = loaded(room, pair(toy_folder, "lookup"))
-    assert (answer.speculation, answer.said) == ("unsupported", "MemoryError: 18 GB are not there")
+    assert (answer.speculation, answer.note) == ("unsupported", "MemoryError: 18 GB are not there")
     assert works(room)
 
 
 def test_an_unsupported_drafter_is_tried_again_when_it_is_asked_for_again(toy_folder: Path, tmp_path: Path) -> None:
-    room, late = Room(), tmp_path / "late"
+    room, late = ModelWorker(), tmp_path / "late"
     assert loaded(room, pair(toy_folder, late)).speculation == "unsupported"
     make_folder(late, seed=1, like=toy_folder, noise=0.03)
     assert loaded(room, pair(toy_folder, late)).speculation == "on"
@@ -157,7 +157,7 @@ def test_an_unsupported_drafter_is_tried_again_when_it_is_asked_for_again(toy_fo
     ids=["no folder", "empty", "no name", "context too short", "context too long"],
 )
 def test_what_can_be_refused_before_loading_leaves_what_was_there(toy_folder: Path, wanted: dict[str, Any]) -> None:
-    room = Room()
+    room = ModelWorker()
     nonsense = Pair(**{"target": str(toy_folder), **wanted})
     refused(room, nonsense)
     assert room.pair is None
@@ -172,7 +172,7 @@ def test_a_target_whose_files_do_not_belong_together_leaves_what_was_there(toy_f
     shutil.copytree(toy_folder, broken)
     config = (broken / "config.json").read_text()
     (broken / "config.json").write_text(config.replace('"hidden_size": 32', '"hidden_size": 48'))
-    room = Room()
+    room = ModelWorker()
     loaded(room, pair(toy_folder))
     with pytest.raises(ModelError, match="does not load"):
         load(room, pair(broken))
@@ -186,7 +186,7 @@ def test_a_target_that_breaks_while_it_loads_says_that_the_old_one_is_gone(
         raise ModelError("the disk does not answer")
 
     broken = Path(shutil.copytree(toy_folder, tmp_path / "broken"))
-    room = Room()
+    room = ModelWorker()
     loaded(room, pair(toy_folder))
     with (
         monkeypatch.context() as patched,
@@ -198,13 +198,13 @@ def test_a_target_that_breaks_while_it_loads_says_that_the_old_one_is_gone(
     with pytest.raises(NotLoaded):
         next(room.count(Count(id=1, messages=asked("Hi"))))
     with pytest.raises(NotLoaded):
-        room.reply(Reply(id=1, messages=asked("Hi"), law=Law()), Event())
+        room.reply(Reply(id=1, messages=asked("Hi"), sampling=SamplingSettings()), Event())
     loaded(room, pair(toy_folder))
     assert works(room)
 
 
 def test_what_is_unloaded_leaves_memory_and_comes_back_when_it_is_loaded_again(toy_folder: Path) -> None:
-    room = Room()
+    room = ModelWorker()
     loaded(room, pair(toy_folder))
     network = weakref.ref(room._opened.target.network)  # type: ignore[union-attr]
     assert list(room.unload(Unload(id=3))) == [Unloaded(id=3)]
@@ -225,22 +225,22 @@ def test_a_missing_library_is_said_and_can_be_asked_again(monkeypatch: pytest.Mo
     original = builtins.__import__
 
     def refuse(name: str, *more: Any) -> Any:
-        return missing() if name.startswith("app.host.answering") else original(name, *more)
+        return missing() if name.startswith("app.host.reply_job") else original(name, *more)
 
     monkeypatch.setattr(builtins, "__import__", refuse)
-    room = Room()
+    room = ModelWorker()
     room.prepare()
     assert "redline doctor" in refused(room, Pair())
 
 
 def test_a_count_is_what_a_reply_reads(toy_folder: Path) -> None:
     """Template, system prompt and the opening of the reply are in it."""
-    room = Room()
+    room = ModelWorker()
     loaded(room, pair(toy_folder, context=300))
     turns = asked("Why is the sky blue?", "It is not.", "It is so.")
     for messages in (turns[:1], turns, (*asked("")[:1],), turns[:2]):
         count = next(room.count(Count(id=3, messages=messages)))
         assert isinstance(count, Counted)
-        request = Reply(id=1, messages=messages, law=Law(max_tokens=1, draft_length=0))
-        read = of_kind(room.reply(request, Event()), Progress)[-1].progress
+        request = Reply(id=1, messages=messages, sampling=SamplingSettings(max_tokens=1, draft_length=0))
+        read = of_kind(room.reply(request, Event()), PrefillProgress)[-1].progress
         assert (count.id, count.tokens, count.context) == (3, read.total, 300)

@@ -2,50 +2,63 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
+from msgspec.structs import replace as changed
 
-from app.host.desk import serve
-from app.host.inbox import Inbox
-from app.host.outbox import Outbox
-from app.host.replay import Replay
-from app.host.room import Room
-from app.host.verifying import OtherModelError, OtherPromptError
+from app.host.answer_writer import AnswerWriter
+from app.host.model_worker import ModelWorker
+from app.host.recording_player import Replay
+from app.host.server import serve
+from app.host.task_queue import TaskQueue
+from app.host.verify_job import OtherModelError, OtherPromptError
 from app.host.worker import NotLoaded
-from app.protocol import Answers, Checking, Failed, Law, Load, Progress, Said, Told, Verified, Verify, read_answer
+from app.protocol import (
+    AnyAnswer,
+    Failed,
+    Load,
+    PrefillProgress,
+    RoundDone,
+    RoundTokens,
+    SamplingSettings,
+    Verify,
+    VerifyDone,
+    VerifyProgress,
+    decode_answer,
+)
+from engine.audit.receipt import Receipt
 from engine.errors import ContextError, ModelError, UsageError
-from engine.receipt import Receipt
-from engine.target import CachedModel
+from engine.target.cached_model import CachedModel
 from tests.host.process import asked, of_kind, pair
 from tests.host.replies import LAWS, LENGTH, QUESTION, ask, end_of, ids_of
 
-REJECTION = Law(max_tokens=LENGTH, draft_length=3, temperature=0.9, top_k=20, seed=5)
+REJECTION = SamplingSettings(max_tokens=LENGTH, draft_length=3, temperature=0.9, top_k=20, seed=5)
 
 
-def request(answers: list[Answers], law: Law, **changes: Any) -> Verify:
+def request(answers: list[AnyAnswer], law: SamplingSettings, **changes: Any) -> Verify:
     """To have a reply checked that was heard."""
     made = Verify(
         id=9,
         messages=QUESTION,
-        law=replace(law, seed=end_of(answers).seed),
-        rounds=Said.of(told.round for told in of_kind(answers, Told)),
-        whole=True,
-        prompt=end_of(answers).prompt,
-        prompt_tokens=of_kind(answers, Progress)[0].progress.total,
+        sampling=replace(law, seed=end_of(answers).seed),
+        rounds=RoundTokens.of(told.round for told in of_kind(answers, RoundDone)),
+        complete=True,
+        prompt_digest=end_of(answers).prompt_digest,
+        prompt_tokens=of_kind(answers, PrefillProgress)[0].progress.total,
     )
-    return replace(made, **changes)
+    return changed(made, **changes)
 
 
-def verify(room: Room, wanted: Verify, stop: Event | None = None) -> list[Answers]:
+def verify(room: ModelWorker, wanted: Verify, stop: Event | None = None) -> list[AnyAnswer]:
     return list(room.verify(wanted, stop or Event()))
 
 
-def receipt_of(answers: list[Answers]) -> Receipt:
-    assert isinstance(answers[-1], Verified), answers[-1]
+def receipt_of(answers: list[AnyAnswer]) -> Receipt:
+    assert isinstance(answers[-1], VerifyDone), answers[-1]
     return answers[-1].receipt
 
 
@@ -56,27 +69,27 @@ def forged(wanted: Verify, position: int, token: int) -> Verify:
         tokens = list(said.tokens)
         if start <= position < start + len(tokens):
             tokens[position - start] = token
-        rounds.append(replace(said, tokens=tuple(tokens)))
+        rounds.append(changed(said, tokens=tuple(tokens)))
         start += len(tokens)
-    return replace(wanted, rounds=tuple(rounds))
+    return changed(wanted, rounds=tuple(rounds))
 
 
 @pytest.mark.parametrize("name", LAWS)
-def test_a_reply_is_identical_and_the_next_one_is_what_it_was(room: Room, name: str) -> None:
+def test_a_reply_is_identical_and_the_next_one_is_what_it_was(room: ModelWorker, name: str) -> None:
     law = LAWS[name]
     before = ask(room, law)
     answers = verify(room, request(before, law))
     assert receipt_of(answers) == Receipt(LENGTH)
     kinds = [type(answer) for answer in answers]
-    assert kinds == sorted(kinds, key=[Progress, Checking, Verified].index)
-    assert [c.done for c in of_kind(answers, Checking)] == [0, 8, 16]
-    assert {c.total for c in of_kind(answers, Checking)} == {LENGTH}
+    assert kinds == sorted(kinds, key=[PrefillProgress, VerifyProgress, VerifyDone].index)
+    assert [c.done for c in of_kind(answers, VerifyProgress)] == [0, 8, 16]
+    assert {c.total for c in of_kind(answers, VerifyProgress)} == {LENGTH}
     assert {answer.id for answer in answers} == {9}  # type: ignore[union-attr]
     assert ids_of(ask(room, law)) == ids_of(before)
 
 
 @pytest.mark.parametrize("name", LAWS)
-def test_a_forged_token_is_found_and_named(room: Room, name: str) -> None:
+def test_a_forged_token_is_found_and_named(room: ModelWorker, name: str) -> None:
     told = ask(room, LAWS[name])
     wanted = request(told, LAWS[name])
     other = (ids_of(told)[5] + 1) % 256
@@ -87,46 +100,46 @@ def test_a_forged_token_is_found_and_named(room: Room, name: str) -> None:
     assert (found.plain_text, found.other_text) == (piece(ids_of(told)[5]), piece(other))
 
 
-def test_a_reply_in_parts_with_penalties_and_another_drafter_is_identical(room: Room, toy_folder: Path) -> None:
+def test_a_reply_in_parts_with_penalties_and_another_drafter_is_identical(room: ModelWorker, toy_folder: Path) -> None:
     """Stopped, gone on with by nobody's draft, and checked where lookup is loaded."""
     law = replace(LAWS["coupled"], repetition_penalty=1.4, max_tokens=12)
     first = ask(room, replace(law, max_tokens=5))
-    rest = ask(room, replace(law, draft_length=0, max_tokens=7), said=tuple(ids_of(first)))
-    rounds = Said.of(told.round for told in (*of_kind(first, Told), *of_kind(rest, Told)))
-    other = Room()
+    rest = ask(room, replace(law, draft_length=0, max_tokens=7), continuation_ids=tuple(ids_of(first)))
+    rounds = RoundTokens.of(told.round for told in (*of_kind(first, RoundDone), *of_kind(rest, RoundDone)))
+    other = ModelWorker()
     list(other.load(Load(id=1, pair=pair(toy_folder, "lookup"))))
     assert receipt_of(verify(other, request(first, law, rounds=rounds))) == Receipt(12)
 
 
-def test_a_reply_that_was_stopped_is_identical_as_far_as_it_came(room: Room) -> None:
-    law, stop, heard = LAWS["greedy"], Event(), list[Answers]()
+def test_a_reply_that_was_stopped_is_identical_as_far_as_it_came(room: ModelWorker) -> None:
+    law, stop, heard = LAWS["greedy"], Event(), list[AnyAnswer]()
     from app.protocol import Reply
 
-    for answer in room.reply(Reply(id=7, messages=QUESTION, law=law), stop):
+    for answer in room.reply(Reply(id=7, messages=QUESTION, sampling=law), stop):
         heard.append(answer)
-        if len(of_kind(heard, Told)) == 2:
+        if len(of_kind(heard, RoundDone)) == 2:
             stop.set()
-    receipt = receipt_of(verify(room, request(heard, law, whole=False)))
+    receipt = receipt_of(verify(room, request(heard, law, complete=False)))
     assert receipt == Receipt(len(ids_of(heard))) and receipt.tokens < LENGTH
-    failed = receipt_of(verify(room, request(heard, law, whole=True)))
+    failed = receipt_of(verify(room, request(heard, law, complete=True)))
     assert [d.other_token for d in failed.failures] == [None]
 
 
-def test_a_stop_string_is_where_it_ends(room: Room) -> None:
-    text = "".join(text for told in of_kind(ask(room, LAWS["greedy"]), Told) for text in told.round.texts)
+def test_a_stop_string_is_where_it_ends(room: ModelWorker) -> None:
+    text = "".join(text for told in of_kind(ask(room, LAWS["greedy"]), RoundDone) for text in told.round.texts)
     law = replace(LAWS["greedy"], stop=(text[8:11],))
     told = ask(room, law)
     assert len(ids_of(told)) < LENGTH
     assert receipt_of(verify(room, request(told, law))) == Receipt(len(ids_of(told)))
 
 
-def test_rejection_is_told_for_what_it_is(room: Room) -> None:
+def test_rejection_is_told_for_what_it_is(room: ModelWorker) -> None:
     receipt = receipt_of(verify(room, request(ask(room, REJECTION), REJECTION)))
     assert receipt == Receipt(LENGTH, (), "law") and not receipt.identical
 
 
 @pytest.mark.parametrize("name", LAWS)
-def test_an_exact_reply_is_identical_to_the_last_bit(room: Room, name: str) -> None:
+def test_an_exact_reply_is_identical_to_the_last_bit(room: ModelWorker, name: str) -> None:
     law = replace(LAWS[name], exact=True)
     told = ask(room, law)
     wanted = request(told, law)
@@ -134,80 +147,85 @@ def test_an_exact_reply_is_identical_to_the_last_bit(room: Room, name: str) -> N
     assert receipt == Receipt(LENGTH, same_bits=True)
     assert receipt.summary == f"identical over {LENGTH} tokens, to the last bit"
     first = wanted.rounds[0]
-    tampered = replace(first, fingerprints=(first.fingerprints[0] ^ 1, *first.fingerprints[1:]))
-    other = receipt_of(verify(room, replace(wanted, rounds=(tampered, *wanted.rounds[1:]))))
+    tampered = changed(first, fingerprints=(first.fingerprints[0] ^ 1, *first.fingerprints[1:]))
+    other = receipt_of(verify(room, changed(wanted, rounds=(tampered, *wanted.rounds[1:]))))
     assert other.identical and other.same_bits is False and "not to the last bit" in other.summary
     assert receipt_of(verify(room, forged(wanted, 5, (ids_of(told)[5] + 1) % 256))).differences[0].noise_ulps == 0
     assert ids_of(ask(room, LAWS[name])) == ids_of(told)  # laid on no grid again
 
 
-def test_a_draft_length_that_only_trees_have_does_not_matter(room: Room) -> None:
+def test_a_draft_length_that_only_trees_have_does_not_matter(room: ModelWorker) -> None:
     told = ask(room, LAWS["greedy"])
     assert receipt_of(verify(room, request(told, replace(LAWS["greedy"], draft_length=64)))).identical
 
 
 REFUSED: dict[str, tuple[type[Exception], str, dict[str, Any]]] = {
     "no tokens": (UsageError, "no tokens to check", {"rounds": ()}),
-    "ids of another model": (UsageError, "no tokens of this model", {"rounds": (Said(tokens=(10**6,)),)}),
-    "no seed": (UsageError, "the seed", {"law": replace(LAWS["coupled"], seed=None)}),
-    "nonsense for a law": (UsageError, "top-p", {"law": Law(top_p=7.0)}),
-    "too many tokens for a round": (UsageError, "contradicts itself", {"rounds": (Said(tokens=(1, 2)),)}),
-    "a path without a tree": (UsageError, "contradicts", {"rounds": (Said(tokens=(1,), drafted=(1,), path=(0,)),)}),
+    "ids of another model": (UsageError, "no tokens of this model", {"rounds": (RoundTokens(tokens=(10**6,)),)}),
+    "no seed": (UsageError, "the seed", {"sampling": replace(LAWS["coupled"], seed=None)}),
+    "nonsense for a law": (UsageError, "top-p", {"sampling": SamplingSettings(top_p=7.0)}),
+    "too many tokens for a round": (UsageError, "contradicts itself", {"rounds": (RoundTokens(tokens=(1, 2)),)}),
+    "a path without a tree": (
+        UsageError,
+        "contradicts",
+        {"rounds": (RoundTokens(tokens=(1,), drafted=(1,), path=(0,)),)},
+    ),
     "a tree that is none": (
         UsageError,
         "contradicts",
-        {"rounds": (Said(tokens=(1, 2), drafted=(1, 1), parents=(-1, 1), path=(0,)),)},
+        {"rounds": (RoundTokens(tokens=(1, 2), drafted=(1, 1), parents=(-1, 1), path=(0,)),)},
     ),
     "another number of tokens": (OtherPromptError, "had 7 tokens and reads otherwise now", {"prompt_tokens": 7}),
-    "another digest": (OtherPromptError, "reads otherwise now", {"prompt": "0" * 16}),
-    "other weights": (OtherModelError, "are not those that wrote this reply", {"prompt": "." + "0" * 16}),
+    "another digest": (OtherPromptError, "reads otherwise now", {"prompt_digest": "0" * 16}),
+    "other weights": (OtherModelError, "are not those that wrote this reply", {"prompt_digest": "." + "0" * 16}),
     "other messages": (OtherPromptError, "reads otherwise now", {"messages": asked("why is the sea blue?")}),
-    "a longer context": (ContextError, "context", {"rounds": (Said(tokens=(5,)),) * 600}),
+    "a longer context": (ContextError, "context", {"rounds": (RoundTokens(tokens=(5,)),) * 600}),
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_checked_is_refused_with_the_reason(room: Room, name: str) -> None:
+def test_what_cannot_be_checked_is_refused_with_the_reason(room: ModelWorker, name: str) -> None:
     kind, said, changes = REFUSED[name]
-    wanted = replace(request(ask(room, LAWS["greedy"]), LAWS["greedy"]), **changes)
+    wanted = changed(request(ask(room, LAWS["greedy"]), LAWS["greedy"]), **changes)
     with pytest.raises(kind, match=said) as error:
         verify(room, wanted)
     assert "\n" not in str(error.value)
 
 
-def test_nothing_is_checked_without_a_model(room: Room) -> None:
+def test_nothing_is_checked_without_a_model(room: ModelWorker) -> None:
     with pytest.raises(NotLoaded):
-        verify(Room(), request(ask(room, LAWS["greedy"]), LAWS["greedy"]))
+        verify(ModelWorker(), request(ask(room, LAWS["greedy"]), LAWS["greedy"]))
 
 
 @pytest.mark.parametrize("after", [1, 2, 3, 4])
-def test_a_stop_is_heard_and_leaves_the_target_usable(room: Room, after: int) -> None:
-    told, stop, seen = ask(room, LAWS["greedy"]), Event(), list[Answers]()
+def test_a_stop_is_heard_and_leaves_the_target_usable(room: ModelWorker, after: int) -> None:
+    told, stop, seen = ask(room, LAWS["greedy"]), Event(), list[AnyAnswer]()
     for answer in room.verify(request(told, LAWS["greedy"]), stop):
         seen.append(answer)
         if len(seen) == after:
             stop.set()
     assert isinstance(seen[-1], Failed) and seen[-1].kind == "Cancelled"
-    assert of_kind(seen, Verified) == [] and len(seen) == after + 1
+    assert of_kind(seen, VerifyDone) == [] and len(seen) == after + 1
     assert ids_of(ask(room, LAWS["greedy"])) == ids_of(told)
 
 
-def test_a_stop_is_heard_while_a_difference_is_measured(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_is_heard_while_a_difference_is_measured(room: ModelWorker, monkeypatch: pytest.MonkeyPatch) -> None:
     told, stop = ask(room, LAWS["greedy"]), Event()
     wanted = forged(request(told, LAWS["greedy"]), 5, (ids_of(told)[5] + 1) % 256)
-    judge = __import__("engine.recheck", fromlist=["judge"]).judge
+    measure = __import__("engine.audit.reply_check", fromlist=["measure_noise"]).measure_noise
 
     def stopped(*given: Any) -> Any:
         stop.set()
-        return judge(*given)
+        return measure(*given)
 
-    monkeypatch.setattr("engine.recheck.judge", stopped)
+    monkeypatch.setattr("engine.audit.reply_check.measure_noise", stopped)
     answers = verify(room, wanted, stop)
     assert isinstance(answers[-1], Failed) and answers[-1].kind == "Cancelled"
 
 
 def test_a_pass_that_breaks_is_told_and_the_next_request_is_answered(
-    room: Room, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    room: ModelWorker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     told = ask(room, LAWS["greedy"])
     calls = 0
@@ -221,19 +239,19 @@ def test_a_pass_that_breaks_is_told_and_the_next_request_is_answered(
         return forward(model, *given, **named)
 
     monkeypatch.setattr(CachedModel, "forward", broken)
-    inbox, file = Inbox(), (tmp_path / "said").open("wb")
+    inbox, file = TaskQueue(), (tmp_path / "said").open("wb")
     for number in (9, 10):
-        inbox.put(replace(request(told, LAWS["greedy"]), id=number), 1)
+        inbox.put(changed(request(told, LAWS["greedy"]), id=number), 1)
     inbox.finish()
-    serve(inbox, Outbox(file.fileno()), room)
+    serve(inbox, AnswerWriter(file.fileno()), room)
     file.close()
-    said = [read_answer(line) for line in (tmp_path / "said").read_bytes().splitlines()]
-    failed, verified = of_kind(said, Failed), of_kind(said, Verified)
-    assert [(one.id, one.kind) for one in failed] == [(9, "RuntimeError")] and "the device is gone" in failed[0].said
+    said = [decode_answer(line) for line in (tmp_path / "said").read_bytes().splitlines()]
+    failed, verified = of_kind(said, Failed), of_kind(said, VerifyDone)
+    assert [(one.id, one.kind) for one in failed] == [(9, "RuntimeError")] and "the device is gone" in failed[0].message
     assert [(one.id, one.receipt) for one in verified] == [(10, Receipt(LENGTH))]
 
 
-def test_a_template_that_refuses_the_messages_is_told(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_template_that_refuses_the_messages_is_told(room: ModelWorker, monkeypatch: pytest.MonkeyPatch) -> None:
     told = ask(room, LAWS["greedy"])
 
     def refuse(*_: Any) -> list[int]:
@@ -247,18 +265,20 @@ def test_a_template_that_refuses_the_messages_is_told(room: Room, monkeypatch: p
 # --- a recording --------------------------------------------------------------------------------
 
 
-def test_a_recording_plays_the_check_it_has_and_makes_up_none(room: Room) -> None:
+def test_a_recording_plays_the_check_it_has_and_makes_up_none(room: ModelWorker) -> None:
     told = ask(room, LAWS["greedy"])
     wanted = request(told, LAWS["greedy"])
     checked = verify(room, wanted)
     replay = Replay([*told, *checked], 0.0)
-    played = list(replay.verify(replace(wanted, id=33), Event()))
+    played = list(replay.verify(changed(wanted, id=33), Event()))
     assert receipt_of(played) == receipt_of(checked) and {answer.id for answer in played} == {33}  # type: ignore[union-attr]
-    for other in (forged(wanted, 5, 1), replace(wanted, rounds=wanted.rounds[:-1])):
+    for other in (forged(wanted, 5, 1), changed(wanted, rounds=wanted.rounds[:-1])):
         with pytest.raises(UsageError, match="a recording has no model"):
             list(replay.verify(other, Event()))
     with pytest.raises(UsageError, match="a recording has no model"):
         list(Replay(told, 0.0).verify(wanted, Event()))
     from app.protocol import Reply
 
-    assert ids_of(list(replay.reply(Reply(id=1, messages=QUESTION, law=Law()), Event()))) == ids_of(told)
+    assert ids_of(list(replay.reply(Reply(id=1, messages=QUESTION, sampling=SamplingSettings()), Event()))) == ids_of(
+        told
+    )

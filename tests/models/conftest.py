@@ -7,10 +7,12 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from engine.target import CachedModel
+from engine.target.cached_model import CachedModel
 from models.builtin import builtin_folder as import_builtin
-from models.heads import made_for, save_eagle3, save_medusa
-from models.load import Loaded, load
+from models.drafters.eagle3_folder import save_eagle3
+from models.drafters.medusa_folder import save_medusa
+from models.drafters.target_match import made_for
+from models.loader import Loaded, load
 from tests.toys.architectures import build
 from tests.toys.heads import random_eagle3, random_medusa
 

@@ -1,6 +1,6 @@
 """Does the suite notice? Each mutant is put into a copy of the tree, and its tests must fail there.
 
-Fast: every mutant still has its place. Slow: every mutant is killed. By hand, for those whose name matches:
+Fast: every mutant has its place. Slow: every mutant is killed. By hand, for those whose name matches:
 `uv run pytest -m slow tests/mutants -k residual`.
 """
 
@@ -11,16 +11,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from queue import Queue
 from typing import Any
 
 import pytest
 
-from tests.mutants.catalogue import MUTANTS, Mutant
+from tests.mutants.wrong_edits import ROOT, SOURCES, Mutant, read_mutants
 
-ROOT = Path(__file__).parents[2]
-COPIED = ("engine", "models", "app", "packaging", "tests", "resources")
+MUTANTS = read_mutants()
+COPIED = (*SOURCES, "tests", "resources")
 TIMEOUT_S = 180
 WORKERS = min(4, os.cpu_count() or 1)
 FAILED = 1  # pytest's exit status when tests ran and failed; an error of collection or usage has another
@@ -38,10 +39,40 @@ def by_name(mutant: Mutant) -> str:
     return mutant.name
 
 
+@cache
+def defined_tests() -> dict[str, list[str]]:
+    """The files that define each test function, by its name."""
+    found: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                found.setdefault(node.name, []).append(path.relative_to(ROOT).as_posix())
+    return found
+
+
+def ids(mutant: Mutant) -> list[str]:
+    """The pytest ids of a mutant's tests."""
+    return [f"{file}::{test}" for test in mutant.tests for file in defined_tests().get(test.partition("[")[0], ())]
+
+
 def run(copy: Path, *tests: str) -> subprocess.CompletedProcess[str]:
-    """pytest in the copy, importing the copy's source, leaving no bytecode that could outlive a mutant."""
+    """Runs pytest in the copy, on the copy's source, and leaves no bytecode that could outlive a mutant."""
     environment = os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-n", "0", "-p", "no:cacheprovider", *tests]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-x",
+        "-q",
+        "--no-header",
+        "-n",
+        "0",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "",
+        *tests,
+    ]
     return subprocess.run(
         command, cwd=copy, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )
@@ -56,13 +87,14 @@ def copied(folder: Path) -> Path:
 
 
 def judge(mutant: Mutant, copies: Queue[Path]) -> subprocess.CompletedProcess[str]:
-    """Run the mutant's tests in a copy that nobody else uses meanwhile, and put the copy right again."""
+    """Runs the mutant's tests in a copy that nobody else uses meanwhile, and puts the copy right again."""
     copy = copies.get()
-    file = copy / mutant.file
+    (place,) = mutant.places()
+    file = copy / place[0].relative_to(ROOT)
     text = file.read_text()
     try:
-        file.write_text(text.replace(mutant.old, mutant.new))
-        return run(copy, *mutant.tests)
+        file.write_text(mutant.applied(*place))
+        return run(copy, *ids(mutant))
     finally:
         file.write_text(text)
         copies.put(copy)
@@ -89,20 +121,25 @@ def verdicts(request: pytest.FixtureRequest, copies: Queue[Path]) -> Iterator[di
 # --- fast ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=by_name)
-def test_a_mutant_has_one_place_and_is_python(mutant: Mutant) -> None:
-    text = (ROOT / mutant.file).read_text()
-    assert text.count(mutant.old) == 1
-    assert mutant.new != mutant.old
-    ast.parse(text.replace(mutant.old, mutant.new))
+def test_every_mutant_has_one_place_and_is_python() -> None:
+    wrong = []
+    for mutant in MUTANTS:
+        places = mutant.places()
+        if len(places) != 1:
+            wrong.append(f"{mutant.name}: {len(places)} places in {mutant.symbol}")
+            continue
+        path, _, _ = places[0]
+        edited = mutant.applied(*places[0])
+        assert edited != path.read_text(), mutant.name
+        ast.parse(edited)
+    assert not wrong
 
 
-def test_mutants_have_names_of_their_own_and_tests_that_exist() -> None:
+def test_every_mutant_has_a_name_of_its_own_and_tests_that_exist() -> None:
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 25
-    for test in {test for mutant in MUTANTS for test in mutant.tests}:
-        file, _, function = test.partition("::")
-        names = {n.name for n in ast.walk(ast.parse((ROOT / file).read_text())) if isinstance(n, ast.FunctionDef)}
-        assert function.split("[")[0] in names, test
+    named = {(mutant.name, test) for mutant in MUTANTS for test in mutant.tests}
+    assert not [f"{name}: {test}" for name, test in named if test.partition("[")[0] not in defined_tests()]
+    assert all(mutant.tests for mutant in MUTANTS)
 
 
 # --- slow ---------------------------------------------------------------------------------------
@@ -111,7 +148,7 @@ def test_mutants_have_names_of_their_own_and_tests_that_exist() -> None:
 @pytest.mark.slow
 def test_the_copy_is_tested_and_passes_unharmed(copies: Queue[Path]) -> None:
     """Otherwise the mutants would die of something else. In parts, for the time limit."""
-    tests = sorted({test for mutant in MUTANTS for test in mutant.tests})
+    tests = sorted({test for mutant in MUTANTS for test in ids(mutant)})
     copy = copies.get()
     for part in (["tests/test_probe.py"], tests[::2], tests[1::2]):
         done = run(copy, *part)

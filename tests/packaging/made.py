@@ -6,7 +6,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from bundling import checks, compiling, plists, signing
+from bundling import bytecode, checks, code_signing, plists
 from bundling.layout import LIBPYTHON, OWN_PACKAGES, Layout
 from bundling.runtime import Python
 
@@ -59,7 +59,7 @@ def make_bundle(folder: Path, source: Path) -> Layout:
 def compile_here(layout: Layout) -> None:
     """With this Python, whatever its version: the files are then renamed to what the bundle's Python looks for."""
     here = Python(Path(sys.executable), Path(sys.base_prefix))
-    compiling.compile_all(here.executable, layout)
+    bytecode.compile_all(here.executable, layout)
     tag = f"cpython-{''.join(layout.stdlib.name.removeprefix('python').split('.'))}"
     for file in layout.python.rglob("*.pyc"):
         if file.parent.name == "__pycache__":
@@ -69,7 +69,7 @@ def compile_here(layout: Layout) -> None:
 def sign(layout: Layout) -> None:
     """Ad hoc, as it is done off macOS."""
     shutil.rmtree(layout.contents / "_CodeSignature", ignore_errors=True)
-    signing.sign_elsewhere(layout)
+    code_signing.sign_elsewhere(layout)
 
 
 def bundle(layout: Layout, source: Path | None = None, record: list[str] | None = None) -> checks.Bundle:

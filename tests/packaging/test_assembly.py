@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from bundling import compiling, icons, image, imports, iso, leaks, licences, mend, plists, trim, wheels
+from bundling import binary_patches, bytecode, icons, image, imports, iso, leaks, licences, plists, trim, wheels
 from bundling.layout import NAME, ROOT, Layout
 from bundling.machos import slices
 from bundling.tools import BuildError
@@ -130,11 +130,11 @@ def test_a_package_without_a_licence_stops_the_build(layout: Layout, tmp_path: P
 def test_slices_for_other_processors_go_and_the_rest_is_as_it_was(tmp_path: Path) -> None:
     path, arm = tmp_path / "lib.dylib", macho(made.CORE)
     path.write_bytes(universal(macho(replace(made.CORE, cpu=X86_64)), arm))
-    mend.thin(path)
+    binary_patches.thin(path)
     assert path.read_bytes()[: len(arm)] == arm and [part.cpu for part in slices(path)] == [ARM64]
     path.write_bytes(macho(replace(made.CORE, cpu=X86_64)))
     with pytest.raises(BuildError, match="nothing for arm64"):
-        mend.thin(path)
+        binary_patches.thin(path)
 
 
 def test_search_paths_of_builders_lead_nowhere_and_libraries_are_renamed(tmp_path: Path) -> None:
@@ -142,20 +142,20 @@ def test_search_paths_of_builders_lead_nowhere_and_libraries_are_renamed(tmp_pat
     rpaths = ("@loader_path/lib", "/builds/somebody/lib/python", "@loader_path/lib", "/usr/lib/swift")
     path.write_bytes(macho(replace(made.MLX, identity="/install/lib/libmlx.dylib", rpaths=rpaths)))
     size = path.stat().st_size
-    mend.quiet_rpaths(path)
-    mend.rename(path, "@rpath/libmlx.dylib")
+    binary_patches.quiet_rpaths(path)
+    binary_patches.rename(path, "@rpath/libmlx.dylib")
     part = slices(path)[0]
     assert (part.rpaths[0], part.rpaths[3], part.identity) == (rpaths[0], rpaths[3], "@rpath/libmlx.dylib")
     assert len(set(part.rpaths)) == 4 and all(rpath.startswith("@loader_path/-") for rpath in part.rpaths[1:3])
     assert path.stat().st_size == size
     with pytest.raises(BuildError, match="no room"):
-        mend.rename(path, "@rpath/" + "long" * 20)
+        binary_patches.rename(path, "@rpath/" + "long" * 20)
 
 
 def test_frameworks_get_the_links_that_wheels_cannot_hold(tmp_path: Path) -> None:
     framework = tmp_path / "QtGui.framework"
     fill(framework, "Versions/A/QtGui", "Versions/A/Resources/Info.plist", "Resources/Info.plist")
-    mend.link_up(framework)
+    binary_patches.link_up(framework)
     assert (framework / "Resources").readlink() == Path("Versions/Current/Resources")
     assert (framework / "QtGui").read_text() == "Versions/A/QtGui"
 
@@ -173,7 +173,7 @@ def test_a_source_that_is_no_python_stops_the_build(bundle: Layout) -> None:
     for old in bundle.python.rglob("*.pyc"):
         old.unlink()
     with pytest.raises(BuildError, match=r"broken\.py is not Python"):
-        compiling.compile_all(Path(sys.executable), bundle)
+        bytecode.compile_all(Path(sys.executable), bundle)
 
 
 # --- pictures and images ------------------------------------------------------------------------
@@ -225,7 +225,7 @@ def test_info_plist_is_whole_as_it_is_written(tmp_path: Path) -> None:
 
 
 def test_the_record_leaves_out_what_is_redlines_own_and_what_only_linux_has(tmp_path: Path) -> None:
-    names = ["app.cli", "json", "_sysconfigdata__linux_x86_64-linux-gnu", "PySide6.support.feature", "mlx.core"]
+    names = ["app.cli.main", "json", "_sysconfigdata__linux_x86_64-linux-gnu", "PySide6.support.feature", "mlx.core"]
     imports.write_record(names, tmp_path / "record")
     assert imports.recorded(tmp_path / "record") == ["json", "mlx.core"]
     assert {"PySide6.QtWidgets", "mlx.core", "mlx_lm.models.llama", "sqlite3"} <= set(imports.recorded())

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from bundling import checks, image, imports
 from bundling.assembly import assemble
+from bundling.launch_check import tried_out
 from bundling.layout import MINIMUM_SYSTEM, NAME, ROOT, Layout
 from bundling.leaks import machine_paths
 from bundling.runtime import find_python
-from bundling.started import tried_out
 from bundling.tools import BuildError
 
 pytestmark = [

@@ -7,12 +7,11 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from app.protocol import Law, Told
-from app.protocol.racing import PLAIN, Contestant, Environment, PairReceipt, Parting, Run, Side
-from app.race.document import RaceDocument
-from app.race.replaying import tokens_of
+from app.protocol import RoundDone, SamplingSettings
+from app.protocol.race_messages import PLAIN, Contestant, Divergence, Environment, PairReceipt, Run, Side
+from app.race.race_document import RaceDocument, tokens_of
+from engine.audit.receipt import first_difference
 from engine.events import Finished, Round
-from engine.receipt import first_difference
 
 RACE = Path(__file__).with_name("race.json")  # of the built-in pair, measured; see record.py
 WORDS = ("The sky", " is", " blue", ",", " and", " **so**", " is", " the", " sea", ".\n\n", "- one\n", "- two")
@@ -29,7 +28,7 @@ def run(side: int, number: int, rounds: Sequence[tuple[float, Sequence[int]]], d
     for index, (time_s, tokens) in enumerate(rounds):
         drafted = tuple(tokens[:-1]) if drafts else ()
         told.append(
-            Told(
+            RoundDone(
                 id=1,
                 round=Round(
                     index=index,
@@ -46,7 +45,7 @@ def run(side: int, number: int, rounds: Sequence[tuple[float, Sequence[int]]], d
         )
     count = sum(len(tokens) for _, tokens in rounds)
     end_s = rounds[-1][0] if rounds else 0.0
-    return Run(side=side, number=number, prompt_tokens=9, told=tuple(told), finished=Finished("eos", count, end_s))
+    return Run(side=side, number=number, prompt_tokens=9, rounds=tuple(told), finished=Finished("eos", count, end_s))
 
 
 def receipt(number: int, first: Run, second: Run, near_tie: bool = True, promised: bool = True) -> PairReceipt:
@@ -58,10 +57,10 @@ def receipt(number: int, first: Run, second: Run, near_tie: bool = True, promise
     tokens = tuple(own[position] if position < len(own) else None for own in ids)
     texts = tuple(None if token is None else WORDS[token % len(WORDS)] for token in tokens)
     gap = 1.0 if promised and near_tie else None
-    parting = Parting(
+    parting = Divergence(
         position=position, tokens=tokens, texts=texts, gap_ulps=gap, noise_ulps=gap, near_tie=promised and near_tie
     )
-    return PairReceipt(run=number, promised=promised, tokens=position, parting=parting)
+    return PairReceipt(run=number, promised=promised, tokens=position, divergence=parting)
 
 
 def race(pairs: Sequence[tuple[Run, Run]], **receipts: bool) -> RaceDocument:
@@ -69,7 +68,7 @@ def race(pairs: Sequence[tuple[Run, Run]], **receipts: bool) -> RaceDocument:
     runs = [run for number, pair in enumerate(pairs) for run in (pair if number % 2 == 0 else reversed(pair))]
     return RaceDocument(
         prompt="Why is the sky blue?",
-        law=Law(max_tokens=64),
+        sampling=SamplingSettings(max_tokens=64),
         contestants=LINED_UP,
         environment=ENVIRONMENT,
         runs=tuple(runs),

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from msgspec.structs import replace as changed
 
-from app.cli import main
-from app.protocol import Told
-from app.race.document import RaceDocument, open_race, race_json, write_file
+from app.cli.main import main
+from app.protocol import RoundDone
+from app.race.race_document import RaceDocument, open_race, race_json, write_file
 from tests.race.made import RACE
 
 PROMPT = "Why is the sky blue? Answer in a short paragraph, then give three facts as a list."
@@ -21,11 +21,11 @@ DIGITS = 4
 
 def smaller(document: RaceDocument) -> RaceDocument:
     """Numbers with as many digits as anyone looks at, and nothing that follows from the rest."""
-    runs = tuple(changed(run, told=tuple(_smaller(one) for one in run.told)) for run in document.runs)
+    runs = tuple(changed(run, rounds=tuple(_smaller(one) for one in run.rounds)) for run in document.runs)
     return changed(document, runs=runs)
 
 
-def _smaller(told: Told) -> Told:
+def _smaller(told: RoundDone) -> RoundDone:
     r = told.round
     p, q = (tuple(round(value, DIGITS) for value in values) for values in (r.p, r.q))
     return changed(told, drafted_texts=(), round=replace(r, p=p, q=q, time_s=round(r.time_s, DIGITS)))

@@ -17,16 +17,17 @@ import mlx.core as mx
 import pytest
 from rich.console import Console
 
-from app.cli import INTERRUPTED, main
-from app.keyboard import LEFT
-from app.protocol import Answers, Compared
-from app.race import terminal
-from app.race.document import open_race, race_json
-from app.race.gathering import Gathering
-from app.race.replaying import Replay
-from app.style import PLAIN, Look
+from app.cli import race_view
+from app.cli.main import main
+from app.cli.terminal.keyboard import LEFT
+from app.cli.terminal.token_style import PLAIN, Look
+from app.command_line import INTERRUPTED
+from app.protocol import AnyAnswer, PairCompared
+from app.race.document_builder import RaceDocumentBuilder
+from app.race.race_document import open_race, race_json
+from app.race.race_replay import Replay
 from engine import acceptance
-from engine.acceptance import Verdict
+from engine.acceptance import Acceptance
 from tests.race.made import race as made_race
 from tests.race.made import run, simple, steady
 
@@ -39,7 +40,7 @@ def race(toy_folder: Path, *arguments: str) -> int:
 
 def shown(document: Any, look: Look = PLAIN, **console: Any) -> str:
     out = io.StringIO()
-    terminal.show(Console(file=out, width=90, highlight=False, **console), look, document)
+    race_view.show(Console(file=out, width=90, highlight=False, **console), look, document)
     return out.getvalue()
 
 
@@ -79,8 +80,8 @@ def test_any_two_sides_may_race(
     document = open_race(path)
     assert [one.side.draft_length for one in document.contestants] == [2, 4]
     assert [one.name for one in document.contestants] == ["lookup", "drafter"]
-    assert (document.law.temperature, document.law.seed) == (1.0, 4)
-    assert all(receipt.promised and receipt.parting is None for receipt in document.receipts)
+    assert (document.sampling.temperature, document.sampling.seed) == (1.0, 4)
+    assert all(receipt.promised and receipt.divergence is None for receipt in document.receipts)
     assert "Prompt lookup" in capsys.readouterr().out
 
 
@@ -100,9 +101,9 @@ def test_a_wrong_acceptance_fails(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def keep_all(choices: mx.array, draft: mx.array) -> Verdict:
+    def keep_all(choices: mx.array, draft: mx.array) -> Acceptance:
         tokens = mx.concatenate([draft.astype(mx.int32), choices[-1:].astype(mx.int32)])
-        return Verdict(mx.array(draft.size, mx.int32), tokens)
+        return Acceptance(mx.array(draft.size, mx.int32), tokens)
 
     monkeypatch.setattr(acceptance, "match", keep_all)
     drafting = ["--drafter", str(toy_drafter_folder), "--draft-length", "4", "--max-tokens", "40", "--runs", "1"]
@@ -142,7 +143,7 @@ def test_a_race_is_told_though_it_cannot_be_kept_or_drawn(
     def full(path: Path, data: bytes) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("models.disk.write_file", full)
+    monkeypatch.setattr("models.durable_files.write_file", full)
     more = ["--max-tokens", "6", "--runs", "1", "--draft-length", "2"]
     assert race(toy_folder, *more, "--save", str(tmp_path / "race.json")) == 1
     out, err = capsys.readouterr()
@@ -156,15 +157,15 @@ def test_a_race_that_is_stopped_says_so(
 ) -> None:
     """Ctrl-C once the first pair is whole."""
     whole = []
-    hear = Gathering.hear
+    hear = RaceDocumentBuilder.hear
 
-    def heard(gathering: Gathering, answer: Answers) -> None:
+    def heard(gathering: RaceDocumentBuilder, answer: AnyAnswer) -> None:
         hear(gathering, answer)
-        if isinstance(answer, Compared) and not whole:
+        if isinstance(answer, PairCompared) and not whole:
             whole.append(answer)
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(Gathering, "hear", heard)
+    monkeypatch.setattr(RaceDocumentBuilder, "hear", heard)
     assert race(toy_folder, "--max-tokens", "6", "--runs", "3", "--draft-length", "2") == INTERRUPTED
     out, err = capsys.readouterr()
     assert "one run each" in out
@@ -221,7 +222,7 @@ def test_a_replay_shows_tokens_when_they_came() -> None:
     """At 0.2 s plain has two tokens and the other its first round of three."""
     out = io.StringIO()
     console = Console(file=out, width=90, height=24, force_terminal=True)
-    console.print(terminal.frame(console, Look(True), Replay(simple()), 0.2))
+    console.print(race_view.frame(console, Look(True), Replay(simple()), 0.2))
     text = out.getvalue()
     assert "2/12" in text
     assert "3/12" in text
@@ -236,8 +237,8 @@ def test_a_replay_takes_its_time_and_says_how_much(speed: float, said: str) -> N
     slept: list[float] = []
     out = io.StringIO()
     console = Console(file=out, width=130, height=24, force_terminal=True)
-    terminal.play(console, Look(True), simple(), speed, lambda: sum(slept), slept.append)
-    assert sum(slept) == pytest.approx(1.2 / speed, abs=2 / terminal.FRAMES_PER_S)
+    race_view.play(console, Look(True), simple(), speed, lambda: sum(slept), slept.append)
+    assert sum(slept) == pytest.approx(1.2 / speed, abs=2 / race_view.FRAMES_PER_S)
     assert said in out.getvalue()
 
 
@@ -247,8 +248,8 @@ def test_keys_pause_move_and_change_the_pace() -> None:
     presses = {4: [" "], 24: [" "], 26: [LEFT] * 50, 28: ["+", "x"]}
     console = Console(file=io.StringIO(), width=130, height=24, force_terminal=True)
     keys = lambda: presses.get(len(slept), [])  # noqa: E731
-    terminal.play(console, Look(True), simple(), 1.0, lambda: sum(slept), slept.append, keys)
-    frame_s = 1 / terminal.FRAMES_PER_S
+    race_view.play(console, Look(True), simple(), 1.0, lambda: sum(slept), slept.append, keys)
+    frame_s = 1 / race_view.FRAMES_PER_S
     played_s = 28 * frame_s + (1.2 - 2 * frame_s) / 2
     assert sum(slept) == pytest.approx(played_s, abs=2 * frame_s)
 
@@ -258,7 +259,7 @@ def test_a_long_replay_keeps_to_the_window(width: int) -> None:
     rounds = [(0.1 * (i + 1), [10, 0, 9]) for i in range(60)]
     document = made_race([(run(0, 1, rounds), run(1, 1, rounds, drafts=True))])
     console = Console(file=io.StringIO(), width=width, height=20, force_terminal=True)
-    lines = console.render_lines(terminal.frame(console, Look(True), Replay(document), 5.0))
+    lines = console.render_lines(race_view.frame(console, Look(True), Replay(document), 5.0))
     assert len(lines) < 20
     assert all(sum(segment.cell_length for segment in line) <= width for line in lines)
 

@@ -9,57 +9,72 @@ from typing import Any
 
 import pytest
 
-from app import fits, pair
-from app.options import Options
-from app.protocol import LONGEST_LINE, Answers, Compared, LinedUp, Race, Raced, Racing, Ran, to_line
-from app.protocol.racing import PLAIN, Side
+from app.inference import memory_fit, pair_loader
+from app.inference.options import Options
+from app.protocol import (
+    LONGEST_LINE,
+    AnyAnswer,
+    PairCompared,
+    Race,
+    RaceDone,
+    RaceProgress,
+    RaceReady,
+    RunPart,
+    encode_line,
+)
+from app.protocol.race_messages import PLAIN, Side
 from app.race import contest
-from app.race.contest import Asked, Contest, level
-from app.race.gathering import Gathering
+from app.race.contest import Contest, RaceOptions, level
+from app.race.document_builder import RaceDocumentBuilder
 from engine.errors import ModelError, UsageError
 from engine.session import Session
-from models.load import Loaded
-from models.memory import Room, footprints
+from models.drafters.pair_footprint import pair_footprint
+from models.loader import Loaded
+from models.memory import AvailableMemory
 
 DRAFTED = Side(drafter="lookup", draft_length=2)
 
 
 @pytest.fixture(scope="module")
 def target(toy_folder: Path) -> Loaded:
-    return pair.open_target(Options(target=str(toy_folder)))
+    return pair_loader.open_target(Options(target=str(toy_folder)))
 
 
 @pytest.fixture
 def session(target: Loaded) -> Iterator[Session]:
-    made, _ = pair.open_session(target, Options(target=str(target.folder.path)))
+    made, _ = pair_loader.open_session(target, Options(target=str(target.folder.path)))
     yield made
     made.forget()
 
 
-def asked(*sides: Side, runs: int = 3, **options: Any) -> Asked:
+def asked(*sides: Side, runs: int = 3, **options: Any) -> RaceOptions:
     base = Options(**{"max_tokens": 8, **options})
-    return Asked(5, "why?", base, level(sides or (PLAIN, DRAFTED)), runs)
+    return RaceOptions(5, "why?", base, level(sides or (PLAIN, DRAFTED)), runs)
 
 
-def held(target: Loaded, session: Session, wanted: Asked, stop: Callable[[], bool] = lambda: False) -> list[Answers]:
+def held(
+    target: Loaded, session: Session, wanted: RaceOptions, stop: Callable[[], bool] = lambda: False
+) -> list[AnyAnswer]:
     return list(Contest(target, session, wanted, stop).answers())
 
 
-def of(answers: list[Answers], kind: type[Any]) -> list[Any]:
+def of(answers: list[AnyAnswer], kind: type[Any]) -> list[Any]:
     return [answer for answer in answers if isinstance(answer, kind)]
 
 
-def gathered(answers: list[Answers], wanted: Asked) -> Gathering:
-    gathering = Gathering(Race(id=5, prompt=wanted.prompt, law=contest_law(), sides=wanted.sides, runs=wanted.runs))
+def gathered(answers: list[AnyAnswer], wanted: RaceOptions) -> RaceDocumentBuilder:
+    gathering = RaceDocumentBuilder(
+        Race(id=5, prompt=wanted.prompt, sampling=contest_law(), sides=wanted.sides, runs=wanted.runs)
+    )
     for answer in answers:
         gathering.hear(answer)
     return gathering
 
 
 def contest_law() -> Any:
-    from app.protocol import Law
+    from app.protocol import SamplingSettings
 
-    return Law(max_tokens=8)
+    return SamplingSettings(max_tokens=8)
 
 
 def test_both_sides_are_warmed_up_and_then_alternate(
@@ -73,14 +88,14 @@ def test_both_sides_are_warmed_up_and_then_alternate(
         return begin(session, prompt, settings, *more)
 
     monkeypatch.setattr(contest, "begin_reply", noting)
-    monkeypatch.setattr("app.measure.WARM_UP_TOKENS", 2)
+    monkeypatch.setattr("app.inference.measured_reply.WARM_UP_TOKENS", 2)
     answers = held(target, session, asked())
     assert lengths == [2, 2, 8, 8, 8, 8, 8, 8]
-    assert [(ran.run, "AB"[ran.side]) for ran in of(answers, Ran)] == [
+    assert [(ran.run, "AB"[ran.side]) for ran in of(answers, RunPart)] == [
         *((1, "A"), (1, "B"), (2, "B"), (2, "A"), (3, "A"), (3, "B"))
     ]
-    kinds = [type(answer) for answer in answers if not isinstance(answer, Racing)]
-    assert kinds == [LinedUp, *[Ran, Ran, Compared] * 3, Raced]
+    kinds = [type(answer) for answer in answers if not isinstance(answer, RaceProgress)]
+    assert kinds == [RaceReady, *[RunPart, RunPart, PairCompared] * 3, RaceDone]
 
 
 def test_every_run_pays_for_its_prompt_and_says_the_same(target: Loaded, session: Session) -> None:
@@ -89,35 +104,35 @@ def test_every_run_pays_for_its_prompt_and_says_the_same(target: Loaded, session
     assert document is not None
     assert len({run.prompt_tokens for run in document.runs}) == 1
     assert document.runs[0].prompt_tokens > 1
-    assert [receipt.parting for receipt in document.receipts] == [None] * 3
+    assert [receipt.divergence for receipt in document.receipts] == [None] * 3
     assert all(receipt.promised for receipt in document.receipts)
-    assert all(len(one.drafted_texts) == len(one.round.drafted) for run in document.runs for one in run.told)
+    assert all(len(one.drafted_texts) == len(one.round.drafted) for run in document.runs for one in run.rounds)
 
 
 def test_long_runs_are_told_in_parts(target: Loaded, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contest, "ROUNDS_A_LINE", 3)
     wanted = asked(runs=1)
     answers = held(target, session, wanted)
-    parts = [ran for ran in of(answers, Ran) if ran.side == 0]
-    assert [len(part.told) for part in parts] == [3, 3, 2]
+    parts = [ran for ran in of(answers, RunPart) if ran.side == 0]
+    assert [len(part.rounds) for part in parts] == [3, 3, 2]
     assert [part.finished is not None for part in parts] == [False, False, True]
-    assert all(len(to_line(part)) < LONGEST_LINE for part in parts)
+    assert all(len(encode_line(part)) < LONGEST_LINE for part in parts)
     document = gathered(answers, wanted).document()
     assert document is not None
-    assert [one.round.index for one in document.run(0, 1).told] == list(range(8))
+    assert [one.round.index for one in document.run(0, 1).rounds] == list(range(8))
 
 
 def test_a_stop_ends_it_soon_and_leaves_whole_pairs(target: Loaded, session: Session) -> None:
-    answers: list[Answers] = []
+    answers: list[AnyAnswer] = []
 
     def stop() -> bool:  # in the middle of the third run
-        return len(of(answers, Ran)) >= 2 and isinstance(answers[-1], Racing)
+        return len(of(answers, RunPart)) >= 2 and isinstance(answers[-1], RaceProgress)
 
     wanted = asked()
     for answer in Contest(target, session, wanted, stop).answers():
         answers.append(answer)
-    assert answers[-1] == Raced(id=5, runs=1, stopped=True)
-    assert len(of(answers, Ran)) == 2
+    assert answers[-1] == RaceDone(id=5, pairs=1, stopped=True)
+    assert len(of(answers, RunPart)) == 2
     document = gathered(answers, wanted).document()
     assert document is not None
     assert document.pairs == 1
@@ -126,7 +141,7 @@ def test_a_stop_ends_it_soon_and_leaves_whole_pairs(target: Loaded, session: Ses
 def test_a_stop_before_the_first_pair_leaves_nothing(target: Loaded, session: Session) -> None:
     wanted = asked()
     answers = held(target, session, wanted, lambda: True)
-    assert answers[-1] == Raced(id=5, runs=0, stopped=True)
+    assert answers[-1] == RaceDone(id=5, pairs=0, stopped=True)
     assert gathered(answers, wanted).document() is None
 
 
@@ -140,15 +155,15 @@ def test_the_same_text_is_promised_where_both_are_coupled_and_not_otherwise(targ
     coupled = Side(drafter="lookup", draft_length=2, acceptance="coupled")
     warm: dict[str, Any] = {"temperatures": (1.0,), "seed": 4, "runs": 1}
     for sides, promised in (((PLAIN, coupled), True), ((DRAFTED, coupled), False), ((PLAIN, DRAFTED), False)):
-        receipts = of(held(target, session, asked(*sides, **warm)), Compared)
+        receipts = of(held(target, session, asked(*sides, **warm)), PairCompared)
         assert [one.receipt.promised for one in receipts] == [promised]
         if promised:
-            assert receipts[0].receipt.parting is None
+            assert receipts[0].receipt.divergence is None
 
 
 def test_plain_against_itself_is_a_control(target: Loaded, session: Session) -> None:
-    receipts = of(held(target, session, asked(PLAIN, PLAIN, runs=1)), Compared)
-    assert [one.receipt.parting for one in receipts] == [None]
+    receipts = of(held(target, session, asked(PLAIN, PLAIN, runs=1)), PairCompared)
+    assert [one.receipt.divergence for one in receipts] == [None]
 
 
 @pytest.mark.parametrize(
@@ -171,8 +186,8 @@ def test_drafters_that_do_not_fit_together_are_refused_before_they_are_opened(
     """Each alone would: a machine that has room for the target and one more copy of it."""
     other = shutil.copytree(toy_folder, tmp_path / "other")
     sides = (Side(drafter=str(toy_folder), draft_length=2), Side(drafter=str(other), draft_length=3))
-    one = footprints(target.folder, [toy_folder])(session.context).total
-    monkeypatch.setattr(fits, "this_room", lambda: Room(int(one / 0.9) + 1))
-    monkeypatch.setattr(pair, "open_drafter", lambda *_: pytest.fail("opened"))
+    one = pair_footprint(target.folder, [toy_folder])(session.context).total
+    monkeypatch.setattr(memory_fit, "this_room", lambda: AvailableMemory(int(one / 0.9) + 1))
+    monkeypatch.setattr(pair_loader, "open_drafter", lambda *_: pytest.fail("opened"))
     with pytest.raises(ModelError, match="does not fit"):
         held(target, session, asked(*sides))

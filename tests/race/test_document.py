@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.race.document import RaceDocument, RaceError, open_race, race_json, read_race, write_file
-from app.race.sides import read_side, write_side
-from app.race.words import names, verdict
+from app.race.race_document import RaceDocument, RaceError, open_race, race_json, read_race, write_file
+from app.race.race_text import names, verdict
+from app.race.side_syntax import read_side, write_side
 from engine.errors import UsageError
 from tests.race.made import LINED_UP, RACE, races, simple
 
@@ -65,7 +65,7 @@ def broken(path: tuple[Any, ...], value: Any) -> bytes:
         (broken(("runs", 0, "told", 1, "round", "index"), 0), "in the place of 1"),
         (broken(("runs", 1, "told", 0, "round", "accepted"), 9), "accepted more than was drafted"),
         (broken(("runs", 1, "told", 0, "round", "texts"), []), "parts do not fit together"),
-        (broken(("runs", 1, "told", 0, "round", "parents"), [5, 5]), "whose tree is none"),
+        (broken(("runs", 1, "told", 0, "round", "parents"), [5, 5]), "whose tree is not a tree"),
         (broken(("contestants",), []), "has 0 sides"),
         (broken(("contestants", 0, "side", "draft_length"), 10**9), "impossible draft length"),
         (broken(("law", "temperature"), -1), "impossible settings"),
@@ -115,7 +115,7 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path: Path, monkey
         path.write_bytes(content[:1])
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("models.disk.write_file", full)
+    monkeypatch.setattr("models.durable_files.write_file", full)
     with pytest.raises(RaceError, match="No space left on device"):
         write_file(path, b"new")
     assert path.read_bytes() == b"old"
@@ -162,7 +162,7 @@ def test_sides_that_are_called_the_same_are_told_apart() -> None:
         (None, {}, "good", "texts identical over 12 tokens in all 2 pairs of runs"),
         (5, {}, "warning", "texts differ after 5 tokens in all 2 pairs of runs: a near-tie, gap 1 ULPs"),
         (5, {"near_tie": False}, "error", "a failure, no rounding explains it"),
-        (5, {"promised": False}, "info", "keeps the law and not the text"),
+        (5, {"promised": False}, "info", "keeps the distribution, not the text"),
     ],
 )
 def test_the_verdict_is_the_worst_that_a_receipt_says(

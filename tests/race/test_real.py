@@ -10,18 +10,17 @@ import pytest
 from PIL import Image
 from PySide6.QtWidgets import QApplication
 
-from app.cli import main
-from app.protocol.racing import PLAIN, Side
-from app.race.document import open_race, race_json, read_race
-from app.race.words import verdict
-from app.window.client import HostClient
-from app.window.controller.engine import Engine
-from app.window.look import LIGHT
-from app.window.race.asking import RaceAsker
-from app.window.race.window import RaceWindow
+from app.cli.main import main
+from app.protocol.race_messages import PLAIN, Side
+from app.race.race_document import open_race, race_json, read_race
+from app.race.race_text import verdict
+from app.window.chat.host_connection import HostConnection
+from app.window.chat.host_process import HostProcess
+from app.window.race.race_request import RaceRequest
+from app.window.race.race_window import RaceWindow
 from tests.window.conftest import app  # noqa: F401  the fixture
-from tests.window.control.waiting import until
 from tests.window.race.conftest import end
+from tests.window.waiting import until
 
 pytestmark = pytest.mark.slow
 PROMPT = "Count from one to twenty in words."
@@ -37,8 +36,8 @@ def test_the_built_in_pair_is_raced_in_the_terminal_kept_and_replayed(
     document = open_race(kept)
     assert [run.side for run in document.runs] == [0, 1]
     plain, other = (document.run(side, 1) for side in (0, 1))
-    assert len(plain.told) == 12 > len(other.told)
-    assert any(one.round.accepted for one in other.told)
+    assert len(plain.rounds) == 12 > len(other.rounds)
+    assert any(one.round.accepted for one in other.rounds)
     assert verdict(document).level == "good"
     assert "texts identical over 12 tokens" in said
     with Image.open(png) as picture:
@@ -52,9 +51,8 @@ def test_the_built_in_pair_is_raced_in_the_terminal_kept_and_replayed(
 
 @pytest.fixture
 def window(app: QApplication) -> Iterator[RaceWindow]:  # noqa: F811  the same
-    engine = Engine(HostClient())
-    window = RaceWindow(RaceAsker(engine))
-    window.set_look(LIGHT)
+    engine = HostConnection(HostProcess())
+    window = RaceWindow(RaceRequest(engine))
     window.still = True
     window.show()
     yield window
@@ -66,7 +64,7 @@ def test_the_built_in_pair_is_raced_in_the_window(window: RaceWindow) -> None:
     window.form.show_race(PROMPT, window.form.law(), (PLAIN, Side(drafter="eagle3")), 2)
     window.form.tokens.setValue(24)
     window.form.start.click()
-    until(lambda: not window.asker.busy, 300)
+    until(lambda: not window.request.busy, 300)
     assert window.document is not None
     assert [run.side for run in window.document.runs] == [0, 1, 1, 0]
     first, second = texts(window)
@@ -82,5 +80,6 @@ def texts(window: RaceWindow) -> list[list[tuple[int, ...]]]:
     assert window.document is not None
     runs = window.document.runs
     return [
-        [tuple(t for one in run.told for t in one.round.tokens) for run in runs if run.side == side] for side in (0, 1)
+        [tuple(t for one in run.rounds for t in one.round.tokens) for run in runs if run.side == side]
+        for side in (0, 1)
     ]

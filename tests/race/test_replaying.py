@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.race.document import RaceDocument
-from app.race.frames import FRAME_MS, HOLD_MS, LONGEST_S, plan
-from app.race.player import Player
-from app.race.replaying import Replay
-from app.race.results import metrics_of
-from app.speedup import total_speedup
+from app.inference.speedup import total_speedup
+from app.race.race_animation import FRAME_MS, HOLD_MS, LONGEST_S, moments_of, pace_of
+from app.race.race_document import RaceDocument
+from app.race.race_replay import Replay
+from app.race.race_results import metrics_of
+from app.race.replay_clock import Player
 from engine.events import PromptProgress
 from engine.metrics import Metrics
 from tests.race.made import race, races, simple, steady
@@ -33,7 +33,7 @@ def test_what_is_shown_never_goes_back_and_ends_as_the_receipt_says(document: Ra
     receipt = document.receipts[replay.results.shown - 1]
     assert end.done
     assert end.identical == receipt.tokens
-    assert end.parted == (None if receipt.parting is None else receipt.parting.position)
+    assert end.parted == (None if receipt.divergence is None else receipt.divergence.position)
 
 
 @settings(max_examples=60, deadline=None)
@@ -41,11 +41,11 @@ def test_what_is_shown_never_goes_back_and_ends_as_the_receipt_says(document: Ra
 def test_the_numbers_at_a_time_are_those_of_the_rounds_until_then(document: RaceDocument, time_s: float) -> None:
     replay = Replay(document)
     for track, pane in zip(replay.tracks, replay.at(time_s).panes, strict=True):
-        rounds = [one.round for one in track.run.told if one.round.time_s <= min(time_s, replay.end_s)]
+        rounds = [one.round for one in track.run.rounds if one.round.time_s <= min(time_s, replay.end_s)]
         whole = Metrics.of([PromptProgress(9, 9, 0, 0.0), *rounds])
         assert pane.metrics == replace(whole, reached=[], kept=[])
         assert pane.tokens == whole.tokens
-        assert pane.done == (len(rounds) == len(track.run.told))
+        assert pane.done == (len(rounds) == len(track.run.rounds))
 
 
 @settings(max_examples=40, deadline=None)
@@ -130,7 +130,7 @@ def test_play_at_the_end_begins_anew_and_jumps_stay_within() -> None:
 
 @given(st.floats(0.01, 86400))
 def test_an_animation_is_short_and_ends_at_the_end(end_s: float) -> None:
-    pace, frames = plan(end_s)
+    pace, frames = pace_of(end_s), moments_of(end_s)
     times = [frame.time_s for frame in frames]
     assert times[0] == 0.0
     assert times[-1] == end_s

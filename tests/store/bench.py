@@ -17,9 +17,9 @@ from typing import Any
 
 import msgspec
 
-from app.protocol import Told
-from app.records import ChatSettings, Ending
+from app.protocol import RoundDone
 from app.store import Store
+from app.store.records import ChatSettings, Ending
 from engine.events import Round
 from tests.store.toys import WORDS, prose
 
@@ -27,10 +27,10 @@ MESSAGES, LONG, TOKENS = 10_000, 500, 200_000
 QUERIES = (WORDS[3], WORDS[900], f"{WORDS[40]} {WORDS[41]}", "zzyzx", "qz", f'"{WORDS[2]} {WORDS[3]}"', WORDS[700][:4])
 
 
-def rounds_of(seed: int, tokens: int) -> list[Told]:
+def rounds_of(seed: int, tokens: int) -> list[RoundDone]:
     """Rounds of four tokens, drafted and accepted as chance will have it, that say so many tokens."""
     dice = random.Random(seed)
-    told: list[Told] = []
+    told: list[RoundDone] = []
     while tokens > 0:
         accepted = min(dice.randint(0, 4), tokens - 1)
         count = accepted + 1
@@ -48,7 +48,7 @@ def rounds_of(seed: int, tokens: int) -> list[Told]:
             reason="learnt: 4 pays",
             texts=tuple(f" {word}" for word in words),
         )
-        told.append(Told(id=1, round=round_, drafted_texts=tuple(f" {w}" for w in dice.choices(WORDS, k=4))))
+        told.append(RoundDone(id=1, round=round_, drafted_texts=tuple(f" {w}" for w in dice.choices(WORDS, k=4))))
         tokens -= count
     return told
 
@@ -97,7 +97,7 @@ def measure(store: Store, place: Path, long: int) -> Iterator[tuple[str, list[fl
     yield "open the file of 10,000 messages", times(lambda: Store.open(place).store.close(), 5)
     yield "path of 500 messages, 200,000 tokens", times(lambda: store.path(long), 10)
     replies = [record.id for record in store.path(long) if record.role == "assistant"]
-    yield "rounds of one reply of 800 tokens", times(lambda: store.told(replies[10]), 10)
+    yield "rounds of one reply of 800 tokens", times(lambda: store.rounds(replies[10]), 10)
     yield "list of conversations", times(store.conversations, 10)
     for query in QUERIES:
         yield f"search {query!r}", times(lambda q=query: store.search(q), 10)
@@ -114,13 +114,13 @@ def measure_stream(store: Store, long: int) -> Iterator[tuple[str, list[float]]]
     """A reply of 20,000 tokens at 2,000 a second, told four times a second."""
     question = store.add_question(long, store.path(long)[-1].id, "?")
     yield "a question", times(lambda: store.add_question(long, question.parent, prose(5, 120)), 10)
-    reply = store.begin_reply(long, question.id, ChatSettings().pair, ChatSettings().law).id
+    reply = store.begin_reply(long, question.id, ChatSettings().pair, ChatSettings().sampling).id
     told = rounds_of(3, 20_000)
     size = len(told) // 40
     chunks = iter([told[at : at + size] for at in range(0, len(told), size)])
     yield "append of 0.25 s, 500 tokens", times(lambda: store.append(reply, next(chunks)), 40)
     yield "end of a reply of 20,000 tokens", times(lambda: store.end_reply(reply, Ending("complete")), 1)
-    slow = store.begin_reply(long, question.id, ChatSettings().pair, ChatSettings().law).id
+    slow = store.begin_reply(long, question.id, ChatSettings().pair, ChatSettings().sampling).id
     few = iter([told[at : at + 4] for at in range(0, 400, 4)])
     yield "append of 0.25 s, 12 tokens", times(lambda: store.append(slow, next(few)), 100)
     store.end_reply(slow, Ending("complete"))

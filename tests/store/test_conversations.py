@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from app.protocol import Law, Pair
-from app.records import Attachment, ChatSettings, Ending
-from app.store import Store, StoreError, conversations, store_path
+from app.protocol import Pair, SamplingSettings
+from app.store import Store, StoreError, conversation_store, store_path
+from app.store.records import Attachment, ChatSettings, Ending
 from tests.store.toys import SETTINGS, ask, converse, everything, say, told
 
 
@@ -40,7 +40,7 @@ def test_a_new_conversation_has_its_settings_and_no_title(store: Store) -> None:
     made = store.create(SETTINGS)
     assert (made.title, made.pinned, made.settings) == ("", False, SETTINGS)
     assert before <= made.created_s == made.updated_s <= time.time()
-    changed = ChatSettings(system="Other", law=Law(draft_length=0))
+    changed = ChatSettings(system="Other", sampling=SamplingSettings(draft_length=0))
     store.change_settings(made.id, changed)
     assert store.conversation(made.id).settings == changed
     assert store.conversations() == [store.conversation(made.id)]
@@ -78,8 +78,8 @@ def test_a_purged_conversation_is_gone_for_good(store: Store, place: Path) -> No
         with pytest.raises(StoreError, match="there is no conversation"):
             wrong(deleted)
     assert store.path(kept) == before
-    counts = ", ".join(f"(SELECT count(*) FROM {table})" for table in ("message", "spans", "passage"))
-    assert ask(place, f"SELECT {counts}") == [(4, 2, 4)]
+    counts = ", ".join(f"(SELECT count(*) FROM {table})" for table in ("message", "spans"))
+    assert ask(place, f"SELECT {counts}") == [(4, 2)]
 
 
 def test_ids_are_never_used_again(store: Store) -> None:
@@ -91,10 +91,7 @@ def test_ids_are_never_used_again(store: Store) -> None:
     assert again > first and store.path(again)[0].id > last
 
 
-@pytest.mark.parametrize("indexed", [True, False])
-def test_purged_text_is_nowhere_in_the_files(place: Path, indexed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not indexed:
-        monkeypatch.setattr("app.store.index.has_trigrams", lambda connection: False)
+def test_purged_text_is_nowhere_in_the_files(place: Path) -> None:
     store = Store.open(place).store
     converse(store, 3)
     conversation = store.create(ChatSettings(system="qzjsystemq")).id
@@ -104,6 +101,9 @@ def test_purged_text_is_nowhere_in_the_files(place: Path, indexed: bool, monkeyp
     say(store, conversation, question.id, [told(0, ["qzjreplyq"])])
     while store.tidy():
         pass
+    store.close()
+    assert len(list(place.parent.glob("*.backup-*"))) == 1
+    store = Store.open(place).store
     secret = b"qzj"  # what a trigram is made of
     assert secret in on_disk(place)
     store.delete(conversation)
@@ -127,8 +127,8 @@ def test_closing_purges_and_the_next_start_does_after_a_crash(place: Path, monke
     conversation = converse(store, 1)
     store.delete(conversation)
     store._database.close()  # as a crash leaves it
-    for undo_s, left in ((conversations.UNDO_S, 1), (0.0, 0)):
-        monkeypatch.setattr("app.store.store.UNDO_S", undo_s)
+    for undo_s, left in ((conversation_store.UNDO_S, 1), (0.0, 0)):
+        monkeypatch.setattr("app.store.conversation_store.UNDO_S", undo_s)
         store = Store.open(place).store
         assert ask(place, "SELECT count(*) FROM conversation") == [(left,)]
         store._database.close()
@@ -136,7 +136,7 @@ def test_closing_purges_and_the_next_start_does_after_a_crash(place: Path, monke
 
 def test_a_conversation_that_streams_is_purged_when_it_has_ended(store: Store) -> None:
     conversation = store.create(SETTINGS).id
-    reply = store.begin_reply(conversation, store.add_question(conversation, None, "?").id, Pair(), Law())
+    reply = store.begin_reply(conversation, store.add_question(conversation, None, "?").id, Pair(), SamplingSettings())
     store.delete(conversation)
     assert store.purge() == 0
     store.append(reply.id, [told(0, ["x"])])
@@ -172,7 +172,7 @@ def test_a_damaged_field_takes_nothing_with_it(store: Store) -> None:
     for table, column in (("message", "statistics"), ("message", "attachments"), ("conversation", "settings")):
         store._database.connection.execute(f"UPDATE {table} SET {column} = '{{\"broken'")
     question, reply = store.path(conversation)
-    assert (reply.statistics, reply.law, reply.pair) == (None, SETTINGS.law, SETTINGS.pair)
+    assert (reply.statistics, reply.sampling, reply.pair) == (None, SETTINGS.sampling, SETTINGS.pair)
     assert "damaged" in reply.note
     assert question.attachments == (Attachment(name="damaged attachments", text='{"broken'),)
     assert store.conversations()[0].settings == ChatSettings()

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from app.protocol import Law, Pair, Told
-from app.records import Attachment, ChatSettings, Ending
+from app.protocol import Pair, RoundDone, SamplingSettings
 from app.store import Store
+from app.store.records import Attachment, ChatSettings, Ending
 from engine.events import Round
 from tests.store.toys import REPLY, SETTINGS, TEXT, converse, say, statistics_of, told
 
@@ -23,7 +23,7 @@ COUNT = st.integers(0, 2**31 - 1)
 
 
 @st.composite
-def rounds(draw: st.DrawFn) -> Told:
+def rounds(draw: st.DrawFn) -> RoundDone:
     """Chains and trees, with and without texts and times."""
     drafted = draw(st.lists(COUNT, max_size=4))
     parents = path = None
@@ -32,7 +32,7 @@ def rounds(draw: st.DrawFn) -> Told:
         path = draw(st.sampled_from([(), *_paths(parents)]))
     accepted = len(path) if path is not None else draw(st.integers(0, len(drafted)))
     tokens = draw(st.lists(COUNT, min_size=accepted, max_size=accepted + 1))
-    return Told(
+    return RoundDone(
         id=draw(COUNT),
         round=Round(
             index=draw(COUNT),
@@ -63,12 +63,12 @@ def _paths(parents: tuple[int, ...]) -> list[tuple[int, ...]]:
 
 
 LAWS = st.builds(
-    Law,
-    temperature=st.floats(0, 2),
-    seed=st.none() | st.integers(0, 2**64 - 1),
-    stop=st.lists(LINE, max_size=2).map(tuple),
+    SamplingSettings,
+    temperature=st.just(0.0) | st.floats(0.001, 2),
+    seed=st.none() | st.integers(0, 2**63 - 1),
+    stop=st.lists(LINE.filter(bool), max_size=2).map(tuple),
 )
-SETTINGS_ = st.builds(ChatSettings, law=LAWS, system=LINE)
+SETTINGS_ = st.builds(ChatSettings, sampling=LAWS, system=LINE)
 FILES = st.lists(st.builds(Attachment, name=LINE, text=LINE), max_size=2)
 
 
@@ -114,7 +114,7 @@ def ways(store: Store, conversation: int) -> list[Any]:
 def seen_of(store: Store, conversation: int) -> list[Any]:
     """The way shown, but for ids."""
     nameless = {"id": 0, "conversation": 0, "parent": None, "siblings": ()}
-    return [(replace(record, **nameless), store.told(record.id)) for record in store.path(conversation)]
+    return [(replace(record, **nameless), store.rounds(record.id)) for record in store.path(conversation)]
 
 
 def test_any_conversation_comes_back_equal(store: Store) -> None:
@@ -176,10 +176,10 @@ def test_the_json_says_what_it_is_and_where_each_token_came_from(store: Store) -
 
 def test_a_streaming_reply_is_exported_as_cut(store: Store) -> None:
     conversation = converse(store, 0)
-    reply = store.begin_reply(conversation, store.add_question(conversation, None, "?").id, Pair(), Law())
+    reply = store.begin_reply(conversation, store.add_question(conversation, None, "?").id, Pair(), SamplingSettings())
     store.append(reply.id, REPLY[:1])
     back = store.path(store.import_json(store.export_json(conversation)).id)[-1]
-    assert (back.state, back.text, store.told(back.id)) == ("cut", "The", REPLY[:1])
+    assert (back.state, back.text, store.rounds(back.id)) == ("cut", "The", REPLY[:1])
 
 
 def test_a_document_of_the_first_version_is_read(store: Store) -> None:
@@ -190,7 +190,7 @@ def test_a_document_of_the_first_version_is_read(store: Store) -> None:
         ("user", "Why?", "complete"),
         ("assistant", "Beca\ufffd", "cut"),
     ]
-    assert store.told(path[1].id)[0].round.texts == ("Be", "ca")
+    assert store.rounds(path[1].id)[0].round.texts == ("Be", "ca")
 
 
 def test_markdown_is_for_people(store: Store) -> None:
@@ -199,7 +199,7 @@ def test_markdown_is_for_people(store: Store) -> None:
     files = [Attachment(name="sky.md", text="```\ncode\n```")]
     reply = say(store, conversation, store.add_question(conversation, None, "Why?", files).id)
     asked = store.add_question(conversation, reply.id, "And then?")
-    cut = store.begin_reply(conversation, asked.id, SETTINGS.pair, SETTINGS.law)
+    cut = store.begin_reply(conversation, asked.id, SETTINGS.pair, SETTINGS.sampling)
     store.end_reply(cut.id, Ending("cut", None, "The engine died."))
     markdown = store.export_markdown(conversation)
     assert markdown == (

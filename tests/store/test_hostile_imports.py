@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.store import Store, StoreError, document
+from app.store import Store, StoreError, json_export
 from tests.store.toys import converse, everything
 
 Edit = Callable[[dict[str, Any]], object]
@@ -135,10 +135,10 @@ def test_what_is_no_document_is_refused(store: Store, text: str) -> None:
 
 def test_what_is_too_large_is_refused(store: Store, exported: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     text = json.dumps(exported)
-    monkeypatch.setattr(document, "MOST_CHARACTERS", len(text) - 1)
+    monkeypatch.setattr(json_export, "MOST_CHARACTERS", len(text) - 1)
     assert "too large" in refused(store, text)
     monkeypatch.undo()
-    monkeypatch.setattr("app.store.faults.MOST_MESSAGES", 3)
+    monkeypatch.setattr("app.store.import_checks.MOST_MESSAGES", 3)
     assert "4 messages" in refused(store, text)
 
 

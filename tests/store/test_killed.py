@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 WRITER = """
 import sys
 from pathlib import Path
-from app.protocol import Law, Pair
+from app.protocol import SamplingSettings, Pair
 from app.store import Store
 from tests.store.toys import SETTINGS, told
 store = Store.open(Path(sys.argv[1])).store
@@ -28,7 +28,7 @@ conversation = store.create(SETTINGS).id
 parent = None
 for turn in range(10_000):
     question = store.add_question(conversation, parent, f"Question {turn}")
-    parent = store.begin_reply(conversation, question.id, Pair(), Law()).id
+    parent = store.begin_reply(conversation, question.id, Pair(), SamplingSettings()).id
     for number in range(25):
         store.append(parent, [told(number, [f" {turn}.{number}"], 3, 0)])
         print(turn, number, flush=True)
@@ -36,6 +36,7 @@ for turn in range(10_000):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_everything_appended_before_a_kill_is_there(tmp_path: Path, seed: int) -> None:
     place = tmp_path / "c.sqlite"
@@ -52,12 +53,12 @@ def test_everything_appended_before_a_kill_is_there(tmp_path: Path, seed: int) -
     path = opened.store.path(1)
     replies = [record for record in path if record.role == "assistant"]
     for at, reply in enumerate(replies):
-        rounds = opened.store.told(reply.id)
+        rounds = opened.store.rounds(reply.id)
         assert rounds == [told(n, [f" {at}.{n}"], 3, 0) for n in range(len(rounds))]
         assert reply.text == "".join(f" {at}.{n}" for n in range(len(rounds)))
         assert reply.state == ("complete" if at < turn else reply.state)
     assert len(replies) >= turn + 1
-    assert len(opened.store.told(replies[turn].id)) >= number + 1
+    assert len(opened.store.rounds(replies[turn].id)) >= number + 1
     assert all(reply.state in ("complete", "cut") for reply in replies)
     assert opened.store.search(f"{turn}.{number}")
     assert ask(place, "PRAGMA integrity_check") == [("ok",)]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.protocol import Law, Pair
+from app.protocol import Pair, SamplingSettings
 from app.store import Store, StoreError
 from tests.store.toys import REPLY, SETTINGS, TEXT, converse, crash
 
@@ -41,7 +41,7 @@ def test_a_folder_that_can_only_be_read_opens_for_reading(
 ) -> None:
     """crashed: half of it is in the log."""
     conversation = converse(store, 2)
-    reply = store.begin_reply(conversation, store.path(conversation)[0].id, Pair(), Law())
+    reply = store.begin_reply(conversation, store.path(conversation)[0].id, Pair(), SamplingSettings())
     store.append(reply.id, REPLY)
     if crashed:
         copy = crash(store, place, shelf)
@@ -53,7 +53,7 @@ def test_a_folder_that_can_only_be_read_opens_for_reading(
     read = opened.store
     assert len(opened.notices) == 1 and "can only be read" in opened.notices[0] and not read.writable
     assert (read.path(conversation)[1].text, read.path(conversation)[1].state) == (TEXT, "cut")
-    assert read.told(reply.id) == REPLY
+    assert read.rounds(reply.id) == REPLY
     assert [hit.message for hit in read.search("sky blue", 1)] == [reply.id]
     assert read.export_json(conversation)
     for write in (
@@ -91,7 +91,7 @@ def test_what_cannot_even_be_read_is_refused(store: Store, place: Path, shelf: P
     store.close()
     copy = Path(shutil.copyfile(place, shelf / place.name))
     lock_away(shelf, 0o000)
-    for path, said in ((copy, "cannot be read"), (shelf / "new.sqlite", "cannot be made"), (shelf / "a" / "b", "")):
+    for path, said in ((copy, "cannot be read"), (shelf / "new.sqlite", "cannot be created"), (shelf / "a" / "b", "")):
         with pytest.raises(StoreError, match=f"{said}.*; "):
             Store.open(path)
 

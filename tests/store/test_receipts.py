@@ -10,35 +10,35 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from app.records import Ending, KeptReceipt
 from app.store import Store, StoreError
-from engine.receipt import Difference, Receipt
+from app.store.records import Ending, StoredReceipt
+from engine.audit.receipt import Difference, Receipt
 from tests.store.test_damage import aside, lose_rows
 from tests.store.test_migrations import make_old
 from tests.store.toys import REPLY, SETTINGS, ask, converse, say, statistics_of, told
 
 TOKENS = sum(len(one.round.tokens) for one in REPLY)
-SAME = KeptReceipt(receipt=Receipt(TOKENS), made_s=1_700_000_000.0, redline="0.1.0")
+SAME = StoredReceipt(receipt=Receipt(TOKENS), made_s=1_700_000_000.0, redline="0.1.0")
 NEAR = Difference(2, 11, 12, 1.0, 3.5, near_tie=True, plain_text=" the", other_text=" a")
 FAILED = Difference(4, 12, 11, 900.5, 2.0, near_tie=False, plain_text="é", other_text="")
-DIFFERS = KeptReceipt(receipt=Receipt(TOKENS, (NEAR, FAILED)), made_s=1_700_000_001.0, redline="0.1.0")
-LAW = KeptReceipt(receipt=Receipt(TOKENS, (), "law"), made_s=1.0)
+DIFFERS = StoredReceipt(receipt=Receipt(TOKENS, (NEAR, FAILED)), made_s=1_700_000_001.0, redline="0.1.0")
+LAW = StoredReceipt(receipt=Receipt(TOKENS, (), "law"), made_s=1.0)
 Edit = Callable[[dict[str, Any]], object]
 
 
-def stored(place: Path, *kept: KeptReceipt) -> tuple[Store, list[int]]:
+def stored(place: Path, *kept: StoredReceipt) -> tuple[Store, list[int]]:
     """A conversation whose replies have these receipts; their ids."""
     store = Store.open(place).store
     conversation = converse(store, len(kept))
     replies = [record.id for record in store.path(conversation) if record.role == "assistant"]
     for reply, receipt in zip(replies, kept, strict=True):
-        store.keep_receipt(reply, receipt)
+        store.save_receipt(reply, receipt)
     return store, replies
 
 
 def test_a_receipt_is_there_at_the_next_start_and_the_newest_counts(place: Path) -> None:
     store, replies = stored(place, SAME, DIFFERS, LAW)
-    assert store.keep_receipt(replies[0], DIFFERS).receipt == DIFFERS
+    assert store.save_receipt(replies[0], DIFFERS).receipt == DIFFERS
     store.close()
     store = Store.open(place).store
     assert [store.message(reply).receipt for reply in replies] == [DIFFERS, DIFFERS, LAW]
@@ -49,9 +49,9 @@ def test_a_receipt_is_there_at_the_next_start_and_the_newest_counts(place: Path)
 def test_only_replies_have_receipts(place: Path) -> None:
     store, _ = stored(place, SAME)
     with pytest.raises(StoreError, match="only a reply can be verified"):
-        store.keep_receipt(store.path(1)[0].id, SAME)
+        store.save_receipt(store.path(1)[0].id, SAME)
     with pytest.raises(StoreError, match="no message 99"):
-        store.keep_receipt(99, SAME)
+        store.save_receipt(99, SAME)
     assert store.path(1)[0].receipt is None
     store.close()
 
@@ -75,7 +75,7 @@ def test_what_a_check_needs_of_the_prompt_is_kept(place: Path) -> None:
     store = Store.open(place).store
     conversation = store.create(SETTINGS).id
     question = store.add_question(conversation, None, "Why?")
-    reply = store.begin_reply(conversation, question.id, SETTINGS.pair, SETTINGS.law, "Be brief.")
+    reply = store.begin_reply(conversation, question.id, SETTINGS.pair, SETTINGS.sampling, "Be brief.")
     store.change_settings(conversation, replace(SETTINGS, system="Be long."))
     store.end_reply(reply.id, Ending("stopped", prompt="00ff"))
     store.resume_reply(reply.id)
@@ -120,7 +120,7 @@ def test_people_read_what_a_check_said(place: Path) -> None:
     text = store.export_markdown(1, statistics=True)
     assert "*Receipt: Identical over 6 tokens*" in text
     assert "*Receipt: 1 failure at token 4 and 1 near-tie*" in text
-    assert "*Receipt: 6 tokens possible under the law*" in text
+    assert "*Receipt: 6 tokens, all possible for the target*" in text
     assert "Receipt" not in store.export_markdown(1)
     again = store.import_json(store.export_json(1))
     assert "tokens, by the file that it came with*" in store.export_markdown(again.id, statistics=True)
@@ -212,7 +212,7 @@ def test_receipts_are_saved_from_a_damaged_file(place: Path) -> None:
     store, replies = stored(place, SAME, DIFFERS)
     conversation = store.create(SETTINGS).id
     question = store.add_question(conversation, None, "Why?")
-    kept = store.begin_reply(conversation, question.id, SETTINGS.pair, SETTINGS.law, "Be brief.").id
+    kept = store.begin_reply(conversation, question.id, SETTINGS.pair, SETTINGS.sampling, "Be brief.").id
     store.end_reply(kept, Ending("complete", prompt="00ff"))
     store.close()
     lose_rows(place, "DELETE FROM preset")
@@ -228,7 +228,7 @@ def test_a_damaged_file_from_before_receipts_is_saved(place: Path, version: int)
     make_old(place, version)
     lose_rows(place, "DELETE FROM chunk")
     opened = Store.open(place)
-    assert "Saved from it: 1 conversation, 2 messages." in opened.notices[0]
+    assert "Recovered: 1 conversation and 2 messages." in opened.notices[0]
     assert [record.receipt for record in opened.store.path(1)] == [None, None]
-    assert opened.store.keep_receipt(2, LAW).receipt == LAW
+    assert opened.store.save_receipt(2, LAW).receipt == LAW
     opened.store.close()

@@ -8,12 +8,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from app.protocol import Law, Pair, Told
-from app.records import Ending
+from app.protocol import Pair, RoundDone, SamplingSettings
 from app.store import Store, StoreError
-from app.store.errors import DamagedError
-from app.store.replies import CUT_NOTE
-from app.store.spans import PRIMER, pack, split, unpack
+from app.store.database import DamageError
+from app.store.records import Ending
+from app.store.reply_log import CUT_NOTE
+from app.store.round_codec import PRIMER, pack, split_chunks, unpack
 from tests.store.toys import REPLY, SETTINGS, TEXT, ask, converse, say, told
 
 # told(1, [" sky", " is"], 2, 1) as the first version wrote it.
@@ -33,7 +33,7 @@ def question(store: Store) -> tuple[int, int]:
 def test_a_streaming_reply_reads_as_far_as_it_is_here_and_elsewhere(
     store: Store, place: Path, question: tuple[int, int]
 ) -> None:
-    reply = store.begin_reply(*question, Pair(), Law())
+    reply = store.begin_reply(*question, Pair(), SamplingSettings())
     for number in range(len(REPLY)):
         store.append(reply.id, [REPLY[number]])
         other = Store.open(place).store
@@ -43,46 +43,46 @@ def test_a_streaming_reply_reads_as_far_as_it_is_here_and_elsewhere(
                 "".join(t for o in REPLY[: number + 1] for t in o.round.texts),
                 "streaming",
             )
-            assert seen.told(reply.id) == REPLY[: number + 1]
+            assert seen.rounds(reply.id) == REPLY[: number + 1]
         other.close()
 
 
 def test_what_ends_is_one_blob_and_the_same_rounds(store: Store, place: Path, question: tuple[int, int]) -> None:
-    reply = store.begin_reply(*question, Pair(), Law())
+    reply = store.begin_reply(*question, Pair(), SamplingSettings())
     rounds = [told(n, [f" word{n}"], n % 4, 0) for n in range(500)]
     for at in range(0, 500, 3):
         store.append(reply.id, rounds[at : at + 3])
     ended = store.end_reply(reply.id, Ending("stopped", None, "", None, "tail"))
-    assert store.told(reply.id) == rounds
+    assert store.rounds(reply.id) == rounds
     assert ended.text == "".join(f" word{n}" for n in range(500)) + "tail"
     assert ask(place, "SELECT (SELECT count(*) FROM chunk), (SELECT count(*) FROM spans)") == [(0, 1)]
 
 
 def test_an_append_of_nothing_writes_nothing(store: Store, place: Path, question: tuple[int, int]) -> None:
-    reply = store.begin_reply(*question, Pair(), Law())
+    reply = store.begin_reply(*question, Pair(), SamplingSettings())
     store.append(reply.id, [])
     assert ask(place, "SELECT count(*) FROM chunk") == [(0,)]
     assert store.end_reply(reply.id, Ending("complete")).text == ""
-    assert store.told(reply.id) == []
+    assert store.rounds(reply.id) == []
 
 
 def test_a_reply_that_nobody_streams_any_more_is_marked_as_cut(place: Path) -> None:
     store = Store.open(place).store
     conversation = converse(store, 1)
-    reply = store.begin_reply(conversation, store.path(conversation)[0].id, Pair(), Law())
+    reply = store.begin_reply(conversation, store.path(conversation)[0].id, Pair(), SamplingSettings())
     store.append(reply.id, REPLY[:2])
     store.close()
     again = Store.open(place)
     cut = again.store.path(conversation)[-1]
     assert (cut.id, cut.state, cut.note, cut.text) == (reply.id, "cut", CUT_NOTE, "The sky is blue")
-    assert again.store.told(reply.id) == REPLY[:2]
+    assert again.store.rounds(reply.id) == REPLY[:2]
     assert again.store.search("sky blue")[0].message == reply.id
     assert again.notices == []
     again.store.close()
 
 
 def test_another_process_leaves_a_streaming_reply_alone(store: Store, place: Path, question: tuple[int, int]) -> None:
-    reply = store.begin_reply(*question, Pair(), Law())
+    reply = store.begin_reply(*question, Pair(), SamplingSettings())
     Store.open(place).store.close()
     assert store.path(question[0])[-1].state == "streaming"
     store.append(reply.id, REPLY)
@@ -90,7 +90,7 @@ def test_another_process_leaves_a_streaming_reply_alone(store: Store, place: Pat
 
 
 def test_a_reply_goes_on_where_it_was_without_what_it_had_held_back(store: Store, question: tuple[int, int]) -> None:
-    reply = store.begin_reply(*question, Pair(), Law(seed=3))
+    reply = store.begin_reply(*question, Pair(), SamplingSettings(seed=3))
     store.append(reply.id, REPLY[:1])
     assert store.end_reply(reply.id, Ending("cut", None, "The engine died.", None, "\ufffd")).text == "The\ufffd"
     resumed = store.resume_reply(reply.id)
@@ -98,12 +98,12 @@ def test_a_reply_goes_on_where_it_was_without_what_it_had_held_back(store: Store
     store.append(reply.id, REPLY[1:])
     assert store.path(question[0])[-1].text == TEXT
     ended = store.end_reply(reply.id, Ending("complete"))
-    assert (ended.text, ended.law, store.told(reply.id)) == (TEXT, Law(seed=3), REPLY)
+    assert (ended.text, ended.sampling, store.rounds(reply.id)) == (TEXT, SamplingSettings(seed=3), REPLY)
     assert [hit.message for hit in store.search("the sky is blue today")] == [reply.id]
 
 
 def test_only_a_reply_that_has_ended_goes_on(store: Store, question: tuple[int, int]) -> None:
-    reply = store.begin_reply(*question, Pair(), Law())
+    reply = store.begin_reply(*question, Pair(), SamplingSettings())
     with pytest.raises(StoreError, match="stop it first"):
         store.resume_reply(reply.id)
 
@@ -116,14 +116,14 @@ def test_damaged_rounds_are_said_and_leave_the_text(store: Store, place: Path, q
             connection.execute("UPDATE spans SET data = ?", (damaged,))
         connection.close()
         with pytest.raises(StoreError, match="rounds of this reply are damaged"):
-            store.told(reply.id)
+            store.rounds(reply.id)
         assert store.path(question[0])[-1].text == TEXT
         assert '"rounds":[]' in store.export_json(question[0])
     store.resume_reply(reply.id)
     store.append(reply.id, [told(3, [" And on."])])
     assert store.end_reply(reply.id, Ending("complete")).text == f"{TEXT} And on."
     with pytest.raises(StoreError, match="rounds of this reply are damaged"):
-        store.told(reply.id)  # the new ones alone would stand at the wrong places
+        store.rounds(reply.id)  # the new ones alone would stand at the wrong places
 
 
 def test_rounds_are_packed_small_and_read_back_exactly() -> None:
@@ -146,15 +146,15 @@ def test_the_format_on_disk_does_not_change_by_itself() -> None:
 
 def test_a_list_of_chunks_that_is_none_is_damage() -> None:
     for wrong in (b"", b"\xc1", b"\x92\xc4\x01"):
-        with pytest.raises(DamagedError):
-            split(wrong)
-    assert split(None) == []
+        with pytest.raises(DamageError):
+            split_chunks(wrong)
+    assert split_chunks(None) == []
 
 
 def test_rounds_that_cannot_be_written_come_with_the_next_that_can(
     store: Store, place: Path, question: tuple[int, int]
 ) -> None:
-    reply = store.begin_reply(*question, Pair(), Law())
+    reply = store.begin_reply(*question, Pair(), SamplingSettings())
     blocker = sqlite3.connect(place, isolation_level=None)
     blocker.execute("BEGIN IMMEDIATE")
     store._database.connection.execute("PRAGMA busy_timeout = 0")
@@ -166,15 +166,15 @@ def test_rounds_that_cannot_be_written_come_with_the_next_that_can(
     blocker.close()
     store.append(reply.id, [])
     other = Store.open(place).store
-    assert other.told(reply.id) == REPLY[:2]
+    assert other.rounds(reply.id) == REPLY[:2]
     other.close()
     store.append(reply.id, REPLY[2:])
     assert store.end_reply(reply.id, Ending("complete")).text == TEXT
-    assert store.told(reply.id) == REPLY
+    assert store.rounds(reply.id) == REPLY
 
 
 def test_an_end_that_cannot_be_written_can_be_tried_again(store: Store, place: Path, question: tuple[int, int]) -> None:
-    reply = store.begin_reply(*question, Pair(), Law())
+    reply = store.begin_reply(*question, Pair(), SamplingSettings())
     blocker = sqlite3.connect(place, isolation_level=None)
     blocker.execute("BEGIN IMMEDIATE")
     store._database.connection.execute("PRAGMA busy_timeout = 0")
@@ -184,11 +184,11 @@ def test_an_end_that_cannot_be_written_can_be_tried_again(store: Store, place: P
         store.end_reply(reply.id, Ending("complete"))
     blocker.close()
     assert store.end_reply(reply.id, Ending("complete")).text == TEXT
-    assert store.told(reply.id) == REPLY
+    assert store.rounds(reply.id) == REPLY
 
 
 def test_told_keeps_every_field(store: Store, question: tuple[int, int]) -> None:
     tree = replace(told(0, ["a", "b"], 3, 1).round, parents=(-1, 0, -1), path=(0,), draft_s=0.001, verify_s=0.1 + 0.2)
-    full = Told(id=2**40, round=tree, drafted_texts=("x", "<|end|>", "\n"))
+    full = RoundDone(id=2**40, round=tree, drafted_texts=("x", "<|end|>", "\n"))
     reply = say(store, *question, [full])
-    assert store.told(reply.id) == [full]
+    assert store.rounds(reply.id) == [full]

@@ -3,6 +3,8 @@
 import statistics
 from pathlib import Path
 
+import pytest
+
 from app.store import Store
 from tests.store.bench import fill, measure
 
@@ -18,6 +20,7 @@ BOUNDS_S = {
 }
 
 
+@pytest.mark.timing
 def test_with_ten_thousand_messages_nothing_takes_long(place: Path) -> None:
     store = Store.open(place).store
     long = fill(store)

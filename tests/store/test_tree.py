@@ -2,9 +2,9 @@
 
 import pytest
 
-from app.protocol import Law, Pair
-from app.records import Attachment, Ending
+from app.protocol import Pair, SamplingSettings
 from app.store import Store, StoreError
+from app.store.records import Attachment, Ending
 from tests.store.toys import REPLY, SETTINGS, TEXT, converse, say, statistics_of
 
 
@@ -24,7 +24,7 @@ def test_a_question_and_its_reply_are_on_screen_as_they_were_given(store: Store)
     assert store.path(conversation) == [question, reply]
     assert (question.text, question.attachments, question.state) == ("Why?\0 é", files, "complete")
     assert (reply.text, reply.state, reply.parent) == (TEXT, "complete", question.id)
-    assert (reply.pair, reply.law, reply.statistics) == (SETTINGS.pair, SETTINGS.law, statistics_of(REPLY))
+    assert (reply.pair, reply.sampling, reply.statistics) == (SETTINGS.pair, SETTINGS.sampling, statistics_of(REPLY))
 
 
 def test_an_edited_question_is_a_sibling_and_is_shown(store: Store) -> None:
@@ -41,7 +41,7 @@ def test_an_edited_question_is_a_sibling_and_is_shown(store: Store) -> None:
 def test_a_regenerated_reply_is_a_sibling_and_is_shown(store: Store) -> None:
     conversation = converse(store, 1)
     question, first = store.path(conversation)
-    second = store.begin_reply(conversation, question.id, Pair(), Law())
+    second = store.begin_reply(conversation, question.id, Pair(), SamplingSettings())
     assert (second.version, second.versions, second.siblings) == (2, 2, (first.id, second.id))
     assert store.path(conversation) == [question, second]
 
@@ -70,9 +70,11 @@ def test_selecting_a_message_deep_in_a_hidden_way_shows_it(store: Store) -> None
 def test_settings_and_the_seed_are_those_of_each_reply(store: Store) -> None:
     conversation = converse(store, 1)
     question = store.path(conversation)[0]
-    reply = store.begin_reply(conversation, question.id, Pair(target="other"), Law(temperature=1.0))
-    ended = store.end_reply(reply.id, Ending("failed", None, "No memory", Law(temperature=1.0, seed=2**64 - 1)))
-    assert (ended.pair, ended.law) == (Pair(target="other"), Law(temperature=1.0, seed=2**64 - 1))
+    reply = store.begin_reply(conversation, question.id, Pair(target="other"), SamplingSettings(temperature=1.0))
+    ended = store.end_reply(
+        reply.id, Ending("failed", None, "No memory", SamplingSettings(temperature=1.0, seed=2**64 - 1))
+    )
+    assert (ended.pair, ended.sampling) == (Pair(target="other"), SamplingSettings(temperature=1.0, seed=2**64 - 1))
     assert (ended.state, ended.note, ended.statistics, ended.text) == ("failed", "No memory", None, "")
     assert store.conversation(conversation).settings == SETTINGS
 
@@ -88,7 +90,7 @@ def test_what_is_not_there_is_refused_in_one_line(store: Store) -> None:
         lambda: store.add_question(99, None, "x"),
         lambda: store.add_question(conversation, 99, "x"),
         lambda: store.add_question(other, reply.id, "of another conversation"),
-        lambda: store.begin_reply(conversation, reply.id, Pair(), Law()),
+        lambda: store.begin_reply(conversation, reply.id, Pair(), SamplingSettings()),
         lambda: store.append(reply.id, REPLY),
         lambda: store.end_reply(reply.id, Ending("complete")),
         lambda: store.resume_reply(question.id),

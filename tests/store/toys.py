@@ -11,18 +11,20 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from app.protocol import Law, Pair, Told
-from app.records import ChatSettings, Ending, MessageRecord, Statistics
+from app.protocol import Pair, RoundDone, SamplingSettings
 from app.store import Store
+from app.store.records import ChatSettings, Ending, MessageRecord, Statistics
 from engine.events import Round
 from engine.metrics import Metrics
 
-SETTINGS = ChatSettings(pair=Pair(drafter="lookup"), law=Law(temperature=0.7, stop=("END",)), system="Be brief.")
+SETTINGS = ChatSettings(
+    pair=Pair(drafter="lookup"), sampling=SamplingSettings(temperature=0.7, stop=("END",)), system="Be brief."
+)
 
 
-def told(index: int, texts: Sequence[str], drafted: int = 0, accepted: int = 0) -> Told:
+def told(index: int, texts: Sequence[str], drafted: int = 0, accepted: int = 0) -> RoundDone:
     """A round that says `texts`, of which the first `accepted` were drafted."""
-    return Told(
+    return RoundDone(
         id=7,
         round=Round(
             index=index,
@@ -44,13 +46,13 @@ REPLY = [told(0, ["The"]), told(1, [" sky", " is", " blue"], 3, 2), told(2, [" t
 TEXT = "The sky is blue today."
 
 
-def statistics_of(rounds: Sequence[Told]) -> Statistics:
+def statistics_of(rounds: Sequence[RoundDone]) -> Statistics:
     return Statistics.of(Metrics.of(one.round for one in rounds))
 
 
-def say(store: Store, conversation: int, parent: int, rounds: Sequence[Told] = REPLY) -> MessageRecord:
+def say(store: Store, conversation: int, parent: int, rounds: Sequence[RoundDone] = REPLY) -> MessageRecord:
     """A whole reply to the question `parent`."""
-    reply = store.begin_reply(conversation, parent, SETTINGS.pair, SETTINGS.law)
+    reply = store.begin_reply(conversation, parent, SETTINGS.pair, SETTINGS.sampling)
     store.append(reply.id, list(rounds))
     return store.end_reply(reply.id, Ending("complete", statistics_of(rounds)))
 
@@ -70,7 +72,7 @@ def everything(store: Store) -> list[Any]:
     seen: list[Any] = [store.presets()]
     for conversation in store.conversations():
         path = store.path(conversation.id)
-        seen.append((conversation, path, [store.told(record.id) for record in path]))
+        seen.append((conversation, path, [store.rounds(record.id) for record in path]))
     return seen
 
 

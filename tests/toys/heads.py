@@ -10,10 +10,10 @@ import mlx.nn as nn
 import numpy as np
 from mlx.utils import tree_flatten, tree_unflatten
 
-from engine.features import NORMED, Features
-from engine.heads.eagle3 import Eagle3Config, Eagle3Head
-from engine.heads.medusa import MedusaConfig, MedusaHeads
-from engine.target import CachedModel
+from engine.drafters.eagle3 import Eagle3Config, Eagle3Head
+from engine.drafters.medusa import MedusaConfig, MedusaHeads
+from engine.target.cached_model import CachedModel
+from engine.target.layer_taps import NORMED
 
 EAGLE3 = Eagle3Config(
     points=(0, 1, 3),
@@ -44,7 +44,7 @@ def random_eagle3(seed: int = 0, **changes: Any) -> Eagle3Head:
     """A head of `EAGLE3`'s sizes with lively random weights; `changes` to its config."""
     mx.random.seed(seed)
     head = Eagle3Head(dataclasses.replace(EAGLE3, **changes))
-    head.speak(some_ids(head.config.draft_vocab_size, head.config.vocab_size, seed))
+    head.set_draft_vocabulary(some_ids(head.config.draft_vocab_size, head.config.vocab_size, seed))
     return _lively(head)
 
 
@@ -53,7 +53,7 @@ def random_medusa(seed: int = 0, hidden: int = 32, vocabulary: int = 64, **chang
     mx.random.seed(seed)
     config = MedusaConfig(hidden, vocabulary, 24, num_heads=3, num_layers=2)
     heads = MedusaHeads(dataclasses.replace(config, **changes))
-    heads.speak(some_ids(heads.config.draft_vocab_size, vocabulary, seed))
+    heads.set_draft_vocabulary(some_ids(heads.config.draft_vocab_size, vocabulary, seed))
     return _lively(heads)
 
 
@@ -83,9 +83,10 @@ class Remembering:
 
     def __init__(self, model: Any, text: list[int], depth: int = 3, wrong: frozenset[int] = frozenset()) -> None:
         target = CachedModel(model)
-        target.read_by(features := Features(model, (NORMED,)))
+        target.record((NORMED,))
         target.feed(text)
-        self._states = features.take(0, len(text))
+        assert target.taps is not None
+        self._states = target.taps.take(0, len(text))
         self.config = MedusaConfig(self._states.shape[-1], target.vocabulary, target.vocabulary, depth)
         self.ids = mx.arange(target.vocabulary)
         guesses = np.zeros((depth, len(text), target.vocabulary), np.float32)

@@ -16,7 +16,7 @@ from mlx.utils import tree_flatten, tree_map
 
 import engine  # noqa: F401  (readies the backend before MLX is imported)
 from models.builtin import builtin_folder
-from models.load import load
+from models.loader import load
 
 LAYERS = 6
 BLUR = 0.03

@@ -9,7 +9,13 @@ import pytest
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
+from pathlib import Path
+
 from PySide6.QtWidgets import QApplication
+
+from app.window.chat import Controller
+from app.window.main_window.main_window import MainWindow
+from tests.window.chats import TITLES, end, make_controller, open_window
 
 
 @pytest.fixture(scope="session")
@@ -27,3 +33,19 @@ def no_window_stays() -> Iterator[None]:
     if isinstance(QApplication.instance(), QApplication):
         for window in QApplication.topLevelWidgets():
             window.hide()
+
+
+@pytest.fixture
+def controller(app: QApplication, tmp_path: Path) -> Iterator[Controller]:
+    """The real controller with four empty conversations, on a fake host that starts when it is needed."""
+    controller = make_controller(tmp_path, TITLES, rounds=100_000, pause_s=0.005)
+    yield controller
+    controller.close()
+
+
+@pytest.fixture
+def window(controller: Controller) -> Iterator[MainWindow]:
+    """The main window of that controller."""
+    shown = open_window(controller)
+    yield shown
+    end(shown)

@@ -15,24 +15,25 @@ import time
 from collections.abc import Callable
 from dataclasses import replace as changed
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from msgspec.structs import replace
 from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
-from app.protocol import Law, Told, read_answer
-from app.records import ConversationRecord, KeptReceipt, MessageRecord, Statistics
-from app.window.controller import Notice, Speculating
-from app.window.shell.preferences import PREFERENCES, Preferences, written
-from app.window.shell.window import MainWindow
+from app.protocol import RoundDone, SamplingSettings, decode_answer
+from app.store.records import MessageRecord, Statistics, StoredReceipt
+from app.window.chat import Controller, Notice, SpeculationStatus
+from app.window.common.preferences import PREFERENCES, Preferences, written
+from app.window.main_window.main_window import MainWindow
+from engine.audit.receipt import Difference, Receipt
 from engine.events import Round
 from engine.metrics import Metrics
-from engine.receipt import Difference, Receipt
+from tests.window.chats import DAY_S, add_conversation, make_controller, show_loaded
 from tests.window.models import scenes
 from tests.window.race.showing import recorded_race
 from tests.window.scene_texts import MARKDOWN, SEARCH, SKY, TITLES, TURNS
-from tests.window.shell.fakes import DAY, FakeController, conversation
 
 ROOT = Path(__file__).parents[2]
 RECORDED = ROOT / "tests/host/recorded.jsonl"
@@ -46,7 +47,7 @@ DRAFTED, KEPT = 4, 0.8  # tokens a round, and how often one is right, in replies
 class Stage(NamedTuple):
     """What a scene plays on."""
 
-    controller: FakeController
+    controller: Controller
     window: MainWindow
 
 
@@ -54,7 +55,7 @@ def ask(id: int, text: str) -> MessageRecord:
     return MessageRecord(id=id, conversation=1, parent=id - 1 or None, role="user", text=text)
 
 
-def answered(id: int, told: list[Told], **values: object) -> MessageRecord:
+def answered(id: int, told: list[RoundDone], **values: object) -> MessageRecord:
     """A reply of these rounds, with its numbers."""
     text = "".join("".join(one.round.texts) for one in told)
     statistics = Statistics.of(Metrics.of(one.round for one in told))
@@ -64,16 +65,16 @@ def answered(id: int, told: list[Told], **values: object) -> MessageRecord:
     return replace(record, **values)
 
 
-def recorded() -> list[Told]:
+def recorded() -> list[RoundDone]:
     """The rounds of the first recorded reply."""
-    answers = [read_answer(line) for line in RECORDED.read_bytes().splitlines()]
-    told = [answer for answer in answers if isinstance(answer, Told)]
+    answers = [decode_answer(line) for line in RECORDED.read_bytes().splitlines()]
+    told = [answer for answer in answers if isinstance(answer, RoundDone)]
     return [one for one in told if one.id == told[0].id]
 
 
-def made_up(text: str, seed: int) -> list[Told]:
+def made_up(text: str, seed: int) -> list[RoundDone]:
     """`text` in rounds, cut at its words."""
-    chance, words, told, at = random.Random(seed), re.findall(r"\s*\w+|\s*[^\w\s]|\s+", text), list[Told](), 0
+    chance, words, told, at = random.Random(seed), re.findall(r"\s*\w+|\s*[^\w\s]|\s+", text), list[RoundDone](), 0
     while at < len(words):
         right = next((i for i in range(DRAFTED) if chance.random() > KEPT), DRAFTED)
         said = tuple(words[at : at + right + 1])
@@ -91,7 +92,7 @@ def made_up(text: str, seed: int) -> list[Told]:
             time_s=0.3 + 0.05 * len(told),
             reason=f"fixed at {DRAFTED}",
         )
-        told.append(Told(id=1, round=round_, drafted_texts=drafted))
+        told.append(RoundDone(id=1, round=round_, drafted_texts=drafted))
         at += len(said)
     return told
 
@@ -100,7 +101,7 @@ def made_up(text: str, seed: int) -> list[Told]:
 
 
 def first_run(stage: Stage) -> QWidget:
-    stage.controller.records = []
+    stage.controller.library.conversations = list  # type: ignore[method-assign]  # as at the first start
     stage.controller.conversations_changed.emit()
     return stage.window
 
@@ -112,12 +113,12 @@ def streaming(stage: Stage) -> QWidget:
     stage.window.show_side("inspector")
     stage.window.panes.setSizes([248, 632, 400])
     controller.open(1)
-    controller.show([ask(1, SKY), live])
-    controller.be_busy(True)
+    path(controller, [ask(1, SKY), live], {})
+    controller.busy_changed.emit(True)
     controller.reply_began.emit(live)
     for one in told[: round(len(told) * SHOWN)]:
-        controller.told.emit(2, [one])
-    controller.counted.emit(148, 8192)
+        controller.rounds_received.emit(2, [one])
+    controller.context_counted.emit(148, 8192)
     return stage.window
 
 
@@ -125,7 +126,7 @@ def markdown(stage: Stage) -> QWidget:
     told = made_up(MARKDOWN, 3)
     stage.controller.open(2)
     path(stage.controller, [ask(1, SEARCH), answered(2, told)], {2: told})
-    stage.controller.counted.emit(412, 8192)
+    stage.controller.context_counted.emit(412, 8192)
     return stage.window
 
 
@@ -139,13 +140,13 @@ def long(stage: Stage) -> QWidget:
     stage.controller.open(1)
     path(stage.controller, shown, known)
     stage.window.change_preferences(tints=False)
-    stage.controller.counted.emit(1834, 8192)
+    stage.controller.context_counted.emit(1834, 8192)
     return stage.window
 
 
 def chat_settings(stage: Stage) -> QWidget:
     streaming(stage)
-    stage.controller.be_busy(False)
+    stage.controller.busy_changed.emit(False)
     stage.window.show_side("chat settings")
     return stage.window
 
@@ -158,10 +159,11 @@ def error(stage: Stage) -> QWidget:
     """The engine died in the middle of a reply."""
     controller, told = stage.controller, recorded()[:40]
     controller.open(1)
-    cut = answered(2, told, state="cut", note="The engine was killed while this was written.")
+    cut = answered(2, told, state="cut", note="The engine was killed while writing this reply.")
     path(controller, [ask(1, SKY), cut], {2: told})
-    controller.say(Speculating("host down", said="The engine was killed and is being started again."))
-    said = "The engine was killed in the middle of a reply. What was written is kept."
+    cause = "was killed (SIGKILL; the system may have run out of memory)"
+    controller.status_changed.emit(SpeculationStatus("host down", detail=f"The engine {cause}. It is restarting."))
+    said = f"The engine {cause} while writing a reply. The text so far is saved."
     controller.notice.emit(Notice("error", said, (("Continue", print), ("Copy Report", print))))
     return stage.window
 
@@ -169,22 +171,22 @@ def error(stage: Stage) -> QWidget:
 def receipt(stage: Stage) -> QWidget:
     """Replies that were verified: one the same, one with a near-tie, one under way."""
     found = (Receipt(0), Receipt(0, (Difference(11, 262, 338, 2.0, 7.5, True, " that", " which"),)))
-    shown, known = list[MessageRecord](), dict[int, list[Told]]()
+    shown, known = list[MessageRecord](), dict[int, list[RoundDone]]()
     for id, (question, reply) in zip((2, 4, 6), (TURNS[3], TURNS[0], TURNS[2]), strict=True):
         known[id] = made_up(reply, id)
-        shown += [ask(id - 1, question), answered(id, known[id], law=Law())]
+        shown += [ask(id - 1, question), answered(id, known[id], sampling=SamplingSettings())]
     tokens = {id: sum(len(one.round.tokens) for one in told) for id, told in known.items()}
     for id, kept in zip((2, 4), found, strict=True):
-        shown[id - 1] = replace(shown[id - 1], receipt=KeptReceipt(receipt=changed(kept, tokens=tokens[id])))
+        shown[id - 1] = replace(shown[id - 1], receipt=StoredReceipt(receipt=changed(kept, tokens=tokens[id])))
     stage.controller.open(1)
     path(stage.controller, shown, known)
-    stage.controller.verifying.emit(6, f"Verifying, 24 of {tokens[6]} tokens")
-    stage.controller.counted.emit(412, 8192)
+    stage.controller.verification_progressed.emit(6, f"Verifying, 24 of {tokens[6]} tokens")
+    stage.controller.context_counted.emit(412, 8192)
     return stage.window
 
 
 def race(stage: Stage) -> QWidget:
-    return recorded_race(stage.window, stage.window.theme.look)
+    return recorded_race(stage.window)
 
 
 def models(scene: Callable[[MainWindow], QWidget]) -> Callable[[Stage], QWidget]:
@@ -209,32 +211,36 @@ SCENES: dict[str, Callable[[Stage], QWidget]] = {
 }
 
 
-def path(controller: FakeController, shown: list[MessageRecord], told: dict[int, list[Told]]) -> None:
-    """Show this way, whose rounds are known."""
-    controller.rounds = told
-    controller.show(shown)
+def path(controller: Controller, shown: list[MessageRecord], told: dict[int, list[RoundDone]]) -> None:
+    """Shows this branch, which is in no store."""
+    current = controller._current
+    current.path = list(shown)
+    current.rounds_of = lambda message: list(told.get(message, []))  # type: ignore[method-assign]
+    controller.path_changed.emit(list(shown))
 
 
 # --- pictures ---------------------------------------------------------------------------------
 
 
-def records() -> list[ConversationRecord]:
-    """A sidebar that looks used."""
+def fill_sidebar(controller: Controller) -> None:
+    """Adds conversations, so that the sidebar looks used."""
     now = time.time()
-    made = [conversation(n + 1, title, now - n * n * 0.09 * DAY) for n, title in enumerate(TITLES)]
-    return [replace(record, pinned=record.id == 6) for record in made]
+    for place, title in enumerate(TITLES):
+        add_conversation(controller, title, updated_s=now - place * place * 0.09 * DAY_S)
+    controller.library.pin(6, True)
 
 
 def picture(name: str, scheme: str, folder: Path) -> Path:
     """Play a scene, and keep what is seen. scheme: light or dark."""
-    controller = FakeController()
-    controller.records = records()
+    store = TemporaryDirectory()
+    controller = make_controller(Path(store.name))
+    fill_sidebar(controller)
     chosen = Preferences(scheme=scheme, motion="reduced")  # type: ignore[arg-type]
-    controller.values[PREFERENCES] = written(chosen)
-    window = MainWindow(controller)  # type: ignore[arg-type]
+    controller.library.set_value(PREFERENCES, written(chosen))
+    window = MainWindow(controller)
     window.resize(WIDTH, HEIGHT)
     window.show()
-    controller.load()
+    show_loaded(controller)
     settle()
     shown = SCENES[name](Stage(controller, window))
     settle()
@@ -246,6 +252,8 @@ def picture(name: str, scheme: str, folder: Path) -> Path:
     window.models.quit()
     window.deleteLater()
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    controller.close()
+    store.cleanup()
     return place
 
 

@@ -11,22 +11,22 @@ from PySide6.QtGui import QTextCursor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QTextEdit
 
-from app.protocol import Law, Pair
-from app.records import ChatSettings
+from app.protocol import Pair, SamplingSettings
 from app.store import Store
-from app.window.client import HostClient
-from app.window.controller import Controller
-from app.window.look import DARK, LIGHT
-from app.window.reading import TOKEN
-from app.window.shell.window import MainWindow
-from tests.window.control.waiting import until
-from tests.window.shell.conftest import end
+from app.store.records import ChatSettings
+from app.window.chat import Controller
+from app.window.chat.host_process import HostProcess
+from app.window.common.appearance import DARK, LIGHT
+from app.window.main_window.main_window import MainWindow
+from app.window.markdown import TOKEN
+from tests.window.chats import end
+from tests.window.waiting import until
 
 
 @pytest.fixture
 def window(app: QApplication, tmp_path: Path) -> Iterator[MainWindow]:
     opened = Store.open(tmp_path / "conversations.db")
-    window = MainWindow(controller := Controller(opened.store, HostClient()), tmp_path / "conversations.db")
+    window = MainWindow(controller := Controller(opened.store, HostProcess()), tmp_path / "conversations.db")
     controller.open_last()
     window.show()
     controller.start()
@@ -51,19 +51,20 @@ def coloured(window: MainWindow) -> list[tuple[str, int, str]]:
     return found
 
 
+@pytest.mark.real_model
 def test_a_message_to_the_built_in_model_gets_a_coloured_reply(window: MainWindow) -> None:
     parts, controller = window.parts, window.controller
-    settings = ChatSettings(pair=Pair(drafter="eagle3"), law=Law(max_tokens=20, draft_length=2))
+    settings = ChatSettings(pair=Pair(drafter="eagle3"), sampling=SamplingSettings(max_tokens=20, draft_length=2))
     controller.change_settings(settings)
-    until(lambda: controller.loaded_pair is not None and controller.speculating.state == "on", 120)
-    assert controller.speculating.drafter == "eagle3"
+    until(lambda: controller.loaded_pair is not None and controller.status.state == "on", 120)
+    assert controller.status.drafter == "eagle3"
     QTest.keyClicks(parts.composer.editor, "Why is the sky blue?")
     QTest.keyClick(parts.composer.editor, Qt.Key.Key_Return)
     until(lambda: len(controller.path) == 2 and controller.path[1].state != "streaming", 120)
 
     reply = controller.path[1]
     assert reply.state == "complete", reply.note
-    told = controller.told_of(reply.id)
+    told = controller.rounds_of(reply.id)
     assert "".join(text for each in told for text in each.round.texts) == reply.text
     origins = {origin for each in told for origin in each.round.origins}
     assert {"accepted", "corrected"} <= origins

@@ -1,154 +1,120 @@
-"""The inspector beside the chat: the rounds of one reply as they happen, in numbers, plots and a list.
+"""The inspector beside the chat: the rounds of one reply as they happen, in numbers, charts and a list.
 
-Told of rounds as often as one likes: it shows them at most ten times a second, and only while it is in sight. Long
-replies are taken in a slice at a time, so that the window never waits.
+Rounds may come at any rate: they are shown at most ten times a second, and only while the inspector is visible. Long
+replies are taken in slices, so that the window never waits.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPoint, QSize, Qt, QTimer
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QSplitter, QStackedWidget, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QToolButton, QVBoxLayout, QWidget
 
-from app.protocol import Loaded, Told
-from app.records import MessageRecord, Statistics
-from app.window.inspector.detail import Detail
-from app.window.inspector.fold import Fold
-from app.window.inspector.listing import RoundList
-from app.window.inspector.plots import Plots
-from app.window.inspector.rows import Row
-from app.window.inspector.sharing import Sharing
-from app.window.inspector.summary import Summary
-from app.window.look import GAP, INSPECTOR_WIDTH, LIGHT, Look
-
-if TYPE_CHECKING:  # it loads pyqtgraph
-    from app.window.inspector.charts import Chart
+from app.protocol import Loaded, RoundDone
+from app.store.records import MessageRecord, Statistics
+from app.window.common.appearance import GAP, INSPECTOR_WIDTH
+from app.window.common.widgets import label, style, wrapped
+from app.window.inspector.charts import Chart, Charts
+from app.window.inspector.reply_summary import ReplySummary
+from app.window.inspector.round_detail import RoundDetail
+from app.window.inspector.round_export import ShareMenu
+from app.window.inspector.round_list import RoundList, RoundRow
+from app.window.inspector.round_series import RoundSeries
 
 FRAME_MS = 100
-FRAMES_A_PLOT = 2  # a plot moves slowly and costs as much as all the rest
-SLICE = 1000  # rounds, taken in without a pause
-HEIGHTS = (190, 260, 170)  # px: plots, rounds, tokens of one
+FRAMES_PER_CHART = 2  # a chart moves slowly and costs as much as all the rest
+SLICE = 1000  # rounds, taken in at once
+HEIGHTS = (190, 260, 170)  # px: charts, rounds, tokens of one
 NO_REPLY = (
-    "No rounds yet.\n\nWhile a reply is written, each round appears here: what was drafted, what the target kept "
-    "of it, and why that many tokens were drafted."
+    "No Rounds Yet\n\nWhile a reply is generated, its rounds appear here: what was drafted, what the target accepted, "
+    "and why that many tokens were drafted."
 )
 
 
 class Inspector(QWidget):
-    """What `tell` and `show_reply` are given need not be in order, nor be new."""
+    """The rounds given to `add_rounds` and `show_reply` need not be in order, nor be new."""
 
-    def __init__(self, look: Look = LIGHT, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setAccessibleName("Inspector")
-        self._fold, self._waiting = Fold(), deque[Told]()
+        self._series, self._waiting = RoundSeries(), deque[RoundDone]()
         self._final: Statistics | None = None
         self._streaming = self._moved = False
         self._frames = 0
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.timeout.connect(self._take)
-        self.summary, self._plots = Summary(look, self), Plots(look, self)
-        self.rounds, self._detail = RoundList(look, self), Detail(look, self)
-        self._title, self._columns = QLabel("Rounds", self), QLabel("kept/drafted, draft + verify", self)
-        self._plain, self._empty = QLabel(self), QLabel(NO_REPLY, self)
-        self._share = QToolButton(self)
-        self.sharing = Sharing(self._chosen_round, lambda: self._fold.rows, self)
+        self.summary, self._charts = ReplySummary(), Charts()
+        self.rounds, self._detail = RoundList(), RoundDetail()
+        self._title, self._columns = label("Rounds", "heading"), label("accepted/drafted, draft + verify", "caption")
+        self._plain, self._empty = wrapped(role="caption"), wrapped(NO_REPLY, role="detail")
+        self._share = QToolButton()
+        self.sharing = ShareMenu(self._chosen_round, lambda: self._series.rows, self)
         self._lay_out()
         self._connect()
-        self.set_look(look)
-        self.rounds.show_fold(self._fold)
-
-    # --- what it is told ----------------------------------------------------------------------
+        style(self, ground="page")
+        self.rounds.show_rounds(self._series)
 
     def clear(self) -> None:
-        """No reply is shown."""
+        """Shows no reply."""
         self.show_reply([], None)
 
-    def show_reply(self, told: list[Told], statistics: Statistics | None) -> None:
-        """Another reply, as far as it has been told. statistics: its final numbers, None while it has none."""
+    def show_reply(self, rounds: list[RoundDone], statistics: Statistics | None) -> None:
+        """Shows another reply as far as it has come. statistics: its final numbers, None while it has none."""
         self._waiting.clear()
-        self._waiting.extend(told)
-        self._fold, self._final, self._moved, self._streaming = Fold(), statistics, False, False
+        self._waiting.extend(rounds)
+        self._series, self._final, self._moved, self._streaming = RoundSeries(), statistics, False, False
         self.summary.set_note("")
-        self.rounds.show_fold(self._fold)
+        self.rounds.show_rounds(self._series)
         self._take()
 
-    def tell(self, told: list[Told]) -> None:
-        """More rounds of the reply that is shown."""
-        self._waiting.extend(told)
+    def add_rounds(self, rounds: list[RoundDone]) -> None:
+        """Shows more rounds of the reply."""
+        self._waiting.extend(rounds)
         self._streaming, self._final = True, None
         if not self._timer.isActive():
             self._timer.start(FRAME_MS)
 
     def end(self, record: MessageRecord) -> None:
-        """The reply that is shown is over; its numbers are the record's from now on."""
+        """The reply is over; from now on the numbers of its record are shown."""
         self._streaming, self._final = False, record.statistics
         self.summary.set_note(record.note)
         self._take()
 
     def set_loaded(self, loaded: Loaded | None) -> None:
-        """The pair that is loaded, None while there is none."""
+        """Shows the loaded pair; None while there is none."""
         self.summary.set_loaded(loaded)
-
-    def set_look(self, look: Look) -> None:
-        self.setAutoFillBackground(True)
-        palette = self.palette()
-        for role in (palette.ColorRole.Window, palette.ColorRole.Base):
-            palette.setColor(role, look.background)
-        self.setPalette(palette)
-        for part in (self.summary, self._plots, self.rounds, self._detail):
-            part.set_look(look)
-        self._title.setStyleSheet(f"color: {look.text}; font-size: {look.px(12)}px; font-weight: 600;")
-        self._empty.setStyleSheet(f"color: {look.faint}; font-size: {look.px(12)}px; padding: {6 * GAP}px {3 * GAP}px;")
-        for label in (self._columns, self._plain):
-            label.setStyleSheet(f"color: {look.faint}; font-size: {look.px(11)}px;")
-        self._split.setStyleSheet(f"QSplitter::handle {{ background: {look.hairline}; }}")
-        self._share.setStyleSheet(
-            f"QToolButton {{ border: none; border-radius: 5px; padding: 2px 6px; color: {look.faint};"
-            f" font-size: {look.px(12)}px; }} QToolButton:hover {{ background: {look.hover}; }}"
-            f"QToolButton:focus {{ border: 2px solid {look.accent}; padding: 0 4px; }}"
-            "QToolButton::menu-indicator { image: none; }"
-        )
-
-    # --- what can be asked --------------------------------------------------------------------
 
     @property
     def statistics(self) -> Statistics:
         """The numbers that are shown."""
-        return self._final or self._fold.statistics
+        return self._final or self._series.statistics
 
     @property
     def busy(self) -> bool:
-        """Whether it was told of rounds that it has not taken in yet."""
+        """Whether there are rounds that are not shown yet."""
         return bool(self._waiting)
 
     @property
-    def plots_ready(self) -> bool:
-        return self._plots.ready
-
-    @property
     def charts(self) -> list[Chart]:
-        """The plots, once they are ready."""
-        return self._plots.charts
+        """The charts, in the order of their tabs."""
+        return self._charts.charts
 
-    def choose_plot(self, which: int) -> None:
+    def choose_chart(self, which: int) -> None:
         """0: acceptance by position, 1: speed, 2: verify and draft time."""
-        self._plots.choose(which)
+        self._charts.choose(which)
 
     def update_now(self) -> None:
-        """Take in, and show, what it was told without waiting for the next update."""
+        """Shows all rounds without waiting for the next update."""
         self._timer.stop()
         self._take()
 
-    # --- how it shows it ----------------------------------------------------------------------
-
     def _take(self) -> None:
-        """Take in a slice of what waits; show where that leads once nothing waits."""
+        """Takes in a slice of the rounds that wait; shows the result once none waits."""
         slice_ = [self._waiting.popleft() for _ in range(min(SLICE, len(self._waiting)))]
-        if not self._fold.add(slice_):
+        if not self._series.add(slice_):
             self._moved = True
         if self._waiting:
             self._timer.start(0)
@@ -164,33 +130,30 @@ class Inspector(QWidget):
         self.summary.set_statistics(self.statistics)
         self._plain.setText(self._why_plain())
         self._plain.setVisible(bool(self._plain.text()))
-        self._columns.setVisible(self._fold.metrics.drafted > 0)
-        self._body.setCurrentWidget(self._split if self._fold.rows else self._empty)
+        self._columns.setVisible(self._series.metrics.drafted > 0)
+        self._body.setCurrentWidget(self._split if self._series.rows else self._empty)
         self._frames += 1
-        if not self._streaming or self._frames % FRAMES_A_PLOT == 0:
-            self._plots.show_fold(self._fold)
+        if not self._streaming or self._frames % FRAMES_PER_CHART == 0:
+            self._charts.show_rounds(self._series, describe=not self._streaming)
         if not self._streaming:
-            self._plots.settle()
             self._look_at(self.rounds.chosen())
 
     def _why_plain(self) -> str:
-        """Where nothing was drafted at all: that, and why."""
-        if not self._fold.rows or self._fold.metrics.drafted:
+        """Returns why nothing was drafted, if so."""
+        if not self._series.rows or self._series.metrics.drafted:
             return ""
-        reason = self._fold.rows[-1].round.reason
+        reason = self._series.rows[-1].round.reason
         return f"Nothing was drafted: {reason}" if reason else "Nothing was drafted"
 
-    def _look_at(self, row: Row | None) -> None:
-        """Show a round in full: `row`, else the newest, once the reply is over."""
-        if row is None and self._fold.rows and not self._streaming:
+    def _look_at(self, row: RoundRow | None) -> None:
+        """Shows a round in full: `row`, else the newest, once the reply is over."""
+        if row is None and self._series.rows and not self._streaming:
             row = self.rounds.round_model.newest()
         self._detail.show_row(row)
 
-    def _chosen_round(self) -> list[Told]:
+    def _chosen_round(self) -> list[RoundDone]:
         row = self.rounds.chosen()
         return [row.told] if row else []
-
-    # --- how it is made -----------------------------------------------------------------------
 
     def _lay_out(self) -> None:
         list_of_rounds = QWidget(self)
@@ -205,18 +168,16 @@ class Inspector(QWidget):
         column.addLayout(heading)
         column.addWidget(self._plain)
         column.addWidget(self.rounds, 1)
-        self._plain.setWordWrap(True)
-        self._plain.setTextFormat(Qt.TextFormat.PlainText)
         self._plain.setContentsMargins(GAP, 0, GAP, 0)
         self._split = QSplitter(Qt.Orientation.Vertical, self)
         self._split.setChildrenCollapsible(False)
         self._split.setHandleWidth(1)
-        for i, (part, height) in enumerate(zip((self._plots, list_of_rounds, self._detail), HEIGHTS, strict=True)):
+        for i, (part, height) in enumerate(zip((self._charts, list_of_rounds, self._detail), HEIGHTS, strict=True)):
             part.setMinimumHeight(height // 2)
             self._split.addWidget(part)
             self._split.setStretchFactor(i, int(part is list_of_rounds))
         self._split.setSizes(list(HEIGHTS))
-        self._empty.setWordWrap(True)
+        self._empty.setContentsMargins(3 * GAP, 6 * GAP, 3 * GAP, 0)
         self._empty.setAlignment(Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignTop)
         self._body = QStackedWidget(self)
         self._body.addWidget(self._empty)
@@ -229,9 +190,10 @@ class Inspector(QWidget):
         self.setMinimumWidth(INSPECTOR_WIDTH - 5 * GAP)
 
     def _connect(self) -> None:
+        style(self._share, role="flat")
         self._share.setText("⋯")
-        self._share.setToolTip("Copy or export rounds")
-        self._share.setAccessibleName("Copy or export rounds")
+        self._share.setToolTip("Copy or Export Rounds")
+        self._share.setAccessibleName("Copy or Export Rounds")
         self._share.setMenu(self.sharing)
         self._share.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self._share.setFocusPolicy(Qt.FocusPolicy.TabFocus)
@@ -249,6 +211,5 @@ class Inspector(QWidget):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        self._plots.load()
         if not self._waiting:
             self._draw()

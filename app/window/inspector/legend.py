@@ -1,4 +1,4 @@
-"""What the colours mean: the kinds of tokens, each drawn as such a token is, its name being the token."""
+"""The legend of the token tints: each kind is drawn as such a token, with its name for a text."""
 
 from __future__ import annotations
 
@@ -6,40 +6,34 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, QSize
 from PySide6.QtGui import QHelpEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
-from app.window.inspector.ink import Ink
-from app.window.inspector.pieces import Kind, Piece
-from app.window.look import GAP, LIGHT, Look
+from app.window.common.appearance import GAP
+from app.window.inspector.round_tokens import Kind, Piece
+from app.window.inspector.token_painter import token_painter
 
 MEANINGS: dict[Kind, str] = {
-    "accepted": "accepted: drafted, and kept by the target (tinted)",
-    "corrected": "corrected: the target's own token at the first refused place (solid underline)",
-    "bonus": "bonus: the target's own token after a draft that was kept whole (dotted underline)",
-    "refused": "refused: drafted, not kept (struck through)",
+    "accepted": "Accepted: drafted, and kept by the target (tinted)",
+    "corrected": "Corrected: the target's own token at the first refused place (solid underline)",
+    "bonus": "Bonus: the target's own token after a fully accepted draft (dotted underline)",
+    "refused": "Refused: drafted, but not kept (struck through)",
 }
 APART = GAP - 2
 
 
 class Legend(QWidget):
-    """Swatch, cue and word in one. Goes over to a second line where it is too narrow for one."""
+    """Swatch, cue and word in one; in several lines if narrow. refused: whether refused tokens are explained."""
 
-    def __init__(self, look: Look = LIGHT, parent: QWidget | None = None, ghosts: bool = True) -> None:
+    def __init__(self, refused: bool = True, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._ghosts = ghosts
+        self._refused = refused
         policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
         policy.setHeightForWidth(True)
         self.setSizePolicy(policy)
         self.setAccessibleName("Legend")
-        self.set_look(look)
         self._describe()
 
-    def set_look(self, look: Look) -> None:
-        self._ink = Ink(look)
-        self.updateGeometry()
-        self.update()
-
-    def set_ghosts(self, ghosts: bool) -> None:
+    def set_refused(self, refused: bool) -> None:
         """Whether refused tokens are shown, and so explained."""
-        self._ghosts = ghosts
+        self._refused = refused
         self._describe()
         self.updateGeometry()
         self.update()
@@ -51,7 +45,7 @@ class Legend(QWidget):
 
     def minimumSizeHint(self) -> QSize:
         widest = max(box.width() for _, box in self._placed(10_000))
-        return QSize(round(widest) + 1, round(self._ink.piece_height) + 2)
+        return QSize(round(widest) + 1, round(token_painter().piece_height) + 2)
 
     def hasHeightForWidth(self) -> bool:
         return True
@@ -66,9 +60,9 @@ class Legend(QWidget):
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setFont(self._ink.token_font)
+        painter.setFont(token_painter().token_font)
         for kind, box in self._placed(self.width()):
-            self._ink.draw_piece(painter, box, Piece(kind, kind, 0, None, None, 1))
+            token_painter().draw_piece(painter, box, Piece(kind, kind, 0, None, None, 1))
 
     def event(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
@@ -78,7 +72,7 @@ class Legend(QWidget):
         return super().event(event)
 
     def _kinds(self) -> list[Kind]:
-        return [kind for kind in MEANINGS if self._ghosts or kind != "refused"]
+        return [kind for kind in MEANINGS if self._refused or kind != "refused"]
 
     def _describe(self) -> None:
         said = "\n".join(MEANINGS[kind] for kind in self._kinds())
@@ -86,11 +80,11 @@ class Legend(QWidget):
         self.setAccessibleDescription(said)
 
     def _placed(self, width: float) -> list[tuple[Kind, QRectF]]:
-        """Each kind's place in `width` px."""
+        """Returns the place of each kind in `width` px."""
         placed, x, y = [], 0.0, 1.0
-        height = self._ink.piece_height
+        height = token_painter().piece_height
         for kind in self._kinds():
-            wide = self._ink.width(kind)
+            wide = token_painter().width(kind)
             if x and x + wide > width:
                 x, y = 0.0, y + height + 2
             placed.append((kind, QRectF(x, y, wide, height)))

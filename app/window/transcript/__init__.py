@@ -1,6 +1,6 @@
-"""The conversation as it streams and ever after: a virtual list of messages, each token with what is known of it."""
+"""The conversation on screen: a virtual list of messages, whose tokens show what is known of them."""
 
-from app.window.transcript.telling import TokenDetail
+from app.window.transcript.reply_tokens import TokenDetail
 from app.window.transcript.transcript import Transcript
 
 __all__ = ["TokenDetail", "Transcript"]

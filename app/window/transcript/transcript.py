@@ -1,4 +1,4 @@
-"""The conversation on screen: opens a way, follows a reply as it is told, and says what the reader asks for."""
+"""The conversation on screen: shows a branch, follows a reply as it streams, and reports what the reader asks for."""
 
 from __future__ import annotations
 
@@ -7,35 +7,65 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import takewhile
 
-from PySide6.QtCore import QPoint, QRect, QTimer, QUrl, Signal
-from PySide6.QtGui import QColor, QPainter, QPaintEvent, QResizeEvent, QShowEvent
+from PySide6.QtCore import QEvent, QObject, QPoint, QRect, Qt, QTimer, QUrl, Signal
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QResizeEvent, QShowEvent, QTextCursor, QTextDocument
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.protocol import Told
-from app.records import MessageRecord
-from app.window.look import LIGHT, Look
-from app.window.transcript.announce import Announcer, Say, announce
-from app.window.transcript.column import Column
-from app.window.transcript.details import in_words
-from app.window.transcript.entry import Entry
-from app.window.transcript.latest import Latest
-from app.window.transcript.manner import Manner
-from app.window.transcript.page import NONE
-from app.window.transcript.panel import TokenPanel, as_text
-from app.window.transcript.question import QuestionTile
-from app.window.transcript.reply import ReplyTile, ending
-from app.window.transcript.streams import Streams
-from app.window.transcript.tile import Tile
-from app.window.transcript.warm import Warming
+from app.protocol import RoundDone
+from app.store.records import MessageRecord
+from app.window.common import theme
+from app.window.common.appearance import GAP, LIGHT
+from app.window.common.widgets import IconButton, announce, style
+from app.window.markdown import write
+from app.window.transcript.message_entry import MessageEntry
+from app.window.transcript.message_tile import MessageTile
+from app.window.transcript.question_tile import QuestionTile
+from app.window.transcript.receipt_badge import receipt_text
+from app.window.transcript.reply_streams import Announcer, ReplyStreams, Say
+from app.window.transcript.reply_tile import ReplyTile, ending
+from app.window.transcript.text_page import NONE, DisplayOptions
+from app.window.transcript.token_panel import TokenPanel, as_text
+from app.window.transcript.virtual_list import VirtualList
 from engine.events import PromptProgress
 
 _HOVER_MS = 260  # a token is pointed at for so long before its panel opens
+_JUMP_SIZE = 32  # px, of the button that leads to the end
+_FAR = 120  # px from the end, from which on that button shows
+_PRELOAD_MS = 200  # between one part and the next
+_LANGUAGES = ("python", "bash", "javascript", "json", "html", "c")
+_PRELOADED = ("Words.", "| a |\n| - |\n| $x$ |", *(f"```{language}\nx = 1\n```" for language in _LANGUAGES))
+
+
+class Preloader(QObject):
+    """Renders a little of everything in quiet moments, one thing at a time, before the first reply that would have to
+    wait for it: a parser or a lexer takes up to 50 ms to load."""
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self.left = list(_PRELOADED)
+        self._timer = QTimer(self, interval=_PRELOAD_MS)
+        self._timer.timeout.connect(self.render)
+
+    def start(self) -> None:
+        """Starts once; later calls do nothing."""
+        if self.left and not self._timer.isActive():
+            self._timer.start()
+
+    def render(self) -> None:
+        """Renders the next thing."""
+        document = QTextDocument()
+        write(QTextCursor(document), self.left.pop(0), [], LIGHT, True)
+        if not self.left:
+            self._timer.stop()
 
 
 class Transcript(QWidget):
-    """regenerate(message), resume(message), edit(message, text), select(id of another version), race(question),
-    verify(message): asked by the reader.
-    token_hovered: a TokenDetail, or None. clock: seconds, for pacing. say: reads a sentence to whoever listens."""
+    """The messages of one branch of a conversation.
+
+    regenerate(message), resume(message), edit(message, text), select(id of another version), race(question),
+    verify(message): the reader asks for it. token_hovered: a TokenDetail, or None.
+    clock: returns seconds, for pacing. say: has a screen reader read a sentence.
+    """
 
     regenerate = Signal(int)
     resume = Signal(int)
@@ -44,42 +74,47 @@ class Transcript(QWidget):
     race = Signal(int)
     verify = Signal(int)
     token_hovered = Signal(object)
-    link_asked = Signal(QUrl)
+    link_clicked = Signal(QUrl)
 
     def __init__(
-        self,
-        look: Look = LIGHT,
-        parent: QWidget | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        say: Say | None = None,
+        self, parent: QWidget | None = None, clock: Callable[[], float] = time.monotonic, say: Say | None = None
     ) -> None:
         super().__init__(parent)
-        self.manner = Manner(look)
-        self._told: Callable[[int], list[Told]] = lambda _: []
+        self.options = DisplayOptions(theme.current())
+        self._rounds_of: Callable[[int], list[RoundDone]] = lambda _: []
         self._clock = clock
         self._say: Say = say or (lambda text: announce(self, text))
-        self.column = Column(_tile, self.manner, self)
+        self.column = VirtualList(_tile, self.options, self)
         self.column.setAccessibleName("Conversation")
-        self.column.made.connect(self._welcome)
+        self.column.made.connect(self._connect_tile)
         self.column.settled.connect(self._settle)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.addWidget(self.column)
-        self.latest = Latest(look, self)
-        self.latest.clicked.connect(self.column.go_to_end)
-        self.panel = TokenPanel(look, self)
+        self.jump_button = self._make_jump_button()
+        self.panel = TokenPanel(self)
         self._hover = QTimer(self, singleShot=True, interval=_HOVER_MS)
         self._hover.timeout.connect(self._show_panel)
-        self._pointed: tuple[Tile, int, QRect] | None = None
+        self._pointed: tuple[MessageTile, int, QRect] | None = None
         self._panel_at = QPoint()
-        self._warming = Warming(self)
-        self._streams = Streams(self.column, Announcer(self._say), clock, self)
+        self._preloader = Preloader(self)
+        self._streams = ReplyStreams(self.column, Announcer(self._say), clock, self)
+
+    def _make_jump_button(self) -> IconButton:
+        button = IconButton("latest", "Jump to Latest Message", self, _JUMP_SIZE)
+        button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        button.tone = "text"
+        style(button, role="round")
+        button.clicked.connect(self.column.go_to_end)
+        button.hide()
+        return button
 
     # --- what is shown ------------------------------------------------------------------------
 
-    def show_path(self, path: list[MessageRecord], told: Callable[[int], list[Told]]) -> None:
-        """A conversation opens, or its way changes. told: the rounds of a reply, asked for when it comes into view."""
-        self._told = told
+    def show_branch(self, path: list[MessageRecord], rounds_of: Callable[[int], list[RoundDone]]) -> None:
+        """Shows a conversation, or another branch of it. rounds_of: returns the rounds of a reply; called when it comes
+        into view."""
+        self._rounds_of = rounds_of
         before = self.column.entries
         known = {entry.record.id: entry for entry in before}
         entries = [self._entry(record, known.get(record.id)) for record in path]
@@ -90,66 +125,66 @@ class Transcript(QWidget):
         apart = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], zip(before, entries, strict=False)))
         self.column.set_entries(entries, to_end=not same or longer, hold=apart)
 
-    def begin(self, record: MessageRecord) -> None:
-        """A reply is being written from now on; or an old one goes on."""
+    def begin_reply(self, record: MessageRecord) -> None:
+        """A reply begins, or an old one continues."""
         entries = self.column.entries
         entry = next((entry for entry in entries if entry.record.id == record.id), None)
         if entry is None:
             above = next((i for i, entry in enumerate(entries) if entry.record.id == record.parent), len(entries) - 1)
-            entry = Entry(record, self._told)
+            entry = MessageEntry(record, self._rounds_of)
             entry.live = True
             self.column.set_entries([*entries[: above + 1], entry], to_end=True)
         elif not entry.live:
-            entry.go_on(record)
+            entry.resume(record)
             self.column.at_end = True
         self._streams.begin(entry)
         self._refresh(entry)
 
-    def tell(self, message: int, told: list[Told]) -> None:
-        """More rounds, once a frame. They are shown over the time that they took."""
-        self._streams.hear(message, told)
+    def add_rounds(self, message: int, rounds: list[RoundDone]) -> None:
+        """Adds rounds, once a frame. They are shown over the time that they took."""
+        self._streams.receive(message, rounds)
 
-    def progress(self, message: int, progress: PromptProgress) -> None:
-        """How far the prompt has been read."""
+    def show_progress(self, message: int, progress: PromptProgress) -> None:
+        """Shows how far the prompt has been read."""
         entry = self._find(message)
         if entry is not None:
             entry.progress = progress
             self._refresh(entry)
 
-    def end(self, record: MessageRecord) -> None:
-        """The reply is over. Whatever waited to be shown is shown."""
+    def end_reply(self, record: MessageRecord) -> None:
+        """The reply is over: all of it is shown."""
         entry = self._find(record.id)
         if entry is None:
             return
         self._streams.end(entry, record)
         self._refresh(entry)
-        self._streams.announcer.end(_said(record), self._clock())
+        self._streams.announcer.end(_ending_sentence(record), self._clock())
 
-    def set_checking(self, message: int, said: str) -> None:
-        """How far the check of a reply is; "" once it is over."""
+    def show_verification_progress(self, message: int, progress: str) -> None:
+        """Shows how far the verification of a reply is; "" once it is over."""
         entry = self._find(message)
         if entry is not None:
-            entry.checking = said
-            entry.uncheckable = "" if said else entry.uncheckable
+            entry.check_progress = progress
+            entry.check_error = "" if progress else entry.check_error
             self._refresh(entry)
 
-    def set_checked(self, record: MessageRecord) -> None:
-        """A reply has its receipt, which is read to whoever listens."""
+    def show_receipt(self, record: MessageRecord) -> None:
+        """Shows the receipt of a reply, and announces it."""
         entry = self._find(record.id)
         if entry is not None and not entry.live:
             entry.record = record
             self._refresh(entry)
-            self._say(f"Verified: {in_words(record)}")
+            self._say(f"Verified: {receipt_text(record)}")
 
-    def set_uncheckable(self, message: int, why: str) -> None:
-        """A reply cannot be checked; the receipt that it had, it keeps."""
+    def show_verification_error(self, message: int, why: str) -> None:
+        """Shows why a reply could not be verified. It keeps the receipt that it had."""
         entry = self._find(message)
         if entry is not None:
-            entry.uncheckable = why
+            entry.check_error = why
             self._refresh(entry)
 
     def reveal(self, message: int) -> None:
-        """Scroll to it."""
+        """Scrolls to a message."""
         entry = self._find(message)
         if entry is not None:
             self.column.reveal(entry)
@@ -157,44 +192,47 @@ class Transcript(QWidget):
     # --- how it is shown ----------------------------------------------------------------------
 
     def set_tints(self, tints: bool) -> None:
-        """Tokens by their kind, and the panel of the token that the mouse rests on."""
-        self._set(replace(self.manner, tints=tints))
+        """Whether tokens are tinted by their kind, and have a panel while the mouse rests on them."""
+        self._set(replace(self.options, tints=tints))
 
     def set_raw(self, raw: bool) -> None:
-        """The source as the model wrote it, instead of Markdown."""
-        self._set(replace(self.manner, raw=raw))
+        """Whether the source is shown as the model wrote it, instead of rendered Markdown."""
+        self._set(replace(self.options, raw=raw))
 
-    def set_ghosts(self, ghosts: bool) -> None:
-        """Refused draft tokens, where they were refused."""
-        self._set(replace(self.manner, ghosts=ghosts))
-
-    def set_look(self, look: Look) -> None:
-        self.latest.set_look(look)
-        self.panel.set_look(look)
-        self._set(replace(self.manner, look=look))
+    def set_refused_shown(self, refused: bool) -> None:
+        """Whether refused draft tokens are shown where they were refused."""
+        self._set(replace(self.options, refused=refused))
 
     def set_reduced_motion(self, reduced: bool) -> None:
-        """Tokens are shown as soon as they are told, and nothing blinks."""
+        """Whether tokens are shown as soon as they arrive, and nothing blinks."""
         self._streams.still = reduced
-        self._set(replace(self.manner, still=reduced))
+        self._set(replace(self.options, still=reduced))
 
-    def _set(self, manner: Manner) -> None:
-        if manner != self.manner:
-            self.manner = manner
+    def _set(self, options: DisplayOptions) -> None:
+        if options != self.options:
+            self.options = options
             self.update()
             self._point(None)
-            self.column.set_manner(manner)
+            self.column.set_options(options)
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.StyleChange, QEvent.Type.PaletteChange) and hasattr(self, "column"):
+            self._follow_theme()
+
+    def _follow_theme(self) -> None:
+        """Writes the documents anew in the colours of the theme: they carry them in their formats."""
+        self._set(replace(self.options, appearance=theme.current()))
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """The ground, by hand: a palette of its own would be lost to the style sheets around it."""
-        QPainter(self).fillRect(event.rect(), QColor(self.manner.look.background))
+        QPainter(self).fillRect(event.rect(), QColor(theme.current().background))
 
     # --- parts --------------------------------------------------------------------------------
 
-    def _entry(self, record: MessageRecord, known: Entry | None) -> Entry:
+    def _entry(self, record: MessageRecord, known: MessageEntry | None) -> MessageEntry:
         streams = known is not None and known.live and record.state == "streaming"
         if known is None or not (streams or known.record.text == record.text):
-            return Entry(record, self._told)
+            return MessageEntry(record, self._rounds_of)
         if known.record != record:
             known.record = record
             tile = self.column.tiles.get(known)
@@ -202,19 +240,19 @@ class Transcript(QWidget):
                 tile.refresh()
         return known
 
-    def _find(self, message: int) -> Entry | None:
+    def _find(self, message: int) -> MessageEntry | None:
         return next((entry for entry in reversed(self.column.entries) if entry.record.id == message), None)
 
-    def _refresh(self, entry: Entry) -> None:
+    def _refresh(self, entry: MessageEntry) -> None:
         tile = self.column.tiles.get(entry)
         if tile is not None:
             tile.refresh()
         self.column.arrange()
 
-    def _welcome(self, tile: Tile) -> None:
+    def _connect_tile(self, tile: MessageTile) -> None:
         tile.pointed.connect(lambda token, box: self._point((tile, token, box) if token != NONE else None))
         tile.stepped.connect(lambda token, box: self._step(tile, token, box))
-        tile.link_asked.connect(self.link_asked)
+        tile.link_clicked.connect(self.link_clicked)
         tile.regenerate.connect(self.regenerate)
         tile.resume.connect(self.resume)
         tile.edit.connect(self.edit)
@@ -224,20 +262,20 @@ class Transcript(QWidget):
 
     # --- tokens -------------------------------------------------------------------------------
 
-    def _point(self, pointed: tuple[Tile, int, QRect] | None) -> None:
-        """The mouse is over a token, or over none."""
+    def _point(self, pointed: tuple[MessageTile, int, QRect] | None) -> None:
+        """The mouse is over a token, or over none: its panel opens after a moment."""
         self._pointed = pointed
         self._panel_at = pointed[0].mapTo(self, pointed[2].topLeft()) if pointed else QPoint()
         self.panel.hide()
         detail = pointed[0].entry.detail(pointed[1]) if pointed else None
         self.token_hovered.emit(detail)
-        if detail is None or not (self.manner.tints or self.manner.ghosts or detail.differs):
+        if detail is None or not (self.options.tints or self.options.refused or detail.differs):
             self._hover.stop()
         else:
             self._hover.start()
 
-    def _step(self, tile: Tile, token: int, box: QRect) -> None:
-        """The token cursor stands on a token: shown at once, and read aloud."""
+    def _step(self, tile: MessageTile, token: int, box: QRect) -> None:
+        """The token cursor moved to a token: its panel opens at once, and is read aloud."""
         detail = tile.entry.detail(token)
         if detail is not None:
             self.column.bring_into_view(box.translated(tile.pos()))
@@ -254,7 +292,7 @@ class Transcript(QWidget):
         tile, token, box = self._pointed
         detail = tile.entry.detail(token)
         if detail is not None:
-            self.panel.tell(detail, QRect(tile.mapTo(self, box.topLeft()), box.size()))
+            self.panel.show_detail(detail, QRect(tile.mapTo(self, box.topLeft()), box.size()))
 
     # --- geometry -----------------------------------------------------------------------------
 
@@ -263,21 +301,29 @@ class Transcript(QWidget):
             tile, _, box = self._pointed
             if tile not in self.column.tiles.values() or tile.mapTo(self, box.topLeft()) != self._panel_at:
                 self._point(None)
-        self.latest.follow(self.column)
+        self._place_jump_button()
+
+    def _place_jump_button(self) -> None:
+        bar, view = self.column.verticalScrollBar(), self.column.geometry()
+        self.jump_button.setVisible(not self.column.at_end and bar.maximum() - bar.value() > _FAR)
+        x = view.x() + (self.column.viewport().width() - _JUMP_SIZE) // 2
+        self.jump_button.move(x, view.bottom() - _JUMP_SIZE - 2 * GAP)
+        self.jump_button.raise_()
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        self._warming.start()
+        self._follow_theme()
+        self._preloader.start()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self.latest.follow(self.column)
+        self._place_jump_button()
 
 
-def _tile(entry: Entry, manner: Manner, parent: QWidget) -> Tile:
-    return (QuestionTile if entry.record.role == "user" else ReplyTile)(entry, manner, parent)
+def _tile(entry: MessageEntry, options: DisplayOptions, parent: QWidget) -> MessageTile:
+    return (QuestionTile if entry.record.role == "user" else ReplyTile)(entry, options, parent)
 
 
-def _said(record: MessageRecord) -> str:
-    """How a reply ended, for those who listen."""
+def _ending_sentence(record: MessageRecord) -> str:
+    """Returns how a reply ended, for screen readers."""
     return f"Reply {ending(record)}" if record.state != "complete" else "The reply is complete."

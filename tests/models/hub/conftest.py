@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from models.hub.hub import Hub, Patience
+from models.hub.client import Hub, RetryPolicy
 from tests.models.hub.held import Repo
 from tests.models.hub.loopback import Loopback, loopback
 from tests.models.hub.tiny import tiny
 
-QUICK = Patience(attempts=3, first_wait_s=0.01, longest_wait_s=0.02, silence_s=5.0)
+QUICK = RetryPolicy(attempts=3, first_wait_s=0.01, longest_wait_s=0.02, silence_s=5.0)
 
 
 @pytest.fixture

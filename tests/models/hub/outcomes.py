@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from engine.errors import HubError
-from models.hub.cache import PARTIAL, RepoCache
-from models.hub.events import Done, Told
+from models.hub.client import Hub
+from models.hub.download import pull
+from models.hub.download_events import Done, DownloadEvent
 from models.hub.failures import REASONS
-from models.hub.hub import Hub
-from models.hub.pull import pull
+from models.hub.repo_cache import PARTIAL, RepoCache
 from tests.models.hub.held import Repo
 from tests.models.hub.loopback import TOKEN
 from tests.models.hub.tiny import NAME, read_folder, wanted
@@ -30,7 +30,7 @@ def refused(hub: Hub, name: str = NAME, revision: str = "main") -> HubError:
     return caught.value
 
 
-def whole(hub: Hub, repo: Repo) -> list[Told]:
+def whole(hub: Hub, repo: Repo) -> list[DownloadEvent]:
     """The events of a pull that brings the model."""
     events = list(pull(hub, NAME))
     done = events[-1]

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from engine.errors import HubError
-from models.hub.cache import PARTIAL, RepoCache
-from models.hub.events import Done, Progress, Verifying
-from models.hub.hub import Hub
-from models.hub.pull import pull
-from models.hub.space import SPARE_BYTES
-from models.installed.inventory import installed
-from models.installed.places import Places
+from models.hub.client import Hub
+from models.hub.disk_space import SPARE_BYTES
+from models.hub.download import pull
+from models.hub.download_events import Done, DownloadProgress, Verifying
+from models.hub.repo_cache import PARTIAL, RepoCache
+from models.local.inventory import installed
+from models.local.locations import ModelLocations
 from tests.models.hub.held import Repo
 from tests.models.hub.loopback import Loopback
 from tests.models.hub.outcomes import FIRST, part_of, refused, whole
@@ -91,14 +91,14 @@ def test_a_bit_that_turned_on_the_disk_is_found_when_asked_and_fetched_anew(
     assert isinstance(done, Done) and read_folder(Path(done.path)) == wanted(repo)
     assert (done.fetched_bytes, done.verified_bytes) == (len(repo.files[FIRST]), done.total_bytes)
     assert {event.file for event in events if isinstance(event, Verifying)} == set(wanted(repo))
-    progress = [event.done_bytes for event in events if isinstance(event, Progress)]
+    progress = [event.done_bytes for event in events if isinstance(event, DownloadProgress)]
     assert max(progress) == progress[-1] == done.total_bytes
 
 
 def test_what_is_found_damaged_is_no_model_until_it_is_mended(hub: Hub, server: Loopback, repo: Repo) -> None:
     whole(hub, repo)
     spoil(hub, repo)
-    places = Places(hub.cache, (), hub.cache, None)
+    places = ModelLocations(hub.cache, (), hub.cache, None)
     assert [model.complete for model in installed(places)] == [True]
     server.trouble("/blobs/", status=404, times=None)
     with pytest.raises(HubError):
@@ -145,7 +145,7 @@ def test_too_little_room_is_told_before_anything_is_fetched(
     hub: Hub, server: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = type("Usage", (), {"free": SPARE_BYTES + 480_000})
-    monkeypatch.setattr("models.hub.space.shutil.disk_usage", lambda _: usage)
+    monkeypatch.setattr("models.hub.disk_space.shutil.disk_usage", lambda _: usage)
     error = refused(hub)
     assert error.reason == "disk"
     assert f"{NAME} needs 481 kB more, and 68 MB are free" in str(error)
@@ -156,7 +156,7 @@ def test_too_little_room_is_told_before_anything_is_fetched(
 
 def test_what_is_here_needs_no_room(hub: Hub, repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     whole(hub, repo)
-    monkeypatch.setattr("models.hub.space.shutil.disk_usage", lambda _: type("Usage", (), {"free": 0}))
+    monkeypatch.setattr("models.hub.disk_space.shutil.disk_usage", lambda _: type("Usage", (), {"free": 0}))
     whole(hub, repo)
 
 

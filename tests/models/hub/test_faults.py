@@ -10,10 +10,10 @@ import httpx2
 import pytest
 from huggingface_hub.errors import HfHubHTTPError
 
-from models.hub.cache import RepoCache
-from models.hub.events import Waiting
-from models.hub.failures import asked_wait_s
-from models.hub.hub import Hub
+from models.hub.client import Hub
+from models.hub.download_events import Waiting
+from models.hub.failures import requested_wait_s
+from models.hub.repo_cache import RepoCache
 from tests.models.hub.held import Repo
 from tests.models.hub.loopback import TOKEN, Loopback
 from tests.models.hub.outcomes import FIRST, refused, whole
@@ -106,11 +106,11 @@ def test_a_wait_that_is_too_long_is_told_and_not_waited(hub: Hub, server: Loopba
 )
 def test_how_long_the_hub_asks_to_wait(headers: dict[str, str], seconds: float | None) -> None:
     response = httpx2.Response(429, headers=headers, request=httpx2.Request("GET", "http://localhost/"))
-    assert asked_wait_s(HfHubHTTPError("", response=response)) == seconds
+    assert requested_wait_s(HfHubHTTPError("", response=response)) == seconds
 
 
 def test_the_hub_may_name_a_time_of_day() -> None:
     headers = {"Retry-After": formatdate(time.time() + 100, usegmt=True)}
     response = httpx2.Response(429, headers=headers, request=httpx2.Request("GET", "http://localhost/"))
-    asked = asked_wait_s(HfHubHTTPError("", response=response))
+    asked = requested_wait_s(HfHubHTTPError("", response=response))
     assert asked is not None and 90 < asked <= 100

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from engine.errors import HubError, UsageError
-from models.hub.allowed import wanted
-from models.hub.cache import RepoCache
-from models.hub.files import HubFile, Listing
-from models.hub.hub import Hub
-from models.hub.names import check_repo, check_revision
-from models.hub.plan import planned_repos, read_plans, write_plan
-from models.hub.pull import pull
+from models.hub.client import Hub
+from models.hub.download import pull
+from models.hub.download_plan import planned_repos, read_plans, write_plan
+from models.hub.file_filter import model_files
+from models.hub.repo_cache import RepoCache
+from models.hub.repo_files import HubFile, RepoListing
+from models.hub.repo_names import check_repo, check_revision
 from tests.models.hub.held import Repo
 from tests.models.hub.loopback import Loopback
 from tests.models.hub.tiny import NAME
@@ -130,13 +130,13 @@ def test_names_that_differ_in_case_alone_are_refused(twin: str) -> None:
     names = ["config.json", "model.safetensors", "tokenizer.json", "Tokenizer.json"]
     with pytest.raises(HubError, match="one file on a Mac's disk"):
         _check(names)
-    assert twin not in wanted([*names, twin], NAME) or twin == "Config.json"
+    assert twin not in model_files([*names, twin], NAME) or twin == "Config.json"
 
 
 def _check(names: list[str]) -> None:
-    from models.hub.names import check_wanted
+    from models.hub.repo_names import check_wanted
 
-    check_wanted(wanted(names, NAME), NAME)
+    check_wanted(model_files(names, NAME), NAME)
 
 
 SIBLINGS: list[tuple[dict[str, Any], str]] = [
@@ -199,7 +199,7 @@ def test_the_hub_cannot_rename_the_folder(hub: Hub, repo: Repo, tmp_path: Path, 
 )
 def test_what_holds_no_model_says_why(names: list[str], said: str) -> None:
     with pytest.raises(HubError, match=said) as caught:
-        wanted(names, NAME)
+        model_files(names, NAME)
     assert caught.value.reason == "unsuitable"
 
 
@@ -217,13 +217,13 @@ def test_only_data_is_wanted() -> None:
     ]
     data = ["config.json", "model.safetensors", "tokenizer.model", "merges.txt", "chat_template.jinja", "x.tiktoken"]
     template = "additional_chat_templates/tool_use.jinja"
-    assert wanted([*code, *data, template], NAME) == sorted([*data, template])
+    assert model_files([*code, *data, template], NAME) == sorted([*data, template])
 
 
 def test_the_same_weights_in_a_second_layout_are_left() -> None:
     names = ["config.json", "consolidated.safetensors", "model-00001-of-00001.safetensors", "mtp.safetensors"]
-    assert wanted(names, NAME) == ["config.json", "model-00001-of-00001.safetensors", "mtp.safetensors"]
-    assert "consolidated.safetensors" in wanted(["config.json", "consolidated.safetensors"], NAME)
+    assert model_files(names, NAME) == ["config.json", "model-00001-of-00001.safetensors", "mtp.safetensors"]
+    assert "consolidated.safetensors" in model_files(["config.json", "consolidated.safetensors"], NAME)
 
 
 # --- what is on the disk already ----------------------------------------------------------------
@@ -231,7 +231,7 @@ def test_the_same_weights_in_a_second_layout_are_left() -> None:
 
 def test_a_plan_comes_back_as_it_was_written(tmp_path: Path) -> None:
     cache = RepoCache(tmp_path, NAME)
-    listing = Listing(NAME, "main", "c" * 40, (HubFile("config.json", 2, "git", "a" * 40),), 3)
+    listing = RepoListing(NAME, "main", "c" * 40, (HubFile("config.json", 2, "git", "a" * 40),), 3)
     write_plan(cache, listing)
     assert read_plans(cache) == [listing]
     assert planned_repos(tmp_path) == [NAME]
@@ -254,7 +254,7 @@ def test_a_plan_comes_back_as_it_was_written(tmp_path: Path) -> None:
 )
 def test_a_plan_that_was_tampered_with_is_none(tmp_path: Path, spoil: dict[str, Any]) -> None:
     cache = RepoCache(tmp_path, NAME)
-    write_plan(cache, Listing(NAME, "main", "c" * 40, (HubFile("config.json", 2, "git", "a" * 40),), 3))
+    write_plan(cache, RepoListing(NAME, "main", "c" * 40, (HubFile("config.json", 2, "git", "a" * 40),), 3))
     path = cache.plans / f"{'c' * 40}.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | spoil))
     assert read_plans(cache) == [] and planned_repos(tmp_path) == []

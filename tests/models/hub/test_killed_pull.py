@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from models.hub.events import Done
-from models.hub.hub import Hub
-from models.hub.pull import pull
-from models.installed.inventory import installed
-from models.installed.places import Places
+from models.hub.client import Hub
+from models.hub.download import pull
+from models.hub.download_events import Done
+from models.local.inventory import installed
+from models.local.locations import ModelLocations
 from tests.models.hub.held import Repo
 from tests.models.hub.loopback import Loopback
 from tests.models.hub.tiny import NAME, read_folder, shard, tiny, wanted
@@ -30,8 +30,8 @@ DEADLINE_S = 20.0
 NURSERY = """
 import os, sys
 from pathlib import Path
-from models.hub.hub import Hub
-from models.hub.pull import pull
+from models.hub.client import Hub
+from models.hub.download import pull
 endpoint, cache, name = sys.argv[1:]
 for _ in sys.stdin:
     child = os.fork()
@@ -79,7 +79,7 @@ def kill_one(nursery: subprocess.Popen[str], server: Loopback, after_bytes: int)
 def test_ten_kills_and_the_model_is_the_model(
     server: Loopback, repo: Repo, cache: Path, nursery: subprocess.Popen[str], tmp_path: Path
 ) -> None:
-    places = Places(cache, (), tmp_path / "own", tmp_path / "root")
+    places = ModelLocations(cache, (), tmp_path / "own", tmp_path / "root")
     draw = random.Random(20261121)
     total = sum(map(len, wanted(repo).values()))
     for _ in range(KILLS):
@@ -103,7 +103,7 @@ def test_a_crash_while_the_snapshot_is_made_shows_nothing_half(
     server: Loopback, repo: Repo, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, at: int
 ) -> None:
     """The process dies at one of the last steps on the disk."""
-    places, calls = Places(cache, (), tmp_path / "own", tmp_path / "root"), itertools.count(1)
+    places, calls = ModelLocations(cache, (), tmp_path / "own", tmp_path / "root"), itertools.count(1)
     real = getattr(os, step)
 
     def die(*args: object, **more: object) -> object:

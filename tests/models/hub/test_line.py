@@ -11,9 +11,9 @@ from huggingface_hub import constants
 from huggingface_hub.utils import close_session
 
 from engine.errors import HubError
-from models.hub.events import Asking, Done, Progress, Waiting
-from models.hub.hub import Hub
-from models.hub.pull import pull
+from models.hub.client import Hub
+from models.hub.download import pull
+from models.hub.download_events import Done, DownloadProgress, Resolving, Waiting
 from tests.models.hub.conftest import QUICK
 from tests.models.hub.held import Repo
 from tests.models.hub.loopback import Loopback
@@ -69,7 +69,7 @@ def test_no_network(hub: Hub) -> None:
         error = refused(nobody)
         assert error.reason == "network" and "check the network and any proxy" in str(error)
         events = pull(nobody, NAME)
-        assert next(events) == Asking(NAME, "main")
+        assert next(events) == Resolving(NAME, "main")
         assert next(events) == Waiting("no connection", 0.01, 1, QUICK.calls)  # who is offline hears it soon
         with pytest.raises(HubError):
             next(events)
@@ -108,12 +108,12 @@ def test_through_a_proxy_the_model_comes(
 def test_a_server_that_holds_still_is_told_of_every_second(
     hub: Hub, server: Loopback, repo: Repo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("models.hub.crew._SILENCE_S", 0.02)
+    monkeypatch.setattr("models.hub.workers._SILENCE_S", 0.02)
     server.trouble(f"/blobs/{repo.etag(FIRST)}", hold=64 * 1024)
     events, told = pull(hub, NAME), []
     for event in events:
         told.append(event)
-        still = isinstance(event, Progress) and event == told[-2]
+        still = isinstance(event, DownloadProgress) and event == told[-2]
         if still and server.held.is_set():
             server.go.set()
     assert server.go.is_set() and isinstance(told[-1], Done)

@@ -12,11 +12,19 @@ import pytest
 from huggingface_hub import hf_hub_download, scan_cache_dir, snapshot_download
 
 from engine.errors import HubError
-from models.hub.cache import PARTIAL, RepoCache
-from models.hub.discard import discard
-from models.hub.events import Asking, Done, Event, Fetched, Planned, Progress, Told
-from models.hub.hub import Hub
-from models.hub.pull import pull
+from models.hub.cleanup import discard
+from models.hub.client import Hub
+from models.hub.download import pull
+from models.hub.download_events import (
+    AnyDownloadEvent,
+    Done,
+    DownloadEvent,
+    DownloadProgress,
+    Fetched,
+    Planned,
+    Resolving,
+)
+from models.hub.repo_cache import PARTIAL, RepoCache
 from tests.models.hub.held import Repo
 from tests.models.hub.loopback import Loopback
 from tests.models.hub.tiny import NAME, NEVER, read_folder, tiny, wanted
@@ -37,10 +45,10 @@ def pull_some(hub: Hub, server: Loopback, file: tuple[str, int], repo: Repo) -> 
     server.trouble(f"/blobs/{repo.etag(name)}", hold=held_at)
     part = hub.cache / "models--tiny-org--Tiny-4bit" / "blobs" / f"{repo.etag(name)}{PARTIAL}"
     events = pull(hub, NAME)
-    assert any(isinstance(event, Fetched | Progress) for event in events)
+    assert any(isinstance(event, Fetched | DownloadProgress) for event in events)
     assert server.held.wait(DEADLINE_S)
     until(lambda: part.stat().st_size == held_at)
-    with patch("models.hub.crew._LEAVE_S", 0.01):  # the thread is stuck in a read, on purpose
+    with patch("models.hub.workers._LEAVE_S", 0.01):  # the thread is stuck in a read, on purpose
         events.close()
     server.go.set()
 
@@ -94,14 +102,14 @@ def test_what_other_tools_brought_is_not_fetched_again(hub: Hub, server: Loopbac
 
 
 def test_the_events_tell_the_whole_story(hub: Hub, repo: Repo) -> None:
-    events: list[Told] = list(pull(hub, NAME))
-    assert all(isinstance(event, Event) for event in events)
+    events: list[DownloadEvent] = list(pull(hub, NAME))
+    assert all(isinstance(event, AnyDownloadEvent) for event in events)
     asking, planned, *middle, done = events
-    assert asking == Asking(NAME, "main")
+    assert asking == Resolving(NAME, "main")
     assert isinstance(planned, Planned) and isinstance(done, Done)
     assert planned.present_bytes == 0 and planned.left_out == len(NEVER)
     assert {file.name for file in planned.files} == set(wanted(repo))
-    progress = [event for event in middle if isinstance(event, Progress)]
+    progress = [event for event in middle if isinstance(event, DownloadProgress)]
     assert {event.file for event in middle if isinstance(event, Fetched)} == set(wanted(repo))
     assert progress[-1].done_bytes == progress[-1].total_bytes == planned.total_bytes
     assert all(0 <= event.done_bytes <= event.total_bytes for event in progress)

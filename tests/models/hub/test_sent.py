@@ -9,7 +9,7 @@ import pytest
 from huggingface_hub import constants
 
 from engine.errors import HubError
-from models.hub.hub import Hub
+from models.hub.client import Hub
 from tests.models.hub.held import Repo
 from tests.models.hub.loopback import TOKEN, Loopback
 from tests.models.hub.outcomes import whole

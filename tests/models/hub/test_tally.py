@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from models.hub.files import HubFile
-from models.hub.pace import WINDOW_S, Pace
-from models.hub.tally import Tally
+from models.hub.download_progress import WINDOW_S, ProgressCounter, TransferSpeed
+from models.hub.repo_files import HubFile
 
 BIG, SMALL = HubFile("big", 1000, "sha256", "b" * 64), HubFile("small", 100, "git", "a" * 40)
 
@@ -18,7 +17,7 @@ class Clock:
 
 def test_there_is_no_speed_before_there_is_enough_to_tell() -> None:
     clock = Clock()
-    pace = Pace(clock)
+    pace = TransferSpeed(clock)
     pace.add(500)
     clock.now_s += 0.75
     assert pace.bytes_per_s() is None and pace.eta_s(500) is None
@@ -28,7 +27,7 @@ def test_there_is_no_speed_before_there_is_enough_to_tell() -> None:
 
 def test_the_speed_is_of_the_last_seconds_and_falls_to_nothing() -> None:
     clock = Clock()
-    pace = Pace(clock)
+    pace = TransferSpeed(clock)
     for _ in range(20):  # 1,000 bytes a second for 20 seconds
         clock.now_s += 1
         pace.add(1000)
@@ -41,7 +40,7 @@ def test_the_speed_is_of_the_last_seconds_and_falls_to_nothing() -> None:
 
 def test_each_file_is_told_ten_times_a_second_and_its_end_always() -> None:
     clock = Clock()
-    tally = Tally({BIG.digest: 400, SMALL.digest: 0}, 1100, clock)
+    tally = ProgressCounter({BIG.digest: 400, SMALL.digest: 0}, 1100, clock)
     first = tally.moved(BIG, 100, over_the_network=True)
     assert first is not None and (first.file, first.file_bytes, first.done_bytes) == ("big", 500, 500)
     assert tally.moved(BIG, 100, over_the_network=True) is None
@@ -55,14 +54,14 @@ def test_each_file_is_told_ten_times_a_second_and_its_end_always() -> None:
 
 
 def test_what_is_fetched_anew_goes_back_and_is_not_counted_twice_as_here() -> None:
-    tally = Tally({BIG.digest: 400, SMALL.digest: 100}, 1100, Clock())
+    tally = ProgressCounter({BIG.digest: 400, SMALL.digest: 100}, 1100, Clock())
     tally.moved(BIG, -400, over_the_network=True)
     assert (tally.done_bytes, tally.fetched_bytes) == (100, 0)
 
 
 def test_silence_is_told_once_anything_has_moved() -> None:
     clock = Clock()
-    tally = Tally({BIG.digest: 0}, 1000, clock)
+    tally = ProgressCounter({BIG.digest: 0}, 1000, clock)
     assert tally.still() is None
     tally.moved(BIG, 100, over_the_network=True)
     clock.now_s += 20

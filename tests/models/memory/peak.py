@@ -16,7 +16,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.options import BUILTIN, Options
+from app.inference.options import BUILTIN, Options
 
 REPLY = 48
 CONTEXTS = (512, 2048, 8192)
@@ -50,16 +50,16 @@ def peak(drafter: str, context: int, target: str = BUILTIN) -> Peak:
 def take(target: str, drafter: str, context: int) -> tuple[int, int]:
     """Bytes said before anything is loaded, and taken at most by this process behind a full context."""
     import engine  # noqa: F401  before MLX
-    from app import fits, pair
+    from app.inference import memory_fit, pair_loader
 
     options = Options(target=target, drafters=(drafter,), draft_lengths=(4,), context=context, max_tokens=REPLY)
-    folder = pair.check_folder(pair.target_folder(options))
-    said = fits.fit(folder, options).verdict.needed
-    opened = pair.open_target(options)
-    used = pair.open_drafter(drafter, opened)
-    session, _ = pair.open_session(opened, options)
+    folder = pair_loader.check_folder(pair_loader.target_folder(options))
+    said = memory_fit.fit(folder, options).verdict.needed
+    opened = pair_loader.open_target(options)
+    used = pair_loader.open_drafter(drafter, opened)
+    session, _ = pair_loader.open_session(opened, options)
     prompt = [{"role": "user", "content": _text(opened.tokenizer.encode, context - REPLY - 64)}]
-    for _ in session.reply(prompt, options.settings(), used.drafter, pair.make_policy(used, 4, None)):
+    for _ in session.reply(prompt, options.settings(), used.drafter, pair_loader.make_policy(used, 4, None)):
         pass
     return said, _highest()
 

@@ -8,11 +8,13 @@ import mlx.core as mx
 import pytest
 from mlx.utils import tree_flatten
 
-from engine.cache import ModelCache
-from models.folder import check_folder
-from models.load import load
-from models.memory import footprints, measure, share_of_head
-from models.memory.network import weights_bytes
+from engine.cache.model_cache import ModelCache
+from models.drafters.head_folder import head_footprint
+from models.drafters.pair_footprint import pair_footprint
+from models.loader import load
+from models.memory import measure
+from models.memory.model_size import weights_bytes
+from models.model_folder import check_folder
 from tests.toys.architectures import architecture_names, build
 
 CHUNK = 16
@@ -51,25 +53,25 @@ def test_a_model_is_measured_as_it_will_stand_in_memory(toy_folder: Path) -> Non
 
 def test_quantized_keys_and_values_take_less(builtin_folder: Path) -> None:
     folder = check_folder(builtin_folder)
-    whole, eighth, fourth = (footprints(folder, (), bits)(8192).cache for bits in (None, 8, 4))
+    whole, eighth, fourth = (pair_footprint(folder, (), bits)(8192).cache for bits in (None, 8, 4))
     assert whole == 8192 * 30 * 2 * 3 * 64 * 4  # layers, keys and values, heads, numbers each, bytes
     assert fourth < eighth < whole * 0.3  # of float32: eight bits and two scales a group of 64
 
 
 def test_a_draft_model_brings_weights_cache_and_vocabulary(toy_folder: Path, toy_drafter_folder: Path) -> None:
     target = check_folder(toy_folder)
-    alone, both = footprints(target)(256), footprints(target, [toy_drafter_folder])(256)
+    alone, both = pair_footprint(target)(256), pair_footprint(target, [toy_drafter_folder])(256)
     other = measure(check_folder(toy_drafter_folder))
     assert both.drafter.weights == other.weights_bytes and both.drafter.cache == other.share(256).cache
     assert both.total > alone.total and both.process > alone.process
 
 
 def test_a_head_brings_what_it_loads_and_no_more(builtin_folder: Path) -> None:
-    from models.heads import load_eagle3
-    from models.shipped import shipped_folder
+    from models.builtin import shipped_folder
+    from models.drafters.eagle3_folder import load_eagle3
 
     path, target = shipped_folder("eagle3"), load(builtin_folder)
     head = load_eagle3(path, target)
-    said = share_of_head(path, 4, 512)
+    said = head_footprint(path, 4)(512)
     own = sum(array.nbytes for name, array in tree_flatten(head.parameters()) if "embed" not in name)
     assert said.weights == pytest.approx(own, rel=0.02)

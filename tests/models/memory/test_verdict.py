@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from models.memory import Footprint, Footprints, Room, Share, judge, largest_context
+from models.memory import AvailableMemory, Footprint, FootprintAt, Share, judge_fit, largest_context
 from models.memory.footprint import NOTHING, PROCESS_BYTES
 
 GB = 1024**3
 MB = 1024**2
 
 
-def growing(weights: int = 4 * GB, a_token: int = MB, drafter: Share = NOTHING) -> Footprints:
+def growing(weights: int = 4 * GB, a_token: int = MB, drafter: Share = NOTHING) -> FootprintAt:
     """A pair whose cache takes so much a token."""
 
     def at(context: int) -> Footprint:
@@ -36,40 +36,40 @@ def test_the_worst_moment_counts() -> None:
 )
 def test_the_level_follows_from_what_there_is(total_gb: float, level: str) -> None:
     # 4 GB of weights, 8 GB of cache, 0.11 of process: 12.1 of 0.9 of memory
-    assert judge(growing(), 8192, Room(int(total_gb * GB))).level == level
+    assert judge_fit(growing(), 8192, AvailableMemory(int(total_gb * GB))).level == level
 
 
 def test_on_a_mac_what_the_gpu_may_wire_counts_and_not_the_memory() -> None:
-    assert judge(growing(), 8192, Room(18 * GB)).level == "good"
-    assert judge(growing(), 8192, Room(18 * GB, wired=12 * GB)).level == "refused"
+    assert judge_fit(growing(), 8192, AvailableMemory(18 * GB)).level == "good"
+    assert judge_fit(growing(), 8192, AvailableMemory(18 * GB, wired=12 * GB)).level == "refused"
 
 
 def test_memory_that_others_hold_makes_it_tight() -> None:
-    found = judge(growing(), 8192, Room(64 * GB, free=6 * GB))
-    assert found.level == "tight" and "6.0 GB are free now" in found.said
+    found = judge_fit(growing(), 8192, AvailableMemory(64 * GB, free=6 * GB))
+    assert found.level == "tight" and "6.0 GB of it free now" in found.reason
     assert found.remedies == ("close other programs",)
 
 
 def test_a_system_that_says_nothing_refuses_nothing() -> None:
-    assert judge(growing(), 8192, Room(None)).level == "good"
+    assert judge_fit(growing(), 8192, AvailableMemory(None)).level == "good"
 
 
 def test_a_refusal_says_the_number_and_what_would_fit() -> None:
-    found = judge(growing(), 8192, Room(10 * GB), growing(a_token=MB // 2))
+    found = judge_fit(growing(), 8192, AvailableMemory(10 * GB), growing(a_token=MB // 2))
     assert found.needed == growing()(8192).total
-    assert found.said == "needs 12.1 GB at a context of 8,192, of 9.0 GB that it may have here"
-    assert found.remedies == ("a context of 4,864 fits", "with 8-bit keys and values (--kv-bits 8) it fits")
+    assert found.reason == "needs 12.1 GB for a context of 8,192 tokens; 9.0 GB can be used here"
+    assert found.remedies == ("a context of 4,864 tokens fits", "it fits with 8-bit keys and values (--kv-bits 8)")
     assert growing()(4864).total <= 9 * GB < growing()(4864 + 256).total
 
 
 def test_a_drafter_too_many_is_named() -> None:
-    found = judge(growing(4 * GB, 1, Share(4 * GB)), 512, Room(8 * GB))
-    assert found.level == "refused" and found.remedies == ("without its drafter, or with lookup, it fits",)
+    found = judge_fit(growing(4 * GB, 1, Share(4 * GB)), 512, AvailableMemory(8 * GB))
+    assert found.level == "refused" and found.remedies == ("it fits without its drafter, or with prompt lookup",)
 
 
 def test_where_only_a_smaller_model_helps_it_says_so() -> None:
-    found = judge(growing(20 * GB), 512, Room(8 * GB))
-    assert found.remedies == ("take a smaller model, or fewer bits a weight: weights are 20.0 GB of it",)
+    found = judge_fit(growing(20 * GB), 512, AvailableMemory(8 * GB))
+    assert found.remedies == ("choose a smaller model or fewer bits a weight: weights need 20.0 GB",)
 
 
 @pytest.mark.parametrize(("most_gb", "longest"), [(20, 8192), (9, 4864), (4.7, 512), (4.3, None), (1, None)])

@@ -16,11 +16,10 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 from PySide6.QtWidgets import QApplication
 
-from app.protocol import Told
+from app.protocol import RoundDone
 from app.window.inspector import Inspector
+from app.window.inspector.charts import Charts
 from app.window.inspector.inspector import FRAME_MS
-from app.window.inspector.plots import TITLES
-from app.window.look import LIGHT
 from tests.window.inspector.made import mixed
 
 TOKENS, TOKENS_PER_S = 20_000, 2_000
@@ -32,20 +31,17 @@ Times = tuple[float, float]  # ms of the GUI thread, ms on the wall
 def main() -> None:
     app = QApplication.instance() or QApplication([])
     told = mixed(TOKENS // 2)
-    inspector = Inspector(LIGHT)
+    inspector = Inspector()
     inspector.resize(320, 820)
     inspector.show()
-    deadline = time.monotonic() + 20
-    while not inspector.plots_ready and time.monotonic() < deadline:
-        app.processEvents()
-    for which, title in enumerate(TITLES):
-        inspector.choose_plot(which)
+    for which, title in enumerate(Charts.TITLES):
+        inspector.choose_chart(which)
         report(f"update with the plot {title}", streamed(app, inspector, told))
     report("slice of a reply shown at once", shown(app, inspector, told))
     report("page of a long list scrolled", scrolled(app, inspector))
 
 
-def streamed(app: QApplication, inspector: Inspector, told: Sequence[Told]) -> list[Times]:
+def streamed(app: QApplication, inspector: Inspector, told: Sequence[RoundDone]) -> list[Times]:
     """ms of the last UPDATES updates of a reply at TOKENS_PER_S."""
     per_update = round(TOKENS_PER_S * FRAME_MS / 1000 * len(told) / TOKENS)
     first = len(told) - UPDATES * per_update
@@ -53,12 +49,12 @@ def streamed(app: QApplication, inspector: Inspector, told: Sequence[Told]) -> l
     drain(app, inspector)
     times = []
     for i in range(UPDATES):
-        inspector.tell(list(told[first + i * per_update : first + (i + 1) * per_update]))
+        inspector.add_rounds(list(told[first + i * per_update : first + (i + 1) * per_update]))
         times.append(timed(inspector.update_now, app.processEvents))
     return times
 
 
-def shown(app: QApplication, inspector: Inspector, told: Sequence[Told]) -> list[Times]:
+def shown(app: QApplication, inspector: Inspector, told: Sequence[RoundDone]) -> list[Times]:
     """ms of each turn of the event loop until all is shown."""
     times = [timed(lambda: inspector.show_reply(list(told), None))]
     while inspector.busy:

@@ -6,7 +6,7 @@ import itertools
 import random
 from collections.abc import Iterator
 
-from app.protocol import Told
+from app.protocol import RoundDone
 from engine.events import Round
 
 TEXT = (
@@ -27,7 +27,7 @@ class Maker:
         self._words = itertools.cycle(WORDS)
         self._index, self._time_s = 0, 0.21
 
-    def chain(self, length: int, reason: str = "", rate: float | None = None) -> Told:
+    def chain(self, length: int, reason: str = "", rate: float | None = None) -> RoundDone:
         """A draft of `length`, each token kept with chance `rate`."""
         chance = self.rate if rate is None else rate
         accepted = next((i for i in range(length) if self._random.random() > chance), length)
@@ -35,7 +35,7 @@ class Maker:
         texts = (*words[:accepted], *self._next_words(length - accepted, away=True))
         return self._told(words, texts, accepted, reason or "expects 1.62x plain speed", None, ())
 
-    def tree(self, reason: str = "16 nodes expect 1.84x plain speed") -> Told:
+    def tree(self, reason: str = "16 nodes expect 1.84x plain speed") -> RoundDone:
         """A draft of TREE; at each place a child is kept with chance `rate`."""
         path: list[int] = []
         while True:
@@ -49,7 +49,7 @@ class Maker:
             texts[node] = words[place]
         return self._told(words, tuple(texts), len(path), reason, TREE, tuple(path))
 
-    def plain(self, reason: str = "plain decoding") -> Told:
+    def plain(self, reason: str = "plain decoding") -> RoundDone:
         return self._told(self._next_words(1), (), 0, reason, None, ())
 
     def _told(
@@ -60,7 +60,7 @@ class Maker:
         reason: str,
         parents: tuple[int, ...] | None,
         path: tuple[int, ...],
-    ) -> Told:
+    ) -> RoundDone:
         draft_s, verify_s = len(texts) * 0.0012, 0.021 + 0.0016 * len(texts) + self._random.random() * 0.004
         self._time_s += verify_s + (draft_s if texts else 0) + 0.0006
         timed = self.timed and bool(texts)
@@ -81,7 +81,7 @@ class Maker:
             verify_s=verify_s if timed else None,
         )
         self._index += 1
-        return Told(id=self.id, round=round_, drafted_texts=texts)
+        return RoundDone(id=self.id, round=round_, drafted_texts=texts)
 
     def _next_words(self, count: int, away: bool = False) -> tuple[str, ...]:
         if away:
@@ -93,12 +93,12 @@ def _id_of(word: str) -> int:
     return 1000 + WORDS.index(word.strip())
 
 
-def mixed(rounds: int, seed: int = 0, timed: bool = True) -> list[Told]:
+def mixed(rounds: int, seed: int = 0, timed: bool = True) -> list[RoundDone]:
     """Mostly chains of 5 at a rate of a half, with bursts of lookup, trees and plain rounds between them."""
     return list(itertools.islice(_mixed(Maker(seed=seed, timed=timed)), rounds))
 
 
-def _mixed(maker: Maker) -> Iterator[Told]:
+def _mixed(maker: Maker) -> Iterator[RoundDone]:
     for block in itertools.count():
         for i in range(12):
             if block % 5 == 2 and i < 4:
@@ -106,21 +106,21 @@ def _mixed(maker: Maker) -> Iterator[Told]:
             elif block % 5 == 3 and i < 6:
                 yield maker.tree()
             elif block % 5 == 4 and i < 3:
-                yield maker.plain("drafting would not pay")
+                yield maker.plain("drafting does not pay here")
             else:
                 yield maker.chain(5)
 
 
-def chains(rounds: int, length: int = 5, rate: float = 0.5) -> list[Told]:
+def chains(rounds: int, length: int = 5, rate: float = 0.5) -> list[RoundDone]:
     maker = Maker(rate)
     return [maker.chain(length) for _ in range(rounds)]
 
 
-def trees(rounds: int) -> list[Told]:
+def trees(rounds: int) -> list[RoundDone]:
     maker = Maker()
     return [maker.tree() for _ in range(rounds)]
 
 
-def plains(rounds: int) -> list[Told]:
+def plains(rounds: int) -> list[RoundDone]:
     maker = Maker()
     return [maker.plain() for _ in range(rounds)]

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QApplication, QLabel
 
-from app.protocol import Told
-from app.records import MessageRecord, Statistics
+from app.protocol import RoundDone
+from app.store.records import MessageRecord, Statistics
+from app.window.common import theme
+from app.window.common.appearance import LIGHT, Appearance
 from app.window.inspector import Inspector
-from app.window.look import LIGHT, Look
 from tests.window.inspector.turning import until
 
 
-def opened(look: Look = LIGHT) -> Inspector:
-    inspector = Inspector(look)
+def opened(look: Appearance = LIGHT) -> Inspector:
+    theme.show(look)
+    inspector = Inspector()
     inspector.resize(320, 820)
     inspector.show()
     return inspector
 
 
-def showing(told: list[Told], look: Look = LIGHT, statistics: Statistics | None = None) -> Inspector:
+def showing(told: list[RoundDone], look: Appearance = LIGHT, statistics: Statistics | None = None) -> Inspector:
     inspector = opened(look)
     inspector.show_reply(told, statistics)
-    until(lambda: inspector.plots_ready and not inspector.busy, "the reply is shown")
+    until(lambda: not inspector.busy, "the reply is shown")
     QApplication.processEvents()
     return inspector
 

@@ -11,8 +11,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace as changed
 
-from app.window.inspector.export import COLUMNS, rounds_csv, rounds_json
-from app.window.inspector.sharing import write
+from app.window.inspector.round_export import COLUMNS, rounds_csv, rounds_json, write
 from engine.events import Round
 from tests.window.inspector.made import chains, mixed, trees
 

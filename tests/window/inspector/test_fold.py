@@ -11,9 +11,9 @@ from math import isnan
 import pytest
 from msgspec.structs import replace as changed
 
-from app.protocol import Told
-from app.records import Statistics
-from app.window.inspector.fold import WINDOW_S, Fold
+from app.protocol import RoundDone
+from app.store.records import Statistics
+from app.window.inspector.round_series import WINDOW_S, RoundSeries
 from engine.events import Round
 from engine.metrics import Metrics
 from tests.window.inspector.made import Maker, chains, mixed, plains, trees
@@ -21,21 +21,21 @@ from tests.window.inspector.made import Maker, chains, mixed, plains, trees
 REPLIES = {"chains": chains(60), "trees": trees(60), "mixed": mixed(200), "plain": plains(40)}
 
 
-def folded(*batches: Sequence[Told]) -> Fold:
-    fold = Fold()
+def folded(*batches: Sequence[RoundDone]) -> RoundSeries:
+    fold = RoundSeries()
     for batch in batches:
         fold.add(batch)
     return fold
 
 
-def state(fold: Fold) -> tuple[object, ...]:
+def state(fold: RoundSeries) -> tuple[object, ...]:
     """Everything a fold shows; nan as text, which equals itself."""
     series = [[str(value) for value in values] for values in vars(fold.series).values()]
     return fold.rows, series, fold.metrics, fold.timed, fold.unsound
 
 
 @pytest.mark.parametrize("reply", REPLIES.values(), ids=REPLIES)
-def test_numbers_are_those_of_the_metrics(reply: list[Told]) -> None:
+def test_numbers_are_those_of_the_metrics(reply: list[RoundDone]) -> None:
     metrics = Metrics.of(told.round for told in reply)
     fold = folded(reply)
     assert fold.metrics == metrics
@@ -43,7 +43,7 @@ def test_numbers_are_those_of_the_metrics(reply: list[Told]) -> None:
 
 
 @pytest.mark.parametrize("reply", REPLIES.values(), ids=REPLIES)
-def test_told_in_pieces_is_the_same_as_told_at_once(reply: list[Told]) -> None:
+def test_told_in_pieces_is_the_same_as_told_at_once(reply: list[RoundDone]) -> None:
     draw = random.Random(3)
     cuts = [0, *sorted(draw.sample(range(len(reply)), 9)), len(reply)]
     pieces = [reply[a:b] for a, b in pairwise(cuts)]
@@ -60,14 +60,14 @@ def test_rounds_in_any_order_come_to_the_same(seed: int) -> None:
     reply = REPLIES["mixed"]
     shuffled = list(reply)
     random.Random(seed).shuffle(shuffled)
-    fold = Fold()
+    fold = RoundSeries()
     moved = [not fold.add(shuffled[i : i + 17]) for i in range(0, len(shuffled), 17)]
     assert any(moved)
     assert state(fold) == state(folded(reply))
 
 
 def test_rounds_in_order_say_that_nothing_moved() -> None:
-    fold = Fold()
+    fold = RoundSeries()
     assert all(fold.add([told]) for told in REPLIES["chains"])
 
 
@@ -93,11 +93,11 @@ def test_a_round_that_contradicts_itself_is_left_out_and_counted() -> None:
     assert folded(wrong, [told]).rows == [told]
 
 
-def plain_round(index: int, time_s: float, tokens: int = 1, id: int = 1) -> Told:
+def plain_round(index: int, time_s: float, tokens: int = 1, id: int = 1) -> RoundDone:
     texts = tuple("a" for _ in range(tokens))
     ids = tuple(range(tokens))
     drafted = ids[1:]
-    return Told(
+    return RoundDone(
         id=id,
         round=Round(
             index,

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QGraphicsView, QPushButton, QToolButton, QWidget
+from PySide6.QtWidgets import QApplication, QPushButton, QToolButton, QWidget
 
-from app.protocol import Told
-from app.records import Statistics
+from app.protocol import RoundDone
+from app.store.records import Statistics
+from app.window.common import theme
+from app.window.common.appearance import APPEARANCES, DARK, LIGHT, Appearance
 from app.window.inspector import Inspector
+from app.window.inspector.charts import Charts
 from app.window.inspector.inspector import SLICE
-from app.window.inspector.plots import TITLES
-from app.window.inspector.summary import NUMBERS, figures
-from app.window.look import DARK, LIGHT, LOOKS, Look
+from app.window.inspector.reply_summary import NUMBERS, figures
 from engine.metrics import Metrics
 from tests.window.inspector.made import chains, mixed, plains, trees
 from tests.window.inspector.showing import opened, plot_words, record, rows, showing, tiles
@@ -25,15 +26,15 @@ pytestmark = pytest.mark.usefixtures("app")
 @pytest.mark.parametrize(
     "told", [chains(50), trees(50), mixed(150), plains(30)], ids=["chains", "trees", "mixed", "plain"]
 )
-def test_told_as_it_happens_is_the_same_as_shown_whole(told: list[Told]) -> None:
+def test_told_as_it_happens_is_the_same_as_shown_whole(told: list[RoundDone]) -> None:
     live = opened()
     for i in range(0, len(told), 7):
-        live.tell(told[i : i + 7])
+        live.add_rounds(told[i : i + 7])
         if i % 3 == 0:
             live.update_now()
     statistics = Statistics.of(Metrics.of(one.round for one in told))
     live.end(record(statistics))
-    until(lambda: live.plots_ready and not live.busy, "the reply is shown")
+    until(lambda: not live.busy, "the reply is shown")
     whole = showing(told, statistics=statistics)
     assert rows(live) == rows(whole)
     assert tiles(live) == tiles(whole) == figures(statistics)
@@ -47,7 +48,7 @@ def test_numbers_are_those_of_the_record_once_the_reply_is_over() -> None:
     other = Statistics.of(Metrics.of(one.round for one in told[:10]))
     inspector.end(record(other))
     assert tiles(inspector) == figures(other)
-    inspector.tell(mixed(60)[40:])
+    inspector.add_rounds(mixed(60)[40:])
     inspector.update_now()
     assert tiles(inspector) == figures(Statistics.of(Metrics.of(one.round for one in mixed(60))))
 
@@ -56,14 +57,14 @@ def test_what_comes_between_two_updates_waits_for_the_second() -> None:
     inspector = showing([])
     told = mixed(300)
     for i in range(0, 300, 3):
-        inspector.tell(told[i : i + 3])
+        inspector.add_rounds(told[i : i + 3])
     assert rows(inspector) == []
     until(lambda: len(rows(inspector)) == 300, "the update")
 
 
 def test_out_of_sight_it_draws_nothing_and_shows_all_when_it_comes_into_sight() -> None:
     inspector = Inspector()
-    inspector.tell(mixed(80))
+    inspector.add_rounds(mixed(80))
     inspector.update_now()
     assert rows(inspector) == []
     inspector.show()
@@ -92,7 +93,7 @@ def test_repeated_and_late_rounds_are_harmless() -> None:
     told = mixed(90)
     inspector = opened()
     for batch in (told[60:], told[:30], told[10:70], told):
-        inspector.tell(batch)
+        inspector.add_rounds(batch)
         inspector.update_now()
     assert rows(inspector) == rows(showing(told))
 
@@ -108,7 +109,7 @@ def test_plots_say_in_words_what_they_show() -> None:
     metrics = Metrics.of(one.round for one in told)
     acceptance, speed, times = plot_words(showing(told))
     for place, (share, reached) in enumerate(zip(metrics.acceptance_by_position, metrics.reached, strict=True), 1):
-        assert f"place {place}: {share:.0%} of {reached:,}" in acceptance
+        assert f"position {place}: {share:.0%} of {reached:,}" in acceptance
     assert "tokens/s at the end" in speed
     assert "tokens per pass at the end" in speed
     for word in ("verify", "draft", "whole round"):
@@ -122,26 +123,16 @@ def test_the_first_rounds_are_drawn_though_little_is_known(
     count: int, timed: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:
     inspector = showing(mixed(count, timed=timed))
-    for which in range(len(TITLES)):
-        inspector.choose_plot(which)
+    for which in range(len(Charts.TITLES)):
+        inspector.choose_chart(which)
         QApplication.processEvents()
         assert inspector.charts[which].isVisible()
         assert inspector.charts[which].accessibleDescription()
     assert "Traceback" not in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("which", range(len(TITLES)), ids=TITLES)
-def test_no_plot_takes_the_mouse(which: int) -> None:
-    inspector = showing(mixed(60))
-    inspector.choose_plot(which)
-    chart = inspector.charts[which]
-    under = chart.childAt(QPoint(chart.width() // 2, chart.height() // 2))
-    assert not isinstance(under, QGraphicsView)
-    assert under is None or not isinstance(under.parent(), QGraphicsView)
-
-
-@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
-def test_it_is_in_the_colours_of_the_look(look: Look) -> None:
+@pytest.mark.parametrize("look", APPEARANCES.values(), ids=APPEARANCES)
+def test_it_is_in_the_colours_of_the_look(look: Appearance) -> None:
     inspector = showing(mixed(60), look)
     there = colours(inspector)
     assert {look.background, look.text, look.tints["accepted"], look.hues["accepted"].lower()} <= there
@@ -149,7 +140,7 @@ def test_it_is_in_the_colours_of_the_look(look: Look) -> None:
 
 def test_another_look_leaves_nothing_of_the_first() -> None:
     inspector = showing(mixed(60), LIGHT)
-    inspector.set_look(DARK)
+    theme.show(DARK)
     QApplication.processEvents()
     there = colours(inspector)
     assert not set(LIGHT.tints.values()) & there

@@ -9,23 +9,24 @@ from PySide6.QtCore import QEvent, QModelIndex, QRectF, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.window.inspector.fold import Fold
-from app.window.inspector.listing import RoundList
-from app.window.inspector.rows import RowDelegate, times_text
-from app.window.look import DARK, LIGHT, LOOKS, Look
+from app.window.common import theme
+from app.window.common.appearance import APPEARANCES, DARK, LIGHT, Appearance
+from app.window.inspector.round_list import RoundDelegate, RoundList, times_text
+from app.window.inspector.round_series import RoundSeries
 from tests.window.inspector.made import Maker, chains, mixed, trees
 from tests.window.inspector.turning import colours, hover
 
 pytestmark = pytest.mark.usefixtures("app")
 
 
-def shown(told: list, look: Look = LIGHT) -> RoundList:
-    view = RoundList(look)
+def shown(told: list, look: Appearance = LIGHT) -> RoundList:
+    theme.show(look)
+    view = RoundList()
     view.resize(320, 300)
     view.show()
-    fold = Fold()
+    fold = RoundSeries()
     fold.add(told)
-    view.show_fold(fold)
+    view.show_rounds(fold)
     QApplication.processEvents()
     return view
 
@@ -36,7 +37,7 @@ def newest_in_sight(view: RoundList) -> bool:
 
 
 def grow(view: RoundList, told: list) -> None:
-    view.round_model.fold.add(told)
+    view.round_model.series.add(told)
     view.grow()
     QApplication.processEvents()
 
@@ -75,7 +76,7 @@ def test_late_rounds_leave_selection_and_place() -> None:
     view = shown(told[50:])
     view.setCurrentIndex(view.round_model.index(10, 0))
     view.verticalScrollBar().setValue(60)
-    view.round_model.fold.add(told[:50])
+    view.round_model.series.add(told[:50])
     view.renew()
     assert view.currentIndex().row() == 10
     assert view.verticalScrollBar().value() == 60
@@ -98,8 +99,8 @@ def test_twenty_thousand_rounds_cost_what_twenty_do() -> None:
     assert spent[19_000] < 4 * spent[200] + 0.05
 
 
-@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
-def test_rows_are_in_the_tints_of_the_look(look: Look) -> None:
+@pytest.mark.parametrize("look", APPEARANCES.values(), ids=APPEARANCES)
+def test_rows_are_in_the_tints_of_the_look(look: Appearance) -> None:
     maker = Maker()
     view = shown([maker.chain(5, rate=0.5) for _ in range(6)] + [maker.chain(2, rate=1.0)], look)
     view.setStyleSheet(f"background: {look.background};")
@@ -108,7 +109,7 @@ def test_rows_are_in_the_tints_of_the_look(look: Look) -> None:
 
 def test_another_look_changes_the_tints() -> None:
     view = shown(chains(20), LIGHT)
-    view.set_look(DARK)
+    theme.show(DARK)
     there = colours(view.viewport())
     assert DARK.tints["accepted"] in there
     assert LIGHT.tints["accepted"] not in there
@@ -116,7 +117,7 @@ def test_another_look_changes_the_tints() -> None:
 
 @pytest.mark.parametrize("width", [200, 320, 480])
 def test_pieces_stay_within_their_row_and_what_has_no_room_is_counted(width: int) -> None:
-    delegate = RowDelegate(LIGHT)
+    delegate = RoundDelegate()
     for told in [*chains(30, length=12), *trees(30)]:
         box = QRectF(0, 0, width, delegate.height)
         placed = delegate.place(told, box)

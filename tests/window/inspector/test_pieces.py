@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from app.protocol import Told
-from app.window.inspector.pieces import LONGEST_TEXT, depths, describe, refused, said, shape, shown
+from app.protocol import RoundDone
+from app.window.inspector.round_tokens import LONGEST_TEXT, depths, describe, refused, said, shape, shown
 from engine.events import Round
 from tests.window.inspector.made import mixed
 
-CHAIN = Told(
+CHAIN = RoundDone(
     id=1,
     round=Round(
         index=0,
@@ -28,7 +28,7 @@ CHAIN = Told(
 # root ── 0 a ── 2 c ── 4 e
 #      │      └─ 3 d
 #      └─ 1 b ── 5 f
-TREE = Told(
+TREE = RoundDone(
     id=1,
     round=Round(
         index=1,
@@ -80,19 +80,21 @@ def test_levels_of_a_tree_count_from_the_root() -> None:
 
 
 def test_a_round_without_a_draft_is_plain_not_bonus() -> None:
-    told = Told(id=1, round=Round(0, (5,), (), 0, (0.5,), (), 1, 0.1, texts=("a",)))
+    told = RoundDone(id=1, round=Round(0, (5,), (), 0, (0.5,), (), 1, 0.1, texts=("a",)))
     assert [piece.kind for piece in said(told)] == ["plain"]
     assert shape(told.round) == "no draft"
 
 
 def test_a_round_that_lacks_texts_and_chances_shows_ids() -> None:
-    told = Told(id=1, round=Round(0, (5, 6), (5, 7), 1, (), (), 1, 0.1))
+    told = RoundDone(id=1, round=Round(0, (5, 6), (5, 7), 1, (), (), 1, 0.1))
     assert [(piece.text, piece.p, piece.q) for piece in said(told)] == [("#5", None, None), ("#6", None, None)]
     assert [piece.text for piece in refused(told)] == ["#7"]
 
 
 def test_a_special_token_is_called_by_its_drafted_name() -> None:
-    told = Told(id=1, round=Round(0, (2,), (2,), 1, (0.9,), (0.8,), 2, 0.1, texts=("",)), drafted_texts=("<|end|>",))
+    told = RoundDone(
+        id=1, round=Round(0, (2,), (2,), 1, (0.9,), (0.8,), 2, 0.1, texts=("",)), drafted_texts=("<|end|>",)
+    )
     assert said(told)[0].text == "<|end|>"
 
 

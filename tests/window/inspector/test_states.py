@@ -13,7 +13,7 @@ from tests.window.inspector.showing import opened, record, showing, tiles, words
 pytestmark = pytest.mark.usefixtures("app")
 
 ON = Loaded(
-    id=1, pair=Pair(), target="SmolLM2", drafter="eagle3", speculation="on", said="", branches=False, context=8192
+    id=1, pair=Pair(), target="SmolLM2", drafter="eagle3", speculation="on", note="", drafts_trees=False, context=8192
 )
 
 
@@ -21,7 +21,7 @@ def test_without_a_reply_it_says_what_will_be_here() -> None:
     inspector = showing(mixed(20))
     inspector.clear()
     QApplication.processEvents()
-    assert "No rounds yet." in words(inspector)
+    assert "No Rounds Yet" in words(inspector)
     assert set(tiles(inspector)) == {"-"}
 
 
@@ -42,15 +42,15 @@ def test_plain_decoding_says_that_nothing_was_drafted_and_why() -> None:
 )
 def test_the_state_of_speculation_is_said(speculation: str, said: str, expected: tuple[str, ...]) -> None:
     inspector = opened()
-    assert "Speculation: nothing loaded" in words(inspector)
-    inspector.set_loaded(replace(ON, speculation=speculation, said=said))
+    assert "Speculation: no model loaded" in words(inspector)
+    inspector.set_loaded(replace(ON, speculation=speculation, note=said))
     for part in expected:
         assert part in words(inspector)
 
 
 def test_trees_are_said() -> None:
     inspector = opened()
-    inspector.set_loaded(replace(ON, branches=True))
+    inspector.set_loaded(replace(ON, drafts_trees=True))
     assert "eagle3 drafts trees for SmolLM2" in words(inspector)
 
 

@@ -52,7 +52,7 @@ def pull(path: Path, repo: str) -> int:
             signal.pause()
         else:
             say(event)
-            if event["type"] == "Progress":
+            if event["type"] == "DownloadProgress":
                 paused.update(done_bytes=event["done_bytes"], total_bytes=event["total_bytes"])
     return 1 if event.get("type") == "Failed" else 0
 

@@ -1,4 +1,4 @@
-"""The page on children that play from a folder, under a main window whose controller only remembers."""
+"""The page on children that play from a folder, under the main window."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from PySide6.QtWidgets import QApplication
 
-from app.window.models.asking import Asker
-from app.window.models.library import Library
-from app.window.models.pulling import Pulls
-from app.window.models.window import ModelsWindow
-from app.window.shell.window import MainWindow
-from tests.window.control.waiting import until
+from app.window.chat import Controller
+from app.window.main_window.main_window import MainWindow
+from app.window.models.command_queue import CommandQueue
+from app.window.models.downloads import DownloadQueue
+from app.window.models.model_library import ModelLibrary
+from app.window.models.models_window import ModelsWindow
+from tests.window.chats import end, open_window
 from tests.window.models.shop import Shop
-from tests.window.shell.conftest import end, open_window
-from tests.window.shell.fakes import FakeController
+from tests.window.waiting import until
 
 
 @pytest.fixture
@@ -25,12 +25,7 @@ def shop(tmp_path: Path) -> Shop:
 
 
 @pytest.fixture
-def controller(app: QApplication) -> FakeController:
-    return FakeController()
-
-
-@pytest.fixture
-def window(controller: FakeController, shop: Shop) -> Iterator[MainWindow]:
+def window(controller: Controller, shop: Shop) -> Iterator[MainWindow]:
     """With the shop behind its Models page, which is not shown yet."""
     shown = open_window(controller)
     shown.models.command = shop.command
@@ -45,11 +40,11 @@ def opened(app: QApplication, shop: Shop) -> Iterator[Callable[[], ModelsWindow]
     pages: list[ModelsWindow] = []
 
     def open_page() -> ModelsWindow:
-        library, pulls = Library(Asker(shop.command)), Pulls(shop.command)
-        pulls.ended.connect(lambda _: library.look())
+        library, pulls = ModelLibrary(CommandQueue(shop.command)), DownloadQueue(shop.command)
+        pulls.ended.connect(lambda _: library.refresh())
         page = ModelsWindow(library, pulls)
         pages.append(page)
-        library.look()
+        library.refresh()
         page.show()
         page.activateWindow()
         settled(page)
@@ -57,8 +52,8 @@ def opened(app: QApplication, shop: Shop) -> Iterator[Callable[[], ModelsWindow]
 
     yield open_page
     for page in pages:
-        page.pulls.close()
-        page.library.asker.close()
+        page.downloads.close()
+        page.library.commands.close()
         page.close()
 
 
@@ -68,4 +63,4 @@ def page(opened: Callable[[], ModelsWindow]) -> ModelsWindow:
 
 
 def settled(page: ModelsWindow) -> None:
-    until(lambda: not page.library.loading and not page.library.asker.busy)
+    until(lambda: not page.library.loading and not page.library.commands.busy)

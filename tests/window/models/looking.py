@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QApplication, QLabel
 
-from app.window.models.window import ModelsWindow
+from app.window.models.models_window import ModelsWindow
 from tests.window.models.shop import EAGLE, QWEN, SMALL, Shop, model, pair
 
 

@@ -6,10 +6,9 @@ import tempfile
 from pathlib import Path
 
 from app.protocol import Pair
-from app.records import ChatSettings
-from app.window.models.window import ModelsWindow
-from app.window.shell.window import MainWindow
-from tests.window.control.waiting import until
+from app.store.records import ChatSettings
+from app.window.main_window.main_window import MainWindow
+from app.window.models.models_window import ModelsWindow
 from tests.window.models.shop import (
     EAGLE,
     LARGE,
@@ -24,6 +23,7 @@ from tests.window.models.shop import (
     planned,
     progress,
 )
+from tests.window.waiting import until
 
 SIZES = {
     "model-00001-of-00002.safetensors": 2_600_000_000,
@@ -51,7 +51,7 @@ def downloading(window: MainWindow) -> ModelsWindow:
     page = _opened(window, shop)
     page.choose(QWEN)
     page.do("both")
-    until(lambda: page.pulls.downloads[QWEN].done_bytes == came)
+    until(lambda: page.downloads.downloads[QWEN].done_bytes == came)
     page.choose(QWEN)
     return page
 
@@ -74,7 +74,7 @@ def paired(window: MainWindow) -> ModelsWindow:
     shop = _shop()
     for name, gb, kind in ((QWEN, 4.62, "model"), (EAGLE, 1.2, "eagle3"), (SMALL, 0.351, "model")):
         shop.put(model(name, gb, kind, last_used_s=1.79e9))
-    fits = "reads 4,096 numbers a layer of 151,936 tokens, as the target has"
+    fits = "same sizes: 4,096 numbers a layer, 151,936 tokens"
     tokens = "its tokens are others: 49,152 of them, the target has 151,936"
     shop.judge(
         QWEN,
@@ -100,5 +100,5 @@ def _shop(gb: int = 36, processor: str = "Apple M3 Pro") -> Shop:
 def _opened(window: MainWindow, shop: Shop) -> ModelsWindow:
     window.models.command = shop.command
     page = window.models.show()
-    until(lambda: not page.library.loading and not page.library.asker.busy)
+    until(lambda: not page.library.loading and not page.library.commands.busy)
     return page

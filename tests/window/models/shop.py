@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from app.models.overview import document, rows
-from app.models.search import document as entry_document
+import msgspec
+
+from app.cli.models.overview import document, rows
+from app.cli.models.search import document as entry_document
 from models.catalogue import read_catalogue
 
 CHILD = Path(__file__).with_name("child.py")
@@ -28,7 +30,7 @@ class Shop:
         self.models: list[dict[str, Any]] = []
         self.pairs: list[dict[str, Any]] = []
         folder.mkdir(parents=True, exist_ok=True)
-        overview = document(rows(read_catalogue(), gb * GIB, set()), gb * GIB, set())
+        overview = msgspec.to_builtins(document(rows(read_catalogue(), gb * GIB, set()), gb * GIB, set()))
         overview["machine"]["processor"] = processor
         self.answer("overview", overview)
         self.answer("search", _catalogue())
@@ -87,7 +89,7 @@ class Shop:
 @functools.cache
 def _catalogue() -> dict[str, Any]:
     catalogue = read_catalogue()
-    return {"entries": [entry_document(one, catalogue, set()) for one in catalogue.listed]}
+    return {"entries": [msgspec.to_builtins(entry_document(one, catalogue, set())) for one in catalogue.listed]}
 
 
 def model(name: str, gb: float, kind: str = "model", **more: Any) -> dict[str, Any]:
@@ -113,7 +115,13 @@ def planned(repo: str, sizes: dict[str, int], present: int = 0) -> dict[str, Any
 
 
 def progress(name: str, done: int, size: int, done_bytes: int, total_bytes: int) -> dict[str, Any]:
-    value = {"type": "Progress", "file": name, "file_bytes": done, "file_total_bytes": size, "done_bytes": done_bytes}
+    value = {
+        "type": "DownloadProgress",
+        "file": name,
+        "file_bytes": done,
+        "file_total_bytes": size,
+        "done_bytes": done_bytes,
+    }
     return value | {"total_bytes": total_bytes, "bytes_per_s": 48.5e6, "eta_s": (total_bytes - done_bytes) / 48.5e6}
 
 
@@ -131,7 +139,7 @@ def failed(reason: str, message: str) -> dict[str, Any]:
 
 
 def asking(repo: str) -> dict[str, Any]:
-    return {"type": "Asking", "repo": repo, "revision": "main"}
+    return {"type": "Resolving", "repo": repo, "revision": "main"}
 
 
 BUILTIN = model("builtin", 0.1) | {

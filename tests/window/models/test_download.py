@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from app.models.events import read_line
-from app.window.models.download import VANISHED, Download
-from app.window.models.wording import pace, status
+from app.protocol.download_events import read_line
+from app.window.models.downloads import VANISHED, Download
+from app.window.models.model_text import pace, status
 from tests.window.models.shop import QWEN, asking, done, failed, fetched, planned, progress
 
 SIZES = {"a.safetensors": 600, "b.safetensors": 300, "config.json": 100}
@@ -18,19 +18,19 @@ SIZES = {"a.safetensors": 600, "b.safetensors": 300, "config.json": 100}
 def heard(*events: dict[str, Any]) -> Download:
     download = Download(QWEN)
     for event in events:
-        download.hear(read_line(json.dumps(event)))
+        download.receive(read_line(json.dumps(event)))
     return download
 
 
 def test_a_download_is_as_far_as_its_last_word() -> None:
     download = heard(asking(QWEN), planned(QWEN, SIZES, present=200))
     assert (download.state, download.done_bytes, download.total_bytes) == ("running", 200, 1000)
-    download.hear(read_line(json.dumps(progress("a.safetensors", 500, 600, 500, 1000))))
+    download.receive(read_line(json.dumps(progress("a.safetensors", 500, 600, 500, 1000))))
     assert download.share == 0.5
     assert (download.files["a.safetensors"].done_bytes, download.files["a.safetensors"].whole) == (500, False)
-    download.hear(read_line(json.dumps(fetched("a.safetensors", 600))))
+    download.receive(read_line(json.dumps(fetched("a.safetensors", 600))))
     assert (download.files["a.safetensors"].whole, download.done_bytes) == (True, 600)
-    download.hear(read_line(json.dumps(done(QWEN, 1000))))
+    download.receive(read_line(json.dumps(done(QWEN, 1000))))
     assert (download.state, download.share, download.live) == ("done", 1.0, False)
 
 
@@ -39,16 +39,16 @@ def test_speed_and_time_left_are_said_while_they_are_known() -> None:
     assert pace(download) == "48 MB/s · 2 s left"
     assert status(download).startswith("5 bytes of 97 MB · 48 MB/s")
     waiting = {"type": "Waiting", "why": "no connection", "wait_s": 4.0, "attempt": 2, "attempts": 5}
-    download.hear(read_line(json.dumps(waiting)))
+    download.receive(read_line(json.dumps(waiting)))
     assert status(download) == "No connection; trying again in 4 s (2 of 5)"
     assert pace(download) == ""
 
 
 def test_a_pause_keeps_what_came() -> None:
     download = heard(planned(QWEN, SIZES), progress("a.safetensors", 500, 600, 500, 1000))
-    download.hear(read_line(json.dumps({"type": "Paused", "repo": QWEN, "done_bytes": 0, "total_bytes": 0})))
+    download.receive(read_line(json.dumps({"type": "Paused", "repo": QWEN, "done_bytes": 0, "total_bytes": 0})))
     assert (download.state, download.done_bytes, download.total_bytes) == ("paused", 500, 1000)
-    assert status(download) == "Paused · 50% here"
+    assert status(download) == "Paused · 50%"
 
 
 def test_a_failure_says_why() -> None:

@@ -8,9 +8,8 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.window.look import DARK, LIGHT
-from app.window.models.window import ModelsWindow
-from tests.window.control.waiting import until
+from app.window.models.models_window import ModelsWindow
+from tests.window.main_window.test_keyboard_walk import controls, faults, unreached
 from tests.window.models.conftest import settled
 from tests.window.models.looking import buttons, own, texts
 from tests.window.models.shop import (
@@ -27,7 +26,7 @@ from tests.window.models.shop import (
     planned,
     progress,
 )
-from tests.window.shell.test_walk import controls, faults, unreached
+from tests.window.waiting import until
 
 Opened = Callable[[], ModelsWindow]
 SIZES = {"model.safetensors": 4_000_000_000, "config.json": 1000}
@@ -35,9 +34,9 @@ SIZES = {"model.safetensors": 4_000_000_000, "config.json": 1000}
 
 def test_at_first_the_built_in_works_and_others_are_recommended(page: ModelsWindow) -> None:
     assert page.machine.text() == "Apple M3 Pro"
-    assert page.memory.text() == "36 GB of memory, of which a model may take 24 GB"
+    assert page.memory.text() == "36 GB of memory, 24 GB for models"
     assert page.chosen is not None and page.chosen.key == "builtin"
-    assert "answers at once, without a network" in page.details.said.text()
+    assert "works without a network" in page.details.text.text()
     assert buttons(page) == {"In Use": False}
     assert sum(row.section.startswith("Recommended") for row in page.rows.rows) > 10
 
@@ -46,11 +45,11 @@ def test_a_model_and_its_drafter_are_got_one_after_the_other(page: ModelsWindow,
     shop.pull(QWEN, asking(QWEN), planned(QWEN, SIZES), {"sleep": 0.1}, done(QWEN, 4_000_001_000))
     shop.pull(EAGLE, asking(EAGLE), done(EAGLE, 1000))
     page.choose(QWEN)
-    assert list(buttons(page)) == ["Get with Drafter", "Get Model Only (4.62 GB)"]
+    assert list(buttons(page)) == ["Download with Drafter", "Download Model Only (4.62 GB)"]
     own(shop)
     page.do("both")
     assert [row.key for row in page.rows.rows if row.download] == [QWEN, EAGLE]
-    until(lambda: not page.pulls.downloads)
+    until(lambda: not page.downloads.downloads)
     settled(page)
     assert [call for call in shop.calls if call.startswith("pull")] == [f"pull {QWEN}", f"pull {EAGLE}"]
     assert page.chosen is not None and page.chosen.usable
@@ -62,10 +61,10 @@ def test_a_download_is_shown_paused_resumed_and_cancelled(page: ModelsWindow, sh
     shop.pull(QWEN, asking(QWEN), planned(QWEN, SIZES), far, WAIT)
     page.choose(QWEN)
     page.do("get")
-    until(lambda: page.details.downloading.share.text() == "25%")
-    card = page.details.downloading
+    until(lambda: page.details.download.share.text() == "25%")
+    card = page.details.download
     assert (card.status.text(), card.pace.text()) == ("1.00 GB of 4.00 GB", "48 MB/s · 1 min 2 s left")
-    assert card.lines["model.safetensors"].far.text() == "1.00 GB of 4.00 GB"
+    assert card.lines["model.safetensors"].amount.text() == "1.00 GB of 4.00 GB"
     page.details.buttons["pause"].setFocus()
     page.details.buttons["pause"].click()
     until(lambda: "Resume" in buttons(page))
@@ -73,7 +72,7 @@ def test_a_download_is_shown_paused_resumed_and_cancelled(page: ModelsWindow, sh
     page.do("do")
     until(lambda: "Pause" in buttons(page))
     page.do("cancel")
-    until(lambda: not page.pulls.downloads)
+    until(lambda: not page.downloads.downloads)
     assert shop.calls[-1] == "list" or f"pull {QWEN} --discard" in shop.calls
     assert page.chosen is not None and page.chosen.key == QWEN
 
@@ -81,9 +80,9 @@ def test_a_download_is_shown_paused_resumed_and_cancelled(page: ModelsWindow, sh
 @pytest.mark.parametrize(
     ("reason", "message", "hint"),
     [
-        ("gated", "x is gated: its terms must be accepted at http://hub.invalid/x", "Accept its terms"),
-        ("network", "no connection to the hub", "resume once the network is back"),
-        ("disk", "no space left on the disk", "Free some space"),
+        ("gated", "x is gated: its terms must be accepted at http://hub.invalid/x", "Accept the terms"),
+        ("network", "no connection to the hub", "Resume once the network is back"),
+        ("disk", "no space left on the disk", "Free some disk space"),
     ],
 )
 def test_what_goes_wrong_is_said_with_what_to_do(
@@ -93,12 +92,12 @@ def test_what_goes_wrong_is_said_with_what_to_do(
     page.choose(QWEN)
     page.do("get")
     until(lambda: "Try Again" in buttons(page))
-    said = page.details.downloading.error.text()
+    said = page.details.download.error.text()
     assert message[1:] in said and hint in said
-    assert page.details.downloading.page.isVisibleTo(page) == (reason == "gated")
+    assert page.details.download.page.isVisibleTo(page) == (reason == "gated")
     page.do("forget")
-    assert page.pulls.downloads == {}
-    assert "Get with Drafter" in buttons(page)
+    assert page.downloads.downloads == {}
+    assert "Download with Drafter" in buttons(page)
 
 
 def test_what_an_earlier_run_left_off_is_listed_and_resumed(opened: Opened, shop: Shop) -> None:
@@ -106,9 +105,9 @@ def test_what_an_earlier_run_left_off_is_listed_and_resumed(opened: Opened, shop
     shop.pull(SMALL, asking(SMALL), planned(SMALL, SIZES), WAIT)
     page = opened()
     page.choose(SMALL)
-    assert page.details.downloading.share.text() == "25%"
+    assert page.details.download.share.text() == "25%"
     page.do("resume")
-    until(lambda: page.pulls.downloads[SMALL].state == "running")
+    until(lambda: page.downloads.downloads[SMALL].state == "running")
 
 
 def test_a_drafter_that_is_not_here_is_got_from_its_target(opened: Opened, shop: Shop) -> None:
@@ -118,10 +117,10 @@ def test_a_drafter_that_is_not_here_is_got_from_its_target(opened: Opened, shop:
     shop.pull(EAGLE, asking(EAGLE), planned(EAGLE, SIZES), WAIT)
     page = opened()
     page.choose(QWEN)
-    row = next(row for row in page.details.drafting.rows if row.offer.name == EAGLE)
+    row = next(row for row in page.details.drafters.rows if row.offer.name == EAGLE)
     assert row.offer.state == "absent"
     row.button.click()
-    until(lambda: page.pulls.downloads[EAGLE].state == "running")
+    until(lambda: page.downloads.downloads[EAGLE].state == "running")
     assert page.chosen is not None and page.chosen.key == QWEN
 
 
@@ -133,7 +132,7 @@ def test_a_model_that_does_not_fit_is_not_used_and_says_what_would(opened: Opene
     settled(page)
     assert buttons(page)["Use"] is False
     page.do("use")
-    assert page.pulls.downloads == {} and page._pair().target == "builtin"
+    assert page.downloads.downloads == {} and page._pair().target == "builtin"
     for said in ("Too large", "Needs 30.0 GB", "A context of 2,048 fits.", "Qwen3 30B A3B fits: 4-bit"):
         assert said in texts(page)
 
@@ -152,8 +151,8 @@ def test_one_that_is_not_here_and_too_large_says_which_mac_would_do(opened: Open
     page.fitting.setChecked(False)
     page.refresh()
     page.choose(LARGE)
-    assert list(buttons(page)) == ["Get Anyway (18.4 GB)"]
-    assert "A Mac with 32 GB of memory can run this one." in texts(page)
+    assert list(buttons(page)) == ["Download Anyway (18.4 GB)"]
+    assert "Requires a Mac with 32 GB of memory." in texts(page)
     assert small.command == shop.command
 
 
@@ -168,15 +167,15 @@ def test_deleting_asks_first_and_names_who_shares_the_files(opened: Opened, shop
     QTest.keyClick(page.list, Qt.Key.Key_Delete)
     until(lambda: page.asking is not None)
     assert page.asking is not None
-    said = page.asking.said.text()
-    assert "4.62 GB will be free again." in said and "Shared with mlx-lm: gone for them too." in said
+    said = page.asking.details.text()
+    assert "This frees 4.62 GB." in said and "Also removed from mlx-lm" in said
     assert not any("--yes" in call for call in shop.calls)
     shop.take(QWEN)
     page.asking.delete_button.click()
     until(lambda: any("--yes" in call for call in shop.calls))
     settled(page)
     assert page.chosen is not None and page.chosen.here is None
-    assert page.line.text.text() == "Qwen3 8B is deleted; 4.62 GB is free again."
+    assert page.line.text.text() == "Deleted Qwen3 8B; 4.62 GB freed."
 
 
 def test_a_model_that_is_kept_stays(opened: Opened, shop: Shop) -> None:
@@ -201,7 +200,7 @@ def test_search_narrows_and_escape_widens_then_closes(page: ModelsWindow) -> Non
     QTest.keyClicks(page.search, "llama 3.3")
     assert page.rows.rows and all("llama" in row.key.casefold() for row in page.rows.rows)
     page.search.setText("nothing is called this")
-    assert page.nothing.isVisibleTo(page) and "Nothing is called that" in page.nothing.text()
+    assert page.nothing.isVisibleTo(page) and "No models found" in page.nothing.text()
     QTest.keyClick(page, Qt.Key.Key_Escape)
     assert page.search.text() == "" and page.list.isVisibleTo(page)
     QTest.keyClick(page, Qt.Key.Key_Escape)
@@ -215,7 +214,7 @@ def test_the_arrows_pass_over_headings_and_enter_does_what_comes_first(page: Mod
     assert row is not None and row.section.startswith("Recommended")
     shop.pull(row.key, asking(row.key), planned(row.key, SIZES), WAIT)
     QTest.keyClick(page.list, Qt.Key.Key_Return)
-    assert row.key in page.pulls.downloads
+    assert row.key in page.downloads.downloads
 
 
 def test_downloads_go_on_without_the_page(page: ModelsWindow, opened: Opened, shop: Shop) -> None:
@@ -223,14 +222,14 @@ def test_downloads_go_on_without_the_page(page: ModelsWindow, opened: Opened, sh
     page.choose(QWEN)
     page.do("get")
     page.close()
-    until(lambda: not page.pulls.downloads)
+    until(lambda: not page.downloads.downloads)
     assert f"pull {QWEN}" in shop.calls
 
 
 def test_what_cannot_be_found_out_is_said(opened: Opened, shop: Shop) -> None:
     (shop.folder / "pairs.json").unlink()
     page = opened()
-    assert page.line.text.text() == "Not all of it could be found out: Nothing is known of pairs."
+    assert page.line.text.text() == "Some information is missing: Nothing is known of pairs."
     assert page.rows.rows
 
 
@@ -251,11 +250,3 @@ def test_every_control_is_named_and_reached(opened: Opened, shop: Shop) -> None:
     assert len(controls(page)) > 6
     assert faults(page) == []
     assert unreached(page, page.search) == []
-
-
-def test_both_looks_are_worn(page: ModelsWindow) -> None:
-    for look in (LIGHT, DARK):
-        page.set_look(look)
-        assert look.background in page.styleSheet()
-        assert page.delegate.look is look
-        page.grab()

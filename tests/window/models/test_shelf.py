@@ -7,11 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from app.window.models.documents import Entries, Inventory, Overview, Pairs
-from app.window.models.download import Download
-from app.window.models.listing import facts, spoken
-from app.window.models.shelf import DOWNLOADING, HERE, MORE, RECOMMENDED, Row, Shelf
-from app.window.models.wording import TIMES, automatic, parameters, speedup
+from app.protocol.model_documents import CatalogueEntries, InstalledModels, MachineOverview, PairVerdicts
+from app.window.models.catalogue_view import DOWNLOADING, HERE, MORE, RECOMMENDED, Row, Shelf
+from app.window.models.downloads import Download
+from app.window.models.model_list import facts, spoken
+from app.window.models.model_text import TIMES, automatic, parameters, speedup
 from tests.window.models.shop import EAGLE, LARGE, QWEN, SMALL, Shop, model, pair
 
 FAST, SLOW = (f"mlx-community/{name}-4bit" for name in ("Qwen2.5-32B-Instruct", "Meta-Llama-3.1-8B-Instruct"))
@@ -21,12 +21,12 @@ def shelf_of(shop: Shop) -> Shelf:
     def read(name: str) -> bytes:
         return (shop.folder / f"{name}.json").read_bytes()
 
-    entries = msgspec.json.decode(read("search"), type=Entries).entries
+    entries = msgspec.json.decode(read("search"), type=CatalogueEntries).entries
     return Shelf(
-        overview=msgspec.json.decode(read("overview"), type=Overview),
+        overview=msgspec.json.decode(read("overview"), type=MachineOverview),
         known={entry.repository: entry for entry in entries},
-        here=msgspec.json.decode(read("list"), type=Inventory).models,
-        judged={one.target: one for one in msgspec.json.decode(read("pairs"), type=Pairs).targets},
+        here=msgspec.json.decode(read("list"), type=InstalledModels).models,
+        judged={one.target: one for one in msgspec.json.decode(read("pairs"), type=PairVerdicts).targets},
     )
 
 

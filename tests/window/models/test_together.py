@@ -5,14 +5,14 @@ from __future__ import annotations
 from PySide6.QtWidgets import QApplication
 
 from app.protocol import Pair
-from app.records import ChatSettings
-from app.window.models.window import ModelsWindow
-from app.window.shell.window import MainWindow
-from tests.window.control.waiting import until
+from app.store.records import ChatSettings
+from app.window.chat import Controller
+from app.window.main_window.main_window import MainWindow
+from app.window.models.models_window import ModelsWindow
 from tests.window.models.conftest import settled
 from tests.window.models.looking import buttons, own, texts
 from tests.window.models.shop import EAGLE, QWEN, SMALL, Shop
-from tests.window.shell.fakes import FakeController
+from tests.window.waiting import until
 
 
 def shown(window: MainWindow) -> ModelsWindow:
@@ -21,7 +21,7 @@ def shown(window: MainWindow) -> ModelsWindow:
     return page
 
 
-def test_a_pair_is_used_by_the_open_chat(window: MainWindow, shop: Shop, controller: FakeController) -> None:
+def test_a_pair_is_used_by_the_open_chat(window: MainWindow, shop: Shop, controller: Controller) -> None:
     own(shop)
     page = shown(window)
     page.choose(QWEN)
@@ -29,13 +29,13 @@ def test_a_pair_is_used_by_the_open_chat(window: MainWindow, shop: Shop, control
     assert controller.conversation.settings.pair == Pair(target=QWEN, drafter="auto")
     assert "with lookup and EAGLE" in page.line.text.text()
     assert buttons(page)["In Use"] is False
-    rows = page.details.drafting.rows
+    rows = page.details.drafters.rows
     assert [(row.offer.name, row.offer.state) for row in rows if row.offer.state != "unloadable"] == [
-        (EAGLE, "serves"),
-        (SMALL, "serves"),
-        ("builtin", "misfit"),
+        (EAGLE, "compatible"),
+        (SMALL, "compatible"),
+        ("builtin", "incompatible"),
     ]
-    assert "Does not serve it. Its tokens are others." in texts(page)
+    assert "Incompatible. Its tokens are others." in texts(page)
     rows[1].button.click()
     assert controller.conversation.settings.pair == Pair(target=QWEN, drafter=SMALL)
 
@@ -54,18 +54,18 @@ def test_the_page_is_opened_from_menu_welcome_and_form(window: MainWindow, shop:
 
 def test_names_of_what_is_here_are_offered_in_the_chat_settings(window: MainWindow, shop: Shop) -> None:
     own(shop)
-    window.models.look()
+    window.models.find_names()
     form = window.parts.panel.form.pair
     until(lambda: form.target.findData(QWEN) >= 0)
     assert form.drafter.findData(EAGLE) >= 0
     assert form.target.findData(EAGLE) < 0, "a head cannot be a target"
-    assert form.target.itemText(form.target.count() - 1) == "A folder…"
+    assert form.target.itemText(form.target.count() - 1) == "Choose Folder…"
     form.target.setCurrentIndex(form.target.findData(QWEN))
     form.target.activated.emit(0)
     assert form.valid and form.pair().target == QWEN
 
 
-def test_a_pair_of_names_is_shown_as_names(window: MainWindow, controller: FakeController) -> None:
+def test_a_pair_of_names_is_shown_as_names(window: MainWindow, controller: Controller) -> None:
     controller.change_settings(ChatSettings(pair=Pair(target=QWEN, drafter=EAGLE)))
     QApplication.processEvents()
     form = window.parts.panel.form.pair

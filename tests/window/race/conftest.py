@@ -8,11 +8,12 @@ import pytest
 from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtWidgets import QApplication
 
-from app.window.client import HostClient
-from app.window.controller.engine import Engine
-from app.window.look import LIGHT
-from app.window.race.asking import RaceAsker
-from app.window.race.window import RaceWindow
+from app.window.chat.host_connection import HostConnection
+from app.window.chat.host_process import HostProcess
+from app.window.common import theme
+from app.window.common.appearance import LIGHT
+from app.window.race.race_request import RaceRequest
+from app.window.race.race_window import RaceWindow
 
 
 class Clock:
@@ -32,8 +33,8 @@ def clock() -> Clock:
 
 @pytest.fixture
 def window(app: QApplication, clock: Clock) -> Iterator[RaceWindow]:
-    shown = RaceWindow(RaceAsker(Engine(HostClient(["no-such-program"]))), now=clock)
-    shown.set_look(LIGHT)
+    shown = RaceWindow(RaceRequest(HostConnection(HostProcess(["no-such-program"]))), now=clock)
+    theme.show(LIGHT)
     shown.show()
     yield shown
     end(shown)

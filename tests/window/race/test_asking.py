@@ -9,19 +9,19 @@ import pytest
 from msgspec.structs import replace
 from PySide6.QtWidgets import QApplication
 
-from app.protocol import Law, Pair
-from app.race.document import RaceDocument
-from app.records import ChatSettings
-from app.window.race.asking import STOPPED
-from app.window.race.opening import REPLIED
-from app.window.race.window import RaceWindow
-from app.window.shell.window import MainWindow
+from app.protocol import Pair, SamplingSettings
+from app.race.race_document import RaceDocument
+from app.store.records import ChatSettings
+from app.window.main_window.main_window import MainWindow
+from app.window.main_window.secondary_windows import STOPPED_FOR_REPLY
+from app.window.race.race_request import STOPPED
+from app.window.race.race_window import RaceWindow
 from tests.race.made import simple
-from tests.window.control.fake_host import command as fake_host
-from tests.window.control.scene import Scene
-from tests.window.control.waiting import until
+from tests.window.chat.fake_host import command as fake_host
+from tests.window.chat.scene import Scene
+from tests.window.chats import end
 from tests.window.race.telling import command
-from tests.window.shell.conftest import end
+from tests.window.waiting import until
 
 Start = Callable[[list[str]], MainWindow]
 
@@ -50,9 +50,9 @@ def asked(main: MainWindow, document: RaceDocument) -> RaceWindow:
     window = main.races.show(document.prompt)
     window.still = True
     window.form.runs.setValue(document.pairs)
-    window.form.tokens.setValue(document.law.max_tokens)
+    window.form.tokens.setValue(document.sampling.max_tokens)
     window.form.start.click()
-    assert window.asker.busy
+    assert window.request.busy
     assert window.form.stop.isVisible()
     return window
 
@@ -60,16 +60,16 @@ def asked(main: MainWindow, document: RaceDocument) -> RaceWindow:
 def test_a_race_is_loaded_asked_for_told_and_replayed(start: Start, tmp_path: Path) -> None:
     document = simple(parts_at=5, pairs=3)
     window = asked(start(command(tmp_path, document)), document)
-    until(lambda: not window.asker.busy)
+    until(lambda: not window.request.busy)
     found = window.document
     assert found is not None
     assert found.created_s > 0
-    assert replace(found, created_s=0.0, law=document.law, runs=()) == replace(document, runs=())
-    assert [[one.round for one in run.told] for run in found.runs] == [
-        [one.round for one in run.told] for run in document.runs
+    assert replace(found, created_s=0.0, sampling=document.sampling, runs=()) == replace(document, runs=())
+    assert [[one.round for one in run.rounds] for run in found.runs] == [
+        [one.round for one in run.rounds] for run in document.runs
     ]
     assert window.board is not None
-    assert window.board.middle.same.text() == "5"
+    assert window.board.comparison.same.text() == "5"
     assert window.form.start.isVisible()
     assert not window.line.isVisible()
 
@@ -77,12 +77,12 @@ def test_a_race_is_loaded_asked_for_told_and_replayed(start: Start, tmp_path: Pa
 def test_a_stop_keeps_the_pairs_that_are_whole(start: Start, tmp_path: Path) -> None:
     document = simple(pairs=3)
     window = asked(start(command(tmp_path, document, pause_s=0.4)), document)
-    until(lambda: window.asker._gathering is None or window.asker._gathering.pairs == 1)
+    until(lambda: window.request._gathering is None or window.request._gathering.pairs == 1)
     window.form.stop.click()
-    assert not window.asker.busy
+    assert not window.request.busy
     assert window.document is not None
     assert window.document.pairs == 1
-    assert window.line.text.text() == f"{STOPPED} What was whole is shown: 1 pair of runs."
+    assert window.line.text.text() == f"{STOPPED} Showing 1 complete pair of runs."
 
 
 def test_a_stop_before_the_first_pair_says_so_and_lets_one_race_again(start: Start, tmp_path: Path) -> None:
@@ -101,15 +101,15 @@ def test_a_host_that_dies_in_the_middle_ends_the_race(start: Start, tmp_path: Pa
     document = simple(pairs=2)
     main = start(command(tmp_path, document, pause_s=60))
     window = asked(main, document)
-    until(lambda: window.asker._request and window.measuring.title.text().startswith("Run 1"))
-    main.races._controller.engine.client._process.kill()
-    until(lambda: not window.asker.busy)
-    assert "in the middle of the race" in window.measuring.title.text()
+    until(lambda: window.request._request and window.measuring.title.text().startswith("Run 1"))
+    main.races._controller.host.process._process.kill()
+    until(lambda: not window.request.busy)
+    assert "during the race" in window.measuring.title.text()
 
 
 def test_a_target_that_cannot_be_loaded_ends_the_race(start: Start) -> None:
     window = asked(start(fake_host(fail_load="auto")), simple())
-    until(lambda: not window.asker.busy)
+    until(lambda: not window.request.busy)
     assert window.measuring.title.text() == "auto does not fit"
 
 
@@ -117,18 +117,18 @@ def test_a_reply_goes_before_a_race(start: Start, tmp_path: Path) -> None:
     document = simple(pairs=2)
     main = start(command(tmp_path, document, pause_s=60))
     window = asked(main, document)
-    until(lambda: window.asker._request)
+    until(lambda: window.request._request)
     main.races._controller.reply_began.emit(None)
-    assert not window.asker.busy
-    assert window.measuring.title.text() == REPLIED
+    assert not window.request.busy
+    assert window.measuring.title.text() == STOPPED_FOR_REPLY
 
 
 def test_a_race_ends_with_its_window(start: Start, tmp_path: Path) -> None:
     document = simple(pairs=2)
     window = asked(start(command(tmp_path, document, pause_s=60)), document)
-    until(lambda: window.asker._request)
+    until(lambda: window.request._request)
     window.close()
-    assert not window.asker.busy
+    assert not window.request.busy
 
 
 def test_it_begins_as_the_chat_decodes_that_it_is_opened_from(start: Start, tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_it_begins_as_the_chat_decodes_that_it_is_opened_from(start: Start, tmp_
     window = main.races.show()
     window.form.runs.setValue(7)
     assert main.races.show().form.runs.value() == 7
-    controller.change_settings(ChatSettings(law=Law(temperature=0.5, top_p=0.8, seed=3)))
+    controller.change_settings(ChatSettings(sampling=SamplingSettings(temperature=0.5, top_p=0.8, seed=3)))
     asked = main.races.show().form.law()
     assert (asked.temperature, asked.top_p, asked.seed) == (0.5, 0.8, 3)
 
@@ -148,7 +148,7 @@ def test_the_target_of_the_chat_is_raced_whichever_is_loaded(start: Start) -> No
     controller, another = main.races._controller, Pair(target="models/another")
     controller.start()
     until(lambda: controller.loaded_pair is not None)
-    controller.engine.want(another)
+    controller.host.load(another)
     until(lambda: (there := controller.loaded_pair) and there.pair == another)
     asked(main, simple())
     until(lambda: (there := controller.loaded_pair) and there.pair == controller.conversation.settings.pair)
@@ -158,7 +158,7 @@ def test_a_race_tells_everyone_that_it_goes_on_and_when_it_is_over(start: Start,
     document = simple(pairs=2)
     main = start(command(tmp_path, document, pause_s=60))
     controller, over = main.races._controller, list[bool]()
-    controller.engine.race_over.connect(lambda: over.append(controller.in_use))
+    controller.host.race_ended.connect(lambda: over.append(controller.in_use))
     window = asked(main, document)
     assert controller.in_use
     window.form.stop.click()

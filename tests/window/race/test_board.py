@@ -8,22 +8,23 @@ from itertools import pairwise
 import pytest
 from PySide6.QtCore import QCoreApplication
 from PySide6.QtGui import QTextCursor
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QLabel
 
-from app.race.document import RaceDocument, open_race
-from app.window.look import DARK, LIGHT, Look
-from app.window.race.board import Board
-from app.window.race.pane import NAMES, Pane
-from app.window.reading import TOKEN
+from app.race.race_document import RaceDocument, open_race
+from app.window.common import theme
+from app.window.common.appearance import DARK, LIGHT
+from app.window.markdown import TOKEN
+from app.window.race.race_board import RaceBoard
+from app.window.race.side_pane import NUMBERS, SidePane
 from tests.race.made import RACE, race, run, simple, steady
 
 LATE = "\N{EN DASH}"
 
 
 @pytest.fixture
-def boards(app: QApplication) -> Iterator[list[Board]]:
+def boards(app: QApplication) -> Iterator[list[RaceBoard]]:
     """Boards to be let go of."""
-    made: list[Board] = []
+    made: list[RaceBoard] = []
     yield made
     for board in made:
         board.close()
@@ -31,8 +32,9 @@ def boards(app: QApplication) -> Iterator[list[Board]]:
     QCoreApplication.processEvents()
 
 
-def made(boards: list[Board], document: RaceDocument, look: Look = LIGHT, width: int = 1100) -> Board:
-    board = Board(document, look)
+def made(boards: list[RaceBoard], document: RaceDocument, width: int = 1100) -> RaceBoard:
+    theme.show(LIGHT)
+    board = RaceBoard(document)
     boards.append(board)
     board.resize(width, 640)
     board.show()
@@ -40,16 +42,16 @@ def made(boards: list[Board], document: RaceDocument, look: Look = LIGHT, width:
     return board
 
 
-def seen(board: Board) -> list[object]:
+def seen(board: RaceBoard) -> list[object]:
     """Everything of it that changes with time."""
     panes = [
         (pane.reader.toPlainText(), pane.bar.share, [label.text() for label in pane.numbers.values], tints(pane))
         for pane in board.panes
     ]
-    return [*panes, board.middle.same.text(), board.middle.below.text(), marks(board)]
+    return [*panes, board.comparison.same.text(), board.comparison.below.text(), marks(board)]
 
 
-def tints(pane: Pane) -> list[tuple[str, int, str]]:
+def tints(pane: SidePane) -> list[tuple[str, int, str]]:
     """(character, token, colour behind it) of the text."""
     cursor, found = QTextCursor(pane.reader.document()), []
     while not cursor.atEnd():
@@ -61,43 +63,45 @@ def tints(pane: Pane) -> list[tuple[str, int, str]]:
     return found
 
 
-def marks(board: Board) -> list[str]:
+def marks(board: RaceBoard) -> list[str]:
     """The marked text of each side."""
     return ["".join(one.cursor.selectedText() for one in pane.reader.extraSelections()) for pane in board.panes]
 
 
-def test_before_the_first_token_there_is_nothing_but_the_race(boards: list[Board]) -> None:
+def test_before_the_first_token_there_is_nothing_but_the_race(boards: list[RaceBoard]) -> None:
     board = made(boards, simple())
     assert [pane.reader.toPlainText() for pane in board.panes] == ["", ""]
     assert [label.text() for label in board.panes[0].numbers.values] == ["0 / 12", LATE, LATE, "0", LATE]
-    assert (board.middle.same.text(), board.middle.below.text()) == ("0", "identical tokens so far")
-    assert board.middle.total.text() == "2.00\N{MULTIPLICATION SIGN}"
+    assert (board.comparison.same.text(), board.comparison.below.text()) == ("0", "identical tokens so far")
+    assert board.comparison.total.text() == "2.00\N{MULTIPLICATION SIGN}"
 
 
-def test_every_number_of_the_issue_is_shown_for_both_sides(boards: list[Board]) -> None:
+def test_every_number_of_the_issue_is_shown_for_both_sides(boards: list[RaceBoard]) -> None:
     board = made(boards, simple(pairs=3))
     board.show_time(9)
-    assert NAMES == ("tokens", "decode tok/s", "TTFT", "target passes", "tokens a pass")
+    assert NUMBERS == ("tokens", "decode tok/s", "TTFT", "target passes", "tokens/pass")
     shown = [[label.text() for label in pane.numbers.values] for pane in board.panes]
     assert shown == [["12 / 12", "10.0", "0.10 s", "12", "1.00"], ["12 / 12", "24.4", "0.15 s", "4", "3.00"]]
     assert [pane.bar.share for pane in board.panes] == [1.0, 1.0]
-    assert board.middle.decode.text() == "2.00\N{MULTIPLICATION SIGN}"
-    assert "medians of 3 runs each\nAB BA AB" in [label.text() for label, *_ in board.middle._labels]
+    assert board.comparison.decode.text() == "2.00\N{MULTIPLICATION SIGN}"
+    assert "medians of 3 runs each\nAB BA AB" in [label.text() for label in board.comparison.findChildren(QLabel)]
     assert "Measured one after the other, then replayed side by side. Texts identical" in board.about.text()
 
 
-def test_a_faster_side_is_ahead_in_the_middle(boards: list[Board]) -> None:
+def test_a_faster_side_is_ahead_in_the_middle(boards: list[RaceBoard]) -> None:
     board = made(boards, simple())
     board.show_time(0.35)
     assert [pane.numbers.values[0].text() for pane in board.panes] == ["3 / 12", "6 / 12"]
     assert [pane.reader.toPlainText() for pane in board.panes] == ["The sky is blue", "The sky is blue, and so"]
-    assert (board.middle.same.text(), board.middle.below.text()) == ("3", "identical tokens so far")
+    assert (board.comparison.same.text(), board.comparison.below.text()) == ("3", "identical tokens so far")
 
 
 @pytest.mark.parametrize(
     "document", [open_race(RACE), simple(parts_at=10)], ids=["a paragraph", "paragraphs and a list"]
 )
-def test_whatever_was_shown_before_the_same_time_looks_the_same(boards: list[Board], document: RaceDocument) -> None:
+def test_whatever_was_shown_before_the_same_time_looks_the_same(
+    boards: list[RaceBoard], document: RaceDocument
+) -> None:
     played, jumped = made(boards, document), made(boards, document)
     end_s = played.replay.end_s
     for step in range(41):
@@ -108,7 +112,7 @@ def test_whatever_was_shown_before_the_same_time_looks_the_same(boards: list[Boa
             assert seen(jumped) == seen(played)
 
 
-def test_text_only_grows_on_the_way_to_the_end(boards: list[Board]) -> None:
+def test_text_only_grows_on_the_way_to_the_end(boards: list[RaceBoard]) -> None:
     document = open_race(RACE)
     board = made(boards, document)
     texts = []
@@ -117,10 +121,10 @@ def test_text_only_grows_on_the_way_to_the_end(boards: list[Board]) -> None:
         texts.append([len(tints(pane)) for pane in board.panes])
     assert all(a <= b for before, after in pairwise(texts) for a, b in zip(before, after, strict=True))
     assert texts[0] == [0, 0]
-    assert board.middle.below.text() == "identical tokens"
+    assert board.comparison.below.text() == "identical tokens"
 
 
-def test_drafted_tokens_are_tinted_and_plain_ones_are_not(boards: list[Board]) -> None:
+def test_drafted_tokens_are_tinted_and_plain_ones_are_not(boards: list[RaceBoard]) -> None:
     board = made(boards, simple())
     board.show_time(9)
     plain, drafted = (tints(pane) for pane in board.panes)
@@ -131,17 +135,17 @@ def test_drafted_tokens_are_tinted_and_plain_ones_are_not(boards: list[Board]) -
 # --- differences ------------------------------------------------------------------------------
 
 
-def test_a_difference_is_marked_in_both_once_both_have_shown_it(boards: list[Board]) -> None:
+def test_a_difference_is_marked_in_both_once_both_have_shown_it(boards: list[RaceBoard]) -> None:
     document = race([(steady(0, 1, [0, 1, 2, 3, 4], 1, 0.1), steady(1, 1, [0, 1, 6, 7, 4], 1, 0.2))])
     board = made(boards, document)
     board.show_time(0.45)
     assert marks(board) == ["", ""]
-    assert board.middle.below.text() == "identical tokens so far"
+    assert board.comparison.below.text() == "identical tokens so far"
     board.show_time(0.65)
     assert marks(board) == [" blue", " is"]
-    assert board.middle.same.text() == "2"
+    assert board.comparison.same.text() == "2"
     said = "identical tokens, then “blue” / “is”: a near-tie, gap 1 ULPs, rounding noise 1 ULPs"
-    assert board.middle.below.text() == said
+    assert board.comparison.below.text() == said
     board.show_time(0.45)
     assert marks(board) == ["", ""]
 
@@ -155,37 +159,37 @@ def test_a_difference_is_marked_in_both_once_both_have_shown_it(boards: list[Boa
     ],
 )
 def test_a_difference_is_as_bad_as_it_is(
-    boards: list[Board], receipts: dict[str, bool], colour: str, said: str
+    boards: list[RaceBoard], receipts: dict[str, bool], colour: str, said: str
 ) -> None:
     board = made(boards, simple(parts_at=5, **receipts))
     board.show_time(9)
-    assert getattr(LIGHT, colour) in board.middle.same.styleSheet()
-    assert said in board.middle.below.text()
+    assert board.comparison.same.property("tone") == colour
+    assert said in board.comparison.below.text()
     assert "identical over" not in board.about.text()
 
 
-def test_a_reply_that_ends_first_says_so(boards: list[Board]) -> None:
+def test_a_reply_that_ends_first_says_so(boards: list[RaceBoard]) -> None:
     board = made(boards, race([(steady(0, 1, [1, 2, 3], 1, 0.1), steady(1, 1, [1, 2], 2, 0.1))]))
     board.show_time(9)
-    assert "identical tokens, then “,” / “the end”: a near-tie" in board.middle.below.text()
+    assert "identical tokens, then “,” / “the end”: a near-tie" in board.comparison.below.text()
     assert marks(board) == [",", ""]
 
 
 # --- looks ------------------------------------------------------------------------------------
 
 
-def test_another_look_changes_nothing_but_colours(boards: list[Board]) -> None:
+def test_another_look_changes_nothing_but_colours(boards: list[RaceBoard]) -> None:
     board = made(boards, simple(parts_at=5))
     board.show_time(9)
-    before = [pane.reader.toPlainText() for pane in board.panes], marks(board), board.middle.below.text()
-    board.set_look(DARK)
-    assert ([pane.reader.toPlainText() for pane in board.panes], marks(board), board.middle.below.text()) == before
+    before = [pane.reader.toPlainText() for pane in board.panes], marks(board), board.comparison.below.text()
+    theme.show(DARK)
+    assert ([pane.reader.toPlainText() for pane in board.panes], marks(board), board.comparison.below.text()) == before
     assert {colour for *_, colour in tints(board.panes[1])} & set(DARK.tints.values())
     assert not {colour for *_, colour in tints(board.panes[1])} & set(LIGHT.tints.values())
 
 
 @pytest.mark.parametrize(("width", "rows"), [(1120, 1), (820, 2)])
-def test_no_number_is_cut_off(boards: list[Board], width: int, rows: int) -> None:
+def test_no_number_is_cut_off(boards: list[RaceBoard], width: int, rows: int) -> None:
     board = made(boards, open_race(RACE), width=width)
     board.show_time(board.replay.end_s)
     QCoreApplication.processEvents()
@@ -195,7 +199,7 @@ def test_no_number_is_cut_off(boards: list[Board], width: int, rows: int) -> Non
         assert len({label.y() for label in labels}) == rows
 
 
-def test_no_text_of_a_race_steers_the_window(boards: list[Board], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_text_of_a_race_steers_the_window(boards: list[RaceBoard], monkeypatch: pytest.MonkeyPatch) -> None:
     words = ("<img src='file:///etc/passwd'>", "<b>bold</b>", "\u202eback", "[x](javascript:1)")
     monkeypatch.setattr("tests.race.made.WORDS", words)
     board = made(boards, race([(run(0, 1, [(0.1, [0, 1, 2, 3])]), run(1, 1, [(0.1, [0, 1, 2, 3])]))]))

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from app.protocol import Law, Pair
-from app.protocol.racing import PLAIN, Racing, Side
-from app.records import ChatSettings
-from app.window.race.form import RUNS, TOKENS
-from app.window.race.window import RaceWindow
+from app.protocol import Pair, SamplingSettings
+from app.protocol.race_messages import PLAIN, RaceProgress, Side
+from app.store.records import ChatSettings
+from app.window.race.race_form import RUNS, TOKENS
+from app.window.race.race_window import RaceWindow
 
 
 def test_it_begins_with_plain_against_how_the_chat_decodes(window: RaceWindow) -> None:
-    law = Law(temperature=0.7, top_p=0.9, seed=4, acceptance="coupled", draft_length=3, max_tokens=2048)
-    window.form.suggest(ChatSettings(pair=Pair(drafter="lookup"), law=law))
+    law = SamplingSettings(temperature=0.7, top_p=0.9, seed=4, acceptance="coupled", draft_length=3, max_tokens=2048)
+    window.form.suggest(ChatSettings(pair=Pair(drafter="lookup"), sampling=law))
     plain, other = (side.side() for side in window.form.sides)
     assert plain.plain
     assert (other.drafter, other.draft_length, other.acceptance) == ("lookup", 3, "coupled")
@@ -45,15 +45,15 @@ def test_any_two_may_race_and_what_is_wrong_is_said(window: RaceWindow, tmp_path
     form.raced.disconnect()
     form.raced.connect(lambda: raced.append(True))
     form.start.click()
-    assert form.said.text() == "Write a prompt first."
+    assert form.error.text() == "Enter a prompt."
     form.prompt.setPlainText("Hello?")
     form.sides[0].show_side(Side(drafter="lookup", draft_length=2))
     form.sides[1].show_side(Side(drafter=str(tmp_path / "none")))
     form.start.click()
-    assert form.said.text()
+    assert form.error.text()
     form.sides[1].show_side(Side(drafter="eagle3", draft_length=99))
     form.start.click()
-    assert form.said.text() == "A draft has at most 32 tokens."
+    assert form.error.text() == "A draft can have at most 32 tokens."
     assert not raced
     form.sides[1].show_side(Side(drafter="lookup", draft_length=4))
     form.start.click()
@@ -73,10 +73,10 @@ def test_the_rule_is_asked_for_only_where_there_is_chance(window: RaceWindow) ->
 def test_while_it_is_measured_the_runs_are_shown_in_their_order(window: RaceWindow) -> None:
     window._show(window.measuring)
     window.measuring.begin(3, 100)
-    window.measuring.show_progress(Racing(id=1, said="run 2 of 3", time_s=1.0, run=2, side=1, tokens=40))
+    window.measuring.show_progress(RaceProgress(id=1, message="run 2 of 3", time_s=1.0, run=2, side=1, tokens=40))
     assert window.measuring.title.text() == "Run 2 of 3, side B: 40 tokens"
-    assert [letter for letter, _ in window.measuring.turns._boxes()] == list("ABBAAB")
-    assert window.measuring.turns.done == 2
-    window.measuring.show_progress(Racing(id=1, said="run 2 of 3", time_s=1.0, run=2, side=0, tokens=1))
-    assert window.measuring.turns.done == 3
+    assert [letter for letter, _ in window.measuring.order._boxes()] == list("ABBAAB")
+    assert window.measuring.order.done == 2
+    window.measuring.show_progress(RaceProgress(id=1, message="run 2 of 3", time_s=1.0, run=2, side=0, tokens=1))
+    assert window.measuring.order.done == 3
     assert "measured one after the other" in window.measuring.why.text()

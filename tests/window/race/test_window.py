@@ -9,18 +9,19 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QFileDialog
 
-from app.race.document import open_race, race_json
-from app.window.look import DARK
-from app.window.race import files
-from app.window.race.asking import RaceAsker
-from app.window.race.board import Board
-from app.window.race.window import DRAWING, RaceWindow
+from app.race.race_document import open_race, race_json
+from app.window.common import theme
+from app.window.common.appearance import DARK
+from app.window.race import race_files
+from app.window.race.race_board import RaceBoard
+from app.window.race.race_request import RaceRequest
+from app.window.race.race_window import DRAWING, RaceWindow
 from tests.race.made import RACE, race, simple, steady
-from tests.window.control.waiting import until
 from tests.window.race.conftest import Clock
+from tests.window.waiting import until
 
 
-def board_of(window: RaceWindow) -> Board:
+def board_of(window: RaceWindow) -> RaceBoard:
     assert window.board is not None
     return window.board
 
@@ -141,7 +142,7 @@ def test_a_look_reaches_everything(window: RaceWindow) -> None:
     window.show_race(simple(parts_at=4))
     window.seek(1.2)
     light = window.grab().toImage()
-    window.set_look(DARK)
+    theme.show(DARK)
     dark = window.grab().toImage()
     for x, y in ((8, 8), (window.width() // 2, window.height() - 8), (60, window.height() // 2)):
         assert light.pixelColor(x, y).lightness() > 200
@@ -169,8 +170,8 @@ def test_while_a_race_is_measured_no_key_starts_opens_or_replays_another(
     busy: bool, window: RaceWindow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raced, asked = list[str](), list[str]()
-    monkeypatch.setattr(RaceAsker, "busy", busy)
-    monkeypatch.setattr(RaceAsker, "begin", lambda self, prompt, *_: raced.append(prompt))
+    monkeypatch.setattr(RaceRequest, "busy", busy)
+    monkeypatch.setattr(RaceRequest, "begin", lambda self, prompt, *_: raced.append(prompt))
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: asked.append("asked") or ("", ""))
     window.still = True
     window.show_race(simple(parts_at=4))
@@ -188,15 +189,15 @@ def test_while_a_race_is_measured_no_key_starts_opens_or_replays_another(
 
 def test_a_race_waits_for_what_it_would_be_slowed_down_by(window: RaceWindow, monkeypatch: pytest.MonkeyPatch) -> None:
     raced, why = list[str](), ["A reply is being written."]
-    monkeypatch.setattr(RaceAsker, "begin", lambda self, prompt, *_: raced.append(prompt))
+    monkeypatch.setattr(RaceRequest, "begin", lambda self, prompt, *_: raced.append(prompt))
     window._wait = lambda: why[0]
     window.form.prompt.setPlainText("Why?")
     window.form.start.click()
-    assert (raced, window.form.said.text()) == ([], why[0])
+    assert (raced, window.form.error.text()) == ([], why[0])
     why[0] = ""
     monkeypatch.setattr(type(window.exporter), "busy", True)
     window.form.start.click()
-    assert (raced, window.form.said.text()) == ([], DRAWING)
+    assert (raced, window.form.error.text()) == ([], DRAWING)
     monkeypatch.setattr(type(window.exporter), "busy", False)
     window.form.start.click()
     assert raced == ["Why?"]
@@ -234,7 +235,7 @@ def test_a_race_is_saved_as_it_was_read(window: RaceWindow, tmp_path: Path, monk
     window.show_race(document)
     window.save("json")
     assert path.with_name("kept.json").read_bytes() == race_json(document)
-    assert window.line.text.text() == "“kept.json” is written."
+    assert window.line.text.text() == "Saved “kept.json”."
 
 
 def test_what_cannot_be_written_is_said(window: RaceWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,7 +246,7 @@ def test_what_cannot_be_written_is_said(window: RaceWindow, tmp_path: Path, monk
 
 
 def test_a_name_without_its_ending_gets_it() -> None:
-    named = {kind: files.with_ending(Path("race"), kind).name for kind in files.ENDINGS}
+    named = {kind: race_files.with_ending(Path("race"), kind).name for kind in race_files.ENDINGS}
     assert named == {"png": "race.png", "gif": "race.gif", "webp": "race.webp", "apng": "race.png", "json": "race.json"}
 
 

@@ -11,20 +11,19 @@ from PySide6.QtGui import QWheelEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.protocol import Law, Pair
-from app.records import ChatSettings
-from app.window.controller import Speculating
-from app.window.shell.chat_form import ChatForm
-from app.window.shell.chat_panel import ChatPanel
-from app.window.shell.fields import choose
-from app.window.shell.law_form import read_stops, seed_error, write_stops
-from app.window.shell.window import MainWindow
-from tests.window.control.waiting import until
-from tests.window.shell.fakes import FakeController
+from app.protocol import Pair, SamplingSettings
+from app.store.records import ChatSettings
+from app.window.chat import Controller, SpeculationStatus
+from app.window.main_window.main_window import MainWindow
+from app.window.settings.chat_form import ChatForm
+from app.window.settings.chat_panel import ChatPanel
+from app.window.settings.sampling_form import SamplingForm, read_stops, seed_error, write_stops
+from engine.errors import UsageError
+from tests.window.waiting import until
 
 EVERYTHING = ChatSettings(
     pair=Pair(target="builtin", drafter="lookup", tree=True, context=4096),
-    law=Law(
+    sampling=SamplingSettings(
         temperature=0.7,
         top_p=0.9,
         top_k=40,
@@ -78,11 +77,11 @@ def test_showing_changes_nothing(form: ChatForm, applied: list[ChatSettings]) ->
 
 
 def test_a_change_holds_at_once(form: ChatForm, applied: list[ChatSettings]) -> None:
-    form.law.temperature.setValue(0.8)
-    form.law.rule.setCurrentIndex(1)
-    form.law.rule.activated.emit(1)
-    assert [s.law.temperature for s in applied] == [0.8, 0.8]
-    assert applied[-1].law.acceptance == "coupled"
+    form.sampling.temperature.setValue(0.8)
+    form.sampling.rule.setCurrentIndex(1)
+    form.sampling.rule.activated.emit(1)
+    assert [s.sampling.temperature for s in applied] == [0.8, 0.8]
+    assert applied[-1].sampling.acceptance == "coupled"
 
 
 def test_typed_text_holds_when_the_typing_pauses(form: ChatForm, applied: list[ChatSettings]) -> None:
@@ -106,23 +105,23 @@ def test_a_seed_is_a_number_or_nothing(text: str, right: bool) -> None:
 
 @pytest.mark.parametrize("text", ["-1", "1.5", "abc", "٣", "1_0", "9" * 5000])
 def test_a_wrong_seed_is_said_and_not_applied(form: ChatForm, applied: list[ChatSettings], text: str) -> None:
-    form.law.seed.setText(text)
-    form.law._typing.timeout.emit()
-    assert "whole number" in form.law.fields[-3].error
+    form.sampling.seed.setText(text)
+    form.sampling._typing.timeout.emit()
+    assert "whole number" in form.sampling.fields[-3].error
     assert applied == []
-    form.law.seed.setText("5")
-    form.law._typing.timeout.emit()
-    assert applied[-1].law.seed == 5
+    form.sampling.seed.setText("5")
+    form.sampling._typing.timeout.emit()
+    assert applied[-1].sampling.seed == 5
 
 
 def test_a_folder_without_a_model_is_said_and_not_loaded(
     form: ChatForm, applied: list[ChatSettings], tmp_path: Path
 ) -> None:
     pair = form.pair
-    choose(pair.target, "folder")
+    pair.target.choose("folder")
     pair.target.activated.emit(1)
     assert not form.valid
-    wrong = {str(tmp_path / "none"): "no such folder", str(tmp_path): "no config.json", "a\0": "no such folder"}
+    wrong = {str(tmp_path / "none"): "does not exist", str(tmp_path): "no config.json", "a\0": "does not exist"}
     for text, why in wrong.items():
         pair.target_folder.set_text(text)
         pair.target_folder.changed.emit()
@@ -145,20 +144,20 @@ def test_a_drafter_from_a_folder_goes_round(form: ChatForm, tmp_path: Path) -> N
 def test_a_shipped_drafter_for_another_target_is_warned_of(form: ChatForm, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     form.show_settings(ChatSettings(pair=Pair(target=str(tmp_path), drafter="eagle3")))
-    assert form.pair.fields[2]._below.text().startswith("This one is made for the built-in target")
+    assert form.pair.fields[2]._below.text().startswith("This drafter is made for the built-in target")
     assert form.valid
 
 
 @pytest.mark.parametrize(("tree", "length", "right"), [(False, 32, True), (False, 33, False), (True, 64, True)])
 def test_a_draft_length_is_at_most_what_the_engine_takes(form: ChatForm, tree: bool, length: int, right: bool) -> None:
-    form.show_settings(ChatSettings(pair=Pair(tree=tree), law=Law(draft_length=length)))
+    form.show_settings(ChatSettings(pair=Pair(tree=tree), sampling=SamplingSettings(draft_length=length)))
     assert form.valid == right
 
 
 def test_a_reply_longer_than_the_context_is_explained(form: ChatForm) -> None:
     form.set_context(8192)
-    form.show_settings(ChatSettings(law=Law(max_tokens=9000)))
-    assert "8,192" in form.law.fields[-2]._below.text()
+    form.show_settings(ChatSettings(sampling=SamplingSettings(max_tokens=9000)))
+    assert "8,192" in form.sampling.fields[-2]._below.text()
     assert form.valid
 
 
@@ -173,72 +172,89 @@ def test_the_wheel_does_not_change_what_is_scrolled_past(form: ChatForm) -> None
         *(Qt.KeyboardModifier.NoModifier, Qt.ScrollPhase.NoScrollPhase, False),
     )
     form.pair.target.setFocus()
-    QApplication.sendEvent(form.law.temperature, wheel)
-    assert form.law.temperature.value() == 0
+    QApplication.sendEvent(form.sampling.temperature, wheel)
+    assert form.sampling.temperature.value() == 0
 
 
 # --- the panel --------------------------------------------------------------------------------
 
 
-def test_what_the_form_says_holds_for_the_conversation(panel: ChatPanel, controller: FakeController) -> None:
-    panel.form.law.temperature.setValue(0.8)
-    assert controller.conversation.settings.law.temperature == 0.8
+def test_what_the_form_says_holds_for_the_conversation(panel: ChatPanel, controller: Controller) -> None:
+    panel.form.sampling.temperature.setValue(0.8)
+    assert controller.conversation.settings.sampling.temperature == 0.8
 
 
-def test_the_panel_follows_the_conversation(panel: ChatPanel, controller: FakeController) -> None:
-    panel.form.law.temperature.setValue(0.8)
+def test_the_panel_follows_the_conversation(panel: ChatPanel, controller: Controller) -> None:
+    panel.form.sampling.temperature.setValue(0.8)
     controller.new()
+    assert panel.form.settings().sampling.temperature == 0.8  # a new one begins with the settings used last
+    controller.open(2)
     assert panel.form.settings() == ChatSettings()
 
 
-def test_reset_brings_back_what_redline_came_with(panel: ChatPanel, controller: FakeController) -> None:
+def test_reset_brings_back_what_redline_came_with(panel: ChatPanel, controller: Controller) -> None:
     controller.change_settings(EVERYTHING)
     panel.defaults.click()
     assert controller.conversation.settings == ChatSettings()
     assert panel.form.settings() == ChatSettings()
 
 
-def test_what_became_of_the_pair_is_said(panel: ChatPanel, controller: FakeController) -> None:
-    controller.say(Speculating("unsupported", "Model", "", "its cache cannot be rewound"))
-    assert panel.state.text() == "Speculation unsupported: its cache cannot be rewound."
+def test_what_became_of_the_pair_is_said(panel: ChatPanel, controller: Controller) -> None:
+    controller.status_changed.emit(SpeculationStatus("unsupported", "Model", "", "its cache cannot be rewound"))
+    assert panel.state.text() == "Speculation not available: its cache cannot be rewound."
 
 
 # --- presets ----------------------------------------------------------------------------------
 
 
-def test_a_preset_is_saved_under_its_name_chosen_and_deleted(panel: ChatPanel, controller: FakeController) -> None:
+def test_a_preset_is_saved_under_its_name_chosen_and_deleted(panel: ChatPanel, controller: Controller) -> None:
     presets = panel.presets
     controller.change_settings(EVERYTHING)
     presets.save.click()
     presets.name.setText(" Much  at once ")
     QTest.keyClick(presets.name, Qt.Key.Key_Return)
-    assert controller.kept == {"Much at once": EVERYTHING}
+    assert controller.library.presets() == {"Much at once": EVERYTHING}
     assert presets.box.currentText() == "Much at once"
     controller.change_settings(ChatSettings())
-    assert presets.box.currentText() == "No preset"
+    assert presets.box.currentText() == "No Preset"
     assert not presets.delete.isEnabled()
     presets.box.setCurrentIndex(presets.box.findText("Much at once"))
     presets.box.activated.emit(1)
     assert controller.conversation.settings == EVERYTHING
     presets.delete.click()
-    assert controller.kept == {}
-    assert presets.box.currentText() == "No preset"
+    assert controller.library.presets() == {}
+    assert presets.box.currentText() == "No Preset"
 
 
-def test_a_preset_without_a_name_is_not_saved(panel: ChatPanel, controller: FakeController) -> None:
+def test_a_preset_without_a_name_is_not_saved(panel: ChatPanel, controller: Controller) -> None:
     panel.presets.save.click()
     panel.presets.name.setText("  ")
-    assert not panel.presets.keep.isEnabled()
+    assert not panel.presets.confirm.isEnabled()
     QTest.keyClick(panel.presets.name, Qt.Key.Key_Return)
-    assert controller.kept == {}
+    assert controller.library.presets() == {}
 
 
-def test_replacing_a_preset_is_said_before(panel: ChatPanel, controller: FakeController) -> None:
-    controller.kept["Short"] = EVERYTHING
+def test_replacing_a_preset_is_said_before(panel: ChatPanel, controller: Controller) -> None:
+    controller.library.save_preset("Short", EVERYTHING)
     controller.settings_changed.emit(controller.conversation)
     panel.presets.save.click()
     panel.presets.name.setText("Short")
-    assert "Replaces" in panel.presets.said.text()
+    assert "Replaces" in panel.presets.warning.text()
     QTest.keyClick(panel.presets.name, Qt.Key.Key_Escape)
-    assert controller.kept["Short"] == EVERYTHING
+    assert controller.library.presets()["Short"] == EVERYTHING
     assert not panel.presets.name.isVisible()
+
+
+@pytest.mark.parametrize(("temperature", "valid"), [(0, True), (0.0005, False), (0.001, True), (100, True)])
+def test_the_form_accepts_the_temperatures_that_the_engine_accepts(
+    app: QApplication, temperature: float, valid: bool
+) -> None:
+    form = SamplingForm()
+    form.temperature.setValue(temperature)
+    assert form.valid == valid
+    if valid:
+        form.settings().check()
+        assert form.settings().temperature == temperature
+    else:
+        with pytest.raises(UsageError, match="temperature"):
+            SamplingSettings(temperature=temperature).check()

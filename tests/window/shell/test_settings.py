@@ -11,46 +11,45 @@ from PySide6.QtGui import QPalette
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.records import ChatSettings
-from app.window.look import DARK, LIGHT, READABLE, Look, contrast, with_accent
-from app.window.shell import fields, files, motion, styles, theme
-from app.window.shell.fields import choose
-from app.window.shell.files import FileError, file_name, write_text
-from app.window.shell.preferences import PREFERENCES, Places, Preferences, read, written
-from app.window.shell.window import MainWindow
-from tests.window.control.waiting import until
-from tests.window.shell.conftest import end, open_window
-from tests.window.shell.fakes import FakeController, conversation
+from app.store.records import ChatSettings
+from app.window.chat import Controller
+from app.window.common import form_fields, theme
+from app.window.common.appearance import DARK, LIGHT, READABLE, Appearance, contrast, with_accent
+from app.window.common.file_output import FileError, file_name, write_text
+from app.window.common.preferences import PREFERENCES, Places, Preferences, read, written
+from app.window.main_window import files
+from app.window.main_window.main_window import MainWindow
+from tests.window.chats import add_conversation, end, open_window
+from tests.window.waiting import until
 
 
-def test_appearance_holds_at_once_and_at_the_next_start(window: MainWindow, controller: FakeController) -> None:
+def test_appearance_holds_at_once_and_at_the_next_start(window: MainWindow, controller: Controller) -> None:
     page = window.settings.show("appearance").appearance
     for box, value in ((page.scheme, "dark"), (page.text_size, "2"), (page.motion, "reduced")):
-        choose(box, value)
+        box.choose(value)
         box.activated.emit(0)
     page.tints.click()
-    page.ghosts.click()
+    page.refused.click()
     page.announce.click()
     chosen = Preferences(scheme="dark", zoom=2, motion="reduced", tints=False, ghosts=True, announce=False)
     assert window.preferences == chosen
-    assert (window.theme.look.scheme, window.theme.look.scale) == ("dark", chosen.scale)
-    heard = window.parts.transcript.heard
-    assert [given for given in heard if given[0] == "set_reduced_motion"][-1] == ("set_reduced_motion", True)
-    assert [given for given in heard if given[0] == "set_tints"][-1] == ("set_tints", False)
+    assert (window.theme.appearance.scheme, window.theme.appearance.scale) == ("dark", chosen.scale)
+    shown = window.parts.transcript.options
+    assert shown.still and not shown.tints
     second = open_window(controller)
     assert second.preferences == chosen
     assert second.settings.show("appearance").appearance.text_size.currentText() == "121 %"
     end(second)
 
 
-def test_idle_models_are_unloaded_when_the_reader_says(window: MainWindow, controller: FakeController) -> None:
-    assert controller.unload_minutes == 30
+def test_idle_models_are_unloaded_when_the_reader_says(window: MainWindow, controller: Controller) -> None:
+    assert controller._idle_unload._minutes == 30
     page = window.settings.show("appearance").appearance
-    choose(page.unload, "0")
+    page.unload.choose("0")
     page.unload.activated.emit(0)
-    assert (window.preferences.unload_minutes, controller.unload_minutes) == (0, 0)
+    assert (window.preferences.unload_minutes, controller._idle_unload._minutes) == (0, 0)
     second = open_window(controller)
-    assert controller.unload_minutes == 0
+    assert controller._idle_unload._minutes == 0
     end(second)
 
 
@@ -86,22 +85,22 @@ def test_sentences_are_not_read_out_to_those_who_do_not_want_it(
     window: MainWindow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
-    monkeypatch.setattr("app.window.shell.window.announce", lambda _, text: said.append(text))
-    window._say("One.")
+    monkeypatch.setattr("app.window.main_window.main_window.announce", lambda _, text: said.append(text))
+    window._announce("One.")
     window.change_preferences(announce=False)
-    window._say("Two.")
+    window._announce("Two.")
     assert said == ["One."]
 
 
-def test_new_chats_begin_with_the_defaults(window: MainWindow, controller: FakeController) -> None:
+def test_new_chats_begin_with_the_defaults(window: MainWindow, controller: Controller) -> None:
     shown = window.settings.show("chat")
-    shown.defaults.law.temperature.setValue(0.5)
-    assert window.settings.defaults().law.temperature == 0.5
+    shown.defaults.sampling.temperature.setValue(0.5)
+    assert controller.library.default_settings().sampling.temperature == 0.5
     shown.reset.click()
-    assert window.settings.defaults() == ChatSettings()
+    assert controller.library.default_settings() == ChatSettings()
     assert controller.conversation.settings == ChatSettings()  # the open one is new as well
-    controller.set_value("chat.settings", "damaged")
-    assert window.settings.defaults() == ChatSettings()
+    controller.library.set_value("chat.settings", "damaged")
+    assert controller.library.default_settings() == ChatSettings()
 
 
 def test_escape_closes_the_settings(window: MainWindow) -> None:
@@ -137,14 +136,14 @@ def test_the_palette_is_the_looks(window: MainWindow) -> None:
 
 @pytest.mark.parametrize("accent", ["#ffcc00", "#007aff", "#8c8c8c", "#ff2d55", "#000000", "#ffffff"])
 @pytest.mark.parametrize("look", [LIGHT, DARK], ids=["light", "dark"])
-def test_any_accent_of_the_system_can_be_read(accent: str, look: Look) -> None:
+def test_any_accent_of_the_system_can_be_read(accent: str, look: Appearance) -> None:
     shown = with_accent(look, accent)
     assert contrast(shown.accent, shown.background) >= READABLE
     assert contrast(shown.accent, shown.on_accent) >= READABLE
 
 
 @pytest.mark.parametrize("look", [LIGHT, DARK], ids=["light", "dark"])
-def test_every_colour_of_text_can_be_read_on_every_ground(look: Look) -> None:
+def test_every_colour_of_text_can_be_read_on_every_ground(look: Appearance) -> None:
     grounds = (look.background, look.sidebar, look.raised)
     inks = (look.text, look.faint, look.accent, look.good, look.warning, look.error)
     assert min(contrast(ink, ground) for ink in inks for ground in grounds) >= READABLE
@@ -155,18 +154,18 @@ def test_the_window_follows_the_system_while_the_reader_wants_that(
 ) -> None:
     monkeypatch.setattr(window.theme, "_hints", SimpleNamespace(colorScheme=lambda: Qt.ColorScheme.Dark))
     window.theme.follow()
-    assert window.theme.look.scheme == "dark"
-    assert DARK.background in window.styleSheet()
-    assert DARK.sidebar in window.parts.sidebar.styleSheet()
+    assert window.theme.appearance.scheme == "dark"
+    assert DARK.background in QApplication.instance().styleSheet()
+    assert theme.current() == window.theme.appearance
     monkeypatch.setattr(window.theme, "_hints", SimpleNamespace(colorScheme=lambda: Qt.ColorScheme.Unknown))
     window.theme.follow()
-    assert window.theme.look.scheme == "light"
+    assert window.theme.appearance.scheme == "light"
 
 
 def test_where_the_system_draws_the_controls_they_are_left_to_it(
-    controller: FakeController, monkeypatch: pytest.MonkeyPatch
+    controller: Controller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (theme, styles, fields):
+    for module in (theme, form_fields):
         monkeypatch.setattr(module, "NATIVE", True)
     QApplication.setPalette(QApplication.style().standardPalette())
     before = QApplication.palette()
@@ -174,36 +173,36 @@ def test_where_the_system_draws_the_controls_they_are_left_to_it(
     window.change_preferences(scheme="dark")
     window.show_side("chat settings")
     assert QApplication.palette() == before
-    assert "QScrollBar" not in window.styleSheet()
-    assert "QPushButton" not in window.parts.panel.styleSheet()
+    assert "QScrollBar" not in QApplication.instance().styleSheet()
+    assert "QComboBox {" not in QApplication.instance().styleSheet()
     end(window)
 
 
 def test_motion_of_a_mac_without_its_library_is_taken_for_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(motion.sys, "platform", "darwin")
-    monkeypatch.setattr(motion.ctypes.util, "find_library", lambda _: None)
-    assert not motion.system_reduces_motion()
+    monkeypatch.setattr(theme, "NATIVE", True)
+    monkeypatch.setattr(theme.ctypes.util, "find_library", lambda _: None)
+    assert not theme.system_reduces_motion()
 
 
 # --- data -------------------------------------------------------------------------------------
 
 
 def test_a_conversation_is_exported_where_the_user_says(
-    window: MainWindow, controller: FakeController, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    window: MainWindow, controller: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     controller.open(2)
-    monkeypatch.setattr(files, "ask_where", lambda parent, title, kind: tmp_path / f"{title}.{files.KINDS[kind][0]}")
+    monkeypatch.setattr(files, "ask_export_path", lambda _, title, kind: tmp_path / f"{title}.{files.FORMATS[kind][0]}")
     window.commands["export markdown"].trigger()
     window.parts.sidebar.exported.emit(3, "json")
-    assert (tmp_path / "Counting to thirty.md").read_text() == "# 2\n"
-    assert (tmp_path / "Bread.json").read_text() == '{"id": 3}'
+    assert (tmp_path / "Counting to thirty.md").read_text().startswith("# Counting to thirty")
+    assert (tmp_path / "Bread.json").read_text() == controller.library.export_json(3)
 
 
 def test_an_export_that_fails_is_said(
-    window: MainWindow, controller: FakeController, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    window: MainWindow, controller: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     controller.open(2)
-    monkeypatch.setattr(files, "ask_where", lambda *_: tmp_path / "none" / "a.md")
+    monkeypatch.setattr(files, "ask_export_path", lambda *_: tmp_path / "none" / "a.md")
     window.commands["export markdown"].trigger()
     banner = window.parts.notices.banners[0]
     assert banner.level == "error"
@@ -214,7 +213,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     write_text(path, "ä\n")
     assert path.read_bytes() == "ä\n".encode()
-    with pytest.raises(FileError, match="choose another place"):
+    with pytest.raises(FileError, match="Choose another place"):
         write_text(tmp_path, "b")
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.txt"]
 
@@ -227,33 +226,37 @@ def test_any_title_makes_a_file_name(title: str, name: str) -> None:
 
 
 def test_all_conversations_are_exported_under_names_of_their_own(
-    window: MainWindow, controller: FakeController, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    window: MainWindow, controller: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    controller.records = [conversation(1, "Bread", 0), conversation(2, "bread", 0), conversation(3, "", 0)]
+    for number in (1, 2, 4):
+        controller.delete(number)
+    add_conversation(controller, "bread")
+    add_conversation(controller, "")
     (tmp_path / "Chat.json").write_text("mine")
     monkeypatch.setattr(files, "ask_folder", lambda _: tmp_path)
     page = window.settings.show("data").data
     page.export.click()
-    until(lambda: page.said.text().startswith("3 conversations are in"), 10)
-    names = sorted(path.name for path in tmp_path.iterdir())
+    until(lambda: page.result.text().startswith("Exported 3 conversations to"), 10)
+    names = sorted(path.name for path in tmp_path.glob("*.json"))
     assert names == ["Bread.json", "Chat 2.json", "Chat.json", "bread 2.json"]
     assert (tmp_path / "Chat.json").read_text() == "mine"
 
 
 def test_an_import_is_handed_on(
-    window: MainWindow, controller: FakeController, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    window: MainWindow, controller: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (tmp_path / "a.json").write_text(controller.library.export_json(2))
     monkeypatch.setattr(files, "ask_conversation", lambda _: tmp_path / "a.json")
     window.commands["import"].trigger()
-    assert controller.asked_for("import_file") == [(str(tmp_path / "a.json"),)]
+    assert controller.conversation.id == 5 and controller.conversation.title == "Counting to thirty"
 
 
-def test_a_conversation_is_copied_as_markdown(window: MainWindow, controller: FakeController) -> None:
+def test_a_conversation_is_copied_as_markdown(window: MainWindow, controller: Controller) -> None:
     controller.open(2)
     window.commands["copy conversation"].trigger()
-    assert QApplication.clipboard().text() == "# 2\n"
+    assert QApplication.clipboard().text().startswith("# Counting to thirty")
 
 
-def test_preferences_that_did_not_change_are_not_written(window: MainWindow, controller: FakeController) -> None:
+def test_preferences_that_did_not_change_are_not_written(window: MainWindow, controller: Controller) -> None:
     window.set_preferences(window.preferences)
-    assert PREFERENCES not in controller.values
+    assert controller.library.value(PREFERENCES) is None

@@ -20,9 +20,9 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 from PySide6.QtCore import QEventLoop, QObject, QTimer
 from PySide6.QtWidgets import QApplication
 
-from app.protocol import Told
+from app.protocol import RoundDone
 from app.window.transcript import Transcript
-from app.window.transcript.warm import Warming
+from app.window.transcript.transcript import Preloader
 from tests.window.transcript.samples import CODE, REPLY, conversation, live, question, rounds, tokens_of
 
 WIDTH, HEIGHT = 900, 800
@@ -77,22 +77,22 @@ class Streamed:
 
 def stream(text: str, rate: float, transcript: Transcript, message: int = 2) -> Streamed:
     """Tell `text` at `rate` tokens a second, in what came since the last frame, as the controller does."""
-    transcript.begin(live(message, 1))
+    transcript.begin_reply(live(message, 1))
     waiting = list(rounds(text, per_s=rate))
     begin_s = waiting[0].round.time_s
     _set_aside()
     feed, gaps, loop = iter(waiting), Gaps(), QEventLoop()
-    batch: Told | None = next(feed)
+    batch: RoundDone | None = next(feed)
     began_s, told_s = time.perf_counter(), 0.0
 
     def tell() -> None:
         nonlocal batch, told_s
-        due: list[Told] = []
+        due: list[RoundDone] = []
         while batch is not None and batch.round.time_s - begin_s <= time.perf_counter() - began_s:
             due.append(batch)
             batch = next(feed, None)
         if due:
-            transcript.tell(message, due)
+            transcript.add_rounds(message, due)
         if batch is None and not told_s:
             told_s = time.perf_counter()
         if told_s and transcript.column.entries[-1].source == text:
@@ -158,11 +158,11 @@ def open_long(messages: int, tokens: int) -> Opened:
     transcript, asked = shown(), []
     _set_aside()
 
-    def told_of(message: int) -> list[Told]:
+    def told_of(message: int) -> list[RoundDone]:
         asked.append(message)
         return told[message]
 
-    first = _timed(transcript, lambda: transcript.show_path(path, told_of))
+    first = _timed(transcript, lambda: transcript.show_branch(path, told_of))
     lazily = len(asked)
     sizes = [(700, 800), (1100, 800), (900, 600)]
     resize = max(_timed(transcript, lambda size=size: transcript.resize(*size)) for size in sizes)
@@ -208,7 +208,7 @@ def main() -> None:
     asked = parser.parse_args()
     application = QApplication.instance() or QApplication(["bench"])
     warm = QObject()
-    warming = Warming(warm)
+    warming = Preloader(warm)
     while warming.left:  # as in an app that has been open for two seconds
         warming.render()
     print("gaps of the GUI thread, and how much of them it was busy")
@@ -218,8 +218,8 @@ def main() -> None:
     for name, text in sources(asked.tokens).items():
         transcript = shown()
         transcript.set_raw(asked.raw)
-        transcript.set_ghosts(asked.ghosts)
-        transcript.show_path([question(1)], lambda _: [])
+        transcript.set_refused_shown(asked.refused)
+        transcript.show_branch([question(1)], lambda _: [])
         done = stream(text, asked.rate, transcript)
         print(
             f"{name:16}{done.tokens:8,}{done.seconds:7.1f}{done.p99_ms:9.1f}{done.longest_ms:9.1f}"

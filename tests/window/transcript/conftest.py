@@ -8,6 +8,8 @@ import pytest
 from PySide6.QtCore import QEvent
 from PySide6.QtWidgets import QApplication
 
+from app.window.common import theme
+from app.window.common.appearance import LIGHT
 from app.window.transcript import Transcript
 
 
@@ -57,6 +59,7 @@ def stage(app: QApplication) -> Iterator[Callable[..., Stage]]:
         return made[-1]
 
     yield make
+    theme.show(LIGHT)
     for one in made:
         one.transcript.close()
         one.transcript.deleteLater()

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from app.protocol import Law, Told
-from app.records import Attachment, MessageRecord, Statistics
+from app.protocol import RoundDone, SamplingSettings
+from app.store.records import Attachment, MessageRecord, Statistics
 from engine.events import Round
 from engine.metrics import Metrics
 
@@ -41,7 +41,7 @@ def tokens_of(text: str) -> list[str]:
     return _TOKEN.findall(text) if "".join(_TOKEN.findall(text)) == text else list(text)
 
 
-def rounds(text: str, seed: int = 0, drafted: int = 4, per_s: float = 60.0, request: int = 1) -> Iterator[Told]:
+def rounds(text: str, seed: int = 0, drafted: int = 4, per_s: float = 60.0, request: int = 1) -> Iterator[RoundDone]:
     """`text` as it would be told by a drafter that is right three times in four. per_s: tokens a second."""
     chance, tokens, at, time_s, index = random.Random(seed), tokens_of(text), 0, 0.3, 0
     while at < len(tokens):
@@ -52,7 +52,7 @@ def rounds(text: str, seed: int = 0, drafted: int = 4, per_s: float = 60.0, requ
         accepted = min(accepted, len(said))
         guesses = [*said[:accepted], *(chance.choice(tokens) for _ in range(drafted - accepted))]
         time_s += len(said) / per_s
-        yield Told(
+        yield RoundDone(
             id=request,
             drafted_texts=tuple(guesses),
             round=Round(
@@ -75,26 +75,34 @@ def question(id: int, text: str = "How does speculative decoding work?", parent:
     return MessageRecord(id=id, conversation=1, parent=parent, role="user", text=text)
 
 
-def reply(id: int, text: str = REPLY, parent: int | None = None, told: list[Told] | None = None) -> MessageRecord:
+def reply(id: int, text: str = REPLY, parent: int | None = None, told: list[RoundDone] | None = None) -> MessageRecord:
     """A whole one, with statistics where its rounds are known."""
     statistics = Statistics.of(Metrics.of(one.round for one in told)) if told else None
     return MessageRecord(
-        id=id, conversation=1, parent=parent, role="assistant", text=text, statistics=statistics, law=Law()
+        id=id,
+        conversation=1,
+        parent=parent,
+        role="assistant",
+        text=text,
+        statistics=statistics,
+        sampling=SamplingSettings(),
     )
 
 
 def live(id: int, parent: int | None = None) -> MessageRecord:
     """One that is about to be written."""
-    return MessageRecord(id=id, conversation=1, parent=parent, role="assistant", text="", state="streaming", law=Law())
+    return MessageRecord(
+        id=id, conversation=1, parent=parent, role="assistant", text="", state="streaming", sampling=SamplingSettings()
+    )
 
 
 @lru_cache(maxsize=4)
-def conversation(messages: int, tokens: int) -> tuple[list[MessageRecord], dict[int, list[Told]]]:
+def conversation(messages: int, tokens: int) -> tuple[list[MessageRecord], dict[int, list[RoundDone]]]:
     """So many messages, questions and replies in turn, with `tokens` between them, nearly all in the replies."""
     chance = random.Random(7)
     parts = [PARAGRAPH, LIST, CODE, TABLE, QUOTE, HEADING]
     path: list[MessageRecord] = []
-    told: dict[int, list[Told]] = {}
+    told: dict[int, list[RoundDone]] = {}
     for id in range(1, messages + 1):
         if id % 2:
             path.append(question(id, f"Question {id}: how does it work, and what does it cost?", id - 1 or None))

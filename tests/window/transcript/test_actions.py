@@ -11,12 +11,12 @@ from PySide6.QtGui import QContextMenuEvent, QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QDialog, QMenu, QPlainTextEdit
 
-from app.protocol import Law
-from app.records import MessageRecord
-from app.terminal import statistics
-from app.window.transcript.question import QuestionTile
-from app.window.transcript.reply import ReplyTile
-from app.window.transcript.tile import Tile
+from app.cli.terminal.reply_view import statistics
+from app.protocol import SamplingSettings
+from app.store.records import MessageRecord
+from app.window.transcript.message_tile import MessageTile
+from app.window.transcript.question_tile import QuestionTile
+from app.window.transcript.reply_tile import ReplyTile
 from engine.metrics import Metrics
 from tests.window.transcript.conftest import MakeStage, Stage
 from tests.window.transcript.samples import CODE, NOTES, PARAGRAPH, REPLY, THOUGHT, question, reply, rounds
@@ -26,9 +26,9 @@ def opened(stage: MakeStage, *path: MessageRecord) -> tuple[Stage, list[Any]]:
     """A stage that shows `path`, and tiles by their place in it."""
     one = stage()
     told = {record.id: list(rounds(record.text, record.id)) for record in path if record.role == "assistant"}
-    one.transcript.show_path(list(path), lambda message: told[message])
+    one.transcript.show_branch(list(path), lambda message: told[message])
     one.idle()
-    return one, one.transcript.column.shown()
+    return one, one.transcript.column.shown_tiles()
 
 
 def clipboard() -> str:
@@ -42,21 +42,21 @@ def heard(signal: Any) -> list[tuple[Any, ...]]:
     return said
 
 
-def act(tile: Tile, name: str) -> None:
+def act(tile: MessageTile, name: str) -> None:
     tile.footer.buttons[name].click()
 
 
 def test_copy_gives_the_source(stage: MakeStage) -> None:
     _, tiles = opened(stage, question(1), reply(2, REPLY, 1))
-    act(tiles[1], "Copy message")
+    act(tiles[1], "Copy Message")
     assert clipboard() == REPLY
-    act(tiles[0], "Copy message")
+    act(tiles[0], "Copy Message")
     assert clipboard() == question(1).text
 
 
 def test_copy_as_plain_text_leaves_the_marks_and_the_thought_out(stage: MakeStage) -> None:
     _, tiles = opened(stage, question(1), reply(2, THOUGHT + REPLY, 1))
-    act(tiles[1], "Copy as plain text")
+    act(tiles[1], "Copy as Plain Text")
     assert "a small model" in clipboard() and "return True" in clipboard()
     for mark in ("**", "```", "I should be short"):
         assert mark not in clipboard()
@@ -75,7 +75,10 @@ def test_regenerate_and_continue_say_which_reply(stage: MakeStage) -> None:
     [
         ({"state": "complete"}, False),
         ({"state": "complete", "note": "Fell back to plain decoding: no memory"}, False),
-        ({"state": "complete", "note": "It reached the longest reply.", "law": Law(max_tokens=5)}, True),
+        (
+            {"state": "complete", "note": "It reached the longest reply.", "sampling": SamplingSettings(max_tokens=5)},
+            True,
+        ),
         ({"state": "stopped"}, True),
         ({"state": "cut", "note": "the app was closed"}, True),
         ({"state": "failed", "note": "no memory"}, True),
@@ -157,16 +160,16 @@ def test_an_editor_survives_scrolling_away(stage: MakeStage) -> None:
     path = [question(1), *(reply(n, REPLY, n - 1) if n % 2 == 0 else question(n, "?", n - 1) for n in range(2, 21))]
     one, _ = opened(stage, *path)
     one.scroll_to(0)
-    tile = one.transcript.column.shown()[0]
+    tile = one.transcript.column.shown_tiles()[0]
     act(tile, "Edit")
     one.scroll_to(one.transcript.column.verticalScrollBar().maximum())
     one.idle()
-    assert tile in one.transcript.column.shown()
+    assert tile in one.transcript.column.shown_tiles()
 
 
 def test_attachments_open_to_a_preview(stage: MakeStage) -> None:
     _, tiles = opened(stage, replace(question(1), attachments=(NOTES,)))
-    (chip,) = tiles[0].chips.buttons
+    (chip,) = tiles[0].chips
     assert chip.accessibleName() == "Attached file notes.md"
     chip.click()
     dialog = next(widget for widget in QApplication.topLevelWidgets() if isinstance(widget, QDialog))
@@ -215,7 +218,7 @@ def test_raw_shows_the_thought_and_its_tags(stage: MakeStage) -> None:
 
 def test_a_code_block_is_copied_by_its_button(stage: MakeStage) -> None:
     _, tiles = opened(stage, question(1), reply(2, f"See:\n\n{CODE}\n\nDone.", 1))
-    (button,) = tiles[1].body.pages[0].stops()[1:]
+    (button,) = tiles[1].body.pages[0].focus_widgets()[1:]
     assert button.accessibleName() == "Copy python code"
     button.click()
     assert clipboard().rstrip("\n") == "\n".join(CODE.splitlines()[1:-1])
@@ -225,7 +228,7 @@ def test_code_that_was_cut_is_copied_whole(stage: MakeStage) -> None:
     code = "".join(f"    value_{n} = compute({n})\n" for n in range(400))
     _, tiles = opened(stage, question(1), reply(2, f"See:\n\n```python\n{code}```\n\nDone.", 1))
     tiles[-1].arrange(700, -100_000, 200_000)
-    buttons = [page.stops()[1] for page in tiles[-1].body.pages.values() if len(page.stops()) > 1]
+    buttons = [page.focus_widgets()[1] for page in tiles[-1].body.pages.values() if len(page.focus_widgets()) > 1]
     assert len(buttons) > 2
     for button in buttons:
         button.click()
@@ -235,16 +238,16 @@ def test_code_that_was_cut_is_copied_whole(stage: MakeStage) -> None:
 def test_the_menu_offers_what_there_is_to_copy(stage: MakeStage) -> None:
     one, tiles = opened(stage, question(1), reply(2, f"See:\n\n{CODE}\n\nDone.", 1))
     page = tiles[1].body.pages[0]
-    button = page.stops()[1]
+    button = page.focus_widgets()[1]
     place = QPoint(60, button.geometry().bottom() + 20)
     QApplication.sendEvent(
         page.viewport(), QContextMenuEvent(QContextMenuEvent.Reason.Mouse, place, page.mapToGlobal(place))
     )
     menu = tiles[1].findChild(QMenu)
     actions = {action.text(): action for action in menu.actions()}
-    assert list(actions) == ["Copy", "Copy message", "Copy code"]
+    assert list(actions) == ["Copy", "Copy Message", "Copy Code"]
     assert not actions["Copy"].isEnabled()
-    actions["Copy code"].trigger()
+    actions["Copy Code"].trigger()
     assert "def accept" in clipboard()
     menu.close()
     one.settle()
@@ -252,7 +255,7 @@ def test_the_menu_offers_what_there_is_to_copy(stage: MakeStage) -> None:
 
 def test_a_link_is_asked_for_and_not_opened(stage: MakeStage) -> None:
     one, tiles = opened(stage, question(1), reply(2, "[here](https://example.org/a)", 1))
-    asked = heard(one.transcript.link_asked)
+    asked = heard(one.transcript.link_clicked)
     page = tiles[1].body.pages[0]
     cursor = page.textCursor()
     cursor.setPosition(2)

@@ -6,14 +6,15 @@ from __future__ import annotations
 import pytest
 from PySide6.QtWidgets import QApplication
 
-from tests.window.transcript.bench import open_long, shown, sources, stream
-from tests.window.transcript.samples import question
+from tests.window.transcript.bench import Gaps, open_long, shown, sources, stream
+from tests.window.transcript.samples import question, reply
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("name", ["markdown", "one line", "one code block"])
 def test_a_fast_stream_leaves_the_window_free(app: QApplication, name: str) -> None:
     transcript = shown()
-    transcript.show_path([question(1)], lambda _: [])
+    transcript.show_branch([question(1)], lambda _: [])
     done = stream(sources(3000)[name], 2000.0, transcript)
     transcript.close()
     assert done.busy_p99_ms <= 33
@@ -21,8 +22,23 @@ def test_a_fast_stream_leaves_the_window_free(app: QApplication, name: str) -> N
     assert done.behind_s <= 1.5
 
 
+@pytest.mark.timing
 def test_a_long_conversation_opens_and_resizes_at_once(app: QApplication) -> None:
     opened = open_long(500, 200_000)
     assert opened.first_paint.busy_ms <= 300
     assert opened.resize.busy_ms <= 100
     assert opened.told <= 4
+
+
+@pytest.mark.slow
+@pytest.mark.timing
+def test_a_costly_reply_never_stops_the_window_for_long(app: QApplication) -> None:
+    transcript, gaps = shown(), Gaps()
+    table = "| a | b |\n| - | - |\n" + "| x | y |\n" * 20_000
+    gaps.start()
+    transcript.show_branch([question(1), reply(2, table, 1)], lambda _: [])
+    while not transcript.column.entries[-1].divided:
+        QApplication.processEvents()
+    gaps.stop()
+    transcript.close()
+    assert max(gaps.busy_s) <= 0.2

@@ -8,8 +8,8 @@ from PySide6.QtGui import QGuiApplication, QMouseEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QWidget
 
-from app.window.transcript.page import Page
-from app.window.transcript.tile import Tile
+from app.window.transcript.message_tile import MessageTile
+from app.window.transcript.text_page import TextPage
 from tests.window.transcript.conftest import MakeStage, Stage
 from tests.window.transcript.samples import NOTES, PARAGRAPH, REPLY, THOUGHT, conversation, question, reply, rounds
 
@@ -18,7 +18,7 @@ def opened(stage: MakeStage, text: str = REPLY) -> Stage:
     one = stage()
     path = [question(1), reply(2, text, 1), question(3, "And?", 2), reply(4, THOUGHT + PARAGRAPH, 3)]
     told = {record.id: list(rounds(record.text)) for record in path}
-    one.transcript.show_path(path, lambda message: told[message])
+    one.transcript.show_branch(path, lambda message: told[message])
     one.idle()
     one.transcript.activateWindow()
     return one
@@ -38,8 +38,8 @@ def walk(stage: Stage, key: Qt.Key, most: int = 80) -> list[QWidget]:
     return found
 
 
-def tile_of(widget: QWidget | None) -> Tile | None:
-    while widget is not None and not isinstance(widget, Tile):
+def tile_of(widget: QWidget | None) -> MessageTile | None:
+    while widget is not None and not isinstance(widget, MessageTile):
         widget = widget.parentWidget()
     return widget
 
@@ -53,8 +53,8 @@ def test_tab_goes_through_all_that_can_be_used_in_order(stage: MakeStage) -> Non
     messages = [tile.entry.record.id for widget in reached if (tile := tile_of(widget))]
     assert messages == sorted(messages)
     assert set(messages) == {1, 2, 3, 4}
-    for tile in one.transcript.column.shown():
-        assert all(stop in reached for stop in tile.stops())
+    for tile in one.transcript.column.shown_tiles():
+        assert all(stop in reached for stop in tile.focus_widgets())
 
 
 def test_back_tab_goes_the_same_way_back(stage: MakeStage) -> None:
@@ -71,7 +71,7 @@ def test_back_tab_goes_the_same_way_back(stage: MakeStage) -> None:
 def test_every_control_has_a_name(stage: MakeStage) -> None:
     one = opened(stage)
     one.scroll_to(0)
-    one.transcript.column.shown()[0].footer.buttons["Edit"].click()
+    one.transcript.column.shown_tiles()[0].footer.buttons["Edit"].click()
     one.settle()
     controls = [w for w in one.transcript.findChildren(QWidget) if w.focusPolicy() & Qt.FocusPolicy.TabFocus]
     buttons = one.transcript.findChildren(QAbstractButton)
@@ -83,10 +83,10 @@ def test_every_control_has_a_name(stage: MakeStage) -> None:
 
 def test_actions_are_seen_when_the_focus_is_within(stage: MakeStage) -> None:
     one = opened(stage)
-    first = one.transcript.column.shown()[1]
-    copy = first.footer.buttons["Copy message"]
+    first = one.transcript.column.shown_tiles()[1]
+    copy = first.footer.buttons["Copy Message"]
     assert not copy.shown
-    first.stops()[0].setFocus()
+    first.focus_widgets()[0].setFocus()
     one.settle()
     assert copy.shown
     one.transcript.column.setFocus()
@@ -113,7 +113,7 @@ def test_ctrl_down_and_up_go_from_message_to_message(stage: MakeStage) -> None:
 def test_ctrl_up_reaches_the_first_of_many_messages(stage: MakeStage) -> None:
     one = stage()
     path, told = conversation(40, 8000)
-    one.transcript.show_path(path, lambda message: told[message])
+    one.transcript.show_branch(path, lambda message: told[message])
     one.idle()
     one.transcript.column.setFocus()
     for _ in range(40):
@@ -141,10 +141,10 @@ def test_keys_scroll(stage: MakeStage) -> None:
 def test_select_all_takes_every_page_of_the_message(stage: MakeStage) -> None:
     one = stage(800, 3000)
     text = (PARAGRAPH + "\n\n") * 20
-    one.transcript.show_path([question(1), reply(2, text, 1)], lambda _: list(rounds(text)))
+    one.transcript.show_branch([question(1), reply(2, text, 1)], lambda _: list(rounds(text)))
     one.idle()
-    tile = one.transcript.column.shown()[1]
-    page = tile.stops()[0]
+    tile = one.transcript.column.shown_tiles()[1]
+    page = tile.focus_widgets()[0]
     page.setFocus()
     QTest.keySequence(page, "Ctrl+A")
     QTest.keySequence(page, "Ctrl+C")
@@ -155,12 +155,12 @@ def test_the_raw_source_is_copied_as_it_is(stage: MakeStage) -> None:
     one = stage(800, 3000)
     text = (REPLY + "\n\n") * 2 + "word " * 1500 + "\n\n```text\n" + "a line\n" * 900 + "```"
     one.transcript.set_raw(True)
-    one.transcript.show_path([question(1), reply(2, text, 1)], lambda _: list(rounds(text)))
+    one.transcript.show_branch([question(1), reply(2, text, 1)], lambda _: list(rounds(text)))
     one.idle()
-    tile = one.transcript.column.shown()[-1]
+    tile = one.transcript.column.shown_tiles()[-1]
     tile.arrange(700, -100_000, 200_000)
-    assert len(tile.stops()) > 4
-    tile.selection.choose_all()
+    assert len(tile.focus_widgets()) > 4
+    tile.selection.select_all()
     tile.copy()
     assert QGuiApplication.clipboard().text() == text
 
@@ -168,11 +168,11 @@ def test_the_raw_source_is_copied_as_it_is(stage: MakeStage) -> None:
 def test_a_drag_selects_from_one_page_into_the_next(stage: MakeStage) -> None:
     one = stage(800, 3000)
     text = "\n\n".join(f"Paragraph {n}. {PARAGRAPH}" for n in range(20))
-    one.transcript.show_path([question(1), reply(2, text, 1)], lambda _: list(rounds(text)))
+    one.transcript.show_branch([question(1), reply(2, text, 1)], lambda _: list(rounds(text)))
     one.idle()
-    tile = one.transcript.column.shown()[1]
-    first, second = (stop for stop in tile.stops()[:2])
-    assert isinstance(first, Page) and isinstance(second, Page)
+    tile = one.transcript.column.shown_tiles()[1]
+    first, second = (stop for stop in tile.focus_widgets()[:2])
+    assert isinstance(first, TextPage) and isinstance(second, TextPage)
     view = first.viewport()
     start = QPoint(2, view.height() - 10)
     QTest.mousePress(view, Qt.MouseButton.LeftButton, pos=start)
@@ -196,10 +196,10 @@ def _drag(widget: QWidget, place: QPoint) -> None:
 
 def test_chips_are_reached_before_the_question(stage: MakeStage) -> None:
     one = stage()
-    one.transcript.show_path([replace(question(1), attachments=(NOTES,))], lambda _: [])
+    one.transcript.show_branch([replace(question(1), attachments=(NOTES,))], lambda _: [])
     one.idle()
-    names = [stop.accessibleName() for stop in one.transcript.column.shown()[0].stops()]
-    assert names == ["Attached file notes.md", "Question", "Copy message", "Race this prompt", "Edit"]
+    names = [stop.accessibleName() for stop in one.transcript.column.shown_tiles()[0].focus_widgets()]
+    assert names == ["Attached file notes.md", "Question", "Copy Message", "Race This Prompt", "Edit"]
 
 
 def test_what_gets_the_focus_comes_into_view(stage: MakeStage) -> None:

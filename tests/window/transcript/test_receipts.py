@@ -11,14 +11,21 @@ from PySide6.QtGui import QTextCharFormat
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.records import KeptReceipt, MessageRecord
-from app.window.look import DARK, LIGHT, READABLE, Look, contrast
+from app.store.records import MessageRecord, StoredReceipt
+from app.window.common import theme
+from app.window.common.appearance import DARK, LIGHT, READABLE, Appearance, contrast
 from app.window.transcript import TokenDetail
-from app.window.transcript.badge import Badge, colour_of, in_short
-from app.window.transcript.details import Details, as_html, in_words
-from app.window.transcript.panel import as_text
-from app.window.transcript.reply import ReplyTile
-from engine.receipt import Difference, Receipt
+from app.window.transcript.receipt_badge import (
+    ReceiptBadge,
+    ReceiptPopover,
+    as_html,
+    receipt_text,
+    receipt_tone,
+    short_receipt_text,
+)
+from app.window.transcript.reply_tile import ReplyTile
+from app.window.transcript.token_panel import as_text
+from engine.audit.receipt import Difference, Receipt
 from tests.window.transcript.conftest import MakeStage, Stage
 from tests.window.transcript.samples import PARAGRAPH, question, reply, rounds
 
@@ -30,7 +37,7 @@ FAILED = Difference(6, 12, 11, 1234.0, 2.0, near_tie=False, plain_text="<b>x", o
 SHORT = Difference(TOKENS, 9, None, None, None, near_tie=False, plain_text="more")
 FOUND: dict[str, tuple[Receipt, str]] = {
     "identical": (Receipt(TOKENS), f"Identical over {TOKENS} tokens"),
-    "possible": (Receipt(TOKENS, (), "law"), f"{TOKENS} tokens possible under the law"),
+    "possible": (Receipt(TOKENS, (), "law"), f"{TOKENS} tokens, all possible for the target"),
     "near-tie": (Receipt(TOKENS, (NEAR,)), "1 near-tie at token 3"),
     "failure": (Receipt(TOKENS, (NEAR, FAILED)), "Failure at token 6"),
     "failures": (Receipt(TOKENS, (FAILED, SHORT)), "2 failures, first at token 6"),
@@ -38,14 +45,14 @@ FOUND: dict[str, tuple[Receipt, str]] = {
 
 
 def kept(receipt: Receipt, **values: Any) -> MessageRecord:
-    return replace(WRITTEN, receipt=KeptReceipt(receipt=receipt, made_s=1_700_000_000.0, redline="0.1.0", **values))
+    return replace(WRITTEN, receipt=StoredReceipt(receipt=receipt, made_s=1_700_000_000.0, redline="0.1.0", **values))
 
 
 def opened(stage: MakeStage, record: MessageRecord = WRITTEN) -> tuple[Stage, ReplyTile]:
     one = stage()
-    one.transcript.show_path([question(1), record], lambda _: TOLD)
+    one.transcript.show_branch([question(1), record], lambda _: TOLD)
     one.idle()
-    tile = one.transcript.column.shown()[1]
+    tile = one.transcript.column.shown_tiles()[1]
     assert isinstance(tile, ReplyTile)
     return one, tile
 
@@ -61,8 +68,10 @@ def waves(tile: ReplyTile) -> dict[str, str]:
     }
 
 
-def details() -> list[Details]:
-    return [widget for widget in QApplication.topLevelWidgets() if isinstance(widget, Details) and widget.isVisible()]
+def details() -> list[ReceiptPopover]:
+    return [
+        widget for widget in QApplication.topLevelWidgets() if isinstance(widget, ReceiptPopover) and widget.isVisible()
+    ]
 
 
 # --- asking and waiting -------------------------------------------------------------------------
@@ -75,14 +84,14 @@ def test_the_button_asks_for_its_reply_and_stops_what_it_began(stage: MakeStage)
     button = tile.footer.buttons["Verify"]
     assert not tile.footer.badge.isVisible()
     button.click()
-    one.transcript.set_checking(2, "Verifying, 8 of 90 tokens")
+    one.transcript.show_verification_progress(2, "Verifying, 8 of 90 tokens")
     assert tile.footer.badge.isVisible() and tile.footer.badge.text() == "Verifying, 8 of 90 tokens"
-    assert button.accessibleName() == "Stop verifying" == button.toolTip()
+    assert button.accessibleName() == "Stop Verifying" == button.toolTip()
     tile.set_last(False)
     assert button.shown and not tile.footer.buttons["Regenerate"].shown
     button.click()
     assert asked == [2, 2]
-    one.transcript.set_checking(2, "")
+    one.transcript.show_verification_progress(2, "")
     assert not tile.footer.badge.isVisible() and button.accessibleName() == "Verify"
     tile.set_last(False)
     assert not button.shown
@@ -90,7 +99,7 @@ def test_the_button_asks_for_its_reply_and_stops_what_it_began(stage: MakeStage)
 
 def test_a_click_while_it_is_checked_opens_nothing(stage: MakeStage) -> None:
     one, tile = opened(stage, kept(Receipt(TOKENS)))
-    one.transcript.set_checking(2, "Verifying")
+    one.transcript.show_verification_progress(2, "Verifying")
     tile.footer.badge.click()
     assert details() == []
 
@@ -101,7 +110,7 @@ def test_a_click_while_it_is_checked_opens_nothing(stage: MakeStage) -> None:
         ({}, True),
         ({"state": "cut", "statistics": None}, True),
         ({"state": "failed", "text": "", "statistics": None}, False),
-        ({"law": None}, False),
+        ({"sampling": None}, False),
     ],
 )
 def test_only_what_was_said_by_a_known_law_can_be_verified(
@@ -118,7 +127,7 @@ def test_only_what_was_said_by_a_known_law_can_be_verified(
 def test_the_badge_says_what_was_found_and_it_is_read_out(stage: MakeStage, name: str) -> None:
     one, tile = opened(stage)
     receipt, said = FOUND[name]
-    one.transcript.set_checked(kept(receipt))
+    one.transcript.show_receipt(kept(receipt))
     badge = tile.footer.badge
     assert badge.isVisible() and badge.text() == said
     assert badge.accessibleName() == f"Receipt: {badge.toolTip()}"
@@ -127,51 +136,51 @@ def test_the_badge_says_what_was_found_and_it_is_read_out(stage: MakeStage, name
 
 
 def test_only_identical_is_good_and_what_was_not_found_here_is_quiet() -> None:
-    hues = {name: colour_of(kept(receipt), LIGHT) for name, (receipt, _) in FOUND.items()}
+    hues = {name: receipt_tone(kept(receipt)) for name, (receipt, _) in FOUND.items()}
     assert hues == {
-        "identical": LIGHT.good,
-        "possible": LIGHT.faint,
-        "near-tie": LIGHT.warning,
-        **dict.fromkeys(("failure", "failures"), LIGHT.error),
+        "identical": "good",
+        "possible": "faint",
+        "near-tie": "warning",
+        **dict.fromkeys(("failure", "failures"), "error"),
     }
     imported = kept(Receipt(TOKENS), elsewhere=True)
-    assert colour_of(imported, LIGHT) == LIGHT.faint and in_short(imported).endswith("(imported)")
-    assert "was not verified here" in in_words(imported)
+    assert receipt_tone(imported) == "faint" and short_receipt_text(imported).endswith("(imported)")
+    assert "was not verified on this computer" in receipt_text(imported)
 
 
 def test_a_reply_that_went_on_is_not_called_verified(stage: MakeStage) -> None:
     record = kept(Receipt(TOKENS - 5))
     _, tile = opened(stage, record)
-    assert tile.footer.badge.text() == f"Verified up to token {TOKENS - 5}; it went on"
-    assert "Identical" not in tile.footer.badge.text() and colour_of(record, LIGHT) == LIGHT.faint
+    assert tile.footer.badge.text() == f"Verified up to token {TOKENS - 5}"
+    assert "Identical" not in tile.footer.badge.text() and receipt_tone(record) == "faint"
 
 
 def test_why_nothing_could_be_said_stands_where_the_receipt_would(stage: MakeStage) -> None:
     one, tile = opened(stage)
-    one.transcript.set_uncheckable(2, "the weights are not those that wrote it")
+    one.transcript.show_verification_error(2, "the weights are not those that wrote it")
     badge = tile.footer.badge
     assert badge.isVisible() and badge.text() == "Could not be verified"
     badge.click()
     (shown,) = details()
     assert "The weights are not those that wrote it" in shown.label.text()
     shown.close()
-    one.transcript.set_checking(2, "Verifying")
-    one.transcript.set_checking(2, "")
+    one.transcript.show_verification_progress(2, "Verifying")
+    one.transcript.show_verification_progress(2, "")
     assert not badge.isVisible()
 
 
 def test_a_check_that_came_to_nothing_leaves_the_receipt_of_before(stage: MakeStage) -> None:
     one, tile = opened(stage, kept(Receipt(TOKENS)))
-    one.transcript.set_uncheckable(2, "it is not here")
+    one.transcript.show_verification_error(2, "it is not here")
     assert tile.footer.badge.text() == f"Identical over {TOKENS} tokens"
-    words = in_words(kept(Receipt(TOKENS)), "it is not here")
+    words = receipt_text(kept(Receipt(TOKENS)), "it is not here")
     assert words.startswith("Identical over") and words.endswith("could not be verified: it is not here.")
 
 
 def test_the_keyboard_reaches_the_badge_before_the_buttons(stage: MakeStage) -> None:
     _, tile = opened(stage, kept(Receipt(TOKENS)))
-    stops = tile.footer.stops()
-    assert isinstance(stops[0], Badge) and stops[0].focusPolicy() == Qt.FocusPolicy.StrongFocus
+    focus_widgets = tile.footer.focus_widgets()
+    assert isinstance(focus_widgets[0], ReceiptBadge) and focus_widgets[0].focusPolicy() == Qt.FocusPolicy.StrongFocus
 
 
 # --- what the text shows ------------------------------------------------------------------------
@@ -180,20 +189,20 @@ def test_the_keyboard_reaches_the_badge_before_the_buttons(stage: MakeStage) -> 
 def test_differences_have_a_wave_in_the_text_by_what_they_are(stage: MakeStage) -> None:
     one, tile = opened(stage)
     assert waves(tile) == {}
-    one.transcript.set_checked(kept(Receipt(TOKENS, (NEAR, FAILED, SHORT))))
+    one.transcript.show_receipt(kept(Receipt(TOKENS, (NEAR, FAILED, SHORT))))
     texts = [text for told in TOLD for text in told.round.texts]
     assert waves(tile) == {texts[3]: LIGHT.warning, texts[6]: LIGHT.error}
-    one.transcript.set_look(DARK)
+    theme.show(DARK)
     one.settle()
     assert waves(tile) == {texts[3]: DARK.warning, texts[6]: DARK.error}
-    one.transcript.set_checked(kept(Receipt(TOKENS)))
+    one.transcript.show_receipt(kept(Receipt(TOKENS)))
     assert waves(tile) == {}
 
 
 @pytest.mark.parametrize("look", [LIGHT, DARK], ids=["light", "dark"])
-def test_text_that_differs_can_be_read(stage: MakeStage, look: Look) -> None:
+def test_text_that_differs_can_be_read(stage: MakeStage, look: Appearance) -> None:
     one, tile = opened(stage, kept(Receipt(TOKENS, (NEAR, FAILED))))
-    one.transcript.set_look(look)
+    theme.show(look)
     one.settle()
     grounds = [mark.format.background().color().name() for mark in tile.body.pages[0].extraSelections()]
     assert len(set(grounds)) == 2 and look.background not in grounds
@@ -223,14 +232,16 @@ def test_a_token_that_differs_says_so_even_without_tints(stage: MakeStage) -> No
     differs = hovered[0].differs if hovered[0] else None
     assert differs == FAILED and hovered[1] is not None and hovered[1].differs is None
     detail = tile.entry.detail(3)
-    assert detail is not None and "a near-tie: plain decoding says ␣the, by 1 ULPs (rounding: 3.5)" in as_text(detail)
+    assert detail is not None and "a near-tie: plain decoding chooses ␣the, by 1 ULPs (rounding: 3.5)" in as_text(
+        detail
+    )
 
 
 # --- all of it ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("look", [LIGHT, DARK], ids=["light", "dark"])
-def test_the_details_list_every_difference_with_its_place_tokens_and_gap(look: Look) -> None:
+def test_the_details_list_every_difference_with_its_place_tokens_and_gap(look: Appearance) -> None:
     law = Difference(9, None, 4, None, 5.0, near_tie=False, other_text="odd")
     shown = as_html(kept(Receipt(TOKENS, (NEAR, FAILED, law, SHORT))), "", look)
     rows = [row.split("</tr>")[0] for row in shown.split("<tr>")[1:]]

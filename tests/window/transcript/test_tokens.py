@@ -7,29 +7,29 @@ from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 
-from app.protocol import Told
-from app.window.look import LIGHT
-from app.window.reading import TOKEN
+from app.protocol import RoundDone
+from app.window.common.appearance import LIGHT
+from app.window.markdown import TOKEN
 from app.window.transcript import TokenDetail
-from app.window.transcript.ghosts import GHOST, runs
-from app.window.transcript.page import Page
-from app.window.transcript.panel import as_html, as_text
-from app.window.transcript.reply import ReplyTile
-from tests.window.control.waiting import until
+from app.window.transcript.refused_tokens import REFUSED, runs
+from app.window.transcript.reply_tile import ReplyTile
+from app.window.transcript.text_page import TextPage
+from app.window.transcript.token_panel import as_html, as_text
 from tests.window.transcript.conftest import MakeStage, Stage
 from tests.window.transcript.samples import CODE, PARAGRAPH, REPLY, question, reply, rounds
+from tests.window.waiting import until
 
 
-def opened(stage: MakeStage, text: str = PARAGRAPH) -> tuple[Stage, ReplyTile, list[Told]]:
+def opened(stage: MakeStage, text: str = PARAGRAPH) -> tuple[Stage, ReplyTile, list[RoundDone]]:
     one, told = stage(), list(rounds(text))
-    one.transcript.show_path([question(1), reply(2, text, 1)], lambda _: told)
+    one.transcript.show_branch([question(1), reply(2, text, 1)], lambda _: told)
     one.idle()
-    tile = one.transcript.column.shown()[1]
+    tile = one.transcript.column.shown_tiles()[1]
     assert isinstance(tile, ReplyTile)
     return one, tile, told
 
 
-def token_places(page: Page) -> dict[int, QPointF]:
+def token_places(page: TextPage) -> dict[int, QPointF]:
     """Somewhere within each token that is seen."""
     places = {}
     for token, start, _ in runs(page.document()):
@@ -45,7 +45,7 @@ def test_the_token_under_the_mouse_is_told_with_its_round(stage: MakeStage) -> N
     one.transcript.token_hovered.connect(hovered.append)
     page = tile.body.pages[0]
     wrong = next(
-        d for n in range(60) if (d := tile.entry.telling.detail(n)) and d.origin == "corrected" and d.text != " "
+        d for n in range(60) if (d := tile.entry.tokens.detail(n)) and d.origin == "corrected" and d.text != " "
     )
     QTest.mouseMove(page.viewport(), page.viewport().rect().bottomRight())  # else it may be there, and not move
     one.settle()
@@ -65,7 +65,7 @@ def test_every_character_leads_to_the_token_that_it_came_from(stage: MakeStage) 
         cursor.setPosition(start)
         cursor.setPosition(end, cursor.MoveMode.KeepAnchor)
         assert cursor.selectedText() in texts[token]
-        detail = tile.entry.telling.detail(token)
+        detail = tile.entry.tokens.detail(token)
         assert detail is not None and detail.text == texts[token]
 
 
@@ -99,9 +99,9 @@ def test_the_panel_shows_what_a_model_wrote_as_text() -> None:
 def test_ghosts_stand_before_the_token_that_came_instead(stage: MakeStage, raw: bool) -> None:
     one, tile, _ = opened(stage)
     one.transcript.set_raw(raw)
-    one.transcript.set_ghosts(True)
+    one.transcript.set_refused_shown(True)
     one.settle()
-    ghosts = tile.entry.telling.ghosts(0, 10_000)
+    refused = tile.entry.tokens.refused(0, 10_000)
     page = tile.body.pages[0]
     found, before = {}, ""
     block = page.document().begin()
@@ -110,7 +110,7 @@ def test_ghosts_stand_before_the_token_that_came_instead(stage: MakeStage, raw: 
         while not place.atEnd():
             fragment = place.fragment()
             shape = fragment.charFormat()
-            if shape.hasProperty(GHOST):
+            if shape.hasProperty(REFUSED):
                 assert shape.fontStrikeOut() and not shape.hasProperty(TOKEN)
                 before = fragment.text()
             elif before:
@@ -119,7 +119,7 @@ def test_ghosts_stand_before_the_token_that_came_instead(stage: MakeStage, raw: 
             place += 1
         block = block.next()
     assert len(found) > 5
-    shown = {token: text.replace("\n", "⏎") for token, text in ghosts.items()}
+    shown = {token: text.replace("\n", "⏎") for token, text in refused.items()}
     assert all(text.endswith(shown[token]) for token, text in found.items() if token in shown)
     assert sum(token in shown for token in found) > len(found) * 0.7
 
@@ -135,8 +135,8 @@ def test_ghosts_are_never_copied(stage: MakeStage, text: str, raw: bool) -> None
     QTest.keySequence(page, "Ctrl+A")
     QTest.keySequence(page, "Ctrl+C")
     plain, length = QGuiApplication.clipboard().text(), page.length
-    codes = list(page.stops()[1:])
-    one.transcript.set_ghosts(True)
+    codes = list(page.focus_widgets()[1:])
+    one.transcript.set_refused_shown(True)
     one.settle()
     assert page.length > length
     QTest.keySequence(page, "Ctrl+A")
@@ -146,7 +146,7 @@ def test_ghosts_are_never_copied(stage: MakeStage, text: str, raw: bool) -> None
     for button in codes:
         button.click()
         assert QGuiApplication.clipboard().text().rstrip("\n") == "\n".join(CODE.splitlines()[1:-1])
-    one.transcript.set_ghosts(False)
+    one.transcript.set_refused_shown(False)
     one.settle()
     assert page.length == length
 
@@ -164,7 +164,7 @@ def test_colours_of_code_stay_on_their_words_among_ghosts(stage: MakeStage) -> N
         return words
 
     before = coloured()
-    one.transcript.set_ghosts(True)
+    one.transcript.set_refused_shown(True)
     one.settle()
     assert "return" in before
     assert "".join(coloured()) == "".join(before)
@@ -183,7 +183,7 @@ def test_with_tints_off_the_mouse_opens_no_panel(stage: MakeStage) -> None:
 def test_part_of_a_text_is_copied_exactly_among_ghosts(stage: MakeStage) -> None:
     one, tile, _ = opened(stage)
     page = tile.body.pages[0]
-    one.transcript.set_ghosts(True)
+    one.transcript.set_refused_shown(True)
     one.settle()
     found, text = runs(page.document()), page.toPlainText()
     for first, last in ((0, 12), (12, 30), (30, len(found) - 1)):

@@ -1,0 +1,194 @@
+"""Runs a benchmark: every contestant answers every question, in an order that rotates.
+
+Contestants are plain decoding, each drafter and, on request, mlx-lm (`app.bench.contestants`).
+
+Each reply starts with an empty cache. Costs are measured right after the runs of each prompt, at the widths and context
+that occurred in them, because a machine's speed changes over time. Contestants with the same drafter share them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from app.bench.contestants import PLAIN, PLAIN_EXACT, Contestant
+from app.bench.prompt_file import Question
+from app.inference.measured_reply import Reply, ideal_speedup, warm_up
+from app.inference.speedup import decode_speedup, total_speedup
+from engine import cost_measurement
+from engine.audit.fingerprints import first_other_bits
+from engine.audit.receipt import Receipt
+from engine.audit.reply_check import compare_replies
+from engine.drafters import Drafter
+from engine.errors import ContextError
+from engine.policy.costs import Costs
+from engine.sampling import Sampler
+from engine.session import Session
+from engine.settings import SamplingSettings
+
+COST_REPEATS = 3
+ReportProgress = Callable[[str], None]
+IsDone = Callable[[Question, SamplingSettings], bool]
+
+
+def none_done(question: Question, settings: SamplingSettings) -> bool:
+    """Returns that nothing has been measured yet."""
+    return False
+
+
+@dataclass(frozen=True)
+class MeasuredRun:
+    """One reply of one contestant, compared with plain decoding of the same prompt.
+
+    turn, repeat: from 0. rule, receipt and speed-ups are None where they mean nothing. costs: None for the peer.
+    """
+
+    question: Question
+    turn: int
+    repeat: int
+    contestant: Contestant
+    settings: SamplingSettings
+    rule: str | None
+    reply: Reply
+    receipt: Receipt | None = None
+    speedup: float | None = None
+    speedup_total: float | None = None
+    speedup_ideal: float | None = None
+    costs: Costs | None = None
+
+
+@dataclass
+class Benchmark:
+    """Runs contestants on questions.
+
+    progress: receives a short text before each reply. turns: how many of each question are used. begun: how many
+    times each contestant has replied before, which decides the rotation.
+    """
+
+    session: Session
+    contestants: Sequence[Contestant]
+    settings: Sequence[SamplingSettings]
+    turns: int | None = 1
+    progress: ReportProgress = lambda text: None
+    notice: ReportProgress = lambda text: None
+    repeats: int = 1
+    begun: int = 0
+
+    def replies(self, questions: Sequence[Question], done: IsDone = none_done) -> int:
+        """Returns how many replies `run` will measure."""
+        left = [question for question in questions for settings in self.settings if not done(question, settings)]
+        turns = sum(len(question.turns[: self.turns]) for question in left)
+        return turns * len(self.contestants) * self.repeats
+
+    def check(self, questions: Sequence[Question]) -> None:
+        """Raises ContextError for a question that does not fit, UsageError or ModelError for one that the tokenizer
+        or chat template refuses."""
+        for question in questions:
+            chat = self.session.tokenizer.chat
+            size, *_ = [len(chat([_message("user", text)])) for text in question.turns[: self.turns]]
+            if size >= self.session.context:
+                raise ContextError(
+                    f"question {question.id} has {size} tokens, too many for a context of {self.session.context} "
+                    "with the reply: remove it or use a larger --context"
+                )
+
+    def warm_up(self, question: Question) -> None:
+        """Decodes a few tokens with every contestant and settings."""
+        prompt = self.session.tokenizer.chat([_message("user", question.turns[0])])
+        for settings in self.settings:
+            for contestant in self.contestants:
+                contestant.reply(prompt, warm_up(settings))
+
+    def run(self, questions: Sequence[Question], done: IsDone = none_done) -> Iterator[list[MeasuredRun]]:
+        """Yields the runs of one prompt at a time, except for conversations that are done."""
+        for question in questions:
+            for settings in self.settings:
+                if not done(question, settings):
+                    yield from self._conversation(question, settings)
+
+    def _conversation(self, question: Question, settings: SamplingSettings) -> Iterator[list[MeasuredRun]]:
+        """Yields the runs of each turn. Earlier replies are plain decoding's, so that all get the same prompt."""
+        messages: list[dict[str, str]] = []
+        for turn, text in enumerate(question.turns[: self.turns]):
+            messages.append(_message("user", text))
+            prompt = self.session.tokenizer.chat(messages)
+            if len(prompt) >= self.session.context:
+                self.notice(f"question {question.id}: skipped from turn {turn + 1}, which does not fit the context")
+                return
+            replies = [self._replies(prompt, settings, f"question {question.id}") for _ in range(self.repeats)]
+            costs = self._costs(settings, replies)
+            messages.append(_message("assistant", replies[0][PLAIN].text))
+            yield [
+                self._compared(
+                    MeasuredRun(question, turn, repeat, one, settings, one.rule(settings), by_name[one.name]),
+                    by_name,
+                    costs,
+                )
+                for repeat, by_name in enumerate(replies)
+                for one in self.contestants
+            ]
+
+    def _replies(self, prompt: list[int], settings: SamplingSettings, what: str) -> dict[str, Reply]:
+        """Returns every contestant's reply to one prompt, by name; each time another one begins."""
+        first = self.begun % len(self.contestants)
+        self.begun += 1
+        replies: dict[str, Reply] = {}
+        for contestant in [*self.contestants[first:], *self.contestants[:first]]:
+            self.progress(f"{what} · {contestant.name}")
+            replies[contestant.name] = contestant.reply(prompt, settings)
+        return replies
+
+    def _compared(self, run: MeasuredRun, replies: dict[str, Reply], measured: dict[int, Costs]) -> MeasuredRun:
+        """Completes a run with its comparison to plain decoding."""
+        plain, reply = replies[PLAIN], run.reply
+        own = None if run.contestant.peer else measured[id(run.contestant.drafter)]
+        return replace(
+            run,
+            receipt=self._receipt(run.contestant, run.settings, replies),
+            speedup=decode_speedup(plain.metrics, reply.metrics),
+            speedup_total=total_speedup(plain.metrics, reply.metrics),
+            speedup_ideal=ideal_speedup(own, reply.rounds) if own else None,
+            costs=own,
+        )
+
+    def _costs(self, settings: SamplingSettings, replies: Sequence[dict[str, Reply]]) -> dict[int, Costs]:
+        """Returns the costs of each drafter, and of none, by its identity, at the widths of all its replies."""
+        by_drafter: dict[int, tuple[Drafter | None, list[Reply]]] = {}
+        for contestant in self.contestants:
+            if not contestant.peer:
+                _, mine = by_drafter.setdefault(id(contestant.drafter), (contestant.drafter, []))
+                mine += [by_name[contestant.name] for by_name in replies]
+        sampler, found = self._sampler(settings), dict[int, Costs]()
+        for key, (drafter, mine) in by_drafter.items():
+            widths = sorted({width for reply in mine for width in usual_widths(reply)})
+            context = max(*(len(reply.prompt) + reply.metrics.tokens // 2 for reply in mine), *widths)
+            self.session.forget()
+            found[key] = cost_measurement.measure(self.session.target, sampler, drafter, widths, context, COST_REPEATS)
+        return found
+
+    def _receipt(self, contestant: Contestant, settings: SamplingSettings, replies: dict[str, Reply]) -> Receipt | None:
+        """Returns the comparison with plain decoding; None for the peer's samples, which have their own noise."""
+        if contestant.peer and not settings.greedy:
+            return None
+        reply, plain = replies[contestant.name], replies[PLAIN_EXACT if contestant.exact else PLAIN]
+        self.session.forget()
+        sampler, exact = self._sampler(settings), contestant.exact
+        found = compare_replies(self.session.target, sampler, reply.prompt, plain.tokens, reply.rounds, exact)
+        if found is None or not contestant.exact:
+            return found
+        return replace(found, same_bits=first_other_bits(plain.rounds, reply.rounds) is None)
+
+    def _sampler(self, settings: SamplingSettings) -> Sampler:
+        return Sampler(settings, settings.acceptance, self.session.target.vocabulary)
+
+
+def usual_widths(reply: Reply) -> list[int]:
+    """Returns the widths that occurred more than once, the widest, 1 and 2. Costs between are interpolated."""
+    counts = Counter(round_.width for round_ in reply.rounds)
+    often = {width for width, count in counts.items() if count > 1}
+    return sorted(often | {1, 2, max(counts)})
+
+
+def _message(role: str, text: str) -> dict[str, str]:
+    return {"role": role, "content": text}

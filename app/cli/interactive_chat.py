@@ -1,0 +1,243 @@
+"""The conversation at the keyboard: a line editor with history, and what may follow a slash."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Generator
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from platformdirs import user_data_path
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import WordCompleter
+from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.output import create_output
+
+from app.cli.terminal.keyboard import ctrl_c, unseen_typing
+from app.cli.terminal.reply_view import Terminal, details
+from app.command_line import OK
+from app.inference.conversation import Conversation
+from app.inference.options import read_draft_length
+from engine.errors import RedlineError, UsageError
+from engine.events import Event
+from engine.metrics import Metrics
+from models.builtin import SHIPPED
+
+Ask = Callable[[], str]
+
+LISTED = 5  # differences of a receipt
+_COMMAND = re.compile(r"/([a-z]+)(?:\s+(.*))?", re.DOTALL)
+_HELP = {
+    "/help": "this",
+    "/clear": "forget the conversation; the system prompt stays",
+    "/system TEXT": "set the system prompt; without TEXT, remove it",
+    "/regenerate": "answer the last question again",
+    "/drafter NAME|FOLDER": "who proposes tokens: auto, none, lookup, a shipped drafter or one in a folder",
+    "/length N|auto": "how many tokens a round; 0 is plain decoding",
+    "/temperature T": "0 is greedy",
+    "/stats": "the last reply in numbers",
+    "/verify": "decode the last reply again plainly, and say whether it is the same",
+    "/save FILE": "write the conversation as Markdown",
+    "/quit": "leave, as Ctrl-D does",
+}
+_KEYS = "Enter sends, Alt-Enter begins a new line, Ctrl-C stops a reply and keeps what was said."
+
+
+def converse(conversation: Conversation, terminal: Terminal, ask: Ask | None = None) -> int:
+    """Talk until the user leaves; returns the exit code."""
+    talk = Talk(conversation, terminal)
+    if ask is None:
+        past = history(user_data_path("redline", appauthor=False))
+        ask = editor(past, output=create_output(always_prefer_tty=True))  # even when the replies go to a file
+    terminal.speculating = conversation.speculating
+    terminal.introduce(f"{conversation.describe()} · /help")
+    while not talk.over:
+        try:
+            line = ask().strip()
+        except (EOFError, KeyboardInterrupt):
+            break
+        try:
+            if line:
+                talk.take(line)
+        except KeyboardInterrupt:  # what the line was about to do is not done, and the conversation is still there
+            terminal.note("stopped\n")
+    return OK
+
+
+class Talk:
+    """What each line does."""
+
+    def __init__(self, conversation: Conversation, terminal: Terminal) -> None:
+        self.over = False
+        self._conversation, self._terminal = conversation, terminal
+        self._last: Metrics | None = None
+        self._commands: dict[str, Callable[[str], None]] = {
+            "help": self._help,
+            "clear": self._clear,
+            "system": self._system,
+            "regenerate": self._regenerate,
+            "again": self._regenerate,
+            "drafter": self._drafter,
+            "length": self._length,
+            "temperature": self._temperature,
+            "stats": self._stats,
+            "verify": self._verify,
+            "save": self._save,
+            "quit": self._quit,
+            "exit": self._quit,
+        }
+
+    def take(self, line: str) -> None:
+        """Obey a command or answer a message. What goes wrong is said, and the conversation goes on."""
+        found = _COMMAND.fullmatch(line)
+        try:
+            if found is None:
+                self._answer(line)
+            elif found[1] in self._commands:
+                self._commands[found[1]]((found[2] or "").strip())
+            else:
+                self._say(f"there is no /{found[1]}; /help lists what there is")
+        except RedlineError as error:
+            self._say(" ".join(str(error).split()))
+        if not self.over:
+            self._say("")
+
+    def _answer(self, text: str) -> None:
+        reply = partial(self._conversation.say, text)
+        self._play(reply, "nothing was said, so the question was taken back")
+
+    def _play(self, reply: Callable[[Callable[[], bool]], Generator[Event]], nothing: str) -> None:
+        """Show a reply. nothing: what to note when none came of it."""
+        before = self._conversation.messages
+        with ctrl_c() as cancelled, unseen_typing(sys.stdin), closing(reply(cancelled)) as events:
+            self._last = self._terminal.play(events, self._conversation.options.seed_line)
+        if self._conversation.messages is before:  # a reply makes a new list
+            self._say(nothing)
+
+    def _help(self, _: str) -> None:
+        width = max(map(len, _HELP))
+        self._say("\n".join([*(f"{name:{width}}  {what}" for name, what in _HELP.items()), _KEYS]))
+
+    def _clear(self, _: str) -> None:
+        self._conversation.clear()
+        self._say("forgotten")
+
+    def _system(self, text: str) -> None:
+        self._conversation.system = text
+        self._say(f"system prompt: {text}" if text else "no system prompt")
+
+    def _regenerate(self, _: str) -> None:
+        if not self._conversation.messages:
+            raise UsageError("nothing was asked yet")
+        if self._conversation.options.temperatures[0] == 0:
+            self._say("at temperature 0 the reply stays the same; /temperature 0.7 would let it vary")
+        self._conversation.reseed()
+        self._play(self._conversation.say_again, "nothing was said, so the old reply stays")
+
+    def _drafter(self, name: str) -> None:
+        if not name:
+            raise UsageError(f"give auto, none, lookup, {', '.join(SHIPPED)} or the folder of a drafter")
+        self._change(drafters=(name,))
+
+    def _length(self, text: str) -> None:
+        self._change(draft_lengths=(read_draft_length(text),))
+
+    def _temperature(self, text: str) -> None:
+        try:
+            self._change(temperatures=(float(text),))
+        except ValueError:
+            raise UsageError(f"temperature is {text!r}: give a number, 0 is greedy") from None
+
+    def _stats(self, _: str) -> None:
+        self._say("nothing was answered yet" if self._last is None else details(self._last))
+
+    def _verify(self, _: str) -> None:
+        with ctrl_c() as cancelled, unseen_typing(sys.stdin):
+            receipt = self._conversation.verify(cancelled)
+        self._say("\n".join([f"receipt: {receipt.summary}", *map(str, receipt.differences[:LISTED])]))
+
+    def _save(self, name: str) -> None:
+        if not name:
+            raise UsageError("give the name of a file")
+        path = Path(name).expanduser()
+        save(path, markdown(self._conversation))
+        self._say(f"written to {path}")
+
+    def _quit(self, _: str) -> None:
+        self.over = True
+
+    def _change(self, **changes: Any) -> None:
+        self._conversation.change(replace(self._conversation.options, **changes))
+        self._terminal.speculating = self._conversation.speculating
+        self._say(self._conversation.describe())
+
+    def _say(self, text: str) -> None:
+        self._terminal.note(text)
+
+
+def markdown(conversation: Conversation) -> str:
+    """The conversation to read again."""
+    head = [("System", conversation.system)] if conversation.system else []
+    names = {"user": "You", "assistant": "Model"}
+    turns = [*head, *((names[message["role"]], message["content"]) for message in conversation.messages)]
+    return "\n\n".join(f"## {name}\n\n{text.strip()}" for name, text in turns) + "\n"
+
+
+def history(folder: Path) -> History:
+    """What was typed before, in a file that only the user can read; in memory where no file can be."""
+    file = folder / "chat_history"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file.touch(mode=0o600)
+    except OSError:
+        return InMemoryHistory()
+    return FileHistory(str(file))
+
+
+def editor(past: History, **streams: Any) -> Ask:
+    """A line editor. Enter sends, Alt-Enter begins a new line; pasted lines stay one message."""
+    keys = KeyBindings()
+
+    @keys.add("enter")
+    @keys.add("c-j")  # what Enter gives when it is typed while a reply is under way
+    def send(event: KeyPressEvent) -> None:
+        event.current_buffer.validate_and_handle()
+
+    @keys.add("escape", "enter")
+    def new_line(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
+
+    @keys.add("c-c")
+    def leave(event: KeyPressEvent) -> None:
+        """Ctrl-C first empties the line, and leaves when it is empty."""
+        if event.current_buffer.text:
+            event.current_buffer.reset()
+        else:
+            event.app.exit(exception=KeyboardInterrupt, style="class:aborting")
+
+    session: PromptSession[str] = PromptSession(
+        history=past,
+        key_bindings=keys,
+        multiline=True,
+        prompt_continuation="  ",
+        completer=WordCompleter([name.split()[0] for name in _HELP], sentence=True),
+        complete_while_typing=True,
+        reserve_space_for_menu=4,
+        **streams,
+    )
+    return lambda: session.prompt(FormattedText([("bold", "> ")]))
+
+
+def save(path: Path, text: str) -> None:
+    """Write a new file. Raises UsageError when it exists or cannot be written."""
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written ({error.strerror}): give another name") from error

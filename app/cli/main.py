@@ -1,0 +1,119 @@
+"""The `redline` command: arguments to a command, errors to one line and an exit code. Without a command, the window.
+
+    0  done        1  failure        2  usage        130  stopped by Ctrl-C
+
+A command lives in a module of its own, imported only when it is asked for, so that help and usage errors are quick.
+The module offers `add_parser(subparsers)`, which sets `run=func(args) -> int`; its one line of help stands here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from app.command_line import FAILURE, INTERRUPTED, OK, USAGE, Parser
+from engine.errors import BackendError, RedlineError, UsageError
+
+COMMANDS = {
+    "chat": "chat with a model, or reply to one --prompt",
+    "race": "compare plain and speculative decoding side by side",
+    "bench": "compare drafters and temperatures on a file of prompts",
+    "predict": "predict the speed-up of a drafter before it drafts",
+    "fit": "train a drafter for a target on this machine",
+    "models": "show what this machine can run; download, import and remove models",
+    "verify": "check an exported conversation against plain decoding",
+    "doctor": "check this machine and suggest fixes",
+}
+_NATIVE = ("mlx", "mlx_lm", "transformers", "tokenizers", "numpy")
+
+
+class _Version(argparse.Action):
+    """Looks the version up only when asked."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        print(f"redline {version('redline')}")
+        parser.exit()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code. A bug keeps its traceback."""
+    _replace_unencodable()
+    try:
+        code = _run(sys.argv[1:] if argv is None else list(argv))
+        sys.stdout.flush()
+        return code
+    except RedlineError as error:
+        return _fail(error)
+    except ImportError as error:
+        return _fail(_missing_library(error))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit complains again
+        return FAILURE
+
+
+def _run(words: list[str]) -> int:
+    parser = _parser(next((word for word in words if word in COMMANDS), None))
+    try:
+        args = parser.parse_args(words)
+    except SystemExit as done:
+        return done.code if isinstance(done.code, int) else OK
+    return int(args.run(args))
+
+
+def _parser(chosen: str | None) -> Parser:
+    """Returns the parser of all commands; only the `chosen` one has its options."""
+    parser = Parser(
+        prog="redline", description="Local chat with exact speculative decoding. Without a command, opens the window."
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    if chosen is None:
+        _add_window(parser)
+    commands = parser.add_subparsers(metavar="COMMAND", parser_class=Parser)
+    for name, line in COMMANDS.items():
+        if name == chosen:
+            importlib.import_module(f"app.cli.{name}").add_parser(commands)
+        else:
+            commands.add_parser(name, help=line)
+    return parser
+
+
+def _add_window(parser: Parser) -> None:
+    """The window's own options."""
+    add = parser.add_argument_group("the window").add_argument
+    add("--data-dir", type=Path, metavar="DIR", help="folder of conversations (default: the user's data folder)")
+    add("--replay", type=Path, metavar="FILE", help="replay recorded events instead of a model")
+    parser.set_defaults(run=_open_window)
+
+
+def _open_window(args: argparse.Namespace) -> int:
+    from app.window.main_window.start import WindowOptions, run
+
+    return run(WindowOptions(args.data_dir, args.replay))
+
+
+def _fail(error: RedlineError) -> int:
+    print(f"redline: {' '.join(str(error).split())}", file=sys.stderr)
+    return USAGE if isinstance(error, UsageError) else FAILURE
+
+
+def _missing_library(error: ImportError) -> RedlineError:
+    """Returns the error for a native library that cannot be imported. Any other failed import is a bug."""
+    if (error.name or "").split(".")[0] not in _NATIVE:
+        raise error
+    return BackendError(f"{error.name} cannot be loaded ({error}): run `redline doctor` to see what is missing")
+
+
+def _replace_unencodable() -> None:
+    """Prints question marks instead of a traceback on a terminal that is not UTF-8."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")

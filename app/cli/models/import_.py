@@ -1,0 +1,194 @@
+"""`redline models import` and `convert`: make a model from a GGUF file or a model folder."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
+
+from app.cli.terminal.safe_text import safe
+from app.command_line import INTERRUPTED, OK
+from app.duration_text import duration_words
+from engine.errors import UsageError
+from models.size_text import size_words
+
+if TYPE_CHECKING:
+    from models.convert.atomic_folder import ImportProgress, OnProgress
+    from models.convert.model_import import ImportSource
+
+
+_ABOUT = """\
+Import a GGUF file (llama, qwen2, qwen3 or gemma3), a Hugging Face folder, or an
+MLX folder, which stays where it is. An import that is stopped leaves no model.
+"""
+_EXAMPLES = """examples:
+  redline models import Qwen3-4B-Q4_K_M.gguf              keep the precision where MLX has it
+  redline models import Qwen3-4B-F16.gguf --bits 4        quantize
+  redline models import split-00001-of-00004.gguf         import all four parts
+  redline models import path/to/mlx-folder --name mine    use the folder under another name
+"""
+_CONVERT_ABOUT = """\
+Convert a Hugging Face folder with safetensors to an MLX model; with --bits,
+mlx-lm quantizes it. A conversion that is stopped leaves no model.
+"""
+_CONVERT_EXAMPLES = """examples:
+  redline models convert path/to/folder                   keep the precision
+  redline models convert path/to/folder --bits 4          quantize in groups of 64
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds the command `import`."""
+    parser = subparsers.add_parser(
+        "import",
+        description=_ABOUT,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("path", metavar="PATH", help="a GGUF file, a model folder, or the name of a model in LM Studio")
+    add_storage(parser)
+    parser.set_defaults(run=run)
+
+
+def add_convert_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds the command `convert`."""
+    parser = subparsers.add_parser(
+        "convert",
+        description=_CONVERT_ABOUT,
+        epilog=_CONVERT_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("path", metavar="FOLDER", help="a folder with config.json, safetensors and tokenizer.json")
+    add_storage(parser)
+    parser.set_defaults(run=functools.partial(run, convert=True))
+
+
+_BITS = (2, 3, 4, 5, 6, 8, 16)
+_KINDS = {"gguf": "GGUF file", "mlx": "MLX folder", "huggingface": "Hugging Face folder"}
+
+
+def add_storage(parser: argparse.ArgumentParser) -> None:
+    """Adds the options for the model's name and the storage of its weights."""
+    add = parser.add_argument
+    add("--name", metavar="NAME", help="name of the model (default: that of the file or folder)")
+    add(
+        "--bits",
+        type=int,
+        choices=_BITS,
+        help="quantize to this many bits; 16: do not quantize (default: as in the source)",
+    )
+    add(
+        "--group-size",
+        type=int,
+        choices=(32, 64, 128),
+        help="weights that share a scale, for --bits 2 to 8 (default: 64)",
+    )
+    add("--dtype", choices=("float16", "bfloat16", "float32"), help="type of the weights that are not quantized")
+    add("--replace", action="store_true", help="replace a model of the same name")
+    add("--json", action="store_true", help="print one JSON document")
+    add("--cache-dir", type=Path, metavar="DIR", help="folder of imported models (default: the user's cache)")
+
+
+def run(args: argparse.Namespace, convert: bool = False) -> int:
+    """Imports the model, shows the progress and reports the result. Raises UsageError, ModelError."""
+    from models.convert.model_import import check_name, import_model, inspect
+    from models.paths import models_dir
+    from models.storage_options import StorageOptions
+
+    if args.group_size and args.bits in (None, 16):
+        raise UsageError("--group-size goes with --bits 2 to 8: give both or neither")
+    options, began_s = StorageOptions(args.bits, args.group_size or 64, args.dtype), time.monotonic()
+    found = inspect(_source(Path(args.path), args.cache_dir))
+    folder = models_dir(args.cache_dir) / check_name(args.name or found.name)
+    try:
+        with _progress(found, sys.stderr.isatty() and not args.json) as report_progress:
+            import_model(found, folder, options, report_progress, args.replace, convert)
+    except KeyboardInterrupt:
+        print("redline: stopped; nothing was imported", file=sys.stderr)
+        return INTERRUPTED
+    report = _report(found, folder, time.monotonic() - began_s)
+    print(json.dumps(report, indent=2, ensure_ascii=False) if args.json else in_words(report))
+    return OK
+
+
+def in_words(report: dict[str, Any]) -> str:
+    """Returns the report as text."""
+    kept = "is used where it is" if report["linked"] else f"{size_words(report['size_bytes'])}"
+    took = "" if report["linked"] else f" in {duration_words(report['seconds'])}"
+    return safe(
+        f"{report['name']} ({report['model_type']}, {report['weights']}), {kept}{took}\n"
+        f"  {report['path']}\n"
+        f"  redline chat --target {report['name']}"
+    )
+
+
+def _source(path: Path, root: Path | None) -> Path:
+    """Returns an existing path, else the folder of LM Studio's model of that name, else the path."""
+    if path.exists():
+        return path
+    from models.hub.repo_names import is_repo
+    from models.local.locations import find_locations
+
+    if not is_repo(str(path)):
+        return path
+    studios = (studio / path for studio in find_locations(Path.home(), root).lm_studio)
+    return next((folder for folder in studios if folder.is_dir()), path)
+
+
+@contextmanager
+def _progress(found: ImportSource, terminal: bool) -> Iterator[OnProgress]:
+    """Shows a bar on a terminal, else one line."""
+    what = f"{_KINDS[found.kind]} {safe(found.path.name)}"
+    if not terminal:
+        print(f"redline: importing the {what}", file=sys.stderr, flush=True)
+        yield lambda progress: None
+        return
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(24), DownloadColumn(), TimeRemainingColumn())
+    with Bars(*columns, console=Console(stderr=True, highlight=False), transient=True) as bars:
+        task = bars.add_task(what, total=None)
+
+        def update(progress: ImportProgress) -> None:
+            started = progress.done_bytes > 0  # until then it is the tokenizer's time, which has no measure
+            total_bytes = progress.total_bytes if started else None
+            bars.update(task, completed=progress.done_bytes, total=total_bytes)
+
+        yield update
+
+
+def _report(found: ImportSource, folder: Path, seconds: float) -> dict[str, Any]:
+    """Returns the report as a JSON object."""
+    from models.model_folder import check_folder
+
+    checked = check_folder(folder)
+    return {
+        "name": folder.name,
+        "path": str(folder),
+        "source": str(found.path),
+        "kind": found.kind,
+        "linked": folder.is_symlink(),
+        "model_type": checked.model_type,
+        "weights": _weights(checked.config),
+        "size_bytes": checked.weights_bytes,
+        "context_length": checked.context_length,
+        "seconds": round(seconds, 2),
+    }
+
+
+def _weights(config: Any) -> str:
+    """Returns the precision in words, such as 4 bits or bfloat16."""
+    plan = config.get("quantization")
+    if not isinstance(plan, dict):
+        return str(config.get("torch_dtype") or config.get("dtype") or "not quantized")
+    parts = [plan, *(part for part in plan.values() if isinstance(part, dict))]
+    bits = sorted({part["bits"] for part in parts if isinstance(part.get("bits"), int)})
+    return f"{bits[0]} bits" if len(bits) == 1 else f"{bits[0]} to {bits[-1]} bits" if bits else "quantized"

@@ -1,0 +1,231 @@
+"""The two texts of a race side by side in a terminal, replayed as they were timed, and the numbers below them.
+
+The runs were made one after the other; a replay shows them from a common start, each token when it came. Anything that
+is not a terminal gets one text after the other.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.rule import Rule
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+
+from app.cli.terminal.keyboard import LEFT, RIGHT
+from app.cli.terminal.reply_view import legend_line
+from app.cli.terminal.safe_text import safe
+from app.cli.terminal.token_style import TEXT, TINTS, Look
+from app.protocol.race_messages import Run
+from app.race import race_text
+from app.race.race_document import RaceDocument
+from app.race.race_replay import PaneState, Replay, State
+from app.race.replay_clock import SPEEDS, Player
+from engine.events import Origin
+
+FRAMES_PER_S = 20
+STEPS = 50  # of an arrow key, from end to end
+_KEYS = "space pauses, arrows move, + and - change the pace, Ctrl-C skips"
+_GAP = 3
+_ROOM = 12  # lines that a terminal needs for what is not text
+_COLOURS = {"good": "green", "warning": "yellow", "error": "bold red", "info": ""}
+
+
+def show(console: Console, look: Look, document: RaceDocument) -> None:
+    """Both texts, whole, then the numbers and the receipt."""
+    replay = Replay(document)
+    names = race_text.names(document.contestants)
+    if look.escapes:
+        grid = _columns(console)
+        grid.add_row(
+            *(Text(_title(name, track.end_s), "bold") for name, track in zip(names, replay.tracks, strict=True))
+        )
+        grid.add_row(*(Rule(style="dim") for _ in names))
+        grid.add_row(*(_text(track.run, look, len(track.tokens), _mark(replay)) for track in replay.tracks))
+        console.print(grid)
+        console.print(Text.from_ansi(f"\n{legend_line(replace(look, dotted=False))}\n"))
+    else:
+        for name, track in zip(names, replay.tracks, strict=True):
+            console.out(f"--- {_title(name, track.end_s)} ---\n{safe(text_of(track.run))}\n")
+    console.print(_numbers(document, names))
+    for line, style in _verdict(document):
+        console.print(Text(line, style), soft_wrap=True)
+
+
+def play(
+    console: Console,
+    look: Look,
+    document: RaceDocument,
+    speed: float = 1.0,
+    now: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+    keys: Callable[[], list[str]] = list,
+) -> None:
+    """Show the pair of runs from a common start, `speed` times as fast as they were. keys: pressed since it was asked
+    last; they pause, seek and change the speed. Ctrl-C goes to the end."""
+    replay = Replay(document)
+    player = Player(replay.end_s, now)
+    player.set_speed(speed)
+    player.play()
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        try:
+            while player.playing or player.position_s < player.end_s:
+                for key in keys():
+                    _press(player, key)
+                live.update(frame(console, look, replay, player.tick(), player.speed), refresh=True)
+                sleep(1 / FRAMES_PER_S)
+        except KeyboardInterrupt:
+            return
+
+
+def _press(player: Player, key: str) -> None:
+    """Do what `key` stands for."""
+    if key == " ":
+        player.pause() if player.playing else player.play()
+    elif key in (LEFT, RIGHT):
+        player.seek(player.tick() + (player.end_s if key == RIGHT else -player.end_s) / STEPS)
+    elif key in "+-":
+        at = SPEEDS.index(player.speed) + (1 if key == "+" else -1)
+        player.set_speed(SPEEDS[min(max(at, 0), len(SPEEDS) - 1)])
+
+
+def frame(console: Console, look: Look, replay: Replay, now_s: float, speed: float = 1.0) -> RenderableType:
+    """What had come by `now_s` on either side, the newest lines of it. speed: of the replay, which is said."""
+    state = replay.at(now_s)
+    names = race_text.names(replay.document.contestants)
+    width = _column_width(console)
+    grid = _columns(console)
+    grid.add_row(*(Text(safe(name), "bold", no_wrap=True, overflow="ellipsis") for name in names))
+    grid.add_row(*(_bar(pane, width) for pane in state.panes))
+    grid.add_row(*(Text(_clock(pane), "dim") for pane in state.panes))
+    texts = []
+    for track, pane in zip(replay.tracks, state.panes, strict=True):
+        lines = _text(track.run, look, pane.tokens, state.parted).wrap(console, width)
+        texts.append(Text("\n").join(lines[-max(console.height - _ROOM, 3) :]))
+    grid.add_row(*texts)
+    about = [f"{race_text.MEASURED}{race_text.paced(speed)}", _KEYS]
+    dim = [Text(line, "dim", no_wrap=True, overflow="ellipsis") for line in about]
+    return Group(grid, Text(), _so_far(replay, state), *dim)
+
+
+def text_of(run: Run) -> str:
+    """All that a run says."""
+    return "".join(text for one in run.rounds for text in one.round.texts) + run.finished.text
+
+
+def _so_far(replay: Replay, state: State) -> Text:
+    same = f"identical so far: {race_text.counted(state.identical)}"
+    if state.parted is None:
+        return Text(same, "green")
+    return Text(f"texts differ after {race_text.counted(state.parted)}: {race_text.gap(replay.receipt)}", "bold yellow")
+
+
+def _columns(console: Console) -> Table:
+    grid = Table.grid(padding=(0, _GAP, 0, 0))
+    for _ in range(2):
+        grid.add_column(width=_column_width(console))
+    return grid
+
+
+def _column_width(console: Console) -> int:
+    return max((console.width - 2 * _GAP) // 2, 16)
+
+
+def _bar(pane: PaneState, width: int) -> Text:
+    """How much of the run has come."""
+    count = f" {pane.tokens}/{pane.of}"
+    room = max(width - len(count), 1)
+    full = round(pane.share * room)
+    return Text.assemble(("━" * full, "green" if pane.done else "cyan"), ("─" * (room - full), "dim"), (count, ""))
+
+
+def _clock(pane: PaneState) -> str:
+    """Two lines of numbers above a text."""
+    metrics = pane.metrics
+    speed = race_text.number(metrics.tokens_per_s, ".1f", " tok/s")
+    tau = race_text.number(metrics.mean_acceptance_length, ".2f", " a pass")
+    first = f"{pane.clock_s:.1f} s · {speed}{' · done' if pane.done else ''}"
+    return f"{first}\nTTFT {race_text.number(metrics.ttft_s, '.2f', ' s')} · {metrics.rounds} passes · {tau}"
+
+
+def _title(name: str, end_s: float) -> str:
+    return f"{safe(name)}, {end_s:.1f} s"
+
+
+def _mark(replay: Replay) -> int | None:
+    return None if replay.parting is None else replay.parting.position
+
+
+def _text(run: Run, look: Look, tokens: int, marked: int | None) -> Text:
+    """The first `tokens` of a run, and what was held back at its end; each of a round that drafted in its tint, the
+    marked one reversed."""
+    text, count = Text(), 0
+    for one in run.rounds:
+        round_ = one.round
+        for piece, origin in zip(round_.texts, round_.origins, strict=True):
+            if count >= tokens:
+                return text
+            style = _style(look, origin) if round_.drafted else Style()
+            text.append(safe(piece), style + Style(reverse=True) if count == marked else style)
+            count += 1
+    return text.append(safe(run.finished.text))
+
+
+def _style(look: Look, origin: Origin) -> Style:
+    """`look` in rich's terms, which know no dotted underline: bonus is in italics."""
+    cues = Style(underline=origin == "corrected", italic=origin == "bonus")
+    if look.depth == "none":
+        return cues
+    text, tint = TEXT[look.theme], TINTS[look.theme][origin]
+    if look.depth == "256":
+        return cues + Style(color=f"color({text.indexed})", bgcolor=f"color({tint.indexed})")
+    return cues + Style(color=text.rgb, bgcolor=tint.rgb)
+
+
+def _numbers(document: RaceDocument, names: tuple[str, ...]) -> Table:
+    """A row a side: medians of all runs."""
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 3, 0, 0))
+    table.add_column("")
+    for name in ("tokens", "tok/s", "TTFT", "total", "passes", "tokens a pass"):
+        table.add_column(name, justify="right")
+    for name, side in zip(names, document.results.sides, strict=True):
+        table.add_row(
+            Text(safe(name)),
+            str(side.tokens),
+            race_text.number(side.tokens_per_s, ".1f"),
+            race_text.number(side.ttft_s, ".2f", " s"),
+            race_text.number(side.total_s, ".2f", " s"),
+            str(side.passes),
+            race_text.number(side.mean_acceptance_length, ".2f"),
+        )
+    return table
+
+
+def _verdict(document: RaceDocument) -> Iterator[tuple[str, str]]:
+    """Speed-up and receipt, each a line with its style."""
+    found = document.results
+    yield "", ""
+    for what, spread in (("decoding", found.decode), ("with the prompt", found.total)):
+        value = race_text.speedup(spread.median if spread else None)
+        least_most = f", {race_text.spread(spread)} over the runs" if spread and found.pairs > 1 else ""
+        yield f"speed-up {value} {what}{least_most}", "bold"
+    yield f"{race_text.medians_of(found.pairs)}; {race_text.MEASURED}", "dim"
+    level, said = race_text.verdict(document)
+    yield f"receipt: {said}", _COLOURS[level]
+    yield from _apart(document)
+    yield safe(race_text.made_with(document)), "dim"
+
+
+def _apart(document: RaceDocument) -> Iterator[tuple[str, str]]:
+    """What either side says where their texts part."""
+    if apart := [receipt for receipt in document.receipts if receipt.divergence is not None]:
+        parting = race_text.worst_of(apart).divergence
+        assert parting is not None
+        says = ["ends" if text is None else f"says {safe(text)!r}" for text in parting.texts]
+        names = [safe(name) for name in race_text.names(document.contestants)]
+        yield f"         there {names[0]} {says[0]}, {names[1]} {says[1]}", ""

@@ -1,0 +1,154 @@
+"""A reply in a terminal: a fold over its events. Knows no model, so a recorded stream replays it.
+
+On a terminal: a legend, the tokens in their tints, one line of statistics. Anywhere else `out` gets the text and
+nothing but the text, and the statistics go to `notes` (standard error).
+
+The token of a round without a draft is the target's own, a bonus, but it is shown as plain text: nothing was
+speculated, and a reply that drafts little should not be tinted from end to end.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import TextIO
+
+from app.cli.terminal.line_wrap import Wrapper
+from app.cli.terminal.safe_text import safe
+from app.cli.terminal.token_style import FAINT, RESET, Look
+from app.reply_statistics import count, in_words
+from engine.events import Event, Finished, Origin, PromptProgress, Reason, Round
+from engine.metrics import Metrics
+
+LONG_PROMPT = 256  # tokens; shorter ones are read before anyone wonders
+
+_LEGEND: dict[Origin, str] = {"accepted": "draft kept", "corrected": "draft wrong", "bonus": "extra"}
+# An end that the model chose itself needs no word.
+_ENDINGS: dict[Reason, str] = {
+    "stop": "ended at a stop string",
+    "length": "cut at --max-tokens",
+    "context": "cut: the context is full",
+    "cancelled": "stopped by Ctrl-C",
+}
+_CLEAR_LINE = "\r\x1b[K"
+
+
+class Terminal:
+    """Shows replies. out: where text goes. notes: where what is not text goes when `look` is plain.
+
+    speculating: whether there is a drafter at all, and so a legend.
+    """
+
+    def __init__(
+        self, out: TextIO, notes: TextIO, look: Look, width: Callable[[], int] | None = None, speculating: bool = True
+    ) -> None:
+        self._out, self._notes, self._look = out, notes, look
+        self._width = width or (lambda: shutil.get_terminal_size().columns)
+        self.speculating = speculating
+        self._wrapper = Wrapper(self._width)
+        self._ends_line = True
+        self._progress = False
+
+    def introduce(self, line: str) -> None:
+        """A line about what follows, and the legend. Nothing where `out` is not a terminal."""
+        if self._look.escapes:
+            self.note(line)
+            self._out.write(f"{legend_line(self._look)}\n\n" if self.speculating else "\n")
+            self._out.flush()
+
+    def play(self, events: Iterable[Event], about: str = "") -> Metrics:
+        """Show a reply as it happens, then its statistics, `about` at their end."""
+        metrics, reasons = Metrics(), Counter[str]()
+        self._wrapper = Wrapper(self._width)
+        self._ends_line = True
+        try:
+            for event in events:
+                metrics.add(event)
+                if isinstance(event, Round):
+                    reasons[event.reason] += 1
+                self._show(event)
+        finally:
+            self._end_progress()
+            self._end_reply()
+        plan = reasons.most_common(1)[0][0] if reasons and self.speculating else ""
+        self.note(" · ".join(filter(None, [statistics(metrics, plan), about])))
+        return metrics
+
+    def note(self, text: str) -> None:
+        """A line that is not part of the reply."""
+        if self._look.escapes:
+            self._out.write(Wrapper(self._width).write(safe(text), FAINT) + "\n")
+            self._out.flush()
+        else:
+            self._notes.write(f"{safe(text)}\n")
+            self._notes.flush()
+
+    def _show(self, event: Event) -> None:
+        if isinstance(event, PromptProgress):
+            self._show_progress(event)
+            return
+        self._end_progress()
+        if isinstance(event, Finished):
+            self._write(event.text, "")
+        else:
+            for text, origin in zip(event.texts, event.origins, strict=True):
+                self._write(text, self._look.start(origin) if event.drafted else "")
+        self._out.flush()
+
+    def _write(self, text: str, style: str) -> None:
+        text = safe(text)
+        if text:
+            self._ends_line = text.endswith("\n")
+            self._out.write(self._wrapper.write(text, style) if self._look.escapes else text)
+
+    def _end_reply(self) -> None:
+        """End the line, and on a terminal leave one free before the statistics."""
+        self._out.write(("" if self._ends_line else "\n") + ("\n" if self._look.escapes else ""))
+        self._out.flush()
+
+    def _show_progress(self, event: PromptProgress) -> None:
+        """Reading a long prompt takes a while: say how far it is, on the line where the reply will begin."""
+        if self._look.escapes and event.total - event.reused > LONG_PROMPT and event.done < event.total - 1:
+            share = event.done / event.total
+            self._out.write(_CLEAR_LINE + self._look.faint(f"reading the prompt: {share:.0%} of {event.total} tokens"))
+            self._out.flush()
+            self._progress = True
+
+    def _end_progress(self) -> None:
+        if self._progress:
+            self._out.write(_CLEAR_LINE)
+            self._progress = False
+
+
+def legend_line(look: Look) -> str:
+    """The three kinds as they look, and what they mean, on one line."""
+    parts = [f"{look.start(kind)} {kind} {RESET} {look.faint(meaning)}" for kind, meaning in _LEGEND.items()]
+    return "  ".join([*parts, look.faint("plain: no draft")])
+
+
+def statistics(metrics: Metrics, plan: str = "") -> str:
+    """One line of what was measured. plan: why the drafts were as long as they were, for replies without any."""
+    endings = [text for reason, text in _ENDINGS.items() if reason == metrics.reason]
+    return in_words(metrics, endings, plan)
+
+
+def details(metrics: Metrics) -> str:
+    """What was measured, a line each. Speed-up is not among it: that takes plain decoding of the same prompt."""
+    by_position = " ".join(f"{share:.0%}" for share in metrics.acceptance_by_position)
+    lines = [
+        ("prompt", f"{count(metrics.prompt_tokens, 'token')}, {metrics.reused_tokens} of them reused"),
+        ("reply", f"{count(metrics.tokens, 'token')} in {count(metrics.rounds, 'round')}"),
+        ("TTFT", None if metrics.ttft_s is None else f"{metrics.ttft_s:.2f} s"),
+        ("decode speed", None if metrics.tokens_per_s is None else f"{metrics.tokens_per_s:.1f} tok/s"),
+        ("accepted", f"{metrics.accepted} of {metrics.drafted} drafted"),
+        ("acceptance rate", None if metrics.acceptance_rate is None else f"{metrics.acceptance_rate:.0%}"),
+        ("by draft position", by_position or None),
+        ("mean acceptance length", _or_none(metrics.mean_acceptance_length)),
+        ("speed-up", "`redline race` measures it"),
+    ]
+    return "\n".join(f"{name:24}{value}" for name, value in lines if value is not None)
+
+
+def _or_none(value: float | None) -> str | None:
+    return None if value is None else f"{value:.2f}"

@@ -1,0 +1,86 @@
+"""What waits for the thread that owns MLX. The reader fills it; Stop and Quit reach into it at once.
+
+Invariant: a request is either waiting here, or the one that was taken last, or over. Whoever moves it from one to the
+next holds the lock, so a Stop finds it in one place or the other.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+
+from app.protocol import Count, Load, Race, Reply, Unload, Verify
+
+MOST_WAITING_BYTES = 64 * 1024 * 1024
+
+Work = Load | Reply | Count | Verify | Race | Unload
+
+
+@dataclass(frozen=True)
+class Task:
+    """A request that is to be answered. stop: set when it should end. size_bytes: of its line."""
+
+    request: Work
+    size_bytes: int
+    stop: threading.Event = field(default_factory=threading.Event)
+
+
+class TaskQueue:
+    """A queue with a way in past its end."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting: deque[Task] = deque()
+        self._size_bytes = 0
+        self._current: Task | None = None
+        self._closed = False
+
+    def put(self, request: Work, size_bytes: int) -> bool:
+        """Let a request wait; False where it may not, because so much waits already or the host leaves."""
+        with self._changed:
+            if self._closed or self._size_bytes + size_bytes > MOST_WAITING_BYTES:
+                return False
+            self._waiting.append(Task(request, size_bytes))
+            self._size_bytes += size_bytes
+            self._changed.notify()
+            return True
+
+    def take(self) -> Task | None:
+        """The next request, once there is one; None when there will be no more. The one before it is over."""
+        with self._changed:
+            self._current = None
+            self._changed.wait_for(lambda: self._waiting or self._closed)
+            if self._waiting:
+                self._current = self._waiting.popleft()
+                self._size_bytes -= self._current.size_bytes
+            return self._current
+
+    def stop(self, number: int) -> int:
+        """Tell the request of this id to end, and forget those of this id that wait; returns how many these were."""
+        with self._changed:
+            if self._current is not None and self._current.request.id == number:
+                self._current.stop.set()
+            left = deque(task for task in self._waiting if task.request.id != number)
+            removed = len(self._waiting) - len(left)
+            self._waiting = left
+            self._size_bytes = sum(task.size_bytes for task in left)
+            return removed
+
+    def finish(self) -> None:
+        """Take nothing more; what waits is still answered."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+
+    def close(self) -> list[int]:
+        """Take nothing more, tell the current request to end, and forget those that wait; returns their ids."""
+        with self._changed:
+            self._closed = True
+            if self._current is not None:
+                self._current.stop.set()
+            forgotten = [task.request.id for task in self._waiting]
+            self._waiting.clear()
+            self._size_bytes = 0
+            self._changed.notify()
+            return forgotten

@@ -1,0 +1,137 @@
+"""One Verify: the reply as it was told, held against plain decoding of its prompt, from nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import replace
+from threading import Event as Flag
+
+from app.host.loaded_pair import LoadedPair
+from app.host.reply_job import check_ids, options_of
+from app.inference import digests
+from app.inference.fresh_check import recheck
+from app.protocol import AnyAnswer, Failed, PrefillProgress, RoundTokens, Verify, VerifyDone, VerifyProgress
+from engine.audit.receipt import Difference, Receipt
+from engine.errors import ContextError, RedlineError, UsageError
+from engine.events import PromptProgress, Round
+
+CANCELLED = "Cancelled"
+
+
+class OtherPromptError(RedlineError):
+    """What the model was asked is not what it would be asked now."""
+
+
+class OtherModelError(RedlineError):
+    """The weights are not those that wrote the reply."""
+
+
+class _StoppedError(Exception):
+    """In the middle of a measurement."""
+
+
+class VerifyJob:
+    """A check under way. Raises UsageError for a law or ids that are nonsense, OtherModelError,
+    OtherPromptError, ContextError."""
+
+    def __init__(self, opened: LoadedPair, request: Verify, stop: Flag) -> None:
+        self._opened, self._request, self._stop = opened, request, stop
+        self._rounds = [round_of(i, said) for i, said in enumerate(request.rounds)]
+        self._tokens = tuple(token for said in request.rounds for token in said.tokens)
+        if not self._tokens:
+            raise UsageError(
+                "this reply has no tokens to check (they were not kept, or nothing was said): regenerate it"
+            )
+        prompt, model = digests.apart(request.prompt_digest)
+        self._check_model(model)
+        check_ids(self._tokens, opened)
+        self._settings = options_of(replace(request.sampling, draft_length=0)).settings()
+        if request.sampling.seed is None and not self._settings.greedy:
+            raise UsageError(
+                "the seed of this reply was not kept, and nothing follows without it: regenerate the reply"
+            )
+        self._prompt = opened.prompt_of(request.messages)
+        self._check_prompt(prompt)
+
+    def answers(self) -> Iterator[AnyAnswer]:
+        """Raises what the target raises."""
+        try:
+            receipt = yield from self._checked()
+        except _StoppedError:
+            yield Failed(id=self._request.id, kind=CANCELLED, message="stopped before all of the reply was checked")
+            return
+        named = tuple(self._named(difference) for difference in receipt.differences)
+        yield VerifyDone(id=self._request.id, receipt=replace(receipt, differences=named))
+
+    def _checked(self) -> Generator[AnyAnswer, None, Receipt]:
+        """The check as answers; returns the receipt."""
+        opened, settings, whole = self._opened, self._settings, self._request.complete
+        steps = recheck(opened.target, opened.session, settings, self._prompt, self._rounds, whole, self._break_off)
+        try:
+            while True:
+                yield self._answer(next(steps))
+                self._break_off()
+        except StopIteration as done:
+            receipt: Receipt = done.value
+            return receipt
+        finally:
+            steps.close()
+
+    def _answer(self, step: PromptProgress | int) -> AnyAnswer:
+        if isinstance(step, PromptProgress):
+            return PrefillProgress(id=self._request.id, progress=step)
+        return VerifyProgress(id=self._request.id, done=step, total=len(self._tokens))
+
+    def _break_off(self) -> None:
+        if self._stop.is_set():
+            raise _StoppedError
+
+    def _check_model(self, digest: str) -> None:
+        """digest: of its weights when it wrote the reply, or "". Others would be blamed for what they never said."""
+        if digest and digest != self._opened.digest:
+            raise OtherModelError(
+                f"the weights in {self._opened.target.folder.path.name} are not those that wrote this reply: put those "
+                "back, or regenerate the reply and verify that"
+            )
+
+    def _check_prompt(self, digest: str) -> None:
+        """digest: of the prompt as it was, or "". Another one would make a failure of every reply, and of a lucky one
+        no receipt."""
+        request, tokens, context = self._request, len(self._prompt), self._opened.session.context
+        known = request.prompt_tokens in (None, tokens) and digest in ("", digests.of_prompt(self._prompt))
+        if not known:
+            before = "" if request.prompt_tokens is None else f" had {request.prompt_tokens} tokens and"
+            raise OtherPromptError(
+                f"the prompt of this reply{before} reads otherwise now ({tokens} tokens): the system prompt, a date in "
+                "the model's chat template or the model itself has changed; regenerate the reply and verify that"
+            )
+        if tokens + len(self._tokens) > context:
+            raise ContextError(
+                f"prompt and reply have {tokens + len(self._tokens)} tokens and the context holds {context}: "
+                "load the model with the context that the reply was written in"
+            )
+
+    def _named(self, difference: Difference) -> Difference:
+        """With the texts of its tokens."""
+        texts = [
+            "" if token is None else self._opened.piece(token)
+            for token in (difference.plain_token, difference.other_token)
+        ]
+        return replace(difference, plain_text=texts[0], other_text=texts[1])
+
+
+def round_of(index: int, said: RoundTokens) -> Round:
+    """As far as it is known. Raises UsageError for one that contradicts itself."""
+    if said.parents is not None:
+        ways = [-1, *said.path]
+        fits = len(said.parents) == len(said.drafted) and all(-1 <= up < at for at, up in enumerate(said.parents))
+        steps = zip(ways, said.path, strict=False)
+        fits = fits and all(0 <= at < len(said.parents) and said.parents[at] == up for up, at in steps)
+        fits = fits and len(said.tokens) <= len(said.path) + 1
+    else:
+        fits = not said.path and len(said.tokens) <= len(said.drafted) + 1
+    if not fits:
+        raise UsageError(f"round {index} of this reply contradicts itself: what is kept of it is damaged")
+    accepted = len(said.path) if said.parents is not None else max(0, len(said.tokens) - 1)
+    made = Round(index, said.tokens, said.drafted, accepted, (), (), 0, 0.0, parents=said.parents, path=said.path)
+    return replace(made, fingerprints=said.fingerprints)

@@ -1,0 +1,61 @@
+"""What a measurement was made with, so that it can be held against another: versions, machine, backend, model."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from app.inference import digests
+from app.inference.options import Options
+from app.inference.pair_resolution import drafter_folders
+from app.inference.processor import processor
+from engine import backend
+
+if TYPE_CHECKING:
+    from models.loader import Loaded
+
+_PACKAGES = ("redline", "mlx", "mlx-lm", "numpy")
+
+
+def describe(options: Options, target: Loaded) -> dict[str, Any]:
+    """JSON-ready. Names no user, host or folder."""
+    found = backend.describe()
+    return {
+        "versions": {name: version(name) for name in _PACKAGES},
+        "python": platform.python_version(),
+        "platform": platform.platform(terse=True),
+        "processor": processor(),
+        "cores": os.cpu_count(),
+        "device": found.device,
+        "library": found.library,
+        "backend": found.detail,
+        "dtype": found.dtype,
+        "target": target.name,
+        "kv_bits": target.model.kv_bits,
+        "context": options.context,
+        "draft_lengths": ["auto" if length is None else length for length in options.draft_lengths],
+        "tree": options.tree,
+        "max_tokens": options.max_tokens,
+        "top_p": options.top_p,
+        "top_k": options.top_k,
+        "min_p": options.min_p,
+        "repetition_penalty": options.repetition_penalty,
+        "stop": list(options.stop),
+    }
+
+
+def weights(options: Options, target: Loaded) -> dict[str, str]:
+    """Digests of the target's and of each drafter's that has any, by the names of their folders. JSON-ready."""
+    folders = [folder for spec in options.drafters for folder in drafter_folders(spec, target.folder)]
+    drafters = {folder.name: digests.of_files(folder, list(folder.glob("*.safetensors"))) for folder in folders}
+    return {target.name: digests.of_model(target.folder), **drafters}
+
+
+def summary(environment: dict[str, Any]) -> str:
+    """One line for people."""
+    versions = environment["versions"]
+    kind = f"{environment['target']} in {environment['dtype']}"
+    where = f"{environment['processor']}, {environment['cores']} cores, {environment['backend']}"
+    return f"{kind} · mlx {versions['mlx']} on {where}"

@@ -1,0 +1,152 @@
+"""One reply, measured from nothing: what race and benchmark share. `app.inference.speedup` has how two of them compare.
+
+The ideal speed-up is what costs measured in isolation allow the same rounds: tokens x c / sum of (c(width) + draft
+cost), which for one draft length k is tau / (c(k + 1) + draft cost) with c, a step in a run of plain ones, as the unit;
+for one token less, where its pass can be built while it is drafted.
+Comparable with the decode speed-up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from app.inference import pair_loader
+from app.inference.calibration import Calibration
+from engine.audit.receipt import Receipt
+from engine.drafters import Drafter
+from engine.events import Event, Finished, Round
+from engine.metrics import Metrics
+from engine.policy.costs import Costs
+from engine.policy.fixed import Policy
+from engine.session import Session
+from engine.settings import SamplingSettings
+from models.loader import Loaded
+
+WARM_UP_TOKENS = 32  # of a shorter reply, draft length auto lends too little for a draft
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A whole reply. prompt: its ids. tail: the text that no token completed."""
+
+    prompt: tuple[int, ...]
+    rounds: tuple[Round, ...]
+    metrics: Metrics
+    tail: str = ""
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """Ids, the end-of-sequence token included."""
+        return tuple(token for round_ in self.rounds for token in round_.tokens)
+
+    @property
+    def text(self) -> str:
+        return "".join(text for round_ in self.rounds for text in round_.texts) + self.tail
+
+    @classmethod
+    def of(cls, prompt: Sequence[int], events: Iterable[Event]) -> Reply:
+        told = list(events)
+        rounds = tuple(event for event in told if isinstance(event, Round))
+        tail = "".join(event.text for event in told if isinstance(event, Finished))
+        return cls(tuple(prompt), rounds, Metrics.of(told), tail)
+
+
+def begin_reply(
+    session: Session,
+    prompt: Sequence[int],
+    settings: SamplingSettings,
+    drafter: Drafter | None,
+    policy: Policy,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Iterator[Event]:
+    """Answer `prompt` with nothing remembered by target or drafter, so that every reply pays for its prompt."""
+    session.forget()
+    return session.continue_tokens(prompt, settings, pair_loader.wanted(drafter, policy), policy, cancelled)
+
+
+def measure_reply(
+    session: Session, prompt: Sequence[int], settings: SamplingSettings, drafter: Drafter | None, policy: Policy
+) -> Reply:
+    """The same, to its end."""
+    return Reply.of(prompt, begin_reply(session, prompt, settings, drafter, policy))
+
+
+def policy_maker(
+    target: Loaded,
+    drafter: pair_loader.NamedDrafter,
+    length: int | None,
+    room: int,
+    pause: Callable[[], None] = lambda: None,
+    exact: bool = False,
+) -> Callable[[int], Policy]:
+    """Makes a policy for each reply, to a prompt of so many tokens. Costs, for auto (None), are those kept, or measured
+    when they are first needed, the most usual ones now: that empties both caches, so a session must begin anew behind
+    it. room: of a context, in tokens. pause: called between passes while measuring; may raise to break off. exact: for
+    exact-verify."""
+    wanted = drafter.drafter is not None and length is None
+    calibration = Calibration(target, drafter, room)
+
+    def make(prompt: int) -> Policy:
+        costs = calibration.costs(prompt, pause) if wanted else None
+        return pair_loader.make_policy(drafter, length, costs, exact)
+
+    make(0)
+    return make
+
+
+def warm_up(settings: SamplingSettings) -> SamplingSettings:
+    """SamplingSettings of a reply that is only there to warm up: kernels, pages, clocks."""
+    return replace(settings, max_tokens=min(WARM_UP_TOKENS, settings.max_tokens))
+
+
+def ideal_speedup(costs: Costs, rounds: Sequence[Round]) -> float | None:
+    """What `costs` allow these rounds, the first left out as `app.inference.speedup` does; None where it is the only
+    one."""
+    tokens = sum(len(round_.tokens) for round_ in rounds[1:])
+    rounds_s = sum(_round_s(costs, round_) for round_ in rounds[1:])
+    return tokens * costs.plain_s / rounds_s if rounds_s else None
+
+
+def _round_s(costs: Costs, round_: Round) -> float:
+    """Of a plain one, as if it was launched ahead; of one with a single token, as if its pass was built meanwhile."""
+    drafted = len(round_.drafted)
+    return costs.unstopped_s(drafted) + costs.pass_s(round_.width) - costs.pass_s(drafted + 1)
+
+
+def reply_record(reply: Reply) -> dict[str, Any]:
+    """What was measured of one reply, JSON-ready."""
+    metrics = reply.metrics
+    return {
+        "token_ids": list(reply.tokens),
+        "tokens": metrics.tokens,
+        "prompt_tokens": metrics.prompt_tokens,
+        "ttft_s": metrics.ttft_s,
+        "decode_s": metrics.decode_s,
+        "total_s": metrics.last_s,
+        "tokens_per_s": metrics.tokens_per_s,
+        "rounds": metrics.rounds,
+        "drafted": metrics.drafted,
+        "accepted": metrics.accepted,
+        "acceptance_rate": metrics.acceptance_rate,
+        "acceptance_by_position": metrics.acceptance_by_position,
+        "mean_acceptance_length": metrics.mean_acceptance_length,
+        "finish_reason": metrics.reason,
+    }
+
+
+def receipt_record(receipt: Receipt | None) -> dict[str, Any]:
+    """matches_plain and first_difference, JSON-ready; nulls where no such promise is made."""
+    if receipt is None:
+        return {"matches_plain": None, "first_difference": None}
+    found = receipt.difference
+    difference = found and {
+        "position": found.position,
+        "gap_ulps": found.gap_ulps,
+        "noise_ulps": found.noise_ulps,
+        "near_tie": found.near_tie,
+        "plain_token": found.plain_token,
+        "other_token": found.other_token,
+    }
+    return {"matches_plain": receipt.identical, "first_difference": difference}

@@ -1,0 +1,207 @@
+"""From options to a target, its drafters and their policies: the one place that puts them together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeVar
+
+from app.inference.last_used_models import note_used
+from app.inference.memory_fit import fit
+from app.inference.options import AUTO, Options
+from app.inference.pair_resolution import NONE, chosen, drafter_folder, parts_of, target_folder
+from engine.audit.verify_blocks import BLOCK_WIDTH
+from engine.cost_measurement import CONTEXT, WIDTHS, measure
+from engine.drafters import Drafter
+from engine.drafters.drafter_group import DrafterGroup
+from engine.errors import ModelError, PairError, UsageError
+from engine.policy.adaptive import Adaptive, Candidate
+from engine.policy.cost_correction import CostCorrection
+from engine.policy.costs import Costs
+from engine.policy.expected_length import ChainExpectedLength, TreeExpectedLength
+from engine.policy.fixed import FixedLength, Policy
+from engine.sampling import Sampler
+from engine.session import Session
+from engine.settings import SamplingSettings
+from models.compatibility.best_drafter import LOOKUP
+from models.drafters import PROMPT_LOOKUP, kind_of
+from models.drafters.drafter_kind import LONGEST_CHAIN
+from models.loader import Loaded, load
+from models.model_folder import check_folder
+
+AnyDrafter = TypeVar("AnyDrafter", bound=Drafter)
+TREE_WIDTHS = (*WIDTHS, 17, 33)
+
+
+@dataclass(frozen=True)
+class NamedDrafter:
+    """A drafter ready to draft, and its model if it has one.
+
+    spec: "none", "lookup", the name of a shipped one or a folder; what auto came to, not "auto". said: what the user
+    did not ask for and should know, or "": what auto came to and why, why there are no trees. branches: whether it
+    drafts trees; tree_tau: what they are expected to bring, by nodes, where that is known. usual: the chance of each
+    token of a chain to be kept, where that is known. longest: tokens that a chain of it can have. gated: whether it can
+    stop where it is not sure. parts: of several, each; else itself. folder: its files, None for one without.
+    """
+
+    spec: str
+    drafter: Drafter | None
+    loaded: Loaded | None = None
+    said: str = ""
+    branches: bool = False
+    tree_tau: Mapping[int, float] = field(default_factory=dict)
+    usual: tuple[float, ...] = ()
+    longest: int = LONGEST_CHAIN
+    gated: bool = False
+    several: tuple[NamedDrafter, ...] = ()
+    folder: Path | None = None
+
+    @property
+    def parts(self) -> tuple[NamedDrafter, ...]:
+        return self.several or (self,)
+
+    @property
+    def name(self) -> str:
+        """What to call it: the last part of a folder's path, of a snapshot in the Hugging Face cache its repository."""
+        parts = self.spec.rstrip("/").split("/")
+        if len(parts) > 2 and parts[-2] == "snapshots" and parts[-3].startswith("models--"):
+            return parts[-3].rpartition("--")[2]
+        return parts[-1] or self.spec
+
+
+def open_target(options: Options) -> Loaded:
+    """Load the target, if it fits with its drafters. Raises ModelError, or UsageError for an empty name or a context
+    that it is not made for."""
+    folder = target_folder(options)
+    fit(check_folder(folder), options)
+    loaded = load(folder, options.kv_bits)
+    note_used(loaded.folder.path, options.cache_root)
+    return loaded
+
+
+def open_drafter(spec: str, target: Loaded, trees: bool = False) -> NamedDrafter:
+    """Ready a drafter for `target`. trees: whether one that can branch does, where the target can verify trees; to
+    find out empties the target's cache.
+
+    Raises UsageError for no such thing, ModelError, or PairError for a misfit; for auto none of them.
+    """
+    if spec != AUTO:
+        return _open(spec, target, trees, "")
+    taken, said = chosen(target.folder)
+    try:
+        return _open(taken, target, trees, said)
+    except (ModelError, PairError) as error:  # nobody named it, so nobody should go without a reply for it
+        return _open(LOOKUP, target, trees, f"auto took {LOOKUP}, as what it would have taken does not load: {error}")
+
+
+def _open(spec: str, target: Loaded, trees: bool, said: str) -> NamedDrafter:
+    """said: what the user should know of it."""
+    if len(parts := parts_of(spec)) > 1:
+        return _several(spec, [open_drafter(part, target, trees) for part in parts], said)
+    if spec == NONE:
+        return NamedDrafter(spec, None)
+    folder = None if spec == LOOKUP else drafter_folder(spec)
+    if folder is not None:
+        note_used(folder)
+    kind = PROMPT_LOOKUP if folder is None else kind_of(folder)
+    found = kind.load(folder or Path(), target, trees)
+    return NamedDrafter(
+        spec,
+        found.drafter,
+        found.model,
+        "; ".join(note for note in (said, found.note) if note),
+        found.branches,
+        found.tree_tau,
+        found.usual_acceptance,
+        found.longest,
+        found.stops_early,
+        folder=folder,
+    )
+
+
+def _several(spec: str, parts: list[NamedDrafter], said: str) -> NamedDrafter:
+    """Those that copy come first: they know for free whether they have anything."""
+    parts.sort(key=lambda part: part.spec != LOOKUP)
+    drafters = [part.drafter for part in parts if part.drafter is not None]
+    differ = len({part.spec for part in parts}) == len(drafters) == len(parts)
+    if not differ or any(part.several for part in parts):
+        raise UsageError(f"drafter {spec!r}: name different drafters, neither none nor auto among them")
+    if len([drafter for drafter in drafters if drafter.needs.taps]) > 1:
+        raise UsageError(f"drafter {spec!r}: only one of them can read the target's hidden states")
+    loaded = next((part.loaded for part in parts if part.loaded is not None), None)
+    notes = "; ".join(note for note in [said, *(part.said for part in parts)] if note)
+    branches = any(part.branches for part in parts)
+    return NamedDrafter(spec, DrafterGroup(drafters), loaded, notes, branches, several=tuple(parts))
+
+
+def open_session(target: Loaded, options: Options) -> tuple[Session, str]:
+    """A conversation with `target`, with a context that fits, and what the user should know of it, or "". Raises what
+    `fit` raises."""
+    found = fit(target.folder, options)
+    return Session(target.model, target.tokenizer, found.context), found.said
+
+
+def make_policy(
+    drafter: NamedDrafter,
+    length: int | None,
+    costs: Costs | None,
+    exact: bool = False,
+    drift: CostCorrection | None = None,
+) -> Policy:
+    """A policy for one reply, which must not learn from the last: the fixed length, or (None) the adaptive one on
+    measured costs. Plain decoding without a drafter, or with no costs to go by. exact: every pass is as wide as any.
+    drift: of these costs, where the reply need not be reproducible and its noise served no other that shared it."""
+    if drafter.drafter is None or length is not None or costs is None:
+        return FixedLength(length or 0 if drafter.drafter is not None else 0)
+    each = [in_blocks(own) if exact else own for own in costs.members or [costs]]
+    parts = zip(drafter.parts, each, strict=True)
+    candidates = [_candidate(part, own) for part, own in parts]
+    if not any(candidate.useful for candidate in candidates):
+        return FixedLength(0, "no draft would pay here, were nearly all of it kept")
+    return Adaptive(candidates, drift)
+
+
+def in_blocks(costs: Costs) -> Costs:
+    """Costs of the passes of exact-verify, which are all of one width."""
+    one = costs.pass_s(BLOCK_WIDTH)
+    return replace(costs, verify=((1, one),), plain=one - (costs.pass_s(1) - costs.plain_s), eager=None)
+
+
+def wanted(drafter: AnyDrafter | None, policy: Policy) -> AnyDrafter | None:
+    """The drafter, unless this policy never asks it: then it need not read the prompt either."""
+    return None if isinstance(policy, FixedLength) and policy.length == 0 else drafter
+
+
+def _candidate(drafter: NamedDrafter, costs: Costs) -> Candidate:
+    outlook = (
+        TreeExpectedLength(drafter.tree_tau)
+        if drafter.branches
+        else ChainExpectedLength(drafter.longest, drafter.usual)
+    )
+    return Candidate(drafter.name, costs, outlook, drafter.gated)
+
+
+def measure_costs(
+    target: Loaded, drafter: NamedDrafter, context: int = CONTEXT, between: Callable[[], None] = lambda: None
+) -> Costs:
+    """Costs of passes and proposals on this machine behind `context` tokens, for draft length auto. Empties both
+    caches: forget the session first."""
+    widths = TREE_WIDTHS if drafter.branches else WIDTHS
+    sampler = Sampler(SamplingSettings(), "rejection", target.model.vocabulary)
+    return measure(target.model, sampler, drafter.drafter, widths, context, between=between)
+
+
+def reset_target(target: Loaded, session: Session) -> None:
+    """Start the target from nothing. A pass that broke off has gone through some layers and not through others: no
+    rewind could tell what is in them, and the next reply would not be the target's. The same holds for the drafter."""
+    target.model.cache.reset()
+    session.forget()
+
+
+def renew(drafter: NamedDrafter, target: Loaded, trees: bool) -> NamedDrafter:
+    """The same drafter, remembering nothing. Raises ModelError, PairError where its files have changed meanwhile."""
+    if drafter.loaded is None or drafter.several:  # the former costs little to open
+        return open_drafter(drafter.spec, target, trees)
+    drafter.loaded.model.cache.reset()
+    return drafter

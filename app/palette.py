@@ -1,0 +1,99 @@
+"""The colours of Redline for light and dark, shared by the window, the terminal and the pictures of a race.
+
+The tints of tokens are Okabe-Ito hues at 30 % over the background: the contrast with the text is at least 8.5 : 1. A
+second cue always goes with a tint: a solid underline for corrected tokens, a dotted one for bonus tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.events import Origin
+
+Scheme = Literal["light", "dark"]
+
+TEXT: dict[Scheme, str] = {"light": "#1d1d1f", "dark": "#f5f5f5"}
+HUES: dict[Origin, str] = {"accepted": "#009E73", "corrected": "#D55E00", "bonus": "#56B4E9"}
+TINTS: dict[Scheme, dict[Origin, str]] = {
+    "light": {"accepted": "#b2e2d5", "corrected": "#f2cfb2", "bonus": "#cce8f8"},
+    "dark": {"accepted": "#154438", "corrected": "#553115", "bonus": "#2f4b5b"},
+}
+
+
+@dataclass(frozen=True)
+class Palette:
+    """Every colour is "#rrggbb". hairline separates parts; raised is the ground of cards and of the composer; faint is
+    for secondary text; on_accent for text on a fill of the accent."""
+
+    scheme: Scheme
+    background: str
+    sidebar: str
+    raised: str
+    hover: str
+    hairline: str
+    text: str
+    faint: str
+    accent: str
+    on_accent: str
+    good: str
+    warning: str
+    error: str
+    code: str
+    tints: dict[Origin, str]
+    hues: dict[Origin, str]
+
+    def colour(self, tone: str) -> str:
+        """Returns the colour named `tone`, which is a field that holds one colour."""
+        return str(getattr(self, tone))
+
+
+PALETTES: dict[Scheme, Palette] = {
+    "light": Palette(
+        scheme="light",
+        background="#ffffff",
+        sidebar="#f5f5f7",
+        raised="#f7f7f8",
+        hover="#ececef",
+        hairline="#e0e0e4",
+        text=TEXT["light"],
+        faint="#68686d",
+        accent="#0a66d8",
+        on_accent="#ffffff",
+        good="#00734f",
+        warning="#8a5a00",
+        error="#c0271d",
+        code="#f4f4f6",
+        tints=TINTS["light"],
+        hues=HUES,
+    ),
+    "dark": Palette(
+        scheme="dark",
+        background="#1e1e20",
+        sidebar="#28282b",
+        raised="#2a2a2d",
+        hover="#353539",
+        hairline="#3a3a3e",
+        text=TEXT["dark"],
+        faint="#a1a1a6",
+        accent="#4c9dff",
+        on_accent="#000000",
+        good="#4cc9a0",
+        warning="#e5b45a",
+        error="#ff7a70",
+        code="#252528",
+        tints=TINTS["dark"],
+        hues=HUES,
+    ),
+}
+
+
+def mix(colour: str, other: str, share: float) -> str:
+    """Returns `colour` with `share` of `other` in it, 0 to 1."""
+    pairs = zip(channels(colour), channels(other), strict=True)
+    return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in pairs)
+
+
+def channels(colour: str) -> tuple[int, int, int]:
+    """Returns red, green and blue, 0 to 255."""
+    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)

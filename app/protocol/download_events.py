@@ -1,0 +1,83 @@
+"""The lines that `redline models pull NAME --json` prints, for whoever runs it as a child: the window does.
+
+On standard output, one event a line, UTF-8, flushed as it happens; each is a JSON object whose `type` is the name of a
+record of `models.hub.download_events`, which says what its fields mean. Nothing else is ever printed there. On
+standard error, a failure is told once more in words. Standard input is not read.
+
+    line        when                                                                exit code
+    Resolving   always the first line: the hub is asked for the list of files
+    Waiting     nothing came; it is tried again in `wait_s` seconds
+    Planned     the hub has answered and there is room: files, bytes, what is here
+    DownloadProgress  at most ten times a second for each file, and at least once a second in all
+    Verifying   bytes that are here are read again; then progress goes on
+    Fetched     a file is here, whole
+    Done        the last: the model is here                                         0
+    Paused      the last: the child was asked to end                                130
+    Failed      the last: `reason` is for programs, `message` for people            1, of a wrong name 2
+    Discarded   the only one of --discard                                           0
+
+    pause       SIGINT or SIGTERM: Paused comes within about a second. SIGKILL does no harm either, it only says nothing
+    resume      run the same command again: Planned says how much is here
+    cancel      pause, wait for the child's end, then `redline models pull NAME --discard --json`
+    no reader   a child whose standard output is closed pauses at its next line: once bytes come, within a second or two
+
+What came is kept, whatever ended the child. A second child for the same model ends with Failed, reason "busy". New
+fields and new types of line may come; those that are here stay as they are.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from app.protocol.line_codec import MalformedError
+from models.hub.download_events import (
+    AnyDownloadEvent,
+    Discarded,
+    Done,
+    DownloadEvent,
+    DownloadProgress,
+    Failed,
+    Fetched,
+    Paused,
+    Planned,
+    PlannedFile,
+    Resolving,
+    Verifying,
+    Waiting,
+)
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[AnyDownloadEvent] = msgspec.json.Decoder(AnyDownloadEvent)
+
+
+def to_line(event: DownloadEvent) -> str:
+    """One event as a line, without its end."""
+    return _encoder.encode(event).decode()
+
+
+def read_line(line: bytes | str) -> AnyDownloadEvent:
+    """Raises MalformedError for what is no event."""
+    try:
+        return _decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedError(str(error)) from error
+
+
+__all__ = [
+    "AnyDownloadEvent",
+    "Discarded",
+    "Done",
+    "DownloadEvent",
+    "DownloadProgress",
+    "Failed",
+    "Fetched",
+    "MalformedError",
+    "Paused",
+    "Planned",
+    "PlannedFile",
+    "Resolving",
+    "Verifying",
+    "Waiting",
+    "read_line",
+    "to_line",
+]

@@ -1,0 +1,177 @@
+"""The JSON documents of `redline models ... --json`: printed by the commands, and read by the window that runs them.
+
+Fields that are unknown to the reader are ignored, so that an older window reads what a newer command prints.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from app.protocol.values import Struct
+
+
+class MeasuredSpeedup(Struct, frozen=True, kw_only=True):
+    """A speed-up over plain decoding that somebody measured: on what, and where that is written."""
+
+    target: str
+    drafter: str
+    speedup: float
+    on: str
+    source: str
+
+
+class MachineMemory(Struct, frozen=True, kw_only=True):
+    """This machine. for_models_bytes: how much of its memory a model may take."""
+
+    processor: str
+    memory_bytes: int
+    for_models_bytes: int
+
+
+class RecommendedTarget(Struct, frozen=True, kw_only=True):
+    """A target that fits this machine. room: good or tight, with its drafter. drafter: a repository, or "lookup".
+    target_here, drafter_here: whether they are on this machine."""
+
+    target: str
+    name: str = ""
+    size_bytes: int = 0
+    size: str | None = None
+    room: str
+    drafter: str
+    target_here: bool = False
+    drafter_here: bool = False
+    measured: tuple[MeasuredSpeedup, ...] = ()
+
+
+class MachineOverview(Struct, frozen=True, kw_only=True):
+    """`models --json`. here: the repositories that are on this machine."""
+
+    machine: MachineMemory
+    here: tuple[str, ...] = ()
+    targets: tuple[RecommendedTarget, ...] = ()
+
+
+class CatalogueEntry(Struct, frozen=True, kw_only=True):
+    """An entry of the catalogue. kind: target, or the kind of a drafter. trouble: why Redline cannot load it.
+    smallest_mac_gb: of the smallest Mac that a target fits, None where not even the largest does."""
+
+    repository: str
+    name: str
+    kind: str
+    licence: str
+    family: str = ""
+    architecture: str = ""
+    parameters_b: float | None = None
+    bits: float | None = None
+    size_bytes: int | None = None
+    size: str | None = None
+    source: str | tuple[str, ...] = ()
+    revision: str | None = None
+    drafters: tuple[str, ...] = ()
+    trouble: str | None = None
+    here: bool = False
+    smallest_mac_gb: int | None = None
+    measured: tuple[MeasuredSpeedup, ...] = ()
+
+
+class CatalogueEntries(Struct, frozen=True, kw_only=True):
+    """`models search --json`."""
+
+    entries: tuple[CatalogueEntry, ...]
+
+
+class InstalledModel(Struct, frozen=True, kw_only=True):
+    """A model on this machine: `models.local.inventory.Installed` says what the fields mean."""
+
+    name: str
+    path: str
+    origin: str
+    kind: str
+    size_bytes: int
+    total_bytes: int
+    last_used_s: float | None = None
+    complete: bool = True
+    trouble: str = ""
+    revision: str = ""
+    shared_with: tuple[str, ...] = ()
+
+
+class InstalledModels(Struct, frozen=True, kw_only=True):
+    """`models list --json`."""
+
+    models: tuple[InstalledModel, ...]
+
+
+class DrafterVerdict(Struct, frozen=True, kw_only=True):
+    """Whether a drafter works with a target, both on this machine, and why or why not."""
+
+    drafter: str
+    path: str
+    size_bytes: int = 0
+    kind: str | None
+    fits: bool
+    why: str
+    notes: tuple[str, ...] = ()
+
+
+class TargetVerdicts(Struct, frozen=True, kw_only=True):
+    """All drafters on this machine, judged for one target. auto: what the automatic choice takes, as --drafter takes
+    it. trouble: what is wrong with the target itself."""
+
+    target: str
+    path: str
+    pairs: tuple[DrafterVerdict, ...] = ()
+    auto: str | None = None
+    auto_why: str = ""
+    trouble: str | None = None
+
+
+class PairVerdicts(Struct, frozen=True, kw_only=True):
+    """`models pairs --json`."""
+
+    targets: tuple[TargetVerdicts, ...]
+
+
+class MemoryAtContext(Struct, frozen=True, kw_only=True):
+    """The memory that a pair needs at one context, in tokens. level: as of MemoryFit."""
+
+    context: int
+    needed_bytes: int
+    level: str
+
+
+class MemoryFit(Struct, frozen=True, kw_only=True):
+    """`models fits NAME --json`. level: good, tight or refused, at `context` tokens; wanted: tokens that the model
+    declares or that were requested. most_bytes: what a model may take here, None where that is unknown."""
+
+    target: str
+    drafter: str
+    context: int
+    wanted: int
+    level: str
+    said: str
+    remedies: tuple[str, ...] = ()
+    needed_bytes: int = 0
+    most_bytes: int | None = None
+    weights_bytes: int = 0
+    cache_bytes: int = 0
+    contexts: tuple[MemoryAtContext, ...] = ()
+
+
+class Removal(Struct, frozen=True, kw_only=True):
+    """`models remove NAME --json`: what would be deleted, or was. losers: other programs that lose it; keepers: those
+    for which files stay. freed_bytes: None for a plan that was not carried out."""
+
+    models: tuple[InstalledModel, ...] = ()
+    frees_bytes: int
+    stays_bytes: int
+    note: str = ""
+    losers: tuple[str, ...] = ()
+    keepers: tuple[str, ...] = ()
+    removed: bool = False
+    freed_bytes: int | None = None
+
+
+def document_json(document: Struct) -> str:
+    """Returns a document as a command prints it."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()

@@ -1,0 +1,167 @@
+"""The messages of a race: two ways to decode one prompt on the same loaded target, measured one after the other.
+
+    app -> host    Race                                a Stop with its id ends it; complete pairs of runs are kept
+    host -> app    RaceProgress* RaceReady (RaceProgress* RunPart+)* PairCompared ... RaceDone | Failed
+
+The rounds of a run are sent after it has ended, so that sending takes no time from it, and in parts, so that no line is
+too long; the last part has `finished`. The sides alternate: AB BA AB. A PairCompared follows every pair of runs.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from app.protocol.answers import Answer, RoundDone
+from app.protocol.requests import Request
+from app.protocol.values import Struct
+from engine.events import Finished
+from engine.settings import AcceptanceRule, SamplingSettings
+
+SIDES = 2
+MOST_RUNS = 99
+
+
+class Side(Struct, frozen=True, kw_only=True):
+    """One way to decode. drafter, tree: as in a Pair. draft_length: tokens (nodes of a tree) a round, None for auto. A
+    side that never drafts is plain decoding."""
+
+    drafter: str = "auto"
+    tree: bool = False
+    draft_length: int | None = None
+    acceptance: AcceptanceRule = "rejection"
+
+    @property
+    def plain(self) -> bool:
+        """Whether the target decodes alone."""
+        return self.drafter == "none" or self.draft_length == 0
+
+
+PLAIN = Side(drafter="none")
+
+
+class Race(Request, frozen=True, kw_only=True):
+    """Races two sides on the loaded target. sampling: the settings that both share; the acceptance rule and the draft
+    length in it are ignored. runs: of each side."""
+
+    prompt: str
+    sampling: SamplingSettings
+    sides: tuple[Side, ...]
+    runs: int = 3
+
+
+class Contestant(Struct, frozen=True, kw_only=True):
+    """A side that is ready to run. name: of its drafter, to show; "" for plain decoding. note: what the user did not
+    choose and should know, or ""."""
+
+    side: Side
+    name: str
+    note: str = msgspec.field(name="said", default="")
+
+
+class Environment(Struct, frozen=True, kw_only=True):
+    """The versions and the machine that a race was measured with. Names no user, host or folder."""
+
+    redline: str
+    mlx: str
+    platform: str
+    processor: str
+    cores: int
+    backend: str
+    dtype: str
+    target: str
+    kv_bits: int | None = None
+
+
+class Run(Struct, frozen=True, kw_only=True):
+    """One measured reply of one side, with empty caches at its start. number: of the pair it belongs to, from 1."""
+
+    side: int
+    number: int
+    prompt_tokens: int
+    rounds: tuple[RoundDone, ...] = msgspec.field(name="told")
+    finished: Finished
+
+
+class Divergence(Struct, frozen=True, kw_only=True):
+    """The first position where two replies differ.
+
+    tokens, texts: of each side at that position, None if the reply had ended. gap_ulps, noise_ulps: the gap between the
+    two tokens' logits in a plain pass, and the rounding noise there; None if no rounding could close the gap, or if
+    identical text was not promised. near_tie: whether rounding explains the difference.
+    """
+
+    position: int
+    tokens: tuple[int | None, ...]
+    texts: tuple[str | None, ...]
+    gap_ulps: float | None = None
+    noise_ulps: float | None = None
+    near_tie: bool = False
+
+
+class PairReceipt(Struct, frozen=True, kw_only=True):
+    """The comparison of the two runs of a pair.
+
+    run: the number of the pair. promised: whether identical text was promised, as it is if both sides are greedy or
+    coupled. tokens: how many tokens are the same from the start. same_bits: in exact-verify, for identical texts,
+    whether all logits are the same to the last bit.
+    """
+
+    run: int
+    promised: bool
+    tokens: int
+    divergence: Divergence | None = msgspec.field(name="parting", default=None)
+    same_bits: bool | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether a promise was broken."""
+        if self.divergence is None:
+            return self.same_bits is False
+        return self.promised and not self.divergence.near_tie
+
+
+class RaceProgress(Answer, frozen=True, kw_only=True):
+    """What the race is doing now, sent a few times a second. run: from 1, 0 before the first. tokens: of this run so
+    far. time_s: since the race began."""
+
+    id: int
+    message: str
+    time_s: float
+    run: int = 0
+    side: int = 0
+    tokens: int = 0
+
+
+class RaceReady(Answer, frozen=True, kw_only=True):
+    """Both sides are loaded, and the step times that they need are known."""
+
+    id: int
+    contestants: tuple[Contestant, ...]
+    environment: Environment
+
+
+class RunPart(Answer, frozen=True, kw_only=True):
+    """Rounds of a run that has ended, in order. finished: how it ended, in the last part only."""
+
+    id: int
+    side: int
+    run: int
+    prompt_tokens: int
+    rounds: tuple[RoundDone, ...]
+    time_s: float
+    finished: Finished | None = None
+
+
+class PairCompared(Answer, frozen=True, kw_only=True):
+    """Both runs of a pair have ended and were compared."""
+
+    id: int
+    receipt: PairReceipt
+
+
+class RaceDone(Answer, frozen=True, kw_only=True):
+    """The race is over. pairs: how many pairs of runs are complete; fewer than requested if it was stopped."""
+
+    id: int
+    pairs: int
+    stopped: bool = False

@@ -1,0 +1,196 @@
+"""What a conversation is made of, as it is stored and as the window shows it: frozen values without Qt or SQL.
+
+A conversation is a tree of messages. Children of one message are versions of each other: editing a question makes it a
+sibling, regenerating a reply makes the new one a sibling. What is on screen is one branch from a root to a leaf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import msgspec
+
+from app.protocol import Message, Pair, RoundDone, RoundTokens, SamplingSettings, Struct, Verify
+from engine.audit.receipt import Receipt
+from engine.metrics import Metrics
+
+Role = Literal["user", "assistant"]
+CONTEXT_FULL = "The context is full."  # in the note of a reply that ended for that
+
+# complete: ended by itself or at its longest. stopped: by the user. cut: the host or the app went while it streamed.
+# failed: came to nothing, or broke off with an error. streaming: still being written.
+State = Literal["complete", "stopped", "cut", "failed", "streaming"]
+
+
+class ChatSettings(Struct, frozen=True, kw_only=True):
+    """How the replies of one conversation are made; a preset is one of these under a name."""
+
+    pair: Pair = Pair()
+    sampling: SamplingSettings = msgspec.field(name="law", default=SamplingSettings())
+    system: str = ""
+
+
+class Attachment(Struct, frozen=True, kw_only=True):
+    """A text file that came with a question."""
+
+    name: str
+    text: str
+
+
+class Statistics(Struct, frozen=True, kw_only=True):
+    """Numbers of one reply by the definitions of `engine.metrics`, the same everywhere. None: means nothing."""
+
+    prompt_tokens: int
+    tokens: int
+    rounds: int
+    drafted: int
+    accepted: int
+    ttft_s: float | None
+    tokens_per_s: float | None
+    acceptance_rate: float | None
+    mean_acceptance_length: float | None
+    acceptance_by_position: tuple[float, ...]
+
+    @classmethod
+    def of(cls, metrics: Metrics) -> Statistics:
+        """Returns the numbers of a reply so far."""
+        return cls(
+            prompt_tokens=metrics.prompt_tokens,
+            tokens=metrics.tokens,
+            rounds=metrics.rounds,
+            drafted=metrics.drafted,
+            accepted=metrics.accepted,
+            ttft_s=metrics.ttft_s,
+            tokens_per_s=metrics.tokens_per_s,
+            acceptance_rate=metrics.acceptance_rate,
+            mean_acceptance_length=metrics.mean_acceptance_length,
+            acceptance_by_position=tuple(metrics.acceptance_by_position),
+        )
+
+
+class Ending(Struct, frozen=True):
+    """How a reply ended. sampling: with the seed it was drawn with, None for the one it was begun with. tail:
+    `Finished.text`. prompt: as its Ended said, "" where nothing was; the first that is said stays."""
+
+    state: State
+    statistics: Statistics | None = None
+    note: str = ""
+    sampling: SamplingSettings | None = msgspec.field(name="law", default=None)
+    tail: str = ""
+    prompt: str = ""
+
+
+class StoredReceipt(Struct, frozen=True, kw_only=True):
+    """A receipt with its message. made_s: Unix seconds; redline: the version that made it. elsewhere: it came with an
+    import, and nothing but its file says that it is true."""
+
+    receipt: Receipt
+    made_s: float = 0.0
+    redline: str = ""
+    elsewhere: bool = False
+
+
+class MessageRecord(Struct, frozen=True, kw_only=True):
+    """One message of a branch. version of versions: its place among its siblings, from 1; siblings: ids of
+    them all, its own included, in that order.
+
+    text: a reply's source as the model wrote it; a question's without its attachments. note: why it failed or was cut,
+    that it fell back, or "". pair, sampling: what made a reply, with the seed it was drawn with. system: the system
+    prompt that it was made with, None where that was not stored; prompt: the digest of its Ended. receipt: of the reply
+    as far as it was when it was checked.
+    """
+
+    id: int
+    conversation: int
+    parent: int | None
+    role: Role
+    text: str
+    state: State = "complete"
+    note: str = ""
+    created_s: float = 0.0
+    version: int = 1
+    versions: int = 1
+    siblings: tuple[int, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
+    statistics: Statistics | None = None
+    pair: Pair | None = None
+    sampling: SamplingSettings | None = msgspec.field(name="law", default=None)
+    system: str | None = None
+    prompt: str = ""
+    receipt: StoredReceipt | None = None
+
+    @property
+    def stale(self) -> bool:
+        """Whether the reply has been gone on with since it was checked."""
+        tokens = self.statistics.tokens if self.statistics else None
+        return self.receipt is not None and tokens is not None and self.receipt.receipt.tokens != tokens
+
+    @property
+    def checkable(self) -> bool:
+        """Whether it is a reply that is over, has said something, and knows how it was drawn."""
+        said = bool(self.text or (self.statistics and self.statistics.tokens))
+        return self.role == "assistant" and self.state != "streaming" and said and self.sampling is not None
+
+    @property
+    def content(self) -> str:
+        """What the model is given: attachments first, fenced and named, then the text."""
+        return "\n\n".join([*(f"File {a.name}:\n{_fenced(a.text)}" for a in self.attachments), self.text])
+
+
+class ConversationRecord(Struct, frozen=True, kw_only=True):
+    """One line of the sidebar, and its settings. title: "" until there is something to call it by.
+    Times: Unix seconds."""
+
+    id: int
+    title: str
+    pinned: bool
+    created_s: float
+    updated_s: float
+    settings: ChatSettings
+
+
+class SearchHit(Struct, frozen=True, kw_only=True):
+    """What a search found: a conversation by its title (message None) or by a message. snippet: the text around the
+    match; `matches` are places in it, as (start, length)."""
+
+    conversation: int
+    title: str
+    message: int | None
+    snippet: str
+    matches: tuple[tuple[int, int], ...]
+
+
+def messages_of(system: str, path: list[MessageRecord]) -> tuple[Message, ...]:
+    """Returns the turns that a model is given for a branch. Empty replies are left out, and their questions too."""
+    turns: list[Message] = []
+    for record in path:
+        if record.role == "assistant" and not record.text:
+            if turns and turns[-1].role == "user":
+                turns.pop()
+            continue
+        turns.append(Message(role=record.role, content=record.content))
+    return (*([Message(role="system", content=system)] if system else []), *turns)
+
+
+def verify_request(number: int, system: str, way: Sequence[MessageRecord], told: Iterable[RoundDone]) -> Verify:
+    """Have the last of `way`, a reply, checked from what is kept of it. system: of the conversation, for a reply that
+    does not know its own. number: of the request."""
+    reply = way[-1]
+    statistics = reply.statistics
+    return Verify(
+        id=number,
+        messages=messages_of(system if reply.system is None else reply.system, list(way[:-1])),
+        sampling=reply.sampling or SamplingSettings(),
+        rounds=RoundTokens.of(one.round for one in told),
+        complete=reply.state == "complete" and CONTEXT_FULL not in reply.note,  # another day's may hold more
+        prompt_digest=reply.prompt,
+        prompt_tokens=statistics.prompt_tokens if statistics and statistics.prompt_tokens else None,
+    )
+
+
+def _fenced(text: str) -> str:
+    """`text` in a fence longer than any that it contains."""
+    longest = max((len(line) - len(line.lstrip("`")) for line in text.splitlines()), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text}\n{fence}"

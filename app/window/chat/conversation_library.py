@@ -1,0 +1,147 @@
+"""Conversations, presets and values on disk, as the window uses them: a failure of the store becomes a notice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+from PySide6.QtCore import QObject, Signal
+
+from app.protocol import RoundDone
+from app.store.records import ChatSettings, ConversationRecord, MessageRecord, SearchHit
+from app.window.chat.notices import Action, Notice
+from engine.errors import RedlineError
+
+if TYPE_CHECKING:
+    from app.store import Store
+
+T = TypeVar("T")
+
+SETTINGS, LAST_OPEN = "chat.settings", "chat.opened"  # keys of values
+MOST_HITS = 50
+
+
+class ConversationLibrary(QObject):
+    """Where the store fails, methods emit a notice and return nothing, an empty list or "".
+
+    changed(): a title, the order, or the number of conversations. notice(Notice).
+    """
+
+    changed = Signal()
+    notice = Signal(object)
+
+    def __init__(self, store: Store, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.store = store
+        self._closed = False
+        self._reported_values = False  # that values cannot be saved
+
+    def attempt(self, action: Callable[[], T], otherwise: T, actions: tuple[Action, ...] = ()) -> T:
+        """Returns what `action` returns; where the store fails, emits a notice and returns `otherwise`."""
+        try:
+            return action()
+        except RedlineError as error:
+            self.notice.emit(Notice("error", str(error), actions))
+            return otherwise
+
+    def change(self, action: Callable[[], object]) -> bool:
+        """Does something that shows in the sidebar; returns whether it succeeded."""
+        succeeded = self.attempt(lambda: (action(), True)[1], False)
+        if succeeded:
+            self.changed.emit()
+        return succeeded
+
+    # --- conversations -------------------------------------------------------------------------
+
+    def conversations(self) -> list[ConversationRecord]:
+        """Returns the conversations in the order of the sidebar."""
+        return self.attempt(self.store.conversations, [])
+
+    def find(self, conversation: int) -> ConversationRecord | None:
+        """Returns the conversation with this id."""
+        return next((record for record in self.conversations() if record.id == conversation), None)
+
+    def path(self, conversation: int) -> list[MessageRecord]:
+        """Returns the current branch of a conversation."""
+        return self.attempt(lambda: self.store.path(conversation), [])
+
+    def rounds_of(self, message: int) -> list[RoundDone]:
+        """Returns the rounds of a message that are on disk."""
+        return self.attempt(lambda: self.store.rounds(message), [])
+
+    def search(self, text: str) -> list[SearchHit]:
+        """Returns the titles and messages that contain `text`, best first."""
+        return self.attempt(lambda: self.store.search(text, MOST_HITS), []) if text.strip() else []
+
+    def rename(self, conversation: int, title: str) -> None:
+        """Renames a conversation, unless the title is blank."""
+        if title := " ".join(title.split()):
+            self.change(lambda: self.store.rename(conversation, title))
+
+    def pin(self, conversation: int, pinned: bool) -> None:
+        """Moves a conversation to the top of the sidebar, or back to its place."""
+        self.change(lambda: self.store.pin(conversation, pinned))
+
+    def export_markdown(self, conversation: int) -> str:
+        """Returns the current branch as Markdown."""
+        return self.attempt(lambda: self.store.export_markdown(conversation), "")
+
+    def export_json(self, conversation: int) -> str:
+        """Returns the whole conversation as JSON, rounds and statistics included."""
+        return self.attempt(lambda: self.store.export_json(conversation), "")
+
+    def tidy(self) -> bool:
+        """Spends a hundredth of a second on deferred work; returns whether there is more. Failures are tried again
+        another time."""
+        with suppress(RedlineError):
+            return self.store.tidy()
+        return False
+
+    def close(self) -> None:
+        """Closes the store. Nothing else may be called after it but `set_value`, which then does nothing."""
+        self._closed = True
+        self.attempt(self.store.close, None)
+
+    # --- presets and values --------------------------------------------------------------------
+
+    def presets(self) -> dict[str, ChatSettings]:
+        """Returns the presets by name."""
+        return self.attempt(self.store.presets, {})
+
+    def save_preset(self, name: str, settings: ChatSettings) -> None:
+        """Saves settings under a name."""
+        self.attempt(lambda: self.store.save_preset(name, settings), None)
+
+    def delete_preset(self, name: str) -> None:
+        """Deletes a preset. Conversations that used it keep their settings."""
+        self.attempt(lambda: self.store.delete_preset(name), None)
+
+    def default_settings(self) -> ChatSettings:
+        """Returns the settings of the next new conversation; the built-in ones where none can be read."""
+        text = self.value(SETTINGS)
+        try:
+            return msgspec.json.decode(text, type=ChatSettings) if text else ChatSettings()
+        except msgspec.MsgspecError:
+            return ChatSettings()
+
+    def set_default_settings(self, settings: ChatSettings) -> None:
+        """Saves the settings of the next new conversation."""
+        self.set_value(SETTINGS, msgspec.json.encode(settings).decode())
+
+    def value(self, key: str) -> str | None:
+        """Returns a value of the whole app, None where it was never set."""
+        return self.attempt(lambda: self.store.value(key), None)
+
+    def set_value(self, key: str, value: str) -> None:
+        """Saves a value of the whole app. A failure is reported once, as nothing depends on it."""
+        if self._closed:
+            return
+        try:
+            self.store.set_value(key, value)
+            self._reported_values = False
+        except RedlineError as error:
+            if not self._reported_values:
+                self._reported_values = True
+                self.notice.emit(Notice("warning", f"Changes to the window could not be saved: {error}."))

@@ -1,0 +1,247 @@
+"""The connection to the host: requests and their answers, the loaded pair, and the status of speculation."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from msgspec.structs import replace
+from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtGui import QGuiApplication
+
+from app.protocol import AnyAnswer, AnyRequest, Failed, Load, Loaded, Loading, Malformed, Pair, Ready, Unload
+from app.window.chat.host_process import RESTARTED, HostDeath, HostProcess, milliseconds
+from app.window.chat.notices import Action, Notice, SpeculationState, SpeculationStatus
+
+STARTING = SpeculationStatus("loading", detail="The engine is starting")
+
+
+@dataclass(frozen=True)
+class LoadFailure:
+    """A pair that could not be loaded, and why. It is not tried again automatically."""
+
+    pair: Pair
+    reason: str
+
+
+class HostConnection(QObject):
+    """Sends requests and hands each answer to its requester; reports deaths and delays.
+
+    status_changed(SpeculationStatus): of the loaded pair. became_ready(): requests can be sent. pair_loaded(Loaded).
+    load_failed(Pair, str). frame_ended(): every answer of a frame has been handled. died(str): why; pending requests
+    will not be answered. race_ended(). notice(Notice).
+    """
+
+    status_changed = Signal(object)
+    became_ready = Signal()
+    pair_loaded = Signal(object)
+    load_failed = Signal(object, str)
+    frame_ended = Signal()
+    died = Signal(str)
+    race_ended = Signal()
+    notice = Signal(object)
+
+    def __init__(self, process: HostProcess, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.process = process
+        self.timeouts = process.timeouts
+        self.status = STARTING
+        self.loaded: Loaded | None = None
+        self.pair: Pair | None = None  # loaded, or being loaded
+        self.failure: LoadFailure | None = None
+        self.racing = False  # a race is being measured; anything else would slow it down
+        self._previous: tuple[Pair | None, Loaded | None] = (None, None)  # loaded before the load in progress
+        self._ids = itertools.count(1)
+        self._last_id = 0
+        self._handlers: dict[int, Callable[[AnyAnswer], None]] = {}
+        self._reported_error = False
+        self._load_timer = QTimer(self)
+        self._load_timer.setSingleShot(True)
+        self._load_timer.timeout.connect(self._report_slow_load)
+        process.answered.connect(self._receive)
+        process.died.connect(self._handle_death)
+        process.unreadable.connect(self._report_error)
+        process.overdue.connect(self._report_slow_start)
+
+    @property
+    def ready(self) -> bool:
+        """Whether requests can be sent."""
+        return self.process.phase == "ready"
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether the host died and is not restarted automatically."""
+        return self.process.phase == "failed"
+
+    @property
+    def restart_action(self) -> Action:
+        """The button of a notice that restarts the engine."""
+        return ("Restart Engine", self.restart)
+
+    def has(self, pair: Pair) -> bool:
+        """Whether this pair is loaded, so that it would write the next reply."""
+        return self.ready and self.loaded is not None and self.pair == pair
+
+    def start(self) -> None:
+        """Starts the host unless it runs."""
+        if self.process.phase in ("down", "failed"):
+            self.set_status(STARTING)
+            self.process.start()
+
+    def restart(self) -> None:
+        """Starts another host at once, whatever this one is doing."""
+        self.set_status(STARTING)
+        self.process.restart()
+
+    def request(self, request: AnyRequest, on_answer: Callable[[AnyAnswer], None]) -> int:
+        """Sends `request` under a new id, which is returned; its answers go to `on_answer` until `forget`."""
+        self._last_id = next(self._ids)
+        self._handlers[self._last_id] = on_answer
+        self.send(replace(request, id=self._last_id))
+        return self._last_id
+
+    def send(self, request: AnyRequest) -> None:
+        """Sends a request that has no answer of its own."""
+        self.process.send(request)
+
+    def forget(self, request: int) -> None:
+        """Drops further answers to this request."""
+        self._handlers.pop(request, None)
+
+    def load(self, pair: Pair) -> None:
+        """Loads this pair, unless it is loaded or being loaded. Must not be called during a reply."""
+        if not self.ready or self.pair == pair:
+            return
+        if self.loaded is not None:
+            self._previous = (self.pair, self.loaded)
+        self.pair, self.loaded, self.failure = pair, None, None
+        self.set_status(SpeculationStatus("loading", detail="Loading models"))
+        self._load_timer.start(milliseconds(self.timeouts.load_s))
+        self.request(Load(id=0, pair=pair), partial(self._handle_load, pair))
+
+    def unload(self) -> None:
+        """Unloads the pair to free its memory. Must not be called during a reply."""
+        if not self.ready or self.loaded is None:
+            return
+        self.pair = self.loaded = None
+        self._previous = (None, None)
+        self.forget(self.request(Unload(id=0), lambda _: None))
+        self.set_status(SpeculationStatus("unloaded", detail="The models load again when you write"))
+
+    # --- status --------------------------------------------------------------------------------
+
+    def set_status(self, status: SpeculationStatus) -> None:
+        """Replaces the status."""
+        if status != self.status:
+            self.status = status
+            self.status_changed.emit(status)
+
+    def show_pair_status(self) -> None:
+        """Sets the status to what the loaded pair can do."""
+        if (loaded := self.loaded) is not None:
+            self.set_status(SpeculationStatus(loaded.speculation, loaded.target, loaded.drafter, loaded.note))
+
+    def show_reply_status(self, state: SpeculationState, detail: str) -> None:
+        """Sets the status of what is in progress: a reply fell back, or a measurement has to finish first."""
+        names = (self.loaded.target, self.loaded.drafter) if self.loaded else ("", "")
+        self.set_status(SpeculationStatus(state, *names, _capitalised(detail)))
+
+    def error_report(self) -> str:
+        """Returns versions, the state of the engine and its last errors as text. It names models, but neither the user
+        nor anything from a conversation."""
+        import platform
+        from importlib.metadata import version
+
+        status, process = self.status, self.process
+        lines = [
+            f"Redline {version('redline')}, Python {platform.python_version()}, {platform.platform(terse=True)}",
+            f"Qt {version('PySide6-Essentials')}, platform plugin {QGuiApplication.platformName()}",
+            f"Engine: {process.phase}, speculation {status.state}: {status.detail}",
+            f"Target: {status.target or 'none'}, drafter: {status.drafter or 'none'}",
+            f"End of the engine's standard error:\n{process.stderr.strip() or '(nothing)'}",
+        ]
+        return "\n".join(lines) + "\n"
+
+    def copy_error_report(self) -> None:
+        """Copies the error report to the clipboard."""
+        QGuiApplication.clipboard().setText(self.error_report())
+
+    # --- answers -------------------------------------------------------------------------------
+
+    def _receive(self, answers: list[AnyAnswer]) -> None:
+        for answer in answers:
+            self._dispatch(answer)
+        self.frame_ended.emit()
+
+    def _dispatch(self, answer: AnyAnswer) -> None:
+        if isinstance(answer, Ready):
+            self.became_ready.emit()
+        elif isinstance(answer, Malformed):
+            self._report_error(f"The engine could not read a request: {answer.reason}.")
+        elif handler := self._handlers.get(answer.id):
+            handler(answer)
+        elif not 0 < answer.id <= self._last_id:
+            self._report_error("The engine sent an unexpected answer, which was ignored.")
+
+    def _handle_load(self, pair: Pair, answer: AnyAnswer) -> None:
+        if isinstance(answer, Loaded | Failed):
+            self.forget(answer.id)
+        if self.pair != pair:  # another pair has been asked for since
+            return
+        self._load_timer.start(milliseconds(self.timeouts.load_s))
+        if isinstance(answer, Loaded):
+            self._load_timer.stop()
+            self.loaded = answer
+            self.show_pair_status()
+            self.pair_loaded.emit(answer)
+        elif isinstance(answer, Failed):
+            self._load_timer.stop()
+            self._handle_load_failure(pair, answer)
+        elif isinstance(answer, Loading):
+            self.set_status(SpeculationStatus("loading", detail=_capitalised(answer.message)))
+
+    def _handle_load_failure(self, pair: Pair, answer: Failed) -> None:
+        """Keeps the previous pair where the host still has it."""
+        previous, loaded = self._previous
+        kept = answer.kept_pair is not None and answer.kept_pair == previous
+        self.pair, self.loaded = (previous, loaded) if kept else (None, None)
+        self.failure = LoadFailure(pair, answer.message)
+        self.set_status(SpeculationStatus("unsupported", detail=answer.message))
+        self.load_failed.emit(pair, answer.message)
+
+    # --- failures and delays -------------------------------------------------------------------
+
+    def _report_error(self, text: str) -> None:
+        """Reports the first error of a host: what is wrong once goes on being wrong."""
+        if not self._reported_error:
+            self._reported_error = True
+            self.notice.emit(Notice("warning", text, (self.restart_action,)))
+
+    def _handle_death(self, death: HostDeath) -> None:
+        self._handlers.clear()
+        self.pair = self.loaded = None
+        self._previous = (None, None)
+        self._reported_error = False
+        self._load_timer.stop()
+        outlook = "It will not restart automatically." if death.gave_up else "It is restarting."
+        down = SpeculationStatus("host down", detail=f"The engine {death.cause}. {outlook}")
+        self.set_status(STARTING if death.cause == RESTARTED else down)
+        self.died.emit(death.cause)
+        if death.gave_up:
+            again = "" if death.refused else ", and stopped again each time it was restarted"
+            self.notice.emit(Notice("error", f"The engine {death.cause}{again}.", (("Try Again", self.restart),)))
+
+    def _report_slow_load(self) -> None:
+        text = f"Loading the models has made no progress for {self.timeouts.load_s:.0f} seconds."
+        self.notice.emit(Notice("warning", text, (self.restart_action,)))
+
+    def _report_slow_start(self) -> None:
+        self.set_status(SpeculationStatus("loading", detail="The engine is taking a long time to start"))
+        text = f"The engine has not started after {self.timeouts.ready_s:.0f} seconds."
+        self.notice.emit(Notice("warning", text, (self.restart_action,)))
+
+
+def _capitalised(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"

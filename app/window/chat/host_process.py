@@ -1,0 +1,299 @@
+"""The host process of the engine as the window sees it: requests in, answers out once a frame, restarted when it dies.
+
+down -> starting -> ready -> down -> ...      until `quit`, or until too many quick deaths in a row ("failed")
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from PySide6.QtCore import QObject, QProcess, Qt, QTimer, Signal
+
+from app.protocol import (
+    LONGEST_LINE,
+    VERSION,
+    AnyAnswer,
+    AnyRequest,
+    Counted,
+    Loaded,
+    MalformedError,
+    Quit,
+    Ready,
+    ReplyDone,
+    decode_answer,
+    encode_line,
+)
+
+FRAME_S = 0.016
+READ_BUDGET_S = 0.006  # of a frame, for reading answers
+MOST_UNREAD_BYTES = 64 << 20  # half a million tokens; a host that sends more would fill the memory
+STDERR_TAIL_BYTES = 16 << 10
+RESTARTED = "was restarted"
+
+Phase = Literal["down", "starting", "ready", "failed", "ended"]
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """How long the window waits for the host before it reports or does something, in seconds.
+
+    ready_s: from start to Ready. quick_s: a host that lived less than this died quickly. restart_s: pauses before a
+    restart after one, two ... quick deaths in a row; after one more it is given up. quit_s, terminate_s: from Quit to
+    SIGTERM, and from there to SIGKILL. load_s, silent_s: between two answers to a load and to anything else.
+    stop_s: from Stop to the end of the reply.
+    """
+
+    ready_s: float = 20.0
+    quick_s: float = 10.0
+    restart_s: tuple[float, ...] = (0.2, 1.0, 3.0)
+    quit_s: float = 1.0
+    terminate_s: float = 0.3
+    load_s: float = 120.0
+    stop_s: float = 8.0
+    silent_s: float = 45.0
+
+
+def milliseconds(seconds: float) -> int:
+    """Returns `seconds` as Qt's timers take them."""
+    return round(seconds * 1000)
+
+
+@dataclass(frozen=True)
+class HostDeath:
+    """How the host ended. cause: a predicate of "the engine", such as "was killed (SIGSEGV)". gave_up: it is not
+    restarted automatically. refused: because another one would be no better."""
+
+    cause: str
+    gave_up: bool
+    refused: bool = False
+
+
+class HostProcess(QObject):
+    """Runs the host and exchanges lines of the protocol with it.
+
+    answered(list[AnyAnswer]): the answers of a frame, never empty. died(HostDeath): after its last answers.
+    unreadable(str): it sent a line that is not of the protocol; reported once a process. overdue(): it starts late.
+    """
+
+    answered = Signal(object)
+    died = Signal(object)
+    unreadable = Signal(str)
+    overdue = Signal()
+
+    def __init__(self, command: Sequence[str] = (), timeouts: Timeouts | None = None, parent: QObject | None = None):
+        """command: that starts the host; the real one if empty."""
+        super().__init__(parent)
+        self.command = list(command) or [sys.executable, "-m", "app.host"]
+        self.timeouts = timeouts or Timeouts()
+        self.phase: Phase = "down"
+        self._stderr = b""
+        self._kill_cause = ""  # what this window killed the host for
+        self._refused = False
+        self._did_work = False  # it has carried out a request
+        self._in_overlong_line = self._reported_unreadable = False
+        self._quick_deaths = 0
+        self._began_s = self._frame_s = 0.0
+        self._process = QProcess(self)
+        self._frame = self._timer(self._deliver)
+        self._restart_timer = self._timer(self.start)
+        self._ready_timer = self._timer(self.overdue.emit)
+
+    @property
+    def pid(self) -> int:
+        """The id of the process, 0 while there is none."""
+        return int(self._process.processId())
+
+    @property
+    def running(self) -> bool:
+        """Whether there is a host that answers, or soon will."""
+        return self.phase in ("starting", "ready")
+
+    @property
+    def stderr(self) -> str:
+        """The end of what the last host wrote to standard error."""
+        return self._stderr.decode(errors="replace")
+
+    def start(self) -> None:
+        """Starts the host unless it runs."""
+        if self.phase not in ("down", "failed"):
+            return
+        self.phase = "starting"
+        self._restart_timer.stop()
+        self._reset()
+        self._ready_timer.start(milliseconds(self.timeouts.ready_s))
+        self._process.deleteLater()
+        self._process = self._new_process()
+        self._process.start(self.command[0], self.command[1:])
+
+    def restart(self) -> None:
+        """Ends the host, if one runs, and starts another at once, as the user asked for it."""
+        self._quick_deaths = 0
+        if self.running:
+            self._kill(RESTARTED)
+        else:
+            self.start()
+
+    def send(self, request: AnyRequest) -> None:
+        """Writes a request. Without a running host it is dropped; `died` has been emitted by then."""
+        if self.running:
+            self._process.write(encode_line(request))
+
+    def quit(self) -> bool:
+        """Ends the host for good, within two seconds; returns whether it went on its own."""
+        process, running = self._process, self.running
+        if running:
+            self.send(Quit(id=0))
+        self.phase = "ended"
+        for timer in (self._frame, self._restart_timer, self._ready_timer):
+            timer.stop()
+        if not running or process.state() == QProcess.ProcessState.NotRunning:
+            return True
+        process.closeWriteChannel()
+        if process.waitForFinished(milliseconds(self.timeouts.quit_s)):
+            return True
+        process.terminate()
+        if not process.waitForFinished(milliseconds(self.timeouts.terminate_s)):
+            process.kill()
+            process.waitForFinished(milliseconds(self.timeouts.terminate_s))
+        return False
+
+    # --- reading -------------------------------------------------------------------------------
+
+    def _schedule_frame(self) -> None:
+        """Data has arrived: it waits for the next frame, unless the host sends more than the window can process."""
+        if not self.running:
+            return
+        if self._process.bytesAvailable() > MOST_UNREAD_BYTES:
+            self._kill("sent more data than the window can process")
+        elif not self._frame.isActive():
+            since_s = time.monotonic() - self._frame_s
+            self._frame.start(milliseconds(max(0.0, FRAME_S - since_s)))
+
+    def _deliver(self, budget_s: float = READ_BUDGET_S) -> None:
+        """Reads, decodes and emits the answers of one frame. What does not fit waits for the next."""
+        self._frame_s = time.monotonic()
+        answers: list[AnyAnswer] = []
+        while time.monotonic() < self._frame_s + budget_s and (line := self._next_line()):
+            try:
+                answers.append(decode_answer(line))
+            except MalformedError as error:
+                self._report_unreadable(f"{error}: {line[:80].decode(errors='replace')}")
+        answers = self._checked(answers)
+        if self._line_waits():
+            self._frame.start(milliseconds(FRAME_S))
+        if answers:
+            self.answered.emit(answers)
+
+    def _line_waits(self) -> bool:
+        return self._process.canReadLine() or self._process.bytesAvailable() > LONGEST_LINE
+
+    def _next_line(self) -> bytes:
+        """Returns the next whole line; b"" until there is one. Lines longer than the protocol allows are dropped."""
+        while self._line_waits():
+            line = bytes(self._process.readLine(LONGEST_LINE + 1).data())
+            in_overlong, whole = self._in_overlong_line, line.endswith(b"\n")
+            self._in_overlong_line = not whole
+            if not whole and not in_overlong:
+                self._report_unreadable(f"it is longer than {LONGEST_LINE} bytes")
+            elif whole and not in_overlong and line.strip():
+                return line[:-1]
+        return b""
+
+    def _report_unreadable(self, why: str) -> None:
+        """Reports the first unreadable line of a process: what is wrong with one will be wrong with the next."""
+        if not self._reported_unreadable:
+            self._reported_unreadable = True
+            self.unreadable.emit(f"A line from the engine could not be read and was ignored ({why}).")
+
+    def _checked(self, answers: list[AnyAnswer]) -> list[AnyAnswer]:
+        """Returns the answers, without those of a host whose first is not a Ready of this version."""
+        if self.phase == "starting" and answers:
+            first = answers[0]
+            if not isinstance(first, Ready) or first.version != VERSION:
+                self._refuse(first)
+                return []
+            self.phase = "ready"
+            self._ready_timer.stop()
+        if any(isinstance(answer, Loaded | ReplyDone | Counted) for answer in answers):
+            self._did_work = True
+        return [] if self._refused else answers
+
+    def _refuse(self, first: AnyAnswer) -> None:
+        self._refused = True
+        if isinstance(first, Ready):
+            cause = f"uses version {first.version} of the protocol and this window uses version {VERSION}"
+        else:
+            cause = f"began with {type(first).__name__}, which no host of this version does"
+        self._kill(f"{cause}; reinstall Redline")
+
+    def _read_stderr(self) -> None:
+        self._stderr = (self._stderr + self._process.readAllStandardError().data())[-STDERR_TAIL_BYTES:]
+
+    # --- the process ---------------------------------------------------------------------------
+
+    def _reset(self) -> None:
+        """Forgets the last process."""
+        self._stderr = b""
+        self._kill_cause = ""
+        self._refused = self._did_work = self._in_overlong_line = self._reported_unreadable = False
+        self._began_s = time.monotonic()
+
+    def _new_process(self) -> QProcess:
+        process = QProcess(self)
+        process.readyReadStandardOutput.connect(self._schedule_frame)
+        process.readyReadStandardError.connect(self._read_stderr)
+        process.errorOccurred.connect(self._fail_to_start)
+        process.finished.connect(self._finish)
+        return process
+
+    def _timer(self, callback: Callable[[], None]) -> QTimer:
+        timer = QTimer(self)
+        timer.setSingleShot(True)
+        timer.setTimerType(Qt.TimerType.PreciseTimer)
+        timer.timeout.connect(callback)
+        return timer
+
+    def _kill(self, cause: str) -> None:
+        self._kill_cause = self._kill_cause or cause
+        self._process.kill()
+
+    def _fail_to_start(self, error: QProcess.ProcessError) -> None:
+        if error == QProcess.ProcessError.FailedToStart and self.running:
+            self._report_death(f"could not start ({self._process.errorString()})")
+
+    def _finish(self, code: int, status: QProcess.ExitStatus) -> None:
+        """Emits all remaining answers before the death, except where the host was killed for what it sent."""
+        if not self.running:
+            return
+        self._read_stderr()
+        while not self._kill_cause and self._line_waits():
+            self._deliver(float("inf"))
+        if self.running:  # else a listener has quit meanwhile
+            self._report_death(self._kill_cause or _cause_of_death(code, status))
+
+    def _report_death(self, cause: str) -> None:
+        """Schedules a restart, later after each quick death, or gives up."""
+        for timer in (self._frame, self._ready_timer):
+            timer.stop()
+        pauses = self.timeouts.restart_s
+        quick = not self._did_work or time.monotonic() - self._began_s < self.timeouts.quick_s
+        self._quick_deaths = self._quick_deaths + 1 if quick else 1
+        gave_up = self._refused or self._quick_deaths > len(pauses)
+        self.phase = "failed" if gave_up else "down"
+        if not gave_up:
+            self._restart_timer.start(milliseconds(pauses[self._quick_deaths - 1]))
+        self.died.emit(HostDeath(cause, gave_up, self._refused))
+
+
+def _cause_of_death(code: int, status: QProcess.ExitStatus) -> str:
+    """Returns how a process ended, as a predicate. Of a crash, `code` is the number of the signal."""
+    if status == QProcess.ExitStatus.NormalExit:
+        return f"quit unexpectedly (exit code {code})"
+    names = {number.value: number.name for number in signal.Signals}
+    hint = "; the system may have run out of memory" if code == signal.SIGKILL else ""
+    return f"was killed ({names.get(code, f'signal {code}')}{hint})"

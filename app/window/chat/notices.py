@@ -1,0 +1,45 @@
+"""Values that the controller reports besides records: notices and the status of speculation. Frozen; no Qt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+Level = Literal["info", "warning", "error"]
+SpeculationState = Literal["loading", "on", "off", "unsupported", "fell back", "host down", "unloaded"]
+Action = tuple[str, Callable[[], object]]
+
+LONGEST_TITLE = 48  # characters
+
+
+@dataclass(frozen=True)
+class Notice:
+    """Something that happened, in a sentence or two. actions: what the user can do about it, as (label, function)."""
+
+    level: Level
+    text: str
+    actions: tuple[Action, ...] = ()
+
+
+@dataclass(frozen=True)
+class SpeculationStatus:
+    """Whether replies are drafted, and why not.
+
+    target, drafter: display names, "" while none is loaded. detail: the reason, or what the engine is doing, or "".
+    """
+
+    state: SpeculationState
+    target: str = ""
+    drafter: str = ""
+    detail: str = ""
+
+
+def title_of(text: str) -> str:
+    """Returns a title for a conversation from its first question: the first line with words, cut between words."""
+    lines = (" ".join(line.lstrip("#>-*` \t").split()) for line in text.splitlines())
+    line = next((line for line in lines if line), "")
+    if len(line) <= LONGEST_TITLE:
+        return line
+    head, space, _ = line[:LONGEST_TITLE].rpartition(" ")
+    return f"{head if space else line[: LONGEST_TITLE - 1]}…".replace(",…", "…")

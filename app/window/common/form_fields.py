@@ -1,0 +1,250 @@
+"""The parts of a form: a named control with an explanation or an error below it, and the controls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QObject, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QWheelEvent
+from PySide6.QtWidgets import (
+    QAbstractSpinBox,
+    QCheckBox,
+    QComboBox,
+    QDoubleSpinBox,
+    QFileDialog,
+    QGridLayout,
+    QHBoxLayout,
+    QLineEdit,
+    QPlainTextEdit,
+    QPushButton,
+    QSpinBox,
+    QStyle,
+    QStyleOptionButton,
+    QWidget,
+)
+
+from app.window.common import theme
+from app.window.common.icons import pixmap
+from app.window.common.theme import NATIVE
+from app.window.common.widgets import style, wrapped
+
+CONTROL_WIDTH = 148  # px
+DECIMALS = 4
+ARROW = 14  # px
+
+
+class Field(QWidget):
+    """A control with its name. help: what it does, shown below. wide: the control stands below its name, over the
+    whole width."""
+
+    def __init__(self, name: str, control: QWidget, help: str = "", wide: bool = False) -> None:
+        super().__init__()
+        self.control, self._help, self._error = control, help, ""
+        self._name, self._below = wrapped(name, role="body"), wrapped(role="caption")
+        self._name.setBuddy(control)
+        control.setAccessibleName(name)
+        grid = QGridLayout(self)
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setHorizontalSpacing(12)
+        grid.setVerticalSpacing(3)
+        grid.addWidget(self._name, 0, 0)
+        if wide:
+            grid.addWidget(control, 1, 0, 1, 2)
+        else:
+            control.setFixedWidth(CONTROL_WIDTH)
+            grid.addWidget(control, 0, 1, Qt.AlignmentFlag.AlignRight)
+        grid.setColumnStretch(0, 1)
+        grid.addWidget(self._below, 2, 0, 1, 2)
+        self._show()
+
+    def set_help(self, help: str) -> None:
+        """Shows another explanation."""
+        self._help = help
+        self._show()
+
+    def set_error(self, error: str) -> None:
+        """Shows what is wrong with the value; "" for nothing."""
+        self._error = error
+        self._show()
+
+    @property
+    def error(self) -> str:
+        """What is wrong with the value, or ""."""
+        return self._error
+
+    def _show(self) -> None:
+        text = self._error or self._help
+        self._below.setText(text)
+        self._below.setVisible(bool(text))
+        style(self._below, tone="error" if self._error else "faint")
+        self.control.setAccessibleDescription(text)
+
+
+class _WheelGuard(QObject):
+    """Keeps the wheel from changing a value that is only scrolled past."""
+
+    def eventFilter(self, watched: QObject, event: object) -> bool:
+        if isinstance(event, QWheelEvent) and isinstance(watched, QWidget) and not watched.hasFocus():
+            event.ignore()
+            return True
+        return False
+
+
+def guard_wheel(control: QWidget) -> None:
+    """Lets the wheel change the control only while the control has the keyboard focus."""
+    control.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+    control.installEventFilter(_WheelGuard(control))
+
+
+class RealSpinBox(QDoubleSpinBox):
+    """A number, shown with no more decimals than it has."""
+
+    def textFromValue(self, value: float) -> str:
+        return f"{value:g}"
+
+
+def whole_number(low: int, high: int, lowest: str = "") -> QSpinBox:
+    """Returns a control for a whole number. lowest: what the lowest value is called."""
+    box = QSpinBox()
+    box.setRange(low, high)
+    box.setSpecialValueText(lowest)
+    box.setGroupSeparatorShown(True)
+    _set_up_number(box)
+    return box
+
+
+def real_number(low: float, high: float, step: float) -> RealSpinBox:
+    """Returns a control for a number with up to DECIMALS decimals."""
+    box = RealSpinBox()
+    box.setDecimals(DECIMALS)
+    box.setRange(low, high)
+    box.setSingleStep(step)
+    _set_up_number(box)
+    return box
+
+
+def _set_up_number(box: QAbstractSpinBox) -> None:
+    """A value counts once it is typed; the arrow keys step. Off macOS there are no buttons beside it."""
+    box.setKeyboardTracking(False)
+    if not NATIVE:
+        box.setButtonSymbols(QAbstractSpinBox.ButtonSymbols.NoButtons)
+    guard_wheel(box)
+
+
+class Choice(QComboBox):
+    """A drop-down. Off macOS its arrow is drawn in the window's own strokes."""
+
+    def choose(self, value: str) -> None:
+        """Shows the option whose data is `value`, the first where there is none."""
+        self.setCurrentIndex(max(0, self.findData(value)))
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
+        if not NATIVE:
+            painter = QPainter(self)
+            drawn = pixmap("down", theme.current().faint, ARROW, self.devicePixelRatioF())
+            painter.drawPixmap(self.width() - 21, (self.height() - ARROW) // 2, drawn)
+            painter.end()
+
+
+def choice(options: dict[str, str]) -> Choice:
+    """Returns a drop-down. options: from what is kept to what is shown."""
+    box = Choice()
+    for value, shown in options.items():
+        box.addItem(shown, value)
+    box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+    box.setMinimumContentsLength(8)
+    guard_wheel(box)
+    return box
+
+
+class CheckBox(QCheckBox):
+    """A check box. Off macOS it is drawn in the window's own strokes, so that it is seen on dark grounds too."""
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
+        if NATIVE:
+            return
+        option = QStyleOptionButton()
+        self.initStyleOption(option)
+        box = self.style().subElementRect(QStyle.SubElement.SE_CheckBoxIndicator, option, self)
+        look, painter = theme.current(), QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.fillRect(box, QColor(look.background))
+        painter.setPen(QColor(look.accent if self.isChecked() else look.edge))
+        painter.setBrush(QColor(look.accent if self.isChecked() else look.background))
+        painter.drawRoundedRect(QRectF(box).adjusted(0.5, 0.5, -0.5, -0.5), 4, 4)
+        if self.isChecked():
+            painter.drawPixmap(box, pixmap("check", look.on_accent, box.width(), self.devicePixelRatioF()))
+        painter.end()
+
+
+class Lines(QPlainTextEdit):
+    """A few lines of text; Tab goes on to the next control."""
+
+    def __init__(self, lines: int, placeholder: str) -> None:
+        super().__init__()
+        self._lines = lines
+        self.setTabChangesFocus(True)
+        self.setPlaceholderText(placeholder)
+
+    def sizeHint(self) -> QSize:
+        return QSize(160, self.fontMetrics().lineSpacing() * self._lines + 14)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(80, self.sizeHint().height())
+
+
+class FolderField(QWidget):
+    """A folder on this computer, typed or chosen. changed(): the user gave another one."""
+
+    changed = Signal()
+
+    def __init__(self, placeholder: str, ask: Callable[[QWidget], str] | None = None) -> None:
+        super().__init__()
+        self._ask = ask or _ask_folder
+        self.line, self.button = QLineEdit(), QPushButton("Choose…")
+        self.line.setPlaceholderText(placeholder)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addWidget(self.line, 1)
+        row.addWidget(self.button)
+        self.setFocusProxy(self.line)
+        self.line.editingFinished.connect(self.changed)
+        self.button.clicked.connect(self._choose)
+
+    def setAccessibleName(self, name: str) -> None:
+        super().setAccessibleName(name)
+        self.line.setAccessibleName(name)
+        self.button.setAccessibleName(f"Choose {name}")
+
+    def text(self) -> str:
+        """Returns what was typed or chosen."""
+        return self.line.text().strip()
+
+    def set_text(self, text: str) -> None:
+        """Shows another folder, without a signal."""
+        self.line.setText(text)
+
+    def _choose(self) -> None:
+        if folder := self._ask(self):
+            self.line.setText(folder)
+            self.changed.emit()
+
+
+def folder_error(text: str) -> str:
+    """Returns what is wrong with a model folder, as far as one can see without reading the model; "" for nothing."""
+    if not text:
+        return "Choose a folder."
+    try:
+        folder = Path(text).expanduser()
+        if not folder.is_dir():
+            return "This folder does not exist."
+        return "" if (folder / "config.json").is_file() else "This folder does not contain a model (no config.json)."
+    except (OSError, ValueError):
+        return "This folder does not exist."
+
+
+def _ask_folder(parent: QWidget) -> str:
+    return QFileDialog.getExistingDirectory(parent, "Choose a Model Folder")

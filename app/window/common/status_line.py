@@ -1,0 +1,57 @@
+"""One line of a window about what it does: what was written, what went wrong, how far something is."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
+
+from app.window.common.appearance import GAP
+from app.window.common.widgets import ProgressBar, announce, style, wrapped
+
+Level = Literal["info", "warning", "error"]
+_TONES = {"info": "faint", "warning": "warning", "error": "error"}
+
+
+class StatusLine(QWidget):
+    """stop_asked(): the user cancels what is under way."""
+
+    stop_asked = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.text, self.bar, self.stop = wrapped(role="body"), ProgressBar("Progress"), QPushButton("Cancel")
+        self.bar.setFixedWidth(220)
+        self.stop.clicked.connect(self.stop_asked)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(2 * GAP + 4, GAP, 2 * GAP + 4, GAP)
+        row.setSpacing(2 * GAP)
+        row.addWidget(self.text, 1)
+        row.addWidget(self.bar)
+        row.addWidget(self.stop)
+        self.clear()
+
+    def clear(self) -> None:
+        """Shows nothing."""
+        self.hide()
+
+    def show_message(self, text: str, level: Level) -> None:
+        """Shows a message until there is another."""
+        self.text.setText(text)
+        style(self.text, tone=_TONES[level])
+        for part in (self.bar, self.stop):
+            part.hide()
+        self.show()
+        announce(self, text)
+
+    def show_progress(self, text: str) -> None:
+        """Shows that something goes on which takes a while and can be cancelled."""
+        self.show_message(text, "info")
+        self.bar.show_share(0.0, False)
+        for part in (self.bar, self.stop):
+            part.show()
+
+    def show_share(self, share: float) -> None:
+        """How much of it is done, 0 to 1."""
+        self.bar.show_share(share, False)

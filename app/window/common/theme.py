@@ -1,0 +1,172 @@
+"""The theme of the application: which appearance is shown, by the user's preferences and the system's settings.
+
+A `Theme` applies its appearance to the whole application as a palette and a style sheet (`style_sheet`). A widget takes
+part without keeping an appearance of its own:
+
+- It selects styles by dynamic properties: `style(label, role="detail", tone="error")`, `style(frame, kind="card")`.
+  Fonts come from there too: one that was set by `setFont` is lost when a style sheet changes.
+- If it draws itself, it reads `theme.current()` in `paintEvent` (and in `sizeHint`, for measures). Qt repaints every
+  widget when the style sheet changes, so that nothing has to be passed on.
+- If it caches anything made from colours or fonts, it renews that in `changeEvent` on `QEvent.Type.StyleChange`, or
+  draws it with `widgets.Glyph` or `widgets.IconButton`, which look the colour up while they paint.
+
+`Theme.changed` is for the few parts that are no widgets, such as documents that carry their colours in their formats.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import sys
+from dataclasses import replace
+
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtGui import QColor, QGuiApplication, QPalette
+from PySide6.QtWidgets import QApplication, QStyle
+
+from app.palette import Scheme
+from app.window.common.appearance import APPEARANCES, LIGHT, Appearance, with_accent
+from app.window.common.preferences import Preferences
+from app.window.common.style_sheet import style_sheet
+
+NATIVE = sys.platform == "darwin"
+_current: Appearance = LIGHT
+
+
+def current() -> Appearance:
+    """Returns the appearance that the application shows."""
+    return _current
+
+
+def show(appearance: Appearance) -> None:
+    """Shows `appearance` in every window of the application."""
+    global _current
+    _current = appearance
+    if not NATIVE:  # macOS colours its own controls, in its own accent
+        QGuiApplication.setPalette(palette(appearance))
+    application = QApplication.instance()
+    sheet = style_sheet(appearance, NATIVE)
+    if isinstance(application, QApplication) and application.styleSheet() != sheet:
+        application.setStyleSheet(sheet)
+
+
+class Theme(QObject):
+    """Keeps the application in the appearance that the user and the system ask for."""
+
+    changed = Signal(object)  # Appearance
+    _system: QPalette | None = None  # before a palette of ours was set: its accent is the system's
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._preferences = Preferences()
+        self._hints = QGuiApplication.styleHints()
+        self._hints.setTabFocusBehavior(Qt.TabFocusBehavior.TabFocusAllControls)
+        Theme._system = Theme._system or QGuiApplication.palette()
+        if not NATIVE:
+            QApplication.setStyle("Fusion")
+        self._shown: Appearance | None = None
+        self._hints.colorSchemeChanged.connect(self.follow)
+
+    @property
+    def appearance(self) -> Appearance:
+        """The appearance that is shown."""
+        return self._shown or self._wanted()
+
+    def apply(self, preferences: Preferences) -> None:
+        """Shows what the user chose."""
+        self._preferences = preferences
+        chosen = {"light": Qt.ColorScheme.Light, "dark": Qt.ColorScheme.Dark}.get(preferences.scheme)
+        if chosen is None:
+            self._hints.unsetColorScheme()
+        else:
+            self._hints.setColorScheme(chosen)
+        self.follow()
+
+    @property
+    def reduced_motion(self) -> bool:
+        """Whether nothing should move that need not."""
+        if self._preferences.motion == "system":
+            return system_reduces_motion()
+        return self._preferences.motion == "reduced"
+
+    @property
+    def scheme(self) -> Scheme:
+        """Light or dark; light where neither the user nor the system says."""
+        if self._preferences.scheme != "system":
+            return self._preferences.scheme
+        return "dark" if self._hints.colorScheme() == Qt.ColorScheme.Dark else "light"
+
+    def follow(self) -> None:
+        """Shows the appearance that is wanted now; the system may have changed its scheme or its accent."""
+        wanted = self._wanted()
+        if wanted != self._shown:
+            self._shown = wanted
+            show(wanted)
+            self.changed.emit(wanted)
+
+    def _wanted(self) -> Appearance:
+        appearance = replace(APPEARANCES[self.scheme], scale=self._preferences.scale)
+        system = QGuiApplication.palette() if NATIVE else Theme._system
+        if system is None or not system.isBrushSet(QPalette.ColorGroup.Active, QPalette.ColorRole.Accent):
+            return appearance
+        return with_accent(appearance, system.color(QPalette.ColorRole.Accent).name())
+
+
+def palette(appearance: Appearance) -> QPalette:
+    """Returns the palette for a style that draws controls in the colours it is given."""
+    role = QPalette.ColorRole
+    colours = {
+        role.Window: appearance.background,
+        role.WindowText: appearance.text,
+        role.Base: appearance.background,
+        role.AlternateBase: appearance.raised,
+        role.Text: appearance.text,
+        role.Button: appearance.raised,
+        role.ButtonText: appearance.text,
+        role.BrightText: appearance.error,
+        role.ToolTipBase: appearance.raised,
+        role.ToolTipText: appearance.text,
+        role.PlaceholderText: appearance.faint,
+        role.Highlight: appearance.accent,
+        role.HighlightedText: appearance.on_accent,
+        role.Accent: appearance.accent,
+        role.Link: appearance.accent,
+        role.LinkVisited: appearance.accent,
+        role.Mid: appearance.hairline,
+        role.Midlight: appearance.hover,
+        role.Light: appearance.raised,
+        role.Dark: appearance.hairline,
+        role.Shadow: appearance.hairline,
+    }
+    made = QPalette()
+    for one, colour in colours.items():
+        made.setColor(one, QColor(colour))
+    for one in (role.WindowText, role.Text, role.ButtonText):
+        made.setColor(QPalette.ColorGroup.Disabled, one, QColor(appearance.faint))
+    return made
+
+
+def system_reduces_motion() -> bool:
+    """Whether the system is set to reduce motion. Qt 6.9 does not tell: on macOS AppKit is asked (System Settings,
+    Accessibility, Display), elsewhere a style that animates nothing counts as reduced motion."""
+    if NATIVE:
+        return _mac_reduces_motion()
+    return QApplication.style().styleHint(QStyle.StyleHint.SH_Widget_Animation_Duration) == 0
+
+
+def _mac_reduces_motion() -> bool:
+    """[[NSWorkspace sharedWorkspace] accessibilityDisplayShouldReduceMotion]; Qt has loaded AppKit."""
+    library = ctypes.util.find_library("objc")
+    if library is None:
+        return False
+    objc = ctypes.CDLL(library)
+    objc.objc_getClass.restype = objc.sel_registerName.restype = ctypes.c_void_p
+    objc.objc_getClass.argtypes = objc.sel_registerName.argtypes = [ctypes.c_char_p]
+    address = ctypes.cast(objc.objc_msgSend, ctypes.c_void_p).value
+    if address is None:
+        return False
+    to_object = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(address)
+    to_bool = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_void_p)(address)
+    workspace = to_object(objc.objc_getClass(b"NSWorkspace"), objc.sel_registerName(b"sharedWorkspace"))
+    selector = objc.sel_registerName(b"accessibilityDisplayShouldReduceMotion")
+    return bool(workspace) and to_bool(workspace, selector)

@@ -1,0 +1,242 @@
+"""The composer: the text of a message, its attachments, how full the context is, and the button that sends or stops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+
+from app.store.records import Attachment
+from app.window.common import theme
+from app.window.common.appearance import GAP, TEXT_WIDTH
+from app.window.common.preferences import Draft
+from app.window.common.widgets import IconButton, SendButton, style, wrapped
+from app.window.composer.attachments import AttachmentError, Chips, check_total, from_paste, read_file
+from app.window.composer.context_meter import ContextMeter
+from app.window.composer.prompt_editor import PromptEditor
+
+BOX_OVERHANG = 30  # px that the box is wider than the text above, so that the text in it is aligned with that
+LEGEND_FROM = 480  # px, of the composer
+NEARLY_FULL = 0.9  # of the context: from here on the composer warns
+NO_IMAGES = "Images cannot be attached: the models read text only. Paste the text instead."
+
+
+class Composer(QWidget):
+    """sent(str, tuple[Attachment]), edited(int, str): a message, new or changed. changed(Draft): what is typed.
+    refused(str): why something cannot be attached. meter: shown beside Send. legend: shown where there is room for it.
+    """
+
+    sent = Signal(str, object)
+    edited = Signal(int, str)
+    stop_asked = Signal()
+    attach_asked = Signal()
+    edit_last_asked = Signal()
+    changed = Signal(object)
+    refused = Signal(str)
+
+    def __init__(self, meter: ContextMeter, legend: QWidget, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.editor, self.chips, self.warning = PromptEditor(), Chips(), wrapped(role="detail")
+        self.attach, self.send = IconButton("attach", "Attach Files"), SendButton()
+        self.cancel = QPushButton("Cancel")
+        self._box, self._edit_bar, self._meter, self._legend = QFrame(), QWidget(), meter, legend
+        self._legend_wanted = False
+        self._attachments: list[Attachment] = []
+        self._edited_message: int | None = None
+        self._draft_before_edit = Draft()
+        self._busy, self._emits_changes = False, True
+        self._lay_out()
+        self._connect()
+        self._fit_box()
+        self._update_controls()
+
+    @property
+    def draft(self) -> Draft:
+        """What is typed and attached; while a message is edited, what was before."""
+        if self._edited_message is not None:
+            return self._draft_before_edit
+        return Draft(text=self.editor.toPlainText(), attachments=tuple(self._attachments))
+
+    def set_draft(self, draft: Draft) -> None:
+        """Shows this draft, without emitting `changed`."""
+        self._edited_message = None
+        self._show(draft)
+
+    def attach_files(self, paths: Sequence[Path]) -> None:
+        """Attaches text files; emits `refused` for each that cannot be."""
+        for path in paths:
+            try:
+                self._attach(read_file(path))
+            except AttachmentError as error:
+                self.refused.emit(str(error))
+        self.editor.setFocus()
+
+    def begin_edit(self, message: int, text: str) -> None:
+        """Lets the user edit the text of a message; Send emits `edited`, Esc cancels."""
+        self._draft_before_edit = self.draft
+        self._edited_message = message
+        self._show(Draft(text=text))
+        self.editor.setFocus()
+
+    def cancel_edit(self) -> bool:
+        """Returns to the draft from before an edit; returns False if nothing was being edited."""
+        if self._edited_message is None:
+            return False
+        self.set_draft(self._draft_before_edit)
+        self.changed.emit(self.draft)
+        return True
+
+    def set_busy(self, busy: bool) -> None:
+        """While a reply is being written, the button stops it."""
+        self._busy = busy
+        self._update_controls()
+
+    def set_count(self, tokens: int, context: int) -> None:
+        """Shows how full the context is with what is typed, and warns where it is nearly full."""
+        self._meter.set_count(tokens, context)
+        left = context - tokens
+        if context <= 0 or tokens < NEARLY_FULL * context:
+            self.warning.hide()
+            return
+        self.warning.setText(
+            f"This message is {-left:,} tokens too long for the context of {context:,}. Shorten it, or raise the limit."
+            if left < 0
+            else f"The context is nearly full: {left:,} of {context:,} tokens are left for the reply."
+        )
+        style(self.warning, tone="error" if left < 0 else "warning")
+        self.warning.show()
+
+    def set_model(self, name: str) -> None:
+        """Shows which model the message is for."""
+        self.editor.setPlaceholderText(f"Message {name}" if name else "Message")
+
+    def show_legend(self, wanted: bool) -> None:
+        """Shows what the colours of tokens mean, where there are any and there is room."""
+        self._legend_wanted = wanted
+        self._legend.setVisible(wanted and self.width() >= round(LEGEND_FROM * theme.current().scale))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.show_legend(self._legend_wanted)
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.StyleChange:
+            self._fit_box()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Esc cancels an edit; otherwise the window gets it."""
+        if event.key() != Qt.Key.Key_Escape or not self.cancel_edit():
+            super().keyPressEvent(event)
+
+    def _lay_out(self) -> None:
+        style(self._box, kind="box")
+        style(self.cancel, role="link")
+        edit_bar = QHBoxLayout(self._edit_bar)
+        edit_bar.setContentsMargins(4, 0, 0, 0)
+        edit_bar.addWidget(wrapped("Editing your last message", role="detail"), 1)
+        edit_bar.addWidget(self.cancel)
+        below = QHBoxLayout()
+        below.setSpacing(GAP)
+        below.addWidget(self.attach)
+        below.addWidget(self._legend, 0, Qt.AlignmentFlag.AlignVCenter)
+        below.addStretch(1)
+        below.addWidget(self._meter)
+        below.addWidget(self.send)
+        box = QVBoxLayout(self._box)
+        box.setContentsMargins(12, 10, 8, 8)
+        box.setSpacing(6)
+        for widget in (self._edit_bar, self.chips, self.editor):
+            box.addWidget(widget)
+        box.addLayout(below)
+        self.warning.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+        self.warning.hide()
+        column = QVBoxLayout(self)
+        column.setContentsMargins(2 * GAP, 4, 2 * GAP, 2 * GAP)
+        column.setSpacing(4)
+        column.addWidget(self.warning)
+        middle = QHBoxLayout()
+        middle.addStretch(1)
+        middle.addWidget(self._box, 1000)
+        middle.addStretch(1)
+        column.addLayout(middle)
+        self.setTabOrder(self.editor, self.attach)
+
+    def _connect(self) -> None:
+        self.editor.submitted.connect(self._submit)
+        self.editor.up_pressed.connect(self._edit_last)
+        self.editor.textChanged.connect(self._handle_change)
+        self.editor.files_pasted.connect(self.attach_files)
+        self.editor.long_text_pasted.connect(self._attach_paste)
+        self.editor.image_pasted.connect(lambda: self.refused.emit(NO_IMAGES))
+        self.editor.focused.connect(lambda focused: style(self._box, focused="true" if focused else "false"))
+        self.attach.clicked.connect(self.attach_asked)
+        self.send.clicked.connect(lambda: self.stop_asked.emit() if self._busy else self._submit())
+        self.cancel.clicked.connect(self.cancel_edit)
+        self.chips.removed.connect(self._remove)
+
+    def _submit(self) -> None:
+        """Sends the message, unless it is blank or a reply is being written."""
+        text, attachments, message = self.editor.toPlainText(), tuple(self._attachments), self._edited_message
+        if self._busy or not (text.strip() or (attachments and message is None)):
+            return
+        if message is not None:
+            self.set_draft(self._draft_before_edit)
+            self.changed.emit(self.draft)
+            self.edited.emit(message, text)
+            return
+        self.set_draft(Draft())
+        self.changed.emit(Draft())
+        self.sent.emit(text, attachments)
+
+    def _attach_paste(self, text: str) -> None:
+        self._attach(from_paste(text, [a.name for a in self._attachments]))
+
+    def _attach(self, attachment: Attachment) -> None:
+        if self._edited_message is not None:
+            self.refused.emit("Files cannot be added to a message that you edit. Send them with a new message.")
+            return
+        try:
+            check_total([*self._attachments, attachment])
+        except AttachmentError as error:
+            self.refused.emit(str(error))
+            return
+        self._attachments.append(attachment)
+        self.chips.show_all(self._attachments)
+        self._handle_change()
+
+    def _remove(self, place: int) -> None:
+        del self._attachments[place]
+        self.chips.show_all(self._attachments)
+        self._handle_change()
+        self.editor.setFocus()
+
+    def _edit_last(self) -> None:
+        if not self._busy and self._edited_message is None and not self._attachments:
+            self.edit_last_asked.emit()
+
+    def _show(self, draft: Draft) -> None:
+        self._emits_changes = False
+        self._attachments = list(draft.attachments)
+        self.editor.setPlainText(draft.text)
+        self.editor.moveCursor(self.editor.textCursor().MoveOperation.End)
+        self.chips.show_all(self._attachments)
+        self._emits_changes = True
+        self._update_controls()
+
+    def _handle_change(self) -> None:
+        self._update_controls()
+        if self._emits_changes and self._edited_message is None:
+            self.changed.emit(self.draft)
+
+    def _update_controls(self) -> None:
+        has_message = bool(self.editor.toPlainText().strip() or self._attachments)
+        self._edit_bar.setVisible(self._edited_message is not None)
+        self.send.show_state(self._busy or has_message, self._busy)
+
+    def _fit_box(self) -> None:
+        self._box.setMaximumWidth(round(TEXT_WIDTH * max(1.0, theme.current().scale)) + BOX_OVERHANG)
+        self.show_legend(self._legend_wanted)

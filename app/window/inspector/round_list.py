@@ -1,0 +1,397 @@
+"""The list of the rounds of a reply: its model, its view and how a row is drawn."""
+
+from __future__ import annotations
+
+from math import isnan
+from typing import Any, NamedTuple
+
+from PySide6.QtCore import (
+    QAbstractItemModel,
+    QAbstractTableModel,
+    QEvent,
+    QModelIndex,
+    QPersistentModelIndex,
+    QPointF,
+    QRectF,
+    QSize,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import QColor, QHelpEvent, QPainter, QPen, QResizeEvent
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QFrame,
+    QHeaderView,
+    QPushButton,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QTableView,
+    QToolTip,
+    QWidget,
+)
+
+from app.protocol import RoundDone
+from app.window.common import theme
+from app.window.common.appearance import GAP
+from app.window.common.widgets import style
+from app.window.inspector.round_series import RoundSeries
+from app.window.inspector.round_tokens import Piece, describe, refused, said
+from app.window.inspector.token_painter import APART, PADDING, token_painter, tree_width
+
+Index = QModelIndex | QPersistentModelIndex
+
+MARGIN = 8.0
+LINE_GAP = 2.0
+ROUND = Qt.ItemDataRole.UserRole  # a `RoundRow`
+
+
+class RoundRow(NamedTuple):
+    """A round in the list. number: from 1. Times in ms, nan where unknown; whole_ms since the round before."""
+
+    number: int
+    told: RoundDone
+    draft_ms: float
+    verify_ms: float
+    whole_ms: float
+
+
+class Placed(NamedTuple):
+    """The places of the parts of a row. left: of what stands beside the number. more: tokens there was no room for."""
+
+    left: float
+    pieces: list[tuple[QRectF, Piece]]
+    more: int
+
+
+class RoundDelegate(QStyledItemDelegate):
+    """Draws rows whose ROUND data is a `RoundRow`, all of one height.
+
+        128  [the][ sky][looks][~grey~][~so~]               2/5
+             expects 1.62x plain speed     draft 6.0 · verify 31 ms
+
+    A tree is drawn small before its tokens, of which only those of the accepted path and those offered where it ended
+    are shown.
+    """
+
+    @property
+    def height(self) -> int:
+        ink = token_painter()
+        return round(MARGIN + ink.piece_height + LINE_GAP + ink.small_metrics.height())
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
+        return QSize(240, self.height)
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        row: RoundRow = index.data(ROUND)
+        box = QRectF(option.rect)  # type: ignore[attr-defined]
+        state = option.state  # type: ignore[attr-defined]
+        painter.save()
+        self._draw_background(painter, box, state)
+        placed = self.place(row.told, box)
+        self._draw_first_line(painter, box, row, placed)
+        self._draw_second_line(painter, box, row, placed.left)
+        painter.restore()
+
+    def place(self, told: RoundDone, box: QRectF) -> Placed:
+        """Returns the places of the tokens of a round in `box`."""
+        round_ = told.round
+        left = box.left() + _number_width() + MARGIN
+        pieces, lost = said(told), refused(told)
+        hidden = 0
+        if round_.parents is not None:
+            left += tree_width(round_) + MARGIN
+            hidden = sum(not piece.offered for piece in lost)
+            lost = [piece for piece in lost if piece.offered]
+        x, right = left, box.right() - _count_width() - MARGIN
+        top, height = box.top() + MARGIN / 2, token_painter().piece_height
+        found: list[tuple[QRectF, Piece]] = []
+        pieces += lost
+        room_for_more = token_painter().small_metrics.horizontalAdvance("+16") + APART
+        for i, piece in enumerate(pieces):
+            width = token_painter().width(piece.text)
+            last = i == len(pieces) - 1 and not hidden
+            if x + width > right - (0 if last else room_for_more):
+                break
+            found.append((QRectF(x, top, width, height), piece))
+            x += width + APART
+        return Placed(left, found, len(pieces) - len(found) + hidden)
+
+    def helpEvent(self, event: QHelpEvent, view: QAbstractItemView, option: QStyleOptionViewItem, index: Index) -> bool:
+        """Shows the tooltip of the token under the pointer, or of its row."""
+        if event.type() != QEvent.Type.ToolTip or not index.isValid():
+            return False
+        row: RoundRow = index.data(ROUND)
+        placed = self.place(row.told, QRectF(option.rect))  # type: ignore[attr-defined]
+        under = [piece for box, piece in placed.pieces if box.contains(QPointF(event.pos()))]
+        about = [text for text in (row.told.round.reason, times_text(row)) if text]
+        QToolTip.showText(event.globalPos(), tip(under[0]) if under else " · ".join(about), view)
+        return True
+
+    def _draw_background(self, painter: QPainter, box: QRectF, state: QStyle.StateFlag) -> None:
+        if state & QStyle.StateFlag.State_Selected:
+            painter.fillRect(box, QColor(theme.current().selection))
+        elif state & QStyle.StateFlag.State_MouseOver:
+            painter.fillRect(box, QColor(theme.current().hover))
+        if state & QStyle.StateFlag.State_HasFocus:
+            painter.setPen(QPen(token_painter().accent, 2))
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.drawRect(box.adjusted(1, 1, -1, -2))
+        painter.setPen(QPen(token_painter().hairline, 1))
+        bottom = box.bottom() - 0.5
+        painter.drawLine(QPointF(box.left() + MARGIN, bottom), QPointF(box.right() - MARGIN, bottom))
+
+    def _draw_first_line(self, painter: QPainter, box: QRectF, row: RoundRow, placed: Placed) -> None:
+        ink, round_ = token_painter(), row.told.round
+        line = QRectF(box.left(), box.top() + MARGIN / 2, box.width(), ink.piece_height)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        if round_.parents is not None:
+            inset = box.adjusted(_number_width() + MARGIN, MARGIN * 0.75, 0, -MARGIN * 0.75)
+            ink.draw_tree(painter, inset, round_)
+        painter.setFont(ink.token_font)
+        for spot, piece in placed.pieces:
+            ink.draw_piece(painter, spot, piece)
+        painter.setPen(ink.text)
+        right = line.adjusted(0, 0, -MARGIN, 0)
+        if round_.drafted:
+            count = f"{round_.accepted}/{len(round_.drafted)}"
+            painter.drawText(right, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, count)
+        painter.setPen(ink.faint)
+        painter.setFont(ink.small_font)
+        if placed.more:
+            left = placed.pieces[-1][0].right() + 2 * APART if placed.pieces else placed.left
+            where = QRectF(left, line.top(), line.right() - left, line.height())
+            painter.drawText(where, Qt.AlignmentFlag.AlignVCenter, f"+{placed.more}")
+        number = QRectF(box.left(), line.top(), _number_width(), line.height())
+        painter.drawText(number, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, f"{row.number:,}")
+
+    def _draw_second_line(self, painter: QPainter, box: QRectF, row: RoundRow, left: float) -> None:
+        metrics = token_painter().small_metrics
+        baseline = box.bottom() - MARGIN / 2 - metrics.descent()
+        left, right, reason = left + PADDING, box.right() - MARGIN, row.told.round.reason
+        times = times_text(row)
+        if metrics.horizontalAdvance(reason) + MARGIN + metrics.horizontalAdvance(times) > right - left:
+            times = times_text(row, short=True)
+        width = metrics.horizontalAdvance(times)
+        painter.drawText(QPointF(right - width, baseline), times)
+        reason = metrics.elidedText(reason, Qt.TextElideMode.ElideRight, right - width - MARGIN - left)
+        painter.drawText(QPointF(left, baseline), reason)
+
+
+def _number_width() -> float:
+    return token_painter().small_metrics.horizontalAdvance("20,000") + MARGIN
+
+
+def _count_width() -> float:
+    return token_painter().token_metrics.horizontalAdvance("16/16") + MARGIN
+
+
+def row_at(model: QAbstractItemModel, place: int) -> RoundRow | None:
+    """Returns what row `place` shows."""
+    row = model.index(place, 0).data(ROUND)
+    return row if isinstance(row, RoundRow) else None
+
+
+def times_text(row: RoundRow, short: bool = False) -> str:
+    """Returns "draft 6.0 · verify 31 ms" (short: "6.0 + 31 ms") if measured, else "round 37 ms", or "" if unknown."""
+    if not isnan(row.verify_ms) and not isnan(row.draft_ms):
+        form = "{} + {} ms" if short else "draft {} · verify {} ms"
+        return form.format(_figures(row.draft_ms), _figures(row.verify_ms))
+    return "" if isnan(row.whole_ms) else f"round {_figures(row.whole_ms)} ms"
+
+
+def _figures(value: float) -> str:
+    """Returns a number with two figures or more."""
+    return f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
+
+
+def tip(piece: Piece) -> str:
+    """Returns what a token is, its id and its probabilities."""
+    kind = "plain, nothing was drafted" if piece.kind == "plain" else piece.kind
+    probs = [f"{name} {prob:.3f}" for name, prob in (("p", piece.p), ("q", piece.q)) if prob is not None]
+    return " · ".join([f"{piece.text} (token {piece.token})", kind, *probs])
+
+
+NOWHERE = QModelIndex()
+
+
+class RoundModel(QAbstractTableModel):
+    """The rounds of a reply in one column; `grow` shows new ones."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.series = RoundSeries()
+        self._count = 0
+
+    def rowCount(self, parent: Index = NOWHERE) -> int:
+        return 0 if parent.isValid() else self._count
+
+    def columnCount(self, parent: Index = NOWHERE) -> int:
+        return 0 if parent.isValid() else 1
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        if not index.isValid():
+            return None
+        if role == ROUND:
+            return self.row(index.row())
+        if role in (Qt.ItemDataRole.AccessibleTextRole, Qt.ItemDataRole.DisplayRole):
+            row = self.row(index.row())
+            said = [f"round {row.number}, {describe(row.told)}", row.told.round.reason, times_text(row)]
+            return "; ".join(part for part in said if part)
+        return None
+
+    def row(self, place: int) -> RoundRow:
+        done, series = self.series.rows[place], self.series.series
+        return RoundRow(
+            done.round.index + 1,
+            done,
+            series.draft_ms[place],
+            series.verify_ms[place],
+            series.whole_ms[place],
+        )
+
+    def newest(self) -> RoundRow | None:
+        return self.row(self._count - 1) if self._count else None
+
+    def show(self, rounds: RoundSeries) -> None:
+        """Shows another reply, or the same with rows that have moved."""
+        self.beginResetModel()
+        self.series = rounds
+        self._count = len(rounds.rows)
+        self.endResetModel()
+
+    def grow(self) -> None:
+        """Shows the rounds that have come since."""
+        count = len(self.series.rows)
+        if count > self._count:
+            self.beginInsertRows(NOWHERE, self._count, count - 1)
+            self._count = count
+            self.endInsertRows()
+
+
+class RoundList(QTableView):
+    """A list of thousands of rows; only the visible ones are drawn. following: whether it scrolls to new rounds."""
+
+    looked_at = Signal(object)  # the RoundRow pointed at or selected, whichever came last; None where neither is
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.following = True
+        self.round_model = RoundModel(self)
+        self._delegate = RoundDelegate(self)
+        self._looked: QPersistentModelIndex | None = None
+        self.setModel(self.round_model)
+        self.setItemDelegate(self._delegate)
+        self._set_up()
+        self._newest = QPushButton("Newest ↓", self)
+        self._newest.setToolTip("Follow the newest round again (End)")
+        self._newest.clicked.connect(self.follow)
+        style(self._newest, role="pill")
+        self._set_row_height()
+        self.verticalScrollBar().valueChanged.connect(self._scrolled)
+        self.verticalScrollBar().rangeChanged.connect(self._stretched)
+        self.entered.connect(self._look_at)
+
+    def _set_up(self) -> None:
+        self.setAccessibleName("Rounds")
+        self.setAccessibleDescription("Each round with its drafted and accepted tokens, oldest first")
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setShowGrid(False)
+        self.setMouseTracking(True)
+        self.setTabKeyNavigation(False)
+        self.setWordWrap(False)
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.horizontalHeader().hide()
+        self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
+        self.verticalHeader().hide()
+        self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.StyleChange:
+            self._set_row_height()
+
+    def _set_row_height(self) -> None:
+        self.verticalHeader().setMinimumSectionSize(self._delegate.height)
+        self.verticalHeader().setDefaultSectionSize(self._delegate.height)
+
+    def show_rounds(self, rounds: RoundSeries) -> None:
+        """Shows another reply, and follows its newest round."""
+        self._looked = None
+        self.round_model.show(rounds)
+        self.follow()
+        self.looked_at.emit(None)
+
+    def grow(self) -> None:
+        """Shows the rounds that have come since."""
+        self.round_model.grow()
+        if self.following:  # at once, since a layout that comes after the first paint makes a second one
+            self.scrollToBottom()
+
+    def renew(self) -> None:
+        """Shows the same reply with rows that have moved: the selection and the scroll position stay."""
+        place, spot = self.currentIndex().row(), self.verticalScrollBar().value()
+        following = self.following
+        self.round_model.show(self.round_model.series)
+        if place >= 0:
+            self.setCurrentIndex(self.round_model.index(place, 0))
+        self.following = following
+        self.verticalScrollBar().setValue(self.verticalScrollBar().maximum() if following else spot)
+
+    def follow(self) -> None:
+        """Shows the newest round, and those to come."""
+        self.following = True
+        self.scrollToBottom()
+        self._show_button()
+
+    def chosen(self) -> RoundRow | None:
+        """Returns the round that was pointed at or selected last; the selected one once the pointer has left."""
+        index = self._looked if self._looked is not None and self._looked.isValid() else self.currentIndex()
+        return row_at(self.round_model, index.row()) if index.isValid() else None
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._place_button()
+        if self.following:
+            self.scrollToBottom()
+
+    def moveCursor(self, action: QAbstractItemView.CursorAction, modifiers: Qt.KeyboardModifier) -> QModelIndex:
+        """Starts at the newest round."""
+        last = self.round_model.rowCount() - 1
+        if last >= 0 and not self.currentIndex().isValid():
+            return self.round_model.index(last, 0)
+        return super().moveCursor(action, modifiers)
+
+    def keyboardSearch(self, search: str) -> None:
+        """Does nothing: typed letters would be searched for in every row."""
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Leave:
+            self._look_at(self.currentIndex())
+        return super().viewportEvent(event)
+
+    def currentChanged(self, current: Index, previous: Index) -> None:
+        super().currentChanged(current, previous)
+        self._look_at(current)
+
+    def _look_at(self, index: Index) -> None:
+        self._looked = QPersistentModelIndex(index)
+        self.looked_at.emit(self.chosen())
+
+    def _scrolled(self, value: int) -> None:
+        self.following = value >= self.verticalScrollBar().maximum()
+        self._show_button()
+
+    def _stretched(self, _: int, maximum: int) -> None:
+        if self.following:
+            self.verticalScrollBar().setValue(maximum)
+
+    def _show_button(self) -> None:
+        self._newest.setVisible(not self.following and self.round_model.rowCount() > 0)
+
+    def _place_button(self) -> None:
+        where = self.viewport().geometry()
+        self._newest.move(where.right() - self._newest.width() - GAP, where.bottom() - self._newest.height() - GAP)

@@ -1,0 +1,127 @@
+"""Files that come into the window and leave it: dialogs, files dropped on the window, and the export of everything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
+from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtWidgets import QFileDialog, QLabel, QWidget
+
+from app.store.records import ConversationRecord
+from app.window.common.appearance import GAP
+from app.window.common.file_output import FileError, file_name, write_text
+from app.window.common.widgets import style
+from app.window.composer.prompt_editor import paths_of
+
+# Formats of an export: the ending of the file, and the filter of the dialog.
+FORMATS = {"markdown": ("md", "Markdown (*.md)"), "json": ("json", "Redline conversation (*.json)")}
+
+
+def ask_attachments(parent: QWidget) -> list[Path]:
+    """Asks for files to attach to a message."""
+    names, _ = QFileDialog.getOpenFileNames(parent, "Attach Text Files")
+    return [Path(name) for name in names]
+
+
+def ask_conversation(parent: QWidget) -> Path | None:
+    """Asks for a conversation that was exported."""
+    name, _ = QFileDialog.getOpenFileName(parent, "Import Conversation", "", FORMATS["json"][1])
+    return Path(name) if name else None
+
+
+def ask_export_path(parent: QWidget, title: str, kind: str) -> Path | None:
+    """Asks where to save a conversation. kind: one of FORMATS."""
+    ending, shown = FORMATS[kind]
+    name, _ = QFileDialog.getSaveFileName(parent, "Export Conversation", f"{file_name(title)}.{ending}", shown)
+    return Path(name) if name else None
+
+
+def ask_folder(parent: QWidget) -> Path | None:
+    """Asks for the folder in which to save all conversations."""
+    name = QFileDialog.getExistingDirectory(parent, "Export All Conversations")
+    return Path(name) if name else None
+
+
+class ConversationExport(QObject):
+    """Writes every conversation as JSON into a folder, one at a time while the window is idle.
+
+    text_of: returns the JSON of a conversation, "" where it cannot. report: is given the progress as text.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        records: Sequence[ConversationRecord],
+        text_of: Callable[[int], str],
+        report: Callable[[str], None],
+        parent: QObject,
+    ) -> None:
+        super().__init__(parent)
+        self._folder, self._records, self._text_of, self._report = folder, list(records), text_of, report
+        self._written, self._used_names = 0, set[str]()
+        self._timer = QTimer(self, interval=0)
+        self._timer.timeout.connect(self._write_next)
+        self._timer.start()
+
+    def _write_next(self) -> None:
+        if not self._records:
+            self._end(f"Exported {self._written:,} conversations to {self._folder}.")
+            return
+        record = self._records.pop(0)
+        try:
+            if text := self._text_of(record.id):
+                write_text(self._folder / self._unused_name(record), text)
+                self._written += 1
+        except FileError as error:
+            self._end(str(error))
+            return
+        self._report(f"Exported {self._written:,}, {len(self._records):,} remaining.")
+
+    def _unused_name(self, record: ConversationRecord) -> str:
+        """Returns a name that no other conversation and no file in the folder has."""
+        name, number = file_name(record.title), 1
+        while True:
+            candidate = f"{name} {number}.json" if number > 1 else f"{name}.json"
+            if candidate.casefold() not in self._used_names and not (self._folder / candidate).exists():
+                self._used_names.add(candidate.casefold())
+                return candidate
+            number += 1
+
+    def _end(self, text: str) -> None:
+        self._timer.stop()
+        self._report(text)
+        self.deleteLater()
+
+
+class DropTarget(QObject):
+    """Accepts files dropped anywhere on the window, and says so while they hover over it. dropped(list[Path])."""
+
+    dropped = Signal(list)
+
+    def __init__(self, window: QWidget) -> None:
+        super().__init__(window)
+        self._window = window
+        self.overlay = QLabel("Drop text files to attach them", window)
+        style(self.overlay, kind="drop")
+        self.overlay.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.overlay.hide()
+        window.setAcceptDrops(True)
+        window.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if isinstance(event, QDragEnterEvent) and paths_of(event.mimeData()):
+            event.acceptProposedAction()
+            self.overlay.setGeometry(self._window.rect().adjusted(GAP, GAP, -GAP, -GAP))
+            self.overlay.raise_()
+            self.overlay.show()
+            return True
+        if event.type() == QEvent.Type.DragLeave:
+            self.overlay.hide()
+        elif event.type() == QEvent.Type.Drop and isinstance(event, QDropEvent):
+            self.overlay.hide()
+            event.acceptProposedAction()
+            self.dropped.emit(paths_of(event.mimeData()))
+            return True
+        return False

@@ -1,0 +1,236 @@
+"""Opens the window: what `redline` without a command does. The engine starts once the window is on screen.
+
+Imports no Qt before it is known that there is a screen.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.errors import RedlineError
+
+if TYPE_CHECKING:
+    from PySide6.QtWidgets import QWidget
+
+    from app.window.chat import Controller
+    from app.window.main_window.application import Application
+    from app.window.main_window.main_window import MainWindow
+
+_INSTEAD = "`redline chat` needs no screen"
+
+# The packages of Debian and Ubuntu, and of Fedora, with the libraries that Qt's wheels expect to find.
+_PACKAGES = {
+    "libEGL.so.1": ("libegl1", "mesa-libEGL"),
+    "libGL.so.1": ("libgl1", "mesa-libGL"),
+    "libOpenGL.so.0": ("libopengl0", "libglvnd-opengl"),
+    "libxkbcommon.so.0": ("libxkbcommon0", "libxkbcommon"),
+    "libxkbcommon-x11.so.0": ("libxkbcommon-x11-0", "libxkbcommon-x11"),
+    "libxcb-cursor.so.0": ("libxcb-cursor0", "xcb-util-cursor"),
+    "libdbus-1.so.3": ("libdbus-1-3", "dbus-libs"),
+    "libfontconfig.so.1": ("libfontconfig1", "fontconfig"),
+    "libfreetype.so.6": ("libfreetype6", "freetype"),
+    "libglib-2.0.so.0": ("libglib2.0-0", "glib2"),
+    "libgthread-2.0.so.0": ("libglib2.0-0", "glib2"),
+    "libX11.so.6": ("libx11-6", "libX11"),
+}
+
+
+class WindowError(RedlineError):
+    """No window can be opened here."""
+
+
+@dataclass(frozen=True)
+class WindowOptions:
+    """data_dir: where conversations are kept, None for the user's data folder. replay: a recorded stream of events that
+    answers in place of a model. host: the command that starts the host, the real one if empty."""
+
+    data_dir: Path | None = None
+    replay: Path | None = None
+    host: tuple[str, ...] = ()
+
+    @property
+    def store_file(self) -> Path:
+        """The file that holds the conversations."""
+        from app.store import store_path
+
+        return store_path() if self.data_dir is None else self.data_dir / store_path().name
+
+    @property
+    def host_command(self) -> list[str]:
+        """The command that starts the host; empty for the real one."""
+        if self.host or self.replay is None:
+            return list(self.host)
+        return [sys.executable, "-m", "app.host", "--replay", str(self.replay)]
+
+
+def run(options: WindowOptions) -> int:
+    """Shows the window until it closes and returns the exit code. Raises WindowError where no window can be opened and
+    StoreError without a store."""
+    check_display(sys.platform, os.environ)
+    if options.replay is not None and not options.replay.is_file():
+        raise WindowError(f"there is no file {options.replay}: give a recording made by the host")
+    folder = options.store_file.parent
+    with _qt_errors():
+        from app.window.main_window.application import claim_instance, raise_first_instance
+    lock = claim_instance(folder)
+    if lock is None:
+        if raise_first_instance(folder):
+            return 0
+        raise WindowError("Redline is already running but does not respond: end that process and try again")
+    try:
+        return show(options)
+    finally:
+        lock.release()
+
+
+def show(options: WindowOptions) -> int:
+    """Shows the window, without a look at other instances."""
+    application = _make_application()
+    from app.store import Store
+    from app.window.chat import Controller, Notice
+    from app.window.chat.host_process import HostProcess
+    from app.window.main_window.main_window import MainWindow
+
+    opened = Store.open(options.store_file)
+    controller = Controller(opened.store, HostProcess(options.host_command))
+    window = MainWindow(controller, options.store_file)
+    _connect(application, controller, window, options.store_file.parent)
+    for text in opened.notices:
+        controller.notice.emit(Notice("warning", text))
+    controller.open_last()
+    window.show()
+    return int(application.exec())
+
+
+def _make_application() -> Application:
+    """Raises WindowError where Qt cannot be loaded; where Qt finds no screen, says so and ends the process."""
+    with _qt_errors():
+        from PySide6.QtCore import qInstallMessageHandler
+
+        from app.window.main_window.application import Application
+    messages = StartupMessages()
+    qInstallMessageHandler(messages)
+    application = Application(["redline"])
+    messages.end()
+    return application
+
+
+def _connect(application: Application, controller: Controller, window: MainWindow, folder: Path) -> None:
+    """Connects the window with the system around it, and with quitting."""
+    from app.window.chat import Notice
+    from app.window.main_window.application import FirstPaint, InstanceServer, report_uncaught
+
+    window.parts.panel.shown.connect(window.models.find_names)
+    server = InstanceServer(folder, controller)
+    server.raise_requested.connect(lambda: come_forward(window))
+    application.file_opened.connect(controller.import_file)
+    application.aboutToQuit.connect(server.close)
+    application.aboutToQuit.connect(controller.close)
+    application.quit_on_signals()
+    copy = ("Copy Report", controller.host.copy_error_report)
+    report_uncaught(lambda text: controller.notice.emit(Notice("error", text, (copy,))))
+    FirstPaint(window, lambda: begin(controller))
+
+
+def begin(controller: Controller) -> None:
+    """Starts the engine, once the window is on screen. Objects made until now stay until the end, and are left out of
+    garbage collection, which would stop the window for 20 ms now and then."""
+    gc.freeze()
+    controller.start()
+
+
+def come_forward(window: QWidget) -> None:
+    """Brings the window to the front, as far as the system allows it."""
+    if window.isMinimized():
+        window.showNormal()
+    window.show()
+    window.raise_()
+    window.activateWindow()
+
+
+@contextmanager
+def _qt_errors() -> Iterator[None]:
+    """Turns a failed import of Qt into a WindowError that says what is missing."""
+    try:
+        yield
+    except ImportError as error:
+        explained = missing_library(error)
+        if explained is None:
+            raise
+        raise explained from error
+
+
+# --- why no window can be opened here ---------------------------------------------------------
+
+
+def check_display(platform: str, environment: Mapping[str, str]) -> None:
+    """Raises WindowError where there is no screen to open a window on."""
+    if not platform.startswith("linux") or environment.get("QT_QPA_PLATFORM"):
+        return
+    if not (environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY")):
+        raise WindowError(
+            "there is no screen to open a window on (neither DISPLAY nor WAYLAND_DISPLAY is set): start Redline from a "
+            f"desktop session or over `ssh -X`; {_INSTEAD}"
+        )
+
+
+def missing_library(error: ImportError) -> WindowError | None:
+    """Returns what a failed import of Qt means to the user; None for any other failed import, which is a bug."""
+    if (error.name or "").split(".")[0] not in ("PySide6", "shiboken6"):
+        return None
+    library = re.match(r"(\S+\.so[.\d]*): cannot open shared object", str(error))
+    if library is None:
+        return WindowError(f"Qt cannot be loaded ({error}): reinstall Redline; {_INSTEAD}")
+    return WindowError(f"the window needs {library[1]}, which is missing: {_advice(library[1])}; {_INSTEAD}")
+
+
+def _advice(library: str) -> str:
+    if library not in _PACKAGES:
+        return "install the package of your system that contains it"
+    debian, fedora = _PACKAGES[library]
+    return f"install it with `sudo apt install {debian}` or `sudo dnf install {fedora}`"
+
+
+class StartupMessages:
+    """A handler for Qt's messages while the application starts: where that fails, Qt ends the process, and one line is
+    printed in place of all that it said. Other messages go to standard error."""
+
+    def __init__(self) -> None:
+        self._messages: list[str] = []
+
+    def __call__(self, kind: Any, _: object, message: str) -> None:
+        from PySide6.QtCore import QtMsgType
+
+        if kind == QtMsgType.QtFatalMsg:
+            print(f"redline: {explain([*self._messages, message])}", file=sys.stderr, flush=True)
+            os._exit(1)
+        self._messages.append(message)
+
+    def end(self) -> None:
+        """The application has started: stops handling messages."""
+        from PySide6.QtCore import qInstallMessageHandler
+
+        qInstallMessageHandler(None)
+        for message in self._messages:
+            print(message, file=sys.stderr)
+        self._messages.clear()
+
+
+def explain(messages: list[str]) -> str:
+    """Returns one line for what Qt said before it ended the process."""
+    text = " ".join(" ".join(messages).split())
+    if "xcb-cursor" in text:
+        return f"the window needs libxcb-cursor.so.0, which is missing: {_advice('libxcb-cursor.so.0')}; {_INSTEAD}"
+    if found := re.search(r"could not connect to display ?(\S*)", text):
+        return f"the screen {found[1] or 'named by DISPLAY'} does not respond: check DISPLAY; {_INSTEAD}"
+    if "platform plugin" in text:
+        return f"Qt finds no screen ({messages[0]}): check QT_QPA_PLATFORM and DISPLAY; {_INSTEAD}"
+    return f"Qt ended the window ({text}); {_INSTEAD}"

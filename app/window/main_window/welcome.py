@@ -1,0 +1,158 @@
+"""The page of a conversation without messages: prompts to try and, at the first start, what Redline is."""
+
+from __future__ import annotations
+
+import sys
+from typing import NamedTuple
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import (
+    QFrame,
+    QGridLayout,
+    QHBoxLayout,
+    QPushButton,
+    QScrollArea,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.window.common.appearance import GAP, TEXT_WIDTH
+from app.window.common.flow_layout import FlowLayout
+from app.window.common.widgets import label, style, wrapped
+
+HERE = "this Mac" if sys.platform == "darwin" else "this computer"
+INTRODUCTION = (
+    f"Chat with language models on {HERE}: private, offline, no account.",
+    "A small model drafts and the large one checks every word: exactly the same text, often sooner.",
+)
+NARROW = 560  # px; below, the cards are stacked
+
+
+class Prompt(NamedTuple):
+    """A prompt to try. title: why it is worth trying."""
+
+    title: str
+    text: str
+
+
+PROMPTS = (
+    Prompt("See most drafts accepted", "Count from one to thirty in words, one number per line."),
+    Prompt("Watch code being drafted", "Write a Python function that counts the words in a text, with an example."),
+    Prompt("Ask for an explanation", "Explain in plain words why the sky is blue."),
+)
+
+
+class Card(QPushButton):
+    """A button that sends its prompt."""
+
+    def __init__(self, prompt: Prompt, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.prompt = prompt
+        style(self, kind="card")
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
+        self.setAccessibleName(f"Send: {prompt.text}")
+        self.setAccessibleDescription(prompt.title)
+        labels = (wrapped(prompt.title, role="heading"), wrapped(prompt.text, role="body", tone="faint"))
+        column = QVBoxLayout(self)
+        column.setContentsMargins(14, 12, 14, 12)
+        column.setSpacing(4)
+        for line in labels:
+            line.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+            column.addWidget(line)
+        column.addStretch(1)
+
+    def sizeHint(self) -> QSize:
+        return QSize(200, self.heightForWidth(max(self.width(), 180)))
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(120, self.sizeHint().height())
+
+    def heightForWidth(self, width: int) -> int:
+        layout = self.layout()
+        return layout.heightForWidth(width) if layout else 0
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.updateGeometry()
+
+
+class Welcome(QScrollArea):
+    """chosen(str): the prompt to send. models_asked(): to choose another model."""
+
+    chosen = Signal(str)
+    models_asked = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setWidgetResizable(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.title, self.introduction = label("Redline", "display"), [wrapped(t, role="lead") for t in INTRODUCTION]
+        self.model, self.other = label(role="body", tone="faint"), QPushButton("Choose Another Model…")
+        style(self.other, role="link")
+        self.cards = [Card(prompt) for prompt in PROMPTS]
+        self._grid, self._columns = QGridLayout(), 0
+        self._lay_out()
+        self.other.clicked.connect(self.models_asked)
+        for card in self.cards:
+            card.clicked.connect(lambda _=False, text=card.prompt.text: self.chosen.emit(text))
+
+    def set_first(self, first: bool) -> None:
+        """Shows the introduction, at the first start, or hides it."""
+        self.title.setText("Redline" if first else "New Chat")
+        for widget in (*self.introduction, self.model, self.other):
+            widget.setVisible(first)
+
+    def show_model(self, target: str, ready: bool) -> None:
+        """Shows which model replies, and whether it is loaded."""
+        name = target or "the built-in model"
+        self.model.setText(f"{name} is ready. Nothing to download." if ready else f"Loading {name}…")
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._arrange_cards(1 if self.width() < NARROW else len(self.cards))
+
+    def _lay_out(self) -> None:
+        inside = QWidget()
+        inside.setMaximumWidth(TEXT_WIDTH + 4 * GAP)
+        column = QVBoxLayout(inside)
+        column.setContentsMargins(2 * GAP, 3 * GAP, 2 * GAP, 2 * GAP)
+        column.setSpacing(GAP)
+        column.addStretch(2)
+        column.addWidget(self.title)
+        for line in self.introduction:
+            column.addWidget(line)
+        column.addSpacing(GAP)
+        models = QWidget()
+        flow = FlowLayout(models, 12)
+        flow.setContentsMargins(0, 0, 0, 0)
+        flow.addWidget(self.model)
+        flow.addWidget(self.other)
+        column.addWidget(models)
+        column.addSpacing(2 * GAP)
+        self._grid.setSpacing(12)
+        column.addLayout(self._grid)
+        column.addStretch(3)
+        outside = QWidget()
+        middle = QHBoxLayout(outside)
+        middle.setContentsMargins(0, 0, 0, 0)
+        middle.addStretch(1)
+        middle.addWidget(inside, 1000)
+        middle.addStretch(1)
+        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
+        policy.setHeightForWidth(True)
+        models.setSizePolicy(policy)
+        self.setWidget(outside)
+        self.viewport().setAutoFillBackground(False)
+        outside.setAutoFillBackground(False)
+        self._arrange_cards(len(self.cards))
+
+    def _arrange_cards(self, columns: int) -> None:
+        if columns == self._columns:
+            return
+        self._columns = columns
+        for place, card in enumerate(self.cards):
+            self._grid.addWidget(card, place // columns, place % columns)

@@ -1,0 +1,130 @@
+"""LaTeX formulas as text that can be read: x^2 becomes x², \\frac{a+b}{c} becomes (a+b)/c."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache, lru_cache
+from typing import Any
+
+from app.window.markdown.traced_parser import LONGEST_FORMULA, Traced
+
+DEEPEST_GROUP = 12  # nested groups
+
+_UP = str.maketrans("0123456789+-=()nijkxyabcdemtT", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱʲᵏˣʸᵃᵇᶜᵈᵉᵐᵗᵀ")
+_DOWN = str.maketrans("0123456789+-=()aeijkmnoprtuvx", "₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₐₑᵢⱼₖₘₙₒₚᵣₜᵤᵥₓ")
+_SCRIPTS = {"^": _UP, "_": _DOWN}
+_FRACTIONS = ("frac", "dfrac", "tfrac", "cfrac")
+_SIZES = ("left", "right", "big", "Big", "bigl", "bigr", "Bigl", "Bigr", "displaystyle", "limits", "nolimits")
+_ATOM = re.compile(r"\d+|[^\W\d]+|[^\W\d]?\([^()]*\)|\S")
+
+Piece = tuple[str, int]  # text, and the place in the formula that it came from
+
+
+def readable(source: Traced) -> Traced:
+    """Returns the formula as text. What it is made of keeps its place piece by piece: a character of plain text its
+    own, what a macro came to the place where that begins. `source` itself where it is too long, too deep or no LaTeX
+    that is understood."""
+    text, places = _converted(str(source))
+    return Traced(text, [source.at[place] for place in places]) if text else source
+
+
+@lru_cache(maxsize=2048)  # an open formula is shown anew whenever its reply grows
+def _converted(source: str) -> tuple[str, list[int]]:
+    """Returns the text, and the place in the formula of each of its characters; "" if there is none."""
+    if len(source) > LONGEST_FORMULA or _depth(source) > DEEPEST_GROUP:
+        return "", []
+    text: list[str] = []
+    at: list[int] = []
+    try:
+        for piece, place in _read(_nodes(source)):
+            text.append(piece)
+            at += (min(place, len(source) - 1),) * len(piece)
+    except (ValueError, IndexError, KeyError, TypeError, AttributeError, RecursionError):
+        return "", []  # pylatexenc raises whatever its tables lead to
+    return _squeezed("".join(text), at)
+
+
+def _depth(source: str) -> int:
+    deep = deepest = 0
+    for character in source:
+        deep += (character == "{") - (character == "}")
+        deepest = max(deepest, deep)
+    return max(deepest, source.count("\\begin"), source.count("[") // 4)
+
+
+def _squeezed(text: str, at: list[int]) -> tuple[str, list[int]]:
+    """Returns the text with one space where there were several, and none at the ends."""
+    kept = [i for i, character in enumerate(text) if character != " " or (i and text[i - 1] not in " \n")]
+    shown = Traced("".join(text[i] for i in kept), [at[i] for i in kept]).strip()
+    return str(shown), list(shown.at)
+
+
+@cache
+def _converter() -> Any:
+    # It takes a while, and few replies have formulas.
+    from pylatexenc.latex2text import LatexNodes2Text  # type: ignore[import-untyped]
+
+    return LatexNodes2Text(math_mode="text", strict_latex_spaces=True)
+
+
+def _nodes(source: str) -> Iterable[Any]:
+    from pylatexenc.latexwalker import LatexWalker  # type: ignore[import-untyped]
+
+    nodes: Iterable[Any] = LatexWalker(source, tolerant_parsing=True).get_latex_nodes()[0]
+    return nodes
+
+
+def _read(nodes: Iterable[Any]) -> Iterator[Piece]:
+    """Yields pieces of text. A script applies to the one character or node after its mark."""
+    script = ""
+    for node in nodes:
+        kind = type(node).__name__
+        if kind != "LatexCharsNode":
+            pieces = list(_node(node, kind))
+            yield from _scripted(pieces, script) if script else pieces
+            script = ""
+            continue
+        for offset, character in enumerate(node.chars):
+            piece = (character, node.pos + offset)
+            if character in _SCRIPTS and not script:
+                script = character
+            elif script and not character.isspace():
+                yield from _scripted([piece], script)
+                script = ""
+            else:
+                yield piece
+
+
+def _node(node: Any, kind: str) -> Iterator[Piece]:
+    if kind == "LatexGroupNode":
+        yield from _read(node.nodelist)
+        return
+    if kind == "LatexMacroNode":
+        arguments = [argument for argument in (node.nodeargd.argnlist or ()) if argument] if node.nodeargd else []
+        if node.macroname in _FRACTIONS and len(arguments) == 2:
+            yield from _grouped(list(_read(arguments[:1])))
+            yield "/", node.pos
+            yield from _grouped(list(_read(arguments[1:])))
+            return
+        if node.macroname in _SIZES and not arguments:
+            return
+    text = _converter().nodelist_to_text([node])
+    yield text, node.pos
+    if kind == "LatexMacroNode" and node.macro_post_space and text and not text.endswith(" "):
+        yield " ", node.pos
+
+
+def _grouped(pieces: list[Piece]) -> list[Piece]:
+    """Returns the pieces, in brackets where they are more than one thing."""
+    text = "".join(piece for piece, _ in pieces)
+    if _ATOM.fullmatch(text) or not pieces:
+        return pieces
+    return [("(", pieces[0][1]), *pieces, (")", pieces[-1][1])]
+
+
+def _scripted(pieces: list[Piece], script: str) -> list[Piece]:
+    shift = _SCRIPTS[script]
+    if all(ord(character) in shift for text, _ in pieces for character in text):
+        return [(text.translate(shift), place) for text, place in pieces]
+    return [(script, pieces[0][1]), *_grouped(pieces)] if pieces else []

@@ -1,0 +1,252 @@
+"""Formats of characters and blocks for an appearance, each made once.
+
+Colours of text stay readable on every ground that it may stand on: the page, code boxes and the tints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cache
+from math import ceil
+from types import MappingProxyType
+
+from PySide6.QtGui import (
+    QColor,
+    QFont,
+    QFontDatabase,
+    QFontMetricsF,
+    QTextBlockFormat,
+    QTextCharFormat,
+    QTextFormat,
+    QTextOption,
+)
+
+from app.palette import Scheme, mix
+from app.window.common.appearance import READABLE, Appearance, contrast
+from engine.events import Origin
+
+# Preferred; `code_colours` changes them until they are readable.
+CODE_PALETTE: dict[Scheme, dict[str, str]] = {
+    "light": {
+        "keyword": "#b3213c",
+        "string": "#0a5c36",
+        "number": "#0550ae",
+        "comment": "#67707b",
+        "function": "#6f3fc0",
+        "class": "#8f4a00",
+        "tag": "#116329",
+        "name": "#7a3e9d",
+        "deleted": "#b3213c",
+        "inserted": "#116329",
+    },
+    "dark": {
+        "keyword": "#ff7b8a",
+        "string": "#9fd8a4",
+        "number": "#79c0ff",
+        "comment": "#9aa4af",
+        "function": "#d2a8ff",
+        "class": "#ffb068",
+        "tag": "#7ee787",
+        "name": "#e0b3ff",
+        "deleted": "#ff9a92",
+        "inserted": "#7ee787",
+    },
+}
+
+
+def readable(colour: str, grounds: Iterable[str], scheme: Scheme) -> str:
+    """Returns `colour`, moved towards black or white until it is readable on all `grounds`."""
+    towards = "#000000" if scheme == "light" else "#ffffff"
+    grounds = tuple(grounds)
+    for step in range(21):
+        tried = mix(colour, towards, step / 20)
+        if all(contrast(tried, ground) > READABLE for ground in grounds):
+            return tried
+    return towards
+
+
+def grounds(appearance: Appearance) -> tuple[str, ...]:
+    """Returns the grounds that text of a reply may stand on."""
+    return (appearance.background, appearance.raised, appearance.code, appearance.hover, *appearance.tints.values())
+
+
+def code_colours(appearance: Appearance) -> MappingProxyType[str, str]:
+    """Returns the colour of each kind of token of code, readable on code boxes and on tints."""
+    return _code_colours(appearance.scheme, (appearance.code, *appearance.tints.values()))
+
+
+@cache
+def _code_colours(scheme: Scheme, on: tuple[str, ...]) -> MappingProxyType[str, str]:
+    return MappingProxyType({kind: readable(colour, on, scheme) for kind, colour in CODE_PALETTE[scheme].items()})
+
+
+def text_colour(preferred: str, appearance: Appearance) -> str:
+    """Returns `preferred`, changed until it is readable wherever text of a reply may stand."""
+    return _text_colour(preferred, appearance.scheme, grounds(appearance))
+
+
+@cache
+def _text_colour(preferred: str, scheme: Scheme, on: tuple[str, ...]) -> str:
+    return readable(preferred, on, scheme)
+
+
+_USER = QTextFormat.Property.UserProperty.value
+KIND = _USER + 2  # of a block: one of the strings below; others have none
+BARS = _USER + 3  # of a block: x of the bar of each quote around it, "0,40"
+CODE = _USER + 4  # of the first block of a code box: its exact code
+LANGUAGE = _USER + 5  # likewise
+DEPTH = _USER + 6  # of a block: levels of lists around it
+MARKER = _USER + 7  # of an item's first block: characters of its marker, tab included
+ENDS = _USER + 8  # of the last block written: what a source that goes on there needs to know
+GOES_ON = _USER + 9  # of a block that was cut: the next is of the same line
+
+APPEARANCE = "appearance"  # property of a document: the appearance that it was written with
+
+CODE_HEAD, CODE_LINE, RULE, RAW, NOTE = "head", "code", "rule", "raw", "note"
+
+LINE_HEIGHT, CODE_LINE_HEIGHT = 145.0, 140.0  # per cent
+PADDING = 12  # px, within code boxes
+GAP = 10  # px, below a paragraph
+INDENT = 28  # px, of the items of a list
+MARKER_GAP = 8  # px, between the marker of an item and its text
+TIGHT = 3  # px, below items of a list without empty lines
+HEADINGS = {1: (1.45, 22, 8), 2: (1.25, 20, 6), 3: (1.1, 16, 4), 4: (1.0, 14, 4), 5: (1.0, 14, 4), 6: (1.0, 14, 4)}
+
+
+@dataclass(frozen=True)
+class Style:
+    """What a run of text is. size: times the document's font. link: a safe address, or ""."""
+
+    bold: bool = False
+    italic: bool = False
+    struck: bool = False
+    mono: bool = False
+    boxed: bool = False
+    faint: bool = False
+    link: str = ""
+    size: float = 1.0
+
+
+BODY = Style()
+CODE_TEXT = Style(mono=True)
+
+
+class TextFormats:
+    """The formats of characters for one appearance and one default font."""
+
+    def __init__(self, appearance: Appearance, tinted: bool, font: QFont) -> None:
+        self.appearance = appearance
+        self._tinted = tinted
+        self._size = font.pointSizeF() if font.pointSizeF() > 0 else font.pixelSize() * 0.75
+        self._metrics = QFontMetricsF(font)
+        self._made: dict[Style, dict[Origin | None, QTextCharFormat]] = {}
+
+    def hanging(self, marker: str) -> float:
+        """Returns the px from where a marker begins to the text behind it."""
+        return ceil(self._metrics.horizontalAdvance(marker)) + MARKER_GAP
+
+    def characters(self, style: Style) -> QTextCharFormat:
+        """Returns the format for text of no token."""
+        return self.by_origin(style)[None]
+
+    def by_origin(self, style: Style) -> dict[Origin | None, QTextCharFormat]:
+        """Returns the formats for the text of tokens, still without their numbers."""
+        made = self._made.get(style)
+        if made is None:
+            origins: list[Origin | None] = [None, "accepted", "corrected", "bonus"]
+            made = {origin: self._make(style, origin if self._tinted else None) for origin in origins}
+            self._made[style] = made
+        return made
+
+    def _make(self, style: Style, origin: Origin | None) -> QTextCharFormat:
+        appearance, shape = self.appearance, QTextCharFormat()
+        colour = appearance.text
+        if style.faint:
+            colour = text_colour(appearance.faint, appearance)
+        if style.link:
+            colour = text_colour(appearance.accent, appearance)
+            shape.setAnchor(True)
+            shape.setAnchorHref(style.link)
+            shape.setUnderlineStyle(QTextCharFormat.UnderlineStyle.SingleUnderline)
+        shape.setForeground(QColor(colour))
+        if style.bold:
+            shape.setFontWeight(QFont.Weight.DemiBold)
+        if style.italic:
+            shape.setFontItalic(True)
+        if style.struck:
+            shape.setFontStrikeOut(True)
+        if style.mono:
+            shape.setFontFamilies(fixed_families())
+            shape.setFontFixedPitch(True)
+        if style.size != 1.0 or style.mono:
+            shape.setFontPointSize(self._size * style.size * (0.92 if style.mono else 1.0))
+        if style.boxed:
+            shape.setBackground(QColor(appearance.hover))
+        self._tint(shape, origin)
+        return shape
+
+    def _tint(self, shape: QTextCharFormat, origin: Origin | None) -> None:
+        """Adds the tint of an origin. The second cue is a line under the text, so that colour is never needed."""
+        if origin is None:
+            return
+        shape.setBackground(QColor(self.appearance.tints[origin]))
+        if origin != "accepted":
+            solid = origin == "corrected"
+            lines = QTextCharFormat.UnderlineStyle
+            shape.setUnderlineStyle(lines.SingleUnderline if solid else lines.DotLine)
+            shape.setUnderlineColor(QColor(self.appearance.hues[origin]))
+
+
+@cache
+def fixed_families() -> list[str]:
+    """Returns the system's font of fixed width."""
+    return [QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()]
+
+
+@dataclass(frozen=True)
+class BlockPlace:
+    """Where blocks go. left: px. bars: x of the bar of each quote around. lists: levels of lists around."""
+
+    left: float = 0.0
+    bars: tuple[float, ...] = ()
+    lists: int = 0
+
+    def within_quote(self) -> BlockPlace:
+        return replace(self, left=self.left + 18, bars=(*self.bars, self.left))
+
+    def within_list(self) -> BlockPlace:
+        return replace(self, left=self.left + INDENT, lists=self.lists + 1)
+
+
+@cache
+def block_shape(
+    place: BlockPlace, above: float, below: float, line: float = LINE_HEIGHT, hanging: float = 0
+) -> QTextBlockFormat:
+    """Returns a block format. above, below: px, of which the greater of two neighbours' counts. hanging: px that the
+    first line begins further left, for a marker; a tab leads from it to the text. Copy the format before changing
+    it."""
+    shape = QTextBlockFormat()
+    shape.setLeftMargin(place.left)
+    shape.setTopMargin(above)
+    shape.setBottomMargin(below)
+    shape.setLineHeight(line, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
+    if hanging:
+        shape.setTextIndent(-hanging)
+        shape.setTabPositions([QTextOption.Tab(hanging, QTextOption.TabType.LeftTab)])
+    if place.bars:
+        shape.setProperty(BARS, ",".join(f"{x:g}" for x in place.bars))
+    if place.lists:
+        shape.setProperty(DEPTH, place.lists)
+    return shape
+
+
+def note(shape: QTextBlockFormat, name: int, text: str) -> None:
+    """Stores a text under `name`. PySide would take "" for an empty list, hence the period."""
+    shape.setProperty(name, text + ".")
+
+
+def noted(shape: QTextBlockFormat, name: int) -> str | None:
+    """Returns what `note` stored; None if nothing."""
+    text = shape.property(name)
+    return None if text is None else str(text)[:-1]

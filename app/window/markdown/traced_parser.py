@@ -1,0 +1,418 @@
+"""The Markdown that is understood, parsed so that every character knows where it came from: CommonMark without HTML,
+with tables, ~~strikethrough~~ and mathematics.
+
+markdown-it drops list indents, quote markers, escapes and the like from what it hands on. Here every content is Traced:
+a string with, for each of its characters, its place in the source. Nothing is ever found by searching.
+
+1. `token.content` of inline, fence and code_block tokens is Traced. 2. `token.meta["at"]` of an inline child is the
+place in the inline content where its text begins; of a list item, the place of its marker in the source. 3. A text
+child is one contiguous run of its inline content; a text_special child (an escape, an entity) stands for the characters
+of `markup`, which begin at "at"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from types import SimpleNamespace
+from typing import Literal, NamedTuple
+
+from markdown_it import MarkdownIt, helpers
+from markdown_it.common.utils import MD_TRIM_CHARS
+from markdown_it.parser_block import ParserBlock
+from markdown_it.parser_inline import ParserInline
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_block.heading import heading
+from markdown_it.rules_block.table import table
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
+from markdown_it.utils import EnvType
+
+WIDEST_TABLE = 66  # columns, those that the outer pipes seem to make included
+LARGEST_TABLE = 4000  # cells
+
+
+class Traced(str):
+    """Text whose character i came from place `at[i]` of the source, -1 for none."""
+
+    __slots__ = ("at",)
+    at: Sequence[int]
+
+    def __new__(cls, text: str, at: Sequence[int]) -> Traced:
+        traced = super().__new__(cls, text)
+        traced.at = at
+        return traced
+
+    def part(self, start: int, end: int) -> Traced:
+        """Returns characters [start, end)."""
+        return Traced(self[start:end], self.at[start:end])
+
+    def strip(self, chars: str | None = None, /) -> Traced:
+        start = len(self) - len(self.lstrip(chars))
+        return self.part(start, max(start, len(self.rstrip(chars))))
+
+    def __add__(self, other: str, /) -> Traced:
+        return Traced(str(self) + other, [*self.at, *[-1] * len(other)])
+
+
+class BlockState(StateBlock):
+    """A block parser's state that knows where lines came from."""
+
+    def getLines(self, begin: int, end: int, indent: int, keepLastLF: bool) -> Traced:
+        text: list[str] = []
+        at: list[int] = []
+        for line in range(begin, end):
+            stop = self.eMarks[line] + (line + 1 < end or keepLastLF)
+            first, spaces = self._indented(line, indent, stop)
+            text.append(" " * spaces + self.src[first:stop])
+            at += [-1] * spaces
+            at += range(first, min(stop, len(self.src)))
+        return Traced("".join(text), at)
+
+    def _indented(self, line: int, indent: int, stop: int) -> tuple[int, int]:
+        """Returns where the line begins when `indent` columns are cut off, and the columns of a tab that are left."""
+        start = first = self.bMarks[line]
+        columns = 0
+        while first < stop and columns < indent:
+            if self.src[first] == "\t":
+                columns += 4 - (columns + self.bsCount[line]) % 4
+            elif self.src[first] == " " or first - start < self.tShift[line]:
+                columns += 1
+            else:
+                break
+            first += 1
+        return first, max(0, columns - indent)
+
+    def push(self, ttype: str, tag: str, nesting: Literal[-1, 0, 1]) -> Token:
+        token = super().push(ttype, tag, nesting)
+        if ttype == "list_item_open":
+            token.meta = {"at": self.bMarks[self.line] + self.tShift[self.line]}
+        return token
+
+
+class Blocks(ParserBlock):
+    """env["deep"]: lines where nesting went deeper than the parser follows, which would be lost."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ruler.at("heading", traced_heading, {"alt": ["paragraph", "reference", "blockquote"]})
+        self.ruler.at("table", traced_table, {"alt": ["paragraph", "reference"]})
+
+    def tokenize(self, state: StateBlock, startLine: int, endLine: int) -> None:
+        if state.level >= state.md.options.maxNesting:
+            state.env.setdefault("deep", []).append(startLine)
+        super().tokenize(state, startLine, endLine)
+
+    def parse(self, src: str, md: MarkdownIt, env: EnvType, outTokens: list[Token]) -> list[Token] | None:
+        state = BlockState(src, md, env, outTokens)
+        self.tokenize(state, state.line, state.lineMax)
+        return state.tokens
+
+
+def traced_heading(state: StateBlock, startLine: int, endLine: int, silent: bool) -> bool:
+    """markdown-it's rule, its content traced."""
+    start = state.bMarks[startLine] + state.tShift[startLine]
+    if not heading(state, startLine, endLine, silent):
+        return False
+    if not silent:
+        inline = state.tokens[-2]
+        start += len(state.tokens[-3].markup)
+        while inline.content and state.src[start] in MD_TRIM_CHARS:
+            start += 1
+        inline.content = Traced(inline.content, range(start, start + len(inline.content)))
+    return True
+
+
+def traced_table(state: StateBlock, startLine: int, endLine: int, silent: bool) -> bool:
+    """markdown-it's rule, its cells traced; what is wider or larger than is laid out in time is no table."""
+    columns = state.src.count("|", state.bMarks[startLine], state.eMarks[startLine]) + 1
+    if columns > WIDEST_TABLE or not table(state, startLine, endLine, True):
+        return False
+    rows = next((i for i in range(startLine, endLine) if state.isEmpty(i)), endLine) - startLine
+    if columns * rows > LARGEST_TABLE:
+        return False
+    if silent:
+        return True
+    first = len(state.tokens)
+    table(state, startLine, endLine, False)
+    cells: list[Traced] = []
+    line = column = -1
+    for token in state.tokens[first:]:
+        if token.type != "inline" or token.map is None:
+            continue
+        if token.map[0] != line:
+            line, column = token.map[0], -1
+            cells = _cells(state, line)
+        column += 1
+        token.content = cells[column] if column < len(cells) else Traced("", ())
+    return True
+
+
+def _cells(state: StateBlock, line: int) -> list[Traced]:
+    """Returns the cells of one row, as `escapedSplit` of markdown-it cuts them: a pipe after a backslash is text."""
+    start, end = state.bMarks[line] + state.tShift[line], state.eMarks[line]
+    row = Traced(state.src[start:end], range(start, end)).strip(MD_TRIM_CHARS)
+    cells: list[Traced] = []
+    text: list[str] = []
+    at: list[int] = []
+    for character, place in zip(row, row.at, strict=True):
+        if character != "|":
+            text.append(character)
+            at.append(place)
+        elif text and text[-1] == "\\" and at[-1] == place - 1:
+            text[-1], at[-1] = character, place
+        else:
+            cells.append(Traced("".join(text), at))
+            text, at = [], []
+    cells.append(Traced("".join(text), at))
+    if not cells[0]:
+        cells.pop(0)
+    if cells and not cells[-1]:
+        cells.pop()
+    return [cell.strip(MD_TRIM_CHARS) for cell in cells]
+
+
+class InlineState(StateInline):
+    """An inline parser's state that notes where each token begins."""
+
+    def __init__(self, src: str, md: MarkdownIt, env: EnvType, outTokens: list[Token]) -> None:
+        super().__init__(src, md, env, outTokens)
+        self._pending_at = -1
+        self.steps = 0  # characters that were looked at in search of the ends of labels
+
+    def append_pending(self, text: str) -> None:
+        if self._pending_at < 0:
+            self._pending_at = self.pos
+        super().append_pending(text)
+
+    def pushPending(self) -> Token:
+        token = super().pushPending()
+        token.meta = {"at": self._pending_at}
+        self._pending_at = -1
+        return token
+
+    def push(self, ttype: str, tag: str, nesting: Literal[-1, 0, 1]) -> Token:
+        token = super().push(ttype, tag, nesting)
+        self._pending_at = -1  # a newline may have trimmed the pending text to nothing
+        token.meta = {"at": self.pos, "pushed": self.pos}
+        before = self.tokens[-2] if len(self.tokens) > 1 else token
+        if ttype == "text" and before.type == "text" and before.meta.get("pushed") == self.pos:
+            token.meta["at"] = before.meta["at"] + len(before.content)  # markers of one run are pushed together
+        elif ttype == "text" and before.markup == "autolink":
+            token.meta["at"] = self.pos + len("<")
+        return token
+
+
+class Inlines(ParserInline):
+    """Parses inline content with InlineState. Adjacent texts are not joined."""
+
+    def parse(self, src: str, md: MarkdownIt, env: EnvType, tokens: list[Token]) -> list[Token]:
+        state = InlineState(str(src), md, env, tokens)
+        self.tokenize(state)
+        for rule in self.ruler2.getRules(""):
+            rule(state)
+        return state.tokens
+
+
+LONGEST_FORMULA = 2000  # characters of a formula; longer ones stay as they are written
+
+_CLOSERS = {"$$": "$$", "\\[": "\\]", "\\(": "\\)"}
+_DOLLAR = re.compile(r"(?:[^$\\]|\\.)+", re.DOTALL)
+
+
+def add_maths(parser: MarkdownIt) -> None:
+    """Adds mathematics: $...$ and \\(...\\) within a line, $$...$$ and \\[...\\] within a line or as a block. The
+    tokens are "maths" and "maths_block", with traced content."""
+    parser.inline.ruler.before("escape", "maths", inline_maths)
+    alternatives = ["paragraph", "reference", "blockquote", "list"]
+    parser.block.ruler.before("fence", "maths_block", block_maths, {"alt": alternatives})
+
+
+def inline_maths(state: StateInline, silent: bool) -> bool:
+    """A dollar opens before a character that is no space, and closes after one unless a digit follows, so that
+    "$5 and $10" are prices."""
+    start = state.pos
+    if state.src[start] not in "$\\":
+        return False
+    opener = state.src[start : start + 2]
+    closer = _CLOSERS.get(opener)
+    if closer:
+        inner = start + 2
+        end = state.src.find(closer, inner, min(state.posMax, inner + LONGEST_FORMULA))
+        if end < 0 or not state.src[inner:end].strip():
+            return False
+        after = end + 2
+    else:
+        inner, end = start + 1, _dollar_end(state)
+        after = end + 1
+        if end < 0:
+            return False
+    if not silent:
+        token = state.push("maths", "math", 0)
+        token.content = state.src[inner:end]
+        token.meta["at"] = inner
+    state.pos = after
+    return True
+
+
+def _dollar_end(state: StateInline) -> int:
+    """Returns where the formula ends that a single dollar opens here; -1 for nowhere."""
+    start = state.pos + 1
+    found = _DOLLAR.match(state.src, start, min(state.posMax, start + LONGEST_FORMULA))
+    if state.src[state.pos] != "$" or found is None:
+        return -1
+    end = found.end()
+    if end >= state.posMax or state.src[end] != "$" or found[0][0].isspace() or found[0][-1].isspace():
+        return -1
+    return -1 if state.src[end + 1 : end + 2].isdigit() else end
+
+
+def block_maths(state: StateBlock, startLine: int, endLine: int, silent: bool) -> bool:
+    """Begins with its opener, ends at a line that ends with its closer, and has no empty line.
+    env["unclosed"]: lines with an opener whose closer may still come."""
+    start = state.bMarks[startLine] + state.tShift[startLine]
+    closer = {"$$": "$$", "\\[": "\\]"}.get(state.src[start : start + 2])
+    if closer is None or state.is_code_block(startLine):
+        return False
+    line = startLine
+    while line < endLine and not state.isEmpty(line) and (line == startLine or state.sCount[line] >= state.blkIndent):
+        place = state.src.find(closer, start + 2 if line == startLine else state.bMarks[line], state.eMarks[line])
+        if place >= 0:
+            break
+        line += 1
+    else:
+        if line == state.lineMax:
+            state.env.setdefault("unclosed", []).append(startLine)
+        return False
+    if state.src[place + 2 : state.eMarks[line]].strip():
+        return False
+    if not silent:
+        _push(state, startLine, line, closer)
+    return True
+
+
+def _push(state: StateBlock, first: int, last: int, closer: str) -> None:
+    state.line = last + 1
+    token = state.push("maths_block", "math", 0)
+    token.map = [first, last + 1]
+    lines = state.getLines(first, last + 1, state.blkIndent, False)
+    assert isinstance(lines, Traced)
+    lines = lines.strip()
+    token.content = lines.part(2, len(lines) - 2).strip()
+
+
+DEEPEST = 24  # levels of blocks, of which a list takes two
+LONGEST_INLINE = 4000  # characters of one inline content; the parser's time grows faster than its length
+LONGEST_PARAGRAPH = 2000  # characters; longer ones are cut, because Qt lays out a paragraph as one
+
+_CUTS = (
+    re.compile(r"\n(?=[^\W\d_])"),
+    re.compile(r"(?:[.!?:;] |[\u3002\uff01\uff1f\uff1b])(?=[^\W\d_])"),
+    re.compile(r" (?=[^\W\d_])"),
+    re.compile(r"(?<=\w)(?=[^\W\d_])"),
+)
+
+
+MOST_STEPS = 40_000  # characters of one paragraph that may be looked at in search of the ends of labels
+
+
+def label_end(state: StateInline, start: int, disableNested: bool = False) -> int:
+    """markdown-it's parseLinkLabel, which takes quadratic time on brackets that do not close; after MOST_STEPS a
+    bracket is text."""
+    assert isinstance(state, InlineState)
+    if state.steps > MOST_STEPS or state.src.find("]", start) < 0:
+        return -1
+    end: int = helpers.parseLinkLabel(state, start, disableNested)
+    state.steps += (end if end >= 0 else state.posMax) - start
+    return end
+
+
+class Parser(MarkdownIt):
+    """Parses Markdown. Links are left as written: `links.safe_link` judges them."""
+
+    def __init__(self) -> None:
+        super().__init__("commonmark", {"html": False, "maxNesting": DEEPEST})
+        self.helpers = SimpleNamespace(  # type: ignore[assignment]
+            parseLinkLabel=label_end,
+            parseLinkDestination=helpers.parseLinkDestination,
+            parseLinkTitle=helpers.parseLinkTitle,
+        )
+        self.block = Blocks()
+        self.inline = Inlines()
+        self.configure("commonmark", {"html": False, "maxNesting": DEEPEST})
+        self.enable(["table", "strikethrough"]).disable(["html_block", "html_inline", "fragments_join"])
+        add_maths(self)
+
+    def normalizeLink(self, url: str) -> str:
+        return url
+
+    def normalizeLinkText(self, link: str) -> str:
+        return link
+
+    def validateLink(self, url: str) -> bool:
+        return True
+
+
+@cache
+def parser() -> Parser:
+    """Returns the parser, of which there is one; it keeps nothing between calls."""
+    return Parser()
+
+
+class Block(NamedTuple):
+    """A block of the outermost level. lines: [first, end) of the source. deep: nested deeper than is followed."""
+
+    tokens: list[Token]
+    lines: tuple[int, int]
+    deep: bool
+
+    @property
+    def kind(self) -> str:
+        """The type of its first token, such as "paragraph_open"."""
+        return self.tokens[0].type
+
+
+def is_closed(fence: Token) -> bool:
+    """Whether a fence has its end. Indented code always has."""
+    if fence.type == "code_block" or fence.map is None:
+        return True
+    content = fence.content
+    lines = content.count("\n") + (not content.endswith("\n") if content else 0)
+    return fence.map[1] - fence.map[0] == lines + 2
+
+
+def blocks(source: str, environment: EnvType) -> Iterator[Block]:
+    """Yields the blocks of `source` in order. environment: takes what is noted about the source as a whole, references
+    among it. source: has no carriage returns."""
+    tokens: list[Token] = []
+    parser().block.parse(source, parser(), environment, tokens)
+    deep = environment.get("deep", ())
+    first = 0
+    for i, token in enumerate(tokens):
+        if token.level == 0 and token.nesting <= 0:
+            start, end = tokens[first].map or (0, 0)
+            yield Block(tokens[first : i + 1], (start, end), any(start <= line < end for line in deep))
+            first = i + 1
+
+
+def pieces(content: Traced) -> Iterator[Traced]:
+    """Yields a paragraph's content in pieces of at most LONGEST_PARAGRAPH characters or little more. Each is a
+    paragraph if it stands alone (it begins with a letter), and where to cut does not depend on what comes after."""
+    start = 0
+    while (cut := _cut(content, start)) is not None:
+        yield content.part(start, cut)
+        start = cut
+    yield content.part(start, len(content)) if start else content
+
+
+def _cut(content: str, start: int) -> int | None:
+    """Returns where the piece from `start` ends: at a line, else a sentence, else a word, else within one."""
+    last = start + LONGEST_PARAGRAPH
+    if len(content) <= last:
+        return None
+    for boundary in _CUTS:
+        ends = [found.end() for found in boundary.finditer(content, start + LONGEST_PARAGRAPH // 2, last)]
+        if ends:
+            return ends[-1]
+    found = _CUTS[-1].search(content, last)
+    return found.end() if found else None

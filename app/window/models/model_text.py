@@ -1,0 +1,122 @@
+"""Numbers, verdicts and facts about models, in words. No Qt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from app.duration_text import duration_words
+from app.protocol.model_documents import MeasuredSpeedup
+from app.window.models.downloads import Download
+from models.size_text import size_words
+
+UNKNOWN = "-"  # a speed-up that nobody measured: none is ever guessed
+TIMES = "\N{MULTIPLICATION SIGN}"
+BADGES = {"good": "Fits", "tight": "Tight", "no": "Too large", "": ""}
+ICONS = {"good": "check", "tight": "warning", "no": "unsupported", "": ""}
+ROOMS = {"good": "good", "tight": "tight", "refused": "no"}  # from a verdict to a badge
+ORIGINS = {"hub": "Hugging Face cache", "lm-studio": "LM Studio", "redline": "Imported", "builtin": "Built in"}
+KINDS = {
+    "target": "Target",
+    "model": "Draft model",
+    "draft": "Draft model",
+    "eagle3": "EAGLE-3 head",
+    "medusa": "Medusa heads",
+    "mtp": "MTP sidecar",
+    "gemma4-assistant": "Gemma 4 assistant",
+    "dflash": "DFlash",
+    "gguf": "GGUF file",
+}
+STATES = {
+    "queued": "Waiting",
+    "asking": "Connecting",
+    "paused": "Paused",
+    "discarding": "Deleting",
+    "failed": "Download failed",
+    "done": "Done",
+}
+HINTS = {
+    "gated": "Accept the terms on its web page, log in, then resume.",
+    "token": "Check the name, or log in with a token that has access.",
+    "network": "Resume once the network is back. Nothing is lost.",
+    "proxy": "Check the proxy, then resume.",
+    "offline": "Downloads are switched off.",
+    "disk": "Free some disk space, then resume. Nothing is lost.",
+    "server": "The server has a problem. Resume later; nothing is lost.",
+    "busy": "Wait a moment, then resume.",
+    "damaged": "Resume to download the damaged files again.",
+}
+
+
+def speedup(measured: Iterable[MeasuredSpeedup]) -> str:
+    """2.43x, a range of several, or "-" where nobody measured."""
+    found = sorted(one.speedup for one in measured)
+    if not found:
+        return UNKNOWN
+    low, high = found[0], found[-1]
+    return f"{low:g}{TIMES}" if low == high else f"{low:g} to {high:g}{TIMES}"
+
+
+def parameters(billions: float | None) -> str:
+    """8.2 B, 596 M; nothing where it is not known."""
+    if billions is None:
+        return ""
+    return f"{billions:.3g} B" if billions >= 1 else f"{billions * 1000:.0f} M"
+
+
+def bits(number: float | None) -> str:
+    """Bits of a weight without its scales; nothing where it is not known."""
+    if number is None:
+        return ""
+    return "16-bit" if number >= 16 else "8-bit" if number >= 8 else "4-bit"
+
+
+def size(size_bytes: int | None, estimated: bool = False) -> str:
+    """4.62 GB, with a mark where it is an estimate; nothing where it is not known."""
+    return f"{'~' if estimated else ''}{size_words(size_bytes)}" if size_bytes else ""
+
+
+def short(spec: str) -> str:
+    """What to call a drafter: the last part of a name, of a snapshot in the Hugging Face cache its repository."""
+    parts = spec.rstrip("/").split("/")
+    if len(parts) > 2 and parts[-2] == "snapshots" and parts[-3].startswith("models--"):
+        return parts[-3].rpartition("--")[2]
+    return parts[-1] or spec
+
+
+def automatic(spec: str | None) -> str:
+    """What --drafter auto came to, without the lookup that is always part of it."""
+    if not spec:
+        return ""
+    named = [part for part in spec.split("+") if part != "lookup"]
+    return " + ".join(map(short, named)) or "lookup"
+
+
+def joined(parts: Sequence[str]) -> str:
+    """Joins the parts that are not empty, on one line."""
+    return " · ".join(part for part in parts if part)
+
+
+def status(download: Download) -> str:
+    """Returns how far a download is, on one line."""
+    if download.state != "running":
+        far = f"{download.share:.0%}" if download.state == "paused" and download.done_bytes else ""
+        return joined((STATES[download.state], far))
+    if download.said:
+        return download.said
+    done = f"{size_words(download.done_bytes)} of {size_words(download.total_bytes)}"
+    return joined((done, pace(download)))
+
+
+def pace(download: Download) -> str:
+    """Returns how fast a download is and how long it will take; nothing before that is known."""
+    fast = "" if download.bytes_per_s is None else f"{size_words(download.bytes_per_s)}/s"
+    left = "" if download.eta_s is None else f"{duration_words(download.eta_s)} left"
+    return joined((fast, left))
+
+
+def sentence(text: str) -> str:
+    """Returns a text with a capital, unless it begins with a name, and with a full stop where it has no end yet."""
+    text = text.strip()
+    first = text.partition(" ")[0]
+    begun = text if "/" in first or "." in first else f"{text[:1].upper()}{text[1:]}"
+    return f"{begun}{'' if text[-1:] in '.!?:' else '.'}" if text else ""

@@ -1,0 +1,225 @@
+"""The form of a race: a prompt, two sides, how often, and the sampling settings that both share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+
+from app.protocol import SamplingSettings
+from app.protocol.race_messages import PLAIN, Side
+from app.store.records import ChatSettings
+from app.window.common.appearance import GAP
+from app.window.common.form_fields import CheckBox, FolderField, Lines, choice, folder_error, real_number, whole_number
+from app.window.common.widgets import label, style
+from app.window.settings.pair_form import DRAFTERS, FOLDER
+from app.window.settings.sampling_form import LONGEST_DRAFT, LONGEST_TREE, RULES, temperature_error
+from engine.settings import MOST_TEMPERATURE
+
+RUNS, MOST_RUNS = 3, 20
+TOKENS, MOST_TOKENS = 128, 4096
+AUTO = -1  # as a draft length in the form
+SHARED_HELP = "All other sampling settings, such as top-p, are those of the open chat."
+SIDES = {"none": "Plain decoding", **{kind: name for kind, name in DRAFTERS.items() if kind != "none"}}
+
+
+class SideForm(QWidget):
+    """The controls of one side. name: "A" or "B"."""
+
+    changed = Signal()
+
+    def __init__(self, name: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.letter = label(name, "header")
+        self.drafter, self.rule = choice(SIDES), choice(RULES)
+        self.length, self.tree = whole_number(AUTO, LONGEST_TREE, "Auto"), CheckBox("Trees")
+        self.folder = FolderField(f"Folder of drafter {name}")
+        self.letter.setToolTip(f"Side {name}")
+        for control, what in (
+            *((self.drafter, "Drafter"), (self.length, "Draft length"), (self.tree, "Trees")),
+            *((self.rule, "Acceptance"), (self.folder, "Drafter folder")),
+        ):
+            control.setAccessibleName(f"{what} of side {name}")
+        self.length.setPrefix("Length ")
+        self.drafter.setMinimumWidth(150)
+        row = QHBoxLayout()
+        row.setSpacing(GAP)
+        for widget in (self.letter, self.drafter, self.length, self.tree, self.rule):
+            row.addWidget(widget)
+        row.addStretch(1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addLayout(row)
+        column.addWidget(self.folder)
+        for signal in (self.drafter.activated, self.rule.activated, self.tree.clicked, self.length.valueChanged):
+            signal.connect(lambda *_: self._change())
+        self.folder.changed.connect(self._change)
+        self._check()
+
+    def side(self) -> Side:
+        """Returns the side as it stands, valid or not."""
+        kind = self.drafter.currentData()
+        length = self.length.value()
+        return Side(
+            drafter=str(Path(self.folder.text()).expanduser()) if kind == FOLDER else kind,
+            tree=self.tree.isChecked() and kind != "none",
+            draft_length=None if length == AUTO or kind == "none" else length,
+            acceptance="coupled" if self.rule.currentData() == "coupled" else "rejection",
+        )
+
+    def show_side(self, side: Side) -> None:
+        own = side.drafter not in SIDES
+        self.drafter.choose(FOLDER if own else side.drafter)
+        self.folder.set_text(side.drafter if own else "")
+        self.length.blockSignals(True)
+        self.length.setValue(AUTO if side.draft_length is None else side.draft_length)
+        self.length.blockSignals(False)
+        self.tree.setChecked(side.tree)
+        self.rule.choose(side.acceptance)
+        self._check()
+
+    def error(self) -> str:
+        """Returns what is wrong with the side, or ""."""
+        if self.drafter.currentData() == FOLDER and (why := folder_error(self.folder.text())):
+            return why
+        longest = LONGEST_TREE if self.tree.isChecked() else LONGEST_DRAFT
+        return f"A draft can have at most {longest} tokens." if self.length.value() > longest else ""
+
+    def show_rule(self, shown: bool) -> None:
+        """Shows the acceptance rule, unless it has no effect, as at temperature 0."""
+        self.rule.setVisible(shown)
+
+    def _change(self) -> None:
+        self._check()
+        self.changed.emit()
+
+    def _check(self) -> None:
+        kind = self.drafter.currentData()
+        self.folder.setVisible(kind == FOLDER)
+        for control in (self.length, self.tree):
+            control.setVisible(kind != "none")
+
+
+class RaceForm(QWidget):
+    """raced(): the user starts a race, and the form is valid. stopped(). open_asked(): to open a saved race."""
+
+    raced = Signal()
+    stopped = Signal()
+    open_asked = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.prompt = Lines(2, "Prompt for both sides")
+        self.sides = [SideForm("A"), SideForm("B")]
+        self.runs, self.tokens = whole_number(1, MOST_RUNS), whole_number(1, MOST_TOKENS)
+        self.temperature = real_number(0, MOST_TEMPERATURE, 0.1)
+        self.start, self.stop = QPushButton("Race"), QPushButton("Stop")
+        self.error = label(role="detail", tone="error")
+        style(self.start, role="primary")
+        self.open = QPushButton("Open…")
+        self.open.setAccessibleName("Open Saved Race")
+        self._busy = False
+        self._law = SamplingSettings(max_tokens=TOKENS, seed=0)
+        self._set_up()
+        self.sides[0].show_side(PLAIN)
+        self.sides[1].show_side(Side())
+        self.runs.setValue(RUNS)
+        self.tokens.setValue(TOKENS)
+        self.start.clicked.connect(self.race)
+        self.stop.clicked.connect(self.stopped)
+        self.open.clicked.connect(self.open_asked)
+        self.temperature.valueChanged.connect(lambda _: self._check())
+        for side in self.sides:
+            side.changed.connect(self._check)
+        self.set_busy(False)
+        self._check()
+
+    def race(self) -> None:
+        """Starts the race, unless something is wrong, or another race is under way."""
+        if self._busy:
+            return
+        if not self.prompt.toPlainText().strip():
+            self.error.setText("Enter a prompt.")
+            self.prompt.setFocus(Qt.FocusReason.OtherFocusReason)
+        elif self._check():
+            self.raced.emit()
+
+    def law(self) -> SamplingSettings:
+        """Returns the sampling settings that both sides share."""
+        return replace(self._law, temperature=self.temperature.value(), max_tokens=self.tokens.value())
+
+    def suggest(self, settings: ChatSettings) -> None:
+        """Suggests to race plain decoding against the settings of a chat."""
+        pair, law = settings.pair, settings.sampling
+        other = Side(
+            drafter="auto" if pair.drafter == "none" else pair.drafter,
+            tree=pair.tree,
+            draft_length=law.draft_length or None,
+            acceptance=law.acceptance,
+        )
+        law = replace(law, max_tokens=TOKENS, draft_length=None)
+        self.show_race(self.prompt.toPlainText(), law, (PLAIN, other), RUNS)
+
+    def show_race(self, prompt: str, law: SamplingSettings, sides: tuple[Side, ...], runs: int) -> None:
+        """Shows the settings of a race."""
+        self.prompt.setPlainText(prompt)
+        self.temperature.setValue(law.temperature)
+        self.tokens.setValue(min(law.max_tokens, MOST_TOKENS))
+        self.runs.setValue(min(runs, MOST_RUNS))
+        self._law = replace(law, seed=law.seed or 0)
+        for form, side in zip(self.sides, sides, strict=True):
+            form.show_side(side)
+        self._check()
+
+    def set_busy(self, busy: bool) -> None:
+        """Whether a race is under way, which can only be stopped."""
+        self._busy = busy
+        controls: list[QWidget] = [self.prompt, *self.sides, self.runs, self.tokens, self.temperature, self.open]
+        for control in controls:
+            control.setEnabled(not busy)
+        self.start.setVisible(not busy)
+        self.stop.setVisible(busy)
+
+    def _check(self) -> bool:
+        """Shows what belongs to the choice, and what is wrong with it. Returns whether nothing is."""
+        for side in self.sides:
+            side.show_rule(self.temperature.value() > 0)
+        errors = [temperature_error(self.temperature.value()), *(side.error() for side in self.sides)]
+        wrong = next(filter(None, errors), "")
+        self.error.setText(wrong)
+        return not wrong
+
+    def _set_up(self) -> None:
+        self.prompt.setAccessibleName("Prompt")
+        self.temperature.setToolTip(SHARED_HELP)
+        grid = QGridLayout(self)
+        grid.setContentsMargins(2 * GAP + 4, 2 * GAP, 2 * GAP + 4, GAP)
+        grid.setHorizontalSpacing(3 * GAP)
+        grid.setVerticalSpacing(GAP)
+        grid.addWidget(self.prompt, 0, 0, 1, 2)
+        for column, side in enumerate(self.sides):
+            grid.addWidget(side, 1, column)
+            grid.setColumnStretch(column, 1)
+        row = QHBoxLayout()
+        row.setSpacing(GAP)
+        for name, control in (
+            *(("Runs per side", self.runs), ("Maximum tokens", self.tokens)),
+            ("Temperature", self.temperature),
+        ):
+            row.addWidget(self._label(name, control))
+            row.addWidget(control)
+            row.addSpacing(GAP)
+        row.addWidget(self.error, 1)
+        row.addWidget(self.open)
+        row.addWidget(self.start)
+        row.addWidget(self.stop)
+        grid.addLayout(row, 2, 0, 1, 2)
+
+    def _label(self, name: str, control: QWidget) -> QLabel:
+        named = label(name, "detail")
+        named.setBuddy(control)
+        control.setAccessibleName(name)
+        control.setFixedWidth(76)
+        return named

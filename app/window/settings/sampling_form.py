@@ -1,0 +1,174 @@
+"""The form for sampling settings: sampling, the acceptance rule, the draft length, and where a reply ends."""
+
+from __future__ import annotations
+
+import re
+from typing import cast
+
+from PySide6.QtCore import QTimer, Signal
+from PySide6.QtWidgets import QLineEdit, QWidget
+
+from app.protocol import AcceptanceRule, SamplingSettings
+from app.window.common.form_fields import DECIMALS, Field, Lines, choice, real_number, whole_number
+from engine.settings import LEAST_TEMPERATURE, MOST_PENALTY, MOST_TEMPERATURE
+
+LONGEST_DRAFT, LONGEST_TREE = 32, 64  # tokens, nodes: what the engine allows
+MOST_TOKENS, LARGEST_SEED = 1_000_000, 2**63 - 1
+TYPING_MS = 400
+_DIGITS = re.compile("[0-9]{1,19}")
+
+RULES = {"rejection": "Rejection", "coupled": "Coupled"}
+RULE_HELP = {
+    "rejection": "Follows exactly the distribution of the target.",
+    "coupled": "The same seed gives the same text with every drafter, and without one.",
+}
+LENGTHS = {"auto": "Automatic", "fixed": "Fixed"}
+LENGTH_HELP = {"auto": "As long as it pays on this computer.", "fixed": "The same in every round. 0 is plain decoding."}
+GREEDY = "0 always takes the most likely token. Top-p, top-k, min-p, seed and acceptance then have no effect."
+VARIED = "Higher is more varied."
+
+
+class SamplingForm(QWidget):
+    """The controls in three groups of fields, which the chat form lays out. changed(): the user changed something,
+    which may be invalid."""
+
+    changed = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.temperature = real_number(0, MOST_TEMPERATURE, 0.1)
+        self.top_p, self.top_k = real_number(0.0001, 1, 0.05), whole_number(0, 1_000_000, "Off")
+        self.min_p, self.penalty = real_number(0, 0.9999, 0.01), real_number(0.01, MOST_PENALTY, 0.05)
+        self.seed = QLineEdit()
+        self.rule, self.length_kind = choice(RULES), choice(LENGTHS)
+        self.length, self.max_tokens = whole_number(0, LONGEST_TREE), whole_number(1, MOST_TOKENS)
+        self.stop = Lines(2, "One per line; \\n is a line break")
+        self.seed.setPlaceholderText("Random")
+        self._temperature = Field("Temperature", self.temperature)
+        self._seed, self._rule = Field("Seed", self.seed), Field("Acceptance", self.rule)
+        self._kind, self._length = Field("Draft length", self.length_kind), Field("Tokens per round", self.length)
+        self._most = Field("Maximum tokens", self.max_tokens)
+        self.speculation = (self._rule, self._kind, self._length)
+        self.sampling = (
+            self._temperature,
+            Field("Top-p", self.top_p, "Keeps the most likely tokens up to this probability; 1 is off."),
+            Field("Top-k", self.top_k, "Keeps this many of the most likely tokens."),
+            Field("Min-p", self.min_p, "Drops tokens below this share of the most likely one; 0 is off."),
+            Field("Repetition penalty", self.penalty, "Above 1 discourages repetition."),
+            self._seed,
+        )
+        self.ends = (self._most, Field("Stop strings", self.stop, wide=True))
+        self.fields = (*self.speculation, *self.sampling, *self.ends)
+        self._tree, self._context = False, 0
+        self._typing = QTimer(self, singleShot=True, interval=TYPING_MS)
+        self._connect()
+        self.show_settings(SamplingSettings())
+
+    def settings(self) -> SamplingSettings:
+        """Returns the settings as they stand; call it only while `valid`."""
+        seed = self.seed.text().strip()
+        return SamplingSettings(
+            temperature=round(self.temperature.value(), DECIMALS),
+            top_p=round(self.top_p.value(), DECIMALS),
+            top_k=self.top_k.value(),
+            min_p=round(self.min_p.value(), DECIMALS),
+            repetition_penalty=round(self.penalty.value(), DECIMALS),
+            seed=int(seed) if seed else None,
+            acceptance=cast(AcceptanceRule, self.rule.currentData()),
+            draft_length=self.length.value() if self.length_kind.currentData() == "fixed" else None,
+            max_tokens=self.max_tokens.value(),
+            stop=read_stops(self.stop.toPlainText()),
+        )
+
+    def show_settings(self, law: SamplingSettings) -> None:
+        """Shows these settings, without a signal."""
+        controls: list[QWidget] = [self.temperature, self.top_p, self.top_k, self.min_p, self.penalty, self.length]
+        controls += [self.max_tokens, self.seed, self.stop]
+        for control in controls:
+            control.blockSignals(True)
+        self.temperature.setValue(law.temperature)
+        self.top_p.setValue(law.top_p)
+        self.top_k.setValue(law.top_k)
+        self.min_p.setValue(law.min_p)
+        self.penalty.setValue(law.repetition_penalty)
+        self.length.setValue(law.draft_length or 0)
+        self.max_tokens.setValue(law.max_tokens)
+        self.seed.setText("" if law.seed is None else str(law.seed))
+        self.stop.setPlainText(write_stops(law.stop))
+        self.rule.choose(law.acceptance)
+        self.length_kind.choose("auto" if law.draft_length is None else "fixed")
+        for control in controls:
+            control.blockSignals(False)
+        self._check()
+
+    def set_limits(self, tree: bool, context: int) -> None:
+        """What the pair allows: a tree may be larger than a chain, and a reply ends with the context (0: unknown)."""
+        self._tree, self._context = tree, context
+        self._check()
+
+    @property
+    def valid(self) -> bool:
+        """Whether every value is allowed."""
+        return not any(field.error for field in self.fields)
+
+    def _connect(self) -> None:
+        for real in (self.temperature, self.top_p, self.min_p, self.penalty):
+            real.valueChanged.connect(lambda _: self._change())
+        for whole in (self.top_k, self.length, self.max_tokens):
+            whole.valueChanged.connect(lambda _: self._change())
+        for box in (self.rule, self.length_kind):
+            box.activated.connect(lambda _: self._change())
+        self.seed.textChanged.connect(lambda _: self._typing.start())
+        self.stop.textChanged.connect(self._typing.start)
+        self._typing.timeout.connect(self._change)
+
+    def _change(self) -> None:
+        self._check()
+        self.changed.emit()
+
+    def _check(self) -> None:
+        """Explains what is chosen, and shows what is wrong with it."""
+        fixed = self.length_kind.currentData() == "fixed"
+        self._temperature.set_help(VARIED if self.temperature.value() else GREEDY)
+        self._temperature.set_error(temperature_error(self.temperature.value()))
+        self._rule.set_help(RULE_HELP[self.rule.currentData()])
+        self._kind.set_help(LENGTH_HELP[self.length_kind.currentData()])
+        self._length.setVisible(fixed)
+        longest, unit = (LONGEST_TREE, "nodes") if self._tree else (LONGEST_DRAFT, "tokens")
+        too_long = fixed and self.length.value() > longest
+        self._length.set_error(f"At most {longest} {unit}." if too_long else "")
+        self._seed.set_error(seed_error(self.seed.text()))
+        beyond = 0 < self._context < self.max_tokens.value()
+        self._most.set_help(f"The context ends the reply earlier, at {self._context:,} tokens." if beyond else "")
+
+
+def temperature_error(temperature: float) -> str:
+    """Returns what is wrong with a temperature: the engine refuses those that are almost 0; "" for nothing."""
+    return f"Enter 0, or at least {LEAST_TEMPERATURE:g}." if 0 < temperature < LEAST_TEMPERATURE else ""
+
+
+def seed_error(text: str) -> str:
+    """Returns what is wrong with a seed; nothing is wrong with none."""
+    text = text.strip()
+    if not text or (_DIGITS.fullmatch(text) and int(text) <= LARGEST_SEED):
+        return ""
+    return "Enter a whole number from 0 to 2^63 - 1, or leave this empty."
+
+
+def read_stops(text: str) -> tuple[str, ...]:
+    """Returns the stop strings of a text with one per line; \\n, \\t and \\\\ are what they are elsewhere."""
+    return tuple(_unescaped(line) for line in text.splitlines() if line)
+
+
+def write_stops(stops: tuple[str, ...]) -> str:
+    """The inverse of `read_stops`."""
+    return "\n".join(s.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t") for s in stops)
+
+
+def _unescaped(line: str) -> str:
+    pieces, rest = [], iter(line)
+    for character in rest:
+        following = next(rest, "") if character == "\\" else ""
+        known = {"n": "\n", "t": "\t", "\\": "\\"}.get(following)
+        pieces.append(known if known else character + following)
+    return "".join(pieces)

@@ -1,0 +1,203 @@
+"""A message of the branch shown: all that is known of it, whether or not a widget shows it now."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import replace
+
+from app.protocol import RoundDone
+from app.store.records import MessageRecord
+from app.window.common.appearance import GAP, Appearance
+from app.window.markdown import Span
+from app.window.transcript.reply_pieces import Piece, ReplyPieces
+from app.window.transcript.reply_tokens import ReplyTokens, TokenDetail
+from app.window.transcript.text_page import BODY, DisplayOptions, PageText
+from engine.audit.receipt import Difference
+from engine.events import PromptProgress
+
+RoundsOf = Callable[[int], list[RoundDone]]
+
+_LETTER, _LINE = 0.52, 1.4  # width of a letter and height of a line, of the font's size
+_EMPTY = 0.5  # of a line
+_LONGEST_MEASURED = 20_000  # characters; the height of a longer text is guessed as a whole, not line by line
+_AROUND = 6 * GAP  # px of a message that are not its text
+
+
+class MessageEntry:
+    """A message and the state of its view, which outlives its widget.
+
+    rounds_of: returns the rounds of a reply; called when it first comes into view. live: whether the reply is being
+    written. check_progress: how far its verification is, "" while there is none. check_error: why the last one came to
+    nothing, or "". unfolded: the sections of thought that the reader unfolded. expanded: whether a long question is
+    shown whole. height: px, an estimate until the message has been laid out.
+    """
+
+    def __init__(self, record: MessageRecord, rounds_of: RoundsOf) -> None:
+        self.record = record
+        self.live = record.state == "streaming"
+        self.progress: PromptProgress | None = None
+        self.check_progress = self.check_error = ""
+        self.unfolded: set[int] = set()
+        self.expanded = False
+        self._rounds_of = rounds_of
+        self._tokens: ReplyTokens | None = None
+        self._pieces = ReplyPieces()
+        self._followed: tuple[int, bool] | None = None
+        self._height: tuple[int, object, int] | None = None
+        self._heights: dict[int, tuple[int, object, bool, int]] = {}
+
+    @property
+    def tokens(self) -> ReplyTokens:
+        """The tokens of the reply, which are requested once."""
+        if self._tokens is None:
+            self._tokens = ReplyTokens(self._rounds_of(self.record.id))
+            if len(self.record.text) > len(self._tokens.text) or not self.live:
+                self._tokens.finish(self.record.text)
+        return self._tokens
+
+    @property
+    def source(self) -> str:
+        """What has been shown of the message so far."""
+        return self.record.text if self.record.role == "user" else self.tokens.text
+
+    @property
+    def pieces(self) -> list[Piece]:
+        """The pieces of the source."""
+        source = self.source
+        if (len(source), self.live) != self._followed:
+            self._pieces.follow(source, whole=not self.live)
+            self._followed = (len(source), self.live)
+        return self._pieces.pieces
+
+    @property
+    def divided(self) -> bool:
+        """Whether all of the source is divided into pieces; a very long one takes several frames."""
+        return self._pieces.complete
+
+    def divide_on(self) -> None:
+        """Divides another part of a very long source."""
+        self._pieces.follow(self.source, whole=not self.live)
+
+    def thinks(self, section: int) -> bool:
+        """Whether a section of thought is still being written."""
+        return self.live and self._pieces.sections[section].open
+
+    def tokens_in(self, section: int) -> int:
+        """Returns how many tokens a section has, as far as is known."""
+        whole, spans = self._pieces.sections[section], self.tokens.spans
+        first = bisect_left(spans, whole.start, key=lambda span: span.start)
+        return bisect_left(spans, whole.end, key=lambda span: span.start) - first
+
+    def end(self, record: MessageRecord) -> str:
+        """Ends the reply. Returns the text that was not shown before."""
+        added = self.tokens.finish(record.text)
+        self.record, self.live, self.progress = record, False, None
+        return added
+
+    def resume(self, record: MessageRecord) -> None:
+        """Continues a reply that had ended."""
+        self.record, self.live = record, True
+        self.tokens.resume()
+
+    @property
+    def differences(self) -> dict[int, Difference]:
+        """The differences from plain decoding, by the number of the token."""
+        kept = self.record.receipt
+        return {one.position: one for one in kept.receipt.differences} if kept is not None else {}
+
+    def detail(self, number: int) -> TokenDetail | None:
+        """Returns the detail of a token with what its verification found; None if there is no such token."""
+        detail, difference = self.tokens.detail(number), self.differences.get(number)
+        return detail if detail is None or difference is None else replace(detail, differs=difference)
+
+    def text_of(self, index: int, options: DisplayOptions) -> PageText:
+        """Returns what the page of a piece shows."""
+        pieces, source = self.pieces, self.source
+        piece = pieces[index]
+        start, end, carry = piece.start, piece.end, piece.carry
+        if options.raw:
+            start, carry = pieces[index - 1].end if index else 0, ""
+            if index + 1 == len(pieces):
+                end = len(source)
+            elif source[start:end].endswith("\n"):
+                end -= 1
+        closing = "" if options.raw else self._closing_fence(index)
+        spans = self._spans(start, end, len(carry))
+        refused = {}
+        if options.refused and spans:
+            refused = self.tokens.refused(spans[0].token, spans[-1].token + 1)
+        return PageText(carry + source[start:end] + closing, spans, refused)
+
+    def _closing_fence(self, index: int) -> str:
+        """Returns the end of a fence for code that continues in the next piece, so that it reads as code that is
+        whole."""
+        carry = self._carried(index + 1).strip()
+        if not carry:
+            return ""
+        feed = "" if self.source.endswith("\n", 0, self.pieces[index].end) else "\n"
+        return feed + carry[: len(carry) - len(carry.lstrip(carry[0]))]
+
+    def _carried(self, index: int) -> str:
+        return self.pieces[index].carry if index < len(self.pieces) else ""
+
+    def block_of(self, index: int) -> str:
+        """Returns the whole source of the block that was cut at an edge of this piece; "" where none was."""
+        first, last = index, index
+        while self._carried(first):
+            first -= 1
+        while self._carried(last + 1):
+            last += 1
+        return self.source[self.pieces[first].start : self.pieces[last].end] if first != last else ""
+
+    def joint(self, index: int, options: DisplayOptions) -> str:
+        """Returns what stands between the text of a piece and the next."""
+        piece = self.pieces[index]
+        text = self.source[piece.start : piece.end]
+        blank = text[len(text.rstrip()) :]
+        if options.raw:  # a line feed that ends a page is not selected with it
+            return "\n" * min(2, len(blank) - len(blank.rstrip("\n")))
+        return "\n\n" if blank.count("\n") > 1 else "\n" if "\n" in blank else blank[:1]
+
+    def _spans(self, start: int, end: int, carried: int) -> list[Span]:
+        if self.record.role == "user":
+            return []
+        spans, move = self.tokens.spans, carried - start
+        first = bisect_left(spans, start + 1, key=lambda span: span.end)
+        last = bisect_left(spans, end, key=lambda span: span.start)
+        return [Span(max(a, start) + move, min(b, end) + move, origin, n) for a, b, origin, n in spans[first:last]]
+
+    # --- heights ------------------------------------------------------------------------------
+
+    def height(self, width: int, options: DisplayOptions) -> int:
+        """Returns the height of the message in a column of `width`."""
+        if self._height and self._height[:2] == (width, options.document_key):
+            return self._height[2]
+        text = self.record.text if self._tokens is None else self.source
+        return _AROUND + guess(text, width, options.appearance)
+
+    def measured(self, width: int, options: DisplayOptions, height: int) -> None:
+        """Keeps the height of the message, which was laid out."""
+        self._height = (width, options.document_key, height)
+
+    def piece_height(self, index: int, width: int, options: DisplayOptions) -> int:
+        """Returns the height of one piece."""
+        piece, known = self.pieces[index], self._heights.get(index)
+        if known and known[:3] == (width, options.document_key, piece.final):
+            return known[3]
+        return guess(self.source[piece.start : piece.end], width, options.appearance)
+
+    def piece_measured(self, index: int, width: int, options: DisplayOptions, height: int) -> None:
+        """Keeps the height of a piece, which was laid out."""
+        self._heights[index] = (width, options.document_key, self.pieces[index].final, height)
+
+
+def guess(text: str, width: int, appearance: Appearance) -> int:
+    """Returns about the height of `text`, without laying it out."""
+    size = appearance.px(BODY)
+    letters = max(1, round(width / (size * _LETTER)))
+    if len(text) > _LONGEST_MEASURED:
+        lines = text.count("\n") + len(text) / letters
+    else:
+        lines = sum(1 + len(line) // letters if line else _EMPTY for line in text.split("\n"))
+    return round(lines * size * _LINE)

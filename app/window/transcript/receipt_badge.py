@@ -1,0 +1,209 @@
+"""The receipt of a reply: a few calm words in its footer, and a popover with all that is known behind them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from html import escape
+
+from PySide6.QtCore import QEvent, QPoint, QSize, Qt
+from PySide6.QtGui import QGuiApplication, QKeyEvent
+from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy, QToolButton, QVBoxLayout, QWidget
+
+from app.store.records import MessageRecord, StoredReceipt
+from app.window.common import theme
+from app.window.common.appearance import Appearance
+from app.window.common.icons import icon
+from app.window.common.widgets import style
+from app.window.transcript.text_page import BUTTON
+from app.window.transcript.token_panel import short_token
+from engine.audit.receipt import Difference, ReceiptVerdict
+
+_LISTED = 100  # differences; nobody reads more
+_WIDTH, _HEIGHT = 460, 380  # px of the text, and of the most that shows without scrolling
+_NONE = MessageRecord(id=0, conversation=0, parent=None, role="user", text="")
+_ICONS: dict[ReceiptVerdict, str] = {
+    "identical": "verify",
+    "possible": "verify",
+    "near-tie": "info",
+    "failure": "warning",
+}
+_TONES: dict[ReceiptVerdict, str] = {
+    "identical": "good",
+    "possible": "faint",
+    "near-tie": "warning",
+    "failure": "error",
+}
+_MEANING: dict[ReceiptVerdict, str] = {
+    "identical": "Plain decoding, run again from the start, gives the same tokens.",
+    "possible": "Rejection sampling keeps the model's distribution, not its tokens, so the tokens cannot be compared "
+    "one by one. Each token was possible in that distribution. Use coupled sampling to keep both.",
+    "near-tie": "Plain decoding chooses another token there, by less than rounding accounts for: the two tokens are "
+    "almost tied, and passes of different widths round differently.",
+    "failure": "Plain decoding chooses another token there, and rounding does not explain it.",
+}
+
+
+class ReceiptBadge(QToolButton):
+    """Shows nothing until there is a verification, a receipt, or a reason why there is none. A click opens all that is
+    known."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setAutoRaise(True)
+        self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.setIconSize(QSize(14, 14))
+        self.setFixedHeight(BUTTON)
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        style(self, role="quiet")
+        self.clicked.connect(self._open)
+        self.show_record(_NONE, "", "")
+
+    def show_record(self, record: MessageRecord, verifying: str, failure: str) -> None:
+        """verifying: how far a verification is, or "". failure: why the last one came to nothing, or ""."""
+        self._record, self._verifying, self._failure = record, verifying, failure
+        words = receipt_text(record, failure)
+        self.setText(verifying or short_receipt_text(record, failure))
+        self.setVisible(bool(self.text()))
+        self.setToolTip("" if verifying else words)
+        self.setAccessibleName(verifying or f"Receipt: {words}")
+        self._show_icon()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.StyleChange:
+            self._show_icon()
+
+    def _show_icon(self) -> None:
+        receipt = self._record.receipt
+        shape = _ICONS[receipt.receipt.verdict] if receipt is not None else "info"
+        tone = "faint" if self._verifying else receipt_tone(self._record)
+        self.setIcon(icon("loading" if self._verifying else shape, theme.current().colour(tone)))
+
+    def _open(self) -> None:
+        if not self._verifying:
+            ReceiptPopover(self._record, self._failure, self).show_at(self.mapToGlobal(QPoint(0, 0)))
+
+
+class ReceiptPopover(QFrame):
+    """All that a receipt says. It stands above the badge; Esc or a click elsewhere closes it."""
+
+    def __init__(self, record: MessageRecord, failure: str, parent: QWidget) -> None:
+        super().__init__(parent, Qt.WindowType.Popup)
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setAccessibleName("Receipt")
+        self.setAccessibleDescription(receipt_text(record, failure))
+        style(self, kind="popover")
+        self.label = QLabel(as_html(record, failure, theme.current()))
+        self.label.setTextFormat(Qt.TextFormat.RichText)
+        self.label.setWordWrap(True)
+        self.label.setFixedWidth(_WIDTH)
+        self.label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        style(self.label, role="body")
+        self._area = QScrollArea()
+        self._area.setFrameShape(QFrame.Shape.NoFrame)
+        self._area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._area.setWidget(self.label)
+        style(self._area, ground="clear")
+        column = QVBoxLayout(self)
+        column.setContentsMargins(14, 12, 14, 12)
+        column.addWidget(self._area)
+
+    def show_at(self, place: QPoint) -> None:
+        """Opens above `place` of the screen, or below it where there is no room."""
+        self.label.resize(_WIDTH, height := self.label.heightForWidth(_WIDTH))
+        bar = self._area.verticalScrollBar().sizeHint().width() if height > _HEIGHT else 0
+        self._area.setFixedSize(_WIDTH + bar, min(height, _HEIGHT))
+        self.adjustSize()
+        screen = QGuiApplication.screenAt(place) or QGuiApplication.primaryScreen()
+        free = screen.availableGeometry()
+        x = max(free.left(), min(place.x(), free.right() - self.width()))
+        y = place.y() - self.height() - 4
+        self.move(x, y if y >= free.top() else min(place.y() + BUTTON + 4, free.bottom() - self.height()))
+        self.show()
+        self._area.setFocus(Qt.FocusReason.PopupFocusReason)  # its keys scroll
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_Escape:
+            self.close()
+        else:
+            super().keyPressEvent(event)
+
+
+def short_receipt_text(record: MessageRecord, failure: str = "") -> str:
+    """Returns what the footer has room for; "" without a receipt and a failure."""
+    if record.receipt is None:
+        return "Could not be verified" if failure else ""
+    receipt = record.receipt.receipt
+    if record.stale:
+        return f"Verified up to token {receipt.tokens:,}"
+    failures = len(receipt.failures)
+    if failures:
+        first = receipt.failures[0].position
+        text = f"Failure at token {first:,}" if failures == 1 else f"{failures:,} failures, first at token {first:,}"
+    else:
+        text = f"{receipt.summary[:1].upper()}{receipt.summary[1:]}"
+    return f"{text} (imported)" if record.receipt.elsewhere else text
+
+
+def receipt_text(record: MessageRecord, failure: str = "") -> str:
+    """Returns the receipt as sentences, for screen readers and the tool tip."""
+    kept = record.receipt
+    failed = [f"This reply could not be verified: {failure}."] if failure else []
+    if kept is None:
+        return " ".join(failed)
+    receipt = kept.receipt
+    parts = [f"{receipt.summary[:1].upper()}{receipt.summary[1:]}.", _MEANING[receipt.verdict]]
+    if record.stale:
+        parts.insert(0, f"Verified up to token {receipt.tokens:,}. The reply continues after it; verify it again.")
+    if kept.elsewhere:
+        parts.append("This receipt came with an imported file and was not verified on this computer.")
+    return " ".join([*parts, *failed])
+
+
+def receipt_tone(record: MessageRecord) -> str:
+    """Returns the tone of what was found; faint where the receipt is of an older reply or came from elsewhere."""
+    kept = record.receipt
+    return "faint" if kept is None or record.stale or kept.elsewhere else _TONES[kept.receipt.verdict]
+
+
+def as_html(record: MessageRecord, failure: str, appearance: Appearance) -> str:
+    """Returns the text of the popover. Every text of a model is escaped."""
+    head, _, rest = receipt_text(record, failure).partition(". " if record.receipt is not None else ": ")
+    lines = [f"<b>{escape(head)}.</b>", f"<br>{escape(f'{rest[:1].upper()}{rest[1:]}')}"]
+    if record.receipt is not None:
+        lines += _table(record.receipt.receipt.differences, appearance)
+        lines.append(f'<br><span style="color:{appearance.faint}">{_when(record.receipt)}</span>')
+    return "".join(lines)
+
+
+def _table(differences: tuple[Difference, ...], appearance: Appearance) -> list[str]:
+    """A row for each difference, and what the columns are."""
+    if not differences:
+        return []
+    faint = f"color:{appearance.faint}"
+    rows = "".join(_row(one, appearance) for one in differences[:_LISTED])
+    more = len(differences) - _LISTED
+    key = "Tokens are counted from 0; gap and noise are in ULPs of float32"
+    return [
+        f'<table cellspacing="0" cellpadding="3"><tr style="{faint}"><td align="right">token</td><td>plain</td>'
+        f'<td>reply</td><td align="right">gap</td><td align="right">noise</td><td></td></tr>{rows}</table>',
+        f'<span style="{faint}">{f"and {more:,} more. " if more > 0 else ""}{key}.</span>',
+    ]
+
+
+def _row(one: Difference, appearance: Appearance) -> str:
+    colour, verdict = (appearance.warning, "near-tie") if one.near_tie else (appearance.error, "failure")
+    texts = [
+        escape(short_token(text) if text else f"id {token}") if token is not None else "ends" if one.ends else "another"
+        for token, text in ((one.plain_token, one.plain_text), (one.other_token, one.other_text))
+    ]
+    sizes = ["" if size is None else f"{size:.3g}" for size in (one.gap_ulps, one.noise_ulps)]
+    cells = [f'<td align="right">{one.position:,}</td>', *(f"<td>{text}</td>" for text in texts)]
+    cells += [f'<td align="right">{size}</td>' for size in sizes]
+    return f'<tr>{"".join(cells)}<td style="color:{colour}">{verdict}</td></tr>'
+
+
+def _when(kept: StoredReceipt) -> str:
+    when = f"{datetime.fromtimestamp(kept.made_s):%d %B %Y, %H:%M}" if kept.made_s else "at an unknown time"
+    return f"Verified {when}" + (f", Redline {escape(kept.redline[:20])}" if kept.redline else "")

@@ -1,0 +1,387 @@
+"""One piece of a message as a document of its own, and how all pieces are shown and selected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+
+from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, QRect, Qt, Signal
+from PySide6.QtGui import (
+    QContextMenuEvent,
+    QFont,
+    QGuiApplication,
+    QKeyEvent,
+    QMouseEvent,
+    QTextCursor,
+    QTextDocument,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import QFrame, QSizePolicy, QWidget
+
+from app.window.common.appearance import GAP, TEXT_WIDTH, Appearance
+from app.window.common.widgets import IconButton
+from app.window.markdown import (
+    TOKEN,
+    CodeBlock,
+    GrowingDocument,
+    Reader,
+    Span,
+    code_blocks,
+    plain_text,
+    write,
+    write_raw,
+)
+from app.window.transcript import refused_tokens
+
+SIDE = 3 * GAP  # px, least free space beside the column
+BODY = 15  # px at scale 1, of the text of messages
+BUTTON = 26  # px, of the buttons beside messages
+_INSET = 4  # px from the corner of a code box to its button
+NONE = -1  # no token
+
+
+@dataclass(frozen=True)
+class DisplayOptions:
+    """How messages are shown. tints: tokens are tinted by their kind. raw: the source instead of Markdown. refused:
+    refused draft tokens too. still: nothing moves that need not."""
+
+    appearance: Appearance
+    tints: bool = True
+    raw: bool = False
+    refused: bool = False
+    still: bool = False
+
+    @property
+    def document_key(self) -> tuple[Appearance, bool, bool, bool]:
+        """All that a document depends on."""
+        return self.appearance, self.tints, self.raw, self.refused
+
+
+def column_width(width: int, appearance: Appearance) -> int:
+    """Returns how wide the text may be in a window of `width` px."""
+    return max(120, min(round(TEXT_WIDTH * max(1.0, appearance.scale)), width - 2 * SIDE))
+
+
+def document_font(appearance: Appearance) -> QFont:
+    """Returns the system's font for documents, which reckon in points."""
+    made = appearance.font(BODY)
+    made.setPointSizeF(made.pixelSize() * 72 / QGuiApplication.primaryScreen().logicalDotsPerInchY())
+    return made
+
+
+class CodeButtons:
+    """The buttons of one page that copy its code blocks, in their order. code: returns the code of a block by its
+    number."""
+
+    def __init__(self, page: QWidget, code: Callable[[int], str]) -> None:
+        self._page, self._code = page, code
+        self.blocks: list[CodeBlock] = []
+        self.buttons: list[IconButton] = []
+
+    def follow(self, blocks: Sequence[CodeBlock]) -> None:
+        """Places one button on each of `blocks`."""
+        while len(self.buttons) > len(blocks):
+            self.buttons.pop().deleteLater()
+        while len(self.buttons) < len(blocks):
+            self.buttons.append(self._make(len(self.buttons)))
+        self.blocks = list(blocks)
+        for button, block in zip(self.buttons, blocks, strict=True):
+            button.setAccessibleName(f"Copy {block.language} code".replace("  ", " "))
+            button.move(round(block.box.right()) - BUTTON - _INSET, round(block.box.top()) + _INSET)
+
+    def number_at(self, y: float) -> int | None:
+        """Returns the number of the block at `y` of the page; None between blocks."""
+        return next((i for i, block in enumerate(self.blocks) if block.box.top() <= y <= block.box.bottom()), None)
+
+    def _make(self, index: int) -> IconButton:
+        button = IconButton("copy", "Copy Code", self._page, BUTTON)
+        button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        button.clicked.connect(lambda: self._copy(index))
+        button.show()
+        return button
+
+    def _copy(self, index: int) -> None:
+        QGuiApplication.clipboard().setText(self._code(index))
+        self.buttons[index].show_done()
+
+
+@dataclass(frozen=True)
+class PageText:
+    """What a page shows: a source, its spans, and the refused texts by the number of the token that came instead."""
+
+    source: str
+    spans: Sequence[Span] = field(default_factory=tuple)
+    refused: dict[int, str] = field(default_factory=dict)
+
+
+class TextPage(Reader):
+    """A document as tall as its text.
+
+    pointed: the number of the token under the pointer, or NONE. pressed: the mouse, in this page. dragged: the mouse,
+    to a place of the screen. menu_asked: with the page and the place in it. key: kept for the owner, to know what the
+    page shows. joint: what stands between its text and that of the next page where both are copied. block: returns the
+    source of the code that is cut at the edges of the page, if any.
+    """
+
+    pointed = Signal(int)
+    pressed = Signal()
+    dragged = Signal(QPoint)
+    copy_asked = Signal()
+    menu_asked = Signal(object, QPoint)
+
+    def __init__(self, options: DisplayOptions, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        self.setUndoRedoEnabled(False)
+        self.setMouseTracking(True)
+        self.viewport().setMouseTracking(True)
+        self.viewport().setAutoFillBackground(False)
+        self.document().setDocumentMargin(0)
+        self.text = PageText("")
+        self.key: object = None
+        self.joint = ""
+        self.block: Callable[[], str] = lambda: ""
+        self._options = options
+        self._pointed = NONE
+        self._written = False
+        self._growing: GrowingDocument | None = None
+        self._buttons = CodeButtons(self, self.code)
+
+    def show_text(self, text: PageText, options: DisplayOptions, width: int, whole: bool = True) -> None:
+        """Shows `text` in this width, at low cost when it only grew. whole: whether it will not grow any more."""
+        same = text.source == self.text.source and text.refused == self.text.refused
+        if same and options.document_key == self._options.document_key and self._written:
+            return
+        cursor = self.textCursor()
+        chosen = (cursor.anchor(), cursor.position())
+        fresh = (
+            not self._written
+            or options.document_key != self._options.document_key
+            or not text.source.startswith(self.text.source)
+        )
+        self.text, self._options = text, options
+        self._written = True
+        if fresh:
+            self._growing = None
+            self.document().clear()
+            self.document().setDefaultFont(document_font(options.appearance))
+        self.document().setTextWidth(width)
+        if options.refused or (whole and fresh):
+            self._rewrite()
+        else:
+            self._grow()
+        if chosen[0] != chosen[1]:
+            self.select(*chosen)
+        self._place_buttons()
+
+    def lay_out(self, width: int) -> int:
+        """Takes this width. Returns the height that the text then has."""
+        if self.document().textWidth() != width:
+            self.document().setTextWidth(width)
+        height = max(1, ceil(self.document().size().height()))
+        if self.size().width() != width or self.size().height() != height:
+            self.setFixedSize(width, height)
+            self._place_buttons()
+        return height
+
+    def code_at(self, y: float) -> str | None:
+        """Returns the code of the block at `y`; None between blocks."""
+        number = self._buttons.number_at(y)
+        return None if number is None else self.code(number)
+
+    def code(self, number: int) -> str:
+        """Returns the code of a block by its number, whole where it was cut. Only the first of a page can have been."""
+        cut = self.block() if number == 0 else ""
+        if not cut:
+            return self._buttons.blocks[number].code
+        document = QTextDocument()
+        write(QTextCursor(document), cut, [], self._options.appearance, False)
+        return code_blocks(document)[0].code
+
+    def focus_widgets(self) -> list[QWidget]:
+        """Returns what the keyboard reaches, in order."""
+        return [self, *self._buttons.buttons]
+
+    # --- places -------------------------------------------------------------------------------
+
+    def character_at(self, y: float) -> int:
+        """Returns the first character of the line at `y`, px from the top."""
+        return self.document().documentLayout().hitTest(QPointF(0, y), Qt.HitTestAccuracy.FuzzyHit)
+
+    def top_of(self, character: int) -> float:
+        """Returns where the line of a character begins, px from the top."""
+        cursor = QTextCursor(self.document())
+        cursor.setPosition(max(0, min(character, self.document().characterCount() - 1)))
+        return float(self.cursorRect(cursor).top())
+
+    def token_at(self, place: QPointF) -> int:
+        """Returns the number of the token whose text is at `place`, or NONE."""
+        character = self.document().documentLayout().hitTest(place, Qt.HitTestAccuracy.ExactHit)
+        if character < 0 or character + 1 >= self.document().characterCount():
+            return NONE
+        cursor = QTextCursor(self.document())
+        cursor.setPosition(character + 1)
+        shape = cursor.charFormat()
+        token = shape.property(TOKEN)
+        return token if isinstance(token, int) and not shape.hasProperty(refused_tokens.REFUSED) else NONE
+
+    def tokens(self) -> list[int]:
+        """Returns the numbers of the tokens that can be seen, in order."""
+        return list(dict.fromkeys(token for token, _, _ in refused_tokens.runs(self.document())))
+
+    def box_of(self, token: int) -> QRect:
+        """Returns the place of the first line of a token in the page; empty where it is not seen."""
+        for number, start, end in refused_tokens.runs(self.document()):
+            if number == token:
+                cursor = QTextCursor(self.document())
+                cursor.setPosition(start)
+                first = self.cursorRect(cursor)
+                cursor.setPosition(end)
+                last = self.cursorRect(cursor)
+                return first.united(last) if last.top() == first.top() else first.adjusted(0, 0, self.width() // 8, 0)
+        return QRect()
+
+    @property
+    def length(self) -> int:
+        """How many characters can be selected."""
+        return self.document().characterCount() - 1
+
+    # --- selection ----------------------------------------------------------------------------
+
+    def select(self, start: int, end: int) -> None:
+        """Selects from character `start`, where the selection began, to `end`."""
+        cursor = self.textCursor()
+        cursor.setPosition(min(start, self.length))
+        cursor.setPosition(min(end, self.length), QTextCursor.MoveMode.KeepAnchor)
+        self.setTextCursor(cursor)
+
+    def selected_text(self) -> str:
+        """Returns what is selected, without refused tokens."""
+        cursor, document = self.textCursor(), self.document()
+        start, end = cursor.selectionStart(), cursor.selectionEnd()
+        if self._options.refused and self.text.refused:
+            start, end = (
+                refused_tokens.position_without(document, start),
+                refused_tokens.position_without(document, end),
+            )
+            document = QTextDocument()
+            self._write(document)
+        return plain_text(document, start, end)
+
+    def copy(self) -> None:
+        """Asks to copy what is selected, in the other pages of the message too."""
+        self.copy_asked.emit()
+
+    def createMimeDataFromSelection(self) -> QMimeData:
+        data = QMimeData()
+        data.setText(self.selected_text())
+        return data
+
+    # --- writing ------------------------------------------------------------------------------
+
+    def _grow(self) -> None:
+        if self._growing is None:
+            appearance, tints, raw, _ = self._options.document_key
+            self._growing = GrowingDocument(self.document(), appearance, tints, raw)
+        self._growing.grow(self.text.source, self.text.spans)
+
+    def _rewrite(self) -> None:
+        """Writes the page anew. Refused tokens move all that comes behind them, so that it cannot just grow."""
+        self._growing = None
+        self.document().clear()
+        self._write(self.document())
+        if self._options.refused:
+            refused_tokens.insert(self.document(), self.text.refused, self._options.appearance)
+
+    def _write(self, document: QTextDocument) -> None:
+        appearance, tints, raw, _ = self._options.document_key
+        (write_raw if raw else write)(QTextCursor(document), self.text.source, self.text.spans, appearance, tints)
+
+    def _place_buttons(self) -> None:
+        self._buttons.follow(code_blocks(self.document()))
+
+    # --- events -------------------------------------------------------------------------------
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        self.pressed.emit()
+        super().mousePressEvent(event)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        super().mouseMoveEvent(event)
+        if event.buttons() & Qt.MouseButton.LeftButton:
+            self.dragged.emit(event.globalPosition().toPoint())
+        else:
+            self._point(self.token_at(event.position()))
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Enter follows links; all other keys are for the message as a whole."""
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            super().keyPressEvent(event)
+        else:
+            event.ignore()
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        self.menu_asked.emit(self, event.pos())
+
+    def leaveEvent(self, event: QEvent) -> None:
+        self._point(NONE)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        event.ignore()
+
+    def _point(self, token: int) -> None:
+        if token != self._pointed:
+            self._pointed = token
+            self.pointed.emit(token)
+
+
+class Selection:
+    """A selection that runs through the pages of one message as if they were one text. pages: by the number of their
+    piece, as far as they are in view."""
+
+    def __init__(self, pages: dict[int, TextPage]) -> None:
+        self._pages = pages
+
+    def __bool__(self) -> bool:
+        return any(page.textCursor().hasSelection() for page in self._pages.values())
+
+    @property
+    def text(self) -> str:
+        """What is selected, without refused tokens."""
+        chosen = [self._pages[index] for index in sorted(self._pages) if self._pages[index].textCursor().hasSelection()]
+        parts = [page.selected_text() + page.joint for page in chosen[:-1]]
+        return "".join([*parts, *(page.selected_text() for page in chosen[-1:])])
+
+    def clear(self, but: TextPage | None = None) -> None:
+        """Selects nothing, but leaves the page alone that is about to begin a selection."""
+        for page in self._pages.values():
+            if page is not but and page.textCursor().hasSelection():
+                page.select(0, 0)
+
+    def select_all(self) -> None:
+        for page in self._pages.values():
+            page.select(0, page.length)
+
+    def drag(self, origin: TextPage, y: int) -> None:
+        """Selects from `origin`, where the mouse was pressed, to height `y` of the parent of the pages."""
+        begun = origin.textCursor().anchor()
+        down = y >= origin.geometry().bottom()
+        if not down and y >= origin.y():
+            self.clear(but=origin)
+            return
+        origin.select(begun, origin.length if down else 0)
+        for page in self._pages.values():
+            if page is origin:
+                continue
+            behind = page.y() > origin.y()
+            reached = y >= page.y() if behind else y <= page.geometry().bottom()
+            if behind != down or not reached:
+                page.select(0, 0)
+                continue
+            inside = page.y() <= y <= page.geometry().bottom()
+            at = page.character_at(y - page.y()) if inside else page.length if down else 0
+            page.select(0 if down else page.length, at)

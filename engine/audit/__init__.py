@@ -1,0 +1,1 @@
+"""What proves a reply: receipts, rounding told from mistakes, exact-verify."""

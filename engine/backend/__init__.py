@@ -1,0 +1,78 @@
+"""Device, dtype and BLAS: the only place that knows about them.
+
+On Apple Silicon MLX runs on Metal and computes with the weights as they are. On Linux its CPU
+backend gets a fast BLAS (see `blas`) and float32 weights, because its quantized and 16-bit
+products are scalar code (1 to 2 GFLOP/s).
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+from engine.backend import blas
+
+_blas = ("reference", "not prepared")
+
+
+@dataclass(frozen=True)
+class Backend:
+    """What this process computes with: device and library.
+
+    device: "gpu" or "cpu". library: "metal", "cuda", "openblas" or "reference". dequantize: whether
+    weights are turned into float32 at load. detail: a line for people.
+    """
+
+    device: str
+    library: str
+    dequantize: bool
+    detail: str
+
+    @property
+    def dtype(self) -> str:
+        return "float32" if self.dequantize else "as stored"
+
+
+def prepare() -> None:
+    """Loads a fast BLAS where one is needed. Must be called before MLX is imported."""
+    global _blas
+    if sys.platform != "linux" or _blas[0] == "openblas":
+        return
+    if "mlx.core" in sys.modules:
+        _blas = ("reference", "mlx was imported before redline's engine, so the fast BLAS could not be put in front")
+        return
+    _blas = blas.load()
+
+
+def describe() -> Backend:
+    """Returns the backend of this process; imports MLX."""
+    import mlx.core as mx
+
+    if mx.default_device().type == mx.DeviceType.gpu:
+        library = "metal" if mx.metal.is_available() else "cuda"
+        return Backend("gpu", library, dequantize=False, detail=str(mx.device_info().get("device_name", library)))
+    return Backend("cpu", _blas[0], dequantize=True, detail=_blas[1])
+
+
+def queues() -> bool:
+    """Whether what is submitted waits for the device in a queue. On the CPU `async_eval` returns only when all but the
+    last hundred or so operations are done."""
+    import mlx.core as mx
+
+    return bool(mx.default_device().type == mx.DeviceType.gpu)
+
+
+def wire() -> None:
+    """On Metal lets MLX keep the weights wired, up to what macOS recommends; elsewhere does nothing."""
+    import mlx.core as mx
+
+    most = wired_bytes()
+    if most is not None:
+        mx.set_wired_limit(most)
+
+
+def wired_bytes() -> int | None:
+    """Returns the most bytes that macOS recommends for the GPU; None without Metal."""
+    import mlx.core as mx
+
+    return int(mx.device_info()["max_recommended_working_set_size"]) if mx.metal.is_available() else None

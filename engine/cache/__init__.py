@@ -1,0 +1,1 @@
+"""Caches that can be rewound: every kind that mlx-lm has."""

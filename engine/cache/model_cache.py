@@ -1,0 +1,367 @@
+"""What a model remembers, and how to make it forget: rewind(length) over every cache kind of mlx-lm.
+
+Invariants
+----------
+1. `length` tokens have gone through the model; every layer's state is exactly the state after
+   those tokens, and `length` is the only thing anyone outside needs to know.
+2. `rewind(n)` with n <= length leaves some length m <= n and returns m. The caller feeds
+   tokens[m:] again. m == n wherever a layer can drop its newest entries; else m is the newest
+   mark at or before n; else 0. So a rewind never fails and never lies.
+3. A mark holds copies of array handles, never of arrays, and only for layers that cannot drop
+   entries. MLX writes out of place while a handle is held, so a mark cannot be overwritten.
+4. `mark()` is called before every pass that may be taken back; therefore taking back any part of
+   the latest pass never costs more than feeding that pass's kept prefix again.
+5. A sliding window keeps at least SLACK tokens more than it shows, so taking back up to SLACK
+   tokens is exact past the window's edge too (mlx-lm's own rotating cache cannot be trimmed there).
+
+This is the only file that knows mlx-lm's cache classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import mlx.core as mx
+
+from engine.backend import mlx_lm_imports as kinds
+from engine.cache.sliding_window import SLACK, SlidingKVCache
+from engine.cache.tree_cache import TreeCache, TreeRows, can_drop_rows, keep_rows
+from engine.errors import UnsupportedCache
+
+PINNED_MARKS = 4
+
+
+@dataclass(frozen=True)
+class CacheGrowth:
+    """The memory of one layer's cache as a conversation grows.
+
+    step_bytes: for every `rows` tokens begun; a state of a fixed size has no rows. window: how many tokens are seen,
+    where older ones are dropped; None where all are kept.
+    """
+
+    step_bytes: int
+    rows: int = 0
+    window: int | None = None
+
+    def bytes_at(self, tokens: int, chunk: int) -> int:
+        """Returns its bytes with `tokens` tokens in it, read in passes of up to `chunk` tokens."""
+        if not self.rows:
+            return self.step_bytes
+        held = self._in_steps(tokens)
+        if self.window is not None:
+            held = min(held, self.window + SLACK + self._in_steps(chunk))
+        return self.step_bytes * held // self.rows
+
+    def _in_steps(self, tokens: int) -> int:
+        return -(-tokens // self.rows) * self.rows
+
+
+class LayerKV(NamedTuple):
+    """The keys and values of one layer, oldest token first, lazy.
+
+    keys, values: (heads, n, head_dim) as the layer stores them, keys after rotary positions; quantized ones are
+    dequantized. start: the first token that they hold, so that row i belongs to token `start + i`.
+    """
+
+    keys: mx.array
+    values: mx.array
+    start: int
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """The state at `length`: for each leaf, a saved state or None where the leaf can drop entries."""
+
+    length: int
+    states: tuple[Any, ...]
+    pinned: bool
+
+
+class ModelCache:
+    """All layers' caches of one model, seen as one thing of `length` tokens.
+
+    entries: what the model's forward takes as `cache`. Built by the model's own `make_cache`;
+    rotating caches are replaced by `SlidingKVCache`, and KV caches by quantized ones when
+    `kv_bits` is given.
+
+    Raises UnsupportedCache, naming the class, for a cache kind that cannot be rewound.
+    """
+
+    def __init__(self, model: Any, kv_bits: int | None = None, kv_group_size: int = 64) -> None:
+        def make() -> list[Any]:
+            return [_adopt(c, kv_bits, kv_group_size) for c in kinds.make_prompt_cache(model)]
+
+        self._make = make
+        self._marks: list[_Mark] = []
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets everything."""
+        self.entries = self._make()
+        self.length = 0
+        self._marks = []
+        for leaf in self._leaves():
+            _kind(leaf)
+
+    @property
+    def replays(self) -> bool:
+        """Whether a rewind may leave fewer tokens than requested, so that tokens are fed again."""
+        return any(not _kind(leaf).drops for leaf in self._leaves())
+
+    def advance(self, tokens: int) -> None:
+        """Notes that `tokens` more tokens have gone through the model."""
+        self.length += tokens
+
+    def mark(self, pinned: bool = False) -> None:
+        """Remembers this place. The newest unpinned mark replaces the one before; the newest
+        PINNED_MARKS pinned ones stay, for edits of a conversation."""
+        if not self.replays and not (pinned and self._has_window()):
+            return
+        pinned = pinned or any(m.pinned and m.length == self.length for m in self._marks)
+        kept = [m for m in self._marks if m.pinned and m.length < self.length]
+        kept = kept[len(kept) - PINNED_MARKS + 1 :] if pinned and len(kept) >= PINNED_MARKS else kept
+        self._marks = [*kept, _Mark(self.length, tuple(_save(leaf, pinned) for leaf in self._leaves()), pinned)]
+
+    def rewind(self, length: int) -> int:
+        """Goes back to `length` tokens or, where a layer cannot, to the newest mark before; returns the new length."""
+        if length >= self.length:
+            return self.length
+        if self._drop(self.length - length):
+            self.length = length
+            self._marks = [m for m in self._marks if m.length <= length]
+            return length
+        self._marks = [m for m in self._marks if m.length <= length]
+        while self._marks:
+            if self._restore(self._marks[-1]):
+                return self.length
+            self._marks.pop()
+        self.reset()
+        return 0
+
+    @property
+    def follows_position(self) -> bool:
+        """Whether what a pass finds here follows from its position alone. A chunked cache drops its oldest keys when
+        its buffer happens to be full, which the passes before decide."""
+        return not any(isinstance(leaf, kinds.ChunkedKVCache) for leaf in self._leaves())
+
+    @property
+    def supports_trees(self) -> bool:
+        """Whether a pass may go over a tree: whether every layer's cache can drop rows from its middle."""
+        return all(can_drop_rows(entry) for entry in self.entries)
+
+    def for_tree(self, rows: TreeRows) -> list[TreeCache]:
+        """Returns the entries for one pass over a tree; `keep_path` or a rewind to the tree's root must follow."""
+        return [TreeCache(entry, rows) for entry in self.entries]
+
+    def keep_path(self, first: int, places: Sequence[int]) -> None:
+        """Keeps of the rows from token `first` on those at `places` (relative to it), in this order."""
+        for entry in self.entries:
+            keep_rows(entry, first, places, self.length - first)
+        self.length = first + len(places)
+
+    @property
+    def layer_types(self) -> tuple[str, ...]:
+        """What each entry remembers, in the words of Hugging Face's configs; "hybrid" for several things, "none" for
+        nothing."""
+        return tuple(_layer_type(entry) for entry in self.entries)
+
+    def check_kv(self, layer: int) -> None:
+        """Raises UnsupportedCache for an entry that has no keys and values for every token that it sees."""
+        entry = self.entries[layer]
+        if type(entry).__name__ not in _LAYER_TYPES or _LAYER_TYPES[type(entry).__name__] == "linear_attention":
+            raise UnsupportedCache(
+                f"layer {layer} keeps its state in {type(entry).__name__}, which has no keys and values for each token"
+            )
+
+    def kv(self, layer: int) -> LayerKV:
+        """Returns what an entry holds of the tokens that it still sees. Raises UnsupportedCache as `check_kv` does,
+        ValueError while it is empty."""
+        self.check_kv(layer)
+        entry = self.entries[layer]
+        if entry.keys is None:
+            raise ValueError(f"layer {layer} has seen no tokens yet")
+        first = getattr(entry, "start", getattr(entry, "start_position", 0))
+        seen = entry.offset - first
+        start = max(0, seen - entry.max_size) if isinstance(entry, SlidingKVCache) else 0
+        keys, values = (_rows(entry, held, start, seen) for held in (entry.keys, entry.values))
+        return LayerKV(keys, values, first + start)
+
+    def arrays(self) -> list[mx.array]:
+        """Returns every array held, for evaluation after a prefill chunk."""
+        return [a for leaf in self._leaves() for a in _arrays(vars(leaf))]
+
+    def growth(self) -> list[CacheGrowth]:
+        """Returns how each layer's cache grows, from the shapes of one that holds a token, evaluated or not."""
+        return [_growth(leaf) for leaf in self._leaves()]
+
+    def _leaves(self) -> list[Any]:
+        return [leaf for entry in self.entries for leaf in _flatten(entry)]
+
+    def _has_window(self) -> bool:
+        return any(isinstance(leaf, SlidingKVCache | kinds.ChunkedKVCache) for leaf in self._leaves())
+
+    def _drop(self, count: int) -> bool:
+        """Drops the newest `count` tokens from every layer, or changes nothing and returns False."""
+        leaves = self._leaves()
+        if not all(_kind(leaf).can_drop(leaf, count) for leaf in leaves):
+            return False
+        for leaf in leaves:
+            _kind(leaf).drop(leaf, count)
+        return True
+
+    def _restore(self, mark: _Mark) -> bool:
+        count = self.length - mark.length
+        pairs = list(zip(self._leaves(), mark.states, strict=True))
+        if not all(state is not None or _kind(leaf).can_drop(leaf, count) for leaf, state in pairs):
+            return False
+        for leaf, state in pairs:
+            if state is None:
+                _kind(leaf).drop(leaf, count)
+            else:
+                vars(leaf).update(_fresh(state))
+        self.length = mark.length
+        return True
+
+
+# --- the kinds of cache, and what each can do ---
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """drops: whether the newest tokens of the latest pass can be dropped in place."""
+
+    drops: bool
+    can_drop: Callable[[Any, int], bool]
+    drop: Callable[[Any, int], Any]
+
+
+def _trim(leaf: Any, count: int) -> None:
+    leaf.trim(count)
+
+
+def _cut(leaf: Any, count: int) -> None:
+    """A concatenating cache only moves its offset when trimmed and would show the stale rows again."""
+    if leaf.keys is not None:
+        leaf.offset -= count
+        leaf.keys, leaf.values = leaf.keys[..., : leaf.offset, :], leaf.values[..., : leaf.offset, :]
+
+
+def _chunk_is_whole(leaf: Any, count: int) -> bool:
+    """The chunk that the new last token belongs to must still be held from its first token on."""
+    target = leaf.offset - count
+    return bool(target // leaf.chunk_size * leaf.chunk_size >= leaf.start_position)
+
+
+_ALWAYS = _Kind(True, lambda leaf, count: True, _trim)
+_NEVER = _Kind(False, lambda leaf, count: False, _trim)
+_KINDS: dict[str, _Kind] = {
+    "KVCache": _ALWAYS,
+    "QuantizedKVCache": _ALWAYS,
+    "ConcatenateKVCache": _Kind(True, lambda leaf, count: True, _cut),
+    "SlidingKVCache": _Kind(True, lambda leaf, count: leaf.can_drop(count), _trim),
+    "ChunkedKVCache": _Kind(True, _chunk_is_whole, _trim),
+    "ArraysCache": _NEVER,
+    "deepseek_v41.LayerCache": _NEVER,
+}
+
+
+_LAYER_TYPES = {
+    "KVCache": "full_attention",
+    "QuantizedKVCache": "full_attention",
+    "ConcatenateKVCache": "full_attention",
+    "SlidingKVCache": "sliding_attention",
+    "ChunkedKVCache": "chunked_attention",
+    "ArraysCache": "linear_attention",
+}
+
+
+def _layer_type(entry: Any) -> str:
+    return "none" if entry is None else _LAYER_TYPES.get(type(entry).__name__, "hybrid")
+
+
+def _rows(leaf: Any, held: Any, start: int, end: int) -> mx.array:
+    """Returns rows [start, end) of keys or values, (heads, end - start, head_dim), dequantized."""
+    if not isinstance(held, mx.array):
+        weight, scales, biases = (part[..., start:end, :] for part in held)
+        return mx.dequantize(weight, scales, biases, leaf.group_size, leaf.bits)[0]
+    return held[0, :, start:end]
+
+
+def _kind(leaf: Any) -> _Kind:
+    name = type(leaf).__name__
+    home = type(leaf).__module__.rsplit(".", 1)[-1]
+    found = _KINDS.get(name) if home in ("cache", "sliding_window") else _KINDS.get(f"{home}.{name}")
+    if found is None:
+        raise UnsupportedCache(
+            f"the model keeps its state in {home}.{name}, which Redline cannot rewind exactly: "
+            "choose another model, or open an issue with the model's name"
+        )
+    return found
+
+
+def _adopt(entry: Any, kv_bits: int | None, kv_group_size: int) -> Any:
+    """The cache Redline uses in place of one that mlx-lm made."""
+    if type(entry) is kinds.CacheList:
+        return kinds.CacheList(*(_adopt(c, kv_bits, kv_group_size) for c in entry.caches))
+    if type(entry) is kinds.RotatingKVCache:
+        return SlidingKVCache(entry.max_size, entry.keep)
+    if type(entry) is kinds.KVCache and kv_bits is not None:
+        return kinds.QuantizedKVCache(group_size=kv_group_size, bits=kv_bits)
+    return entry
+
+
+def _flatten(entry: Any) -> list[Any]:
+    if type(entry) is kinds.CacheList:
+        return [leaf for c in entry.caches for leaf in _flatten(c)]
+    return [] if entry is None else [entry]
+
+
+def _growth(leaf: Any) -> CacheGrowth:
+    """Keys and values grow by the rows that the leaf adds at once."""
+    arrays = _arrays(vars(leaf))
+    held = sum(array.nbytes for array in arrays)
+    if not _kind(leaf).drops or not arrays:
+        return CacheGrowth(held)
+    window = {"SlidingKVCache": "max_size", "ChunkedKVCache": "chunk_size"}.get(type(leaf).__name__)
+    return CacheGrowth(held, arrays[0].shape[-2], getattr(leaf, window) if window else None)
+
+
+# --- saved states ---
+
+
+def _save(leaf: Any, pinned: bool) -> Any:
+    """A leaf's attributes with fresh array handles, or None where dropping serves.
+
+    Attention over the whole context can always drop; a window can only within its slack, which a
+    pinned mark may outlive.
+    """
+    windowed = isinstance(leaf, SlidingKVCache | kinds.ChunkedKVCache)
+    if _kind(leaf).drops and not (pinned and windowed):
+        return None
+    return _fresh(vars(leaf))
+
+
+def _fresh(value: Any) -> Any:
+    """The same structure with new handles: an in-place write through the old ones leaves these alone."""
+    if isinstance(value, mx.array):
+        return mx.array(value)
+    if isinstance(value, dict):
+        return {k: _fresh(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_fresh(v) for v in value)
+    return value
+
+
+def _arrays(value: Any) -> Sequence[mx.array]:
+    if isinstance(value, mx.array):
+        return [value]
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return [a for v in value for a in _arrays(v)]
+    return []
+
+
+# --- What a cache takes of memory as a conversation grows.

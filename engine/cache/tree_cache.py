@@ -1,0 +1,90 @@
+"""Caches for a verify pass over a tree, around caches that know only sequences.
+
+For one pass each layer's cache is wrapped. The wrapper appends the rows as usual, but tells the layer each row's own
+position in place of one offset (`engine.tree.rotary_positions` lets rotary modules take that), and the mask of the tree
+in place of the causal one. Afterwards the cache holds rows that are no sequence; `keep_rows` moves those of the
+accepted path together.
+
+    rows in the cache   committed ... root | 0 1 2 3        nodes 0, 2 accepted
+    after keep_rows     committed ... root | 0 2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import mlx.core as mx
+
+from engine.backend.mlx_lm_imports import KVCache
+from engine.cache.sliding_window import SlidingKVCache
+from engine.tree.draft_tree import DraftTree, tree_mask
+
+
+@dataclass(frozen=True)
+class TreeRows:
+    """What the rows of a pass over a tree may see, and their positions.
+
+    mask: (rows, seen + rows) bool. positions: (rows,) int32. seen: tokens in the cache before the pass.
+    """
+
+    mask: mx.array
+    positions: mx.array
+    seen: int
+
+    @classmethod
+    def of(cls, tree: DraftTree, seen: int, missing: int) -> TreeRows:
+        """Returns the rows of a pass over `missing` >= 1 more tokens of the sequence, the last being the root, and a
+        tree."""
+        chain = mx.arange(seen, seen + missing)
+        positions = mx.concatenate([chain, seen + missing - 1 + tree.depths])
+        return cls(tree_mask(tree.reach, seen, missing), positions.astype(mx.int32), seen)
+
+    def window(self, size: int, shown: int) -> mx.array:
+        """Returns the mask over the last `shown` of the keys, none being `size` or more positions before its row."""
+        rows = self.positions.size
+        keys = mx.concatenate([mx.arange(self.seen), self.positions])[-(shown + rows) :]
+        return self.mask[:, -(shown + rows) :] & (self.positions[:, None] - keys[None] < size)
+
+
+class TreeCache:
+    """One layer's cache during a pass over a tree. `offset` is an array: a position for each row."""
+
+    def __init__(self, leaf: Any, rows: TreeRows) -> None:
+        self._leaf = leaf
+        self._rows = rows
+        self._before = min(leaf.offset, leaf.max_size - 1) if isinstance(leaf, SlidingKVCache) else leaf.offset
+        self.offset = rows.positions
+
+    def update_and_fetch(self, keys: mx.array, values: mx.array) -> Any:
+        return self._leaf.update_and_fetch(keys, values)
+
+    def keys_and_values(self) -> Any:
+        """What the latest update showed, for layers that share it."""
+        return self._leaf.keys_and_values()
+
+    def make_mask(self, N: int, window_size: int | None = None, return_array: bool = False) -> mx.array:
+        sizes = [size for size in (window_size, getattr(self._leaf, "max_size", None)) if size]
+        return self._rows.window(min(sizes), self._before) if sizes else self._rows.mask
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"a pass over a tree does not know a cache's {name}")
+
+
+def can_drop_rows(leaf: Any) -> bool:
+    """Whether rows of this cache can be dropped from its middle."""
+    return type(leaf) in (KVCache, SlidingKVCache)
+
+
+def keep_rows(leaf: Any, first: int, places: Sequence[int], rows: int) -> None:
+    """Keeps of the newest `rows` rows of a cache, which begin at token `first`, those at `places`, in this order."""
+    if leaf.keys is None:  # of a layer that has no attention
+        return
+    start = first - getattr(leaf, "start", 0)
+    if tuple(places) != tuple(range(len(places))):
+        chosen = mx.array(list(places), mx.int32) + start
+        end = start + len(places)
+        leaf.keys[..., start:end, :] = leaf.keys[..., chosen, :]
+        leaf.values[..., start:end, :] = leaf.values[..., chosen, :]
+    leaf.trim(rows - len(places))

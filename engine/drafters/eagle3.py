@@ -1,0 +1,286 @@
+"""EAGLE-3 (Li 2025, arXiv 2503.01840): the head's network, and the drafter that runs it as chains or as the dynamic
+trees of EAGLE-2 (Li 2024, arXiv 2406.16858).
+
+The head is one decoder layer over fused hidden states of the target:
+
+    states at t_i, (3 x target hidden) -> fc -> h_i      embedding of t_(i+1) -> e_(i+1)
+    x = h_i + attention([norm(e_(i+1)), norm(h_i)]);  x = x + mlp(norm(x));  logits of t_(i+2) = lm_head(norm(x))
+
+At the next drafted token x replaces h. Parameter names, and the variants that `Eagle3Config` knows, are those of the
+Speculators layout (vllm-project/speculators, `src/speculators/models/eagle3/core.py` and `model_definitions.py`), so a
+checkpoint loads as it is. The embedding is the target's.
+
+Pair i is the target's states at token i together with token i + 1; the head's cache holds one entry a pair. Every pair
+of the committed sequence has the target's own states; entries of drafted steps, which build on the head's own output,
+are dropped as soon as the draft is made. So after n committed tokens n - 1 pairs are known, and drafting catches up
+with one pass over what the last round committed, whose last row is the first drafted step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+
+from engine.backend.mlx_lm_imports import KVCache, initialize_rope
+from engine.drafters import Draft, DraftContext, Needs, Traits, empty_draft
+from engine.drafters.chain import draw_chain
+from engine.drafters.dynamic_tree import DynamicTree
+from engine.target.cached_model import PREFILL_CHUNK, CachedModel
+from engine.target.target_view import TargetView
+from engine.tree.rotary_positions import rows_as_batch
+
+Attend = Callable[[mx.array, mx.array, mx.array], mx.array]
+
+
+@dataclass(frozen=True)
+class Eagle3Config:
+    """Sizes of a head. points: which hidden states it reads, in the sense of `engine.target.layer_taps`.
+
+    feature_size: width of those states side by side. vocab_size: rows of the target's embedding;
+    draft_vocab_size: rows of the output matrix. norm_before_residual: the attention block adds
+    to the normed hidden state instead of to the plain one. qk_norm: queries and keys are normed per head, as
+    Qwen3's are. norm_before_fc: all states are normed together before they are fused; fc_norm: those of each
+    point by themselves. norm_output: what replaces h is normed already. own_output: an output matrix of its own,
+    not the target's.
+    """
+
+    points: tuple[int, ...]
+    feature_size: int
+    hidden_size: int
+    intermediate_size: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    vocab_size: int
+    draft_vocab_size: int
+    rms_norm_eps: float = 1e-5
+    rope_theta: float = 10_000.0
+    rope_scaling: dict[str, Any] | None = field(default=None)
+    max_position_embeddings: int = 8192
+    norm_before_residual: bool = False
+    attention_bias: bool = False
+    qk_norm: bool = False
+    norm_before_fc: bool = False
+    fc_norm: bool = False
+    norm_output: bool = False
+    own_output: bool = True
+
+
+class _Attention(nn.Module):
+    def __init__(self, config: Eagle3Config) -> None:
+        super().__init__()
+        size, bias = config.head_dim, config.attention_bias
+        self.heads, self.kv_heads = config.num_attention_heads, config.num_key_value_heads
+        self.q_proj = nn.Linear(2 * config.hidden_size, self.heads * size, bias=bias)
+        self.k_proj = nn.Linear(2 * config.hidden_size, self.kv_heads * size, bias=bias)
+        self.v_proj = nn.Linear(2 * config.hidden_size, self.kv_heads * size, bias=bias)
+        self.o_proj = nn.Linear(self.heads * size, config.hidden_size, bias=bias)
+        if config.qk_norm:
+            self.q_norm = nn.RMSNorm(size, config.rms_norm_eps)
+            self.k_norm = nn.RMSNorm(size, config.rms_norm_eps)
+
+    def __call__(self, x: mx.array, attend: Attend) -> mx.array:
+        batch, n, _ = x.shape
+        queries = self.q_proj(x).reshape(batch, n, self.heads, -1).swapaxes(1, 2)
+        keys = self.k_proj(x).reshape(batch, n, self.kv_heads, -1).swapaxes(1, 2)
+        if "q_norm" in self:
+            queries, keys = self.q_norm(queries), self.k_norm(keys)
+        values = self.v_proj(x).reshape(batch, n, self.kv_heads, -1).swapaxes(1, 2)
+        out: mx.array = self.o_proj(attend(queries, keys, values).swapaxes(1, 2).reshape(batch, n, -1))
+        return out
+
+
+class _MLP(nn.Module):
+    def __init__(self, config: Eagle3Config) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
+
+    def __call__(self, x: mx.array) -> mx.array:
+        out: mx.array = self.down_proj(nn.silu(self.gate_proj(x)) * self.up_proj(x))
+        return out
+
+
+class _Layer(nn.Module):
+    def __init__(self, config: Eagle3Config) -> None:
+        super().__init__()
+        self.input_layernorm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.hidden_norm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.self_attn = _Attention(config)
+        self.post_attention_layernorm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.mlp = _MLP(config)
+        self.norm_before_residual = config.norm_before_residual
+
+    def __call__(self, hidden: mx.array, embedded: mx.array, attend: Attend) -> mx.array:
+        normed = self.hidden_norm(hidden)
+        residual = normed if self.norm_before_residual else hidden
+        x = residual + self.self_attn(mx.concatenate([self.input_layernorm(embedded), normed], -1), attend)
+        out: mx.array = x + self.mlp(self.post_attention_layernorm(x))
+        return out
+
+
+class Eagle3Head(nn.Module):
+    """The network alone: no cache, no positions, no distribution.
+
+    `attend(queries, keys, values)` comes from the caller, who knows them: heads-first arrays (batch, heads, n,
+    head_dim) before rotation, to the attended values in the queries' shape. `self.rope` rotates. `ids`
+    (draft_vocab_size,): the target's id of each row of the output matrix, increasing.
+    """
+
+    def __init__(self, config: Eagle3Config) -> None:
+        super().__init__()
+        self.config = config
+        self.fc = nn.Linear(config.feature_size, config.hidden_size, bias=False)
+        if config.norm_before_fc:
+            self.input_norm = nn.RMSNorm(config.feature_size, config.rms_norm_eps)
+        if config.fc_norm:
+            size = config.feature_size // len(config.points)
+            self.fc_norm = [nn.RMSNorm(size, config.rms_norm_eps) for _ in config.points]
+        self.layers = [_Layer(config)]
+        self.norm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
+        if config.own_output:
+            self.lm_head = nn.Linear(config.hidden_size, config.draft_vocab_size, bias=False)
+        self._ids = mx.arange(config.draft_vocab_size)
+        self._project: Callable[[mx.array], mx.array] | None = None
+        self._rope = initialize_rope(
+            config.head_dim, config.rope_theta, False, config.rope_scaling, config.max_position_embeddings
+        )
+
+    @property
+    def ids(self) -> mx.array:
+        return self._ids
+
+    def set_draft_vocabulary(self, ids: mx.array) -> None:
+        """Makes the columns of the logits stand for the target's tokens `ids` (draft_vocab_size,), increasing."""
+        self._ids = ids.astype(mx.int32)
+
+    def tie_lm_head(self, output: Callable[[mx.array], mx.array]) -> None:
+        """Uses the target's output matrix in place of one of its own. output: from states (..., hidden) to logits."""
+        self._project = output
+
+    @property
+    def rope(self) -> Any:
+        return self._rope
+
+    @property
+    def scale(self) -> float:
+        """The factor of the attention's scores."""
+        return float(self.config.head_dim**-0.5)
+
+    def fuse(self, features: mx.array) -> mx.array:
+        """Returns the target's states (..., feature_size) fused to hidden states (..., hidden)."""
+        if "input_norm" in self:
+            features = self.input_norm(features)
+        if "fc_norm" in self:
+            parts = mx.split(features, len(self.fc_norm), -1)
+            features = mx.concatenate([norm(part) for norm, part in zip(self.fc_norm, parts, strict=True)], -1)
+        out: mx.array = self.fc(features)
+        return out
+
+    def __call__(self, hidden: mx.array, embedded: mx.array, attend: Attend) -> mx.array:
+        """Returns the hidden states one drafted step on, for every row: (batch, n, hidden) twice, to the same shape."""
+        out: mx.array = self.layers[0](hidden, embedded, attend)
+        return self.norm(out) if self.config.norm_output else out
+
+    def logits(self, hidden: mx.array) -> mx.array:
+        """Returns logits (..., draft_vocab_size) of states (..., hidden); column i is the target's token `ids[i]`."""
+        project = self._project or self.lm_head
+        out: mx.array = project(hidden if self.config.norm_output else self.norm(hidden))
+        return out
+
+
+# --- The EAGLE-3 head as a drafter (Li 2025, arXiv 2503.01840): chains, or the dynamic trees of EAGLE-2 (Li 2024,
+
+
+class Eagle3:
+    """Drafts with `head` for `target`. trees: whether to branch; else chains."""
+
+    name = "eagle3"
+
+    def __init__(self, head: Eagle3Head, target: CachedModel, trees: bool = False) -> None:
+        self.head = head
+        self.trees = trees
+        self.needs = Needs(head.config.points, token_map=head.ids)
+        self.traits = Traits("tree") if trees else Traits("chain", stops_early=True)
+        self.target = TargetView(target, self.needs.taps)
+        self._cache = KVCache()
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs are in the cache; between rounds all are of committed tokens."""
+        return int(self._cache.offset)
+
+    def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
+        while len(tokens) - 1 - self.pairs > 1 and not cancelled():  # the last pair is the first step of a draft
+            upto = min(len(tokens) - 2, self.pairs + PREFILL_CHUNK)
+            self._catch_up(tokens, upto)  # its states stay unevaluated: later pairs look at keys and values alone
+            mx.eval(self._cache.keys, self._cache.values)
+
+    def propose(self, context: DraftContext, length: int) -> Draft:
+        if length == 0 or len(context.tokens) < 2:  # a first token has no pair yet
+            return empty_draft()
+        if len(context.tokens) - self.pairs > PREFILL_CHUNK:  # after a long stretch of plain steps
+            self.sync(context.tokens)
+        hidden = self._catch_up(context.tokens, len(context.tokens) - 1)[-1:]
+        known = self.pairs
+        if self.trees and length > 1:
+            tree = DynamicTree(self.steps, self.head.logits, self.head.ids, context, known, length)
+            draft = tree.draft(hidden)
+        else:
+            draft = self._chain(context, hidden, length)
+        self._cache.trim(self.pairs - known)
+        return draft
+
+    def hint(self, context: DraftContext) -> None:
+        return None
+
+    def rewind(self, length: int) -> None:
+        self._cache.trim(max(self.pairs - max(length - 1, 0), 0))
+
+    def reusable_prefix(self) -> int:
+        """Pairs are made of states, so up to the first token that has none yet."""
+        start, end = self.target.recorded
+        return max(self.pairs, end if start <= self.pairs else 0)
+
+    def _catch_up(self, tokens: Sequence[int], upto: int) -> mx.array:
+        """Runs the head over the pairs before `upto` that are missing; returns its hidden states (n, hidden)."""
+        first = self.pairs
+        states = self.target.hidden(self.needs.taps, first, upto)
+        hidden = self.head.fuse(states.astype(self.head.fc.weight.dtype))
+        following = mx.array(list(tokens[first + 1 : upto + 1]), mx.int32)
+        return self.steps(hidden, following)
+
+    def steps(
+        self, hidden: mx.array, tokens: mx.array, position: int | None = None, mask: mx.array | None = None
+    ) -> mx.array:
+        """Runs the head over one pair a row, (n, hidden) and (n,); returns the next hidden states (n, hidden).
+
+        The rows follow each other; or, with a `position` and a `mask` (n, pairs + n), they are all at that position and
+        see what the mask says.
+        """
+        first, cache, head = self.pairs, self._cache, self.head
+        position = first if position is None else position
+
+        def attend(queries: mx.array, keys: mx.array, values: mx.array) -> mx.array:
+            rotate = head.rope if mask is None else rows_as_batch(head.rope)
+            queries, keys = rotate(queries, offset=position), rotate(keys, offset=position)
+            keys, values = cache.update_and_fetch(keys, values)
+            seen = "causal" if mask is None and queries.shape[2] > 1 else mask
+            return mx.fast.scaled_dot_product_attention(queries, keys, values, scale=head.scale, mask=seen)
+
+        return head(hidden[None], self.target.embed(tokens)[None].astype(hidden.dtype), attend)[0]
+
+    def _chain(self, context: DraftContext, hidden: mx.array, length: int) -> Draft:
+        head = self.head
+
+        def next_logits(token: mx.array) -> mx.array:
+            nonlocal hidden
+            hidden = self.steps(hidden, token)
+            return head.logits(hidden)
+
+        return draw_chain(context, head.logits(hidden), next_logits, length, head.ids)

@@ -1,1 +1,0 @@
-"""Networks that read a target's hidden states. What drafts with them is in `engine.drafters`."""

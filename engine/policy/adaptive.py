@@ -1,0 +1,236 @@
+"""Which drafter drafts how many tokens in each round, so that a reply is fast and at worst slightly slower than plain
+decoding.
+
+Each round takes the draft with the most expected tokens for its price. Prices are in plain steps: 1.0 is the time of
+one step in a run of plain ones. What may be lost in finding out is bounded by a budget. Where drafting does not pay, a
+drafter is probed now and then, the more seldom the more probes fail.
+
+Decisions follow from costs measured beforehand and from the tokens of this reply, not from the clock: the same request
+has the same rounds. Only replies that need not be repeatable have a `CostCorrection`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from engine.events import Round
+from engine.policy.confidence_stop import ConfidenceCalibration, ConfidenceStop
+from engine.policy.cost_correction import CostCorrection
+from engine.policy.costs import Costs
+from engine.policy.expected_length import ChainExpectedLength, ExpectedLength
+from engine.policy.fixed import Plan
+
+BUDGET_SHARE = 0.01  # of the tokens so far, what drafting may cost
+BUDGET_START, BUDGET_START_MOST = 0.02, 2.0  # of the tokens of the whole reply, and at most so many plain steps
+BUDGET_MOST = 15.0  # plain steps that gains may add up to
+PROBE_SOONEST, PROBE_LATEST = 4.0, 64.0  # rounds between probes
+PROBE_BACKOFF = 1.3
+BEST_ACCEPTANCE = 0.97  # a drafter that does not pay even then is never used, so it need not read the prompt
+READING = 1 / 16  # price of reading one more token, of a drafter's step, at most
+PROBING = "probing: is drafting worth it again?"
+
+
+class SlowdownBudget:
+    """What drafting may still lose against plain decoding, in plain steps.
+
+    A round is drafted only if the budget covers the worst case, no token accepted. So, by the costs that were measured,
+    a reply of n tokens never takes longer than plain decoding by more than BUDGET_SHARE * n + BUDGET_START_MOST steps.
+    tokens: that the reply may have at most.
+    """
+
+    def __init__(self, tokens: float = math.inf) -> None:
+        self.left = min(BUDGET_START * tokens, BUDGET_START_MOST)
+
+    def covers(self, price: float) -> bool:
+        """Returns whether a round of this price may be tried; the one token that it yields at least is worth 1."""
+        return price - 1 <= self.left
+
+    def book(self, tokens: int, price: float) -> None:
+        """Books a round that had this price and gave so many tokens."""
+        self.left = min(self.left + tokens * (1 + BUDGET_SHARE) - price, BUDGET_MOST)
+
+
+@dataclass
+class Candidate:
+    """A drafter that a round may use, with its costs here. can_stop: whether it says how sure it is while it drafts."""
+
+    name: str
+    costs: Costs
+    expected_length: ExpectedLength = field(default_factory=ChainExpectedLength)
+    can_stop: bool = False
+
+    def __post_init__(self) -> None:
+        plain_s, lengths = self.costs.plain_s, [n for n in self.expected_length.expected(None) if n]
+        self.alone = self.costs.pass_s(1) / plain_s  # price of a plain step not directly after another
+        self.prices = {0: self.alone, **{n: self.costs.round_s(n) / plain_s for n in lengths}}
+        self.steps = {n: self.costs.draft_s(n) / plain_s for n in (0, *lengths)}
+        # One token is drafted without a stop where that is cheaper: the pass is then built while it is drafted.
+        single = self.costs.eager / plain_s if self.can_stop and self.costs.eager is not None else math.inf
+        self.single = single if single < self.prices.get(1, 0.0) else None
+        most = {n: (1 - BEST_ACCEPTANCE ** (n + 1)) / (1 - BEST_ACCEPTANCE) for n in lengths}
+        self.useful = [n for n in lengths if most[n] > self.price(n)]
+        self.calibration = ConfidenceCalibration()
+        self.behind = 1  # tokens that it has not read: the last one, and those of rounds without it
+        self.wait = self.interval = PROBE_SOONEST  # rounds until the next probe; between probes
+
+    def price(self, length: int) -> float:
+        """Returns the price of a round with a draft of this length, as it would be asked for."""
+        return self.single if length == 1 and self.single is not None else self.prices[length]
+
+    @property
+    def reading(self) -> float:
+        """The price of reading the tokens that it is behind, but for the one that every draft begins with."""
+        rows = self.costs.pass_s(self.behind) / self.costs.pass_s(1) - 1
+        return self.steps.get(1, 0.0) * min(rows, READING * (self.behind - 1))
+
+    def drafted(self, round_: Round) -> None:
+        """Sets when the next probe may be, by what came of a draft."""
+        self.interval = PROBE_SOONEST if round_.accepted else min(self.interval * PROBE_BACKOFF, PROBE_LATEST)
+        self.wait, self.behind = self.interval, len(round_.tokens)
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """A draft that could be made. speed: expected tokens for its price, plain decoding being 1."""
+
+    drafter: int = 0
+    length: int = 0
+    speed: float = 0.0
+    probing: bool = False
+
+
+class Adaptive:
+    """The policy of one reply. correction: of these candidates' costs; None where the reply must be repeatable."""
+
+    def __init__(self, candidates: Sequence[Candidate], correction: CostCorrection | None = None) -> None:
+        self._candidates, self._correction = list(candidates), correction
+        self._hints: Sequence[float | None] = [None] * len(self._candidates)
+        self._budget = SlowdownBudget()
+        self._choice = _Choice()
+        self._stop: ConfidenceStop | None = None
+        self._time_s = math.nan  # of the last round
+        self._planned = False  # whether this round was planned, or submitted since `next_is_plain` said so
+        self._followed = False  # whether a round was submitted behind this one
+
+    def begin(self, tokens: int) -> None:
+        self._budget = SlowdownBudget(tokens)
+
+    def plan(self, hints: Sequence[float | None] = ()) -> Plan:
+        self._hints, self._planned = hints or [None] * len(self._candidates), True
+        choices = [self._best(drafter) for drafter in range(len(self._candidates))]
+        self._choice = choice = max(choices, key=lambda one: (one.length > 0, not one.probing, one.speed))
+        self._stop = self._confidence_stop(choice) if choice.length else None
+        if not choice.length:
+            return Plan(0, "drafting does not pay here")
+        reason = PROBING if choice.probing else f"expects {choice.speed:.2f}x plain speed"
+        longest = len(self._stop.prices) - 1 if self._stop else choice.length
+        if len(self._candidates) == 1:
+            return Plan(longest, reason, None, self._stop)
+        return Plan(longest, f"{self._candidates[choice.drafter].name}: {reason}", choice.drafter, self._stop)
+
+    def observe(self, round_: Round) -> None:
+        if not self._planned:
+            self._choice, self._stop = _Choice(self._choice.drafter), None
+        price = self._price(round_)
+        self._correct(round_)
+        self._budget.book(len(round_.tokens), price)
+        self._learn(round_)
+        self._planned = self._followed = False
+
+    def next_is_plain(self, has_nothing: bool = False) -> bool:
+        self._followed = all(
+            self._best(drafter, rounds=1).length == 0
+            if hint is None
+            else has_nothing or not self._affordable(candidate)
+            for drafter, (candidate, hint) in enumerate(zip(self._candidates, self._hints, strict=True))
+        )
+        return self._followed
+
+    def _best(self, drafter: int, rounds: int = 0) -> _Choice:
+        """Returns the best draft of this drafter so many plain rounds from now; of length 0 if none pays and none is
+        due as a probe."""
+        candidate, hint = self._candidates[drafter], self._hints[drafter]
+        lengths = self._affordable(candidate) if hint != 0 else []
+        if not lengths:
+            return _Choice(drafter)
+        expected = candidate.expected_length.expected(hint)
+        prices = {n: self._round_price(candidate, n) for n in lengths}
+        best = max(lengths, key=lambda n: expected[n] / prices[n])
+        if expected[best] > prices[best]:
+            return _Choice(drafter, best, expected[best] / prices[best])
+        if candidate.wait > rounds:
+            return _Choice(drafter)
+        least = min(lengths, key=lambda n: prices[n] - expected[n])
+        return _Choice(drafter, least, expected[least] / prices[least], probing=True)
+
+    def _affordable(self, candidate: Candidate) -> list[int]:
+        """Returns the draft lengths that the budget covers, with the dearer plain step behind such a round."""
+        dearer = candidate.alone - 1
+        return [n for n in candidate.useful if self._budget.covers(self._round_price(candidate, n) + dearer)]
+
+    def _round_price(self, candidate: Candidate, length: int) -> float:
+        return candidate.price(length) * self._factor + candidate.reading
+
+    @property
+    def _factor(self) -> float:
+        return self._correction.factor if self._correction is not None else 1.0
+
+    def _confidence_stop(self, choice: _Choice) -> ConfidenceStop | None:
+        """Returns a stop for chains as long as the budget covers."""
+        candidate = self._candidates[choice.drafter]
+        chain = candidate.expected_length
+        if not candidate.can_stop or not isinstance(chain, ChainExpectedLength):
+            return None
+        if choice.length == 1 and candidate.single is not None:
+            return None
+        lengths = range(max(self._affordable(candidate)) + 1)
+        prices = [candidate.prices[n] * (self._factor if n else 1.0) for n in lengths]
+        steps = [candidate.steps[n] for n in lengths]
+        probs = chain.probs(self._hints[choice.drafter])
+        return ConfidenceStop(candidate.calibration, prices, steps, max(choice.speed, 1.0), probs)
+
+    def _price(self, round_: Round) -> float:
+        """Returns the price of a round as it came out: a drafter may propose less than it was asked for, and may have
+        drafted a token that was then not worth verifying."""
+        first = math.isnan(self._time_s)
+        if not self._choice.length:
+            alone = max((candidate.alone for candidate in self._candidates), default=1.0)
+            return alone if self._planned and not first else 1.0
+        candidate, drafted = self._candidates[self._choice.drafter], len(round_.drafted)
+        declined = self._stop is not None and self._stop.declined is not None
+        price = candidate.reading if drafted or self._stop is not None else 0.0
+        if drafted == 1 and self._stop is None and candidate.single is not None:
+            return price + candidate.single * self._factor
+        price += candidate.prices[max(n for n in candidate.prices if n <= drafted)] * (self._factor if drafted else 1.0)
+        return price + (candidate.steps[drafted + 1] - candidate.steps[drafted] if declined else 0.0)
+
+    def _learn(self, round_: Round) -> None:
+        candidate, hint = self._candidates[self._choice.drafter], self._hints[self._choice.drafter]
+        declined = self._stop.declined if self._stop is not None else None
+        if self._stop is not None:
+            self._stop.learn(len(round_.tokens), round_.accepted)
+        if round_.drafted:
+            candidate.expected_length.learn(round_, hint)
+        elif declined is not None:
+            candidate.expected_length.learn_declined(declined)
+        for each in self._candidates:
+            each.wait -= 1
+            each.behind += len(round_.tokens)
+            each.expected_length.elapse(len(round_.tokens))
+        if round_.drafted or declined is not None:
+            candidate.drafted(round_)
+
+    def _correct(self, round_: Round) -> None:
+        """Corrects the costs by the time since the last round of this reply. Where submitting waits for the device, the
+        first of a run of plain rounds is reported a pass late and the last a pass early: neither says anything."""
+        measured_s, self._time_s = round_.time_s - self._time_s, round_.time_s
+        drafted = len(round_.drafted)
+        silent = self._choice.length > 0 and not drafted
+        edge = not self._choice.length and self._planned == self._followed
+        if self._correction is None or silent or edge:
+            return
+        candidate = self._candidates[self._choice.drafter]
+        price = self._price(round_) / (self._factor if drafted else 1.0)
+        self._correction.observe(drafted > 0, measured_s, price * candidate.costs.plain_s)

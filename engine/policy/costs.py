@@ -1,0 +1,82 @@
+"""What passes cost on this machine, in seconds, as `engine.cost_measurement` measures it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+LEAST_PLAIN = (
+    0.5  # of a pass of one row: no run of plain steps can hide more than that, less is another program's doing
+)
+
+_Line = tuple[tuple[int, float], ...]  # numbers of rows or tokens, rising, and seconds
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds, measured in isolation.
+
+    verify: by width in rows, at the measured widths; between them straight lines, beyond the last
+    the last slope. draft: by draft length likewise, from (0, 0.0). members: of several drafters, the costs of each;
+    `draft` is then that of the last. plain: of a step in a run of plain ones; None: a pass of one row.
+    eager: of a round with one token and no confidence stop, so that the pass is built while the device drafts; None:
+    as `round_s` has it.
+    """
+
+    verify: _Line
+    draft: _Line = ((0, 0.0), (1, 0.0))
+    members: tuple[Costs, ...] = ()
+    plain: float | None = None
+    eager: float | None = None
+
+    @property
+    def plain_s(self) -> float:
+        """One token by plain decoding."""
+        return self.pass_s(1) if self.plain is None else self.plain
+
+    def pass_s(self, width: int) -> float:
+        """One verify pass of `width` rows."""
+        return _line(self.verify, width)
+
+    def draft_s(self, length: int) -> float:
+        """Proposing `length` tokens."""
+        return _line(self.draft, length)
+
+    def round_s(self, length: int) -> float:
+        """Proposing `length` tokens and verifying them; of 0, a plain step."""
+        return self.draft_s(length) + self.pass_s(length + 1) if length else self.plain_s
+
+    def unstopped_s(self, length: int) -> float:
+        """The same without a confidence stop. What a draft of one token then saves is measured (`eager`), and a longer
+        one, whose pass is built while its last token is drafted, saves as much at least."""
+        saved_s = max(0.0, self.round_s(1) - self.eager) if length and self.eager is not None else 0.0
+        return self.round_s(length) - saved_s
+
+
+def between(near: Costs, far: Costs, share: float) -> Costs:
+    """Costs on the straight line from those behind a context (0) to those behind a longer one (1) and on: attention
+    grows with what it looks at. What was measured to take less behind more is a fluke, and takes the same."""
+
+    def at(here_s: float, there_s: float) -> float:
+        return here_s + share * max(0.0, there_s - here_s)
+
+    def line(here: _Line, there: _Line) -> _Line:
+        found = [at(here_s, there_s) for (_, here_s), (_, there_s) in zip(here, there, strict=True)]
+        return tuple(zip((n for n, _ in here), accumulate(found, max), strict=True))
+
+    verify = line(near.verify, far.verify)
+    narrow = verify[0][1]
+    plain = min(max(at(near.plain_s, far.plain_s), LEAST_PLAIN * narrow), narrow)
+    eager = None if near.eager is None or far.eager is None else max(at(near.eager, far.eager), narrow)
+    members = tuple(between(*both, share) for both in zip(near.members, far.members, strict=True))
+    return Costs(verify, line(near.draft, far.draft), members, plain, eager)
+
+
+def _line(points: Sequence[tuple[int, float]], x: int) -> float:
+    """Straight lines through `points`, the last of which goes on."""
+    if len(points) == 1:
+        return points[0][1]
+    pairs = list(pairwise(points))
+    (x0, y0), (x1, y1) = next((pair for pair in pairs if x <= pair[1][0]), pairs[-1])
+    return y0 + (y1 - y0) * (x - x0) / (x1 - x0)

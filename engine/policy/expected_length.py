@@ -1,0 +1,151 @@
+"""How many tokens a draft is expected to bring, estimated from what came of earlier drafts.
+
+Estimates depend on rounds only, never on the clock, and forget: the present passage of the text counts most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import accumulate, pairwise
+from operator import mul
+from typing import Protocol
+
+from engine.events import Round
+
+PROBS = (0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)  # acceptance probabilities considered
+RENEWAL = 0.01  # probability per token that the text changes and the acceptance probability is drawn anew
+PRIOR_WEIGHT = 8.0  # trials that a measured acceptance rate counts for; texts differ from it by about 0.16
+UNUSUAL = 0.1  # share of texts about which the measured rate says nothing
+PLACE_FACTORS = 0.6, 1.7  # bounds of how much better or worse than the common estimate a place may be
+TREE_WEIGHT, TREE_MEMORY = 4.0, 0.97  # accepted tokens that a tree's curve counts for; decay per token
+
+# Tokens beyond the first that a tree of so many nodes brings, as a share of what the largest does: the shape of the
+# published curves (Medusa's figure 7, EAGLE-2's table 5), for trees that were never measured.
+TREE_SHAPE = {2: 0.4, 4: 0.55, 8: 0.7, 16: 0.85, 32: 1.0}
+
+
+class ExpectedLength(Protocol):
+    """The expected length of rounds with one drafter."""
+
+    def expected(self, hint: float | None) -> Mapping[int, float]:
+        """Returns the expected tokens of a round by draft length, the target's own token included."""
+
+    def learn(self, round_: Round, hint: float | None) -> None:
+        """Learns from a round with a draft."""
+
+    def learn_declined(self, prob: float) -> None:
+        """Learns that the first token was not worth verifying: it would be accepted with this probability only."""
+
+    def elapse(self, tokens: int) -> None:
+        """Forgets a little: so many tokens were committed, drafted or not."""
+
+
+class AcceptanceEstimate:
+    """An estimate of the acceptance probability at each place of a chain.
+
+    The filter of a hidden Markov model (Baum 1966): one probability holds for all places and is redrawn every hundred
+    tokens or so. usual: acceptance by place as measured on other text, for as many places as are known; where the
+    estimate begins, and how much better or worse each place is than all together.
+    """
+
+    def __init__(self, longest: int, usual: Sequence[float] = ()) -> None:
+        self._prior = self._weights = _prior(usual[0] if usual else None)
+        self._factors, (low, high) = [1.0] * longest, PLACE_FACTORS
+        for place, (prob, common) in enumerate(zip(usual, self.probs(), strict=False)):
+            self._factors[place] = min(max(prob / common, low), high)
+
+    def probs(self) -> list[float]:
+        """Returns the probability at each place, given that the places before it were accepted: (longest,)."""
+        powers = [sum(map(mul, self._weights, _powers(n))) for n in range(len(self._factors) + 1)]
+        common = (longer / shorter for shorter, longer in pairwise(powers))
+        return [min(prob * factor, 1.0) for prob, factor in zip(common, self._factors, strict=True)]
+
+    def learn(self, accepted: float, refused: float) -> None:
+        """Learns that so many places were accepted and refused."""
+        weights = [weight * p**accepted * (1 - p) ** refused for weight, p in zip(self._weights, PROBS, strict=True)]
+        self._weights = tuple(weight / sum(weights) for weight in weights)
+
+    def elapse(self, tokens: int) -> None:
+        """Moves back towards the prior, as so many tokens were committed."""
+        stays = (1 - RENEWAL) ** tokens
+        both = zip(self._weights, self._prior, strict=True)
+        self._weights = tuple(stays * weight + (1 - stays) * prior for weight, prior in both)
+
+
+class ChainExpectedLength:
+    """The expected length of rounds with chains of up to `longest` tokens, with one estimate for each hint."""
+
+    def __init__(self, longest: int = 8, usual: Sequence[float] = ()) -> None:
+        self.longest, self._usual = longest, usual
+        self._estimates: dict[float | None, AcceptanceEstimate] = {}
+
+    def probs(self, hint: float | None = None) -> list[float]:
+        """Returns the acceptance probability at each place, given that the places before it were accepted."""
+        return self._of(hint).probs()
+
+    def expected(self, hint: float | None) -> Mapping[int, float]:
+        reached = accumulate(self.probs(hint), mul)
+        return dict(enumerate(accumulate(reached, initial=1.0)))
+
+    def learn(self, round_: Round, hint: float | None) -> None:
+        # A round that the end of the reply cut short may have refused nothing.
+        refused = min(len(round_.drafted), len(round_.tokens)) > round_.accepted
+        self._of(hint).learn(round_.accepted, float(refused))
+
+    def learn_declined(self, prob: float) -> None:
+        self._of(None).learn(prob, 1 - prob)
+
+    def elapse(self, tokens: int) -> None:
+        for estimate in self._estimates.values():
+            estimate.elapse(tokens)
+
+    def _of(self, hint: float | None) -> AcceptanceEstimate:
+        if hint not in self._estimates:
+            self._estimates[hint] = AcceptanceEstimate(self.longest, self._usual)
+        return self._estimates[hint]
+
+
+class TreeExpectedLength:
+    """The expected length of rounds with trees, by how much they beat or miss a curve.
+
+    curve: mean acceptance length by number of nodes as measured when the drafter was made, {} where it was not;
+    what it says beyond one token is scaled by what is seen.
+    """
+
+    def __init__(self, curve: Mapping[int, float]) -> None:
+        self._gain = {nodes: tau - 1 for nodes, tau in curve.items()} or TREE_SHAPE
+        self._accepted = self._predicted = TREE_WEIGHT
+
+    def expected(self, hint: float | None) -> Mapping[int, float]:
+        scale = self._accepted / self._predicted
+        return {nodes: 1 + scale * gain for nodes, gain in self._gain.items()}
+
+    def learn(self, round_: Round, hint: float | None) -> None:
+        known = [nodes for nodes in self._gain if nodes <= len(round_.drafted)]
+        self._accepted += round_.accepted
+        self._predicted += self._gain[max(known, default=min(self._gain))]
+
+    def learn_declined(self, prob: float) -> None:
+        self._accepted, self._predicted = self._accepted + prob, self._predicted + min(self._gain.values())
+
+    def elapse(self, tokens: int) -> None:
+        fades = TREE_MEMORY**tokens
+        self._accepted, self._predicted = fades * self._accepted, fades * self._predicted
+
+
+@cache
+def _prior(usual: float | None) -> tuple[float, ...]:
+    """Returns the weights of `PROBS` before anything is known: all alike, or mostly by a beta distribution around the
+    measured rate."""
+    alike = 1 / len(PROBS)
+    if usual is None:
+        return (alike,) * len(PROBS)
+    accepted = PRIOR_WEIGHT * usual
+    weights = [p**accepted * (1 - p) ** (PRIOR_WEIGHT - accepted) for p in PROBS]
+    return tuple(UNUSUAL * alike + (1 - UNUSUAL) * weight / sum(weights) for weight in weights)
+
+
+@cache
+def _powers(exponent: int) -> tuple[float, ...]:
+    return tuple(prob**exponent for prob in PROBS)

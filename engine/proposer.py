@@ -1,0 +1,56 @@
+"""Proposes the draft of each round: asks the policy how much, and the drafter it names for the tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from engine.drafters import Draft, DraftContext, Drafter, empty_draft
+from engine.drafters.drafter_group import DrafterGroup
+from engine.events import Round
+from engine.policy.fixed import Plan, Policy
+
+
+class Proposer:
+    """A drafter and the policy that decides when it drafts, and how much. Without a drafter every draft is empty."""
+
+    def __init__(self, drafter: Drafter | None, policy: Policy) -> None:
+        self._drafter, self._policy = drafter, policy
+        self._members: Sequence[Drafter] = ()
+        if drafter is not None:
+            self._members = drafter.members if isinstance(drafter, DrafterGroup) else (drafter,)
+
+    def propose(self, context: DraftContext, room: int) -> Draft:
+        """Returns the draft of this round, which says why it has this length. room: most tokens that it may have; a
+        tree of n nodes is no deeper than n."""
+        plan = self._policy.plan(self._hints(context))
+        length = min(plan.length, room)
+        if plan.length and not length:
+            return empty_draft("no room for a draft here")
+        drafter = self._drafter if plan.drafter is None else self._members[plan.drafter]
+        if drafter is None or not length:
+            return empty_draft(plan.reason)
+        draft = drafter.propose(replace(context, stop=plan.stop), length)
+        return replace(draft, reason=plan.reason if draft.tokens.size else _why_empty(plan))
+
+    def next_is_plain(self, context: DraftContext) -> bool:
+        """Whether the round after this one is sure to be plain, whatever comes of this one."""
+        known = [hint for hint in self._hints(context) if hint is not None]
+        return self._policy.next_is_plain(bool(known) and not any(known))
+
+    def observe(self, round_: Round) -> None:
+        """Lets the policy learn from a round."""
+        self._policy.observe(round_)
+
+    def rewind(self, length: int) -> None:
+        """Has the drafter forget everything after the first `length` tokens."""
+        if self._drafter is not None:
+            self._drafter.rewind(length)
+
+    def _hints(self, context: DraftContext) -> tuple[float | None, ...]:
+        return tuple(member.hint(context) for member in self._members)
+
+
+def _why_empty(plan: Plan) -> str:
+    declined = plan.stop is not None and plan.stop.declined is not None
+    return "the drafter is not sure enough" if declined else "nothing to propose"

@@ -1,0 +1,199 @@
+"""A causal language model with a rewindable memory: prefill, forward, rewind.
+
+The target is one; a draft model is another. It knows nothing of drafts, distributions or text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import mlx.core as mx
+
+from engine.backend.mlx_lm_imports import why_unsound
+from engine.cache.model_cache import ModelCache
+from engine.cache.tree_cache import TreeRows
+from engine.errors import ModelError, UnsupportedCache
+from engine.target.layer_taps import LayerTaps
+from engine.tree.draft_tree import DraftTree
+from engine.tree.rotary_positions import enable_row_positions
+
+PREFILL_CHUNK = 512
+REPLAY_LIMIT = 8
+UNBOUNDED = 2**31
+
+
+class CachedModel:
+    """An mlx-lm model and its cache.
+
+    Invariants
+    ----------
+    1. `length` tokens of one sequence are in the cache. Whoever drives the model keeps the sequence and feeds
+       `tokens[length:]`, whatever `length` a rewind has left.
+    2. `owner` is the reply that drove the model last; another reply that finds it here starts from nothing.
+    3. After a pass over a tree the cache holds no sequence until `keep_path`, or a rewind to the tree's root.
+
+    taps: where the states of every pass are recorded now, None for nowhere. vocabulary: width of the logits. Raises
+    ModelError for an architecture that cannot be decoded exactly, UnsupportedCache for a cache that cannot be rewound.
+    """
+
+    def __init__(self, model: Any, kv_bits: int | None = None, kv_group_size: int = 64) -> None:
+        if reason := why_unsound(model):
+            raise ModelError(f"this architecture cannot be decoded exactly: {reason}; choose another model")
+        self.model = model
+        self.owner: object = None
+        self.taps: LayerTaps | None = None
+        self.kv_bits = kv_bits
+        self.cache = ModelCache(model, kv_bits, kv_group_size)
+        self._known_taps: dict[tuple[tuple[int, ...], bool], LayerTaps] = {}
+        self._root: int | None = None
+        self._rotates_rows = False
+        try:
+            self.vocabulary = self._measure_vocabulary()
+        except ValueError as error:
+            if kv_bits is None:
+                raise
+            raise UnsupportedCache(
+                f"this model's KV cache cannot be quantized to {kv_bits} bits in groups of {kv_group_size} "
+                f"({error}): leave it as it is"
+            ) from error
+
+    @property
+    def length(self) -> int:
+        """How many tokens are in the cache."""
+        return self.cache.length
+
+    def _measure_vocabulary(self) -> int:
+        """Returns the width of the logits, from a pass over one token that is never evaluated."""
+        width = int(self.forward(mx.zeros(1, mx.int32)).shape[-1])
+        self.cache.reset()
+        return width
+
+    def prefill(self, tokens: Sequence[int], chunk: int = PREFILL_CHUNK) -> Iterator[int]:
+        """Feeds `tokens` in chunks, one evaluation each; yields how many are in after each chunk.
+
+        Closing the iterator between chunks is fine: `length` says how far it got.
+        """
+        for start, end in self._chunks(len(tokens), chunk):
+            self.feed(tokens[start:end])
+            mx.eval(self.cache.arrays(), self.taps.arrays() if self.taps else [])
+            mx.clear_cache()  # a chunk's buffers fit no decoding step
+            yield end
+
+    def _chunks(self, count: int, chunk: int) -> list[tuple[int, int]]:
+        """Returns how the next `count` tokens are cut into passes: start and end of each, counted from here."""
+        return [(start, min(start + chunk, count)) for start in range(0, count, chunk)]
+
+    def feed(self, tokens: Sequence[int]) -> None:
+        """Puts tokens into the cache; nothing is evaluated and no logits are kept."""
+        self.forward(mx.array(list(tokens), mx.int32))
+
+    def forward(self, tokens: mx.array, tree: DraftTree | None = None) -> mx.array:
+        """Feeds (n,) token ids, which may be lazy; returns lazy logits (n, vocabulary).
+
+        With a `tree`, the last of the tokens are its nodes, and it grows from the token before them.
+        """
+        if tree is None:
+            return self._run(tokens, self.cache.entries)
+        if not self._rotates_rows:
+            enable_row_positions(self.model)
+            self._rotates_rows = True
+        missing = tokens.size - tree.size
+        entries = self.cache.for_tree(TreeRows.of(tree, self.length, missing))
+        self._root = self.length + missing
+        return self._run(tokens, entries)
+
+    def _run(self, tokens: mx.array, entries: Any) -> mx.array:
+        """One pass: lazy logits (n, vocabulary). If it fails, it has reached some layers only, so all is forgotten."""
+        try:
+            logits: mx.array = self.model(tokens[None], cache=entries)[0]
+            if self.taps is not None:
+                self.taps.record(self.length)
+        except BaseException:
+            self._root = None
+            self.cache.reset()
+            if self.taps is not None:
+                self.taps.drop()
+            raise
+        self.cache.advance(tokens.size)
+        return logits
+
+    def continue_from(
+        self, sequence: Sequence[int], draft: mx.array, tree: DraftTree | None = None
+    ) -> tuple[mx.array, int]:
+        """Returns lazy logits (k + 1, vocabulary) after the last token of `sequence` and after each of `draft` (k,), a
+        chain or, with a `tree`, its nodes; and the width of the pass in rows.
+
+        Whatever the cache lacks of `sequence` (at least its last token; more after a rewind that fell short) rides in
+        the same pass, unless that is more than REPLAY_LIMIT tokens: then all but the last go through first, so that
+        passes do not grow with a run of refusals. The place is marked where the certain tokens end: behind them when
+        there is no draft, else before the pass.
+        """
+        missing = sequence[self.length :]
+        if not missing:
+            raise ValueError("the cache already holds the whole sequence: rewind it by one token first")
+        if len(missing) > REPLAY_LIMIT:
+            self.feed(missing[:-1])
+            missing = missing[-1:]
+        rows = mx.array(list(missing), mx.int32)
+        if draft.size:
+            self.cache.mark()
+            rows = mx.concatenate([rows, draft.astype(mx.int32)])
+        logits = self.forward(rows, tree if draft.size else None)
+        if not draft.size:
+            self.cache.mark()
+        return logits[len(missing) - 1 :], rows.size
+
+    def continue_behind(self, sequence: Sequence[int], token: mx.array) -> tuple[mx.array, int]:
+        """Returns lazy logits (1, vocabulary) after a `token` (1,) that is not known yet, behind a pass over all of
+        `sequence`; and the width of the pass."""
+        self.cache.mark()
+        return self.forward(token), 1
+
+    def draft_room(self, length: int) -> int:
+        """Returns the most tokens that a draft behind `length` tokens may have."""
+        return UNBOUNDED
+
+    def checksums(self, logits: mx.array) -> mx.array:
+        """Returns checksums of the rows of logits, (rows, 2), where they are kept (exact-verify), else (0, 2)."""
+        return mx.zeros((0, 2), mx.uint32)
+
+    def pin_mark(self) -> None:
+        """Keeps this place reachable for later turns, in models whose state cannot drop tokens."""
+        self.cache.mark(pinned=True)
+
+    def keep_path(self, path: Sequence[int]) -> None:
+        """Keeps of the tree of the latest pass the nodes on `path`, and with them the root."""
+        if self._root is None:
+            raise ValueError("the latest pass was over no tree, so there is no path to keep")
+        self.cache.keep_path(self._root, path)
+        if self.taps is not None:
+            self.taps.select(self._root, path)
+        self._root = None
+
+    def rewind(self, length: int) -> int:
+        """Forgets all but the first `length` tokens, or a few more where needed; returns how many are left."""
+        if self._root is not None:  # rows behind it are no sequence
+            length, self._root = min(length, self._root), None
+        kept = self._rewind_cache(length)
+        if self.taps is not None:
+            self.taps.cut(length)  # what the cache lost of them is fed again, but was seen
+        return kept
+
+    def _rewind_cache(self, length: int) -> int:
+        return self.cache.rewind(length)
+
+    def layer_taps(self, points: tuple[int, ...], latest_only: bool = False) -> LayerTaps:
+        """Returns the taps at `points`, one object for all who ask for the same. Raises as `LayerTaps` does."""
+        key = points, latest_only
+        if key not in self._known_taps:
+            self._known_taps[key] = LayerTaps(self.model, points, latest_only)
+        return self._known_taps[key]
+
+    def record(self, points: tuple[int, ...] = (), latest_only: bool = False) -> None:
+        """From here on records the states at `points` of every pass, in place of what was recorded before; without
+        points, none."""
+        taps = self.layer_taps(points, latest_only) if points else None
+        if self.taps is not None and self.taps is not taps:
+            self.taps.drop()
+        self.taps = taps

@@ -1,0 +1,62 @@
+"""Whether a target can verify a tree of drafts in one pass: found out by trying."""
+
+from __future__ import annotations
+
+import mlx.core as mx
+
+from engine.errors import RedlineError
+from engine.target.cached_model import CachedModel
+from engine.tree.draft_tree import DraftTree
+
+_PREFIX = (5, 2, 7)
+_NODES, _PARENTS = (3, 6, 4, 1, 2), (-1, -1, 0, 1, 2)
+_TOLERANCE = {mx.float32: 1e-3, mx.float16: 0.05, mx.bfloat16: 0.2}  # of the spread of the logits
+
+
+def why_no_trees(target: CachedModel) -> str | None:
+    """Returns why this target cannot verify a tree in one pass, None if it can. Empties its cache.
+
+    The caches must be able to drop rows from their middle; and a small tree must give the logits that its paths give
+    one by one, which finds models that compute positions or masks in a manner of their own.
+    """
+    if not target.cache.supports_trees:
+        kinds = sorted({type(entry).__name__ for entry in target.cache.entries})
+        return f"its memory ({', '.join(kinds)}) cannot leave refused branches out"
+    try:
+        return _compare(target)
+    except (RedlineError, AttributeError, TypeError, ValueError, RuntimeError) as error:  # from a hundred models' code
+        return f"mlx-lm's code for it takes one position a pass ({type(error).__name__})"
+    finally:
+        target.rewind(0)
+
+
+def _compare(target: CachedModel) -> str | None:
+    """Compares a pass over the tree with a pass over each of its paths."""
+    together = _rows(target, _NODES, DraftTree.of(_PARENTS))
+    for node in range(len(_NODES)):
+        path = _path(node)
+        alone = _rows(target, [_NODES[i] for i in path], None)
+        rows = together[mx.array([0, *(i + 1 for i in path)])]
+        spread = mx.maximum(mx.std(alone.astype(mx.float32)), 1e-6)
+        off = mx.max(mx.abs(rows.astype(mx.float32) - alone.astype(mx.float32))) / spread
+        if not float(off) < _TOLERANCE.get(alone.dtype, 1e-3):
+            return "a pass over a tree gives other logits than its paths one by one"
+    return None
+
+
+def _rows(target: CachedModel, tokens: tuple[int, ...] | list[int], tree: DraftTree | None) -> mx.array:
+    """Returns the logits of the last token of the prefix and of each of `tokens`, evaluated."""
+    target.rewind(0)
+    small = [token % target.vocabulary for token in tokens]
+    target.feed([token % target.vocabulary for token in _PREFIX[:-1]])
+    logits, _ = target.continue_from([t % target.vocabulary for t in _PREFIX], mx.array(small, mx.int32), tree)
+    mx.eval(logits)
+    return logits
+
+
+def _path(node: int) -> list[int]:
+    """Returns the nodes from the root down to `node`."""
+    path = [node]
+    while _PARENTS[path[0]] >= 0:
+        path.insert(0, _PARENTS[path[0]])
+    return path

@@ -1,0 +1,1 @@
+"""Draft trees: their shape, masks and positions."""

@@ -1,0 +1,206 @@
+"""One round on the device: from the verify pass to the acceptance as one graph, waited for once.
+
+`submit` builds a round and hands it to the device, `PendingRound.wait` waits for it. In between the device works, so a
+plain step can be submitted on the still unknown token of the one before: `RoundQueue` keeps at most two rounds going.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import mlx.core as mx
+
+from engine import acceptance, backend
+from engine.acceptance import Acceptance
+from engine.audit import fingerprints
+from engine.drafters import Draft, DraftContext, check_probabilities, empty_draft
+from engine.events import Round
+from engine.sampling import Sampler, Stream, TokenCounts, position_range
+from engine.target.cached_model import CachedModel
+
+
+def verify(sampler: Sampler, logits: mx.array, counts: TokenCounts, draft: Draft, position: int) -> Acceptance:
+    """Returns what the target keeps of a draft of n tokens, with p and q.
+
+    logits: (n + 1, vocabulary) of the verify pass. counts: before the draft. position: absolute, of its first token.
+    """
+    tokens, tree, rows = draft.tokens, draft.tree, counts.rows(draft.tokens, draft.tree)
+    if sampler.accepts_by_match or tokens.size == 0 or (tree is not None and draft.logq is None):
+        choices, logp = sampler.choose(logits, rows, position, tree)
+        accepted = acceptance.match(choices, tokens) if not tree else acceptance.match_tree(choices, tokens, tree)
+    else:
+        logp = sampler.distribution.logprobs(sampler.distribution.adjust(logits, rows))
+        accepted = _reject(sampler, logp, draft, position)
+    if accepted.path is not None:
+        logp = logp[mx.concatenate([mx.zeros(1, mx.int32), accepted.path + 1])]
+    q = draft.q
+    if q is None:
+        q = mx.ones(tokens.size) if draft.logq is None else mx.exp(acceptance.gather(draft.logq, tokens))
+    return accepted._replace(p=mx.exp(acceptance.gather(logp, accepted.tokens)), q=q)
+
+
+def _reject(sampler: Sampler, logp: mx.array, draft: Draft, position: int) -> Acceptance:
+    """Rejection sampling with the noise of this place."""
+    tokens, logq, noise, vocabulary = draft.tokens, draft.logq, sampler.noise, logp.shape[-1]
+    if draft.tree is not None and logq is not None:
+        uniforms = noise.uniforms(Stream.ACCEPT, position, tokens.size)
+        gumbels = noise.gumbel(Stream.CHOICE, position_range(position, draft.tree.depth + 1), vocabulary)
+        return acceptance.reject_tree(logp, tokens, logq, draft.tree, uniforms, gumbels)
+    uniforms = noise.uniform(Stream.ACCEPT, position_range(position, tokens.size))
+    n = acceptance.rejection_length(logp, tokens, logq, uniforms)
+    gumbel = noise.gumbel(Stream.CHOICE, (position + n)[None], vocabulary)[0]
+    return acceptance.with_token_at(tokens, n, acceptance.rejection_token(logp, tokens, logq, n, gumbel))
+
+
+@dataclass(frozen=True)
+class PendingRound:
+    """A round on the device.
+
+    numbers: [accepted, tokens (depth + 1), drafted (length)] int32, and for a tree [path (depth), parents (length)]
+    after them. probs: [p (depth + 1), q (length)] float32. A chain is as deep as it is long. checksums: (depth + 1, 2)
+    of the rows of logits in exact-verify, else (0, 2). width: rows of the pass. counts: before the draft.
+    """
+
+    numbers: mx.array
+    probs: mx.array
+    checksums: mx.array
+    draft: Draft
+    depth: int
+    width: int
+    counts: TokenCounts
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing was drafted."""
+        return self.draft.tokens.size == 0
+
+    @property
+    def first_token(self) -> mx.array:
+        """The token of a plain step, (1,), still lazy."""
+        return self.numbers[1:2]
+
+    def wait(self, index: int, began_s: float) -> Round:
+        """Waits for the device, the one synchronisation of a round, and returns the round as plain values.
+
+        Raises ModelError if the drafter's probabilities are not numbers.
+        """
+        mx.eval(self.numbers, self.probs, self.checksums)
+        now_s = time.monotonic()
+        numbers: Any = self.numbers.tolist()
+        probs: Any = self.probs.tolist()
+        checksums: Any = self.checksums.tolist()
+        check_probabilities(probs[self.depth + 1 :])
+        times_s = self.draft.times_s
+        accepted, first = numbers[0], self.depth + 2
+        last = first + self.draft.tokens.size
+        branched = len(numbers) > last
+        return Round(
+            index=index,
+            tokens=tuple(numbers[1 : accepted + 2]),
+            drafted=tuple(numbers[first:last]),
+            accepted=accepted,
+            p=tuple(probs[: accepted + 1]),
+            q=tuple(probs[self.depth + 1 :]),
+            width=self.width,
+            time_s=now_s - began_s,
+            reason=self.draft.reason,
+            parents=tuple(numbers[last + self.depth :]) if branched else None,
+            path=tuple(numbers[last : last + accepted]) if branched else (),
+            draft_s=times_s[1] - times_s[0] if times_s else None,
+            verify_s=now_s - times_s[1] if times_s else None,
+            fingerprints=tuple(fingerprints.combine_checksum(pair) for pair in checksums[: accepted + 1]),
+        )
+
+
+def submit(target: CachedModel, context: DraftContext, draft: Draft) -> PendingRound:
+    """Verifies `draft` where the reply stands: builds the whole round and hands it to the device."""
+    logits, width = target.continue_from(context.tokens, draft.tokens, draft.tree)
+    accepted = verify(context.sampler, logits, context.counts, draft, len(context.tokens))
+    return _submit(target, logits, width, accepted, draft, context.counts)
+
+
+def submit_behind(target: CachedModel, context: DraftContext, pending: PendingRound) -> PendingRound:
+    """Submits a plain step on the token of a plain `pending` round, which was submitted where the reply stands."""
+    counts, draft = pending.counts.extended(pending.first_token), empty_draft(pending.draft.reason)
+    logits, width = target.continue_behind(context.tokens, pending.first_token)
+    accepted = verify(context.sampler, logits, counts, draft, len(context.tokens) + 1)
+    return _submit(target, logits, width, accepted, draft, counts)
+
+
+def _submit(
+    target: CachedModel, logits: mx.array, width: int, accepted: Acceptance, draft: Draft, counts: TokenCounts
+) -> PendingRound:
+    assert accepted.p is not None and accepted.q is not None
+    numbers = [accepted.accepted[None], accepted.tokens, draft.tokens.astype(mx.int32)]
+    if draft.tree is not None and accepted.path is not None:
+        numbers += [accepted.path, draft.tree.parents]
+    pending = PendingRound(
+        numbers=mx.concatenate(numbers),
+        probs=mx.concatenate([accepted.p, accepted.q]),
+        checksums=target.checksums(logits),
+        draft=draft,
+        depth=draft.tokens.size if draft.tree is None else draft.tree.depth,
+        width=width,
+        counts=counts,
+    )
+    mx.async_eval(pending.numbers, pending.probs, pending.checksums)
+    return pending
+
+
+class RoundQueue:
+    """The rounds of one reply on the device: the one waited for next, and at most one plain step submitted ahead of it.
+
+    Invariant: between two rounds the target's cache holds all of `tokens` but the last, or all of them if a step has
+    been submitted ahead.
+    """
+
+    def __init__(self, target: CachedModel, sampler: Sampler, tokens: list[int], began_s: float) -> None:
+        self._target, self._sampler, self._tokens, self._began_s = target, sampler, tokens, began_s
+        self._counts = TokenCounts(sampler.distribution, tokens)
+        self._rounds = 0
+        self._pending: PendingRound | None = None
+        self._ahead: PendingRound | None = None
+
+    @property
+    def context(self) -> DraftContext:
+        """Where the reply stands."""
+        return DraftContext(self._tokens, self._counts, self._sampler)
+
+    @property
+    def has_step_ahead(self) -> bool:
+        """Whether the next round is a plain step that has been submitted already."""
+        return self._ahead is not None
+
+    @property
+    def may_run_ahead(self) -> bool:
+        """Whether another plain step may be submitted before the round that comes next is waited for: behind a plain
+        one, and where that would not delay the first token, because the backend queues what is submitted."""
+        pending = self._ahead or self._pending
+        return pending is not None and pending.is_plain and (self._rounds > 0 or backend.queues())
+
+    def verify(self, draft: Draft) -> None:
+        """Submits the round of `draft`."""
+        self._pending = submit(self._target, self.context, draft)
+
+    def wait(self, plain_follows: bool = False) -> Round:
+        """Waits for the next round, with another plain step submitted behind it if one is sure to follow."""
+        pending = self._ahead or self._pending
+        if pending is None:
+            raise ValueError("no round has been submitted")
+        self._ahead = submit_behind(self._target, self.context, pending) if plain_follows else None
+        self._pending, self._counts = None, pending.counts
+        return pending.wait(self._rounds, self._began_s)
+
+    def commit(self, round_: Round) -> int:
+        """Makes the tokens of `round_` part of the reply and takes back what was refused. Returns how many tokens are
+        certain: all but the last, which has been through no cache yet, unless a step has been submitted ahead."""
+        if round_.parents is not None:
+            self._target.keep_path(round_.path)
+        self._counts = self._counts.extended(mx.array(round_.tokens, mx.int32))
+        self._tokens.extend(round_.tokens)
+        self._rounds += 1
+        certain = len(self._tokens) if self.has_step_ahead else len(self._tokens) - 1
+        self._target.rewind(certain)
+        return certain

@@ -1,0 +1,89 @@
+"""Asks the hub whether every entry still exists, at the revision that it is pinned to.
+
+One request an entry, a few at a time; the first goes alone, so that a network that is down is told once and not a
+hundred times. Nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.errors import HubError
+from models.catalogue.entries import Entry
+from models.hub.client import Hub
+from models.hub.repo_files import RepoListing, request_listing
+
+State = Literal["there", "gated", "gone", "unknown"]
+WORKERS = 4
+_SAME = 0.05  # share by which a size may differ before it is told
+_HOPELESS = ("offline", "network", "proxy", "hub")  # the same for every entry
+
+
+@dataclass(frozen=True)
+class EntryState:
+    """Of one entry. said: why it is not there, or what the catalogue should say otherwise; "" where all is well.
+    size_bytes: of what would be downloaded, None where the hub did not list it."""
+
+    repository: str
+    state: State
+    said: str = ""
+    size_bytes: int | None = None
+
+
+def check_entries(hub: Hub, entries: Sequence[Entry], sleep: Callable[[float], None]) -> Iterator[EntryState]:
+    """The standing of each of `entries`, in their order, as soon as it is known. sleep: waits between two tries.
+
+    Raises HubError where the way to the hub is at fault, not an entry.
+    """
+    if not entries:
+        return
+    yield _check(hub, entries[0], sleep)
+    with ThreadPoolExecutor(WORKERS) as pool:
+        running = [pool.submit(_check, hub, entry, sleep) for entry in entries[1:]]
+        try:
+            for one in running:
+                yield one.result()
+        finally:
+            for one in running:
+                one.cancel()
+
+
+def _check(hub: Hub, entry: Entry, sleep: Callable[[float], None]) -> EntryState:
+    try:
+        listing = _listing(hub, entry, sleep)
+    except HubError as error:
+        if error.reason in _HOPELESS or (error.reason == "token" and hub.token is not None):
+            raise
+        return EntryState(entry.repository, _state(error), str(error))
+    return EntryState(entry.repository, "there", _differs(entry, listing.total_bytes), listing.total_bytes)
+
+
+def _listing(hub: Hub, entry: Entry, sleep: Callable[[float], None]) -> RepoListing:
+    with closing(request_listing(hub, entry.repository, entry.revision or "main", sleep)) as asking:
+        while True:
+            try:
+                next(asking)
+            except StopIteration as done:
+                assert isinstance(done.value, RepoListing)
+                return done.value
+
+
+def _state(error: HubError) -> State:
+    """The hub answers 401, not 404, where nobody is logged in and there is no such repository."""
+    if error.reason in ("missing", "token"):
+        return "gone"
+    if error.reason == "gated":
+        return "gated"
+    return "there" if error.reason in ("unsuitable", "refused") else "unknown"
+
+
+def _differs(entry: Entry, size_bytes: int) -> str:
+    """What the catalogue should say of the size, where it says another one."""
+    said = entry.size_bytes
+    if said is None or abs(size_bytes - said) <= _SAME * said:
+        return ""
+    return f"is {size_bytes / 1e9:.2f} GB to download, the catalogue says {said / 1e9:.2f} ({entry.size})"

@@ -1,0 +1,153 @@
+"""The best drafter on this machine for a target: what `--drafter auto` takes.
+
+The built-in model has its own. For any other target, the first of these that is compatible:
+
+    1. a drafter that the catalogue knows for the target, in the catalogue's order
+    2. one that was trained here for the target's tokens, as its config.json says (`redline fit`)
+    3. a small model with the same tokens, the smallest first
+
+Prompt lookup always drafts too: it costs nothing where it has nothing to copy, and the policy takes whichever of the
+two is worth more now. Folders are checked one after the other and no more than needed, as a large tokenizer takes a
+quarter of a second.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import ModelError
+from models.builtin import SHIPPED, is_builtin, is_shipped, shipped_folder
+from models.catalogue import Catalogue
+from models.compatibility.pair_check import check_compatibility
+from models.drafters import KINDS, PROMPT_LOOKUP, unsupported_kind
+from models.drafters.target_match import is_made_for
+from models.durable_files import read_json_object
+from models.model_folder import ModelFolder
+
+LOOKUP = PROMPT_LOOKUP.name
+SMALL_ENOUGH = 0.25  # of the target's bytes: a draft of four then costs no more than a pass of the target
+_PADDING = 4096  # rows by which the padding of two vocabularies that are the same may differ
+
+
+@dataclass(frozen=True)
+class UsableModel:
+    """A whole model or drafter on this machine. repository: on the hub, where it came from; None if unknown."""
+
+    name: str
+    path: Path
+    size_bytes: int
+    repository: str | None = None
+
+
+@dataclass(frozen=True)
+class DrafterChoice:
+    """The drafter that was chosen, None if nothing fits, and why, in one line."""
+
+    why: str
+    drafter: UsableModel | None = None
+
+
+@dataclass(frozen=True)
+class AutoDrafter:
+    """What auto takes. spec: as --drafter takes it. why: what was taken and what for, to follow "auto took"."""
+
+    spec: str
+    why: str
+
+
+def auto_drafter(target: ModelFolder, models: Sequence[UsableModel], catalogue: Catalogue | None) -> AutoDrafter:
+    """Returns what `--drafter auto` takes for `target`, given the models on this machine."""
+    if is_builtin(target.path):
+        best = SHIPPED[0]
+        if not is_shipped(best):
+            return AutoDrafter(LOOKUP, f"{LOOKUP}, because the shipped {best} is missing")
+        return AutoDrafter(f"{LOOKUP}+{best}", f"{LOOKUP} and {best}, which is shipped for this model")
+    choice = best_drafter(target, models, catalogue)
+    if choice.drafter is None:
+        return AutoDrafter(LOOKUP, f"{LOOKUP}, because {choice.why}")
+    path = str(choice.drafter.path)
+    if "+" in path:  # a plus separates the names of several drafters
+        return AutoDrafter(path, choice.why)
+    return AutoDrafter(f"{LOOKUP}+{path}", f"{LOOKUP} and {choice.why}")
+
+
+def best_drafter(target: ModelFolder, models: Sequence[UsableModel], catalogue: Catalogue | None) -> DrafterChoice:
+    """Returns the best of `models` for `target`, which may be one of them. catalogue: None for none."""
+    own = os.path.realpath(target.path)
+    repository = next((model.repository for model in models if os.path.realpath(model.path) == own), None)
+    others = [model for model in models if os.path.realpath(model.path) != own]
+    refused = 0
+    for model, reason in _candidates(target, repository, others, catalogue):
+        if check_compatibility(target, model.path).fits:
+            return DrafterChoice(f"{model.name}, {reason}", model)
+        refused += 1
+    if refused:
+        found = "the one drafter found" if refused == 1 else f"all {refused} drafters found"
+        verb = "is" if refused == 1 else "are"
+        return DrafterChoice(f"{found} for {target.path.name} {verb} incompatible; `redline models pairs` says why")
+    return DrafterChoice(f"there is no drafter for {target.path.name} on this machine")
+
+
+def shipped_drafters() -> list[UsableModel]:
+    """Returns the drafters that come with Redline and are there."""
+    folders = [(name, shipped_folder(name)) for name in SHIPPED if is_shipped(name)]
+    return [UsableModel(name, path, sum(file.stat().st_size for file in path.iterdir())) for name, path in folders]
+
+
+def _candidates(
+    target: ModelFolder, repository: str | None, models: Sequence[UsableModel], catalogue: Catalogue | None
+) -> Iterator[tuple[UsableModel, str]]:
+    """Those worth checking, the best first, each once, with the reason to take it."""
+    seen: set[Path] = set()
+    for model, reason in (
+        *_known(repository, models, catalogue),
+        *_trained(target, models),
+        *_small_models(target, models),
+    ):
+        if model.path not in seen:
+            seen.add(model.path)
+            yield model, reason
+
+
+def _known(
+    repository: str | None, models: Sequence[UsableModel], catalogue: Catalogue | None
+) -> Iterable[tuple[UsableModel, str]]:
+    entry = catalogue.target(repository) if catalogue else None
+    if entry is None or catalogue is None:
+        return []
+    here = {model.repository: model for model in models}
+    known = [drafter for drafter in catalogue.drafters_of(entry) if not drafter.trouble]
+    return [(here[one.repository], "known for this target") for one in known if one.repository in here]
+
+
+def _trained(target: ModelFolder, models: Sequence[UsableModel]) -> Iterable[tuple[UsableModel, str]]:
+    return [(model, "trained for this target") for model in models if is_made_for(_config(model), target.vocabulary)]
+
+
+def _small_models(target: ModelFolder, models: Sequence[UsableModel]) -> Iterable[tuple[UsableModel, str]]:
+    """Small models whose vocabulary is about as large as the target's; only the check compares the tokens."""
+    small = [model for model in models if 0 < model.size_bytes <= target.weights_bytes * SMALL_ENOUGH]
+    similar = [model for model in small if _is_similar(_config(model), target)]
+    return [(model, "a small model with the same tokens") for model in sorted(similar, key=lambda one: one.size_bytes)]
+
+
+def _is_similar(config: dict[str, object], target: ModelFolder) -> bool:
+    """Whether this is the config.json of an ordinary model with about as many rows as the target."""
+    kind = next((kind for kind in KINDS if kind.detect(config)), None)
+    if kind is None or not kind.stands_alone or unsupported_kind(config):
+        return False
+    text = config.get("text_config")
+    parts = [config, text if isinstance(text, dict) else {}]
+    rows = next((part["vocab_size"] for part in parts if type(part.get("vocab_size")) is int), None)
+    return isinstance(rows, int) and target.rows is not None and abs(rows - target.rows) <= _PADDING
+
+
+def _config(model: UsableModel) -> dict[str, object]:
+    """Its config.json; empty if it cannot be read, which the check will report."""
+    try:
+        return read_json_object(model.path / "config.json")
+    except ModelError:
+        return {}

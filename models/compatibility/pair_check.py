@@ -1,0 +1,44 @@
+"""Why a drafter is refused for a target, decided from their folders alone: headers and JSON, no weights.
+
+draft model       different tokens under ids that both have, or tokens of the target that it has no row for
+                  (models/drafters/draft_model.py, models/token_map.py)
+EAGLE-3 head      another hidden size or vocabulary, layers that the target does not have, another target named in
+                  its config.json (models/drafters/eagle3_folder.py, target_match.py)
+Medusa heads      the same, without layers (models/drafters/medusa_folder.py)
+any               a kind or an architecture that Redline cannot run, damage, weights that are pickles
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from engine.errors import PairError, RedlineError
+from models.drafters import Compatibility, kind_of, unsupported_kind
+from models.durable_files import read_json_object
+from models.model_folder import ModelFolder, check_folder
+
+
+def check_compatibility(
+    target: ModelFolder, drafter: Path, read: Callable[[Path], ModelFolder] = check_folder
+) -> Compatibility:
+    """Returns whether the drafter in the folder `drafter` fits `target`. Never raises for what is wrong with it.
+
+    read: `check_folder`, or a version that remembers: a large tokenizer takes a quarter of a second.
+    """
+    name = ""
+    try:
+        name = unsupported_kind(read_json_object(drafter / "config.json"))
+        if name:
+            return Compatibility(False, name, f"Redline cannot load drafters of the kind {name} yet")
+        kind = kind_of(drafter)
+        name = kind.name
+        return kind.check(target, drafter, read)
+    except RedlineError as error:
+        return Compatibility(False, name, _reason(error, drafter))
+
+
+def _reason(error: RedlineError, path: Path) -> str:
+    """The message of an error about `path` without it; without what to do, where that is to choose another drafter."""
+    message = " ".join(str(error).split()).removeprefix(f"{path}: ")
+    return message.rpartition("; choose ")[0] or message if isinstance(error, PairError) else message

@@ -1,0 +1,212 @@
+"""Builds a model folder from other files: once, and whole or not at all.
+
+Invariants:
+1. The folder appears by a rename, after everything in it is on the disk.
+2. Unfinished work lies beside it under a name with a leading dot. A killed process leaves it there, and the next
+   import of that name deletes it and starts again.
+3. One process works at a time (a lock file beside the folder); a killed process frees the lock.
+4. The manifest names the source, the options and the size of every file. A folder that does not match its manifest is
+   built again. A folder without a manifest belongs to somebody else and is never touched.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from engine.errors import ModelError
+from models.durable_files import read_json_object, replace_json, sync_folder, write_json
+
+IMPORTER_VERSION = 3  # raise it whenever the same source would give other files
+MANIFEST = "redline-import.json"
+_LOCK_WAIT_S = 300.0
+_SPARE_DISK_BYTES = 100 * 1024**2
+
+
+@dataclass(frozen=True)
+class ImportProgress:
+    """`done_bytes` of the `total_bytes` of weights are written; step: what is being done, in a word or two."""
+
+    step: str
+    done_bytes: int
+    total_bytes: int
+
+
+OnProgress = Callable[[ImportProgress], None]
+
+
+def ignore_progress(progress: ImportProgress) -> None:
+    """For callers that do not show progress."""
+
+
+@dataclass(frozen=True)
+class FolderSource:
+    """What a folder is built from. name: for people. options: what else decides its content, as JSON values.
+
+    hashed: whether a file with another modification time is compared by content; else name, size and time decide.
+    """
+
+    name: str
+    files: tuple[Path, ...]
+    options: Mapping[str, object] = field(default_factory=dict)
+    hashed: bool = True
+
+
+def build_folder(folder: Path, source: FolderSource, fill: Callable[[Path], None], replace: bool = True) -> bool:
+    """Builds the model folder `folder` by letting `fill` write into an empty one, unless it is there and current.
+
+    replace: whether a folder that was built from something else may be replaced. Returns whether anything was built.
+    Raises ModelError: a source is missing; `folder` was not made by an import; another import does not end; the disk
+    refuses.
+    """
+    with _disk_errors(folder):
+        for path in source.files:
+            if not path.is_file():
+                raise ModelError(f"{path}: no such file; check the path")
+        if _is_current(folder, source, trust_time=True) and not any(map(Path.exists, _unfinished(folder))):
+            return False
+        with _locked(folder):
+            _check_replaceable(folder)
+            _delete_unfinished(folder)
+            if _is_current(folder, source, trust_time=False):
+                return False
+            if not replace and folder.exists():
+                raise ModelError(f"{folder}: another model has this name; give a new name, or remove that model first")
+            _build(folder, source, fill)
+    return True
+
+
+def check_space(folder: Path, needed_bytes: int) -> None:
+    """Raises ModelError unless the disk of `folder`, which need not exist yet, has this much space left."""
+    free_bytes = shutil.disk_usage(folder.parent).free
+    if needed_bytes + _SPARE_DISK_BYTES > free_bytes:
+        needs = f"needs {needed_bytes / 1e9:.1f} GB of disk and {free_bytes / 1e9:.1f} GB are free"
+        raise ModelError(f"{folder.parent}: the model {needs}; free some space, or choose another folder")
+
+
+def _check_replaceable(folder: Path) -> None:
+    if folder.is_symlink():
+        raise ModelError(f"{folder}: is a link to another folder; give another name, or remove the link")
+    if folder.exists() and not (folder / MANIFEST).is_file():
+        raise ModelError(f"{folder}: was not made by an import; move it away, or choose another folder")
+
+
+def _build(folder: Path, source: FolderSource, fill: Callable[[Path], None]) -> None:
+    work, old = _unfinished(folder)
+    try:
+        work.mkdir()
+        fill(work)
+        for path in (*sorted(work.iterdir()), work):
+            sync_folder(path)  # the files too, whoever wrote them
+        write_json(work / MANIFEST, _manifest(source, work))
+        sync_folder(work)
+        if folder.exists():
+            folder.rename(old)
+        work.rename(folder)
+        sync_folder(folder.parent)
+    finally:
+        _delete_unfinished(folder)
+
+
+def _manifest(source: FolderSource, folder: Path) -> dict[str, object]:
+    sizes_bytes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
+    return {**_description(source), "files_bytes": sizes_bytes}
+
+
+def _description(source: FolderSource) -> dict[str, object]:
+    files = [_file_entry(path, source.hashed) for path in source.files]
+    return {
+        "importer": IMPORTER_VERSION,
+        "source": {"name": source.name, "options": dict(source.options), "files": files},
+    }
+
+
+def _file_entry(path: Path, hashed: bool) -> dict[str, object]:
+    status = path.stat()
+    digest = {"sha256": _sha256(path)} if hashed else {}
+    return {"name": path.name, "bytes": status.st_size, "mtime_ns": status.st_mtime_ns, **digest}
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _is_current(folder: Path, source: FolderSource, trust_time: bool) -> bool:
+    """Whether `folder` is whole and was built from `source`.
+
+    With `trust_time` the files' sizes and times must agree, which takes microseconds to check. Without, a file with
+    another time is hashed, and if its content is the same, the manifest takes the new time (the caller has the lock).
+    """
+    if not (folder / MANIFEST).is_file():
+        return False
+    try:
+        manifest: dict[str, Any] = read_json_object(folder / MANIFEST)
+        sizes = {name: (folder / name).stat().st_size for name in manifest["files_bytes"]}
+        was = manifest["source"]
+        if (manifest["importer"], sizes) != (IMPORTER_VERSION, manifest["files_bytes"]):
+            return False
+        if was["options"] != source.options or len(was["files"]) != len(source.files):
+            return False
+        pairs = list(zip(was["files"], source.files, strict=True))
+        if all(_same_time(file, path) for file, path in pairs):
+            return True
+        if trust_time or not all(_same_time(file, path) or _same_content(file, path) for file, path in pairs):
+            return False
+    except (ModelError, OSError, KeyError, TypeError):  # a damaged manifest proves nothing
+        return False
+    for file, path in pairs:
+        file["mtime_ns"] = path.stat().st_mtime_ns
+    replace_json(folder / MANIFEST, manifest)
+    return True
+
+
+def _same_time(was: Mapping[str, object], path: Path) -> bool:
+    status = path.stat()
+    return (was["bytes"], was["mtime_ns"]) == (status.st_size, status.st_mtime_ns)
+
+
+def _same_content(was: Mapping[str, object], path: Path) -> bool:
+    return was["bytes"] == path.stat().st_size and was.get("sha256") == _sha256(path)
+
+
+def _unfinished(folder: Path) -> tuple[Path, Path]:
+    """Where the unfinished folder and a replaced one stand while an import runs."""
+    return folder.with_name(f".{folder.name}.partial"), folder.with_name(f".{folder.name}.old")
+
+
+def _delete_unfinished(folder: Path) -> None:
+    """Deletes what an earlier import left unfinished, or what this one replaced."""
+    for path in _unfinished(folder):
+        if path.exists():
+            shutil.rmtree(path)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder.with_name(f".{folder.name}.lock"), timeout=_LOCK_WAIT_S)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        waited = f"{folder}: another process has been importing this model for {_LOCK_WAIT_S:.0f} s"
+        raise ModelError(f"{waited}; quit it, then try again") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def _disk_errors(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        to_do = "free some disk space, or choose a folder that you can write to"
+        raise ModelError(f"{folder}: the model could not be imported ({reason}); {to_do}") from error

@@ -1,0 +1,49 @@
+"""The kinds of drafters, one entry each: how to detect, check, measure and load their folders.
+
+    draft_model      an ordinary, smaller model
+    eagle3           a head that reads hidden states of the target (eagle3_folder: its files)
+    medusa           heads that each guess the token at one depth (medusa_folder: their files)
+    prompt_lookup    built in, without a folder
+
+A new kind is one file here with a `DrafterKind`, listed in `KINDS`, and one in `engine/drafters` that drafts. Nothing
+here loads MLX before a folder is checked or loaded.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from engine.errors import ModelError
+from models.drafters import draft_model, eagle3, medusa, prompt_lookup
+from models.drafters.drafter_kind import Compatibility, DrafterKind, LoadedDrafter, speculator_algorithm
+from models.durable_files import read_json_object
+from models.model_folder import folder_names
+
+PROMPT_LOOKUP = prompt_lookup.KIND
+KINDS = (eagle3.KIND, medusa.KIND, draft_model.KIND, PROMPT_LOOKUP)  # the first that detects a folder takes it
+
+
+def kind_of(folder: Path) -> DrafterKind:
+    """Returns the kind of the model or drafter in `folder`. Raises ModelError: no folder, no or bad config.json, or a
+    kind of head that Redline does not know."""
+    folder_names(folder)
+    config = read_json_object(folder / "config.json")
+    found = next((kind for kind in KINDS if kind.detect(config)), None)
+    if found is None:
+        raise ModelError(
+            f"{folder}: unknown kind of drafter {str(speculator_algorithm(config))[:40]!r}; "
+            f"choose one of these: {', '.join(kind.label for kind in KINDS if kind is not PROMPT_LOOKUP)}"
+        )
+    return found
+
+
+def unsupported_kind(config: Mapping[str, object]) -> str:
+    """Returns the name of a kind of drafter that Redline cannot load yet, by its config.json; "" for any other."""
+    model_type, names = config.get("model_type"), config.get("architectures")
+    if "dflash_config" in config or (isinstance(names, list) and any("DFlash" in str(name) for name in names)):
+        return "dflash"
+    if isinstance(model_type, str) and model_type.startswith("gemma4") and model_type.endswith("_assistant"):
+        return "gemma4-assistant"
+    return "mtp" if isinstance(model_type, str) and model_type.endswith("_mtp") else ""
+
+
+__all__ = ["KINDS", "PROMPT_LOOKUP", "Compatibility", "DrafterKind", "LoadedDrafter", "kind_of", "unsupported_kind"]

@@ -1,0 +1,95 @@
+"""Draft models as a kind of drafter: an ordinary, smaller model with the target's tokens.
+
+A chat template, an end-of-text token or a context length of its own is no reason to refuse one: the target's are used,
+and the drafter's tokens are only accepted less often.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.errors import ModelError
+from models.drafters.drafter_kind import Compatibility, DrafterKind, LoadedDrafter, speculator_algorithm
+from models.durable_files import read_json_object
+from models.token_map import match_tokens, vocabulary_size
+
+if TYPE_CHECKING:
+    from models.loader import Loaded
+    from models.memory import Share
+    from models.model_folder import ModelFolder
+
+_MOST_OF_A_TARGET = 0.5  # of its bytes: a larger drafter hardly drafts faster than the target verifies
+
+
+def detect(config: Mapping[str, object]) -> bool:
+    """Any folder that is not a head is an ordinary model."""
+    heads = {"medusa_num_heads", "draft_vocab_size", "eagle_config"}
+    return speculator_algorithm(config) is None and not heads & config.keys()
+
+
+def check(target: ModelFolder, folder: Path, read: Callable[[Path], ModelFolder]) -> Compatibility:
+    from engine.backend.mlx_lm_imports import why_unsound_type
+
+    drafter = read(folder)
+    if reason := why_unsound_type(drafter.model_type):
+        raise ModelError(f"{folder}: {drafter.model_type} models cannot be decoded exactly ({reason})")
+    tokens = match_tokens(target, drafter)
+    count, shared = vocabulary_size(target.vocabulary), tokens.shared_vocabulary
+    same = f"same {count:,} tokens" if shared == count else f"same tokens up to {shared:,} of {count:,}"
+    return Compatibility(True, KIND.name, same, tuple(_notes(target, drafter)), tokens)
+
+
+def load(folder: Path, target: Loaded, _trees: bool) -> LoadedDrafter:
+    from engine.drafters.draft_model import DraftModel
+    from models.drafters.draft_vocabulary_file import apply_draft_vocabulary
+    from models.drafters.head_folder import usual_acceptance
+    from models.loader import load as load_model
+
+    loaded = load_model(folder)
+    shared = match_tokens(target.folder, loaded.folder).shared_vocabulary
+    ids = apply_draft_vocabulary(loaded, shared)
+    drafter = DraftModel(loaded.model, target.model.vocabulary, shared, loaded.name, ids)
+    return LoadedDrafter(drafter, loaded, stops_early=True, usual_acceptance=usual_acceptance(folder))
+
+
+def footprint(folder: Path, _item_bytes: int) -> Callable[[int], Share]:
+    from models.memory import measure
+    from models.model_folder import check_folder
+
+    return measure(check_folder(folder)).share
+
+
+def _notes(target: ModelFolder, drafter: ModelFolder) -> Iterator[str]:
+    """Differences that do not matter, or only for speed."""
+    if target.rows and drafter.rows and target.rows != drafter.rows:
+        yield f"padded to {drafter.rows:,} rows (target: {target.rows:,})"
+    if chat_template(target.path) != chat_template(drafter.path):
+        yield "different chat template (the target's is used)"
+    if set(target.eos_token_ids) != set(drafter.eos_token_ids):
+        yield "different end-of-text tokens (the target's are used)"
+    if drafter.context_length and target.context_length and drafter.context_length < target.context_length:
+        yield f"made for contexts of {drafter.context_length:,} tokens (target: {target.context_length:,})"
+    if drafter.weights_bytes > target.weights_bytes * _MOST_OF_A_TARGET:
+        yield f"{drafter.weights_bytes / target.weights_bytes:.0%} of the target's size, too large to save time"
+
+
+def chat_template(folder: Path) -> str | None:
+    """Returns the text of a model's chat template, None if it has none. Several named templates count as one text.
+    Raises ModelError for a file that cannot be read."""
+    own_file = folder / "chat_template.jinja"
+    try:
+        if own_file.is_file():
+            return own_file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelError(f"{own_file}: cannot be read ({error}); download the model again") from error
+    config = folder / "tokenizer_config.json"
+    template = read_json_object(config).get("chat_template") if config.is_file() else None
+    if template is None:
+        return None
+    return template.strip() if isinstance(template, str) else json.dumps(template, sort_keys=True)
+
+
+KIND = DrafterKind("model", "draft model", detect, check, load, footprint, stands_alone=True)

@@ -1,0 +1,188 @@
+"""The config.json of an EAGLE-3 head: reads any of its layouts, writes that of Speculators.
+
+Which layer an index means, all three as points in the sense of `engine.target.layer_taps`:
+
+    eagle_aux_hidden_state_layer_ids   at the top: the INPUT of that layer (vllm-project/vllm,
+                                       `vllm/model_executor/models/llama.py`); within eagle_config: the OUTPUT
+                                       (sgl-project/sglang, `python/sglang/srt/models/llama.py`, adds 1)
+    neither, or none in it             the inputs of layers 2, n // 2 and n - 3 (SafeAILab/EAGLE,
+                                       `eagle/model/modeling_llama_kv.py`; vLLM, Speculators and, where its list is
+                                       empty, NVIDIA's ModelOpt alike)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from engine.drafters.eagle3 import Eagle3Config
+from engine.errors import ModelError, PairError
+from models.drafters.head_folder import Fields, HeadFolder
+from models.drafters.target_match import TargetShape, check_vocabulary, check_width
+
+_OTHER = "choose another head"
+
+
+def config_of(folder: HeadFolder, tensors: Collection[str], target: TargetShape) -> Eagle3Config:
+    """Sizes and switches of the head in `folder`. tensors: those that it has, as the Speculators layout names them.
+
+    They tell what no field tells everywhere. Who norms queries and keys is said by `model_type` in one layout and by
+    `architectures` in the other; NVIDIA has `norm_before_fc` within eagle_config (vllm-project/vllm, PR 42143). A head
+    of the whole vocabulary without an output matrix shares the target's (SGLang, `llama_eagle3.py`; vLLM,
+    `v1/spec_decode/llm_base_proposer.py`). Raises ModelError for a head of another make or nonsense, PairError for one
+    whose sizes are not the target's.
+    """
+    top = folder.config
+    layer = top.part("transformer_layer_config") if top.get("transformer_layer_config") is not None else top
+    _check_layer(folder, layer)
+    points = _points(folder, target.layers)
+    width = _check_fit(folder, layer, points, target)
+    theta, scaling = _rope(layer)
+    vocabulary = layer.count("vocab_size")
+    known = top.count("draft_vocab_size", vocabulary)
+    return Eagle3Config(
+        points=points,
+        feature_size=width,
+        **_sizes(layer),
+        draft_vocab_size=known,
+        rms_norm_eps=layer.number("rms_norm_eps", 1e-6),
+        rope_theta=theta,
+        rope_scaling=scaling,
+        norm_before_residual=top.flag("norm_before_residual"),
+        attention_bias=layer.flag("attention_bias"),
+        qk_norm="layers.0.self_attn.q_norm.weight" in tensors,
+        norm_before_fc=top.flag("norm_before_fc") or "input_norm.weight" in tensors,
+        fc_norm=top.flag("fc_norm"),
+        norm_output=top.flag("norm_output"),
+        own_output=known != vocabulary or "lm_head.weight" in tensors,
+    )
+
+
+def _check_fit(folder: HeadFolder, layer: Fields, points: tuple[int, ...], target: TargetShape) -> int:
+    """Layers, widths and vocabulary against the target's; returns the width of the features."""
+    if max(points) > target.layers:
+        raise PairError(
+            f"{folder.path}: different number of layers "
+            f"(reads layer {max(points)}; {target.name} has {target.layers}); "
+            "choose a drafter that was made for this target"
+        )
+    fused = folder.tensors.get("fc.weight")
+    if fused is None or len(fused.shape) != 2:
+        raise ModelError(f"{folder.path}: lacks the tensor 'fc.weight' of an EAGLE-3 head; {_OTHER}")
+    check_width(folder, fused.shape[1], target.states(points), target)
+    check_width(folder, layer.count("hidden_size"), target.hidden, target)
+    check_vocabulary(folder, layer.count("vocab_size"), target)
+    return fused.shape[1]
+
+
+def _sizes(layer: Fields) -> dict[str, int]:
+    """Of the transformer layer."""
+    hidden, heads = layer.count("hidden_size"), layer.count("num_attention_heads")
+    shared, size = layer.count("num_key_value_heads", heads), layer.count("head_dim", max(hidden // heads, 1))
+    if heads % shared:
+        raise layer.wrong("num_key_value_heads", f"a divisor of {heads}")
+    if size % 2:
+        raise layer.wrong("head_dim", "an even number")
+    return {
+        "hidden_size": hidden,
+        "intermediate_size": layer.count("intermediate_size"),
+        "num_attention_heads": heads,
+        "num_key_value_heads": shared,
+        "head_dim": size,
+        "vocab_size": layer.count("vocab_size"),
+        "max_position_embeddings": layer.count("max_position_embeddings", 8192),
+    }
+
+
+def _check_layer(folder: HeadFolder, layer: Fields) -> None:
+    """Refuse a head whose layer computes something else than `engine.drafters.eagle3` does."""
+    kinds = layer.values.get("layer_types") or []
+    middle = folder.config.part("eagle_config").values
+    unsupported = {
+        "more than one layer": layer.count("num_hidden_layers", 1) != 1,
+        f"a {layer.get('model_type')} layer": layer.get("model_type", "llama") not in ("llama", "qwen3"),
+        "an activation other than SiLU": layer.get("hidden_act", "silu") != "silu",
+        "biases in its feed-forward part": layer.flag("mlp_bias"),
+        "a sliding window": "sliding_attention" in kinds,
+        "partly rotated heads": layer.number("partial_rotary_factor", 1.0) != 1.0
+        or layer.part("rope_parameters").number("partial_rotary_factor", 1.0) != 1.0,
+        "no sight of the target's middle layers": middle.get("use_aux_hidden_state") is False,
+    }
+    for what, is_so in unsupported.items():
+        if is_so:
+            raise ModelError(f"{folder.path}: Redline does not support EAGLE-3 heads with {what}; {_OTHER}")
+
+
+def _points(folder: HeadFolder, layers: int) -> tuple[int, ...]:
+    """Which states the head reads, as points, in the order of layers: so they are gathered in every engine, however
+    the list stands (NVIDIA's ModelOpt writes that of a set)."""
+    inputs = folder.config.places("eagle_aux_hidden_state_layer_ids")
+    outputs = folder.config.part("eagle_config").places("eagle_aux_hidden_state_layer_ids")
+    if inputs:
+        return tuple(sorted(inputs))
+    if outputs:
+        return tuple(sorted(place + 1 for place in outputs))
+    if layers < 3:
+        raise PairError(
+            f"{folder.path}: different number of layers (reads layers 2, n/2 and n-3; the target has {layers} layers); "
+            "choose a drafter that was made for this target"
+        )
+    return tuple(sorted((2, layers // 2, layers - 3)))
+
+
+def _rope(layer: Fields) -> tuple[float, dict[str, Any] | None]:
+    """Base and scaling: transformers 4 names them apart, transformers 5 within `rope_parameters`."""
+    whole = layer.part("rope_parameters")
+    theta = whole.number("rope_theta", layer.number("rope_theta", 10_000.0))
+    scaling = {**layer.part("rope_scaling").values, **whole.values}
+    kind = scaling.get("rope_type", scaling.get("type", "default"))
+    return theta, (scaling if kind != "default" else None)
+
+
+def fields_of(config: Eagle3Config, about: Mapping[str, object], dtype: str) -> dict[str, object]:
+    """config.json of such a head in the Speculators layout. about: what it says under "redline"."""
+    of_target = about.get("target")
+    name = of_target.get("name") if isinstance(of_target, Mapping) else None
+    proposal = {"proposal_type": "greedy", "speculative_tokens": 5, "verifier_accept_k": 1, "accept_tolerance": 0.0}
+    return {
+        "architectures": ["Eagle3Speculator"],
+        "speculators_model_type": "eagle3",
+        "speculators_config": {
+            "algorithm": "eagle3",
+            "default_proposal_method": "greedy",
+            "proposal_methods": [proposal],
+            "verifier": {"name_or_path": name, "architectures": []},
+        },
+        "draft_vocab_size": config.draft_vocab_size,
+        "eagle_aux_hidden_state_layer_ids": list(config.points),
+        "norm_before_residual": config.norm_before_residual,
+        "norm_before_fc": config.norm_before_fc,
+        "fc_norm": config.fc_norm,
+        "norm_output": config.norm_output,
+        "target_hidden_size": None,
+        "tie_word_embeddings": False,
+        "torch_dtype": dtype,
+        "transformer_layer_config": {**_layer_fields(config), "torch_dtype": dtype},
+        "redline": dict(about),
+    }
+
+
+def _layer_fields(config: Eagle3Config) -> dict[str, object]:
+    return {
+        "model_type": "qwen3" if config.qk_norm else "llama",
+        "num_hidden_layers": 1,
+        "hidden_size": config.hidden_size,
+        "intermediate_size": config.intermediate_size,
+        "num_attention_heads": config.num_attention_heads,
+        "num_key_value_heads": config.num_key_value_heads,
+        "head_dim": config.head_dim,
+        "hidden_act": "silu",
+        "attention_bias": config.attention_bias,
+        "mlp_bias": False,
+        "rms_norm_eps": config.rms_norm_eps,
+        "rope_theta": config.rope_theta,
+        "rope_scaling": config.rope_scaling,
+        "max_position_embeddings": config.max_position_embeddings,
+        "vocab_size": config.vocab_size,
+        "tie_word_embeddings": False,
+    }

@@ -1,0 +1,156 @@
+"""Medusa heads on disk: FasterDecoding's layout as safetensors.
+
+    config.json                      medusa_num_heads, medusa_num_layers (FasterDecoding/Medusa,
+                                     `medusa/model/medusa_model.py`, class MedusaConfig)
+    medusa_lm_head.safetensors       {head}.{layer}.linear.{weight,bias} and, for an output matrix of its own,
+                                     {head}.{L}.weight (`medusa/train/train_legacy.py`, which saves the former alone)
+    model.safetensors                the same, each name behind medusa_head.
+
+Ours on top: `draft_vocab_size` with the tensors `d2t` and `t2d` for heads that know part of the vocabulary, as EAGLE-3
+heads do, and under redline.tree the nested tree of ranks (see `engine.drafters.medusa`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import mlx.core as mx
+
+from engine.drafters.medusa import MedusaConfig, MedusaHeads, default_tree, parents_of
+from engine.errors import ModelError
+from engine.target.layer_taps import NORMED
+from engine.target.model_layout import output_rows, unembed
+from models.drafters.head_folder import HeadFolder, id_tensors, open_head, parameters_of, read_ids, write_head
+from models.drafters.target_match import TargetShape, check_made_for, check_vocabulary, check_width, dtype_of, shape_of
+from models.loader import Loaded
+
+RankPath = tuple[int, ...]
+
+_BEGINS = ("medusa_lm_head", "model")
+_PREFIX = "medusa_head."
+_BESIDE = ("d2t", "t2d")
+_MOST_HEADS = 32
+_NODES = 64  # of a tree for heads that bring none
+
+
+def load_medusa(path: Path, target: Loaded) -> tuple[MedusaHeads, list[RankPath]]:
+    """Load the Medusa heads at `path` for `target`, in the dtype that it computes in, and their tree.
+
+    Heads without an output matrix of their own share the target's. Without a tree they get a plain one.
+    Raises ModelError for anything wrong with the folder, PairError where heads and target do not fit.
+    """
+    folder, heads, names = _checked(path, shape_of(target))
+    config, tree = heads.config, _tree(folder, heads.config.num_heads)
+    loaded = folder.load()
+    heads.set_draft_vocabulary(read_ids(folder, loaded, config.draft_vocab_size, config.vocab_size))
+    heads.load_weights([(f"heads.{ours}", loaded[theirs]) for theirs, ours in names.items()])
+    heads.set_dtype(dtype_of(target))
+    if not config.own_output:
+        _share(heads, target)
+    mx.eval(parameters_of(heads))
+    return heads, tree
+
+
+def check_medusa(path: Path, target: TargetShape) -> None:
+    """What `load_medusa` raises, as far as it can be told without a weight: everything but its tokens."""
+    folder, heads, _ = _checked(path, target)
+    _tree(folder, heads.config.num_heads)
+
+
+def save_medusa(
+    path: Path,
+    heads: MedusaHeads,
+    about: Mapping[str, object],
+    tree: Sequence[Sequence[int]],
+    dtype: mx.Dtype = mx.float16,
+) -> None:
+    """Write `heads` and their nested `tree` into the folder `path`, the weights as `dtype`.
+
+    about: what config.json says under "redline" besides the tree: the target (`made_for`), the data and their
+    licence, what was measured. Raises ModelError when the disk refuses, ValueError for a tree that is none.
+    """
+    config = heads.config
+    parents_of(tree, config.num_heads)
+    of_target = about.get("target")
+    tensors = {name.removeprefix("heads."): value.astype(dtype) for name, value in parameters_of(heads).items()}
+    tensors |= id_tensors(heads.ids, config.vocab_size)
+    fields = {
+        "architectures": ["MedusaModel"],
+        "model_type": "medusa",
+        "medusa_num_heads": config.num_heads,
+        "medusa_num_layers": config.num_layers,
+        "base_model_name_or_path": of_target.get("name") if isinstance(of_target, Mapping) else None,
+        "hidden_size": config.hidden_size,
+        "vocab_size": config.vocab_size,
+        "draft_vocab_size": config.draft_vocab_size,
+        "torch_dtype": str(dtype).rpartition(".")[2],
+        "redline": {**about, "tree": [list(ranks) for ranks in tree]},
+    }
+    write_head(path, fields, "medusa_lm_head.safetensors", tensors)
+
+
+def _checked(path: Path, target: TargetShape) -> tuple[HeadFolder, MedusaHeads, dict[str, str]]:
+    """The folder, heads of its sizes without weights, and what the heads call the tensors of the folder."""
+    folder = open_head(path, _BEGINS)
+    names = {name: name.removeprefix(_PREFIX) for name in folder.tensors if name not in _BESIDE}
+    heads = MedusaHeads(_config(folder, names, target))
+    wanted = {name.removeprefix("heads."): value.shape for name, value in parameters_of(heads).items()}
+    folder.check(names, wanted, ())
+    check_made_for(folder, target)
+    return folder, heads, names
+
+
+def _config(folder: HeadFolder, names: Mapping[str, str], target: TargetShape) -> MedusaConfig:
+    """Sizes of the heads, checked against the target's. FasterDecoding's config says few of them."""
+    fields, vocabulary = folder.config, target.rows
+    heads, layers = fields.count("medusa_num_heads"), fields.count("medusa_num_layers", 1)
+    if heads > _MOST_HEADS:
+        raise fields.wrong("medusa_num_heads", f"at most {_MOST_HEADS}")
+    states = target.states((NORMED,))
+    hidden = fields.count("hidden_size", _width(folder, names))
+    check_width(folder, hidden, states, target)
+    check_vocabulary(folder, fields.count("vocab_size", vocabulary), target)
+    return MedusaConfig(
+        hidden_size=hidden,
+        vocab_size=vocabulary,
+        draft_vocab_size=fields.count("draft_vocab_size", vocabulary),
+        num_heads=heads,
+        num_layers=layers,
+        own_output=f"0.{layers}.weight" in names.values(),
+    )
+
+
+def _width(folder: HeadFolder, names: Mapping[str, str]) -> int:
+    """Numbers that a head reads, by its first matrix."""
+    for theirs, ours in names.items():
+        shape = folder.tensors[theirs].shape
+        if ours == "0.0.linear.weight" and len(shape) == 2:
+            return shape[1]
+    raise ModelError(f"{folder.path}: lacks the tensor '0.0.linear.weight' of Medusa heads; choose other heads")
+
+
+def _tree(folder: HeadFolder, depth: int) -> list[RankPath]:
+    said = folder.config.part("redline").values.get("tree")
+    if said is None:
+        return default_tree(depth, _NODES)
+    try:
+        tree = [tuple(path) for path in said]
+        if not tree or not all(type(rank) is int and rank >= 0 for path in tree for rank in path):
+            raise ValueError("its ranks are not whole numbers")
+        parents_of(tree, depth)
+    except (TypeError, ValueError) as error:
+        raise ModelError(
+            f"{folder.path}: config.json has an invalid tree ({error}); download the drafter again"
+        ) from error
+    return tree
+
+
+def _share(heads: MedusaHeads, target: Loaded) -> None:
+    """Let the heads read the target's output matrix; a copy is made only of the rows that they know, if not all."""
+    if heads.config.draft_vocab_size == heads.config.vocab_size:
+        heads.tie_lm_head(unembed(target.network))
+        return
+    rows = output_rows(target.network, heads.ids).astype(dtype_of(target))
+    mx.eval(rows)
+    heads.tie_lm_head(rows)

@@ -1,0 +1,24 @@
+"""The memory that a target and its drafters take together, from their folders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from models.drafters import kind_of
+from models.memory import Footprint, FootprintAt, Share, measure
+from models.model_folder import ModelFolder
+
+
+def pair_footprint(target: ModelFolder, drafters: Sequence[Path] = (), kv_bits: int | None = None) -> FootprintAt:
+    """Returns the memory by the length of the context, for a target with all these drafters loaded.
+
+    kv_bits: of the target's keys and values. Raises ModelError if a folder would not load.
+    """
+    measured = measure(target, kv_bits)
+    shares = [kind_of(path).footprint(path, measured.item_bytes) for path in drafters]
+
+    def at(context: int) -> Footprint:
+        return Footprint(context, measured.share(context), Share.together([share(context) for share in shares]))
+
+    return at

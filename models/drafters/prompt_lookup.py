@@ -1,0 +1,37 @@
+"""Prompt lookup as a kind of drafter: built in, so it has no folder and takes no memory worth counting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from models.drafters.drafter_kind import Compatibility, DrafterKind, LoadedDrafter
+
+if TYPE_CHECKING:
+    from models.loader import Loaded
+    from models.memory import Share
+    from models.model_folder import ModelFolder
+
+
+def detect(_config: Mapping[str, object]) -> bool:
+    return False
+
+
+def check(_target: ModelFolder, _folder: Path, _read: Callable[[Path], ModelFolder]) -> Compatibility:
+    return Compatibility(True, KIND.name, "fits any target")
+
+
+def load(_folder: Path, _target: Loaded, _trees: bool) -> LoadedDrafter:
+    from engine.drafters.prompt_lookup import PromptLookup
+
+    return LoadedDrafter(PromptLookup())
+
+
+def footprint(_folder: Path, _item_bytes: int) -> Callable[[int], Share]:
+    from models.memory import Share
+
+    return lambda _context: Share(0)
+
+
+KIND = DrafterKind("lookup", "prompt lookup", detect, check, load, footprint)

@@ -1,0 +1,137 @@
+"""Whether a head fits a target, by its sizes and by the tokens that it was made for.
+
+A head is checked against a target's `TargetShape`: measured of a loaded target, or read from its folder's config.json
+before anything is loaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import mlx.core as mx
+
+from engine.errors import ModelError, PairError
+from engine.target.layer_taps import LayerTaps
+from engine.target.model_layout import embed, layers_of
+from models.drafters.head_folder import HeadFolder
+from models.loader import Loaded
+from models.model_folder import ModelFolder
+
+_OTHER = "choose a drafter that was made for this target"
+
+
+@dataclass(frozen=True)
+class TargetShape:
+    """The sizes of a target that a head depends on.
+
+    rows: of the logits. layers: decoder layers. hidden: numbers in a row of the embedding. states: numbers that the
+    target shows a head for a token at these points (see `engine.target.layer_taps`). vocabulary: token to id.
+    """
+
+    name: str
+    rows: int
+    layers: int
+    hidden: int
+    states: Callable[[tuple[int, ...]], int] = field(repr=False)
+    vocabulary: Mapping[str, int] = field(repr=False)
+
+    @property
+    def summary(self) -> str:
+        """What a compatible head has in common with the target."""
+        return f"same sizes: {self.hidden:,} numbers a layer, {self.rows:,} tokens"
+
+
+def shape_of(target: Loaded) -> TargetShape:
+    """Measures a loaded target. Raises ModelError if its layers or its embedding cannot be found."""
+    return TargetShape(
+        name=target.name,
+        rows=target.model.vocabulary,
+        layers=len(layers_of(target.network)),
+        hidden=sample_embedding(target, 1).shape[-1],
+        states=lambda points: LayerTaps(target.network, points).width,
+        vocabulary=target.folder.vocabulary,
+    )
+
+
+def shape_in(target: ModelFolder) -> TargetShape:
+    """Reads the shape from a target's config.json; nothing is loaded. Raises ModelError if it does not say."""
+    hidden = _size(target, "hidden_size")
+    return TargetShape(
+        name=target.path.name,
+        rows=target.rows or max(target.vocabulary.values()) + 1,
+        layers=_size(target, "num_hidden_layers"),
+        hidden=hidden,
+        states=lambda points: len(points) * hidden,
+        vocabulary=target.vocabulary,
+    )
+
+
+def made_for(target: Loaded) -> dict[str, object]:
+    """Returns what a head's config.json has under redline.target: the target that it was made for."""
+    return {
+        "name": target.name,
+        "model_type": target.folder.model_type,
+        "vocabulary_sha256": _digest(target.folder.vocabulary),
+    }
+
+
+def check_made_for(folder: HeadFolder, target: TargetShape) -> None:
+    """Raises PairError if the folder says that it was made for other tokens than the target's."""
+    said = folder.config.part("redline").part("target").values
+    if said.get("vocabulary_sha256", "") not in ("", _digest(target.vocabulary)):
+        name = str(said.get("name", "another model"))[:60]
+        raise PairError(f"{folder.path}: different tokenizer (made for {name}, not for {target.name}); {_OTHER}")
+
+
+def is_made_for(config: Mapping[str, object], vocabulary: Mapping[str, int]) -> bool:
+    """Whether a drafter's config.json says that it was trained for a target of this vocabulary."""
+    about = config.get("redline")
+    said = about.get("target") if isinstance(about, Mapping) else None
+    return isinstance(said, Mapping) and said.get("vocabulary_sha256") == _digest(vocabulary)
+
+
+def check_vocabulary(folder: HeadFolder, vocabulary: int, target: TargetShape) -> None:
+    """Raises PairError unless a head's target vocabulary is as large as the target's."""
+    if vocabulary != target.rows:
+        sizes = f"{vocabulary:,}; {target.name} has {target.rows:,}"
+        raise PairError(f"{folder.path}: different vocabulary size ({sizes}); {_OTHER}")
+
+
+def check_width(folder: HeadFolder, width: int, states: int, target: TargetShape) -> None:
+    """Raises PairError unless the head reads (`width`) as many numbers a token as the target shows it (`states`)."""
+    if width != states:
+        sizes = f"{width:,} numbers a token; {target.name} has {states:,}"
+        raise PairError(f"{folder.path}: different hidden size ({sizes}); {_OTHER}")
+
+
+def dtype_of(target: Loaded) -> mx.Dtype:
+    """Returns the type the target computes in: float32 on CPU, on Metal what its weights are stored in."""
+    return sample_embedding(target, 1).dtype
+
+
+def sample_embedding(target: Loaded, rows: int) -> mx.array:
+    """Returns some rows of the target's embedding, evenly spread: (rows, hidden)."""
+    return embed(target.network)(sample_ids(target, rows))
+
+
+def sample_ids(target: Loaded, rows: int) -> mx.array:
+    """Returns the ids of those rows."""
+    return mx.arange(rows) * (target.model.vocabulary // rows)
+
+
+def _size(target: ModelFolder, key: str) -> int:
+    """Returns a size in config.json, or in its part for text."""
+    text = target.config.get("text_config")
+    for part in (text if isinstance(text, Mapping) else {}, target.config):
+        value = part.get(key)
+        if type(value) is int and value > 0:
+            return value
+    raise ModelError(f"{target.path}: config.json has no {key}; choose a model made for MLX or transformers")
+
+
+def _digest(vocabulary: Mapping[str, int]) -> str:
+    """Returns a digest of which token has which id, in any order."""
+    lines = "\n".join(f"{number} {token!r}" for token, number in sorted(vocabulary.items(), key=lambda item: item[1]))
+    return hashlib.sha256(lines.encode()).hexdigest()

@@ -1,0 +1,230 @@
+"""The decoding loop along a known text: the real drafter and the real policy, and a target that replays the text.
+
+If choices are greedy or coupled, or drafts are point masses, the rounds are exactly those of writing this text. Under
+rejection, drafts are sampled from the drafter's distribution given that the reply became this text, so the rounds are
+distributed as those of writing it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import mlx.core as mx
+
+from engine.drafters import Draft, DraftContext, Drafter
+from engine.drafters.draft_model import DraftModel
+from engine.drafters.drafter_group import DrafterGroup
+from engine.drafters.eagle3 import Eagle3
+from engine.events import Round
+from engine.loop import Limits, decode
+from engine.policy.fixed import Policy
+from engine.sampling import DraftRows, Sampler, Stream, TokenCounts, draft_row
+from engine.settings import AcceptanceRule, SamplingSettings
+from engine.target.cached_model import CachedModel
+from engine.target.layer_taps import LayerTaps
+from engine.tree.draft_tree import DraftTree
+from models.forecast.round_costs import RoundCosts, RoundTotals, simulated_totals
+from models.forecast.teacher_forcing import TargetOutputs, TargetText
+
+
+def simulate(
+    outputs: TargetOutputs,
+    drafters: Sequence[Drafter],
+    policy: Policy,
+    sampling: SamplingSettings,
+    rule: AcceptanceRule,
+    costs: RoundCosts,
+    eos: frozenset[int],
+) -> RoundTotals:
+    """Returns the totals of the rounds of one reply under `policy`. eos: ids that end a reply.
+
+    Raises ValueError if `can_simulate` is false.
+    """
+    if not can_simulate(drafters, sampling, rule):
+        raise ValueError("the distribution of this tree given the text is not known")
+    text, vocabulary = outputs.text, outputs.logits.shape[-1]
+    sampler = Sampler(replace(sampling, temperature=0.0), rule, vocabulary)  # a replay needs no noise
+    target, conditioned = ReplayedTarget(text, vocabulary), ConditionedSampler(sampling, rule, outputs)
+    timed = [TimedDrafter(one, conditioned, costs, member) for member, one in enumerate(drafters)]
+    together: Drafter = timed[0] if len(timed) == 1 else DrafterGroup(timed)
+    tokens, limits = list(text.tokens[: text.prompt]), Limits(text.limit, 2**31, eos)
+    with _recorded_states(drafters, outputs):
+        together.sync(tokens)
+        events = decode(target, together, policy, sampler, tokens, limits, time.monotonic())
+        rounds = [event for event in events if isinstance(event, Round)]
+    ahead = len(rounds) - target.launched
+    return simulated_totals(rounds, sum(one.spent_s for one in timed), ahead, costs)
+
+
+def can_simulate(drafters: Sequence[Drafter], sampling: SamplingSettings, rule: AcceptanceRule) -> bool:
+    """Returns whether the drafts' distribution given the text is known. It is not for trees with sampled children."""
+    sampled = rule == "rejection" and not sampling.greedy
+    return not (sampled and any(isinstance(drafter, Eagle3) and drafter.trees for drafter in drafters))
+
+
+class ReplayedTarget(CachedModel):
+    """A stand-in for the target in `engine.loop.decode` that replays a known text without a network.
+
+    Whatever is drafted, each row's distribution is a point mass on the text's token at that position. So every
+    acceptance rule accepts a draft as far as it matches the text, and the loop commits the text. A pass has a row for
+    the last committed token and one for each drafted one. launched: passes that the loop did not launch ahead.
+    """
+
+    def __init__(self, text: TargetText, vocabulary: int) -> None:
+        self.vocabulary = vocabulary
+        self.taps = None
+        self.launched = 0
+        self._text, self._length = text, 0
+
+    @property
+    def length(self) -> int:
+        return self._length
+
+    def continue_from(
+        self, sequence: Sequence[int], draft: mx.array, tree: DraftTree | None = None
+    ) -> tuple[mx.array, int]:
+        self.launched += 1
+        self._length = len(sequence) + draft.size
+        rows = mx.arange(draft.size + 1) if tree is None else tree.row_depths
+        return self._logits(len(sequence) + rows), draft.size + 1
+
+    def continue_behind(self, sequence: Sequence[int], token: mx.array) -> tuple[mx.array, int]:
+        self._length += token.size
+        return self._logits(mx.array([self._length])), 1
+
+    def keep_path(self, path: Sequence[int]) -> None:
+        pass
+
+    def rewind(self, length: int) -> int:
+        self._length = min(self._length, length)
+        return self._length
+
+    def _logits(self, positions: mx.array) -> mx.array:
+        """Returns (rows, vocabulary) for the tokens at `positions`; past the end of the text any will do."""
+        tokens = mx.array(self._text.tokens, mx.int32)
+        token = tokens[mx.minimum(positions, len(self._text.tokens) - 1)]
+        return mx.where(mx.arange(self.vocabulary) == token[:, None], 0.0, -mx.inf)
+
+
+class RecordedTaps(LayerTaps):
+    """Hidden states of a pass that is over; any row can be taken any number of times."""
+
+    def __init__(self, states: mx.array, points: Sequence[int]) -> None:
+        self.points, self.width = tuple(points), states.shape[-1]
+        self._states = states
+
+    @property
+    def start(self) -> int:
+        return 0
+
+    @property
+    def end(self) -> int:
+        return int(self._states.shape[0])
+
+    def take(self, start: int, end: int, points: Sequence[int] | None = None) -> mx.array:
+        return self._states[start:end]
+
+
+@contextmanager
+def _recorded_states(drafters: Sequence[Drafter], outputs: TargetOutputs) -> Iterator[None]:
+    """Gives the drafters that read hidden states those of `outputs`. All drafters start and end with nothing cached."""
+    readers: list[Any] = [one for one in drafters if one.needs.taps]
+    targets: list[CachedModel] = [one.target.model for one in readers]
+    own = [target.taps for target in targets]
+    try:
+        for drafter, target in zip(readers, targets, strict=True):
+            assert outputs.states is not None
+            target.taps = RecordedTaps(outputs.states, drafter.needs.taps)
+        for drafter in drafters:
+            drafter.rewind(0)
+        yield
+    finally:
+        for drafter in drafters:
+            drafter.rewind(0)
+        for target, taps in zip(targets, own, strict=True):
+            target.taps = taps
+
+
+def _unread(drafter: Drafter, tokens: int) -> int:
+    """Returns how many of `tokens` committed tokens a draft reads first: the last one, and those of rounds without
+    this drafter."""
+    if isinstance(drafter, DraftModel):
+        return tokens - drafter.model.length
+    return tokens - 1 - drafter.pairs if isinstance(drafter, Eagle3) else 1
+
+
+class TimedDrafter:
+    """A drafter that adds up what its drafts would take. spent_s: the seconds so far. member: its place in `costs`."""
+
+    def __init__(self, drafter: Drafter, sampler: ConditionedSampler, costs: RoundCosts, member: int) -> None:
+        self.name, self.needs, self.traits = drafter.name, drafter.needs, drafter.traits
+        self.spent_s = 0.0
+        self._drafter, self._sampler, self._costs, self._member = drafter, sampler, costs, member
+
+    def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
+        self._drafter.sync(tokens, cancelled)
+
+    def propose(self, context: DraftContext, length: int) -> Draft:
+        self.spent_s += self._costs.catch_up_s(self._member, _unread(self._drafter, len(context.tokens)))
+        draft = self._drafter.propose(replace(context, sampler=self._sampler), length)
+        declined = context.stop is not None and context.stop.declined is not None
+        steps = draft.tokens.size + declined  # a declined token has been computed, too
+        self.spent_s += self._costs.draft_s(self._member, steps)
+        if context.stop is None:
+            self.spent_s -= self._costs.unstopped_saving_s(self._member, steps)
+        return draft
+
+    def hint(self, context: DraftContext) -> float | None:
+        return self._drafter.hint(context)
+
+    def rewind(self, length: int) -> None:
+        self._drafter.rewind(length)
+
+    def reusable_prefix(self) -> int:
+        return self._drafter.reusable_prefix()
+
+
+class ConditionedSampler(Sampler):
+    """Samples drafts from the drafter's distribution, given that the reply became the text.
+
+    Under rejection, with x the token of the text: the draft is x and accepted with probability min(1, q(x) / p(x)).
+    Otherwise it was refused: it follows max(0, q - p) / Z whatever x is, and the rest of the draft, which is never
+    accepted, follows q.
+    """
+
+    def __init__(self, sampling: SamplingSettings, rule: AcceptanceRule, outputs: TargetOutputs) -> None:
+        super().__init__(sampling, rule, outputs.logits.shape[-1])
+        self._outputs = outputs
+        self._matching = mx.array(True)  # whether the draft so far equals the text
+
+    def draw(
+        self, logits: mx.array, counts: TokenCounts, position: int, ids: mx.array | None = None, place: int = 0
+    ) -> DraftRows:
+        if place == 0:
+            self._matching = mx.array(True)
+        text = self._outputs.text
+        at_reply = position + place - text.prompt
+        if self.accepts_by_match or at_reply >= len(text.reply):
+            return super().draw(logits, counts, position, ids, place)
+        rows, token = counts.rows(), text.reply[at_reply]
+        logq = self.distribution.logprobs(self.distribution.adjust(logits, rows, ids))
+        target_logits = self._outputs.logits[at_reply : at_reply + 1]
+        logp = self.distribution.logprobs(self.distribution.adjust(target_logits, rows))
+        uniform = self.noise.uniform(Stream.ACCEPT, mx.array([position + place]))
+        gumbel = self.draft_noise(mx.array([position]), ids, 1 + place)
+        return draft_row(self._conditioned(mx.exp(logq), mx.exp(logp), token, ids, uniform, gumbel), logq, ids)
+
+    def _conditioned(
+        self, q: mx.array, p: mx.array, token: int, ids: mx.array | None, uniform: mx.array, gumbel: mx.array
+    ) -> mx.array:
+        """Returns the column (1,) sampled from q (1, width). p: (1, vocabulary), the target's distribution."""
+        at_token = (mx.arange(self.vocabulary) if ids is None else ids) == token
+        kept = self._matching & mx.all(uniform * p[:, token] < mx.sum(mx.where(at_token, q, 0.0)))
+        residual = mx.maximum(q - (p if ids is None else p[:, ids]), 0.0)
+        refused = mx.where(self._matching & (mx.sum(residual) > 0), residual, q)
+        self._matching = kept
+        return mx.where(kept, mx.argmax(at_token), mx.argmax(mx.log(refused) + gumbel, -1))

@@ -1,0 +1,149 @@
+"""One file, from the hub to a partial file beside its place among the blobs, gone on with where a killed one ended.
+
+Our own, because huggingface_hub 2 writes to a file with a random name and deletes it when it fails: nothing could be
+gone on with. The session, its headers, redirects and errors are huggingface_hub's.
+
+Invariants:
+1. A partial file holds the first bytes of the file, of some download. Only its digest says whether they are right.
+2. It becomes a blob by a rename, after its digest agreed and the disk has it.
+3. A partial file whose digest disagrees is deleted; if part of it was from an earlier download, once more from nothing.
+"""
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import httpx2
+from huggingface_hub import hf_hub_url
+from huggingface_hub.utils import get_session, hf_raise_for_status
+
+from engine.errors import HubError
+from models.hub.client import HTTP_ERRORS, Hub, Retries
+from models.hub.digest import FileDigest
+from models.hub.download_events import DownloadEvent, Verifying
+from models.hub.failures import disk_error
+from models.hub.repo_files import HubFile, RepoListing
+
+_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
+_UNSATISFIABLE = 416
+
+
+class TransferStopped(Exception):
+    """The download is to end here: paused, or another file failed."""
+
+
+@dataclass(frozen=True)
+class TransferCallbacks:
+    """Whom a transfer answers to. tell: hears of every event. moved: hears how many bytes came (or went, below zero).
+    check, sleep: raise Stopped when it is to end."""
+
+    tell: Callable[[DownloadEvent], None]
+    moved: Callable[[int], None]
+    check: Callable[[], None]
+    sleep: Callable[[float], None]
+
+
+class FileTransfer:
+    """Fetches one file of a listing into `part`."""
+
+    def __init__(self, hub: Hub, listing: RepoListing, file: HubFile, part: Path, foreman: TransferCallbacks) -> None:
+        self._hub, self._listing, self._file, self._part = hub, listing, file, part
+        self._tell, self._moved, self._check = foreman.tell, foreman.moved, foreman.check
+        self._digest = FileDigest(file)
+        self._patient = Retries(hub, foreman.sleep, reached=True)
+        self._furthest = 0
+
+    def run(self) -> None:
+        """Fill the partial file and prove it. Raises HubError, Stopped."""
+        try:
+            with self._part.open("ab", buffering=0) as out:
+                resumed = self._read_again(out)
+                self._fill(out)
+                if not self._digest.agrees and resumed:
+                    self._begin_anew(out)
+                    self._fill(out)
+                if not self._digest.agrees:
+                    raise self._damaged("its digest is not the one that the hub lists")
+                os.fsync(out.fileno())
+        except OSError as error:
+            raise disk_error(error, self._part.parent) from error
+
+    def _read_again(self, out: BinaryIO) -> bool:
+        """Take in what an earlier download left; whether there was anything."""
+        left = os.fstat(out.fileno()).st_size
+        if left > self._file.size_bytes:
+            out.truncate(0)
+            left = 0
+        if left:
+            self._tell(Verifying(self._file.name, left))
+            self._digest.add_file(self._part, self._check)
+        return left > 0
+
+    def _fill(self, out: BinaryIO) -> None:
+        while self._digest.count < self._file.size_bytes:
+            self._check()
+            try:
+                self._stream(out)
+                if self._digest.count < self._file.size_bytes:
+                    raise httpx2.RemoteProtocolError("the answer ended early")
+            except HTTP_ERRORS as error:
+                self._wait(error)
+
+    def _wait(self, error: Exception) -> None:
+        try:
+            for waiting in self._patient.wait(error):
+                self._tell(waiting)
+        except HTTP_ERRORS as last:
+            raise self._hub.explain(last, self._listing.repo, self._listing.revision) from last
+
+    def _stream(self, out: BinaryIO) -> None:
+        """One request, for what is missing. Raises HTTP_ERRORS, OSError, HubError, Stopped."""
+        listing, headers = self._listing, self._hub.headers
+        url = hf_hub_url(listing.repo, self._file.name, revision=listing.commit, endpoint=self._hub.endpoint)
+        if self._digest.count:
+            headers["Range"] = f"bytes={self._digest.count}-"
+        silence_s = self._hub.patience.silence_s
+        with get_session().stream("GET", url, headers=headers, timeout=silence_s, follow_redirects=True) as response:
+            if self._hub.endpoint.startswith("https:") and response.url.scheme != "https":
+                raise self._damaged("the hub sends to a place without https")
+            if response.status_code == _UNSATISFIABLE:
+                self._begin_anew(out)
+                return
+            hf_raise_for_status(response)
+            if self._digest.count and not self._continues(response):
+                self._begin_anew(out)
+            for data in response.iter_bytes():  # as it arrives: what is gathered is lost with the process
+                self._take(data, out)
+
+    def _continues(self, response: httpx2.Response) -> bool:
+        """Whether the answer begins at the byte that was asked for; some caches and proxies send the whole."""
+        found = _RANGE.match(response.headers.get("Content-Range", ""))
+        packed = response.headers.get("Content-Encoding", "identity") != "identity"
+        return response.status_code == 206 and not packed and found is not None and int(found[1]) == self._digest.count
+
+    def _take(self, data: bytes, out: BinaryIO) -> None:
+        self._check()
+        if self._digest.count + len(data) > self._file.size_bytes:
+            raise self._damaged(f"more came than the {self._file.size_bytes} bytes that the hub lists")
+        view = memoryview(data)
+        while view:
+            view = view[out.write(view) :]
+        self._digest.add(data)
+        self._moved(len(data))
+        if self._digest.count > self._furthest:  # not where a server that knows no ranges begins over and over
+            self._furthest = self._digest.count
+            self._patient.came()
+
+    def _begin_anew(self, out: BinaryIO) -> None:
+        self._moved(-self._digest.count)
+        out.truncate(0)
+        self._digest.restart()
+
+    def _damaged(self, what: str) -> HubError:
+        """What came is not the file; it is deleted, so that the next download does not go on with it."""
+        self._part.unlink(missing_ok=True)
+        to_do = "pull again; if it stays so, a proxy or the mirror alters files"
+        return HubError(f"{self._listing.repo}: {self._file.name} arrived damaged: {what}; {to_do}", "damaged")

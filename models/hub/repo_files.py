@@ -1,0 +1,119 @@
+"""The files of one revision of a repository, as plain values."""
+
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Literal
+
+from huggingface_hub import HfApi
+from huggingface_hub.hf_api import ModelInfo, RepoSibling
+
+from engine.errors import HubError
+from models.hub.client import HTTP_ERRORS, Hub, Retries
+from models.hub.download_events import Waiting
+from models.hub.file_filter import model_files
+from models.hub.repo_names import check_commit, check_listed, check_repo, check_wanted, is_commit, is_repo, shown
+
+
+@dataclass(frozen=True)
+class HubFile:
+    """One file. digest: hexadecimal; sha256 of the bytes where the file is in LFS, else git's sha1 of them as a blob.
+    It is the file's ETag too, and its name among the cache's blobs."""
+
+    name: str
+    size_bytes: int
+    kind: Literal["sha256", "git"]
+    digest: str
+
+
+@dataclass(frozen=True)
+class RepoListing:
+    """The files that make the model, of one commit. left_out: how many files of the repository do not."""
+
+    repo: str
+    revision: str
+    commit: str
+    files: tuple[HubFile, ...]
+    left_out: int
+
+    @property
+    def contents(self) -> tuple[HubFile, ...]:
+        """One file for each content: twins are fetched and kept once."""
+        return tuple({file.digest: file for file in self.files}.values())
+
+    @property
+    def total_bytes(self) -> int:
+        return sum(file.size_bytes for file in self.contents)
+
+
+# --- What a revision of a repository holds: asked once, in one request, before a byte is fetched.
+
+
+LARGEST_BYTES = 50_000_000_000  # of one file: beyond, the hub serves Xet only
+MOST_FILES = 10_000
+_HEX = frozenset("0123456789abcdef")
+_NONSENSE = (
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+)  # what huggingface_hub makes of an answer that is no hub's
+
+
+def request_listing(
+    hub: Hub, repo: str, revision: str, sleep: Callable[[float], None] = time.sleep
+) -> Generator[Waiting, None, RepoListing]:
+    """Ask `hub` for the files of a revision; yields a record for each wait, returns the listing.
+
+    `repo` in the answer is spelled as the hub spells it. Raises HubError.
+    """
+    api = HfApi(endpoint=hub.endpoint, token=hub.said_token, headers=hub.headers)
+    patient = Retries(hub, sleep, reached=False)
+    while True:
+        try:
+            info = api.model_info(repo, revision=revision, files_metadata=True, timeout=hub.patience.silence_s)
+            return _listing(info, repo, revision)
+        except HTTP_ERRORS as error:
+            try:
+                yield from patient.wait(error)
+            except HTTP_ERRORS as last:
+                raise hub.explain(last, repo, revision) from last
+        except _NONSENSE as error:
+            raise hub.explain(error, repo, revision) from error
+
+
+def _listing(info: ModelInfo, repo: str, revision: str) -> RepoListing:
+    siblings = {sibling.rfilename: sibling for sibling in info.siblings or []}
+    if len(siblings) > MOST_FILES:
+        raise HubError(f"{repo}: lists {len(siblings)} files, which no model has; refused", "refused")
+    check_listed(siblings, repo)
+    names = model_files(siblings, repo)
+    check_wanted(names, repo)
+    files = tuple(_file(siblings[name], repo) for name in names)
+    commit = check_commit(info.sha, repo)
+    if is_commit(revision) and commit != revision:
+        raise HubError(f"{repo}: asked for {revision}, the hub answers with {commit}; check HF_ENDPOINT", "damaged")
+    return RepoListing(_spelled(info.id, repo), revision, commit, files, len(siblings) - len(files))
+
+
+def _spelled(said: str, repo: str) -> str:
+    """As the hub writes the same name, so that one model has one folder; another name is an old one's new home."""
+    return check_repo(said) if is_repo(said) and said.casefold() == repo.casefold() else repo
+
+
+def _file(sibling: RepoSibling, repo: str) -> HubFile:
+    """Raises HubError: no size or digest, or nonsense for one."""
+    name = sibling.rfilename
+    size: object = sibling.lfs.size if sibling.lfs is not None else sibling.size
+    digest: object = sibling.lfs.sha256 if sibling.lfs is not None else sibling.blob_id
+    length = 40 if sibling.lfs is None else 64
+    if type(size) is not int or size < 0:
+        raise HubError(f"{repo}: lists {shown(name)} with the size {shown(size)}; check HF_ENDPOINT", "damaged")
+    if not isinstance(digest, str) or len(digest) != length or not _HEX.issuperset(digest):
+        raise HubError(f"{repo}: lists {shown(name)} with the digest {shown(digest)}; check HF_ENDPOINT", "damaged")
+    if size > LARGEST_BYTES:
+        what = f"{repo}: {name} has {size / 1e9:.0f} GB in one file, which the hub serves by Xet only"
+        raise HubError(
+            f"{what}; choose a version in smaller files, or fetch it with `hf download {repo}`", "unsuitable"
+        )
+    return HubFile(name, size, "git" if sibling.lfs is None else "sha256", digest)

@@ -1,0 +1,168 @@
+"""Several files at once, one stream of events: threads fetch, a queue carries what they tell to whoever reads."""
+
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from queue import Empty, SimpleQueue
+
+from filelock import FileLock, Timeout
+
+from engine.errors import HubError
+from models.hub.client import Hub
+from models.hub.digest import FileDigest
+from models.hub.download_events import DownloadEvent, Fetched, Verifying, Waiting
+from models.hub.download_plan import write_plan
+from models.hub.download_progress import ProgressCounter
+from models.hub.file_transfer import FileTransfer, TransferCallbacks, TransferStopped
+from models.hub.repo_cache import RepoCache
+from models.hub.repo_files import HubFile, RepoListing
+
+WORKERS = 4  # connections: one alone seldom fills the line
+_SILENCE_S = 1.0  # after which the reader hears how far it is all the same
+_LOCK_WAIT_S = 0.5
+_LEAVE_S = 1.0
+
+
+class DownloadWorkers:
+    """Fetches what a listing lacks into the blobs of `cache`. verify: files that are here are held against the hub's
+    digests too, and fetched anew where they differ. clock: seconds.
+
+    The first fault ends the others at their next byte. verified_bytes: in files whose digest was found to agree.
+    """
+
+    def __init__(
+        self, hub: Hub, cache: RepoCache, listing: RepoListing, verify: bool, clock: Callable[[], float]
+    ) -> None:
+        self._hub, self._cache, self._listing, self._verify, self._clock = hub, cache, listing, verify, clock
+        commit = listing.commit
+        tasks = [file for file in listing.contents if verify or not cache.has(file, commit)]
+        self._waiting = sorted(tasks, key=lambda file: file.size_bytes, reverse=True)  # the small ones, from the end
+        present = {file.digest: cache.present_bytes(file, commit) for file in listing.contents}
+        self.tally = ProgressCounter(present, listing.total_bytes, clock)
+        self._told: SimpleQueue[DownloadEvent | BaseException | None] = SimpleQueue()
+        self._lock, self._stop = threading.Lock(), threading.Event()
+        self._is_planned = False
+        self.verified_bytes = 0
+
+    def events(self) -> Iterator[DownloadEvent]:
+        """Everything that happens until all files are here. Raises HubError, OSError."""
+        (self._cache.folder / "blobs").mkdir(parents=True, exist_ok=True)
+        crew = [threading.Thread(target=self._work, daemon=True) for _ in self._waiting[:WORKERS]]
+        for thread in crew:
+            thread.start()
+        fault: BaseException | None = None
+        try:
+            working = len(crew)
+            while working:
+                told = self._hear()
+                if isinstance(told, DownloadEvent):
+                    yield told
+                    continue
+                working -= 1
+                if told is not None and fault is None:  # whoever stops for another's fault comes after it
+                    fault = told
+                    self._stop.set()
+        finally:
+            self._stop.set()
+            last_s = self._clock() + _LEAVE_S  # one that is stuck in a read ends at its next byte, without writing it
+            for thread in crew:
+                thread.join(max(0.0, last_s - self._clock()))
+        if fault is not None:
+            raise fault
+
+    def _hear(self) -> DownloadEvent | BaseException | None:
+        """The next that a thread tells; how far it is where all are silent."""
+        while True:
+            try:
+                return self._told.get(timeout=_SILENCE_S)
+            except Empty:
+                if (still := self.tally.still()) is not None:
+                    return still
+
+    def _work(self) -> None:
+        """A thread's life: file after file; its last word is None or what ended it."""
+        try:
+            while (file := self._next()) is not None:
+                self._bring(file)
+        except (HubError, OSError, TransferStopped) as ended:
+            self._told.put(ended)
+        except BaseException as bug:  # noqa: BLE001 - of a thread: raised again by the reader, with its traceback
+            self._told.put(bug)
+        else:
+            self._told.put(None)
+
+    def _next(self) -> HubFile | None:
+        with self._lock:
+            return self._waiting.pop() if self._waiting else None
+
+    def _bring(self, file: HubFile) -> None:
+        """One file, under the lock by which huggingface_hub keeps its own tools off the same blob."""
+        lock = FileLock(self._cache.lock_of(file), timeout=_LOCK_WAIT_S, mode=0o664)
+        self._acquire(lock)
+        try:
+            is_here = self._cache.has(file, self._listing.commit)
+            if not is_here or (self._verify and not self._is_proven(file)):
+                self._fetch(file)
+                is_here = False
+            if self._verify or not is_here:
+                with self._lock:
+                    self.verified_bytes += file.size_bytes
+            self._moved(file, self.tally.lacks(file), over_the_network=False)
+            self._planned()
+            self._told.put(Fetched(file.name, file.size_bytes))
+        finally:
+            lock.release()
+
+    def _fetch(self, file: HubFile) -> None:
+        foreman = TransferCallbacks(self._told.put, partial(self._moved, file), self._check, self._sleep)
+        FileTransfer(self._hub, self._listing, file, self._cache.part(file), foreman).run()
+        self._check()
+        self._cache.keep(file)
+
+    def _is_proven(self, file: HubFile) -> bool:
+        """Read what is here again. Where it is not the file it goes at once, so that nobody takes it for whole."""
+        places = self._cache.places(file, self._listing)
+        self._told.put(Verifying(file.name, file.size_bytes))
+        for place in {path.resolve() for path in places}:
+            digest = FileDigest(file)
+            digest.add_file(place, self._check)
+            if not digest.agrees:
+                for damaged in places:
+                    damaged.unlink()
+                self._moved(file, -file.size_bytes)
+                return False
+        return True
+
+    def _planned(self) -> None:
+        """The plan goes to the disk with the first bytes: a pull that was refused leaves nothing to list."""
+        with self._lock:
+            if not self._is_planned:
+                write_plan(self._cache, self._listing)
+                self._is_planned = True
+
+    def _acquire(self, lock: FileLock) -> None:
+        said = False
+        while True:
+            self._check()
+            try:
+                lock.acquire()
+                return
+            except Timeout:
+                if not said:
+                    self._told.put(Waiting("another program fetches the same file", _LOCK_WAIT_S, 1, 1))
+                    said = True
+
+    def _moved(self, file: HubFile, count: int, over_the_network: bool = True) -> None:
+        """`count` more bytes of `file` are here, or fewer."""
+        self._planned()
+        progress = self.tally.moved(file, count, over_the_network)
+        if progress is not None:
+            self._told.put(progress)
+
+    def _check(self) -> None:
+        if self._stop.is_set():
+            raise TransferStopped
+
+    def _sleep(self, seconds: float) -> None:
+        if self._stop.wait(seconds):
+            raise TransferStopped

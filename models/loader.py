@@ -1,0 +1,90 @@
+"""From a model folder to something that computes: checked, loaded by mlx-lm, fitted to the backend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+from mlx import nn
+
+from engine import backend
+from engine.backend.mlx_lm_imports import dequantize_model, load_model, why_unsound_type
+from engine.errors import ModelError, RedlineError
+from engine.target.cached_model import CachedModel
+from models.model_folder import ModelFolder, check_folder
+from models.paths import name_of
+from models.tokenizer import FolderTokenizer
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model ready to run, and what is known of it. network: mlx-lm's own model, inside `model`."""
+
+    folder: ModelFolder
+    network: Any
+    model: CachedModel
+    tokenizer: FolderTokenizer
+
+    @property
+    def name(self) -> str:
+        return name_of(self.folder.path)
+
+
+def load(path: Path, kv_bits: int | None = None) -> Loaded:
+    """Load the model folder at `path`.
+
+    On CPU the weights become float32 (its quantized and 16-bit kernels are scalar code); on Metal
+    they stay as they are. Raises ModelError for anything wrong with the folder.
+    """
+    folder = check_folder(path)
+    network = assemble(folder)
+    backend.wire()
+    mx.eval(network.parameters())
+    tokenizer = FolderTokenizer(folder.path, folder.eos_token_ids, _rows(folder, network))
+    with not_loading(folder.path):
+        model = CachedModel(network, kv_bits)
+    return Loaded(folder, network, model, tokenizer)
+
+
+def _rows(folder: ModelFolder, network: Any) -> int | None:
+    """How many tokens the embedding has, None where neither the network nor the config says. (Of several embeddings
+    the largest is the one of tokens; that of positions is small.)"""
+    found = [m.weight.shape[0] for m in network.modules() if isinstance(m, nn.Embedding | nn.QuantizedEmbedding)]
+    return min((rows for rows in (max(found, default=None), folder.rows) if rows), default=None)
+
+
+def assemble(folder: ModelFolder) -> Any:
+    """The network of a checked folder as it will compute, its weights still on the disk. Raises ModelError."""
+    if reason := why_unsound_type(folder.model_type):
+        raise ModelError(
+            f"{folder.path}: {folder.model_type} models cannot be decoded exactly ({reason}); choose another model"
+        )
+    with not_loading(folder.path):
+        network, _ = load_model(folder.path, lazy=True, trust_remote_code=False)
+        return in_float32(network) if backend.describe().dequantize else network
+
+
+@contextmanager
+def not_loading(path: Path) -> Iterator[None]:
+    """What mlx-lm throws at a config or weights that it can't make sense of, as a ModelError about `path`."""
+    try:
+        yield
+    except RedlineError:
+        raise
+    except (Exception, SystemExit) as error:  # broad: mlx-lm has a hundred models' code, which trusts their files
+        reason = " ".join(str(error).split())[:300]
+        raise ModelError(
+            f"{path} does not load ({type(error).__name__}: {reason}): "
+            "the files do not belong together or mlx-lm does not know this model; download it again"
+        ) from error
+
+
+def in_float32(network: Any) -> Any:
+    """The same network with every float in 32 bits and every quantized layer dequantized: in that order,
+    or the 16-bit scales round every weight (0.11 instead of 0.00008 off in the built-in's logits)."""
+    network.set_dtype(mx.float32)
+    return dequantize_model(network)

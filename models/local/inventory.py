@@ -1,0 +1,160 @@
+"""What is present on this machine, judged and measured."""
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from filelock import FileLock
+
+from engine.errors import ModelError
+from models.builtin import is_builtin
+from models.drafters import kind_of
+from models.durable_files import read_json_object, replace_json
+from models.local.completeness import missing_part
+from models.local.hub_snapshots import Revision, revisions
+from models.local.locations import ModelLocations
+from models.paths import cache_dir
+
+Origin = Literal["hub", "lm-studio", "redline", "builtin"]
+HUB_SHARERS = "every program that uses the Hugging Face cache (mlx-lm, transformers)"
+LM_STUDIO = "LM Studio"
+_USES_FILE = "models-used.json"  # every process of Redline may write it
+_LOCK_WAIT_S = 5.0
+
+
+@dataclass(frozen=True)
+class Installed:
+    """One model. name: what --target and --drafter take. size_bytes: on disk, twins counted once. total_bytes: what it
+    will have when it is whole. last_used_s: since the epoch, None for never by Redline. complete: whether it is whole;
+    trouble says what is not. revision: of the hub, "" elsewhere. shared_with: who else loses it, or keeps its files."""
+
+    name: str
+    path: Path
+    origin: Origin
+    kind: str
+    size_bytes: int
+    total_bytes: int
+    last_used_s: float | None
+    complete: bool
+    trouble: str = ""
+    revision: str = ""
+    shared_with: tuple[str, ...] = ()
+
+
+def installed(places: ModelLocations) -> list[Installed]:
+    """Every model in the places, partial downloads included (they are not complete), sorted by name."""
+    uses = read_uses(places.root)
+    found = [*_of_hub(places, uses), *_of_lm_studio(places, uses), *_own(places, uses)]
+    return sorted(found, key=lambda model: (model.name.casefold(), model.origin, model.revision))
+
+
+def _of_hub(places: ModelLocations, uses: dict[str, float]) -> Iterator[Installed]:
+    for revision in revisions(places.hub):
+        trouble = revision.trouble
+        if not trouble and revision.path.is_dir():
+            trouble = missing_part(revision.path)
+        yield Installed(
+            name=revision.name,
+            path=revision.path,
+            origin="hub",
+            kind=_kind(revision.path),
+            size_bytes=revision.size_bytes,
+            total_bytes=max(revision.total_bytes, revision.size_bytes),
+            last_used_s=uses.get(os.path.realpath(revision.path)),
+            complete=not trouble,
+            trouble=trouble,
+            revision=revision.commit,
+            shared_with=(HUB_SHARERS, *_others(revision)),
+        )
+
+
+def _others(revision: Revision) -> tuple[str, ...]:
+    """Other revisions that have files in common with this one."""
+    return tuple(f"revision {commit[:8]}" for commit in revision.twins)
+
+
+def _of_lm_studio(places: ModelLocations, uses: dict[str, float]) -> Iterator[Installed]:
+    """publisher/model/files, as its documentation has it; GGUF files can be imported, MLX folders used as they are."""
+    for root in places.lm_studio:
+        for folder in _folders(root, 2):
+            name = folder.relative_to(root).as_posix()
+            yield from _plain(name, folder, "lm-studio", uses, (LM_STUDIO,))
+
+
+def _own(places: ModelLocations, uses: dict[str, float]) -> Iterator[Installed]:
+    for folder in _folders(places.own, 1):
+        origin: Origin = "builtin" if is_builtin(folder) else "redline"
+        yield from _plain("builtin" if origin == "builtin" else folder.name, folder, origin, uses, ())
+
+
+def _plain(
+    name: str, folder: Path, origin: Origin, uses: dict[str, float], shared_with: tuple[str, ...]
+) -> Iterator[Installed]:
+    """The model in an ordinary folder, if there is one."""
+    sizes = _sizes(folder)
+    gguf = "config.json" not in sizes and any(file.endswith(".gguf") for file in sizes)
+    if not gguf and not any(file.endswith((".safetensors", ".safetensors.index.json")) for file in sizes):
+        return
+    trouble = "is GGUF; `redline models import` makes an MLX model of it" if gguf else missing_part(folder)
+    size_bytes = sum(sizes.values())
+    used_s = uses.get(os.path.realpath(folder))
+    kind = "gguf" if gguf else _kind(folder)
+    yield Installed(
+        name, folder, origin, kind, size_bytes, size_bytes, used_s, not trouble, trouble, shared_with=shared_with
+    )
+
+
+def _kind(folder: Path) -> str:
+    try:
+        return kind_of(folder).name
+    except (ModelError, OSError):
+        return "unknown"
+
+
+def _folders(root: Path, depth: int) -> list[Path]:
+    """Folders `depth` below `root`, hidden ones left out."""
+    try:
+        below = sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
+    except OSError:
+        return []
+    return below if depth == 1 else [folder for path in below for folder in _folders(path, depth - 1)]
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    """Bytes of each file of the folder, by name; of what cannot be read, none."""
+    try:
+        return {path.name: _size(path) for path in folder.iterdir() if not path.is_dir()}
+    except OSError:
+        return {}
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:  # a link to nothing, or to itself
+        return 0
+
+
+def note_use(folder: Path, root: Path | None = None, now_s: float | None = None) -> None:
+    """Remember that the model in `folder` is used now; folders that are gone are forgotten. now_s: seconds since the
+    epoch. Raises OSError."""
+    record = cache_dir(root) / _USES_FILE
+    record.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(record.with_name(f".{_USES_FILE}.lock"), timeout=_LOCK_WAIT_S):
+        uses = {path: used_s for path, used_s in read_uses(root).items() if Path(path).is_dir()}
+        uses[os.path.realpath(folder)] = time.time() if now_s is None else now_s
+        replace_json(record, {"used_s": uses})
+
+
+def read_uses(root: Path | None = None) -> dict[str, float]:
+    """Seconds since the epoch, by the real path of the folder. What cannot be read was never used."""
+    try:
+        used = read_json_object(cache_dir(root) / _USES_FILE).get("used_s")
+    except ModelError:
+        return {}
+    if not isinstance(used, dict):
+        return {}
+    return {path: float(used_s) for path, used_s in used.items() if type(used_s) in (int, float)}

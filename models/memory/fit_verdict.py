@@ -1,0 +1,117 @@
+"""Whether a footprint fits in the memory of this machine, and what would make it fit.
+
+macOS    the GPU may use a part of memory that the system names; what is beyond does not run
+others   what the process may have at all
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from models.memory.footprint import Footprint
+from models.size_text import memory_words
+
+FitLevel = Literal["good", "tight", "refused"]
+FootprintAt = Callable[[int], Footprint]  # by the length of the context
+
+TIGHT = 0.85  # of what may be used: beyond, other programs slow down
+LEAST_CONTEXT = 512
+KV_BITS = 8  # no loss of quality has been found at 8
+_FOR_OTHERS = 0.1  # of memory that only the processor uses
+_STEP = 256
+
+
+@dataclass(frozen=True)
+class AvailableMemory:
+    """The memory of this machine, in bytes; None where the system does not say.
+
+    free: now, without taking any from other programs. wired: the most that the GPU may use, None without a GPU.
+    """
+
+    total: int | None
+    free: int | None = None
+    wired: int | None = None
+
+    @property
+    def most(self) -> int | None:
+        """What a pair may use if everything else makes room."""
+        if self.wired is not None:
+            return self.wired
+        return None if self.total is None else int(self.total * (1 - _FOR_OTHERS))
+
+
+@dataclass(frozen=True)
+class FitVerdict:
+    """Whether a pair fits at `context` tokens, and why, in one line.
+
+    needed: bytes. remedies: what would make it fit, or fit well, each a phrase; the first helps most.
+    """
+
+    level: FitLevel
+    reason: str
+    context: int
+    needed: int
+    remedies: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "; ".join([self.reason, *self.remedies[:2]])
+
+
+def judge_fit(
+    footprint_at: FootprintAt, context: int, available: AvailableMemory, fewer_bits: FootprintAt | None = None
+) -> FitVerdict:
+    """Returns whether a pair with these footprints fits at `context` tokens.
+
+    fewer_bits: the same pair with its keys and values in KV_BITS. Where the system does not say what it has,
+    everything is good.
+    """
+    footprint, most = footprint_at(context), available.most
+    needed = footprint.total
+    if most is None:
+        reason = f"needs {memory_words(needed)}; this system does not report its memory"
+        return FitVerdict("good", reason, context, needed)
+    reason = f"needs {memory_words(needed)} for a context of {context:,} tokens; {memory_words(most)} can be used here"
+    if needed > most:
+        return FitVerdict("refused", reason, context, needed, _remedies(footprint, footprint_at, fewer_bits, most))
+    if needed > TIGHT * most:
+        ease = int(TIGHT * most)
+        return FitVerdict("tight", reason, context, needed, _remedies(footprint, footprint_at, fewer_bits, ease))
+    if available.free is not None and needed > available.free:
+        reason = f"{reason}, {memory_words(available.free)} of it free now"
+        return FitVerdict("tight", reason, context, needed, ("close other programs",))
+    return FitVerdict("good", reason, context, needed)
+
+
+def largest_context(footprint_at: FootprintAt, wanted: int, most: int) -> int | None:
+    """Returns the longest context up to `wanted` that takes at most so many bytes; None if even LEAST_CONTEXT takes
+    more."""
+    if footprint_at(wanted).total <= most:
+        return wanted
+    if wanted < LEAST_CONTEXT or footprint_at(LEAST_CONTEXT).total > most:
+        return None
+    fits, too_long = LEAST_CONTEXT // _STEP, -(-wanted // _STEP)
+    while too_long - fits > 1:
+        middle = (fits + too_long) // 2
+        if footprint_at(middle * _STEP).total <= most:
+            fits = middle
+        else:
+            too_long = middle
+    return fits * _STEP
+
+
+def _remedies(
+    footprint: Footprint, footprint_at: FootprintAt, fewer_bits: FootprintAt | None, most: int
+) -> tuple[str, ...]:
+    found = []
+    shorter = largest_context(footprint_at, footprint.context, most)
+    if shorter is not None:
+        found.append(f"a context of {shorter:,} tokens fits")
+    if footprint.alone.total <= most:
+        found.append("it fits without its drafter, or with prompt lookup")
+    if fewer_bits is not None and fewer_bits(footprint.context).total <= most:
+        found.append(f"it fits with {KV_BITS}-bit keys and values (--kv-bits {KV_BITS})")
+    if not found:
+        found.append(f"choose a smaller model or fewer bits a weight: weights need {memory_words(footprint.weights)}")
+    return tuple(found)

@@ -1,0 +1,140 @@
+"""The sizes of a model, from its files: it is assembled as for loading, but nothing is evaluated.
+
+MLX knows the shape and type of an array that was never computed, so weights (dequantized or not), and the cache that a
+pass would fill, can be added up for any architecture without reading a weight.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx.utils import tree_flatten
+
+from engine import backend
+from engine.cache.model_cache import CacheGrowth, ModelCache
+from engine.errors import UnsupportedCache
+from engine.target.cached_model import PREFILL_CHUNK
+from engine.target.model_layout import layers_of
+from models.loader import assemble, not_loading
+from models.memory.footprint import TOKEN_BYTES, Share
+from models.model_folder import ModelFolder
+
+_REMEMBERED = 8  # models
+FUSED_HEADS = (64, 80, 128)  # head sizes for which MLX's Metal kernels keep no scores
+VERIFY_ROWS = 9
+_LOGITS_COPIES = 6  # arrays as large as the logits at the same time: logits, probabilities, noise, what is drawn
+_INNER, _HIDDEN = 3, 5  # arrays of either width at the same time, on the way through a layer
+_HEADS = ("num_attention_heads", "n_heads", "n_head", "num_heads")
+
+
+@dataclass(frozen=True)
+class ModelSize:
+    """The sizes of a model. weights_bytes, loading_bytes: see `Share`. item_bytes: of an activation. inner: the widest
+    activation in a layer. scores: attention heads whose scores are kept during a pass, 0 where none are. growth: of
+    each layer's cache."""
+
+    weights_bytes: int
+    loading_bytes: int
+    item_bytes: int
+    hidden: int
+    inner: int
+    scores: int
+    vocabulary: int
+    growth: tuple[CacheGrowth, ...]
+
+    def share(self, context: int) -> Share:
+        """Returns the memory that the model takes at `context` tokens."""
+        rows = min(PREFILL_CHUNK, context)
+        activations = rows * (_INNER * self.inner + _HIDDEN * self.hidden) * self.item_bytes
+        scores = rows * context * self.scores * self.item_bytes
+        sampling = VERIFY_ROWS * self.vocabulary * _LOGITS_COPIES * 4
+        cache = sum(layer.bytes_at(context, PREFILL_CHUNK) for layer in self.growth)
+        working = max(activations + scores, sampling)
+        return Share(self.weights_bytes, self.loading_bytes, cache, working, self.vocabulary * TOKEN_BYTES)
+
+
+def measure(folder: ModelFolder, kv_bits: int | None = None) -> ModelSize:
+    """Returns the sizes of the model in a checked folder, which are remembered while its files stay as they are.
+
+    Raises ModelError if it would not load, UnsupportedCache if its keys and values cannot have so many bits.
+    """
+    files = [*sorted(folder.path.glob("*.safetensors")), folder.path / "config.json"]
+    stats = [(str(path), path.stat()) for path in files]
+    key = tuple((path, stat.st_size, stat.st_mtime_ns) for path, stat in stats), kv_bits
+    if key not in _remembered:
+        while len(_remembered) >= _REMEMBERED:
+            del _remembered[next(iter(_remembered))]
+        _remembered[key] = _measure(folder, kv_bits)
+    return _remembered[key]
+
+
+def _measure(folder: ModelFolder, kv_bits: int | None) -> ModelSize:
+    network = assemble(folder)
+    cache = ModelCache(network, kv_bits)
+    logits = _first_pass(network, cache, folder, kv_bits)
+    config = text_config(folder)
+    weights = weights_bytes(network)
+    hidden = _count(config, ("hidden_size", "n_embd", "d_model", "dim")) or inner_width(network)
+    return ModelSize(
+        weights_bytes=weights,
+        loading_bytes=folder.weights_bytes if weights != folder.weights_bytes else 0,
+        item_bytes=logits.dtype.size,
+        hidden=hidden,
+        inner=inner_width(network),
+        scores=_scores(config, hidden),
+        vocabulary=logits.shape[-1],
+        growth=tuple(cache.growth()),
+    )
+
+
+def _first_pass(network: Any, cache: ModelCache, folder: ModelFolder, kv_bits: int | None) -> mx.array:
+    """Returns logits (1, 1, vocabulary) that are never evaluated; `cache` then holds a token."""
+    with not_loading(folder.path):
+        try:
+            logits: mx.array = network(mx.zeros((1, 1), mx.int32), cache=cache.entries)
+        except ValueError as error:
+            if kv_bits is None:
+                raise
+            raise UnsupportedCache(
+                f"{folder.path.name} does not support {kv_bits}-bit keys and values ({error}): leave out --kv-bits"
+            ) from error
+    return logits
+
+
+def weights_bytes(network: Any) -> int:
+    """Returns the bytes of all parameters, as they will be held in memory."""
+    leaves: Any = tree_flatten(network.parameters())
+    return sum(array.nbytes for _, array in leaves)
+
+
+def inner_width(network: Any) -> int:
+    """Returns the widest output of a linear map in a layer."""
+    found = [1]
+    for layer in layers_of(network)[:1] + layers_of(network)[-1:]:
+        for _, module in layer.named_modules():
+            if isinstance(module, nn.Module) and "weight" in module and module.weight.ndim >= 2:
+                found.append(int(module.weight.shape[-2]))
+    return max(found)
+
+
+def text_config(folder: ModelFolder) -> dict[str, object]:
+    """Returns the config, with the fields of its text part on top."""
+    inner = folder.config.get("text_config")
+    return {**folder.config, **(inner if isinstance(inner, dict) else {})}
+
+
+def _scores(config: dict[str, object], hidden: int) -> int:
+    """Returns how many heads keep their scores in memory, one number for each query and key."""
+    heads = _count(config, _HEADS) or max(1, hidden // 64)
+    size = _count(config, ("head_dim",)) or hidden // heads
+    return 0 if backend.describe().device == "gpu" and size in FUSED_HEADS else heads
+
+
+def _count(config: dict[str, object], keys: tuple[str, ...]) -> int | None:
+    return next((value for key in keys if type(value := config.get(key)) is int and value > 0), None)
+
+
+_remembered: dict[tuple[tuple[tuple[str, int, int], ...], int | None], ModelSize] = {}

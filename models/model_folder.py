@@ -1,0 +1,181 @@
+"""Is this an MLX model folder that is whole and safe to load? Asked before mlx-lm touches it.
+
+mlx-lm reads config.json, every model*.safetensors and the tokenizer's files. Here each of them is checked to be
+there, inside the folder, and as long as it says; code and pickles are refused. Whether mlx-lm knows the architecture
+is the engine's question.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from engine.errors import ModelError
+from models.durable_files import read_json_object
+from models.safetensors_file import Entry, read_entries
+from models.token_map import read_vocabulary
+
+_AGAIN = "the model folder is incomplete, download it again"
+_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+_LAYER_KEYS = ("num_hidden_layers", "num_layers", "n_layers", "n_layer", "num_transformer_layers")
+_CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "n_ctx", "seq_length")
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """A checked model folder.
+
+    `context_length` is in tokens, None where the config names none. `rows` is the config's vocab_size, which may be
+    padded past the tokenizer's. `eos_token_ids` are those of generation_config.json, else config.json; the
+    tokenizer may add its own.
+    """
+
+    path: Path
+    config: Mapping[str, object] = field(repr=False)
+    model_type: str
+    context_length: int | None
+    rows: int | None
+    eos_token_ids: tuple[int, ...]
+    weights: tuple[Path, ...]
+    weights_bytes: int
+    vocabulary: Mapping[str, int] = field(repr=False)
+
+
+def check_folder(path: Path) -> ModelFolder:
+    """Check the model folder `path`, reading headers but no weights.
+
+    Raises ModelError: missing; no or bad config.json, tokenizer.json or safetensors; shards missing or cut short;
+    weights that are pickles or GGUF; a model that needs its own Python code; a link that leaves the folder.
+    """
+    try:
+        names = folder_names(path)
+        check_links(path, names)
+        config = read_json_object(path / "config.json")
+        if config.get("model_file") is not None:
+            raise ModelError(f"{path}: needs Python code of its own, which is never run; choose another model")
+        weights = weights_of(path, names)
+        _check_index(path, weights)
+        _check_layers(path, config, sum(map(len, weights.values())))
+        return ModelFolder(
+            path=path,
+            config=MappingProxyType(config),
+            model_type=_model_type(path, config),
+            context_length=_first_count(config, _CONTEXT_KEYS),
+            rows=_first_count(config, ("vocab_size",)),
+            eos_token_ids=_eos(path, config, names),
+            weights=tuple(sorted(weights)),
+            weights_bytes=sum(entry.size_bytes for entries in weights.values() for entry in entries.values()),
+            vocabulary=read_vocabulary(path / "tokenizer.json"),
+        )
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
+
+
+def folder_names(path: Path) -> list[str]:
+    """What lies in the folder, sorted. Raises ModelError: no folder, or no config.json in it."""
+    if path.is_file() and path.suffix == ".gguf":
+        raise ModelError(f"{path}: is a GGUF file, not a model folder; import it first")
+    if not path.is_dir():
+        raise ModelError(f"{path}: no such model folder; check the path")
+    names = sorted(entry.name for entry in path.iterdir())
+    if "config.json" not in names:
+        raise ModelError(f"{path}: has no config.json, so it is no model folder; check the path")
+    return names
+
+
+def check_links(path: Path, names: list[str]) -> None:
+    """Links may point inside the folder, or from a Hugging Face snapshot into the blobs of the same cache. Folders in
+    it are looked through, but for hidden ones, which nothing reads. Raises ModelError for any other link."""
+    real = Path(os.path.realpath(path))
+    homes = [real]
+    if real.parent.name == "snapshots":  # cache/models--x/snapshots/revision; blobs beside it, or shared by the cache
+        homes += [real.parents[1] / "blobs", real.parents[2] / "blobs"]
+    for link in _links(path, names):
+        target = Path(os.path.realpath(link))  # unlike Path.resolve, it takes a loop of links calmly
+        if not any(target.is_relative_to(home) for home in homes):
+            raise ModelError(f"{link}: links to a place outside the model folder; replace it with the file")
+        if not target.exists():
+            raise ModelError(f"{link}: links to a file that is missing; {_AGAIN}")
+
+
+def _links(path: Path, names: list[str]) -> Iterator[Path]:
+    """Every link in the folder and in the folders in it, none of them followed."""
+    for name in names:
+        if (path / name).is_symlink():
+            yield path / name
+        elif not name.startswith(".") and (path / name).is_dir():
+            yield from _links(path / name, sorted(entry.name for entry in (path / name).iterdir()))
+
+
+def weights_of(path: Path, names: list[str], begins: tuple[str, ...] = ("model",)) -> dict[Path, dict[str, Entry]]:
+    """Every file of weights, with its tensors: by default those that mlx-lm will load. Raises ModelError: there are
+    none, or only pickles or GGUF; one is damaged."""
+    files = [name for name in names if name.startswith(begins) and name.endswith(".safetensors")]
+    if files:
+        return {path / name: read_entries(path / name) for name in files}
+    pickles = [name for name in names if name.endswith(_PICKLES)]
+    if pickles:
+        what = f"its weights ({pickles[0]}) are a pickle, which can run code and is never loaded"
+        raise ModelError(f"{path}: {what}; choose a safetensors version")
+    if any(name.endswith(".gguf") for name in names):
+        raise ModelError(f"{path}: holds a GGUF file but no MLX weights; import the GGUF file first")
+    raise ModelError(f"{path}: has no {begins[0]}*.safetensors; {_AGAIN}")
+
+
+def _check_index(path: Path, weights: Mapping[Path, Mapping[str, Entry]]) -> None:
+    """Every tensor that model.safetensors.index.json lists must be in the shard that it names."""
+    if not os.path.lexists(path / "model.safetensors.index.json"):
+        return
+    listed = read_json_object(path / "model.safetensors.index.json").get("weight_map")
+    if not isinstance(listed, dict):
+        raise ModelError(f"{path}: model.safetensors.index.json has no weight_map; {_AGAIN}")
+    for tensor, name in listed.items():
+        shard = weights.get(path / str(name))
+        if shard is None:
+            raise ModelError(f"{path}: the weights {str(name)[:80]!r} are missing; {_AGAIN}")
+        if tensor not in shard:
+            raise ModelError(f"{path}: {name} lacks the tensor {tensor[:80]!r}; {_AGAIN}")
+
+
+def _check_layers(path: Path, config: Mapping[str, object], tensors: int) -> None:
+    """A layer has a tensor at least; mlx-lm would make as many as the config says, until the memory is full."""
+    text = config.get("text_config")
+    for part in (config, text if isinstance(text, dict) else {}):
+        for key in _LAYER_KEYS:
+            count = part.get(key)
+            if isinstance(count, int | float) and count > tensors:
+                what = f"config.json says {key} {str(count)[:20]}, and the weights are {tensors} tensors"
+                raise ModelError(f"{path}: {what}; download it again")
+
+
+def _model_type(path: Path, config: Mapping[str, object]) -> str:
+    model_type = config.get("model_type")
+    if not isinstance(model_type, str) or not model_type:
+        raise ModelError(f"{path}: config.json has no model_type; choose a model made for MLX or transformers")
+    return model_type
+
+
+def _first_count(config: Mapping[str, object], keys: tuple[str, ...]) -> int | None:
+    """The first positive int under one of `keys`, in the config or in the text part of a config of several."""
+    text = config.get("text_config")
+    for part in (config, text if isinstance(text, dict) else {}):
+        for key in keys:
+            value = part.get(key)
+            if type(value) is int and value > 0:
+                return value
+    return None
+
+
+def _eos(path: Path, config: Mapping[str, object], names: list[str]) -> tuple[int, ...]:
+    text = config.get("text_config")
+    parts = [config, text if isinstance(text, dict) else {}]
+    if "generation_config.json" in names:
+        parts.insert(0, read_json_object(path / "generation_config.json"))
+    for part in parts:
+        value = part.get("eos_token_id")
+        numbers = value if isinstance(value, list) else [value]
+        found = tuple(number for number in numbers if type(number) is int and number >= 0)
+        if found:
+            return found
+    return ()

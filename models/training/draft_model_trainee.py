@@ -1,0 +1,231 @@
+"""A small draft model in training: the target with fewer layers, distilled.
+
+Embedding, output matrix and tokenizer are the target's and stay as they are; the chosen layers begin as copies. What
+comes out is an ordinary MLX model folder that mlx-lm loads too.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx_lm.utils import _get_classes, load_model
+
+from engine import backend
+from engine.errors import FitError, ModelError
+from engine.target.model_layout import layers_of
+from models.drafters.draft_vocabulary_file import write_draft_vocabulary
+from models.durable_files import write_json
+from models.loader import Loaded, in_float32
+from models.tensor_file import write_tensors
+from models.training.batches import Batch, States
+from models.training.corpus import Conversation
+from models.training.trainee import flat_parameters
+
+_COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+_TOKENIZER = (
+    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json"),
+    *("merges.txt", "chat_template.jinja", "chat_template.json", "generation_config.json"),
+)
+# What architectures' code throws at sizes that it was not made for.
+_AMISS = (ValueError, TypeError, KeyError, IndexError, AttributeError, StopIteration, RuntimeError)
+_FINAL_NORMS = ("norm", "ln_f", "final_layernorm", "norm_f")
+
+
+def default_layers(layers: int) -> int:
+    """Of a draft model for a target of so many."""
+    return max(1, round(layers / 8))
+
+
+class DraftTrainee:
+    """layers: how many are kept. shortlist: the tokens that it will draft, (n,) int32 increasing; it learns to know
+    all. Raises FitError for a target that cannot be shortened."""
+
+    points: tuple[int, ...] = ()
+    ids: mx.array | None = None
+    depths = max_depth = 1
+    min_context = 0
+
+    def __init__(self, target: Loaded, layers: int, shortlist: mx.array) -> None:
+        self._folder = target.folder.path
+        self._shortlist, self._vocabulary = shortlist, target.model.vocabulary
+        self._drafts: mx.array | None = None  # which columns it drafts; None while it learns
+        self._stored: dict[str, mx.array] = {}
+        self.config, self.kept = shorten(target, layers)
+        self.network: Any = _build(self.config)
+        _copy(self.network, target, self.kept)
+        self.network.freeze()
+        for layer in layers_of(self.network):
+            layer.unfreeze()
+        for name, module in self.network.named_modules():
+            if name.count(".") < 2 and name.rpartition(".")[2] in _FINAL_NORMS:
+                module.unfreeze()
+        mx.eval(self.network.parameters())
+        _try(self.network)
+
+    def initialize(self, conversations: Sequence[Conversation], states: States, tokens: int) -> Iterator[int]:
+        return iter(())
+
+    def predict(self, batch: Batch, depths: int) -> list[mx.array]:
+        logits: mx.array = self.network(batch.tokens)
+        chosen = logits.reshape(-1, logits.shape[-1])[batch.rows].astype(mx.float32)
+        return [chosen if self._drafts is None else mx.where(self._drafts, chosen, -mx.inf)]
+
+    def finalize(self) -> None:
+        """Quantized as the target is, and back; and drafting from the shortlist alone."""
+        self._drafts = mx.zeros(self._vocabulary, mx.bool_)
+        self._drafts[self._shortlist] = True
+        self._stored = self._weights()
+        self.network = in_float32(self.network)
+        mx.eval(self.network.parameters())
+
+    def observe(self, logits: list[mx.array], batch: Batch) -> None:
+        pass
+
+    def save(self, folder: Path, about: Mapping[str, Any]) -> None:
+        write_tensors(folder / "model.safetensors", self._stored or self._weights())
+        write_draft_vocabulary(folder, self._shortlist, self._vocabulary)
+        for name in _TOKENIZER:
+            if (self._folder / name).is_file():
+                shutil.copyfile(self._folder / name, folder / name)
+        write_json(folder / "config.json", {**self.config, "redline": dict(about)})
+
+    @property
+    def tree_probs(self) -> list[float]:
+        return []
+
+    def _weights(self) -> dict[str, mx.array]:
+        """What is stored, which the network then is."""
+        self.network.set_dtype(_dtype(self.config))
+        quantization = self.config.get("quantization")
+        if isinstance(quantization, dict):
+            _quantize(self.network, quantization)
+        weights = flat_parameters(self.network)
+        mx.eval(weights)
+        return weights
+
+
+def shorten(target: Loaded, layers: int) -> tuple[dict[str, Any], list[int]]:
+    """The config of `target` with only `layers` layers, and which of its own those are: spread evenly, the first and
+    the last among them. Lists with an entry a layer are shortened too."""
+    whole = len(layers_of(target.network))
+    if whole == 1:
+        raise FitError("the target has one layer, which cannot be fewer: choose --kind eagle3 or medusa")
+    if layers >= whole:
+        raise FitError(f"a draft model of {layers} layers is no smaller than the target with {whole}: give fewer")
+    config = {key: value for key, value in target.folder.config.items() if key != "quantization_config"}
+    part = config
+    if not any(part.get(key) == whole for key in _COUNTS) and isinstance(config.get("text_config"), dict):
+        part = config["text_config"] = dict(_object(config["text_config"]))
+    keys = [key for key in _COUNTS if part.get(key) == whole]
+    if not keys:
+        raise FitError(f"the target's config does not say where its {whole} layers come from: choose --kind eagle3")
+    kept = [round(i * (whole - 1) / (layers - 1)) for i in range(layers)] if layers > 1 else [0]
+    for key, value in part.items():
+        if key in keys:
+            part[key] = layers
+        elif isinstance(value, list) and len(value) == whole and not key.endswith(("token_id", "token_ids")):
+            part[key] = [value[i] for i in kept]
+    if isinstance(config.get("quantization"), dict):
+        config["quantization"] = _renumbered(_object(config["quantization"]), _prefix(target.network), kept)
+    return config, kept
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return dict(value)
+
+
+def _renumbered(quantization: dict[str, Any], prefix: str, kept: list[int]) -> dict[str, Any]:
+    """Settings of single modules, under the names that they have in the shortened model."""
+    found: dict[str, Any] = {key: value for key, value in quantization.items() if not key.startswith(prefix)}
+    for new, old in enumerate(kept):
+        own = f"{prefix}{old}."
+        found |= {f"{prefix}{new}.{key.removeprefix(own)}": v for key, v in quantization.items() if key.startswith(own)}
+    return found
+
+
+def _prefix(network: Any) -> str:
+    """What the names of the layers' parameters begin with: "model.layers." for most."""
+    first = layers_of(network)[0]
+    name = next(name for name, module in network.named_modules() if module is first)
+    return str(name.removesuffix("0"))
+
+
+def _build(config: dict[str, Any]) -> Any:
+    plain = {key: value for key, value in config.items() if key != "quantization"}
+    try:
+        model_class, arguments_class = _get_classes(plain)
+        return model_class(arguments_class.from_dict(plain))
+    except _AMISS as error:
+        raise _refusal(f"mlx-lm cannot build it ({type(error).__name__}: {error})") from error
+
+
+def _copy(student: Any, target: Loaded, kept: list[int]) -> None:
+    """The target's weights in float32, under the student's names."""
+    network = target.network
+    if not backend.describe().dequantize:
+        network, _ = load_model(target.folder.path, lazy=True, trust_remote_code=False)
+        network = in_float32(network)
+    weights = flat_parameters(network)
+    prefix, own = _prefix(network), _prefix(student)
+    copied = []
+    for name, value in flat_parameters(student).items():
+        if name.startswith(own):
+            number, _, rest = name.removeprefix(own).partition(".")
+            source = f"{prefix}{kept[int(number)]}.{rest}"
+        else:
+            source = name
+        if source not in weights or weights[source].shape != value.shape:
+            raise _refusal(f"its layers are of different kinds ({source} does not fit)")
+        copied.append((name, weights[source].astype(mx.float32)))
+    student.load_weights(copied)
+    student.eval()
+
+
+def _try(student: Any) -> None:
+    """Raises FitError unless a step of training can be made at all."""
+
+    def loss() -> mx.array:
+        return mx.sum(student(mx.zeros((1, 4), mx.int32)).astype(mx.float32))
+
+    try:
+        mx.eval(nn.value_and_grad(student, loss)())
+    except _AMISS as error:
+        raise _refusal(f"it does not run so ({type(error).__name__}: {error})") from error
+
+
+def _refusal(why: str) -> FitError:
+    return FitError(f"the target cannot simply be shortened, {why}: choose --kind eagle3 or medusa")
+
+
+def _dtype(config: Mapping[str, Any]) -> mx.Dtype:
+    """What the target's floats are stored in, half precision where the config does not say."""
+    named = {"bfloat16": mx.bfloat16, "float32": mx.float32}
+    return named.get(str(config.get("torch_dtype") or config.get("dtype")).removeprefix("torch."), mx.float16)
+
+
+def _quantize(network: nn.Module, quantization: dict[str, Any]) -> None:
+    """As the config says, module by module. Raises ModelError for a mode that mlx does not know."""
+
+    def choose(path: str, module: Any) -> bool | dict[str, Any]:
+        if not hasattr(module, "to_quantized") or module.weight.shape[-1] % quantization["group_size"]:
+            return False
+        own: bool | dict[str, Any] = quantization.get(path, True)
+        return own
+
+    try:
+        nn.quantize(
+            network,
+            quantization["group_size"],
+            quantization["bits"],
+            mode=quantization.get("mode", "affine"),
+            class_predicate=choose,
+        )
+    except (ValueError, KeyError) as error:
+        raise ModelError(
+            f"the draft model cannot be quantized as the target is ({error}): choose another kind"
+        ) from error

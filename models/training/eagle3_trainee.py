@@ -1,0 +1,175 @@
+"""An EAGLE-3 head in training: unrolled over its own guesses (training-time test, Li 2025, arXiv 2503.01840).
+
+While it drafts, the head reads the target's features up to the last committed token and its own output from there
+on. In training every token of a conversation is such a last token at once:
+
+    depth 0, place i    reads the features of t_i and the embedding of t_(i+1), guesses t_(i+2)
+    depth j, place i    reads the output of depth j - 1 at place i - 1 in place of the features
+
+A draft that began at place i - j has seen the features of places up to i - j, and then its own steps: so the query of
+depth j at place i looks at the keys of depth 0 up to place i - j, and at one key of each later depth s, at place
+i - j + s. That those are the keys that drafting makes is what `tests/models/training/test_eagle3_unrolled.py` shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+
+from engine.drafters.eagle3 import Eagle3Config, Eagle3Head
+from engine.errors import FitError
+from engine.target.model_layout import embed, layers_of, output_rows
+from models.drafters.eagle3_folder import save_eagle3
+from models.drafters.target_match import made_for
+from models.loader import Loaded
+from models.training.batches import Batch, States
+from models.training.corpus import Conversation
+from models.training.eagle3_initialization import StateSums, add_induction_head, initialize_from_target
+from models.training.trainee import flat_parameters, round_parameters, shift
+
+DEEPEST = 6
+
+
+def points(layers: int) -> tuple[int, ...]:
+    """Which hidden states a head reads: low, middle and high (SafeAILab's choice), of any number of layers."""
+    return tuple(sorted((min(2, layers - 1), layers // 2, max(layers - 3, 0))))
+
+
+class Eagle3Trainee:
+    """ids: draft vocabulary, (n,) int32 increasing. depths: unrolled steps. width: of the features of a token."""
+
+    def __init__(self, target: Loaded, ids: mx.array, depths: int, width: int, seed: int) -> None:
+        self._target, self._embed = target, embed(target.network)
+        self.points = points(len(layers_of(target.network)))
+        self.depths, self.max_depth, self.min_context = depths, max(depths, DEEPEST), max(depths, DEEPEST)
+        mx.random.seed(seed)
+        self.network: Any = Eagle3Head(geometry(target, self.points, width, ids.size))
+        self.network.set_draft_vocabulary(ids)
+        self.ids: mx.array | None = self.network.ids
+        initialize_from_target(self.network, target)
+        mx.eval(flat_parameters(self.network))
+
+    def initialize(self, conversations: Sequence[Conversation], states: States, tokens: int) -> Iterator[int]:
+        head, hidden = self.network, self.network.config.hidden_size
+        sums = StateSums.none(hidden)
+        for place, conversation in enumerate(conversations):
+            if sums.places >= tokens:
+                break
+            read = states(place)[:, : head.config.feature_size]
+            sums.add(head, read, self._embed(mx.array(conversation.tokens)))
+            yield sums.places
+        add_induction_head(head, sums, self._embed(head.ids), output_rows(self._target.network, head.ids))
+        mx.eval(flat_parameters(head))
+
+    def predict(self, batch: Batch, depths: int) -> list[mx.array]:
+        head, width = self.network, self.network.config.feature_size
+        hidden = head.fuse(batch.states[..., :width])
+        embedded = self._embed(mx.concatenate([batch.tokens[:, 1:], batch.tokens[:, :1]], 1)).astype(mx.float32)
+        attend = Unrolled(head)
+        logits = []
+        for _ in range(depths):
+            hidden = head(hidden, embedded, attend)
+            logits.append(head.logits(hidden.reshape(-1, hidden.shape[-1])[batch.rows - 1]))
+            hidden = shift(hidden, 1, 1)
+        return logits
+
+    def finalize(self) -> None:
+        round_parameters(self.network, mx.float16)
+
+    def observe(self, logits: list[mx.array], batch: Batch) -> None:
+        pass
+
+    def save(self, folder: Path, about: Mapping[str, Any]) -> None:
+        save_eagle3(folder, self.network, {**about, "target": made_for(self._target)}, mx.float16)
+
+    @property
+    def tree_probs(self) -> list[float]:
+        return []
+
+
+class Unrolled:
+    """The attention of all depths, for `Eagle3Head`'s hook: called once a depth, remembers what each depth showed.
+
+    Shapes: (batch, heads, n, head_dim), keys and values with fewer heads where they are shared. Later depths may have
+    the last rows of the first one alone.
+    """
+
+    def __init__(self, head: Eagle3Head) -> None:
+        self._head = head
+        self._keys: list[mx.array] = []
+        self._values: list[mx.array] = []
+
+    def __call__(self, queries: mx.array, keys: mx.array, values: mx.array) -> mx.array:
+        depth, n = len(self._keys), queries.shape[2]
+        lead = self._keys[0].shape[2] - n if depth else 0
+        self._keys.append(self._head.rope(keys, offset=lead))
+        self._values.append(values)
+        batch, shared = keys.shape[0], keys.shape[1]
+        turned = self._head.rope(queries, offset=lead) * self._head.scale
+        grouped = turned.reshape(batch, shared, -1, n, keys.shape[-1])
+        places = mx.arange(n)
+        scores = [grouped @ self._keys[0][:, :, None].swapaxes(-1, -2)]
+        scores[0] = mx.where(mx.arange(lead + n)[None] <= lead + places[:, None] - depth, scores[0], -mx.inf)
+        for step in range(1, depth + 1):
+            own = shift(self._keys[step], depth - step, 2)[:, :, None]
+            score = mx.sum(grouped * own, -1, keepdims=True)
+            scores.append(mx.where((places >= depth - step)[:, None], score, -mx.inf))
+        weights = mx.softmax(mx.concatenate(scores, -1) if depth else scores[0], -1)
+        out = weights[..., : lead + n] @ self._values[0][:, :, None]
+        for step in range(1, depth + 1):
+            value = shift(self._values[step], depth - step, 2)[:, :, None]
+            out = out + weights[..., lead + n + step - 1 : lead + n + step] * value
+        return out.reshape(queries.shape)
+
+
+def geometry(target: Loaded, points: tuple[int, ...], width: int, columns: int) -> Eagle3Config:
+    """A layer of the target's own shape, where its config names one, but for its heads. Raises FitError: the embedding
+    is narrower or wider than the hidden states."""
+    config = {**target.folder.config, **_part(target.folder.config.get("text_config"))}
+    hidden = width // len(points)
+    if int(embed(target.network)(mx.zeros(1, mx.int32)).shape[-1]) != hidden:
+        raise FitError("the target's embedding is not as wide as its hidden states: choose --kind medusa or draft")
+    heads = _count(config, "num_attention_heads", max(1, hidden // 64))
+    shared = _count(config, "num_key_value_heads", heads)
+    size = _count(config, "head_dim", max(2, hidden // heads))
+    heads, shared = heads_with_induction_group(hidden, heads, shared)
+    rope = _part(config.get("rope_parameters"))
+    return Eagle3Config(
+        points=points,
+        feature_size=width,
+        hidden_size=hidden,
+        intermediate_size=min(_count(config, "intermediate_size", 4 * hidden), 4 * hidden),
+        num_attention_heads=heads,
+        num_key_value_heads=shared,
+        head_dim=size,
+        vocab_size=target.model.vocabulary,
+        draft_vocab_size=columns,
+        rms_norm_eps=_number(config, "rms_norm_eps", 1e-5),
+        rope_theta=_number(config, "rope_theta", _number(rope, "rope_theta", 10_000.0)),
+        max_position_embeddings=_count(config, "max_position_embeddings", 8192),
+    )
+
+
+def heads_with_induction_group(hidden: int, heads: int, shared: int) -> tuple[int, int]:
+    """Query and key-value heads with a group more, for `induction`. As many as before where more would not divide
+    `hidden`, which the configs of transformers want and so those who load the layout: then the last group is for it,
+    if there is another."""
+    more = heads + heads // shared
+    return (more, shared + 1) if shared == 1 or hidden % more == 0 else (heads, shared)
+
+
+def _part(value: object) -> dict[str, Any]:
+    return dict(value) if isinstance(value, dict) else {}
+
+
+def _count(config: Mapping[str, Any], key: str, otherwise: int) -> int:
+    value = config.get(key)
+    return value if type(value) is int and value > 0 else otherwise
+
+
+def _number(config: Mapping[str, Any], key: str, otherwise: float) -> float:
+    value = config.get(key)
+    return float(value) if isinstance(value, int | float) and value > 0 else otherwise

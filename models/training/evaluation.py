@@ -1,0 +1,235 @@
+"""How good a drafter is on text that it has not seen, and what that is worth with the passes of this machine.
+
+At temperature 0 nothing is estimated: in a greedy reply every token is the target's choice, so a draft is kept just
+as far as it agrees with the text, and walking along the text as the loop does counts the rounds that it would take.
+At temperature 1 a token drawn from q is kept with probability sum(min(p, q)) (Leviathan 2023); the later ones are
+judged where the earlier ones are those of the text. Replies drawn at temperature 1 serve for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.policy.costs import Costs
+from models.expected_rounds import ChainAcceptance, expected_rounds, survival_probs
+from models.training.batches import Batch
+from models.training.trainee import Trainee
+
+LONGEST = 8  # drafts that are considered
+TELLING = 50  # times that a position must have been reached for its acceptance to be told to a policy
+WORTH = 1.1  # a speed-up that a user feels, and that is past what differs from run to run
+
+
+@dataclass
+class HeldOutScores:
+    """Counts over held-out replies, by depth. roots: drafts begun, warm ones at temperature 1.
+
+    rounds, kept, drafted: by draft length k, of walks at temperature 0 with drafts of k tokens: rounds and tokens; and
+    by depth, for the longest draft, how many were kept of those that were reached. reach: sums over warm roots of the
+    probability that a draft is kept up to each depth.
+    """
+
+    rounds: NDArray[np.int64] = field(default_factory=lambda: np.zeros(LONGEST + 1, np.int64))
+    tokens: NDArray[np.int64] = field(default_factory=lambda: np.zeros(LONGEST + 1, np.int64))
+    reached: NDArray[np.int64] = field(default_factory=lambda: np.zeros(LONGEST, np.int64))
+    kept: NDArray[np.int64] = field(default_factory=lambda: np.zeros(LONGEST, np.int64))
+    warm_roots: int = 0
+    reach: NDArray[np.float64] = field(default_factory=lambda: np.zeros(LONGEST))
+
+    @property
+    def acceptance(self) -> list[float]:
+        """Of the tokens that were reached, by position, at temperature 0."""
+        return [float(k / n) for k, n in zip(self.kept, self.reached, strict=True) if n]
+
+    @property
+    def reliable_acceptance(self) -> list[float]:
+        """The same, of the first positions that were reached often enough for others to rely on."""
+        return [chance for chance, n in zip(self.acceptance, self.reached, strict=False) if n >= TELLING]
+
+    def add(self, agreed: NDArray[np.bool_], overlap: NDArray[np.float32], temperature: float) -> None:
+        """One reply. agreed, overlap: (depths, n), for each token of the reply, guessed at each depth: whether the
+        guess was the token, and how much of the two laws is common. One row serves for every depth."""
+        if temperature == 0:
+            self._walk(agreed)
+        elif temperature == 1:
+            self._expect(overlap)
+
+    def _walk(self, agreed: NDArray[np.bool_]) -> None:
+        depths, n = agreed.shape
+        longest = LONGEST if depths == 1 else min(LONGEST, depths)
+        survival = survival_probs(agreed.astype(np.float64), longest)
+        acceptance = ChainAcceptance(survival, np.zeros(n, np.int64))
+        for length in range(longest + 1):
+            walked = expected_rounds(acceptance, length)
+            self.rounds[length] += round(walked.rounds)
+            self.tokens[length] += n
+        self.reached[:longest] += walked.reached.astype(np.int64)
+        self.kept[:longest] += walked.kept.astype(np.int64)
+
+    def _expect(self, overlap: NDArray[np.float32]) -> None:
+        depths, n = overlap.shape
+        longest = LONGEST if depths == 1 else min(LONGEST, depths)
+        roots = n - longest + 1
+        if roots < 1:
+            return
+        chance = np.ones(roots)
+        self.warm_roots += roots
+        for depth in range(longest):
+            chance = chance * overlap[min(depth, depths - 1), depth : depth + roots]
+            self.reach[depth] += float(chance.sum())
+
+
+def evaluate(trainee: Trainee, batch: Batch, temperatures: Sequence[float], scores: HeldOutScores) -> list[mx.array]:
+    """Add the conversations of `batch` to `judged`; returns the logits by depth, for who wants more of them."""
+    logits = trainee.predict(batch, trainee.max_depth)
+    agreed, overlap = [], []
+    for one in logits:
+        best = mx.argmax(one, -1)
+        agreed.append((best if trainee.ids is None else trainee.ids[best]) == batch.labels)
+        overlap.append(mx.sum(mx.minimum(batch.target_probs, mx.softmax(one, -1)), -1))
+        mx.eval(agreed[-1], overlap[-1])
+    yes, common = np.array(mx.stack(agreed)), np.array(mx.stack(overlap))
+    first = 0
+    for count, temperature in zip(batch.starts, temperatures, strict=True):
+        scores.add(yes[:, first : first + count], common[:, first : first + count], temperature)
+        first += count
+    return logits
+
+
+# --- what it is worth -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TrainingVerdict:
+    """What a drafter is worth here. By draft length, from 0: tau and speed-up at temperature 0 and 1 (1: expected).
+
+    acceptance: of the tokens that were reached, by position, at temperature 0; warm_acceptance: at 1. best, warm_best:
+    the draft lengths with the greatest speed-up. tree_tau, tree_speedup: by nodes of a static tree from 0, at
+    temperature 0, the latter as far as passes were measured so wide; empty where none is verified. words: for people.
+    """
+
+    acceptance: list[float]
+    warm_acceptance: list[float]
+    tau: list[float]
+    warm_tau: list[float]
+    speedup: list[float]
+    warm_speedup: list[float]
+    best: int
+    warm_best: int
+    tree_tau: list[float]
+    tree_speedup: list[float]
+    worth: bool
+    words: str
+
+
+def assess(
+    scores: HeldOutScores, costs: Costs, tree: Sequence[float] = (), trouble: str | None = None
+) -> TrainingVerdict:
+    """Rates from counts, and speed-ups from rates and measured seconds. tree: chances of the nodes of a static tree.
+    trouble: why the target cannot verify one, None where it can."""
+    tau = [float(t / r) for t, r in zip(scores.tokens, scores.rounds, strict=True) if r] or [1.0]
+    reach = [float(one) / scores.warm_roots for one in scores.reach if one] if scores.warm_roots else []
+    warm_tau = [1.0 + sum(reach[:length]) for length in range(len(reach) + 1)]
+    warm = [now / before for before, now in zip([1.0, *reach], reach, strict=False)]
+    speedup, warm_speedup = _speedups(tau, costs), _speedups(warm_tau, costs)
+    best, warm_best = _greatest(speedup), _greatest(warm_speedup)
+    tree_tau = list(accumulate(tree, initial=1.0)) if tree and not trouble else []
+    tree_speedup = _speedups(tree_tau[: costs.verify[-1][0]], costs) if tree_tau else []
+    rates = (scores.acceptance, warm, tau, warm_tau, speedup, warm_speedup, best, warm_best)
+    most = max(speedup[best], warm_speedup[warm_best], *tree_speedup)
+    found = TrainingVerdict(*rates, tree_tau, tree_speedup, most >= WORTH, "")
+    words = _praise(found) if found.worth else _advise(scores, most, costs)
+    return replace(found, words=f"{words}; no trees on this target: {trouble}" if tree and trouble else words)
+
+
+def _speedups(tau: Sequence[float], costs: Costs) -> list[float]:
+    """Tokens a second over those of plain decoding; for draft lengths from 0, where it is 1."""
+    return [1.0, *(t * _share(costs.unstopped_s(k), costs) for k, t in enumerate(tau) if k)]
+
+
+def _share(round_s: float, costs: Costs) -> float:
+    """A plain step as a share of a round. A wider pass that was measured cheaper than a plain one is a fluke."""
+    return min(1.0, costs.plain_s / round_s)
+
+
+def _greatest(values: Sequence[float]) -> int:
+    return max(range(len(values)), key=values.__getitem__)
+
+
+def _tokens(count: int) -> str:
+    return "1 token" if count == 1 else f"{count} tokens"
+
+
+def _praise(verdict: TrainingVerdict) -> str:
+    """What is gained, and with what."""
+
+    def gain(speedup: float, temperature: int, means: str) -> str:
+        return f"{speedup:.2f}x expected at temperature {temperature} with {means}"
+
+    said = []
+    if verdict.best:
+        said.append(gain(verdict.speedup[verdict.best], 0, f"{_tokens(verdict.best)} a round"))
+    if verdict.tree_speedup and max(verdict.tree_speedup) > verdict.speedup[verdict.best]:
+        nodes = _greatest(verdict.tree_speedup)
+        said.append(gain(verdict.tree_speedup[nodes], 0, f"a tree of {nodes}"))
+    if verdict.warm_best:
+        said.append(gain(verdict.warm_speedup[verdict.warm_best], 1, f"{_tokens(verdict.warm_best)} a round"))
+    return f"worth using: {', '.join(said)}"
+
+
+def _advise(scores: HeldOutScores, best: float, costs: Costs) -> str:
+    """Why it is not worth using, and what would help."""
+    plain, draft, two = costs.pass_s(1), costs.draft_s(1), costs.pass_s(2)
+    if not scores.tokens[0] and not scores.warm_roots:
+        return "not known to be worth using: no text was left to judge it by; give more minutes, or more prompts"
+    first = scores.acceptance[0] if scores.acceptance else scores.reach[0] / scores.warm_roots
+    lengths = range(1, LONGEST + 1)
+    perfect = max((k + 1) * _share(costs.pass_s(k + 1), costs) for k in lengths)  # and costs nothing to draft
+    ideal = max((k + 1) * _share(costs.unstopped_s(k), costs) for k in lengths)
+    if perfect < WORTH:
+        why = f"a pass over two tokens costs {two / plain:.1f} plain ones, so that even perfect drafts would not pay"
+    elif ideal < WORTH or draft / plain > 0.3:
+        why = f"one draft step costs {draft / plain:.0%} of a pass of the target; a smaller drafter may do better"
+    else:
+        why = f"only {first:.0%} of first guesses are right; more minutes give it more to learn from"
+    return f"not worth using on this machine: {best:.2f}x at best, because {why}"
+
+
+def held_out_loss(losses: Callable[[], Iterator[tuple[float, int]]]) -> float:
+    """The mean of (loss, rows) pairs, by rows."""
+    pairs = list(losses())
+    return sum(loss * rows for loss, rows in pairs) / max(1, sum(rows for _, rows in pairs))
+
+
+def report_fields(scores: HeldOutScores, verdict: TrainingVerdict, costs: Costs) -> dict[str, Any]:
+    """JSON-ready; numbers rounded to what they are good for."""
+
+    def short(values: Sequence[float]) -> list[float]:
+        return [round(value, 4) for value in values]
+
+    return {
+        "worth_using": verdict.worth,
+        "verdict": verdict.words,
+        "best_draft_length": verdict.best,
+        "best_draft_length_warm": verdict.warm_best,
+        "acceptance_by_position": short(verdict.acceptance),
+        "acceptance_by_position_warm": short(verdict.warm_acceptance),
+        "tau_by_draft_length": short(verdict.tau),
+        "tau_by_draft_length_warm": short(verdict.warm_tau),
+        "speedup_by_draft_length": short(verdict.speedup),
+        "speedup_by_draft_length_warm": short(verdict.warm_speedup),
+        "tau_by_tree_size": short(verdict.tree_tau),
+        "speedup_by_tree_size": short(verdict.tree_speedup),
+        "held_out_tokens": int(scores.tokens[0]),
+        "held_out_roots_warm": scores.warm_roots,
+        "draft_share_of_a_pass": round(costs.draft_s(1) / costs.pass_s(1), 4),
+        "pass_s": {str(width): seconds for width, seconds in costs.verify},
+        "draft_s": {str(length): seconds for length, seconds in costs.draft},
+    }

@@ -1,0 +1,140 @@
+"""Medusa heads in training (Cai 2024, arXiv 2401.10774), and the static tree that suits them.
+
+Head k reads the normed state at token i and guesses token i + 2 + k: token i + 1 is the target's own by then. Its
+labels are the target's distribution before that token, the tokens between being what was written.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.drafters.medusa import MedusaConfig, MedusaHeads
+from engine.target.model_layout import output_rows
+from models.drafters.medusa_folder import RankPath, save_medusa
+from models.drafters.target_match import made_for
+from models.loader import Loaded
+from models.training.batches import Batch, States
+from models.training.corpus import Conversation
+from models.training.trainee import flat_parameters, round_parameters
+
+RANKS = 10  # guesses of a head that a tree may hold
+LARGEST_TREE = 64
+
+
+class MedusaTrainee:
+    """ids: draft vocabulary, (n,) int32 increasing. depths: heads."""
+
+    points: tuple[int, ...] = ()
+
+    def __init__(self, target: Loaded, ids: mx.array, depths: int, hidden: int, seed: int) -> None:
+        self.depths = self.max_depth = self.min_context = depths
+        mx.random.seed(seed)
+        self.network: Any = MedusaHeads(MedusaConfig(hidden, target.model.vocabulary, ids.size, depths))
+        self.network.set_draft_vocabulary(ids)
+        self.ids: mx.array | None = self.network.ids
+        self._output = output_rows(target.network, ids).astype(mx.float32)
+        self.network.tie_lm_head(self._output)
+        self._target = target
+        self._choosing, self._scoring = Ranks(depths), Ranks(depths)
+        mx.eval(flat_parameters(self.network), self._output)
+
+    def initialize(self, conversations: Sequence[Conversation], states: States, tokens: int) -> Iterator[int]:
+        return iter(())
+
+    def predict(self, batch: Batch, depths: int) -> list[mx.array]:
+        flat_parameters = batch.states.reshape(-1, batch.states.shape[-1])
+        logits = []
+        for depth in range(min(depths, self.depths)):
+            x = flat_parameters[batch.rows - 1 - depth]
+            for block in self.network.heads[depth]:
+                x = block(x)
+            logits.append(x @ self._output.T)
+        return logits
+
+    def finalize(self) -> None:
+        round_parameters(self.network, mx.float16)
+
+    def observe(self, logits: list[mx.array], batch: Batch) -> None:
+        """One half of each reply chooses the tree, and the other scores it: by what chose it, it looks too good."""
+        ranks = np.stack([_ranks(one, batch.labels, self.network.ids) for one in logits])
+        for reply in np.split(ranks, np.cumsum(batch.starts)[:-1], 1):
+            chooses, scores = np.array_split(reply, 2, 1)
+            self._choosing.add(chooses)
+            self._scoring.add(scores)
+
+    def save(self, folder: Path, about: Mapping[str, Any]) -> None:
+        about = {**about, "target": made_for(self._target)}
+        if self._scoring.roots:
+            about["tree_tau"] = [round(one, 4) for one in accumulate(self.tree_probs, initial=1.0)]
+        save_medusa(folder, self.network, about, self._paths())
+
+    @property
+    def tree_probs(self) -> list[float]:
+        if not self._scoring.roots:
+            return []
+        probs = self._scoring.probs()
+        return [probs.get(path, 0.0) for path in self._paths()]
+
+    def _paths(self) -> list[RankPath]:
+        return best_tree(self._choosing.probs(), self.depths, min(RANKS, self.network.config.draft_vocab_size))
+
+
+class Ranks:
+    """Counts how often the true continuation of a root took each path of ranks through the heads' guesses. roots: how
+    many there were."""
+
+    def __init__(self, depths: int) -> None:
+        self._counts: Counter[RankPath] = Counter()
+        self._depths, self.roots = depths, 0
+
+    def add(self, ranks: NDArray[np.int32]) -> None:
+        """ranks: (depths, n), of what was written in each head's guesses, along a text."""
+        depths, rows = ranks.shape
+        for root in range(rows - depths + 1):
+            self.roots += 1
+            self._follow([int(ranks[depth, root + depth]) for depth in range(depths)])
+
+    def _follow(self, path: Sequence[int]) -> None:
+        for length in range(1, len(path) + 1):
+            if path[length - 1] >= RANKS:
+                break
+            self._counts[tuple(path[:length])] += 1
+
+    def probs(self) -> dict[RankPath, float]:
+        """How likely each path is to be the true continuation; those that never were are left out."""
+        return {path: count / max(self.roots, 1) for path, count in self._counts.items()}
+
+
+def _ranks(logits: mx.array, labels: mx.array, ids: mx.array) -> NDArray[np.int32]:
+    """(n,) int32: how many tokens are likelier than the one that was written; RANKS or more where it is not known."""
+    place = mx.argmax((labels[:, None] == ids[None]).astype(mx.int32), -1)
+    known = ids[place] == labels
+    own = mx.take_along_axis(logits, place[:, None], -1)
+    ranks = mx.sum((logits > own).astype(mx.int32), -1)
+    return np.array(mx.where(known, ranks, RANKS))
+
+
+def best_tree(probs: Mapping[RankPath, float], depths: int, ranks: int, size: int = LARGEST_TREE) -> list[RankPath]:
+    """At most `size` nodes, each time the likeliest of those whose parent and likelier sibling are in: so each
+    beginning of the list is a tree. Ends where no node is known to be right ever, but not before the first."""
+    tree: list[RankPath] = []
+    open_: set[RankPath] = {(0,)}
+    while open_ and len(tree) < size:
+        best = max(open_, key=lambda path: (probs.get(path, 0.0), -len(path), tuple(-rank for rank in path)))
+        if tree and not probs.get(best):
+            break
+        tree.append(best)
+        open_.remove(best)
+        if len(best) < depths:
+            open_.add((*best, 0))
+        if best[-1] + 1 < ranks:
+            open_.add((*best[:-1], best[-1] + 1))
+    return tree

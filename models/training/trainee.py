@@ -1,0 +1,83 @@
+"""The protocol of a drafter in training, and helpers for its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import mlx.core as mx
+from mlx.utils import tree_flatten
+
+from models.training.batches import Batch, States
+from models.training.corpus import Conversation
+
+
+class Trainee(Protocol):
+    """A drafter in training.
+
+    network: the module whose trainable parameters are trained. points: the target's hidden states that it reads in
+    addition to the normed one. ids: (columns,) int32, the target's id of each column of its logits; None for the whole
+    vocabulary. depths: the number of draft positions that it is trained for. max_depth: the number that it can be
+    evaluated at. min_context: the number of tokens that must precede a prediction.
+    """
+
+    network: Any
+    points: tuple[int, ...]
+    ids: mx.array | None
+    depths: int
+    max_depth: int
+    min_context: int
+
+    def initialize(self, conversations: Sequence[Conversation], states: States, tokens: int) -> Iterator[int]:
+        """Initializes the network from about `tokens` tokens of training text; yields the number of tokens read so
+        far. states: returns the rows of the conversation at an index of `conversations`."""
+
+    def predict(self, batch: Batch, depths: int) -> list[mx.array]:
+        """Returns for each depth the logits (n, columns) of the token after each of `batch.rows`: as the first token
+        of a draft, as the second if the first is right, etc. Returns fewer than `depths` arrays if the depth makes
+        no difference."""
+
+    def finalize(self) -> None:
+        """Rounds the weights to exactly what will be saved. Called once, after training."""
+
+    def observe(self, logits: list[mx.array], batch: Batch) -> None:
+        """Records the output of `predict` for a held-out reply at temperature 0."""
+
+    def save(self, folder: Path, about: Mapping[str, Any]) -> None:
+        """Writes the drafter's files into the existing `folder`. about: the metadata for its config."""
+
+    @property
+    def tree_probs(self) -> list[float]:
+        """The probability that each node of the static tree is accepted, in its order; empty if there is no tree."""
+
+
+def shift(x: mx.array, by: int, axis: int) -> mx.array:
+    """Returns `x` shifted by `by` positions along `axis` and padded with zeros."""
+    if by == 0:
+        return x
+    pads = [(by, 0) if place == axis % x.ndim else (0, 0) for place in range(x.ndim)]
+    kept = mx.split(x, [x.shape[axis] - by], axis)[0]
+    return mx.pad(kept, pads)
+
+
+# --- The parameters of a network as a flat dictionary, with types.
+
+
+def flat_parameters(network: Any) -> dict[str, mx.array]:
+    """Returns every parameter by its dotted name."""
+    found: Any = tree_flatten(network.parameters())
+    return dict(found)
+
+
+def trainable_parameters(network: Any) -> dict[str, mx.array]:
+    """Returns every trainable parameter by its dotted name."""
+    found: Any = tree_flatten(network.trainable_parameters())
+    return dict(found)
+
+
+def round_parameters(network: Any, dtype: mx.Dtype) -> None:
+    """Rounds every parameter to `dtype` and stores it in float32."""
+    network.set_dtype(dtype)
+    network.set_dtype(mx.float32)
+    mx.eval(network.parameters())

@@ -1,0 +1,52 @@
+"""Creates the trainee, and the reader of target states, for each kind of drafter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.target.model_layout import layers_of
+from models.loader import Loaded
+from models.training import eagle3_trainee
+from models.training.corpus import ids_array
+from models.training.draft_model_trainee import DraftTrainee, default_layers
+from models.training.eagle3_trainee import Eagle3Trainee
+from models.training.medusa_trainee import MedusaTrainee
+from models.training.target_states import TargetStateReader
+from models.training.trainee import Trainee
+from models.training.training_plan import (
+    DRAFT_VOCABULARY,
+    LEAST_SHORTLIST,
+    SHORTLIST_SHARE,
+    TrainingKind,
+    TrainingOptions,
+)
+
+
+def make_reader(target: Loaded, kind: TrainingKind) -> TargetStateReader:
+    """Returns the reader of what this kind learns from. Raises ModelError if the target's states cannot be read."""
+    points = eagle3_trainee.points(len(layers_of(target.network))) if kind == "eagle3" else ()
+    return TargetStateReader(target.network, points, target.folder.config)
+
+
+def make_trainee(
+    target: Loaded, kind: TrainingKind, shape: tuple[int, int], reader: TargetStateReader, ids: Sequence[int], seed: int
+) -> Trainee:
+    """Returns a new trainee. shape: (depths, layers). ids: the draft vocabulary. Raises FitError."""
+    depths, layers = shape
+    if kind == "eagle3":
+        return Eagle3Trainee(target, ids_array(ids), depths, reader.width, seed)
+    if kind == "medusa":
+        return MedusaTrainee(target, ids_array(ids), depths, reader.hidden, seed)
+    return DraftTrainee(target, layers, ids_array(ids))
+
+
+def draft_vocabulary_size(target: Loaded, options: TrainingOptions) -> int:
+    """Returns the size of the draft vocabulary."""
+    whole = target.model.vocabulary
+    usual = max(LEAST_SHORTLIST, whole // SHORTLIST_SHARE) if options.kind == "draft" else DRAFT_VOCABULARY
+    return min(options.vocabulary or usual, whole)
+
+
+def draft_model_layers(target: Loaded, options: TrainingOptions) -> int:
+    """Returns the number of layers of a draft model; 0 for the other kinds."""
+    return (options.layers or default_layers(len(layers_of(target.network)))) if options.kind == "draft" else 0

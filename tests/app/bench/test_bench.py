@@ -1,0 +1,186 @@
+"""The benchmark: its document says what the tokens say, its questions are checked, its failures are failures."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import pytest
+
+from app.bench import benchmark
+from app.cli.main import main
+from app.inference.measured_reply import Reply
+from engine import acceptance
+from engine.acceptance import Acceptance
+from engine.audit.receipt import first_difference
+from engine.settings import SamplingSettings
+
+RUN_KEYS = {
+    *("question_id", "category", "drafter", "acceptance_rule", "temperature", "seed", "token_ids", "tokens", "ttft_s"),
+    *("decode_s", "tokens_per_s", "rounds", "drafted", "accepted", "acceptance_rate", "mean_acceptance_length"),
+    *("matches_plain", "first_difference"),
+}
+SUMMARY_KEYS = {
+    *("drafter", "acceptance_rule", "temperature", "tokens_per_s", "speedup", "speedup_ideal"),
+    *("mean_acceptance_length", "acceptance_rate", "identical"),
+}
+PROMPTS = [
+    {"question_id": 7, "category": "weather", "turns": ["why is the sky blue?", "and at night?"]},
+    {"question_id": "x", "category": "light", "turns": ["what scatters light in the air?"]},
+    {"question_id": 9, "category": "light", "turns": ["what is the sun?"]},
+]
+
+
+@pytest.fixture(scope="module")
+def prompts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("prompts") / "prompts.jsonl"
+    path.write_text("\n".join(map(json.dumps, PROMPTS)) + "\n\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def measured(toy_folder: Path, toy_drafter_folder: Path, prompts: Path) -> dict[str, Any]:
+    """Everything at once: two drafters, two temperatures, the peer, all turns."""
+    file = prompts.with_name("out.json")
+    drafters = ["--drafter", "lookup", "--drafter", str(toy_drafter_folder), "--drafter", "none"]
+    law = ["--temperature", "0", "--temperature", "0.8", "--acceptance", "coupled", "--draft-length", "3"]
+    several = ["--peer", "mlx-lm", "--turns", "all", "--limit", "2", "--max-tokens", "24", "--json", str(file)]
+    assert main(["bench", str(prompts), "--target", str(toy_folder), *drafters, *law, *several]) == 0
+    found: dict[str, Any] = json.loads(file.read_text())
+    return found
+
+
+def test_the_document_has_the_keys_it_promises(measured: dict[str, Any]) -> None:
+    assert measured.keys() >= {"environment", "runs", "summary"}
+    assert all(run.keys() >= RUN_KEYS for run in measured["runs"])
+    assert all(row.keys() >= SUMMARY_KEYS for row in measured["summary"])
+    assert measured["environment"]["target"] == "target"
+
+
+def test_everyone_answers_every_turn_at_every_temperature(measured: dict[str, Any]) -> None:
+    names = ["none", "lookup", "drafter", "mlx-lm", "mlx-lm+draft"]
+    expected = {(name, t, *turn) for name in names for t in (0.0, 0.8) for turn in ((7, 0), (7, 1), ("x", 0))}
+    found = [(run["drafter"], run["temperature"], run["question_id"], run["turn"]) for run in measured["runs"]]
+    assert len(found) == len(expected)
+    assert set(found) == expected
+    assert [row["drafter"] for row in measured["summary"]] == 2 * names
+
+
+def test_numbers_follow_from_the_tokens(measured: dict[str, Any]) -> None:
+    for run in measured["runs"]:
+        assert run["tokens"] == len(run["token_ids"]) <= 24
+        assert run["tokens_per_s"] == pytest.approx((run["tokens"] - 1) / run["decode_s"])
+        assert run["mean_acceptance_length"] == run["tokens"] / run["rounds"]
+        assert run["acceptance_rate"] == (run["accepted"] / run["drafted"] if run["drafted"] else None)
+        assert run["tokens"] - run["rounds"] <= run["accepted"] <= run["tokens"]
+        assert 0 < run["ttft_s"] <= run["total_s"]
+
+
+def test_matches_plain_is_what_the_tokens_say(measured: dict[str, Any]) -> None:
+    plain = {_key(run): run["token_ids"] for run in measured["runs"] if run["drafter"] == "none"}
+    for run in measured["runs"]:
+        place = first_difference(plain[_key(run)], run["token_ids"])
+        if run["drafter"].startswith("mlx-lm") and run["temperature"]:
+            assert run["matches_plain"] is None
+        else:
+            assert run["matches_plain"] is (place is None)
+            assert run["matches_plain"]
+        assert run["first_difference"] is None
+
+
+def test_rules_are_named(measured: dict[str, Any]) -> None:
+    rules = {(run["drafter"], run["temperature"]): run["acceptance_rule"] for run in measured["runs"]}
+    assert rules["lookup", 0.0] == rules["drafter", 0.0] == "greedy"
+    assert rules["none", 0.8] == rules["drafter", 0.8] == "coupled"
+    assert (rules["mlx-lm", 0.8], rules["mlx-lm+draft", 0.8]) == (None, "sample-and-match")
+
+
+def test_the_summary_is_of_the_runs(measured: dict[str, Any]) -> None:
+    for row in measured["summary"]:
+        of = [r for r in measured["runs"] if (r["drafter"], r["temperature"]) == (row["drafter"], row["temperature"])]
+        for key in ("tokens_per_s", "speedup", "speedup_total", "ttft_s"):
+            assert row[key] == pytest.approx(statistics.median(r[key] for r in of))
+        assert row["mean_acceptance_length"] == sum(r["tokens"] for r in of) / sum(r["rounds"] for r in of)
+        assert row["runs"] == len(of) == 3
+    plain = measured["summary"][0]
+    assert (plain["speedup"], plain["speedup_total"], plain["identical"]) == (1, 1, True)
+    assert plain["speedup_ideal"] == pytest.approx(1)  # a sum of equal seconds, divided
+
+
+def test_a_drafter_that_is_often_right_is_accepted(measured: dict[str, Any]) -> None:
+    """Else the other tests would compare plain decoding with itself."""
+    rates = {(row["drafter"], row["temperature"]): row["mean_acceptance_length"] for row in measured["summary"]}
+    assert rates["drafter", 0.0] > 1.5
+    assert rates["mlx-lm+draft", 0.0] == pytest.approx(rates["drafter", 0.0])
+
+
+def test_ideal_speedups_follow_from_the_costs(measured: dict[str, Any]) -> None:
+    for run in measured["runs"]:
+        if run["drafter"].startswith("mlx-lm"):
+            assert run["costs"] is None
+            assert run["speedup_ideal"] is None
+        else:
+            assert {"1", "2"} <= run["costs"]["pass_s"].keys()
+            assert (run["costs"]["ungated_s"] is None) == (run["drafter"] == "none")
+            assert run["speedup_ideal"] is None or run["speedup_ideal"] > 0
+
+
+def test_the_table_says_it_all(
+    toy_folder: Path, prompts: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["bench", str(prompts), "--target", str(toy_folder), "--limit", "1", "--max-tokens", "8"]) == 0
+    out, err = capsys.readouterr()
+    assert "1 prompt, at most 8 tokens each, draft length auto" in out
+    assert "1 of 1 replies are identical to plain decoding, token by token" in out
+    assert "lookup" in out
+    assert "warming up" in err
+    assert max(map(len, out.splitlines())) <= 100
+
+
+def test_a_wrong_acceptance_fails(
+    toy_folder: Path, toy_drafter_folder: Path, prompts: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def keep_all(choices: mx.array, draft: mx.array) -> Acceptance:
+        tokens = mx.concatenate([draft.astype(mx.int32), choices[-1:].astype(mx.int32)])
+        return Acceptance(mx.array(draft.size, mx.int32), tokens)
+
+    monkeypatch.setattr(acceptance, "match", keep_all)
+    file = prompts.with_name("wrong.json")
+    arguments = ["--target", str(toy_folder), "--drafter", str(toy_drafter_folder), "--draft-length", "4"]
+    arguments += ["--limit", "1", "--max-tokens", "40", "--json", str(file)]
+    assert main(["bench", str(prompts), *arguments]) == 1
+    found = json.loads(file.read_text())
+    wrong, row = found["runs"][1], found["summary"][1]
+    assert wrong["drafter"] == row["drafter"] == "drafter"
+    assert (row["identical"], row["differences"], row["near_ties"]) == (False, 1, 0)
+    assert wrong["matches_plain"] is False
+    assert wrong["first_difference"]["near_tie"] is False
+    assert wrong["first_difference"]["gap_ulps"] > 100
+    assert "1 of 1 replies differ from plain decoding by more than rounding" in capsys.readouterr().out
+
+
+def test_ctrl_c_keeps_what_was_measured(
+    toy_folder: Path, prompts: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = prompts.with_name("cut.json")
+    original, asked = benchmark.Benchmark._replies, []
+
+    def stop_at_the_second(self: Any, prompt: list[int], settings: SamplingSettings, what: str) -> dict[str, Reply]:
+        asked.append(what)
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        return original(self, prompt, settings, what)
+
+    monkeypatch.setattr(benchmark.Benchmark, "_replies", stop_at_the_second)
+    arguments = ["--target", str(toy_folder), "--max-tokens", "4", "--draft-length", "2", "--json", str(file)]
+    assert main(["bench", str(prompts), *arguments]) == 130
+    found = json.loads(file.read_text())
+    assert found["interrupted"]
+    assert {run["question_id"] for run in found["runs"]} == {7}
+
+
+def _key(run: dict[str, Any]) -> tuple[Any, ...]:
+    return run["question_id"], run["turn"], run["temperature"]

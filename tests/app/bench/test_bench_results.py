@@ -1,0 +1,205 @@
+"""A benchmark that was cut off goes on where it was, and only with what it began with."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.bench import benchmark
+from app.bench.bench_results import BenchResults
+from app.bench.prompt_file import Question
+from app.cli.main import main
+from app.inference.measured_reply import Reply
+from engine.errors import UsageError
+from engine.settings import SamplingSettings
+from tests.app.bench.bench_runs import ENVIRONMENT, document_of, row
+from tests.app.bench.test_bench_files import fill_the_disk
+
+PROMPTS = [{"question_id": i, "category": "sky", "turns": [f"is it {i} o'clock?", "and then?"]} for i in range(4)]
+COLD = SamplingSettings()
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> Path:
+    path = tmp_path / "prompts.jsonl"
+    path.write_text("\n".join(map(json.dumps, PROMPTS)))
+    return path
+
+
+@pytest.fixture
+def words(toy_folder: Path, prompts: Path) -> list[str]:
+    out = prompts.with_name("out.json")
+    law = ["--drafter", "lookup", "--max-tokens", "4", "--draft-length", "2", "--repeats", "2"]
+    return ["bench", str(prompts), "--target", str(toy_folder), *law, "--json", str(out)]
+
+
+def read(prompts: Path) -> Any:
+    return json.loads(prompts.with_name("out.json").read_text())
+
+
+def test_what_was_cut_off_goes_on_and_what_was_measured_stays(
+    words: list[str], prompts: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    original, orders = benchmark.Benchmark._replies, list[list[str]]()
+
+    def killed_at_the_fourth(self: Any, prompt: list[int], settings: SamplingSettings, what: str) -> dict[str, Reply]:
+        if len(orders) == 3:
+            raise MemoryError  # as good as a kill: nothing behind it is run
+        orders.append(list(found := original(self, prompt, settings, what)))
+        return found
+
+    monkeypatch.setattr(benchmark.Benchmark, "_replies", killed_at_the_fourth)
+    with pytest.raises(MemoryError):
+        main(words)
+    cut = read(prompts)
+    assert cut["interrupted"]
+    assert [(run["question_id"], run["repeat"], run["drafter"]) for run in cut["runs"]] == [
+        *((0, 0, "none"), (0, 0, "lookup"), (0, 1, "none"), (0, 1, "lookup"))
+    ]
+    monkeypatch.setattr(benchmark.Benchmark, "_replies", original)
+    assert main([*words, "--resume"]) == 0
+    whole = read(prompts)
+    assert not whole["interrupted"]
+    assert whole["runs"][:4] == cut["runs"]
+    found = [(run["question_id"], run["repeat"], run["drafter"]) for run in whole["runs"]]
+    assert len(found) == len(set(found)) == 4 * 2 * 2
+    assert {row["runs"] for row in whole["summary"]} == {8}
+    assert "continuing after 4 replies" in capsys.readouterr().err
+
+
+def test_a_whole_document_is_not_measured_again(
+    words: list[str], prompts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main([*words, "--limit", "1"]) == 0
+    before = read(prompts)
+    monkeypatch.setattr(benchmark.Benchmark, "_replies", lambda *_: pytest.fail("measured again"))
+    assert main([*words, "--limit", "1", "--resume"]) == 0
+    assert read(prompts) == before
+
+
+def test_the_order_goes_on_rotating(words: list[str], prompts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original, orders = benchmark.Benchmark._replies, list[str]()
+
+    def noted(self: Any, prompt: list[int], settings: SamplingSettings, what: str) -> dict[str, Reply]:
+        found = original(self, prompt, settings, what)
+        orders.append(next(iter(found)))
+        return found
+
+    monkeypatch.setattr(benchmark.Benchmark, "_replies", noted)
+    words[words.index("--repeats") + 1] = "1"
+    assert main([*words, "--limit", "1"]) == 0
+    assert main([*words, "--limit", "3", "--resume"]) == 0
+    assert orders == ["none", "lookup", "none"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (["--max-tokens", "5"], "max_tokens was 4 and is 5 now"),
+        (["--context", "64"], "context was None and is 64 now"),
+        (["--drafter", "none"], None),  # no contestant more
+        (["--random"], "the document has none, lookup, and these options give"),
+    ],
+)
+def test_it_goes_on_only_as_it_began(
+    changed: list[str], message: str | None, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "--limit", "1"]) == 0
+    assert main([*words, "--limit", "1", "--resume", *changed]) == (2 if message else 0)
+    if message:
+        assert message in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_other_prompts_under_the_same_number_are_refused(
+    words: list[str], prompts: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "--limit", "1"]) == 0
+    prompts.write_text(json.dumps(PROMPTS[0] | {"turns": ["something else"]}))
+    assert main([*words, "--limit", "1", "--resume"]) == 2
+    assert "question 0 has changed" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_disk_that_is_full_for_a_while_stops_nothing(
+    words: list[str], prompts: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as full:
+        fill_the_disk(full)
+        assert main([*words, "--limit", "2"]) == 1
+    out, err = capsys.readouterr()
+    assert "4 of 4 replies are identical" in out
+    assert err.count("No space left on device") == 3
+    assert not prompts.with_name("out.json").exists()
+
+
+# --- by themselves ---------------------------------------------------------------------------------------------------
+
+
+def _ledger(turns: int | None = 1, repeats: int = 1) -> BenchResults:
+    return BenchResults(None, ENVIRONMENT, ["none", "lookup 2"], turns, repeats)
+
+
+def _asked(*turns: str) -> Question:
+    return Question(7, "qa", turns or ("d",))
+
+
+def _rows(**changes: Any) -> list[Any]:
+    from app.bench.bench_document import digest
+
+    return [
+        row(name, length, 7, 1.0, prompt_digest=digest("d"), **changes)
+        for name, length in (("none", None), ("lookup", 2))
+    ]
+
+
+def test_a_conversation_of_which_a_turn_is_missing_is_held_anew() -> None:
+    ledger, rows = _ledger(turns=None), _rows()
+    ledger.resume(document_of(rows), [_asked("d", "e")], [COLD])
+    assert ledger.rows == []
+    ledger = _ledger()
+    ledger.resume(document_of(rows), [_asked("d", "e")], [COLD])
+    assert ledger.rows == rows
+    assert ledger.done(_asked("d", "e"), COLD)
+    assert ledger.replies_each == 1
+
+
+def test_a_prompt_with_a_repeat_missing_is_held_anew() -> None:
+    ledger = _ledger(repeats=2)
+    ledger.resume(document_of(_rows()), [_asked()], [COLD])
+    assert not ledger.done(_asked(), COLD)
+    assert ledger.rows == []
+
+
+def test_rows_of_questions_that_are_not_asked_now_are_kept() -> None:
+    ledger, rows = _ledger(), _rows()
+    ledger.resume(document_of(rows), [Question(8, "qa", ("d",))], [COLD])
+    assert ledger.rows == rows
+
+
+def test_another_seed_is_refused_where_it_shapes_the_text() -> None:
+    warm = SamplingSettings(temperature=1.0, seed=5, acceptance="coupled")
+    rows = _rows(temperature=1.0, seed=4, acceptance_rule="coupled")
+    with pytest.raises(UsageError, match="seed 4 and coupled acceptance at temperature 1"):
+        _ledger().resume(document_of(rows), [_asked()], [warm])
+    rows = _rows(temperature=1.0, seed=5, acceptance_rule="rejection")
+    with pytest.raises(UsageError, match="seed 5 and rejection acceptance"):
+        _ledger().resume(document_of(rows), [_asked()], [warm])
+    _ledger().resume(document_of(_rows(seed=4)), [_asked()], [SamplingSettings(seed=5)])
+
+
+def test_other_weights_under_the_same_name_are_not_gone_on_with(
+    words: list[str], toy_drafter_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drafter = tmp_path / "mine"
+    shutil.copytree(toy_drafter_folder, drafter)
+    words = [*words, "--drafter", str(drafter), "--limit", "1"]
+    assert main(words) == 0
+    weights = next(drafter.glob("*.safetensors"))
+    data = bytearray(weights.read_bytes())
+    data[-1] ^= 1
+    weights.write_bytes(data)
+    assert main([*words, "--resume"]) == 2
+    assert "cannot resume: weights was" in capsys.readouterr().err.splitlines()[-1]

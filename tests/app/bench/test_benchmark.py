@@ -1,0 +1,175 @@
+"""The parts of the benchmark by themselves: who runs when, how speeds compare, what the peer told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from app.bench import benchmark
+from app.bench.contestants import UNKNOWN, RedlineContestant, RoundBuilder, leave_out, mlx_lm_contestants
+from app.bench.prompt_file import Question
+from app.inference import measured_reply, speedup
+from app.inference.measured_reply import Reply, ideal_speedup
+from engine.drafters.prompt_lookup import PromptLookup
+from engine.errors import ContextError, UsageError
+from engine.events import Finished, PromptProgress, Round
+from engine.policy.costs import Costs
+from engine.policy.fixed import FixedLength
+from engine.session import Session
+from engine.settings import SamplingSettings
+from models.loader import load
+
+
+@dataclass
+class Diary:
+    """A contestant that notes when it ran, and answers with plain decoding."""
+
+    ours: RedlineContestant
+    name: str
+    log: list[tuple[str, tuple[int, ...]]]
+    proposer: str = "none"
+    draft_length: None = None
+    drafter: None = None
+    exact: bool = False
+    peer: bool = False
+
+    def reply(self, prompt: Sequence[int], settings: SamplingSettings) -> Reply:
+        self.log.append((self.name, tuple(prompt)))
+        return self.ours.reply(prompt, settings)
+
+    def rule(self, settings: SamplingSettings) -> str:
+        return "greedy"
+
+
+@pytest.fixture
+def session(toy_folder: Path) -> Session:
+    loaded = load(toy_folder)
+    return Session(loaded.model, loaded.tokenizer, 256)
+
+
+def test_every_reply_starts_from_nothing(session: Session) -> None:
+    drafter = PromptLookup()
+    replies = [
+        measured_reply.measure_reply(session, [5, 6, 7, 8, 9], SamplingSettings(max_tokens=20), drafter, FixedLength(3))
+        for _ in range(2)
+    ]
+    assert [reply.metrics.reused_tokens for reply in replies] == [0, 0]
+    assert [r.drafted for r in replies[0].rounds] == [r.drafted for r in replies[1].rounds]
+
+
+def test_runs_alternate_and_prompts_are_shared(session: Session) -> None:
+    log: list[tuple[str, tuple[int, ...]]] = []
+    plain = RedlineContestant("none", session, None, lambda prompt: FixedLength(0))
+    games = benchmark.Benchmark(
+        session, [Diary(plain, name, log) for name in ("none", "a", "b")], [SamplingSettings(max_tokens=3)], turns=None
+    )
+    asked = [Question(i, "c", ("first?", "second?")) for i in range(2)]
+    assert games.replies(asked) == 12
+    assert len(list(games.run(asked))) == 4
+    heats = [log[i : i + 3] for i in range(0, 12, 3)]
+    assert ["".join(name[0] for name, _ in heat) for heat in heats] == ["nab", "abn", "bna", "nab"]
+    assert all(len({prompt for _, prompt in heat}) == 1 for heat in heats)
+    assert len(heats[1][0][1]) > len(heats[0][0][1])
+
+
+def test_a_prompt_past_the_context_is_told_before_the_runs(session: Session) -> None:
+    games = benchmark.Benchmark(session, [], [SamplingSettings()])
+    with pytest.raises(ContextError, match=r"question 3 has \d+ tokens, too many for a context of 256"):
+        games.check([Question(3, "c", ("sky " * 300,))])
+
+
+def test_every_turn_that_is_used_is_checked_before_the_runs(session: Session) -> None:
+    asked = [Question(3, "c", ("sky", "\ud800"))]
+    benchmark.Benchmark(session, [], [SamplingSettings()], turns=1).check(asked)
+    with pytest.raises(UsageError, match="not Unicode text"):
+        benchmark.Benchmark(session, [], [SamplingSettings()], turns=None).check(asked)
+
+
+def test_a_later_turn_past_the_context_is_left_out(session: Session) -> None:
+    told: list[str] = []
+    plain = RedlineContestant("none", session, None, lambda prompt: FixedLength(0))
+    games = benchmark.Benchmark(session, [plain], [SamplingSettings(max_tokens=2)], turns=None, notice=told.append)
+    assert len(list(games.run([Question(3, "c", ("hello?", "sky " * 300))]))) == 1
+    assert told == ["question 3: skipped from turn 2, which does not fit the context"]
+
+
+# --- definitions ------------------------------------------------------------------------------------------------
+
+
+def _reply(lengths: Sequence[int], drafted: int, seconds: float = 1.0) -> Reply:
+    rounds = [
+        Round(i, tuple(range(n)), (0,) * drafted, n - 1, (), (), drafted + 1, (i + 1) * seconds)
+        for i, n in enumerate(lengths)
+    ]
+    return Reply.of([1, 2], [PromptProgress(2, 2, 0, 0.0), *rounds, Finished("length", sum(lengths), 9.0)])
+
+
+def test_the_ideal_is_tau_over_the_cost_of_a_round() -> None:
+    costs = Costs(verify=((1, 2.0), (5, 3.0)), draft=((0, 0.0), (4, 0.5)))
+    reply = _reply([5, 3, 1, 2], drafted=4)  # the first round is left out: tau is 2
+    assert ideal_speedup(costs, reply.rounds) == pytest.approx(2 / ((3.0 + 0.5) / 2.0))
+    assert ideal_speedup(costs, _reply([1, 1, 1], drafted=0).rounds) == 1
+    assert ideal_speedup(costs, reply.rounds[:1]) is None
+
+
+def test_plain_steps_are_ideal_where_they_run_ahead() -> None:
+    costs = Costs(((1, 1.0), (2, 1.5)), ((0, 0.0), (1, 0.3)), plain=0.8)
+    assert ideal_speedup(costs, _reply([1, 1, 1], drafted=0).rounds) == 1
+    assert ideal_speedup(costs, _reply([1, 2, 1], drafted=1).rounds) == pytest.approx(3 * 0.8 / (2 * 1.8))
+
+
+def test_the_ideal_of_a_draft_is_a_round_whose_pass_is_built_meanwhile() -> None:
+    rounds = _reply([1, 2, 1], drafted=1).rounds
+    for eager, round_s, longer_s in ((1.2, 1.2, 2.2), (1.9, 1.5, 2.5)):
+        costs = Costs(((1, 1.0), (2, 1.3), (5, 1.9)), ((0, 0.0), (1, 0.2), (4, 0.6)), eager=eager)
+        assert ideal_speedup(costs, rounds) == pytest.approx(3 / (2 * round_s))
+        assert ideal_speedup(costs, _reply([1, 2, 1], drafted=4).rounds) == pytest.approx(3 / (2 * longer_s))
+
+
+def test_speedups_leave_the_tokens_of_the_first_pass_out() -> None:
+    plain, other = _reply([1] * 11, 0, seconds=1.0), _reply([5, 3, 1, 2], 4, seconds=1.5)
+    assert speedup.decode_speedup(plain.metrics, other.metrics) == pytest.approx(6 / 4.5)
+    assert speedup.total_speedup(plain.metrics, other.metrics) == pytest.approx(11 / 6.0)
+    assert speedup.decode_speedup(plain.metrics, _reply([5], 4).metrics) is None
+
+
+def test_costs_are_measured_at_the_widths_that_occurred() -> None:
+    assert benchmark.usual_widths(_reply([1, 1, 1], 0)) == [1, 2]
+    assert benchmark.usual_widths(_reply([1, 1, 1], 4)) == [1, 2, 5]
+
+
+def test_the_peer_is_put_back_into_its_rounds() -> None:
+    """Draft length 2, 7 tokens at most: kept 1 of 2, 2 of 2, 0 of 2, and at the end 1 of the 1 there was room for."""
+    rounds = RoundBuilder(2, 7)
+    drafted = [True, False, True, True, False, False, True]
+    for time_s, (token, from_draft) in enumerate(zip(range(50, 57), drafted, strict=True)):
+        rounds.add(token, str(token), from_draft, float(time_s))
+    rounds.close(9.0)
+    assert [r.tokens for r in rounds.rounds] == [(50, 51), (52, 53, 54), (55,), (56,)]
+    assert [r.accepted for r in rounds.rounds] == [1, 2, 0, 1]
+    assert [r.drafted for r in rounds.rounds] == [(50, UNKNOWN), (52, 53), (UNKNOWN, UNKNOWN), (56,)]
+    assert [r.time_s for r in rounds.rounds] == [1.0, 4.0, 5.0, 9.0]
+
+
+def test_the_peer_draws_the_same_for_the_same_seed(toy_folder: Path) -> None:
+    (peer,) = mlx_lm_contestants(load(toy_folder), [], 2, 256, print)
+    texts = [
+        peer.reply([5, 6, 7], SamplingSettings(temperature=1, seed=seed, max_tokens=12)).tokens for seed in (1, 1, 2)
+    ]
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_who_is_left_out_goes_by_name() -> None:
+    everyone: list[Any] = [SimpleNamespace(name=name) for name in ("none", "lookup auto", "random auto", "random 4")]
+    left = [one.name for one in leave_out(everyone, ["random ?", "look*"])]
+    assert left == ["none", "random auto"]
+    assert leave_out(everyone, []) == everyone
+    assert leave_out(everyone, ["*"]) == everyone[:1]  # the others are held against it
+    for nobody in ("none", "eagle3 4"):
+        with pytest.raises(UsageError, match="choose from lookup auto, random auto, random 4"):
+            leave_out(everyone, [nobody])

@@ -1,0 +1,158 @@
+"""What does not fit is refused before it is loaded, and a context is no longer than what fits."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from app.cli.main import main
+from app.inference import memory_fit, pair_loader
+from app.inference.conversation import open_conversation
+from app.inference.memory_fit import fit
+from app.inference.options import Options
+from engine.errors import ModelError, UnsupportedCache, UsageError
+from models.drafters.pair_footprint import pair_footprint
+from models.memory import AvailableMemory
+from models.model_folder import ModelFolder, check_folder
+
+
+@pytest.fixture(scope="module")
+def folder(builtin: Path) -> ModelFolder:
+    return check_folder(builtin)
+
+
+@pytest.fixture(scope="module")
+def builtin() -> Path:
+    return pair_loader.target_folder(Options())
+
+
+def room_for(
+    folder: ModelFolder, context: int, monkeypatch: pytest.MonkeyPatch, drafters: list[Path] | None = None
+) -> None:
+    """A machine that has just enough for this context, alone or with drafters."""
+    needed = pair_footprint(folder, drafters or ())(context).total
+    monkeypatch.setattr(memory_fit, "this_room", lambda: AvailableMemory(int(needed / 0.9) + 1))
+
+
+def test_here_the_built_in_has_all_it_was_made_for(folder: ModelFolder) -> None:
+    found = fit(folder, Options())
+    assert (found.context, found.said, found.verdict.level) == (folder.context_length, "", "good")
+
+
+def test_a_context_that_nobody_asked_for_is_cut_to_what_fits_with_ease(
+    folder: ModelFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room_for(folder, 8192, monkeypatch)
+    found = fit(folder, Options(drafters=("none",)))
+    assert 2048 < found.context < 8192 and found.verdict.level == "good"
+    assert found.said.startswith(f"the context is {found.context:,} tokens, of 8,192 that the model was made for")
+
+
+def test_where_nothing_fits_with_ease_the_context_is_what_fits_at_all(
+    folder: ModelFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room_for(folder, 1024, monkeypatch)
+    found = fit(folder, Options(drafters=("none",)))
+    assert found.context == 1024 and found.verdict.level == "tight" and "1,024" in found.said
+
+
+def test_a_context_that_was_asked_for_is_given_or_refused(folder: ModelFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    room_for(folder, 4096, monkeypatch)
+    assert fit(folder, Options(drafters=("none",), context=4096)).context == 4096
+    with pytest.raises(
+        ModelError, match=r"does not fit: needs .* GB for a context of 8,192 tokens.*; a context of 4,096 tokens fits"
+    ):
+        fit(folder, Options(drafters=("none",), context=8192))
+    with pytest.raises(UsageError, match="made for at most 8192"):
+        fit(folder, Options(context=9000))
+
+
+def test_eight_bits_make_room(folder: ModelFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    room_for(folder, 4096, monkeypatch)
+    assert fit(folder, Options(drafters=("none",), context=8192, kv_bits=8)).context == 8192
+
+
+def test_heads_too_narrow_for_fewer_bits_are_refused_with_the_reason(toy_folder: Path) -> None:
+    with pytest.raises(UnsupportedCache, match=r"8-bit keys and values .*leave out --kv-bits"):
+        fit(check_folder(toy_folder), Options(target=str(toy_folder), drafters=("none",), kv_bits=8))
+
+
+def test_what_drafts_is_counted_and_what_cannot_be_opened_is_not(
+    folder: ModelFolder, builtin: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room_for(folder, 4096, monkeypatch)
+    with pytest.raises(ModelError, match="it fits without its drafter, or with prompt lookup"):
+        fit(folder, Options(drafters=("lookup", str(builtin)), context=4096))
+    assert fit(folder, Options(drafters=("lookup", "/nowhere"), context=4096)).context == 4096
+
+
+def test_nothing_is_loaded_of_what_does_not_fit(toy_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_fit, "this_room", lambda: AvailableMemory(1))
+    monkeypatch.setattr(pair_loader, "load", lambda *_: pytest.fail("it was loaded"))
+    with pytest.raises(ModelError, match="does not fit"):
+        pair_loader.open_target(Options(target=str(toy_folder)))
+
+
+def test_a_conversation_says_that_its_context_was_cut(
+    toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = Path(shutil.copytree(toy_folder, tmp_path / "long"))
+    config = (long / "config.json").read_text()
+    (long / "config.json").write_text(
+        config.replace('"max_position_embeddings": 512', '"max_position_embeddings": 900000')
+    )
+    room_for(check_folder(long), 300_000, monkeypatch)
+    conversation = open_conversation(Options(target=str(long), drafters=("none",)), "", lambda _: None)
+    assert conversation.session.context < 300_000
+    assert f"the context is {conversation.session.context:,} tokens, of 900,000" in conversation.describe()
+
+
+@pytest.mark.slow
+def test_fewer_bits_keep_speculation_exact(builtin: Path) -> None:
+    texts = []
+    for drafter in ("none", "lookup"):
+        options = Options(drafters=(drafter,), draft_lengths=(3,), max_tokens=10, kv_bits=8)
+        conversation = open_conversation(options, "", lambda _: None)
+        list(conversation.say("Say one two three, one two three.", lambda: False))
+        texts.append(conversation.messages[-1]["content"])
+    assert texts[0] == texts[1] != ""
+
+
+# --- redline models fits --------------------------------------------------------------------------
+
+
+def test_the_command_says_what_is_taken_at_each_context(
+    folder: ModelFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["models", "fits", "--drafter", "none", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    taken = pair_footprint(folder)
+    assert (found["drafter"], found["wanted"], found["context"], found["level"]) == ("none", 8192, 8192, "good")
+    assert found["contexts"] == [
+        {"context": context, "needed_bytes": taken(context).total, "level": "good"} for context in (512, 2048, 8192)
+    ]
+    assert found["needed_bytes"] == taken(8192).total and found["weights_bytes"] == taken(1).weights
+
+
+def test_the_command_counts_the_drafter_that_auto_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    def needed(*words: str) -> int:
+        main(["models", "fits", *words, "--json"])
+        return int(json.loads(capsys.readouterr().out)["needed_bytes"])
+
+    assert needed() == needed("--drafter", "lookup+eagle3") > needed("--drafter", "none") > needed("--context", "512")
+
+
+def test_the_command_refuses_with_what_would_fit(
+    folder: ModelFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    room_for(folder, 4096, monkeypatch)
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main(["models", "fits", "--drafter", "none", "--context", "8192"]) == 1
+    told = capsys.readouterr().out
+    assert "a context of 4,096 tokens fits" in told and "it fits with 8-bit keys and values (--kv-bits 8)" in told
+    assert [line.split()[-1] for line in told.splitlines()[-3:]] == ["good", "tight", "refused"]
+    assert main(["models", "fits", "--drafter", "none"]) == 0
+    assert "made for 8,192 tokens; a chat gets" in capsys.readouterr().out

@@ -1,0 +1,200 @@
+"""`redline models list`, `remove` and `where`: what is here, what deleting takes away, where everything lies."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.cli.main import main
+from app.cli.models import list as listing
+from models.hub.download_plan import write_plan
+from models.hub.repo_cache import RepoCache
+from models.hub.repo_files import HubFile, RepoListing
+from models.local.inventory import HUB_SHARERS, Installed, note_use
+from models.local.locations import ModelLocations
+from tests.models.hub.tiny import NAME, tiny, wanted
+from tests.models.local.model_placement import write_folder, write_in_hub
+
+SIZE = sum(map(len, wanted(tiny()).values()))
+CONFIG = len(tiny().files["config.json"])
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    code = main(["models", *words])
+    return code, capsys.readouterr().out
+
+
+def document(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    return json.loads(said(capsys, *words, "--json")[1])
+
+
+# --- list -----------------------------------------------------------------------------------------
+
+
+def test_an_empty_machine_is_told_what_to_do(capsys: pytest.CaptureFixture[str], places: ModelLocations) -> None:
+    code, out = said(capsys, "list")
+    assert code == 0 and out.startswith("No models are installed.") and "`redline models pull OWNER/NAME`" in out
+    assert document(capsys, "list") == {"models": []}
+
+
+def test_list_is_a_table_of_all_places_and_what_is_not_whole_below(
+    capsys: pytest.CaptureFixture[str], places: ModelLocations
+) -> None:
+    write_in_hub(places.hub)
+    note_use(write_folder(places.own / "My-Import"), places.root)
+    head = write_folder(places.lm_studio[0] / "someone" / "Head")
+    (head / "config.json").write_text('{"draft_vocab_size": 2}')
+    half = HubFile("config.json", 900, "git", "a" * 40)
+    write_plan(RepoCache(places.hub, "o/half"), RepoListing("o/half", "main", "c" * 40, (half,), 0))
+    (places.lm_studio[0] / "a" / "b").mkdir(parents=True)
+    (places.lm_studio[0] / "a" / "b" / "x.gguf").write_bytes(b"GGUF")
+    code, out = said(capsys, "list")
+    assert code == 0 and [line.split() for line in out.splitlines()[:5]] == [
+        ["NAME", "SIZE", "LAST", "USED", "FROM"],
+        ["My-Import", "481", "kB", "just", "now", "Redline"],
+        ["someone/Head", "(eagle3", "head)", "481", "kB", "never", "LM", "Studio"],
+        [NAME, "481", "kB", "never", "Hugging", "Face"],
+        ["3", "models,", "1", "MB"],
+    ]
+    assert out.splitlines()[5:] == [
+        "",
+        "Not whole:",
+        "  a/b: is GGUF; `redline models import` makes an MLX model of it",
+        f"    {places.lm_studio[0] / 'a' / 'b'}",
+        "  o/half: 0 bytes of 900 bytes are here",
+        "    redline models pull o/half",
+    ]
+
+
+def test_list_as_json_says_everything_there_is_to_know(
+    capsys: pytest.CaptureFixture[str], places: ModelLocations
+) -> None:
+    folder = write_in_hub(places.hub)
+    note_use(folder, places.root, now_s=1000.0)
+    assert document(capsys, "list") == {
+        "models": [
+            {
+                "name": NAME,
+                "path": str(folder),
+                "origin": "hub",
+                "kind": "model",
+                "size_bytes": SIZE,
+                "total_bytes": SIZE,
+                "last_used_s": 1000.0,
+                "complete": True,
+                "trouble": "",
+                "revision": folder.name,
+                "shared_with": [HUB_SHARERS],
+            }
+        ]
+    }
+
+
+def test_a_long_name_goes_over_its_line_and_a_hostile_one_steers_nothing() -> None:
+    models = [
+        Installed(name, Path("x"), "hub", "model", 5, 5, None, True) for name in ("o/short", "o/" + "x" * 90, "\x1b[2J")
+    ]
+    long = listing.in_words(models, 0.0, 60).splitlines()
+    assert len(long[1]) <= 60 < len(long[2]) and "\x1b" not in "".join(long)
+
+
+# --- remove ---------------------------------------------------------------------------------------
+
+
+def test_remove_says_what_goes_and_who_loses_it_and_asks(
+    capsys: pytest.CaptureFixture[str], places: ModelLocations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_in_hub(places.hub)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("builtins.input", lambda question: "" if question == "Delete? [y/N] " else "y")
+    code, out = said(capsys, "remove", NAME)
+    assert (
+        code == 1
+        and folder.exists()
+        and out.splitlines()
+        == [
+            f"{NAME}: 481 kB will be free",
+            f"  {folder}",
+            f"  Shared with {HUB_SHARERS}: gone for them too.",
+            "Nothing was deleted.",
+        ]
+    )
+    monkeypatch.setattr("builtins.input", lambda question: "yes")
+    code, out = said(capsys, "remove", NAME)
+    assert code == 0 and out.endswith("Deleted; 481 kB are free again.\n") and not folder.exists()
+
+
+def test_nobody_to_ask_deletes_nothing(capsys: pytest.CaptureFixture[str], places: ModelLocations) -> None:
+    folder = write_in_hub(places.hub)
+    for words in (["remove", NAME], ["remove", NAME, "--json"]):
+        assert main(["models", *words]) == 2
+        assert "no terminal to confirm the deletion: use --yes" in capsys.readouterr().err
+    assert folder.exists()
+
+
+def test_a_dry_run_is_the_plan_and_yes_the_deed(capsys: pytest.CaptureFixture[str], places: ModelLocations) -> None:
+    old = write_in_hub(places.hub, main=False)
+    new = write_in_hub(places.hub, config=b" ")
+    name = f"{NAME}@{new.name[:8]}"
+    plan = document(capsys, "remove", name, "--dry-run")
+    assert [model["path"] for model in plan.pop("models")] == [str(new)]
+    facts = {"frees_bytes": CONFIG + 1, "stays_bytes": SIZE - CONFIG, "note": "", "losers": [HUB_SHARERS]}
+    facts |= {"keepers": [f"revision {old.name[:8]}"]}
+    assert plan == facts | {"removed": False, "freed_bytes": None} and new.exists()
+    done = document(capsys, "remove", name, "--yes")
+    assert (done["removed"], done["freed_bytes"]) == (True, CONFIG + 1) and old.exists() and not new.exists()
+    _, out = said(capsys, "remove", NAME, "--dry-run")
+    assert out.splitlines()[:2] == [f"{NAME}: 481 kB will be free", f"  {old}"] and old.exists()  # now the only one
+
+
+def test_all_revisions_go_with_the_name_alone(capsys: pytest.CaptureFixture[str], places: ModelLocations) -> None:
+    write_in_hub(places.hub, main=False)
+    write_in_hub(places.hub, config=b" ")
+    code, out = said(capsys, "remove", NAME, "--yes")
+    assert code == 0 and out.startswith(f"{NAME}, 2 revisions: 481 kB will be free\n")
+    assert not RepoCache(places.hub, NAME).folder.exists()
+
+
+def test_a_name_in_two_places_needs_its_place_and_an_unknown_one_is_told(
+    capsys: pytest.CaptureFixture[str], places: ModelLocations
+) -> None:
+    hub, studio = write_in_hub(places.hub), write_folder(places.lm_studio[0] / NAME)
+    assert main(["models", "remove", NAME, "--yes"]) == 2
+    assert f"{NAME} is in several places: choose --from hub or --from lm-studio" in capsys.readouterr().err
+    code, out = said(capsys, "remove", NAME, "--yes", "--from", "lm-studio")
+    assert code == 0 and "Shared with LM Studio: gone for them too." in out
+    assert hub.exists() and not studio.exists()
+    for name in ("o/gone", f"{NAME}@", f"{NAME}@{'0' * 8}", "../hub"):
+        assert main(["models", "remove", name, "--yes"]) == 1
+        assert "`redline models list` shows the installed ones" in capsys.readouterr().err
+
+
+# --- where ----------------------------------------------------------------------------------------
+
+
+def test_where_names_every_place_its_size_and_its_owner(
+    capsys: pytest.CaptureFixture[str], places: ModelLocations, tmp_path: Path
+) -> None:
+    write_in_hub(places.hub)
+    write_folder(places.own / "My-Import")
+    (places.own.parent / "other.bin").write_bytes(bytes(5000))
+    root = str(places.own.parent)
+    found = {place["what"]: place for place in document(capsys, "where", "--cache-dir", root)["places"]}
+    links = sum(len(f"../../blobs/{tiny().etag(name)}") for name in wanted(tiny()))
+    assert found["models of the hub"]["size_bytes"] == SIZE + links + 40  # with the links and the ref
+    assert found["imported models"] == {
+        "what": "imported models",
+        "path": f"{root}/models",
+        "size_bytes": SIZE,
+        "owner": "",
+    }
+    assert found["other caches"]["size_bytes"] == 5000
+    assert found["LM Studio's models"]["size_bytes"] is None
+    assert found["the hub's token"]["path"] == "test keychain"
+    assert "conversations" in found
+    _, out = said(capsys, "where", "--cache-dir", root)
+    assert f"imported models     {root}/models  481 kB" in out.splitlines()
+    assert "(shared: HF_HOME or HF_HUB_CACHE move it)" in out

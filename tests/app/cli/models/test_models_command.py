@@ -1,0 +1,261 @@
+"""`redline models` and its search, check and pairs: what they say, and what a program can read."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from huggingface_hub import constants
+
+from app.cli.main import main
+from app.cli.models import SUBCOMMANDS, overview
+from app.inference import usable_models
+from app.inference.usable_models import usable
+from models.catalogue import Catalogue, read_catalogue
+from models.catalogue.mac_memory import GIB
+from models.compatibility.best_drafter import UsableModel
+from models.local.inventory import Installed
+from tests.models.hub.loopback import loopback
+from tests.models.hub.tiny import tiny
+
+
+@pytest.fixture(autouse=True)
+def nothing_here(monkeypatch: pytest.MonkeyPatch) -> list[UsableModel]:
+    """What is on this machine, to fill: not what really is."""
+    found: list[UsableModel] = []
+    monkeypatch.setattr(usable_models, "present_models", lambda root=None: found)
+    return found
+
+
+@pytest.fixture
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    code = main(["models", *words])
+    return code, capsys.readouterr().out
+
+
+def document(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, list[dict[str, object]]]:
+    found: dict[str, list[dict[str, object]]] = json.loads(said(capsys, *words)[1])
+    return found
+
+
+# --- the tree -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SUBCOMMANDS)
+def test_every_subcommand_has_help_and_all_that_tell_something_json(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out = said(capsys, name, "--help")
+    assert code == 0 and out.startswith(f"usage: redline models {name} ")
+    assert ("--json" in out) == (name not in ("login", "logout"))
+
+
+def test_unknown_subcommands_are_usage_errors(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["models", "nonsense"]) == 2
+    assert "invalid choice: 'nonsense'" in capsys.readouterr().err
+
+
+def test_json_may_stand_before_the_subcommand(capsys: pytest.CaptureFixture[str]) -> None:
+    assert document(capsys, "--json", "search", "phi") == document(capsys, "search", "phi", "--json")
+
+
+# --- search ---------------------------------------------------------------------------------------
+
+
+def test_search_shows_sizes_macs_and_what_goes_together(capsys: pytest.CaptureFixture[str], wide: None) -> None:
+    code, out = said(capsys, "search", "qwen3", "8b")
+    lines = [line.rstrip() for line in out.splitlines()]
+    at = lines.index("  mlx-community/Qwen3-8B-4bit")
+    assert code == 0 and lines[at - 1].startswith("Qwen3 8B · 4-bit") and lines[at - 1].endswith("4.6 GB   16 GB Mac")
+    assert lines[at + 1] == "  with Qwen3 8B EAGLE-3, Qwen3 0.6B, Qwen3 8B DFlash †"
+    assert "  drafts for Qwen3 8B († Redline has no DFlash drafter yet)" in lines
+
+
+def test_search_marks_what_is_here(
+    capsys: pytest.CaptureFixture[str], nothing_here: list[UsableModel], wide: None
+) -> None:
+    nothing_here.append(UsableModel("mlx-community/Qwen3-8B-4bit", Path("x"), 9, "mlx-community/Qwen3-8B-4bit"))
+    lines = [line.strip() for line in said(capsys, "search", "qwen3", "8b")[1].splitlines()]
+    assert "mlx-community/Qwen3-8B-4bit ●" in lines and "mlx-community/Qwen3-8B-8bit" in lines
+    found = document(capsys, "search", "qwen3", "8b", "--json")["entries"]
+    assert [entry["repository"] for entry in found if entry["here"]] == ["mlx-community/Qwen3-8B-4bit"]
+
+
+def test_search_fits_80_columns_and_keeps_repositories_whole(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out = said(capsys, "search")
+    assert max(map(len, out.splitlines())) <= 80
+    assert {entry.repository for entry in read_catalogue().listed} <= set(out.split())
+
+
+def test_search_narrows_by_kind_and_memory_and_says_when_there_is_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    found = document(capsys, "search", "--kind", "target", "--fits", "8GB", "--json")["entries"]
+    assert found and {entry["kind"] for entry in found} == {"target"}
+    assert {entry["smallest_mac_gb"] for entry in found} == {8}
+    fields = {"repository", "name", "family", "architecture", "parameters_b", "bits", "size_bytes", "size", "licence"}
+    fields |= {"revision", "drafters", "source", "kind", "trouble", "here", "smallest_mac_gb", "measured"}
+    assert {frozenset(entry) for entry in found} == {frozenset(fields)}
+    assert all(entry["source"] for entry in found) and not any(entry["here"] for entry in found)
+    assert said(capsys, "search", "no", "such") == (
+        1,
+        "no match in the catalogue; `redline models search` shows all entries\n",
+    )
+    assert main(["models", "search", "--fits", "much"]) == 2
+    assert "give a Mac's memory, such as 16GB" in capsys.readouterr().err
+
+
+# --- check ----------------------------------------------------------------------------------------
+
+
+def test_check_asks_the_hub_and_fails_when_one_is_gone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "")
+    there = [entry.repository for entry in read_catalogue().listed if "LFM2" in entry.repository]
+    with loopback(*map(tiny, there)) as server:
+        monkeypatch.setattr(constants, "ENDPOINT", server.endpoint)
+        code, out = said(capsys, "check", "lfm2")
+        assert code == 0 and out.splitlines()[-1] == f"{len(there)} entries: {len(there)} there"
+        del server.repos[there[0]]
+        code, out = said(capsys, "check", "lfm2")
+        assert code == 1 and out.startswith(f"gone    {there[0]}\n        there is no {there[0]} at ")
+        assert out.splitlines()[-1] == f"{len(there)} entries: {len(there) - 1} there, 1 gone"
+        found = document(capsys, "check", "lfm2", "--json")["entries"]
+        assert [entry["state"] for entry in found].count("gone") == 1
+    assert main(["models", "check", "no-such"]) == 2
+
+
+# --- pairs ----------------------------------------------------------------------------------------
+
+
+def test_pairs_gives_every_verdict_and_what_auto_takes(
+    capsys: pytest.CaptureFixture[str],
+    nothing_here: list[UsableModel],
+    toy_folder: Path,
+    toy_drafter_folder: Path,
+    tmp_path: Path,
+) -> None:
+    mtp = tmp_path / "mtp"
+    mtp.mkdir()
+    (mtp / "config.json").write_text('{"model_type": "qwen3_5_mtp"}')
+    nothing_here += [
+        UsableModel("o/target", toy_folder, 9, "o/target"),
+        UsableModel("o/small", toy_drafter_folder, 1, "o/small"),
+        UsableModel("o/mtp", mtp, 1, "o/mtp"),
+    ]
+    code, out = said(capsys, "pairs", "o/target")
+    assert code == 0 and out.splitlines() == [
+        "o/target",
+        "  ✓ o/small: same 310 tokens; 100% of the target's size, too large to save time",
+        "  ✗ o/mtp: Incompatible: Redline cannot load drafters of the kind mtp yet",
+        "  auto takes lookup and o/small, a small model with the same tokens",
+    ]
+    found = document(capsys, "pairs", "--json")["targets"]
+    assert [one["target"] for one in found] == ["o/target", "o/small"]  # the sidecar is no target
+    assert found[0]["auto"] == f"lookup+{toy_drafter_folder}"
+    assert found[0].keys() == {"target", "path", "pairs", "auto", "auto_why", "trouble"}
+    pair = {"drafter": "o/mtp", "path": str(mtp), "size_bytes": 1, "kind": "mtp", "fits": False, "notes": []}
+    assert found[0]["pairs"][1] == pair | {"why": "Redline cannot load drafters of the kind mtp yet"}
+
+
+def test_pairs_finds_a_target_by_part_of_its_name_or_its_folder(
+    capsys: pytest.CaptureFixture[str], nothing_here: list[UsableModel], toy_folder: Path, tmp_path: Path
+) -> None:
+    nothing_here += [UsableModel("o/target", toy_folder, 9), UsableModel("o/tar", tmp_path, 9)]
+    assert said(capsys, "pairs", "TARGET")[1].startswith("o/target\n")
+    assert said(capsys, "pairs", str(shutil.copytree(toy_folder, tmp_path / "own")))[1].startswith("own\n")
+    for words, what in (("o/", "'o/' matches o/target, o/tar"), ("absent", "no model 'absent'")):
+        assert main(["models", "pairs", words]) == 2
+        assert what in capsys.readouterr().err
+
+
+def test_pairs_without_a_model_says_what_to_do_and_damage_is_told(
+    capsys: pytest.CaptureFixture[str], nothing_here: list[UsableModel], tmp_path: Path
+) -> None:
+    code, out = said(capsys, "pairs")
+    assert code == 1 and "no target is installed" in out
+    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
+    nothing_here.append(UsableModel("o/broken\x1b[2J", tmp_path, 9))
+    code, out = said(capsys, "pairs")
+    assert code == 1 and "has no model*.safetensors" in out and "\x1b" not in out
+
+
+def test_partial_downloads_and_gguf_are_no_part_of_a_pair() -> None:
+    whole = Installed("o/a", Path("a"), "hub", "model", 5, 5, None, True)
+    others = [
+        Installed("o/b", Path("b"), "hub", "model", 5, 9, None, False, "half"),
+        Installed("o/c", Path("c"), "lm-studio", "gguf", 5, 5, None, False, "is GGUF"),
+        Installed("own", Path("d"), "redline", "model", 5, 5, None, True),
+    ]
+    assert usable([whole, *others]) == [UsableModel("o/a", Path("a"), 5, "o/a"), UsableModel("own", Path("d"), 5, None)]
+
+
+# --- the overview ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def catalogue() -> Catalogue:
+    return read_catalogue()
+
+
+@pytest.mark.parametrize("memory_gb", [8, 16, 24, 32, 48, 64, 96, 128, 192])
+def test_every_mac_gets_a_screenful_of_targets_that_fit_with_their_drafters(
+    catalogue: Catalogue, memory_gb: int
+) -> None:
+    found = overview.rows(catalogue, memory_gb * GIB, set())
+    assert 8 <= len(found) <= 18
+    for row in found:
+        drafter = catalogue.entries.get(row.drafter_repository or "")
+        both = row.target.size_bytes + (drafter.size_bytes or 0 if drafter else 0)
+        assert row.room != "no" and both * 1.05 <= memory_gb * GIB * 0.75
+        assert drafter is None or not drafter.trouble
+    sizes = [row.target.parameters_b for row in found]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_a_drafter_that_is_here_goes_before_one_that_is_not(catalogue: Catalogue) -> None:
+    small = "mlx-community/Qwen3-0.6B-4bit"
+    absent, here = (
+        next(row for row in overview.rows(catalogue, 24 * GIB, found) if row.target.name == "Qwen3 14B")
+        for found in (set(), {small})
+    )
+    assert absent.drafter == "Qwen3 14B EAGLE-3" and absent.here == (False, False)
+    assert here.drafter_repository == small and here.here == (False, True)
+
+
+def test_a_speed_up_is_told_where_it_was_measured_and_nowhere_else(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, catalogue: Catalogue, wide: None
+) -> None:
+    monkeypatch.setattr(overview, "memory", lambda: (36 * GIB, 20 * GIB))
+    code, out = said(capsys)
+    assert code == 0 and out.splitlines()[0].endswith("36 GB of memory, up to 24 GB for a model")
+    measured = [line for line in out.splitlines() if line.startswith("  Qwen2.5 32B · 4-bit")]
+    assert len(measured) == 1 and measured[0].rstrip().endswith("2.43")
+    assert "Qwen2.5 32B with Qwen2.5 0.5B: 2.43 times on Apple M3 Pro, LM Studio 0.3.10, code (https://" in out
+    others = [line for line in out.splitlines() if "· " in line and "Qwen2.5 32B" not in line]
+    assert others and all(line.rstrip().endswith(" -") for line in others)
+    assert overview.speedup(catalogue.measured[1:4]) == "0.72 to 0.98" and overview.speedup(()) == "-"
+
+
+def test_the_overview_is_one_screen_and_one_document(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, nothing_here: list[UsableModel]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(overview, "memory", lambda: (16 * GIB, None))
+    nothing_here.append(UsableModel("mlx-community/Qwen3-8B-4bit", Path("x"), 9, "mlx-community/Qwen3-8B-4bit"))
+    _, out = said(capsys)
+    assert max(map(len, out.splitlines())) <= 80 and len(out.splitlines()) <= 32
+    assert "● Qwen3 8B · 4-bit" in out and "1 model from the hub installed" in out
+    value = json.loads(said(capsys, "--json")[1])
+    assert value["machine"]["memory_bytes"] == 16 * GIB and value["here"] == ["mlx-community/Qwen3-8B-4bit"]
+    assert {row["target"]: row["target_here"] for row in value["targets"]}["mlx-community/Qwen3-8B-4bit"] is True
+    monkeypatch.setattr(overview, "memory", lambda: (None, None))
+    assert json.loads(said(capsys, "--json")[1])["machine"]["memory_bytes"] == 16 * GIB

@@ -1,0 +1,197 @@
+"""The lines of `redline models pull --json`, as the window reads them from a child: each kind of line to the letter."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.cli.main import main
+from app.protocol.download_events import (
+    AnyDownloadEvent,
+    Discarded,
+    Done,
+    DownloadEvent,
+    DownloadProgress,
+    Failed,
+    Fetched,
+    MalformedError,
+    Paused,
+    Planned,
+    PlannedFile,
+    Resolving,
+    Verifying,
+    Waiting,
+    read_line,
+    to_line,
+)
+from models.hub.workers import WORKERS
+from models.local.inventory import installed
+from models.local.locations import ModelLocations
+from tests.models.hub.held import Repo
+from tests.models.hub.loopback import PIECE, Loopback
+from tests.models.hub.tiny import NAME, NEVER, read_folder, wanted
+
+ROOT = Path(__file__).parents[4]
+DEADLINE_S = 60.0
+
+LINES: list[tuple[DownloadEvent, str]] = [
+    (Resolving("o/m", "main"), '{"type":"Resolving","repo":"o/m","revision":"main"}'),
+    (
+        Waiting("no answer in time", 2.0, 1, 6),
+        '{"type":"Waiting","why":"no answer in time","wait_s":2.0,"attempt":1,"attempts":6}',
+    ),
+    (
+        Planned("o/m", "main", "c0", (PlannedFile("config.json", 9, 3),), 9, 3, 500, 2),
+        '{"type":"Planned","repo":"o/m","revision":"main","commit":"c0","files":[{"name":"config.json","size_bytes":9,'
+        '"present_bytes":3}],"total_bytes":9,"present_bytes":3,"free_bytes":500,"left_out":2}',
+    ),
+    (
+        DownloadProgress("config.json", 5, 9, 5, 9, None, None),
+        '{"type":"DownloadProgress","file":"config.json","file_bytes":5,"file_total_bytes":9,"done_bytes":5,"total_bytes":9,'
+        '"bytes_per_s":null,"eta_s":null}',
+    ),
+    (Verifying("config.json", 3), '{"type":"Verifying","file":"config.json","size_bytes":3}'),
+    (Fetched("config.json", 9), '{"type":"Fetched","file":"config.json","size_bytes":9}'),
+    (
+        Done("o/m", "c0", "hub/x", 9, 6, 9, 1.5),
+        '{"type":"Done","repo":"o/m","commit":"c0","path":"hub/x","total_bytes":9,"fetched_bytes":6,'
+        '"verified_bytes":9,"seconds":1.5}',
+    ),
+    (Paused("o/m", 3, 9), '{"type":"Paused","repo":"o/m","done_bytes":3,"total_bytes":9}'),
+    (Failed("gated", "o/m is gated"), '{"type":"Failed","reason":"gated","message":"o/m is gated"}'),
+    (Discarded("o/m", 3), '{"type":"Discarded","repo":"o/m","freed_bytes":3}'),
+]
+
+
+@pytest.mark.parametrize(("event", "line"), LINES, ids=[type(event).__name__ for event, _ in LINES])
+def test_each_kind_of_line_is_this_to_the_letter(event: DownloadEvent, line: str) -> None:
+    assert to_line(event) == line
+    assert read_line(line) == read_line(line.encode()) == event
+
+
+def test_every_event_has_its_line_above() -> None:
+    assert {type(event) for event, _ in LINES} == set(AnyDownloadEvent.__args__)  # type: ignore[attr-defined]
+
+
+def test_a_reader_takes_fields_that_come_later_and_refuses_what_is_no_event() -> None:
+    assert read_line('{"type":"Fetched","file":"a","size_bytes":1,"new":true}') == Fetched("a", 1)
+    for line in ("", "{", "[]", '{"type":"Nonsense"}', '{"type":"Fetched"}', b"\xff", "[" * 9999):
+        with pytest.raises(MalformedError):
+            read_line(line)
+
+
+# --- in this process ------------------------------------------------------------------------------
+
+
+def lines(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, list[Any]]:
+    """The exit code and the events; nothing but events may stand on standard output."""
+    code = main(["models", "pull", *words, "--json"])
+    return code, [read_line(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_a_pull_is_asked_planned_fetched_and_done(
+    capsys: pytest.CaptureFixture[str], server: Loopback, repo: Repo
+) -> None:
+    code, (asking, planned, *rest, done) = lines(capsys, NAME)
+    total = sum(map(len, wanted(repo).values()))
+    assert code == 0 and asking == Resolving(NAME, "main")
+    assert (planned.repo, planned.total_bytes, planned.present_bytes, planned.left_out) == (NAME, total, 0, len(NEVER))
+    assert {event.file for event in rest if isinstance(event, Fetched)} == set(wanted(repo))
+    assert isinstance(done, Done) and read_folder(Path(done.path)) == wanted(repo)
+    assert (done.fetched_bytes, done.verified_bytes) == (total, total)
+    assert [type(event) for event in lines(capsys, NAME)[1]] == [Resolving, Planned, Done]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "reason", "said"),
+    [
+        (("tiny-org/Gone",), 1, "token", "there is no tiny-org/Gone"),
+        (("../etc",), 2, "usage", "is no repository"),
+        ((NAME, "--revision", "v9"), 1, "missing", "has no revision 'v9'"),
+    ],
+)
+def test_a_failure_is_the_last_line_and_told_in_words_too(
+    capsys: pytest.CaptureFixture[str], server: Loopback, words: tuple[str, ...], code: int, reason: str, said: str
+) -> None:
+    assert main(["models", "pull", *words, "--json"]) == code
+    out, err = capsys.readouterr()
+    last = read_line(out.splitlines()[-1])
+    assert isinstance(last, Failed) and last.reason == reason and said in last.message
+    assert err == f"redline: {last.message}\n"
+
+
+def test_settings_that_cannot_be_fail_as_an_event_too(
+    capsys: pytest.CaptureFixture[str], server: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "two words")
+    code, events = lines(capsys, NAME)
+    assert code == 2 and [type(event) for event in events] == [Failed] and "two words" not in events[0].message
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "nowhere")
+    code, events = lines(capsys, NAME)
+    assert code == 1 and "HF_ENDPOINT is 'nowhere'" in events[0].message
+
+
+def test_to_discard_is_one_line(capsys: pytest.CaptureFixture[str], server: Loopback) -> None:
+    assert lines(capsys, NAME, "--discard") == (0, [Discarded(NAME, 0)])
+
+
+# --- as a child -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def child(server: Loopback, places: ModelLocations, tmp_path: Path) -> Callable[[int], subprocess.Popen[str]]:
+    """Starts `redline models pull` of the tiny model; the hub holds every answer after so many bytes."""
+    environment = os.environ | {
+        "HF_ENDPOINT": server.endpoint,
+        "HF_HUB_CACHE": str(places.hub),
+        "HOME": str(tmp_path),
+        "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring",
+    }
+
+    def start(after_bytes: int) -> subprocess.Popen[str]:
+        server.allowed_bytes = server.sent_bytes + after_bytes
+        server.held.clear()
+        command = [sys.executable, "-m", "app", "models", "pull", NAME, "--json"]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=pipe, stderr=pipe, text=True)
+
+    return start
+
+
+@pytest.mark.slow
+def test_a_child_pauses_goes_on_and_ends_with_its_reader(
+    child: Callable[[int], subprocess.Popen[str]],
+    server: Loopback,
+    repo: Repo,
+    places: ModelLocations,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    paused = child(300_000)
+    assert server.held.wait(DEADLINE_S)
+    paused.send_signal(signal.SIGTERM)
+    out, err = paused.communicate(timeout=DEADLINE_S)
+    last = read_line(out.splitlines()[-1])
+    assert paused.returncode == 130 and err == ""
+    assert isinstance(last, Paused) and last.repo == NAME and last.total_bytes == sum(map(len, wanted(repo).values()))
+    assert [(model.name, model.complete) for model in installed(places)] == [(NAME, False)]
+    here = installed(places)[0].size_bytes
+    assert 0 < last.done_bytes <= here <= 300_000 + WORKERS * PIECE  # of the last bytes nobody was told any more
+
+    unread = child(60_000)
+    assert unread.stdout is not None and unread.stderr is not None
+    assert isinstance(read_line(unread.stdout.readline()), Resolving)
+    assert isinstance(planned := read_line(unread.stdout.readline()), Planned) and planned.present_bytes == here
+    unread.stdout.close()
+    assert unread.wait(DEADLINE_S) == 1 and unread.stderr.read() == ""
+
+    server.allowed_bytes = None
+    server.go.set()
+    code, (*_, done) = lines(capsys, NAME)
+    assert code == 0 and read_folder(Path(done.path)) == wanted(repo)

@@ -1,0 +1,212 @@
+"""`redline models pull` for people: lines in a pipe, bars on a terminal, and what was meant."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from app.cli.main import main
+from app.cli.models.pull import Asked, asked_for, with_a_guess
+from app.cli.models.pull_view import Bars, Lines, in_words
+from app.duration_text import ago_words, duration_words
+from app.protocol.download_events import (
+    Done,
+    DownloadEvent,
+    DownloadProgress,
+    Fetched,
+    Planned,
+    PlannedFile,
+    Resolving,
+    Verifying,
+    Waiting,
+)
+from engine.errors import HubError, UsageError
+from models.hub.download_events import Discarded
+from tests.models.hub.loopback import Loopback
+from tests.models.hub.tiny import NAME, tiny
+
+HUB = "https://hub.example"
+SHARD = "model-00002-of-00003.safetensors"
+GB = 1_000_000_000
+
+
+def pulled(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, list[str], str]:
+    code = main(["models", "pull", *words])
+    out, err = capsys.readouterr()
+    return code, out.splitlines(), err
+
+
+# --- in a pipe ------------------------------------------------------------------------------------
+
+
+def test_a_pipe_gets_a_line_for_what_matters(capsys: pytest.CaptureFixture[str], server: Loopback) -> None:
+    commit = server.repos[NAME].commit[:8]
+    code, (plan, ready, path, to_do), _ = pulled(capsys, NAME)
+    assert code == 0 and plan == f"{NAME} at {commit}: 8 files, 481 kB"
+    assert re.fullmatch(r"Verified and ready in \d+ s, .+/s", ready)
+    assert Path(path.strip()).is_dir() and to_do == f"  redline chat --target {NAME}"
+    assert pulled(capsys, NAME)[1][1] == "Ready: it was here already"
+    _, said, _ = pulled(capsys, NAME, "--verify")
+    assert said[-3] == "Verified and ready: it was here already"
+    assert f"Verifying the 160 kB of {SHARD} that are here" in said
+    assert pulled(capsys, NAME, "--discard")[1] == [f"Unfinished work on {NAME}: there was nothing."]
+
+
+def test_what_fails_is_one_line_with_a_guess_at_what_was_meant(
+    capsys: pytest.CaptureFixture[str], server: Loopback
+) -> None:
+    code, out, err = pulled(capsys, "mlx-community/Qwen3-0.6B-4bits")
+    assert (code, out) == (1, []) and err.count("\n") == 1
+    assert err.startswith("redline: there is no mlx-community/Qwen3-0.6B-4bits at ")
+    assert err.endswith("; did you mean mlx-community/Qwen3-0.6B-4bit?\n")
+
+
+def test_a_guess_is_made_of_what_is_missing_and_of_nothing_else() -> None:
+    for reason in ("missing", "token"):
+        error = with_a_guess(HubError("no", reason), "someone/qwen3-8b-4BIT")
+        assert (str(error), error.reason) == ("no; did you mean mlx-community/Qwen3-8B-4bit?", reason)
+    for repo, reason in (
+        ("someone/qwen3-8b-4bit", "disk"),
+        ("mlx-community/Qwen3-8B-4bit", "missing"),
+        ("a/b", "token"),
+    ):
+        assert str(with_a_guess(HubError("no", reason), repo)) == "no"
+
+
+@pytest.mark.parametrize(
+    ("said", "revision", "meant"),
+    [
+        ("o/m", None, Asked("o/m", "main")),
+        (" o/m ", "v1", Asked("o/m", "v1")),
+        (f"{HUB}/o/m", None, Asked("o/m", "main")),
+        (f"{HUB}/o/m/?library=mlx", "v1", Asked("o/m", "v1")),
+        (f"{HUB}/o/m/tree/refs/pr/3", None, Asked("o/m", "refs/pr/3")),
+        (f"{HUB}/o/m/tree/v2", "v2", Asked("o/m", "v2")),
+        ("https://elsewhere.example/o/m", None, Asked("https://elsewhere.example/o/m", "main")),
+        (f"{HUB}.evil.example/o/m", None, Asked(f"{HUB}.evil.example/o/m", "main")),
+    ],
+)
+def test_the_address_of_a_models_page_means_the_model(said: str, revision: str | None, meant: Asked) -> None:
+    assert asked_for(said, revision, HUB) == meant
+
+
+def test_two_revisions_are_one_too_many() -> None:
+    with pytest.raises(UsageError, match="names the revision 'v2', --revision another"):
+        asked_for(f"{HUB}/o/m/tree/v2", "v1", HUB)
+
+
+def test_the_address_is_pulled(capsys: pytest.CaptureFixture[str], server: Loopback) -> None:
+    assert pulled(capsys, f"{server.endpoint}/{NAME}")[0] == 0
+
+
+def test_who_pulls_what_does_not_load_yet_is_told(capsys: pytest.CaptureFixture[str], server: Loopback) -> None:
+    server.add(tiny("z-lab/Qwen3-8B-DFlash-b16"))
+    code, _, err = pulled(capsys, "z-lab/Qwen3-8B-DFlash-b16")
+    assert code == 0 and err == "redline: Redline has no DFlash drafter yet; downloading anyway\n"
+    assert pulled(capsys, NAME)[2] == ""
+
+
+def test_lines_come_seldom_and_what_was_paused_says_how_far_it_was(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    came = DownloadProgress(SHARD, 5, 10, GB // 2, GB, 25e6, 20.0)
+    with Lines() as view:
+        view.show(came)
+        monkeypatch.setattr("app.cli.models.pull_view._LINE_EVERY_S", 0.0)
+        view.show(came)
+        view.show(Waiting("the hub answered \x1b[2J503", 90.0, 2, 6))
+        view.paused()
+    assert capsys.readouterr().out.splitlines() == [
+        "500 MB of 1.00 GB, 25 MB/s, 20 s left",
+        "Waiting 1 min 30 s: the hub answered \u241b[2J503 (2 of 6)",
+        "Paused at 500 MB of 1.00 GB; the same command goes on.",
+    ]
+
+
+def test_resumed_is_not_called_verified() -> None:
+    done = Done("o/m", "c", "p", 10 * GB, 4 * GB, 4 * GB, 100.0)
+    assert in_words(done).startswith("Ready in 1 min 40 s, 40 MB/s\n")
+    assert in_words(Discarded("o/m", GB)) == "Unfinished work on o/m: 1.00 GB are free again."
+
+
+# --- on a terminal --------------------------------------------------------------------------------
+
+
+def frames(width: int, *events: DownloadEvent, pause: bool = False) -> str:
+    """What a terminal of so many columns is sent, a frame for each event, without colours and movements."""
+    out = io.StringIO()
+    bars = Bars(Console(file=out, width=width, force_terminal=True, highlight=False))
+    with bars:
+        for event in events:
+            bars.show(event)
+            bars._bars.refresh()
+        if pause:
+            bars.paused()
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out.getvalue()).replace("\r", "\n")
+
+
+PLAN = Planned("o/m", "main", "c0ffee00ff", (PlannedFile(SHARD, 48 * GB, 0),), 99 * GB, GB, 500 * GB, 2)
+STORY = (
+    Resolving("o/m", "main"),
+    PLAN,
+    DownloadProgress(SHARD, 12 * GB, 48 * GB, 13 * GB, 99 * GB, 123_456_789.0, 599.0),
+    Verifying("model-00003-of-00003.safetensors", 48 * GB),
+    Fetched(SHARD, 48 * GB),
+    Done("o/m", "c0ffee00ff", "/hub/o-m", 99 * GB, 98 * GB, 99 * GB, 600.0),
+)
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_bars_stay_on_their_lines_and_say_files_speed_and_time(width: int) -> None:
+    shown = frames(width, *STORY)
+    rows = [line.rstrip() for line in shown.splitlines()]
+    assert max(map(len, rows)) <= width
+    assert "o/m at c0ffee00: 1 file, 99.0 GB, 1.00 GB are here" in rows
+    whole = [row for row in rows if row.startswith("in all")]
+    assert whole[-1].endswith("13.0 GB of 99.0 GB 123 MB/s, 9 min 59 s left")
+    assert any(re.match(r"model-00002-of-00003\s.+ 12\.0 GB of 48\.0 GB$", row) for row in rows)
+    assert any(re.match(r"model-00003-of-00003\s.+ verifying 48\.0 GB$", row) for row in rows)
+    assert rows[-3:] == ["Verified and ready in 10 min, 163 MB/s", "  /hub/o-m", "  redline chat --target o/m"]
+
+
+def test_a_long_name_shows_its_end_and_a_hostile_one_steers_nothing() -> None:
+    name = "a" * 60 + "-the-end.safetensors"
+    shown = frames(
+        80, PLAN, DownloadProgress(name, 1, 9, 1, 9, None, None), DownloadProgress("\x1b[31mx", 1, 9, 2, 9, None, None)
+    )
+    assert re.search(r"^…a+-the-end ", shown, re.MULTILINE) and "\u241b[31mx" in shown
+
+
+def test_ctrl_c_leaves_one_line(
+    capsys: pytest.CaptureFixture[str], server: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = frames(80, *STORY[:3], pause=True)
+    assert shown.splitlines()[-1] == "Paused at 13.0 GB of 99.0 GB; the same command goes on."
+    server.add(tiny("o/m"))
+
+    def interrupted(view: Lines, event: DownloadEvent) -> None:
+        if isinstance(event, Planned):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Lines, "show", interrupted)
+    assert pulled(capsys, "o/m")[:2] == (130, ["Paused; the same command goes on."])
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def test_durations_in_words() -> None:
+    said = {0.4: "0 s", 59.4: "59 s", 59.6: "1 min", 200: "3 min 20 s", 700: "12 min", 3600: "1 h"}
+    said |= {3900: "1 h 5 min", 86_400: "24 h", 400_000: "5 days", 3599.9: "1 h"}
+    assert {seconds: duration_words(seconds) for seconds in said} == said
+
+
+def test_times_ago_in_words() -> None:
+    said = {-5: "just now", 59: "just now", 60: "1 minute ago", 7300: "2 hours ago", 86_400: "yesterday"}
+    said |= {5 * 86_400: "5 days ago", 95 * 86_400: "3 months ago"}
+    assert {seconds: ago_words(1e6 - seconds, 1e6) for seconds in said} == said
+    assert ago_words(None, 1e6) == "never"

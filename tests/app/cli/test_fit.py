@@ -1,0 +1,210 @@
+"""The fit command: what it says, what it refuses, and how it is gone on with. Toy targets."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.cli.fit import KINDS, announcement
+from app.cli.main import main
+from app.cli.terminal.progress import StageClock, duration
+from models.loader import load
+from models.training import resource_needs, training_plan
+from models.training.pipeline import STAGES, TrainingProgress
+from models.training.plan_measurement import PreparedTraining
+from models.training.training_plan import write_plan
+from models.training.workspace import Workspace
+from tests.models.training.training_plans import plan_for
+from tests.toys.folders import make_folder
+
+SMALL = ["--conversations", "16", "--steps", "4", "--reply-tokens", "16"]
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    """The exit code and the last line on standard error."""
+    code = main(["fit", *words])
+    out, err = capsys.readouterr()
+    assert out == ""
+    return code, err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--kind", "magic"], "invalid choice: 'magic'"),
+        (["--minutes", "0"], "minutes is 0.0"),
+        (["--minutes", "soon"], "invalid float value: 'soon'"),
+        (["--steps", "3"], "give both or neither"),
+        (["--layers", "3"], "layers is for --kind draft"),
+        (["--depths", "12"], "depths is 12"),
+        (["--seed", "-1"], "seed is -1"),
+        (["--kind", "draft", "--depths", "2"], "drafts any length"),
+        (["--resume"], "there is no unfinished fit"),
+        (["--prompts", "gone.txt"], "gone.txt cannot be read"),
+        (["--out", "."], "give the drafter's folder a name"),
+    ],
+)
+def test_nonsense_is_a_usage_error(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    toy_folder: Path,
+    tmp_path: Path,
+    words: list[str],
+    said: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, err = refused(capsys, str(toy_folder), *words)
+    assert code == 2 and said in err
+    assert not [path for path in tmp_path.iterdir() if not path.name.endswith(".lock")]
+
+
+def test_kinds_are_those_that_can_be_made() -> None:
+    assert KINDS == training_plan.KINDS
+
+
+@pytest.mark.slow
+def test_a_fit_says_what_it_takes_and_what_came_of_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, toy_folder: Path, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["fit", str(toy_folder), "--kind", "medusa", *SMALL]) == 0
+    told = capsys.readouterr()
+    assert "16 conversations, 4 steps of training" in told.err
+    assert re.search(r"takes about .*judging .*\); Ctrl-C stops it, --resume goes on", told.err)
+    assert re.search(r"needs at most [\d.]+ [MG]B of memory and [\d.]+ [MG]B of disk", told.err)
+    assert all(f"redline: {stage} " in told.err for stage in STAGES)
+    assert told.out.startswith(("worth using", "not worth using"))
+    assert "the drafter is in target-medusa" in told.out
+    assert main(["chat", "--target", str(toy_folder), "--drafter", "target-medusa", "--prompt", "hi"]) == 0
+    capsys.readouterr()
+
+    code, err = refused(capsys, str(toy_folder), "--kind", "medusa", *SMALL)
+    assert code == 2 and "target-medusa exists: move it away" in err
+    assert main(["fit", str(toy_folder), "--kind", "medusa", "--resume", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["kind"] == "medusa" and "33" in report["pass_s"]  # as wide as its trees
+
+
+def test_a_folder_named_by_a_dot_has_a_name(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, toy_folder: Path
+) -> None:
+    monkeypatch.chdir(toy_folder)
+    monkeypatch.setattr(resource_needs, "free_disk_bytes", lambda folder: 1000)
+    assert main(["fit", ".", "--kind", "medusa", *SMALL]) == 1
+    assert f"fitting a drafter of kind medusa for {toy_folder.name}: " in capsys.readouterr().err
+
+
+def test_a_finished_drafter_does_not_end_another_fit_beside_it(
+    capsys: pytest.CaptureFixture[str], toy_folder: Path, tmp_path: Path
+) -> None:
+    place = Workspace(tmp_path / "drafter")
+    assert main(["fit", str(toy_folder), "--kind", "medusa", *SMALL, "--out", str(place.out)]) == 0
+    place.begin()
+    write_plan(place.plan_file, plan_for(load(toy_folder), "medusa"))
+    capsys.readouterr()
+    code, err = refused(capsys, str(toy_folder), "--out", str(place.out), "--resume")
+    assert code == 2 and "is of another fit than the unfinished one" in err and place.started
+
+
+@pytest.mark.slow
+def test_an_unfinished_fit_is_gone_on_with_only_by_resume(
+    capsys: pytest.CaptureFixture[str], toy_folder: Path, tmp_path: Path
+) -> None:
+    out, other = tmp_path / "drafter", make_folder(tmp_path / "other", words=300)
+    words = ["--kind", "medusa", "--out", str(out)]
+    much = ["--conversations", "400", "--steps", "40"]  # or a quick machine is done before it is stopped
+    command = [sys.executable, "-m", "app", "fit", str(toy_folder), *words, *SMALL, *much]
+
+    def heeds_ctrl_c() -> None:  # what a shell starts in the background, these tests too, inherits deafness to it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heeds_ctrl_c) as child:
+        assert child.stderr is not None
+        for line in child.stderr:
+            if "writing" in line and "takes" not in line:
+                child.send_signal(signal.SIGINT)
+                break
+        rest = child.stderr.read()
+    assert child.returncode == 130 and f"redline fit {toy_folder} --out {out} --resume" in rest
+    assert "Traceback" not in rest
+
+    assert "there is an unfinished fit of it; continue with --resume" in refused(capsys, str(toy_folder), *words)[1]
+    again = [*words, "--resume"]
+    assert "is for another target, target" in refused(capsys, str(other), *again)[1]
+    assert "is of kind medusa" in refused(capsys, str(toy_folder), *again[2:], "--kind", "draft")[1]
+    code, err = refused(capsys, str(toy_folder), *again, "--minutes", "3")
+    assert code == 2 and "minutes was decided when the fit began" in err
+    assert main(["fit", str(toy_folder), *again]) == 0
+    assert "going on with a drafter of kind medusa" in capsys.readouterr().err
+    assert Workspace(out).finished and not Workspace(out).started
+
+
+def test_a_disk_that_is_too_small_is_a_failure(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, toy_folder: Path, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(resource_needs, "free_disk_bytes", lambda folder: 1000)
+    code, err = refused(capsys, str(toy_folder), *SMALL, "--kind", "medusa", "--out", str(tmp_path / "drafter"))
+    assert code == 1 and "of disk and 0 MB are free" in err
+    assert not Workspace(tmp_path / "drafter").started
+
+
+def test_a_memory_that_is_too_small_is_a_failure(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, toy_folder: Path, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("app.inference.system_memory.memory", lambda: (2**27, 2**26))
+    code, err = refused(capsys, str(toy_folder), *SMALL, "--kind", "medusa", "--out", str(tmp_path / "drafter"))
+    assert code == 1 and "of memory, of 128 MB there are" in err
+
+
+def test_few_prompts_and_long_replies_are_spoken_of_beforehand(toy_folder: Path) -> None:
+    usual = PreparedTraining(
+        plan_for(load(toy_folder), "medusa"),
+        resource_needs.ResourceNeeds(2**30, 2**30, 0),
+        max_lost_s=50.0,
+        answers_per_prompt=1.0,
+    )
+    odd = replace(usual, max_lost_s=300.0, answers_per_prompt=12.4, left_out=3)
+    said = announcement(odd)[len(announcement(usual)) :]
+    assert said[0] == "prompts longer than 96 tokens are left out: 3"
+    assert said[1].startswith("each prompt is answered about 12 times: more prompts would teach")
+    assert said[2].endswith("stopping loses up to 5 min of work")
+
+
+@pytest.mark.slow
+def test_a_terminal_gets_a_bar_for_each_stage(toy_folder: Path, tmp_path: Path) -> None:
+    ours, theirs = os.openpty()
+    words = ["fit", str(toy_folder), "--kind", "medusa", *SMALL, "--out", str(tmp_path / "drafter")]
+    surroundings = os.environ | {"TERM": "xterm-256color", "COLUMNS": "120"}
+    child = subprocess.Popen(
+        [sys.executable, "-m", "app", *words], stdout=subprocess.DEVNULL, stderr=theirs, env=surroundings
+    )
+    os.close(theirs)
+    shown = b""
+    try:
+        while piece := os.read(ours, 1 << 16):
+            shown += piece
+    except OSError:  # the other end is closed
+        pass
+    os.close(ours)
+    assert child.wait() == 0
+    assert all(name.encode() in shown for name in ("writing", "training", "judging", "steps", "left", "all"))
+
+
+def test_time_left_is_what_was_expected_and_then_what_is_seen() -> None:
+    clock = StageClock({"writing": 100.0, "training": 50.0})
+    assert clock.left_s(TrainingProgress("writing", 0, 10, "tokens"), 0.0) == (100.0, 150.0)
+    clock.left_s(TrainingProgress("writing", 2, 10, "tokens"), 60.0)
+    assert clock.left_s(TrainingProgress("writing", 5, 10, "tokens"), 150.0) == (150.0, 200.0)
+    assert clock.left_s(TrainingProgress("training", 10, 10, "steps"), 400.0) == (0.0, 0.0)
+
+
+def test_durations_are_for_people() -> None:
+    assert [duration(s) for s in (0.2, 59, 100, 3600, 9000)] == ["0 s", "59 s", "2 min", "60 min", "2 h 30 min"]

@@ -1,0 +1,237 @@
+"""Exact-verify: plain and speculative decoding agree to the last bit of every logit, of every kind of memory."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from engine.audit.exact_target import ExactTarget
+from engine.audit.fingerprints import first_other_bits
+from engine.audit.verify_blocks import BLOCK_WIDTH, VerifyBlocks
+from engine.drafters import Drafter
+from engine.errors import RedlineError, UnsupportedCache, UsageError
+from engine.policy.fixed import FixedLength
+from engine.session import Session
+from engine.settings import SamplingSettings
+from engine.target.cached_model import CachedModel
+from engine.tree.draft_tree import DraftTree
+from tests.engine.bits import Kept, told
+from tests.engine.cache.test_model_cache import wide_llama
+from tests.engine.conversations import CONTEXT, LONG, MODELS, SHAPED, SHORT, TURN, answer, drafter
+from tests.engine.drafters.eagles import eagle, network_of
+from tests.engine.fakes import PIECES, ByteTokenizer
+from tests.engine.replies import PROMPT, Scripted
+from tests.sweep import EveryLength, mistakes, names
+from tests.toys.architectures import NOT_BUILT, build
+
+TOKENS = 48
+# KV caches; sliding windows; recurrent; hybrid; soft caps; latent attention with experts; experts; attention sinks
+NAMES = (*MODELS, "gemma2", "deepseek_v3", "mixtral", "gpt_oss")
+EXACT_SHORT, EXACT_SHAPED = replace(SHORT, exact=True), replace(SHAPED, exact=True)
+
+
+class OneByOne(FixedLength):
+    """Plain steps, none of which is launched before the one before has landed."""
+
+    def next_is_plain(self, quiet: bool = False) -> bool:
+        return False
+
+
+def guesses(target: Kept, ids: list[int], prompt: Sequence[int] = PROMPT) -> Scripted:
+    return Scripted(len(prompt), ids, mistakes(len(ids)), target.vocabulary)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_logit_is_the_same_to_the_last_bit(name: str) -> None:
+    target = Kept(build(name) if name not in MODELS else MODELS[name])
+    ids, bits, _ = told(target, width=BLOCK_WIDTH, tokens=TOKENS)
+    others, theirs, rounds = told(target, guesses(target, ids), EveryLength(), BLOCK_WIDTH, TOKENS)
+    assert others == ids
+    assert np.array_equal(theirs, bits)
+    assert sum(round_.accepted for round_ in rounds) > TOKENS // 3
+    assert {round_.width for round_ in rounds} == {BLOCK_WIDTH}
+
+
+def test_without_it_they_do_not_agree() -> None:
+    """Else the other tests would show nothing of the grid."""
+    target = Kept(MODELS["qwen3"])
+    ids, bits, _ = told(target, tokens=TOKENS)
+    _, theirs, _ = told(target, guesses(target, ids), EveryLength(), tokens=TOKENS)
+    assert (bits == theirs).all(1).mean() < 0.5
+
+
+@pytest.mark.parametrize(("name", "width"), [("qwen3", 1), ("qwen3", 8), ("qwen3_next", 2)])
+def test_any_width_of_block_will_do(name: str, width: int) -> None:
+    target = Kept(MODELS[name])
+    ids, bits, _ = told(target, width=width, tokens=TOKENS)
+    _, theirs, rounds = told(target, guesses(target, ids), EveryLength(), width, TOKENS)
+    assert np.array_equal(theirs, bits)
+    assert max(len(round_.drafted) for round_ in rounds) == width - 1
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_steps_launched_ahead_are_the_same_to_the_last_bit(name: str) -> None:
+    target = Kept(MODELS[name])
+    ids, bits, _ = told(target, width=BLOCK_WIDTH, tokens=TOKENS)
+    others, theirs, _ = told(target, None, OneByOne(0), BLOCK_WIDTH, TOKENS)
+    assert others == ids
+    assert np.array_equal(theirs, bits)
+
+
+def test_quantized_keys_and_values_are_no_exception() -> None:
+    target = Kept(wide_llama(), 8, 32)
+    ids, bits, _ = told(target, width=BLOCK_WIDTH, tokens=24)
+    _, theirs, rounds = told(target, guesses(target, ids), EveryLength(), BLOCK_WIDTH, 24)
+    assert np.array_equal(theirs, bits)
+    assert sum(round_.accepted for round_ in rounds) > 8
+
+
+@pytest.mark.slow
+def test_every_architecture_of_mlx_lm_keeps_its_bits_or_is_refused() -> None:
+    refused = []
+    for name in sorted(set(names()) - set(NOT_BUILT)):
+        try:
+            target = Kept(build(name))
+            ids, bits, _ = told(target, width=BLOCK_WIDTH, tokens=20)
+            _, theirs, _ = told(target, guesses(target, ids), EveryLength(), BLOCK_WIDTH, 20)
+        except RedlineError:
+            refused.append(name)
+            continue
+        assert np.array_equal(theirs, bits), name
+    assert refused == ["llama4", "phi3small"]
+
+
+@pytest.mark.parametrize("name", ["qwen3", "llama"])
+def test_keys_and_values_are_the_same_to_the_last_bit(name: str) -> None:
+    def kept(target: Kept) -> list[Any]:
+        return [np.array(array.view(mx.uint8)) for leaf in target.cache.entries for array in leaf.keys_and_values()]
+
+    mine, theirs = Kept(MODELS[name]), Kept(MODELS[name])
+    ids, _, _ = told(mine, width=BLOCK_WIDTH, tokens=TOKENS)
+    told(theirs, guesses(theirs, ids), EveryLength(), BLOCK_WIDTH, TOKENS)
+    assert mine.length == theirs.length > len(PROMPT)
+    assert all(np.array_equal(a, b) for a, b in zip(kept(mine), kept(theirs), strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["lookup", "draft model", "eagle"])
+@pytest.mark.parametrize("settings", [EXACT_SHORT, EXACT_SHAPED], ids=["greedy", "coupled"])
+@pytest.mark.parametrize("name", ["qwen3", "qwen3_next"])
+def test_every_drafter_leaves_the_bits_alone(name: str, settings: Any, kind: str) -> None:
+    network = network_of(name)
+    settings = replace(settings, max_tokens=24)
+    plain = answer(Session(CachedModel(network), ByteTokenizer(), CONTEXT), PROMPT, settings)
+    who: Drafter | None = eagle(name) if kind == "eagle" else drafter(kind, name)
+    other = answer(Session(CachedModel(network), ByteTokenizer(), CONTEXT), PROMPT, settings, who)
+    assert other.ids == plain.ids
+    assert first_other_bits(plain.rounds, other.rounds) is None
+    assert any(round_.drafted for round_ in other.rounds)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_later_turns_and_edits_have_the_bits_of_a_fresh_conversation(name: str) -> None:
+    """What is kept of earlier turns was made by passes that a fresh start would make too."""
+    session = Session(CachedModel(MODELS[name]), ByteTokenizer(), CONTEXT)
+    who = drafter("lookup", name)
+    first = [*LONG[:70], 11]
+    said = [*first, *answer(session, first, EXACT_SHORT, who).ids]
+    for prompt in ([*said, *TURN], [*said[:-3], 40, 41], [*first[:66], 5], [50, *first]):
+        again = answer(session, prompt, EXACT_SHORT, who)
+        fresh = answer(Session(CachedModel(MODELS[name]), ByteTokenizer(), CONTEXT), prompt, EXACT_SHORT)
+        assert again.ids == fresh.ids
+        assert first_other_bits(fresh.rounds, again.rounds) is None
+
+
+def test_the_next_turn_keeps_the_blocks_that_it_would_make_itself() -> None:
+    session = Session(CachedModel(MODELS["qwen3"]), ByteTokenizer(), CONTEXT)
+    first = LONG[:40]
+    said = [*first, *answer(session, first, EXACT_SHORT).ids]
+    assert answer(session, [*said, *TURN], EXACT_SHORT).reused == (len(said) - 1) // BLOCK_WIDTH * BLOCK_WIDTH
+    assert answer(session, [*said, *LONG[:30]], EXACT_SHORT).reused == 0  # 64 of it make one wide block now
+
+
+@pytest.mark.parametrize("name", ["qwen3", "mamba2"])
+def test_a_reply_gone_on_with_has_the_bits_of_one_that_was_never_cut(name: str) -> None:
+    def session() -> Session:
+        return Session(CachedModel(MODELS[name]), ByteTokenizer(), CONTEXT)
+
+    prompt = LONG[:60]  # with what was said there would be a block of 64
+    settings = replace(EXACT_SHAPED, max_tokens=30)
+    whole = [round_ for round_ in session().continue_tokens(prompt, settings) if hasattr(round_, "fingerprints")]
+    said = [token for round_ in whole[:13] for token in round_.tokens]
+    rest = session().continue_tokens(prompt, replace(settings, max_tokens=17), continuation_ids=said)
+    assert first_other_bits(whole[13:], [round_ for round_ in rest if hasattr(round_, "fingerprints")]) is None
+
+
+def test_leaving_it_forgets_what_its_passes_made() -> None:
+    session, fresh = (Session(CachedModel(MODELS["qwen3"]), ByteTokenizer(), CONTEXT) for _ in range(2))
+    answer(session, PROMPT, EXACT_SHORT)
+    usual = answer(session, [*PROMPT, 7], SHORT)
+    assert usual.reused == 0
+    assert [r.p for r in usual.rounds] == [r.p for r in answer(fresh, [*PROMPT, 7], SHORT).rounds]
+    assert not any(round_.fingerprints for round_ in usual.rounds)
+
+
+def test_a_token_at_a_blocks_end_is_read_without_a_draft() -> None:
+    target = Kept(MODELS["qwen3"])
+    ids, _, _ = told(target, width=BLOCK_WIDTH, tokens=TOKENS)
+    _, _, rounds = told(target, Scripted(len(PROMPT), ids), FixedLength(8), BLOCK_WIDTH, TOKENS)
+    place = len(PROMPT) - 1
+    for round_ in rounds[:-1]:
+        room = BLOCK_WIDTH - 1 - place % BLOCK_WIDTH
+        assert len(round_.drafted) == round_.accepted == room
+        assert (round_.reason == "no room for a draft here") == (room == 0)
+        place += len(round_.tokens)
+
+
+def test_trees_are_refused_and_say_why() -> None:
+    target = ExactTarget(CachedModel(MODELS["qwen3"]), VerifyBlocks.for_prompt(len(PROMPT)))
+    with pytest.raises(UsageError, match="several tokens at one position"):
+        target.continue_from(PROMPT[:21], mx.array([1, 2]), DraftTree.of([-1, -1]))
+
+
+def test_a_draft_past_its_block_is_an_error() -> None:
+    target = ExactTarget(CachedModel(MODELS["qwen3"]), VerifyBlocks.for_prompt(len(PROMPT)))
+    assert target.draft_room(21) == 3
+    with pytest.raises(ValueError, match="room for 3"):
+        target.continue_from(PROMPT[:21], mx.array([1, 2, 3, 4]))
+
+
+def test_a_chunked_cache_is_refused_and_says_why() -> None:
+    target = CachedModel(build("llama4"))
+    with pytest.raises(UnsupportedCache, match="chunked cache"):
+        ExactTarget(target, VerifyBlocks.for_prompt(10))
+
+
+def test_a_prompt_of_one_token_and_one_at_a_blocks_edge_agree() -> None:
+    target = Kept(MODELS["llama"])
+    for size in (1, 4, 5, 8):
+        prompt = PROMPT[:size]
+        ids, bits, _ = told(target, width=BLOCK_WIDTH, tokens=12, prompt=prompt)
+        _, theirs, _ = told(target, guesses(target, ids, prompt), FixedLength(3), BLOCK_WIDTH, 12, prompt)
+        assert np.array_equal(theirs, bits)
+
+
+def test_a_reply_that_ends_inside_a_round_has_a_fingerprint_a_token() -> None:
+    """By an end of sequence, and by a stop string."""
+    target = Kept(MODELS["qwen3"])
+    ids, _, _ = told(target, width=BLOCK_WIDTH, tokens=TOKENS)
+    assert ids[4] not in ids[:4]
+    stop = replace(EXACT_SHORT, stop=(PIECES[ids[4]].decode(),))
+    for settings, eos in ((EXACT_SHORT, frozenset({ids[4]})), (stop, frozenset[int]())):
+        session = Session(CachedModel(MODELS["qwen3"]), ByteTokenizer(eos), CONTEXT)
+        cut = answer(session, PROMPT, settings, Scripted(len(PROMPT), ids))
+        assert cut.ids == ids[:5]
+        assert [len(round_.fingerprints) for round_ in cut.rounds] == [len(round_.tokens) for round_ in cut.rounds]
+
+
+def test_draws_above_temperature_0_agree_too() -> None:
+    target = Kept(MODELS["qwen3"])
+    warm = SamplingSettings(temperature=0.9, top_p=0.9, seed=3)
+    ids, bits, _ = told(target, width=BLOCK_WIDTH, tokens=TOKENS, sampling=warm)
+    others, theirs, _ = told(target, guesses(target, ids), EveryLength(), BLOCK_WIDTH, TOKENS, sampling=warm)
+    assert others == ids
+    assert np.array_equal(theirs, bits)

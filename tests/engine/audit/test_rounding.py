@@ -1,0 +1,236 @@
+"""The receipt tells rounding from mistakes, says where and by how much, and leaves the target usable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+import pytest
+
+from engine import acceptance
+from engine.acceptance import Acceptance
+from engine.audit.exact_target import ExactTarget
+from engine.audit.receipt import Receipt, first_difference
+from engine.audit.reply_check import compare_replies
+from engine.audit.rounding import choice_scores
+from engine.audit.verify_blocks import VerifyBlocks
+from engine.events import Round
+from engine.sampling import Sampler, Stream, TokenCounts
+from engine.settings import AcceptanceRule, SamplingSettings
+from engine.target.cached_model import CachedModel
+from tests.engine.replies import PROMPT, Scripted, reply
+from tests.toys.architectures import build
+
+TWINS = (10, 11)
+WARM = SamplingSettings(temperature=0.9, seed=5)
+
+
+class Altered:
+    """A network whose logits go through `alter(logits, rows)`; it keeps the caches of the one inside."""
+
+    def __init__(self, network: Any, alter: Any) -> None:
+        self.layers, self._network, self._alter = network.layers, network, alter
+
+    def __call__(self, tokens: mx.array, cache: Any = None) -> mx.array:
+        return self._alter(self._network(tokens, cache=cache), tokens.shape[1])
+
+
+def ulp_apart(logits: mx.array, rows: int) -> mx.array:
+    """The twins are far ahead of the rest, and a step of float32 apart: one first in single steps, the other else."""
+    ahead, behind = TWINS if rows == 1 else TWINS[::-1]
+    ids = mx.arange(logits.shape[-1])
+    logits = mx.where(ids == ahead, 40.0, logits)
+    return mx.where(ids == behind, 40.0 - 2.0**-18, logits)
+
+
+def far_off_when_wide(logits: mx.array, rows: int) -> mx.array:
+    """Passes of several rows are wrong, by more than any rounding."""
+    return logits if rows == 1 else logits + 3.0 * mx.sin(mx.arange(logits.shape[-1]))
+
+
+@pytest.fixture(scope="module")
+def network() -> nn.Module:
+    return build("llama")
+
+
+def receipt(
+    network: Any,
+    wrong: frozenset[int] = frozenset(),
+    sampling: SamplingSettings | None = None,
+    rule: AcceptanceRule = "coupled",
+    length: int = 4,
+) -> tuple[Receipt | None, list[int], list[Round]]:
+    """Of a reply whose drafts are plain decoding's tokens but for the `wrong` ones."""
+    target = CachedModel(network)
+    truth, _, _ = reply(target, sampling=sampling, rule=rule)
+    drafter = Scripted(len(PROMPT), truth, wrong, target.vocabulary)
+    _, rounds, _ = reply(target, drafter, length, sampling, rule)
+    sampler = Sampler(sampling or SamplingSettings(), rule, target.vocabulary)
+    return compare_replies(target, sampler, PROMPT, truth, rounds), truth, rounds
+
+
+def keep_all(choices: mx.array, draft: mx.array) -> Acceptance:
+    """An acceptance rule with the worst mistake: whatever is drafted is kept."""
+    tokens = mx.concatenate([draft.astype(mx.int32), choices[-1:].astype(mx.int32)])
+    return Acceptance(mx.array(draft.size, mx.int32), tokens)
+
+
+@pytest.mark.parametrize(
+    "sampling", [SamplingSettings(), WARM, SamplingSettings(temperature=1, top_p=0.9, repetition_penalty=1.2)]
+)
+def test_the_same_text_is_identical(network: nn.Module, sampling: SamplingSettings) -> None:
+    found, truth, _ = receipt(network, frozenset({1, 9, 10}), sampling)
+    assert found == Receipt(len(truth))
+    assert found.identical
+    assert not found.near_tie
+    assert str(found) == "identical over 40 tokens"
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma3_text", "mamba2", "qwen3_next"])
+@pytest.mark.parametrize("sampling", [SamplingSettings(), WARM])
+def test_a_wrong_token_is_a_failure_at_its_place(
+    name: str, sampling: SamplingSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acceptance, "match", keep_all)
+    found, truth, rounds = receipt(build(name), frozenset({7}), sampling)
+    assert found is not None
+    assert found.difference is not None
+    assert not found.near_tie
+    assert found.difference.position == 7 and found.tokens == 8
+    assert (found.difference.plain_token, found.difference.other_token) == (truth[7], (truth[7] + 1) % 64)
+    assert found.difference.gap_ulps is not None
+    assert found.difference.noise_ulps is not None
+    assert found.difference.gap_ulps > 100 * found.difference.noise_ulps
+    assert "a failure" in str(found)
+    assert [t for r in rounds for t in r.tokens][:7] == truth[:7]
+
+
+@pytest.mark.parametrize(
+    "sampling", [SamplingSettings(), WARM, SamplingSettings(presence_penalty=20), SamplingSettings(0.7, top_p=0.8)]
+)
+def test_scores_are_what_the_choice_is_the_argmax_of(sampling: SamplingSettings) -> None:
+    """With other noise, or penalties over another context, they wouldn't be."""
+    sampler = Sampler(sampling, "coupled", 64)
+    for seed in range(60):
+        logits = 3 * mx.random.normal((1, 64), key=mx.random.key(seed))
+        before = [*PROMPT, *range(30 + seed % 20)]
+        chosen, _ = sampler.choose(logits, TokenCounts(sampler.distribution, before).rows(), len(before))
+        assert int(np.argmax(choice_scores(sampler, logits, before))) == chosen.item()
+
+
+def test_twins_that_rounding_tells_apart_are_a_near_tie(network: nn.Module) -> None:
+    found, _, _ = receipt(Altered(network, ulp_apart))
+    assert found is not None
+    assert found.difference is not None
+    assert found.difference.near_tie
+    assert not found.identical
+    assert (found.difference.position, found.difference.plain_token, found.difference.other_token) == (0, *TWINS)
+    assert found.difference.gap_ulps == 1  # 2^-18 is the step of float32 between 32 and 64
+    assert "a near-tie, gap 1 ULPs" in str(found)
+
+
+def test_a_law_whose_edge_rounding_moves_is_a_near_tie(network: nn.Module) -> None:
+    """Of the twins top-k keeps the first, so the other has no chance at all in the plain pass."""
+    found, _, _ = receipt(Altered(network, ulp_apart), sampling=SamplingSettings(temperature=0.5, top_k=1, seed=3))
+    assert found is not None
+    assert found.near_tie
+
+
+@pytest.mark.parametrize("temperature", [0.05, 0.2, 1.0, 3.0])
+def test_a_flip_by_rounding_is_a_near_tie_at_every_temperature(
+    network: nn.Module, monkeypatch: pytest.MonkeyPatch, temperature: float
+) -> None:
+    """Temperature divides the logits, so it makes gap and noise larger or smaller alike."""
+    sampler = Sampler(SamplingSettings(temperature=temperature, seed=4), "coupled", 64)
+    luck = np.array(sampler.noise.gumbel(Stream.CHOICE, mx.array([len(PROMPT)]), 64)[0], dtype=np.float64)
+    logits = np.full(64, -40.0)
+    logits[TWINS[0]], logits[TWINS[1]] = 0.0, temperature * (luck[TWINS[0]] - luck[TWINS[1]])
+
+    def tilted(by: float) -> mx.array:
+        return mx.array((logits + by * (np.arange(64) == TWINS[1]))[None].astype(np.float32))
+
+    monkeypatch.setattr("engine.audit.reply_check._plain_logits", lambda *_: tilted(-2e-5))
+    monkeypatch.setattr("engine.audit.rounding._wide_logits", lambda *_: tilted(+2e-5))
+    other = Round(0, (TWINS[1],), (), 0, (0.5,), (), 1, 0.0)
+    found = compare_replies(CachedModel(network), sampler, PROMPT, [TWINS[0]], [other])
+    assert found is not None
+    assert found.near_tie
+    monkeypatch.setattr("engine.audit.reply_check._plain_logits", lambda *_: tilted(-5e-3))
+    monkeypatch.setattr("engine.audit.rounding._wide_logits", lambda *_: tilted(-4.99e-3))
+    found = compare_replies(CachedModel(network), sampler, PROMPT, [TWINS[0]], [other])
+    assert found is not None
+    assert not found.near_tie
+
+
+def test_a_wide_pass_that_is_plainly_wrong_is_no_rounding(network: nn.Module) -> None:
+    """Its noise is larger than the gap, and proves nothing."""
+    found, _, _ = receipt(Altered(network, far_off_when_wide))
+    assert found is not None
+    assert found.difference is not None
+    assert found.difference.gap_ulps is not None
+    assert found.difference.noise_ulps is not None
+    assert found.difference.gap_ulps < 2 * found.difference.noise_ulps
+    assert not found.difference.near_tie
+
+
+def test_a_reply_that_ends_early_is_a_failure_without_a_gap(network: nn.Module) -> None:
+    target = CachedModel(network)
+    truth, rounds, _ = reply(target)
+    found = compare_replies(
+        target, Sampler(SamplingSettings(), "coupled", target.vocabulary), PROMPT, truth, rounds[:-2]
+    )
+    assert found is not None
+    assert found.difference is not None
+    assert (found.difference.position, found.difference.gap_ulps, found.near_tie) == (38, None, False)
+    assert (found.difference.plain_token, found.difference.other_token) == (truth[38], None)
+
+
+def test_rejection_above_temperature_zero_has_no_receipt(network: nn.Module) -> None:
+    assert receipt(network, sampling=WARM, rule="rejection")[0] is None
+    assert receipt(network, sampling=SamplingSettings(), rule="rejection")[0] is not None
+
+
+def test_judging_leaves_the_target_empty_and_usable(network: nn.Module, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = CachedModel(network)
+    truth, rounds, _ = reply(target)
+    other = [*rounds[:20], Round(20, ((truth[20] + 1) % 64,), (), 0, (), (), 1, 0.0)]
+    found = compare_replies(target, Sampler(SamplingSettings(), "coupled", target.vocabulary), PROMPT, truth, other)
+    assert found is not None
+    assert found.difference is not None and found.difference.position == 20
+    assert target.length == 0
+    assert reply(target)[0] == truth
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen3_next"])
+@pytest.mark.parametrize("sampling", [SamplingSettings(), WARM])
+def test_in_exact_verify_no_rounding_excuses_a_difference(name: str, sampling: SamplingSettings) -> None:
+    """On the grid there is none: the passes that judge are the reply's own, to the last bit."""
+    target = CachedModel(build(name))
+    truth, rounds, _ = reply(ExactTarget(target, VerifyBlocks.for_prompt(len(PROMPT))), sampling=sampling)
+    other = [*rounds[:20], Round(20, ((truth[20] + 1) % 64,), (), 0, (), (), 1, 0.0)]
+    found = compare_replies(target, Sampler(sampling, "coupled", target.vocabulary), PROMPT, truth, other, exact=True)
+    assert found is not None
+    assert found.difference is not None
+    assert (found.difference.position, found.difference.noise_ulps, found.near_tie) == (20, 0.0, False)
+    assert target.length == 0
+
+
+def test_unknown_drafts_are_judged_all_the_same(network: nn.Module) -> None:
+    """The peer does not tell which tokens it refused."""
+    target = CachedModel(network)
+    truth, _, _ = reply(target)
+    other = [Round(0, (truth[0], (truth[1] + 1) % 64), (truth[0], -1, -1), 1, (), (), 4, 0.0)]
+    found = compare_replies(target, Sampler(SamplingSettings(), "coupled", target.vocabulary), PROMPT, truth, other)
+    assert found is not None
+    assert found.difference is not None
+    assert (found.difference.position, found.near_tie) == (1, False)
+
+
+@pytest.mark.parametrize(
+    ("plain", "other", "place"),
+    [([], [], None), ([1], [1], None), ([1, 2], [1, 3], 1), ([1, 2], [1], 1), ([], [4], 0), ([5, 1], [4, 1], 0)],
+)
+def test_the_first_difference_is_found(plain: list[int], other: list[int], place: int | None) -> None:
+    assert first_difference(plain, other) == place

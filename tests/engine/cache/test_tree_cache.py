@@ -1,0 +1,295 @@
+"""One pass over a tree is its ways one by one, and what is kept of it is a sequence again."""
+
+import itertools
+import time
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+import pytest
+
+from engine.cache.sliding_window import SLACK
+from engine.events import Finished, Round
+from engine.loop import Limits, decode
+from engine.policy.fixed import FixedLength
+from engine.sampling import Sampler, TokenCounts
+from engine.settings import SamplingSettings
+from engine.target.cached_model import CachedModel
+from engine.target.tree_support import why_no_trees
+from engine.tree.draft_tree import DraftTree
+from tests.engine.replies import PROMPT, reply
+from tests.engine.trees import Hidden, random_parents, way
+from tests.toys.architecture_common import WINDOW
+from tests.toys.architectures import build
+
+SEQUENCE = [int(t) for t in np.random.default_rng(0).integers(0, 64, 400)]
+NOTHING = mx.zeros(0, mx.int32)
+# KV; windows among KV; the same with shared masks; layers without attention, whose caches stay empty
+KINDS = ["qwen3", "llama", "gemma3_text", "nemotron-nas"]
+LENGTHS = [2, WINDOW - 3, WINDOW - 1, WINDOW, WINDOW + 1, 40, SLACK + WINDOW + 5, 330]
+PARENTS = [-1, -1, 0, 0, 2, 1, 4, 4, 7]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def network(request: pytest.FixtureRequest) -> nn.Module:
+    return build(request.param)
+
+
+def fed(network: nn.Module, length: int, step: int = 50) -> CachedModel:
+    model = CachedModel(network)
+    for start in range(0, length, step):
+        model.feed(SEQUENCE[start : min(start + step, length)])
+    return model
+
+
+def agree(a: mx.array, b: mx.array) -> bool:
+    return bool(np.abs(np.array(a) - np.array(b)).max() < 1e-3 * max(1.0, np.abs(np.array(b)).max()))
+
+
+def held(model: CachedModel) -> list[np.ndarray]:
+    """Keys and values of every layer, as far as a window may show them."""
+    rows = []
+    for entry in (e for e in model.cache.entries if e.keys is not None):
+        end = entry.offset - getattr(entry, "start", 0)
+        shown = min(end, getattr(entry, "max_size", end))
+        rows += [np.array(a[..., end - shown : end, :]) for a in (entry.keys, entry.values)]
+    return rows
+
+
+def same_memory(a: CachedModel, b: CachedModel) -> None:
+    assert a.length == b.length
+    for mine, theirs in zip(held(a), held(b), strict=True):
+        assert mine.shape == theirs.shape
+        assert np.abs(mine - theirs).max() < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("length", "lacking"), [*((length, 1) for length in LENGTHS), (2, 8), (WINDOW - 1, 3), (WINDOW, 8), (330, 3)]
+)
+def test_a_pass_over_a_tree_gives_each_node_the_logits_of_its_way(
+    network: nn.Module, length: int, lacking: int
+) -> None:
+    """Before, at and past the edge of every window, with a part of the sequence riding in the same pass."""
+    rng = np.random.default_rng([length, lacking])
+    parents = PARENTS if lacking == 1 else random_parents(rng, 9)
+    draft = [int(t) for t in rng.integers(0, 64, len(parents))]
+    model, sequence = fed(network, length), SEQUENCE[: length + lacking]
+    rows, width = model.continue_from(sequence, mx.array(draft), DraftTree.of(parents))
+    assert (rows.shape[0], width) == (1 + len(parents), lacking + len(parents))
+    leaves = [node for node in range(len(parents)) if node not in parents]
+    for leaf in leaves:
+        nodes, alone = way(parents, leaf), fed(network, length)
+        wanted, _ = alone.continue_from(sequence, mx.array([draft[i] for i in nodes]))
+        assert agree(rows[mx.array([0, *(i + 1 for i in nodes)])], wanted)
+
+
+PATHS = [[], [0], [1], [0, 2], [0, 3], [1, 5], [0, 2, 4, 7, 8]]
+
+
+@pytest.mark.parametrize("path", PATHS, ids=str)
+@pytest.mark.parametrize("length", [WINDOW - 2, WINDOW + 1, 253])
+def test_what_is_kept_of_a_tree_is_the_memory_of_a_chain(network: nn.Module, length: int, path: list[int]) -> None:
+    """Arrays and what they say next, also after another tree on top; features of the same tokens beside them."""
+    draft = [int(t) for t in np.random.default_rng(length).integers(0, 64, len(PARENTS))]
+    trees, chains = fed(network, length - 2), fed(network, length - 2)
+    logs = []
+    for model in (trees, chains):
+        model.record((0, 1, 2))
+        logs.append(model.taps)
+    sequence = SEQUENCE[: length + 1]
+    trees.continue_from(sequence, mx.array(draft), DraftTree.of(PARENTS))
+    trees.keep_path(path)
+    kept = [draft[i] for i in path]
+    chains.feed([*sequence[length - 2 :], *kept])
+    same_memory(trees, chains)
+    whole = [*sequence, *kept]
+    assert logs[0].end == logs[1].end == len(whole)
+    assert agree(logs[0].take(length - 2, len(whole)), logs[1].take(length - 2, len(whole)))
+    for _ in range(2):
+        whole.append(7)
+        after, _ = trees.continue_from(whole, mx.array(draft), DraftTree.of(PARENTS))
+        trees.keep_path([])
+        wanted, _ = chains.continue_from(whole, NOTHING)
+        assert agree(after[0], wanted[0])
+    same_memory(trees, chains)
+
+
+@pytest.mark.parametrize("back", [0, 1, 5, 20])
+@pytest.mark.parametrize("length", [30, 253])
+def test_a_tree_that_nobody_kept_is_forgotten_by_a_rewind(network: nn.Module, length: int, back: int) -> None:
+    """Whatever length is asked for: rows behind the root are no sequence."""
+    model = fed(network, length)
+    model.continue_from(SEQUENCE[: length + 1], mx.array([1] * len(PARENTS)), DraftTree.of(PARENTS))
+    left = model.rewind(length + 6 - back)
+    assert left == min(length + 1, length + 6 - back)
+    plain = fed(network, left)
+    same_memory(model, plain)
+    rows, _ = model.continue_from(SEQUENCE[: left + 1], NOTHING)
+    assert agree(rows, plain.continue_from(SEQUENCE[: left + 1], NOTHING)[0])
+    with pytest.raises(ValueError, match="no tree"):
+        model.keep_path([])
+
+
+def test_penalties_count_the_way_and_not_the_rows(network: nn.Module) -> None:
+    sampling = SamplingSettings(
+        temperature=1, repetition_penalty=1.5, presence_penalty=0.3, frequency_penalty=0.2, seed=3
+    )
+    sampler, shape = Sampler(sampling, "coupled", 64), DraftTree.of(PARENTS)
+    draft = [3, 5, 3, 5, 3, 5, 3, 3, 5]
+    context, sequence = TokenCounts(sampler.distribution, SEQUENCE[:11]), SEQUENCE[:11]
+    logits, _ = fed(network, 10).continue_from(sequence, mx.array(draft), shape)
+    choices, logprobs = sampler.choose(logits, context.rows(mx.array(draft), shape), 11, shape)
+    for leaf in (3, 5, 6, 8):
+        nodes = way(PARENTS, leaf)
+        chain = mx.array([draft[i] for i in nodes])
+        alone, _ = fed(network, 10).continue_from(sequence, chain)
+        (wanted, wanted_logprobs), rows = (
+            sampler.choose(alone, context.rows(chain), 11),
+            mx.array([0, *(i + 1 for i in nodes)]),
+        )
+        assert agree(mx.exp(logprobs[rows]), mx.exp(wanted_logprobs))
+        assert choices[rows].tolist() == wanted.tolist()
+
+
+# --- whole replies ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def truth(network: nn.Module) -> list[int]:
+    return reply(network, tokens=90)[0]
+
+
+@pytest.mark.parametrize("length", [1, 5, 16])
+@pytest.mark.parametrize("wrong", [(), tuple(range(0, 90, 4)), tuple(range(1, 90, 2))], ids=len)
+def test_any_pattern_of_mistakes_in_trees_gives_the_same_text(
+    network: nn.Module, truth: list[int], length: int, wrong: tuple[int, ...]
+) -> None:
+    drafter = Hidden(len(PROMPT), truth, frozenset(wrong), seed=length)
+    ids, rounds, _ = reply(network, drafter, length, tokens=60)
+    assert ids == truth[:60]
+    assert any(r.accepted > 1 for r in rounds) or length == 1 or len(wrong) > 40
+    for r in rounds:
+        assert r.width == len(r.drafted) + 1
+        assert len(r.q) == len(r.drafted)
+        assert len(r.tokens) == len(r.p) == r.accepted + 1
+        assert tuple(r.drafted[i] for i in r.path) == r.tokens[: r.accepted]
+        if r.parents is not None:
+            assert [r.parents[i] for i in r.path] == [-1, *r.path][: r.accepted]
+            assert r.refused == any(parent == [-1, *r.path][-1] for parent in r.parents)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7])
+def test_max_tokens_is_met_exactly_by_trees(network: nn.Module, truth: list[int], limit: int) -> None:
+    for length in (1, 4, 16):
+        ids, _, end = reply(network, Hidden(len(PROMPT), truth), length, tokens=limit)
+        assert ids == truth[:limit]
+        assert end.reason == "length"
+
+
+def test_eos_inside_an_accepted_way_ends_the_reply_there(network: nn.Module, truth: list[int]) -> None:
+    """And the caches with it: what is gone on with is what would have been said."""
+    at = next(i for i in range(6, 30) if truth[i] not in truth[:i])
+    inside = 0
+    for length, seed in itertools.product((2, 6, 16), range(4)):
+        model = CachedModel(network)
+        drafter = Hidden(len(PROMPT), truth, seed=seed)
+        ids, rounds, end = reply(model, drafter, length, eos=frozenset([truth[at]]))
+        assert ids == truth[: at + 1]
+        assert end.reason == "eos"
+        inside += rounds[-1].accepted == len(rounds[-1].tokens)
+        assert all(len(r.path) == r.accepted and len(r.p) == len(r.tokens) for r in rounds)
+        assert model.length == len(PROMPT) + at
+        same_memory(model, chain_of([*PROMPT, *ids[:-1]], network))
+    assert inside
+
+
+def chain_of(tokens: list[int], network: nn.Module) -> CachedModel:
+    model = CachedModel(network)
+    model.feed(tokens)
+    return model
+
+
+@pytest.mark.parametrize("leave_at", [0, 1, 2, 3, 5])
+def test_walking_away_from_trees_at_any_yield_leaves_the_cache_right(
+    network: nn.Module, truth: list[int], leave_at: int
+) -> None:
+    target, sequence = CachedModel(network), list(PROMPT)
+    drafter = Hidden(len(PROMPT), truth, frozenset(range(0, 90, 5)))
+    target.feed(sequence[:-1])
+
+    def some() -> Any:
+        limits = Limits(60 - (len(sequence) - len(PROMPT)), 1000)
+        return decode(
+            target, drafter, FixedLength(7), Sampler(SamplingSettings(), "coupled", 64), sequence, limits, 0.0
+        )
+
+    events = some()
+    for _ in itertools.islice(events, leave_at):
+        pass
+    events.close()
+    assert target.length == len(sequence) - 1
+    same_memory(target, chain_of(sequence[:-1], network))
+    list(some())
+    assert sequence[len(PROMPT) :] == truth[:60]
+
+
+def test_cancelling_stops_after_a_round_over_a_tree(network: nn.Module, truth: list[int]) -> None:
+    target, sequence, seen = CachedModel(network), list(PROMPT), []
+    drafter = Hidden(len(PROMPT), truth)
+    sampler, limits = Sampler(SamplingSettings(), "coupled", 64), Limits(80, 1000, cancelled=lambda: len(seen) >= 3)
+    for event in decode(target, drafter, FixedLength(6), sampler, sequence, limits, time.monotonic()):
+        seen.append(event)
+    assert isinstance(seen[-1], Finished)
+    assert seen[-1].reason == "cancelled"
+    rounds = [e for e in seen if isinstance(e, Round)]
+    assert sequence[len(PROMPT) :] == truth[: sum(len(r.tokens) for r in rounds)]
+    same_memory(target, chain_of(sequence[:-1], network))
+
+
+# --- who can ------------------------------------------------------------------------------------
+
+
+def test_a_target_is_as_it_was_after_it_was_asked_whether_it_can(network: nn.Module, truth: list[int]) -> None:
+    model = fed(network, 20)
+    assert why_no_trees(model) is None
+    assert model.length == 0
+    assert reply(model, tokens=20)[0] == truth[:20]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("mamba2", "ArraysCache"), ("llama4", "ChunkedKVCache"), ("talkie", "position"), ("afm7", "other logits")],
+)
+def test_a_target_that_cannot_says_why_and_decodes_as_before(name: str, reason: str) -> None:
+    """A pass that breaks off in the middle of the layers leaves no rows behind."""
+    network = build(name)
+    plain, _, _ = reply(network, tokens=20)
+    model = CachedModel(network)
+    assert reason in str(why_no_trees(model))
+    assert model.length == 0
+    assert reply(model, tokens=20)[0] == plain
+
+
+def test_a_pass_that_breaks_off_is_forgotten_with_all_before_it(network: nn.Module) -> None:
+    """Its first layers have seen what its last have not."""
+    model, last = fed(network, 20), list(network.layers)[-1]
+    model.record((1,))
+    features = model.taps
+    assert features is not None
+    model.feed(SEQUENCE[20:25])
+    kind = type(last)
+
+    class Broken(kind):  # type: ignore[misc, valid-type]
+        def __call__(self, *given: Any, **named: Any) -> Any:
+            raise KeyboardInterrupt
+
+    last.__class__ = Broken
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            model.feed(SEQUENCE[25:30])
+    finally:
+        last.__class__ = kind
+    assert (model.length, features.end) == (0, 0)
+    model.feed(SEQUENCE[:25])
+    same_memory(model, fed(network, 25))

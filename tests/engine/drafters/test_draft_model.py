@@ -1,0 +1,245 @@
+"""A draft model: its laws over the shared ids, and a memory that no rewind confuses."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.drafters import Draft, DraftContext
+from engine.drafters.draft_model import DraftModel
+from engine.errors import ModelError
+from engine.metrics import Metrics
+from engine.sampling import Sampler, TokenCounts
+from engine.settings import AcceptanceRule, SamplingSettings
+from engine.target.cached_model import CachedModel
+from engine.target.model_layout import position_limit
+from tests.engine.fakes import Counting, nearby
+from tests.engine.replies import PROMPT, reply
+from tests.toys.architectures import build
+from tests.toys.tables import TableModel, random_tables
+
+NETWORKS = {name: build(name) for name in ("qwen3", "llama", "mamba2", "qwen3_next")}
+WARM = SamplingSettings(temperature=0.9, seed=3)
+
+
+def standing(
+    tokens: Sequence[int], vocabulary: int, sampling: SamplingSettings = WARM, rule: AcceptanceRule = "rejection"
+) -> DraftContext:
+    sampler = Sampler(sampling, rule, vocabulary)
+    return DraftContext(tokens, TokenCounts(sampler.distribution, tokens), sampler)
+
+
+def laws(draft: Draft) -> np.ndarray:
+    assert draft.logq is not None
+    return np.exp(np.array(draft.logq, dtype=np.float64))
+
+
+def placed(places: int) -> Any:
+    """A model whose positions are a table of so many rows."""
+    network: Any = build("gpt2")
+    network.model.wpe.weight = network.model.wpe.weight[:places]
+    return network
+
+
+def table_model(size: int, seed: int = 0) -> CachedModel:
+    return CachedModel(TableModel(random_tables(size, 1.0, seed)[0]))
+
+
+# --- vocabularies ---------------------------------------------------------------------------------
+
+SHAPES = [(8, 8, None), (8, 8, 6), (12, 8, None), (12, 8, 7), (8, 12, None), (8, 12, 5)]
+SHAPED = [
+    WARM,
+    SamplingSettings(temperature=1, top_k=3, repetition_penalty=1.5, presence_penalty=-2.0, frequency_penalty=0.5),
+    SamplingSettings(temperature=1, top_p=0.9, min_p=0.05, logit_bias={7: 9.0, 11: 50.0}),
+    SamplingSettings(),
+]
+
+
+@pytest.mark.parametrize("sampling", SHAPED)
+@pytest.mark.parametrize(("target", "own", "shared"), SHAPES)
+def test_only_shared_ids_are_possible_and_each_row_is_a_law(
+    target: int, own: int, shared: int | None, sampling: SamplingSettings
+) -> None:
+    """target: width of the target's logits; own: of the drafter's. Whatever shapes the law, bias included."""
+    possible = min(shared or target, target, own)
+    drafter = DraftModel(table_model(own), target, shared)
+    for start in range(possible):
+        draft = drafter.propose(standing([start, 1, 2], target, sampling), 5)
+        q = laws(draft)
+        assert draft.tokens.shape == (5,)
+        assert q.shape == (5, target)
+        assert (q[:, possible:] == 0).all()
+        assert np.abs(q.sum(-1) - 1).max() < 1e-5
+        assert max(draft.tokens.tolist()) < possible
+        drafter.rewind(0)
+
+
+@pytest.mark.parametrize("rule", ["rejection", "coupled"])
+@pytest.mark.parametrize(("target", "own", "shared"), SHAPES)
+def test_the_text_is_the_targets_whatever_the_drafter_knows(
+    target: int, own: int, shared: int | None, rule: AcceptanceRule
+) -> None:
+    """The target says ids that the drafter does not have; replies in which it did are compared."""
+    network = TableModel(random_tables(target, 1.0, 4)[0])
+    strange = 0
+    for seed in range(6):
+        sampling = SamplingSettings(temperature=1.5, seed=seed) if rule == "coupled" else SamplingSettings()
+        prompt = [target - 1, seed % target, 1]
+        plain, _, _ = reply(network, None, 0, sampling, rule, tokens=30, prompt=prompt)
+        drafter = DraftModel(table_model(own, 4), target, shared)
+        assert reply(network, drafter, 3, sampling, rule, tokens=30, prompt=prompt)[0] == plain
+        strange += sum(token >= own for token in [*plain, *prompt])
+    assert own >= target or strange
+
+
+@pytest.mark.parametrize("sampling", SHAPED[:3])  # of a greedy draft nobody asks for the law
+def test_of_a_shortlist_nothing_else_is_possible_and_each_row_is_a_law(sampling: SamplingSettings) -> None:
+    model, ids = table_model(8), mx.array([1, 4, 5, 7])
+    whole = DraftModel(table_model(8), 12).logits_along([3, 1, 2], 0)
+    model.model.table = model.model.table[..., ids]  # what a shortened output matrix gives
+    drafter = DraftModel(model, 12, ids=ids)
+    assert mx.array_equal(drafter.logits_along([3, 1, 2], 0), whole[:, ids]).item()
+    drafter.rewind(0)
+    draft = drafter.propose(standing([3, 1, 2], 12, sampling), 5)
+    q = laws(draft)
+    assert q.shape == (5, 12) and set(np.flatnonzero(q.sum(0))) <= {1, 4, 5, 7}
+    assert np.abs(q.sum(-1) - 1).max() < 1e-5
+    assert set(draft.tokens.tolist()) <= {1, 4, 5, 7}
+
+
+def test_an_id_that_the_drafter_has_no_embedding_for_is_read_as_one_it_has() -> None:
+    """Never out of range, which MLX does not check: neither while prompts are fed nor between drafts."""
+
+    class Strict(Counting):
+        def __call__(self, inputs: mx.array, cache: object) -> mx.array:
+            assert int(mx.max(inputs)) < 8
+            return super().__call__(inputs, cache)
+
+    drafter = DraftModel(CachedModel(Strict(TableModel(random_tables(8, 1.0)[0]))), 12)
+    tokens = [1, 11, 8, 2, 9, 3]
+    drafter.sync(tokens)
+    assert drafter.model.length == len(tokens) - 1
+    drafter.propose(standing(tokens, 12), 4)
+    drafter.rewind(len(tokens))
+    tokens += [10, 4, 11]
+    first = drafter.propose(standing(tokens, 12), 4)
+    other = DraftModel(table_model(8), 12).propose(standing(tokens, 12), 4)
+    assert first.tokens.tolist() == other.tokens.tolist()
+
+
+@pytest.mark.parametrize("tokens", [8, 13, 14, 15, 16, 17, 40, 700])
+def test_nothing_is_read_behind_the_end_of_a_table_of_positions(tokens: int) -> None:
+    """MLX does not check that either. The target may have room for more."""
+    network = placed(16)
+    assert position_limit(network) == 16 and position_limit(NETWORKS["llama"]) is None
+    drafter, text = DraftModel(CachedModel(network), 64), [n % 60 for n in range(tokens)]
+    drafter.sync(text)
+    now = standing(text, 64)
+    draft = drafter.propose(now, 4)
+    drafted = max(0, min(4, 17 - tokens))
+    assert draft.tokens.size == drafted and drafter.model.length <= 16
+    assert drafter.hint(now) == (None if drafted else 0.0)
+    if tokens > 16:
+        with pytest.raises(ModelError, match="made for texts of 16 tokens"):
+            drafter.logits_along(text, 3)
+
+
+def test_a_reply_goes_on_plainly_where_the_drafter_knows_no_more_places() -> None:
+    drafter = DraftModel(CachedModel(placed(len(PROMPT) + 8)), 64)
+    plain, _, _ = reply(NETWORKS["llama"], tokens=24)
+    ids, rounds, _ = reply(NETWORKS["llama"], drafter, 4, tokens=24)
+    assert ids == plain and rounds[0].drafted and not rounds[-1].drafted
+
+
+# --- memory ---------------------------------------------------------------------------------------
+
+STEPS = st.lists(st.tuples(st.lists(st.integers(0, 63), max_size=12), st.integers(0, 5), st.integers(0, 9)), max_size=6)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@settings(deadline=None, max_examples=12, derandomize=True)
+@given(steps=STEPS)
+def test_after_any_rewinds_it_proposes_as_if_fresh(name: str, steps: list[tuple[list[int], int, int]]) -> None:
+    """Each step: tokens are committed, some are drafted, and some of the text is taken back."""
+    drafter, tokens = DraftModel(CachedModel(NETWORKS[name]), 64), list(PROMPT)
+    for more, length, back in steps:
+        tokens = [*tokens, *more]
+        drafter.rewind(len(tokens) - 1)
+        drafter.propose(standing(tokens, 64), length)
+        tokens = tokens[: max(2, len(tokens) - back)]
+        drafter.rewind(len(tokens) - 1)
+    again = drafter.propose(standing(tokens, 64), 4)
+    fresh = DraftModel(CachedModel(NETWORKS[name]), 64).propose(standing(tokens, 64), 4)
+    assert again.tokens.tolist() == fresh.tokens.tolist()
+    assert np.abs(laws(again) - laws(fresh)).max() < 1e-4
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_drafter_that_is_the_target_is_never_refused(name: str) -> None:
+    """Under greedy choices any token it missed, or kept though it was refused, would show as a refusal."""
+    _, rounds, _ = reply(NETWORKS[name], DraftModel(CachedModel(NETWORKS[name]), 64), 3, tokens=40)
+    assert Metrics.of(rounds).acceptance_rate == 1.0
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_round_drafts_what_a_fresh_drafter_would(name: str) -> None:
+    """Refusals are many here: what was drafted and refused must not be remembered."""
+    network, other = NETWORKS[name], nearby(NETWORKS[name], 0.05)
+    _, rounds, _ = reply(network, DraftModel(CachedModel(other), 64), 4, tokens=40)
+    assert 0.05 < (Metrics.of(rounds).acceptance_rate or 0) < 0.9
+    tokens = list(PROMPT)
+    for r in rounds:
+        anew = DraftModel(CachedModel(other), 64).propose(standing(tokens, 64, SamplingSettings()), len(r.drafted))
+        assert r.drafted == tuple(anew.tokens.tolist())
+        tokens += r.tokens
+
+
+def test_each_token_is_fed_once() -> None:
+    """A round of k drafts costs k passes of one row, the first also reading what was committed since."""
+    network = Counting(NETWORKS["qwen3"])
+    drafter = DraftModel(CachedModel(network), 64)
+    drafter.sync(PROMPT)
+    network.rows.clear()
+    drafter.propose(standing(PROMPT, 64), 4)
+    assert network.rows == [1, 1, 1, 1]
+    tokens = [*PROMPT, 5, 6]
+    drafter.rewind(len(PROMPT))
+    network.rows.clear()
+    drafter.propose(standing(tokens, 64), 2)
+    assert network.rows == [2, 1]
+
+
+def test_no_length_is_no_work() -> None:
+    network = Counting(NETWORKS["qwen3"])
+    drafter = DraftModel(CachedModel(network), 64)
+    network.rows.clear()
+    assert drafter.propose(standing(PROMPT, 64), 0).tokens.size == 0
+    assert network.rows == []
+
+
+def test_penalties_count_the_drafted_tokens_too() -> None:
+    """A law that forbids repeats: without counting its own draft, a drafter would repeat itself."""
+    sampling = SamplingSettings(temperature=0.7, presence_penalty=80.0)
+    draft = DraftModel(CachedModel(NETWORKS["qwen3"]), 64).propose(standing([1, 2], 64, sampling), 30)
+    ids = draft.tokens.tolist()
+    assert len({1, 2, *ids}) == 32
+
+
+@pytest.mark.parametrize(("rule", "least", "most"), [("coupled", 40, 40), ("rejection", 1, 25)])
+def test_coupled_drafts_use_the_targets_noise_and_rejection_its_own(
+    rule: AcceptanceRule, least: int, most: int
+) -> None:
+    """A drafter with the target's own law: how often its first token is the target's, over 40 seeds."""
+    drafter, network = DraftModel(table_model(8), 8), TableModel(random_tables(8, 1.0)[0])
+    agree = 0
+    for seed in range(40):
+        sampling = SamplingSettings(temperature=2, seed=seed)
+        drafter.rewind(0)
+        mine = drafter.propose(standing([1, 2], 8, sampling, rule), 1).tokens.item()
+        agree += mine == reply(network, None, 0, sampling, rule, tokens=1, prompt=[1, 2])[0][0]
+    assert least <= agree <= most

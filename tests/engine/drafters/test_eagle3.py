@@ -1,0 +1,280 @@
+"""The EAGLE-3 head as a drafter: the text is plain's, and its memory is that of the committed tokens."""
+
+import itertools
+import time
+from dataclasses import replace
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from engine.drafters.eagle3 import Eagle3
+from engine.events import Finished, PromptProgress, Round
+from engine.loop import Limits, decode
+from engine.policy.fixed import FixedLength, Plan
+from engine.sampling import Distribution, Sampler
+from engine.settings import AcceptanceRule, SamplingSettings
+from engine.target.cached_model import PREFILL_CHUNK, CachedModel
+from tests.engine.conversations import LONG, SHORT, session
+from tests.engine.drafters.eagles import eagle, network_of
+from tests.engine.replies import PROMPT, attach, reply
+from tests.engine.trees import way
+from tests.toys.heads import random_eagle3
+
+SAMPLINGS = {
+    "greedy": SamplingSettings(),
+    "greedy, penalties and bias": SamplingSettings(
+        repetition_penalty=1.2, presence_penalty=0.2, logit_bias={3: 1.5, 9: -2.0}
+    ),
+    "coupled": SamplingSettings(temperature=0.7, seed=1),
+    "coupled, shaped": SamplingSettings(
+        temperature=1.2, top_k=12, top_p=0.9, min_p=0.02, repetition_penalty=1.1, frequency_penalty=0.1, seed=2
+    ),
+    "coupled, one token left": SamplingSettings(temperature=1.0, top_k=1, seed=3),
+}
+
+
+# --- the text -----------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trees", [False, True], ids=["chain", "tree"])
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [*(("llama", kind) for kind in SAMPLINGS), ("qwen3", "coupled, shaped"), ("gemma3_text", "greedy")],
+)
+def test_the_text_is_plains_at_every_length(name: str, kind: str, trees: bool) -> None:
+    target, d, sampling = CachedModel(network_of(name)), eagle(name, trees), SAMPLINGS[kind]
+    plain, _, _ = reply(target, None, 0, sampling, tokens=20)
+    accepted = 0
+    for k in (1, 2, 5, 16):
+        ids, rounds, _ = reply(target, d, k, sampling, tokens=20)
+        assert ids == plain
+        accepted += sum(r.accepted for r in rounds)
+    assert accepted > 20 or kind != "greedy"
+
+
+@pytest.mark.parametrize(
+    "scaling",
+    [
+        {"rope_type": "dynamic", "factor": 2.0},
+        {"rope_type": "linear", "factor": 2.0},
+        {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 64},
+    ],
+    ids=lambda scaling: scaling["rope_type"],
+)
+def test_trees_grow_whatever_way_the_head_turns_places(scaling: dict[str, Any]) -> None:
+    """Each row of a level as it would be alone."""
+    target = CachedModel(network_of("llama"))
+    drafter = Eagle3(random_eagle3(rope_scaling=scaling), target, trees=True)
+    plain, _, _ = reply(target, None, 0, tokens=8)
+    assert reply(target, drafter, 5, tokens=8)[0] == plain
+    hidden, tokens = mx.random.normal((3, drafter.head.config.hidden_size)), mx.array([5, 6, 7])
+    known = drafter.pairs
+    mask = mx.concatenate([mx.ones((3, known), mx.bool_), mx.eye(3).astype(mx.bool_)], 1)
+    together = drafter.steps(hidden, tokens, known, mask)
+    for row in range(3):
+        drafter.rewind(known + 1)
+        assert mx.allclose(drafter.steps(hidden[row : row + 1], tokens[row : row + 1])[0], together[row], atol=1e-4)
+
+
+@pytest.mark.parametrize("k", range(17))
+def test_greedy_trees_of_every_size_give_the_text(k: int) -> None:
+    plain, _, _ = reply(network_of("qwen3"), tokens=20)
+    ids, rounds, _ = reply(network_of("qwen3"), eagle("qwen3", trees=True), k, tokens=20)
+    assert ids == plain
+    assert k < 2 or sum(r.accepted for r in rounds) > 5
+    assert all(len(r.drafted) <= k for r in rounds)
+
+
+@pytest.mark.parametrize("name", ["mamba2", "qwen3_next", "llama4"])
+def test_chains_over_states_that_cannot_drop_tokens_give_the_text(name: str) -> None:
+    """There the target is fed some tokens again, and so are their features."""
+    plain, _, _ = reply(network_of(name), tokens=25)
+    for k in (1, 3, 7):
+        ids, rounds, _ = reply(network_of(name), eagle(name), k, tokens=25)
+        assert ids == plain
+        assert sum(r.accepted for r in rounds) > 3
+
+
+class InTurn:
+    """Plans these lengths again and again, and says truly whether a plain one follows."""
+
+    def __init__(self, lengths: list[int]) -> None:
+        self._lengths, self._rounds = lengths, 0
+
+    def plan(self, hints: object = ()) -> Plan:
+        self._now = self._rounds
+        return Plan(self._lengths[self._rounds % len(self._lengths)], "in turn")
+
+    def observe(self, round_: Round) -> None:
+        self._rounds += 1
+
+    def begin(self, tokens: int) -> None:
+        pass
+
+    def next_is_plain(self, quiet: bool = False) -> bool:
+        return self._lengths[(self._rounds + 1) % len(self._lengths)] == 0
+
+
+@pytest.mark.parametrize("lengths", [[0, 5], [5, 0, 0, 0, 1], [0, 0, 0, 0, 0, 0, 7], [0] * 13 + [5]], ids=str)
+@pytest.mark.parametrize(("name", "trees"), [("qwen3", True), ("llama", False)])
+def test_plain_rounds_between_drafts_leave_nothing_out(
+    name: str, lengths: list[int], trees: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Features pile up meanwhile, and steps run ahead; each draft is still what a fresh drafter proposes."""
+    from engine import verify_pass as rounds_module
+
+    plain, _, _ = reply(network_of(name), tokens=30)
+    drafter = eagle(name, trees)
+    ahead, real = [], rounds_module.submit_behind
+    monkeypatch.setattr("engine.verify_pass.submit_behind", lambda *a: (ahead.append(1), real(*a))[1])
+    ids, told, _ = reply(network_of(name), drafter, policy=InTurn(lengths), tokens=30)
+    assert ids == plain
+    assert bool(ahead) == (lengths.count(0) > 1)
+    said: list[int] = []
+    for r in told:
+        if r.drafted:
+            _, (anew, *_), _ = reply(
+                network_of(name), eagle(name, trees), len(r.drafted), tokens=len(r.drafted) + 1, prompt=[*PROMPT, *said]
+            )
+            assert anew.drafted == r.drafted
+        said += r.tokens
+
+
+# --- the law ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trees", [False, True], ids=["chain", "tree"])
+@pytest.mark.parametrize("rule", ["coupled", "rejection"])
+def test_q_is_the_heads_probability_of_each_token(rule: AcceptanceRule, trees: bool) -> None:
+    """Found again by a fresh drafter that walks every way alone."""
+    sampling, network = SamplingSettings(temperature=0.8, top_k=20, repetition_penalty=1.1, seed=4), network_of("qwen3")
+    ids, rounds, _ = reply(network, eagle("qwen3", trees), 6, sampling, rule, tokens=12)
+    said = list(PROMPT)
+    for r in rounds[:2]:
+        parents = r.parents or tuple(range(-1, len(r.drafted) - 1))
+        for node in range(len(r.drafted)):
+            tokens = [r.drafted[i] for i in way(parents, node)]
+            law = head_law(network, said, tokens[:-1], sampling)
+            assert r.q[node] == pytest.approx(law[tokens[-1]], abs=1e-4)
+        said += r.tokens
+    assert said[len(PROMPT) :] == ids[: len(said) - len(PROMPT)]
+
+
+def head_law(network: Any, committed: list[int], drafted: list[int], sampling: SamplingSettings) -> np.ndarray:
+    """The head's law of the token behind `drafted`, from nothing."""
+    target, d = CachedModel(network), eagle("qwen3")
+    attach(d, target)
+    target.feed(committed[:-1])
+    hidden = d._catch_up(committed, len(committed) - 1)[-1:]
+    for token in drafted:
+        hidden = d.steps(hidden, mx.array([token]))
+    sampler = Sampler(sampling, "coupled", 64)
+    counts = mx.array(np.bincount([*committed, *drafted], minlength=64)[None].astype(np.float32))
+    shaped = sampler.distribution.adjust(d.head.logits(hidden), counts, d.head.ids)
+    return np.exp(np.array(sampler.widen(sampler.distribution.logprobs(shaped), d.head.ids)[0]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("trees", "seeds"),
+    [(True, 80), *(pytest.param(trees, 600, marks=pytest.mark.slow) for trees in (False, True))],
+)
+def test_rejection_keeps_the_law_of_the_first_tokens(trees: bool, seeds: int) -> None:
+    """80 or 600 seeds, two tokens of real passes: chi-square against the target's own law, refused beyond 6 standard
+    deviations. Three tokens a place are possible, so most of a tree stands where there is nothing left to draw.
+    What is subtle in the law of trees has its power in `test_growth`; this is of everything together."""
+    shaping = SamplingSettings(temperature=1.5, top_k=3)
+    law = Sampler(shaping, "rejection", 64).distribution
+    p, counts, accepted = law_of_two(CachedModel(network_of("qwen3")), law), {}, 0
+    s, d = session("qwen3"), eagle("qwen3", trees)
+    attach(d, s.target)
+    for seed in range(seeds):
+        settings = replace(shaping, seed=seed, max_tokens=9)
+        text: list[int] = []
+        events = s.continue_tokens(PROMPT, settings, d, FixedLength(7))
+        while len(text) < 2:
+            event = next(events)
+            if isinstance(event, Round):
+                text += event.tokens
+                accepted += event.accepted
+        events.close()
+        counts[tuple(text[:2])] = counts.get(tuple(text[:2]), 0) + 1
+    assert set(counts) <= set(p)
+    statistic = sum((counts.get(t, 0) - seeds * c) ** 2 / (seeds * c) for t, c in p.items())
+    freedom = len(p) - 1
+    print(f"chi-square {statistic:.1f} on {freedom} degrees of freedom, {accepted} accepted")
+    assert accepted > seeds / 4
+    assert statistic < freedom + 6 * (2 * freedom) ** 0.5
+
+
+def law_of_two(target: CachedModel, law: Distribution) -> dict[tuple[int, int], float]:
+    """The exact law of the two tokens that follow PROMPT."""
+    first = np.exp(np.array(law.logprobs(target.forward(mx.array(PROMPT))[-1:])[0]))
+    p = {}
+    for token in np.flatnonzero(first):
+        target.rewind(len(PROMPT))
+        then = np.exp(np.array(law.logprobs(target.forward(mx.array([int(token)])))[0]))
+        p |= {(int(token), int(t)): float(first[token] * then[t]) for t in np.flatnonzero(then)}
+    return p
+
+
+# --- its memory ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trees", [False, True], ids=["chain", "tree"])
+@pytest.mark.parametrize("name", ["qwen3", "llama"])
+def test_the_heads_cache_holds_the_committed_pairs_and_no_others(name: str, trees: bool) -> None:
+    """After every round, key by key, it is the cache of a drafter that reads the committed tokens anew."""
+    target, d, sequence = CachedModel(network_of(name)), eagle(name, trees), list(PROMPT)
+    attach(d, target)
+    target.feed(sequence[:-1])
+    sampler = Sampler(SamplingSettings(), "coupled", 64)
+    kept = 0
+    for event in decode(target, d, FixedLength(6), sampler, sequence, Limits(40, 1000), time.monotonic()):
+        if isinstance(event, Finished):
+            break
+        kept += event.accepted
+        assert d.pairs <= len(sequence) - 2
+        assert not event.drafted or d.pairs == len(sequence) - len(event.tokens) - 1
+        start, end = d.target.recorded
+        assert start <= d.pairs and end == len(sequence) - 1
+        anew, other = eagle(name), CachedModel(network_of(name))
+        attach(anew, other)
+        other.feed(sequence[:-1])
+        anew._catch_up(sequence, d.pairs)
+        attach(d, target)
+        for mine, fresh_ in ((d._cache.keys, anew._cache.keys), (d._cache.values, anew._cache.values)):
+            assert np.allclose(mine[..., : d.pairs, :], fresh_[..., : d.pairs, :], atol=1e-4)
+    assert kept > 10
+
+
+def test_features_of_a_prompt_are_let_go_as_it_is_read() -> None:
+    """While it is read no more than the last two chunks are held, and at the end no more than one round's."""
+    s, d = session("qwen3"), eagle("qwen3", trees=True)
+    attach(d, s.target)
+    prompt = (LONG * 4)[: 3 * PREFILL_CHUNK + 70]
+    held = []
+    for event in s.continue_tokens(prompt, SHORT, d, FixedLength(5)):
+        held.append((type(event), sum(rows.shape[0] for _, rows in s.target.taps._stretches)))
+    assert max(rows for kind, rows in held if kind is PromptProgress) <= 2 * PREFILL_CHUNK
+    assert held[-1][1] <= 6 + 1
+
+
+@pytest.mark.parametrize("trees", [False, True], ids=["chain", "tree"])
+@pytest.mark.parametrize("k", [1, 5, 12])
+def test_one_synchronisation_a_round(k: int, trees: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    d, target, sequence = eagle("qwen3", trees), CachedModel(network_of("qwen3")), list(PROMPT)
+    attach(d, target)
+    target.feed(sequence[:-1])
+    d.sync(sequence)
+    waits, real, rounds = [], mx.eval, 0
+    monkeypatch.setattr(mx, "eval", lambda *a: (waits.append(1), real(*a))[1])
+    for rule, temperature in itertools.product(("coupled", "rejection"), (0.0, 1.0)):
+        sampler = Sampler(SamplingSettings(temperature=temperature, repetition_penalty=1.1), rule, 64)  # type: ignore[arg-type]
+        for event in decode(target, d, FixedLength(k), sampler, sequence, Limits(15, 1000), 0.0):
+            rounds += isinstance(event, Round)
+            assert len(waits) == rounds
+    assert rounds > 8

@@ -1,0 +1,111 @@
+"""The EAGLE-3 head in conversations: every turn answers and drafts as a fresh session would."""
+
+import itertools
+from typing import Any
+
+import pytest
+
+from engine.events import Finished
+from engine.policy.fixed import FixedLength
+from engine.session import Session
+from engine.settings import SamplingSettings
+from engine.target.cached_model import PREFILL_CHUNK, CachedModel
+from tests.engine.conversations import LONG, SHAPED, SHORT, TURN, answer, drafter, fresh, same, session
+from tests.engine.drafters.eagles import eagle, network_of
+from tests.engine.fakes import ByteTokenizer
+from tests.engine.replies import PROMPT, attach
+
+
+def fresh_eagle(name: str, prompt: list[int], settings: SamplingSettings, trees: bool) -> Any:
+    return answer(session(name), prompt, settings, eagle(name, trees))
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "trees"),
+    [("qwen3", SHAPED, True), ("llama", SHORT, True), ("llama", SHAPED, False), ("mamba2", SHORT, False)],
+    ids=["qwen3, coupled, trees", "llama, greedy, trees", "llama, coupled, chains", "mamba2, greedy, chains"],
+)
+def test_turns_and_edits_answer_and_draft_like_a_fresh_session(
+    name: str, settings: SamplingSettings, trees: bool
+) -> None:
+    s, d = session(name), eagle(name, trees)
+    first = [*PROMPT, 11]
+    second = [*first, *answer(s, first, settings, d).ids, *TURN]
+    for prompt in (second, [*second[:-2], 40, 41, 42], second[:-9], [*PROMPT, 12, 13], [50, *PROMPT], PROMPT[:3]):
+        reply_ = answer(s, prompt, settings, d)
+        same(reply_, fresh_eagle(name, prompt, settings, trees))
+        same(reply_._replace(drafts=[]), fresh(name, prompt, settings)._replace(drafts=[]))
+
+
+@pytest.mark.parametrize("trees", [False, True], ids=["chain", "tree"])
+def test_the_next_turn_reuses_all_but_what_the_head_needs(trees: bool) -> None:
+    s, d = session("qwen3"), eagle("qwen3", trees)
+    said = [*PROMPT, *answer(s, PROMPT, SHORT, d).ids]
+    again = answer(s, [*said, *TURN], SHORT, d)
+    assert again.reused == len(said) - 1
+    edited = [*said[:20], 40, 41, 42]
+    assert answer(s, edited, SHORT, d).reused == 19  # the last common token is fed again, for its features
+
+
+@pytest.mark.parametrize(("name", "trees"), [("qwen3", False), ("llama", True)])
+def test_drafters_may_change_between_replies(name: str, trees: bool) -> None:
+    """A head that comes back has seen nothing of what was said meanwhile."""
+    s = session(name)
+    mine, other = eagle(name, trees), eagle(name, not trees)
+    drafters = {"none": None, "lookup": drafter("lookup", name), "mine": mine, "other": other}
+    prompt = list(PROMPT)
+    for turn, kind in enumerate(["none", "mine", "lookup", "mine", "other", "mine", "none", "none", "other"]):
+        prompt = [*prompt[: len(prompt) - 8 * (turn % 3)], 20 + turn, 4]
+        reply_ = answer(s, prompt, SHORT, drafters[kind])
+        if kind in ("mine", "other"):
+            same(reply_, fresh_eagle(name, prompt, SHORT, trees == (kind == "mine")))
+        assert reply_.ids == fresh(name, prompt, SHORT).ids
+        prompt = [*prompt, *reply_.ids]
+
+
+@pytest.mark.parametrize("trees", [False, True], ids=["chain", "tree"])
+def test_a_reply_left_at_any_event_can_be_gone_on_from(trees: bool) -> None:
+    for leave_at in itertools.count():
+        s, d = session("llama"), eagle("llama", trees)
+        attach(d, s.target)
+        events = s.continue_tokens(PROMPT, SHORT, d, FixedLength(5))
+        seen = list(itertools.islice(events, leave_at))
+        events.close()
+        if seen and isinstance(seen[-1], Finished):
+            return
+        after = [*(s.tokens or PROMPT), *TURN]
+        same(answer(s, after, SHORT, d), fresh_eagle("llama", after, SHORT, trees))
+
+
+@pytest.mark.parametrize("chunks", range(4))
+def test_a_prompt_cancelled_half_way_can_be_asked_again(chunks: int) -> None:
+    s, d = session("qwen3"), eagle("qwen3", trees=True)
+    attach(d, s.target)
+    prompt, seen = (LONG * 3)[: 2 * PREFILL_CHUNK + 70], []
+    for event in s.continue_tokens(prompt, SHORT, d, FixedLength(5), lambda: len(seen) > chunks):
+        seen.append(event)
+    for again in (prompt, [*prompt[:700], 5, 6]):
+        same(answer(s, again, SHORT, d), fresh_eagle("qwen3", again, SHORT, True))
+
+
+def test_two_conversations_on_one_target_do_not_hear_each_other() -> None:
+    target, d = CachedModel(network_of("qwen3")), eagle("qwen3", trees=True)
+    a, b = (Session(target, ByteTokenizer(), 2000) for _ in range(2))
+    for turn, s in enumerate([a, b, a, a, b]):
+        prompt = [*PROMPT[: 9 + turn], 30 + turn]
+        same(answer(s, prompt, SHORT, d), fresh_eagle("qwen3", prompt, SHORT, True))
+
+
+def test_a_stop_string_inside_an_accepted_way_cuts_all_memories_alike() -> None:
+    whole = fresh("qwen3", PROMPT, SamplingSettings(max_tokens=30))
+    at = next(i for i in range(8, 26) if whole.ids[i] < 52 and whole.ids[i] not in whole.ids[:i])
+    letter = ByteTokenizer().stream().push(whole.ids[at])
+    stopping = SamplingSettings(max_tokens=30, stop=(letter,))
+    for trees in (False, True):
+        s, d = session("qwen3"), eagle("qwen3", trees)
+        attach(d, s.target)
+        cut = answer(s, PROMPT, stopping, d)
+        assert cut.end.reason == "stop"
+        assert cut.ids == whole.ids[: at + 1]
+        after = [*PROMPT, *cut.ids, *TURN]
+        same(answer(s, after, SHORT, d), fresh_eagle("qwen3", after, SHORT, trees))

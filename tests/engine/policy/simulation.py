@@ -1,0 +1,243 @@
+"""Replies of known acceptance on machines of known cost, to judge a policy against the best fixed length in hindsight.
+
+    python -m tests.engine.policy.simulation [--plot FILE.png]
+
+A text is a list of flags: whether a drafter that has everything before it right gets this token right. All policies
+meet the same texts, so the best fixed length is that of this very text, luck included. Prices are in plain passes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from statistics import mean
+
+from engine.events import Round
+from engine.policy.adaptive import Adaptive, Candidate
+from engine.policy.costs import Costs
+from engine.policy.expected_length import ChainExpectedLength
+from engine.policy.fixed import Policy
+
+TOKENS, LONGEST = 256, 8
+OFTEN = 50  # times that a place must be reached for its chance to be told, as `redline fit` has it
+FLAT = Costs(
+    ((1, 1.0), (9, 1.1)), ((0, 0.0), (1, 0.02), (8, 0.16))
+)  # rows and drafted tokens that cost next to nothing
+
+# Verify pass of so many rows, the plain one being 1. The first three as others have measured them on Apple Silicon
+# (DESIGN.md, "Verify is not free"); `here` is the built-in model on 2 cores of an AMD EPYC.
+CURVES = {
+    "M3 Ultra, 4 bit": ((1, 1.0), (2, 1.8), (4, 3.3), (8, 6.1)),
+    "M4 Pro": ((1, 1.0), (2, 1.03), (4, 1.47), (8, 2.7)),
+    "M5 Max, 70B": ((1, 1.0), (3, 1.1), (5, 1.4), (8, 2.2)),
+    "here": ((1, 1.0), (2, 1.1), (6, 1.41), (17, 2.1)),
+    "flat": ((1, 1.0), (9, 1.1)),
+    "steep": ((1, 1.0), (2, 1.9), (3, 2.8), (9, 8.2)),
+    "jump": ((1, 1.0), (2, 1.5), (9, 1.6)),  # from a product with a vector to one with a matrix
+    "stepped": ((1, 1.0), (4, 1.05), (5, 2.0), (8, 2.05), (9, 3.0)),
+}
+# A plain step that is launched before the last has landed, where that was measured.
+AHEAD = {"here": 0.85}
+# A drafted token, of a plain pass.
+DRAFTS = {"free": 0.0, "head": 0.05, "small model": 0.25, "as slow as the target": 1.0}
+# The chance that a drafter gets token t of `TOKENS` right.
+TEXTS: dict[str, Callable[[int], float]] = {
+    **{f"{chance:.0%} right": lambda t, chance=chance: chance for chance in (0.0, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.97)},  # type: ignore[misc]
+    "drifting": lambda t: 0.5 + 0.45 * math.sin(t / TOKENS * 2 * math.pi),
+    "bursts of 32": lambda t: 0.95 if (t // 32) % 2 else 0.05,
+    "bursts of 64": lambda t: 0.95 if (t // 64) % 2 else 0.05,
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One machine, drafter and kind of text, over several texts of that kind. plain: slowest against plain decoding;
+    hindsight: mean against the best fixed length of each text."""
+
+    curve: str
+    draft: str
+    text: str
+    plain: float
+    hindsight: float
+    best: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.hindsight:.3f} of the best fixed length ({self.best:.2f}x), at least {self.plain:.3f} of plain: "
+            f"{self.curve}, drafter {self.draft}, {self.text}"
+        )
+
+
+def costs_of(curve: str, draft: str) -> Costs:
+    """As `engine.policy.costs.measure` would give them."""
+    each = DRAFTS[draft]
+    return Costs(CURVES[curve], ((0, 0.0), (1, each), (LONGEST, LONGEST * each)), plain=AHEAD.get(curve))
+
+
+def flags(text: str, seed: int) -> list[bool]:
+    """One text of this kind, a little longer than needed."""
+    rng = random.Random(f"{text}/{seed}")
+    return [rng.random() < TEXTS[text](t) for t in range(TOKENS + LONGEST)]
+
+
+def round_of(drafted: int, accepted: int, time_s: float = 0.0) -> Round:
+    """A round that was not cut."""
+    chances = (1.0,) * (accepted + 1)
+    return Round(0, tuple(range(accepted + 1)), tuple(range(drafted)), accepted, chances, (), drafted + 1, time_s)
+
+
+def speed(
+    policy: Policy,
+    costs: Costs,
+    right: Sequence[bool],
+    lengths: list[int] | None = None,
+    late: Callable[[], float] = lambda: 1.0,
+    tokens: int = TOKENS,
+) -> float:
+    """Tokens a plain pass over the first `tokens` of a text. lengths: gets the draft length of each round. late: how
+    much longer the clock says that a round took than it does on a machine that does nothing else.
+
+    A drafter that was not asked for a while reads what it has missed first: as many rows at once as that, each no
+    dearer than a 16th of a narrow pass of its own. As in the loop, a plain step that was not sure to be one waits for
+    the last to land, and one that was is not planned.
+    """
+    at, spent_s, clock_s, behind, sure = 0, 0.0, 0.0, 1, True
+    policy.begin(tokens)
+    while at < tokens:
+        planned = not (at and sure)
+        length = min(policy.plan().length, tokens - at - 1) if planned else 0
+        accepted = 0
+        while accepted < length and right[at + accepted]:
+            accepted += 1
+        if lengths is not None:
+            lengths.append(length)
+        round_s = costs.round_s(length) if length or not at or not planned else costs.pass_s(1)
+        round_s += reading_s(costs, behind) if length else 0.0
+        sure = length == 0 and policy.next_is_plain()
+        spent_s, clock_s = spent_s + round_s, clock_s + round_s * late()
+        behind = accepted + 1 + (0 if length else behind)
+        at += accepted + 1
+        policy.observe(round_of(length, accepted, clock_s))
+    return tokens * costs.round_s(0) / spent_s
+
+
+def best_fixed(costs: Costs, text: str, seed: int) -> float:
+    """Tokens a plain pass of the best fixed length for this text, as `speed` has it."""
+    spent_s = []
+    for length in range(LONGEST + 1):
+        rounds = _fixed_rounds(text, seed, length).items()
+        spent_s.append(sum(n * (costs.round_s(d) + (reading_s(costs, b) if d else 0.0)) for (d, b), n in rounds))
+    return TOKENS * costs.round_s(0) / min(spent_s)
+
+
+@cache
+def _fixed_rounds(text: str, seed: int, length: int) -> Counter[tuple[int, int]]:
+    """How many rounds there are of each draft length and each number of tokens that the drafter is behind: whatever
+    they cost, they are the same."""
+    right, at, behind, rounds = flags(text, seed), 0, 1, Counter[tuple[int, int]]()
+    while at < TOKENS:
+        drafted, accepted = min(length, TOKENS - at - 1), 0
+        while accepted < drafted and right[at + accepted]:
+            accepted += 1
+        rounds[drafted, behind if drafted else 0] += 1
+        behind = accepted + 1 + (0 if drafted else behind)
+        at += accepted + 1
+    return rounds
+
+
+def reading_s(costs: Costs, behind: int) -> float:
+    """What a drafter takes to read so many tokens more than the one that every draft begins with."""
+    rows = costs.pass_s(behind) / costs.pass_s(1) - 1
+    return costs.draft_s(1) * min(rows, (behind - 1) / 16)
+
+
+def adaptive(costs: Costs, usual: Sequence[float] = ()) -> Policy:
+    return Adaptive([Candidate("drafter", costs, ChainExpectedLength(LONGEST, usual))])
+
+
+@cache
+def usual_of(text: str) -> tuple[float, ...]:
+    """What `redline fit` would have measured of a drafter on other texts of this kind: the chance of each place of a
+    draft that was reached, in rounds of LONGEST."""
+    reached, kept = [0] * LONGEST, [0] * LONGEST
+    for seed in range(1000, 1020):
+        right, at = flags(text, seed), 0
+        while at < TOKENS:
+            accepted = next(i for i, hit in enumerate([*right[at : at + LONGEST], False]) if not hit)
+            for place in range(min(accepted + 1, LONGEST)):
+                reached[place] += 1
+                kept[place] += place < accepted
+            at += accepted + 1
+    return tuple(k / n for k, n in zip(kept, reached, strict=True) if n >= OFTEN)
+
+
+def cases(seeds: int = 4, known: bool = False) -> Iterator[Case]:
+    """Every machine with every drafter and every kind of text. known: the drafter's folder says what is usual."""
+    for curve in CURVES:
+        for draft in DRAFTS:
+            costs = costs_of(curve, draft)
+            for text in TEXTS:
+                yield _case(curve, draft, text, costs, seeds, usual_of(text) if known else ())
+
+
+def _case(curve: str, draft: str, text: str, costs: Costs, seeds: int, usual: Sequence[float]) -> Case:
+    speeds, shares, bests = [], [], []
+    for seed in range(seeds):
+        right = flags(text, seed)
+        bests.append(best_fixed(costs, text, seed))
+        speeds.append(speed(adaptive(costs, usual), costs, right))
+        shares.append(speeds[-1] / bests[-1])
+    return Case(curve, draft, text, min(speeds), mean(shares), mean(bests))
+
+
+def plot(found: Sequence[Case], path: str) -> None:
+    """Speed against plain decoding of the best fixed length and of the policy, by text, for every machine."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(13, 7), layout="constrained")
+    axes = figure.subplots(2, 4, sharey=True).flat
+    colours = dict(zip(DRAFTS, ("#009E73", "#0072B2", "#D55E00", "#555555"), strict=True))
+    for ax, curve in zip(axes, CURVES, strict=False):
+        for draft, colour in colours.items():
+            mine = [case for case in found if (case.curve, case.draft) == (curve, draft)]
+            ax.plot(
+                [c.best for c in mine], color=colour, lw=1, ls=":", label=f"{draft}: best fixed length in hindsight"
+            )
+            ax.plot(
+                [c.best * c.hindsight for c in mine], color=colour, marker="o", ms=3, lw=1, label=f"{draft}: policy"
+            )
+        ax.axhline(1, color="#999999", lw=0.8)
+        ax.set(title=curve, xticks=range(len(TEXTS)), yscale="log", yticks=[1, 2, 4], yticklabels=["1x", "2x", "4x"])
+        ax.set_xticklabels(list(TEXTS), rotation=90, fontsize=7)
+        ax.minorticks_off()
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    figure.suptitle(f"Speed against plain decoding over {TOKENS} tokens, cold start, by how often the drafter is right")
+    figure.savefig(path, dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Judge the adaptive policy in simulation.")
+    parser.add_argument("--plot", metavar="FILE")
+    parser.add_argument("--seeds", type=int, default=12)
+    parser.add_argument("--known", action="store_true", help="what is usual of the drafter is known, as fit stores it")
+    args = parser.parse_args()
+    found = sorted(cases(args.seeds, args.known), key=lambda case: case.hindsight)
+    for case in found[:20]:
+        print(case)
+    below = sum(case.hindsight < 0.97 for case in found)
+    print(
+        f"{len(found)} cases: mean {mean(c.hindsight for c in found):.4f} of the best fixed length, {below} below 0.97"
+    )
+    print(f"slowest of all replies: {min(case.plain for case in found):.4f} of plain decoding")
+    if args.plot:
+        plot(sorted(found, key=lambda case: list(TEXTS).index(case.text)), args.plot)
+
+
+if __name__ == "__main__":
+    main()

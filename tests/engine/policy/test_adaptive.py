@@ -1,0 +1,282 @@
+"""How many tokens to draft, and by whom: the pieces. What they come to over whole replies: test_simulation."""
+
+import pytest
+
+from engine.events import Round
+from engine.policy.adaptive import BUDGET_MOST, BUDGET_SHARE, BUDGET_START_MOST, PROBING, Adaptive, Candidate
+from engine.policy.confidence_stop import ConfidenceCalibration, ConfidenceStop
+from engine.policy.costs import Costs
+from engine.policy.expected_length import ChainExpectedLength
+from engine.policy.fixed import FixedLength, Plan
+from tests.engine.policy.simulation import FLAT, TOKENS, costs_of, flags, round_of, speed
+
+# Seconds of a pass, the plain one being 1, and of a drafted token.
+USUAL = Costs(((1, 1.0), (2, 1.15), (9, 2.2)), ((0, 0.0), (1, 0.1), (8, 0.8)))
+FREE = Costs(((1, 1.0), (9, 1.1)), ((0, 0.0), (8, 0.0)))
+
+
+def alone(costs: Costs, can_stop: bool = False) -> Adaptive:
+    return Adaptive([Candidate("drafter", costs, can_stop=can_stop)])
+
+
+def test_a_fixed_length_never_changes() -> None:
+    policy = FixedLength(4)
+    for accepted in (0, 4, 0):
+        assert policy.plan().length == 4
+        policy.observe(round_of(4, accepted))
+    assert not policy.next_is_plain()
+
+
+def test_plain_decoding_is_a_fixed_length_of_nothing() -> None:
+    policy = FixedLength(0)
+    assert policy.plan().length == 0
+    assert policy.next_is_plain()
+    assert "plain" in policy.plan().reason
+
+
+def test_a_fixed_length_is_plain_next_only_where_all_that_could_draft_have_said_no() -> None:
+    policy = FixedLength(4)
+    policy.plan([0.0])
+    assert policy.next_is_plain(quiet=True)
+    policy.plan([0.0, None])
+    assert not policy.next_is_plain(quiet=True)
+
+
+def test_costs_that_no_acceptance_can_pay_for_draft_nothing_ever() -> None:
+    policy = alone(Costs(((1, 1.0), (2, 2.1), (9, 10.0)), ((0, 0.0), (1, 0.1))))
+    for _ in range(300):
+        assert policy.plan().length == 0
+        assert policy.next_is_plain()
+        policy.observe(round_of(0, 0))
+
+
+def test_a_drafter_as_slow_as_the_target_is_of_no_use_however_good() -> None:
+    """Kept whole, drafts of 8 would gain a little, for which it would have to read every prompt first."""
+    verify = ((1, 1.0), (2, 1.1), (9, 1.5))
+    assert Candidate("slow", Costs(verify, ((0, 0.0), (1, 0.92), (8, 7.4)))).useful == []
+    assert Candidate("small", Costs(verify, ((0, 0.0), (1, 0.25), (8, 2.0)))).useful == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def test_plain_rounds_run_ahead_where_drafting_does_not_pay() -> None:
+    policy, ahead, probes = alone(USUAL), 0, 0
+    for _ in range(1500):
+        plan = policy.plan()
+        ahead += plan.length == 0 and policy.next_is_plain()
+        policy.observe(round_of(plan.length, 0))
+        probes += plan.reason == PROBING
+    assert ahead > 500
+    assert probes > 5
+
+
+def test_a_policy_looks_again_and_comes_back_at_once_when_a_probe_succeeds() -> None:
+    policy = alone(USUAL)
+    for _ in range(600):
+        policy.observe(round_of(policy.plan().length, 0))
+    for _ in range(66):
+        plan = policy.plan()
+        if plan.length:
+            break
+        policy.observe(round_of(0, 0))
+    assert plan.reason == PROBING
+    for _ in range(6):
+        length = policy.plan().length
+        policy.observe(round_of(length, length))
+    assert policy.plan().length >= 2
+
+
+def test_a_round_cut_by_the_replys_end_is_no_refusal() -> None:
+    """Both saw two tokens kept; in one of them the reply ended there, and the third was never judged."""
+    cut, refused = ChainExpectedLength(), ChainExpectedLength()
+    for _ in range(20):
+        cut.learn(Round(0, (0, 1), (0, 1, 2, 3), 2, (1.0, 1.0), (), 5, 0.0), None)
+        refused.learn(round_of(4, 2), None)
+    assert cut.probs()[2] > 0.9
+    assert refused.probs()[2] < 0.7
+
+
+def test_reasons_say_what_was_expected() -> None:
+    policy = alone(USUAL)
+    assert "x plain speed" in policy.plan().reason
+    reasons = set()
+    for i in range(900):
+        plan = policy.plan()
+        policy.observe(round_of(plan.length, 0))
+        if i >= 700:
+            reasons.add(plan.reason)
+    assert reasons == {"drafting does not pay here", PROBING}
+
+
+def test_the_same_rounds_make_the_same_plans() -> None:
+    first, second = alone(FLAT), alone(FLAT)
+    for accepted in [0, 3, 1, 8, 8, 2, 0, 0, 5] * 8:
+        plans = [policy.plan() for policy in (first, second)]
+        assert plans[0] == plans[1]
+        for policy in (first, second):
+            policy.observe(round_of(plans[0].length, min(accepted, plans[0].length)))
+
+
+# --- several drafters -------------------------------------------------------------------------
+
+
+def both() -> Adaptive:
+    return Adaptive([Candidate("lookup", FREE), Candidate("head", FLAT)])
+
+
+def test_a_drafter_that_says_it_has_nothing_is_not_asked() -> None:
+    plan = both().plan([0.0, None])
+    assert plan.drafter == 1
+    assert plan.reason.startswith("head: ")
+
+
+def test_each_round_takes_the_drafter_that_is_worth_more_now() -> None:
+    policy = both()
+    for _ in range(12):  # a head that is right now and then, copies that are right
+        plan = policy.plan([0.0, None])
+        policy.observe(round_of(plan.length, min(1, plan.length)))
+        plan = policy.plan([1.0, None])
+        policy.observe(round_of(plan.length, plan.length if plan.drafter == 0 else min(1, plan.length)))
+    assert policy.plan([1.0, None]).drafter == 0
+    assert policy.plan([0.0, None]).drafter == 1
+
+
+def test_hints_are_learnt_about_apart() -> None:
+    policy = Adaptive([Candidate("lookup", USUAL)])
+    for _ in range(40):
+        policy.observe(round_of(policy.plan([0.5]).length, 0))
+        length = policy.plan([1.0]).length
+        policy.observe(round_of(length, length))
+    assert policy.plan([1.0]).length == 8
+    assert policy.plan([0.5]).length <= 1
+
+
+# --- confidence stops -----------------------------------------------------------------------
+
+
+def test_calibration_starts_from_believing_and_learns_better() -> None:
+    calibration = ConfidenceCalibration()
+    assert calibration.prob(0.75) == 0.75
+    for _ in range(200):
+        calibration.learn(0.75, False)
+    assert calibration.prob(0.75) < 0.15
+
+
+def test_a_stop_ends_a_draft_where_going_on_would_not_pay() -> None:
+    prices, steps = [1.0, 1.2, 1.4, 1.6], [0.0, 0.1, 0.2, 0.3]
+    sure = ConfidenceStop(ConfidenceCalibration(), prices, steps, 1.1, [0.7] * 3)
+    assert all(sure.worth_verifying(0.95) and sure.worth_continuing() == more for more in (True, True, False))
+    unsure = ConfidenceStop(ConfidenceCalibration(), prices, steps, 1.1, [0.7] * 3)
+    assert unsure.worth_verifying(0.2)
+    assert not unsure.worth_continuing()
+    hopeless = ConfidenceStop(ConfidenceCalibration(), prices, steps, 1.1, [0.7] * 3)  # verifying costs 0.1
+    assert not hopeless.worth_verifying(0.05)
+    assert hopeless.declined == pytest.approx(0.05)
+
+
+def test_a_stop_looks_past_a_first_row_that_is_dear() -> None:
+    """From a product with a vector to one with a matrix: seven more rows cost what is left of one."""
+    prices = [1.0, 1.5, *(1.5 + 0.02 * n for n in range(1, 8))]
+    stop = ConfidenceStop(ConfidenceCalibration(), prices, [0.0] * 9, 3.0, [0.95] * 8)
+    assert drafted_length(stop, 0.95) == 8
+
+
+@pytest.mark.parametrize("curve", ["M5 Max, 70B", "stepped", "M4 Pro"])
+@pytest.mark.parametrize("right", ["80% right", "90% right"])
+def test_copies_are_as_long_as_the_best_fixed_length(curve: str, right: str) -> None:
+    """Hints say that there is something to copy all along: what a round is worth is then what copying makes."""
+    costs = costs_of(curve, "free")
+
+    class Hinting(Adaptive):
+        def plan(self, hints: object = ()) -> Plan:
+            return super().plan([1.0])
+
+    shares = []
+    for seed in range(6):
+        text = flags(right, seed)
+        best = max(speed(FixedLength(length), costs, text) for length in range(9))
+        shares.append(speed(Hinting([Candidate("lookup", costs)]), costs, text) / best)
+    assert sum(shares) / 6 > 0.96
+
+
+def booked(policy: Adaptive, round_: Round, price: float) -> bool:
+    """Returns whether the budget pays `price` for this round."""
+    before = policy._budget.left
+    policy.observe(round_)
+    gain = len(round_.tokens) * (1 + BUDGET_SHARE) - price
+    return policy._budget.left == pytest.approx(min(before + gain, BUDGET_MOST))
+
+
+def drafted_length(stop: ConfidenceStop | None, confidence: float) -> int:
+    """Returns how many tokens a drafter with this confidence drafts."""
+    length = 0
+    while stop is not None and stop.worth_verifying(confidence):
+        length += 1
+        if not stop.worth_continuing():
+            break
+    return length
+
+
+def test_a_token_that_was_not_worth_verifying_is_booked() -> None:
+    """A drafter that is right six times and unsure from then on: its steps cost, though none is ever verified."""
+    costs = Costs(((1, 1.0), (2, 1.02), (9, 1.72)), ((0, 0.0), (1, 0.7), (8, 5.6)))
+    candidate = Candidate("drafter", costs, can_stop=True)
+    policy, spent, tokens, drafts = Adaptive([candidate]), 0.0, 0, 0
+    while tokens < TOKENS:
+        stop = policy.plan().stop
+        length = drafted_length(stop, 0.9 if drafts < 6 else 0.001)
+        declined = int(stop is not None and stop.declined is not None)
+        drafts += length > 0
+        price = costs.round_s(length) + costs.draft_s(length + declined) - costs.draft_s(length)
+        price += candidate.reading if length or declined else 0.0
+        assert booked(policy, round_of(length, length), price)
+        spent += price
+        tokens += 1 + length
+    assert spent <= (1 + BUDGET_SHARE) * tokens + BUDGET_START_MOST
+    assert drafts == 6
+
+
+def test_what_a_drafter_must_read_first_is_booked() -> None:
+    """One that is right six times and then never: the longer it was not asked, the more each probe of it costs."""
+    costs = Costs(((1, 1.0), (2, 1.1), (9, 1.8)), ((0, 0.0), (1, 0.3), (8, 2.4)))
+    candidate = Candidate("draft", costs)
+    policy, spent, tokens, drafts = Adaptive([candidate]), 0.0, 0, 0
+    while tokens < TOKENS:
+        missed, length = candidate.behind - 1, policy.plan().length
+        kept = length if drafts < 6 else 0
+        drafts += length > 0
+        price = costs.round_s(length)
+        price += costs.draft_s(1) * min(costs.pass_s(missed + 1) - 1, missed / 16) if length else 0.0
+        assert booked(policy, round_of(length, kept), price)
+        spent += price
+        tokens += 1 + kept
+    assert spent <= (1 + BUDGET_SHARE) * tokens + BUDGET_START_MOST
+    assert drafts > 12
+
+
+def test_an_unsure_drafter_costs_its_step_and_is_given_up_in_the_end() -> None:
+    """No token is ever offered, so nothing is ever refused: it must be learnt from the confidences."""
+    outlook = ChainExpectedLength()
+    policy, asked = Adaptive([Candidate("head", USUAL, outlook, can_stop=True)]), 0
+    after = 1.0
+    for _ in range(300):
+        plan = policy.plan()
+        if plan.stop:
+            asked += 1
+            assert not plan.stop.worth_verifying(0.005)
+        policy.observe(round_of(0, 0))
+        if plan.stop:
+            after = outlook.probs()[0]
+    assert 0 < asked < 60
+    assert after < 0.3
+
+
+def test_a_reliable_drafter_goes_deep_where_it_is_sure_and_stops_where_it_is_not() -> None:
+    policy, deep = alone(FLAT, can_stop=True), list[int]()
+    for i in range(120):
+        confidence = 0.98 if i % 2 else 0.05
+        stop = policy.plan().stop
+        assert stop is not None
+        length = drafted_length(stop, confidence)
+        deep.append(length)
+        policy.observe(round_of(length, length if i % 2 else 0))
+    assert min(deep[61::2]) == 8
+    assert max(deep[60::2]) <= 1

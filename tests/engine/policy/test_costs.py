@@ -1,0 +1,164 @@
+"""Costs between and beyond the measured widths, and a measurement that leaves nothing behind."""
+
+from dataclasses import replace
+
+import mlx.core as mx
+import pytest
+
+import engine.cost_measurement as measurement
+from engine import verify_pass
+from engine.cost_measurement import STEPS, measure
+from engine.drafters import Draft, DraftContext, Needs, Traits
+from engine.drafters.prompt_lookup import PromptLookup
+from engine.events import Round
+from engine.policy.costs import LEAST_PLAIN, Costs
+from engine.sampling import Sampler, TokenCounts
+from engine.settings import SamplingSettings
+from engine.target.cached_model import CachedModel
+from tests.engine.drafters.test_medusa import medusa
+from tests.engine.fakes import Counting
+from tests.engine.replies import PROMPT, draft_model, reply
+from tests.toys.architectures import build
+
+COSTS = Costs(verify=((1, 1.0), (3, 2.0), (5, 2.4)), draft=((0, 0.0), (1, 0.3), (4, 0.9)))
+
+
+@pytest.mark.parametrize(("width", "seconds"), [(1, 1.0), (2, 1.5), (3, 2.0), (4, 2.2), (5, 2.4), (6, 2.6), (10, 3.4)])
+def test_passes_lie_on_straight_lines_and_go_on_with_the_last_slope(width: int, seconds: float) -> None:
+    assert COSTS.pass_s(width) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(("length", "seconds"), [(0, 0.0), (1, 0.3), (2, 0.5), (3, 0.7), (4, 0.9), (6, 1.3)])
+def test_drafts_likewise_from_nothing(length: int, seconds: float) -> None:
+    assert COSTS.draft_s(length) == pytest.approx(seconds)
+
+
+def test_a_round_is_its_draft_and_a_pass_one_row_wider() -> None:
+    assert COSTS.round_s(0) == COSTS.pass_s(1)
+    assert COSTS.round_s(4) == pytest.approx(0.9 + 2.4)
+
+
+def test_without_a_gate_drafts_spare_what_one_token_was_measured_to_spare() -> None:
+    for eager, one in ((None, 1.8), (1.5, 1.5), (2.5, 1.8)):
+        costs = replace(COSTS, eager=eager)
+        longer = costs.round_s(4) - (costs.round_s(1) - one)
+        assert [costs.unstopped_s(n) for n in (0, 1, 4)] == pytest.approx([costs.plain_s, one, longer])
+
+
+def test_a_single_measured_width_is_the_cost_of_all() -> None:
+    assert Costs(((1, 0.5),)).pass_s(7) == 0.5
+    assert Costs(((1, 0.5),)).draft_s(3) == 0.0
+
+
+@pytest.mark.parametrize("name", ["qwen3", "llama", "mamba2"])
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_measuring_leaves_both_caches_empty_and_the_next_reply_exact(name: str, temperature: float) -> None:
+    network = build(name)
+    target, drafter = CachedModel(network), draft_model(network, 64)
+    sampler = Sampler(SamplingSettings(temperature=temperature, frequency_penalty=0.1), "rejection", 64)
+    costs = measure(target, sampler, drafter, widths=(1, 2, 4), context=20, repeats=1)
+    assert (target.length, drafter.model.length) == (0, 0)
+    assert [width for width, _ in costs.verify] == [1, 2, 4]
+    assert [length for length, _ in costs.draft] == [0, 1, 3]
+    assert all(s > 0 for _, s in (*costs.verify, *costs.draft[1:]))
+    assert reply(target, drafter, 3, tokens=20)[0] == reply(network, tokens=20)[0]
+
+
+def test_passes_are_measured_at_their_widths_behind_the_context() -> None:
+    network = Counting(build("qwen3"))
+    target = CachedModel(network)
+    network.rows.clear()
+    measure(target, Sampler(SamplingSettings(), "coupled", 64), widths=(1, 3), context=30, repeats=2)
+    run = [1] * (STEPS + 3)
+    assert network.rows == [29, *[*run, 1, 3] * 3]
+
+
+def test_drafts_are_measured_whole_though_they_are_lazy() -> None:
+    """A proposal is a promise: unless it is waited for, drafting would look free."""
+
+    class Slow:
+        name = "slow"
+        needs, traits = Needs(), Traits()
+        ran = 0
+
+        def sync(self, tokens: object) -> None:
+            pass
+
+        def rewind(self, length: int) -> None:
+            pass
+
+        def hint(self, context: DraftContext) -> float | None:
+            return None
+
+        def propose(self, standing: DraftContext, length: int) -> Draft:
+            big = mx.full((700, 700), 0.001 + 0.001 * self.ran)
+            self.ran += 1
+            for _ in range(length):
+                big = big @ big
+            return Draft(mx.zeros(length, mx.int32) + (mx.sum(big) * 0).astype(mx.int32))
+
+    target = CachedModel(build("qwen3"))
+    costs = measure(target, Sampler(SamplingSettings(), "coupled", 64), Slow(), widths=(1, 9), context=10, repeats=3)
+    assert costs.draft_s(8) > 2 * costs.draft_s(1)
+    assert reply(target, None, tokens=3, prompt=PROMPT)[0]
+
+
+def test_more_work_never_takes_less_time_whatever_the_clock_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a noisy machine a wider pass may have been measured quicker; a policy would then draft for nothing."""
+    seconds = {(-2, STEPS): 0.15, (-3, 1): 0.19, (-1, 1): 0.2, (-1, 2): 0.19, (-1, 5): 0.3, (0, 1): 0.02, (0, 8): 0.01}
+    monkeypatch.setattr(measurement, "_medians", lambda *parts: seconds)
+    target = CachedModel(build("qwen3"))
+    found = measure(target, Sampler(SamplingSettings(), "coupled", 64), PromptLookup(), widths=(1, 2, 5), context=10)
+    assert found.verify == ((1, 0.2), (2, 0.2), (5, 0.3))
+    assert found.draft == ((0, 0.0), (1, 0.02), (8, 0.02))
+    assert (found.plain_s, found.eager) == (0.15, 0.2)
+
+
+@pytest.mark.parametrize(("measured", "plain_s"), [(0.25, 0.2), (0.17, 0.17), (0.01, LEAST_PLAIN * 0.2)])
+def test_a_plain_step_takes_no_longer_than_its_pass_and_no_less_than_can_be_hidden(
+    measured: float, plain_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measurement, "_medians", lambda *parts: {(-2, STEPS): measured, (-1, 1): 0.2})
+    found = measure(CachedModel(build("qwen3")), Sampler(SamplingSettings(), "coupled", 64), widths=(1,), context=10)
+    assert (found.plain_s, found.round_s(0), found.pass_s(1)) == (plain_s, plain_s, 0.2)
+
+
+@pytest.mark.parametrize("name", ["llama", "mamba2"])
+def test_plain_steps_are_measured_as_the_loop_runs_them(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is timed of a run was launched before the one before had landed, and nothing is read again."""
+    ahead, real = [], verify_pass.submit_behind
+    monkeypatch.setattr("engine.backend.queues", lambda: True)
+    monkeypatch.setattr(verify_pass, "submit_behind", lambda *a: (ahead.append(1), real(*a))[1])
+    network = Counting(build(name))
+    target = CachedModel(network)
+    network.rows.clear()
+    found = measure(target, Sampler(SamplingSettings(), "coupled", 64), widths=(1,), context=30, repeats=2)
+    assert len(ahead) == 3 * (STEPS + 2)
+    assert network.rows == [29, *[1] * (3 * (STEPS + 4))]
+    assert found.plain is not None
+
+
+RUN = STEPS + 3
+
+
+@pytest.mark.parametrize("landings", [[*range(1, RUN + 1)], [1, *range(3, RUN + 1), RUN]], ids=["queued", "waited for"])
+def test_a_run_of_plain_steps_is_timed_over_as_many_as_it_has(
+    landings: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a launch waits for the device, a step behind which one is launched is told when that one is done."""
+    told = [Round(i, (1,), (), 0, (), (), 1, 0.25 * landing) for i, landing in enumerate(landings)]
+    monkeypatch.setattr(measurement, "decode", lambda *parts: iter(told))
+    target, sampler = CachedModel(build("qwen3")), Sampler(SamplingSettings(), "coupled", 64)
+    standing = DraftContext(PROMPT, TokenCounts(sampler.distribution, PROMPT), sampler)
+    assert measurement._run_job(target, standing)() == 0.25
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen3_next"])
+def test_heads_that_look_at_one_place_are_measured_too(name: str) -> None:
+    """They keep the hidden states of the latest pass, which runs of plain steps would have replaced."""
+    target = CachedModel(build(name))
+    drafter = medusa(target, trees=False)
+    found = measure(target, Sampler(SamplingSettings(), "coupled", 64), drafter, widths=(1, 2), context=20, repeats=2)
+    assert found.eager is not None
+    assert min(found.plain_s, found.eager, found.draft_s(1)) > 0
+    assert target.taps is target.layer_taps(drafter.needs.taps, latest_only=True)

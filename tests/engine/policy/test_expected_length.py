@@ -1,0 +1,112 @@
+"""What a drafter may be expected to bring, learnt from what came of its drafts."""
+
+from statistics import mean
+
+import pytest
+
+from engine.events import Round
+from engine.policy.adaptive import Adaptive, Candidate
+from engine.policy.expected_length import PROBS, AcceptanceEstimate, ChainExpectedLength, TreeExpectedLength
+from tests.engine.policy.simulation import costs_of, flags, speed
+from tests.engine.policy.test_adaptive import FLAT
+
+USUAL = (0.41, 0.4, 0.3)
+
+
+def test_an_estimate_follows_what_happens_and_forgets() -> None:
+    estimate = AcceptanceEstimate(4)
+    for accepted, refused, low, high in ((1, 0, 0.85, 1.0), (0, 1, 0.0, 0.15), (1, 1, 0.4, 0.6)):
+        for _ in range(100):
+            estimate.learn(accepted, refused)
+            estimate.elapse(1)
+        assert low < estimate.probs()[0] < high
+
+
+def test_every_place_informs_the_others() -> None:
+    estimate = AcceptanceEstimate(8)
+    for _ in range(4):
+        estimate.learn(2, 0)
+    assert min(estimate.probs()) > 0.8
+
+
+def test_places_that_are_reached_only_where_acceptance_is_good_look_better() -> None:
+    probs = AcceptanceEstimate(8).probs()
+    assert probs == sorted(probs)
+    assert probs[0] == pytest.approx(mean(PROBS))
+    assert probs[1] == pytest.approx(mean(p * p for p in PROBS) / mean(PROBS))
+
+
+@pytest.mark.parametrize("usual", [(), USUAL])
+def test_an_estimate_returns_to_where_it_began_as_tokens_go_by(usual: tuple[float, ...]) -> None:
+    estimate = AcceptanceEstimate(5, usual)
+    began = estimate.probs()
+    assert began[: len(usual)] == pytest.approx(usual, rel=0.15)  # what a place may differ is bounded
+    seen = []
+    for tokens in (0, 50, 400):
+        for _ in range(20 if not tokens else 0):
+            estimate.learn(0, 1)
+        estimate.elapse(tokens)
+        seen.append(estimate.probs()[0])
+    assert seen[0] < seen[1] < seen[2] < began[0]
+    assert seen[2] == pytest.approx(began[0], rel=0.05)
+
+
+@pytest.mark.parametrize("usual", [(0.0,), (0.8, 0.8, 0.0), (0.5, 0.0), (1.0,) * 20])
+def test_a_usual_chance_that_is_wrong_is_found_out(usual: tuple[float, ...]) -> None:
+    """A place that is never tried would never be known better."""
+    costs = costs_of("here", "head")
+    for text in ("90% right", "0% right"):
+        right = flags(text, 3)
+        cold, warm = (
+            speed(Adaptive([Candidate("head", costs, ChainExpectedLength(8, own))]), costs, right)
+            for own in ((), usual)
+        )
+        assert warm > 0.85 * cold
+
+
+def warmly(text: str, usual: tuple[float, ...], tokens: int = 64) -> float:
+    """Speed of replies on the costs of `here` with a head, over that of the best fixed length; a reply that
+    loses more than the budget lends raises."""
+    costs, speeds = costs_of("here", "head"), []
+    for seed in range(24):
+        right = flags(text, seed)
+        speeds.append(
+            speed(Adaptive([Candidate("head", costs, ChainExpectedLength(8, usual))]), costs, right, tokens=tokens)
+        )
+    assert min(speeds) > (0.97 if tokens < 256 else 0.98)
+    return mean(speeds)
+
+
+def test_a_usual_chance_spares_short_replies_the_finding_out() -> None:
+    assert warmly("50% right", (0.5,)) > 1.03 * warmly("50% right", ())
+
+
+@pytest.mark.parametrize("usual", [(0.95,) * 8, (0.02,), (0.5, 0.1)])
+def test_a_usual_chance_that_is_wrong_costs_no_more_than_the_budget(usual: tuple[float, ...]) -> None:
+    for text in ("0% right", "30% right", "bursts of 64"):
+        warmly(text, usual)
+        warmly(text, usual, 256)
+
+
+def test_a_tree_estimate_scales_the_curve_it_was_made_with() -> None:
+    estimate = TreeExpectedLength({4: 1.5, 16: 2.0})
+    assert estimate.expected(None) == {4: 1.5, 16: 2.0}
+    poor = Round(0, (1,), tuple(range(16)), 0, (1.0,), (), 17, 0.0, parents=(-1,) * 16)
+    for _ in range(60):
+        estimate.learn(poor, None)
+        estimate.elapse(1)
+    assert estimate.expected(None)[16] < 1.1
+    good = Round(0, (1, 2, 3), tuple(range(16)), 2, (1.0,) * 3, (), 17, 0.0, parents=(-1,) * 16, path=(0, 1))
+    for _ in range(60):
+        estimate.learn(good, None)
+        estimate.elapse(3)
+    assert estimate.expected(None)[16] == pytest.approx(3.0, abs=0.1)
+    assert estimate.expected(None)[4] == pytest.approx(2.0, abs=0.1)
+
+
+def test_trees_of_which_nothing_is_known_are_judged_by_what_they_bring() -> None:
+    policy = Adaptive([Candidate("trees", FLAT, TreeExpectedLength({}))])
+    for _ in range(300):
+        length = policy.plan().length
+        policy.observe(Round(0, (1,), tuple(range(length)), 0, (1.0,), (), length + 1, 0.0, parents=(-1,) * length))
+    assert policy.plan().length in (0, 2)

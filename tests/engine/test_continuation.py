@@ -1,0 +1,111 @@
+"""A reply that goes on from what was said, and rounds whose draft was timed."""
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.events import Finished, Round
+from engine.settings import SamplingSettings
+from engine.text import ReplyText
+from tests.engine.conversations import SHAPED, SHORT, answer, drafter, fresh, session
+from tests.engine.fakes import ByteStream
+from tests.engine.replies import PROMPT, draft_model, reply
+from tests.engine.test_text import rounds_of
+from tests.toys.architectures import build
+
+PLENTY = 10_000
+
+
+@pytest.mark.parametrize("law", [SHORT, SHAPED], ids=["greedy", "coupled"])
+@pytest.mark.parametrize("kind", ["none", "lookup", "draft model"])
+def test_a_reply_gone_on_with_is_the_reply_without_the_break(kind: str, law: SamplingSettings) -> None:
+    """In another session, so that nothing but the ids is left of the first part."""
+    whole = fresh("qwen3", PROMPT, law, kind)
+    for at in range(1, len(whole.ids)):
+        left = replace(law, max_tokens=law.max_tokens - at)
+        rest = answer(session("qwen3"), PROMPT, left, drafter(kind, "qwen3"), continuation_ids=whole.ids[:at])
+        assert rest.ids == whole.ids[at:]
+        assert rest.end.tokens == len(whole.ids) - at
+        first = replace(law, max_tokens=at)
+        told = answer(session("qwen3"), PROMPT, first, drafter(kind, "qwen3"))
+        assert told.text.removesuffix(told.end.text) + rest.text == whole.text
+
+
+def test_a_reply_that_ended_does_not_go_on_behind_its_end() -> None:
+    whole = fresh("qwen3", PROMPT, SHORT)
+    ended = list(
+        session("qwen3", frozenset([whole.ids[4]])).continue_tokens(PROMPT, SHORT, continuation_ids=whole.ids[:5])
+    )
+    assert [(type(e), e.reason, e.tokens) for e in ended if isinstance(e, Finished)] == [(Finished, "eos", 0)]
+    stop = whole.rounds[1].texts[0] + whole.rounds[2].texts[0]
+    stopped = list(
+        session("qwen3").continue_tokens(PROMPT, replace(SHORT, stop=(stop,)), continuation_ids=whole.ids[:5])
+    )
+    assert [(e.reason, e.tokens) for e in stopped if isinstance(e, Finished)] == [("stop", 0)]
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(st.sampled_from(["a", "b", "ab", "ba", "", "é"]), min_size=2, max_size=12),
+    st.lists(st.sampled_from(["ab", "ba", "aab", "éa", "bb"]), max_size=2),
+    st.data(),
+)
+def test_a_stop_string_ends_a_reply_across_the_break_too(texts: list[str], stops: list[str], data: Any) -> None:
+    """The same text in all, but for what was told before the break and cannot be taken back."""
+    pieces = [text.encode() for text in texts]
+    rounds = rounds_of(len(pieces), [1] * PLENTY)
+    at = data.draw(st.integers(0, len(pieces) - 1))
+
+    def told(text: ReplyText, part: list[Round]) -> str:
+        said: list[Round] = []
+        for round_ in part:
+            if text.stopped:
+                break
+            said += text.push(round_)
+        rest, tail = text.finish()
+        return "".join(t for r in [*said, *rest] for t in r.texts) + tail
+
+    whole = told(ReplyText(ByteStream(pieces), stops), rounds)
+    before = told(ReplyText(ByteStream(pieces), stops), rounds[:at])
+    behind = ReplyText(ByteStream(pieces), stops, range(at))
+    after = told(behind, rounds[at:])
+    assert behind.stopped == any(stop in "".join(texts) for stop in stops)
+    assert before + after == whole if len(before) <= len(whole) else after == ""
+
+
+class Clocked:
+    """A draft model that says when its drafts were made."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def propose(self, standing: Any, length: int) -> Any:
+        asked_s = time.monotonic()
+        draft = self._inner.propose(standing, length)
+        mx.eval(draft.tokens)
+        return replace(draft, times_s=(asked_s, time.monotonic()))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+def test_rounds_say_what_draft_and_verify_took_where_drafts_are_timed() -> None:
+    network = build("qwen3")
+    _, plain, _ = reply(network, draft_model(network, 64), 3, tokens=12)
+    assert {(r.draft_s, r.verify_s) for r in plain} == {(None, None)}
+    ids, rounds, _ = reply(network, Clocked(draft_model(network, 64)), 3, tokens=12)
+    assert ids == [token for r in plain for token in r.tokens]
+    before_s = 0.0
+    for round_ in rounds:
+        if round_.drafted:
+            assert round_.draft_s is not None
+            assert round_.verify_s is not None
+            assert round_.draft_s > 0
+            assert round_.verify_s > 0
+            assert round_.draft_s + round_.verify_s <= round_.time_s - before_s + 1e-6
+        before_s = round_.time_s

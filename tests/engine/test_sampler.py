@@ -1,0 +1,101 @@
+"""Law, noise and rule together: what a request's tokens are, whoever drafts."""
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from engine.drafters import Draft
+from engine.drafters.prompt_lookup import PromptLookup
+from engine.sampling import Sampler, TokenCounts
+from engine.settings import SamplingSettings
+from engine.target.cached_model import CachedModel
+from engine.verify_pass import verify
+from tests.engine.replies import draft_model, reply
+from tests.toys.tables import TableModel, random_tables, text_law
+
+SIZE = 4
+START = (2, 1)
+REPLIES = 3000
+
+
+def chi_square(counts: dict[tuple[int, ...], int], law: dict[tuple[int, ...], float], n: int) -> tuple[float, int]:
+    """Pearson's statistic and its degrees of freedom, texts expected fewer than five times pooled."""
+    rare = [t for t in law if n * law[t] < 5]
+    cells = [(counts.get(t, 0), n * law[t]) for t in law if n * law[t] >= 5]
+    if rare:
+        cells.append((sum(counts.get(t, 0) for t in rare), n * sum(law[t] for t in rare)))
+    return sum((seen - wanted) ** 2 / wanted for seen, wanted in cells), len(cells) - 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kind", ["draft model", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("lookup", "plain"))]
+)
+def test_rejection_keeps_the_law_of_whole_texts(kind: str) -> None:
+    """3,000 seeds, three tokens: chi-square of the 64 texts against the enumerated law.
+
+    Refused beyond 6 standard deviations of the statistic. A reply that took its corrections from p
+    instead of the residual is refused by more than 100 (see mutants).
+    """
+    target_table, draft_table = random_tables(SIZE, closeness=0.6, seed=5)
+    target = CachedModel(TableModel(target_table))
+    drafter = {
+        "draft model": lambda: draft_model(TableModel(draft_table), SIZE),
+        "lookup": lambda: PromptLookup(longest=1, shortest=1),
+        "plain": lambda: None,
+    }[kind]()
+    counts: dict[tuple[int, ...], int] = {}
+    prompt = [0, 1, 3, 2, 2, 1, 0, *START]
+    accepted = 0
+    for seed in range(REPLIES):
+        sampling = SamplingSettings(temperature=1, seed=seed)
+        ids, rounds, _ = reply(target, drafter, 2, sampling, "rejection", tokens=3, prompt=prompt)
+        counts[tuple(ids)] = counts.get(tuple(ids), 0) + 1
+        accepted += sum(r.accepted for r in rounds)
+    statistic, freedom = chi_square(counts, text_law(target_table, START, 3), REPLIES)
+    assert statistic < freedom + 6 * (2 * freedom) ** 0.5
+    assert kind == "plain" or accepted > REPLIES / 10
+
+
+@pytest.mark.parametrize("k", range(9))
+def test_coupled_text_is_the_same_for_every_length(k: int) -> None:
+    target_table, draft_table = random_tables(SIZE, closeness=0.7, seed=2)
+    for seed in range(6):
+        sampling = SamplingSettings(temperature=0.9, top_p=0.95, seed=seed)
+        plain, _, _ = reply(TableModel(target_table), sampling=sampling, prompt=[1, 2])
+        drafter = draft_model(TableModel(draft_table), SIZE)
+        assert reply(TableModel(target_table), drafter, k, sampling, prompt=[1, 2])[0] == plain
+
+
+def test_coupling_accepts_more_than_independent_noise() -> None:
+    """A drafter equal to the target is accepted whole when it shares the target's noise."""
+    table, _ = random_tables(SIZE, closeness=1, seed=1)
+    _, rounds, _ = reply(
+        TableModel(table), draft_model(TableModel(table), SIZE), 4, SamplingSettings(temperature=1), prompt=[1, 2]
+    )
+    assert all(r.accepted == len(r.drafted) for r in rounds)
+
+
+@pytest.mark.slow
+def test_rejection_accepts_the_overlap_of_the_laws() -> None:
+    """The share of drafts kept is sum min(p, q), here 0.6; sample-and-match would keep sum p q, 0.37."""
+    p, q = np.array([0.7, 0.2, 0.1]), np.array([0.3, 0.3, 0.4])
+    overlap = np.minimum(p, q).sum()
+    logits = mx.array(np.log(np.stack([p, p])).astype(np.float32))
+    logq = mx.array(np.log(q)[None].astype(np.float32))
+    kept, n = 0, 3000
+    for seed in range(n):
+        sampler = Sampler(SamplingSettings(temperature=1, seed=seed), "rejection", 3)
+        context = TokenCounts(sampler.distribution, [])
+        draft = sampler.draw(logq, context, 5)
+        kept += verify(sampler, logits, context, Draft(draft.tokens, draft.logprobs), 5).accepted.item()
+    assert kept / n == pytest.approx(overlap, abs=0.05)
+
+
+def test_probabilities_told_are_those_of_the_law() -> None:
+    logits = mx.array([[2.0, 1.0, 0.0], [0.0, 1.0, 2.0]])
+    sampler = Sampler(SamplingSettings(), "rejection", 3)
+    ruling = verify(sampler, logits, TokenCounts(sampler.distribution, []), Draft(mx.array([0])), 0)
+    soft = np.exp([2.0, 1.0, 0.0]) / np.exp([2.0, 1.0, 0.0]).sum()
+    assert ruling.p.tolist() == pytest.approx([soft[0], soft[0]], abs=1e-6)
+    assert ruling.q.tolist() == [1.0]

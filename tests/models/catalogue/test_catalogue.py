@@ -1,0 +1,198 @@
+"""Redline's catalogue and its reader: what stands there is whole and plausible, what is wrong is told with its line."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import msgspec
+import pytest
+from mlx_lm.utils import MODEL_REMAPPING
+
+from engine.errors import ModelError, UsageError
+from models.catalogue import Catalogue, Drafter, Target, read_catalogue
+from models.catalogue.mac_memory import GIB, MAC_SIZES_GB, read_memory, room, smallest_mac_gb, wired_bytes
+from models.catalogue.search import search
+
+TARGET = """
+[[target]]
+repository = "o/target"
+name = "T 1B"
+family = "F"
+architecture = "llama"
+parameters_b = 1.0
+bits = 4.5
+size_bytes = 560000000
+size = "estimated"
+licence = "MIT"
+source = ["o/r README.md"]
+"""
+DRAFTER = """
+[[drafter]]
+repository = "o/head"
+name = "head"
+kind = "eagle3"
+licence = "MIT"
+source = ["o/r README.md"]
+"""
+
+
+@pytest.fixture(scope="module")
+def own() -> Catalogue:
+    return read_catalogue()
+
+
+def read(tmp_path: Path, text: str) -> Catalogue:
+    path = tmp_path / "catalogue.toml"
+    path.write_text(text)
+    return read_catalogue(path)
+
+
+# --- Redline's own --------------------------------------------------------------------------------
+
+
+def test_it_has_targets_for_every_size_of_mac_and_drafters_of_every_kind(own: Catalogue) -> None:
+    assert len(own.targets) >= 40 and len(own.drafters) >= 15
+    assert {one.kind for one in own.drafters} == {"eagle3", "mtp", "gemma4-assistant", "dflash"}
+    smallest = [smallest_mac_gb(target.size_bytes) for target in own.targets]
+    assert all(size is not None for size in smallest)
+    assert set(MAC_SIZES_GB) - set(smallest) <= {96}
+    families = {"Qwen3", "Qwen2.5", "Llama 3", "Gemma 3", "Gemma 4", "Mistral", "SmolLM2", "LFM2", "Phi", "GPT-OSS"}
+    assert families <= {target.family for target in own.targets}
+
+
+def test_mlx_lm_knows_every_architecture(own: Catalogue) -> None:
+    names = {MODEL_REMAPPING.get(target.architecture, target.architecture) for target in own.targets}
+    assert not [name for name in names if importlib.util.find_spec(f"mlx_lm.models.{name}") is None]
+
+
+def test_sizes_agree_with_parameters_and_bits(own: Catalogue) -> None:
+    """An estimate is the product; what a source states may be off by a vision tower's other precision."""
+    for entry in own.listed:
+        if entry.parameters_b and entry.bits and entry.size_bytes:
+            share = entry.parameters_b * 1e9 * entry.bits / 8 / entry.size_bytes
+            assert abs(share - 1) < (0.002 if entry.size == "estimated" else 0.12), entry.repository
+
+
+def test_a_drafter_is_smaller_than_its_target(own: Catalogue) -> None:
+    for target in own.targets:
+        for drafter in own.drafters_of(target):
+            assert (drafter.size_bytes or 0) < target.size_bytes
+
+
+def test_every_entry_says_where_it_was_read_and_every_number_of_speed_too(own: Catalogue) -> None:
+    sources = [*(source for entry in own.listed for source in entry.source), *(one.source for one in own.measured)]
+    assert all(source.startswith("https://") or "/" in source.split()[0] for source in sources)
+
+
+def test_kinds_that_redline_cannot_load_say_so_and_ordinary_ones_do_not(own: Catalogue) -> None:
+    for entry in own.listed:
+        loads = isinstance(entry, Target) or (entry.kind == "eagle3" and not entry.obstacle)
+        assert bool(entry.trouble) != loads
+    pickle = own.entries["yuhuili/EAGLE3-LLaMA3.1-Instruct-8B"]
+    assert pickle.trouble == "its weights are a pickle, which Redline never loads"
+
+
+# --- the reader -----------------------------------------------------------------------------------
+
+
+def test_entries_refer_to_each_other(tmp_path: Path) -> None:
+    text = TARGET + 'drafters = ["o/head"]\n' + DRAFTER
+    text += '[[measured]]\ntarget = "o/target"\ndrafter = "o/head"\nspeedup = 0.9\non = "M1"\nsource = "s"\n'
+    found = read(tmp_path, text)
+    target, drafter = found.targets[0], found.drafters[0]
+    assert found.drafters_of(target) == [drafter] and found.targets_of(drafter) == [target]
+    assert [one.speedup for one in found.speedups(target, drafter)] == [0.9]
+    assert found.target("o/target") == target and found.target("o/head") is None and found.target(None) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "what"),
+    [
+        (TARGET.replace('licence = "MIT"\n', ""), 2, "missing required field `licence`"),
+        (TARGET + "colour = 3\n", 2, "contains unknown field `colour`"),
+        (DRAFTER + TARGET.replace("4.5", '"four"'), 9, "Expected `float`, got `str`"),
+        (TARGET.replace("o/target", "../target"), 2, "Expected `str` matching regex"),
+        (TARGET + 'revision = "main"\n', 2, "Expected `str` matching regex"),
+        (TARGET.replace("4.5", "0"), 2, "Expected `float` > 0"),
+        (TARGET.replace('["o/r README.md"]', "[]"), 2, "Expected `array` of length >= 1"),
+        (TARGET.replace('"estimated"', '"guessed"'), 2, "Invalid enum value 'guessed'"),
+        (TARGET + TARGET, 14, "stands there twice"),
+        (TARGET + 'drafters = ["o/other"]\n', 2, "its drafter o/other is no other entry"),
+        (TARGET + 'drafters = ["o/target"]\n', 2, "its drafter o/target is no other entry"),
+        (DRAFTER + "size_bytes = 3\n", 2, "gives only one of size_bytes and size"),
+        (DRAFTER + DRAFTER.replace("eagle3", "eagle9").replace("o/head", "o/b"), 9, "Invalid enum value 'eagle9'"),
+        (
+            TARGET
+            + DRAFTER
+            + '[[measured]]\ntarget = "o/target"\ndrafter = "o/head"\nspeedup = 2\non = "x"\nsource = "s"\n',
+            20,
+            "o/head is no drafter of it",
+        ),
+    ],
+)
+def test_a_fault_is_told_with_the_line_where_its_entry_begins(tmp_path: Path, text: str, line: int, what: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        read(tmp_path, text)
+    assert str(caught.value).startswith(f"{tmp_path / 'catalogue.toml'}:{line}: [[")
+    assert what in str(caught.value) and str(caught.value).endswith("; correct it")
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("[[target]\n", "not valid TOML .*line 1"),
+        ("[[model]]\n", "'model' is none of"),
+        ("target = 3\n", "'target' is"),
+    ],
+)
+def test_a_file_that_is_no_catalogue_is_told(tmp_path: Path, text: str, what: str) -> None:
+    with pytest.raises(ModelError, match=what):
+        read(tmp_path, text)
+    with pytest.raises(ModelError, match="cannot be read"):
+        read_catalogue(tmp_path / "absent.toml")
+
+
+# --- searching and fitting ------------------------------------------------------------------------
+
+
+def names(found: list[Target | Drafter]) -> list[str]:
+    return [one.repository.partition("/")[2] for one in found]
+
+
+def test_every_word_must_be_one_of_a_names_own_or_begin_one(own: Catalogue) -> None:
+    found = names(search(own, ["QWEN3", "8b"]))
+    assert "Qwen3-8B-4bit" in found and "Qwen3-8B-speculator.eagle3" in found
+    assert "Qwen3-4B-8bit" not in found and not [name for name in found if "14B" in name]
+    assert names(search(own, ["gem", "12b", "qat"])) == ["gemma-3-12b-it-qat-4bit"]
+    assert names(search(own, ["mlx-community/phi-4-4bit"])) == ["phi-4-4bit"]
+    assert search(own, ["nonsense"]) == [] and search(own) == own.listed
+
+
+def test_kinds_and_memory_narrow_it(own: Catalogue) -> None:
+    assert {one.kind for one in search(own, kind="dflash")} == {"dflash"}
+    assert all(isinstance(one, Target) for one in search(own, kind="target"))
+    assert {type(one) for one in search(own, kind="draft")} == {Target}
+    small = search(own, kind="target", memory_bytes=8 * GIB)
+    assert small and all(one.size_bytes and one.size_bytes < 5e9 for one in small)
+    assert len(search(own, kind="target", memory_bytes=192 * GIB)) == len(own.targets)
+    assert own.entries["RedHatAI/gpt-oss-20b-speculator.eagle3"] in search(own, memory_bytes=8 * GIB)
+
+
+def test_the_bound_is_good_then_tight_then_no() -> None:
+    sizes = (0, 8_200_000_000, 8_300_000_000, 9_800_000_000, 9_950_000_000)
+    assert [room(size, 16 * GIB) for size in sizes] == ["good", "good", "tight", "tight", "no"]
+    assert wired_bytes(36 * GIB) == 24 * GIB and wired_bytes(48 * GIB) == 36 * GIB
+    assert smallest_mac_gb(4_600_000_000) == 16 and smallest_mac_gb(200_000_000_000) is None
+
+
+def test_memory_is_read_as_people_write_it() -> None:
+    assert {read_memory(text) for text in ("16", "16gb", " 16 GB", "16G", "16GiB")} == {16 * GIB}
+    for text in ("", "0", "-8", "16TB", "many"):
+        with pytest.raises(UsageError, match="give a Mac's memory, such as 16GB"):
+            read_memory(text)
+
+
+def test_entries_survive_json(own: Catalogue) -> None:
+    for entry in own.listed:
+        assert msgspec.convert(msgspec.to_builtins(entry), type(entry)) == entry

@@ -1,0 +1,250 @@
+"""Verdicts on drafters of every kind from their folders alone, and the best of several."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import pytest
+
+from engine.errors import PairError
+from models.builtin import is_builtin
+from models.catalogue import Catalogue, Drafter, Target
+from models.compatibility.best_drafter import UsableModel, auto_drafter, best_drafter, shipped_drafters
+from models.compatibility.pair_check import check_compatibility
+from models.drafters.eagle3_folder import load_eagle3, save_eagle3
+from models.drafters.medusa_folder import load_medusa, save_medusa
+from models.drafters.target_match import made_for
+from models.loader import Loaded, load
+from models.model_folder import ModelFolder, check_folder
+from tests.toys.folders import make_folder
+from tests.toys.heads import random_eagle3, random_medusa
+
+TREE = [(0,), (1,), (0, 0)]
+
+
+@pytest.fixture(scope="module")
+def target(toy_folder: Path) -> Loaded:
+    return load(toy_folder)
+
+
+@pytest.fixture(scope="module")
+def heads(target: Loaded, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root, about, rows = tmp_path_factory.mktemp("heads"), {"target": made_for(target)}, target.model.vocabulary
+    save_eagle3(
+        root / "eagle3", random_eagle3(vocab_size=rows, draft_vocab_size=40, points=(0, 1, 2)), about, mx.float32
+    )
+    save_medusa(root / "medusa", random_medusa(vocabulary=rows, draft_vocab_size=40), about, TREE, mx.float32)
+    return root
+
+
+def edited(folder: Path, to: Path, **fields: Any) -> Path:
+    """A copy whose config.json says something else."""
+    shutil.copytree(folder, to)
+    path = to / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+    return to
+
+
+def here(path: Path, size_bytes: int = 0, repository: str | None = None) -> UsableModel:
+    return UsableModel(
+        repository or path.name, path, size_bytes or sum(f.stat().st_size for f in path.iterdir()), repository
+    )
+
+
+# --- one pair -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["eagle3", "medusa"])
+def test_a_head_fits_by_its_folder_as_it_does_when_loaded(kind: str, heads: Path, target: Loaded) -> None:
+    verdict = check_compatibility(target.folder, heads / kind)
+    assert verdict.fits and verdict.kind == kind
+    assert verdict.reason == "same sizes: 32 numbers a layer, 310 tokens"
+    (load_eagle3 if kind == "eagle3" else load_medusa)(heads / kind, target)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "reason"),
+    [
+        (
+            "eagle3",
+            {"eagle_aux_hidden_state_layer_ids": [0, 1, 3]},
+            "different number of layers (reads layer 3; target has 2)",
+        ),
+        ("eagle3", {"redline": {"target": {"name": "x", "vocabulary_sha256": "0"}}}, "made for x, not for target"),
+        ("medusa", {"vocab_size": 320}, "320; target has 310"),
+        ("medusa", {"redline": {"tree": "oak"}}, "has an invalid tree"),
+    ],
+)
+def test_what_loading_a_head_refuses_its_verdict_refuses_for_the_same_reason(
+    kind: str, fields: dict[str, Any], reason: str, heads: Path, target: Loaded, tmp_path: Path
+) -> None:
+    path = edited(heads / kind, tmp_path / kind, **fields)
+    verdict = check_compatibility(target.folder, path)
+    assert not verdict.fits and reason in verdict.reason and str(path) not in verdict.reason
+    with pytest.raises(Exception, match=re.escape(reason)):
+        (load_eagle3 if kind == "eagle3" else load_medusa)(path, target)
+
+
+def test_a_head_for_another_width_is_refused_before_anything_is_loaded(heads: Path, target: Loaded) -> None:
+    wider = replace(target.folder, config={**target.folder.config, "hidden_size": 64})
+    assert (
+        "different hidden size (96 numbers a token; target has 192)"
+        in check_compatibility(wider, heads / "eagle3").reason
+    )
+    silent = replace(target.folder, config={})
+    assert "config.json has no hidden_size" in check_compatibility(silent, heads / "eagle3").reason
+
+
+@pytest.mark.parametrize(
+    ("config", "kind"),
+    [
+        ({"model_type": "gemma4_assistant"}, "gemma4-assistant"),
+        ({"model_type": "gemma4_unified_assistant"}, "gemma4-assistant"),
+        ({"model_type": "qwen3_5_mtp"}, "mtp"),
+        ({"model_type": "qwen3", "architectures": ["DFlashDraftModel"]}, "dflash"),
+        ({"model_type": "qwen3", "dflash_config": {}}, "dflash"),
+    ],
+)
+def test_kinds_that_redline_cannot_load_yet_are_named(
+    config: dict[str, Any], kind: str, target: Loaded, tmp_path: Path
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    verdict = check_compatibility(target.folder, tmp_path)
+    assert (verdict.fits, verdict.kind) == (False, kind)
+    assert verdict.reason == f"Redline cannot load drafters of the kind {kind} yet"
+
+
+def test_other_templates_ends_contexts_and_sizes_are_notes_and_no_refusal(
+    toy_folder: Path, toy_drafter_folder: Path, tmp_path: Path
+) -> None:
+    target, same = check_folder(toy_folder), check_compatibility(check_folder(toy_folder), toy_drafter_folder)
+    path = edited(toy_drafter_folder, tmp_path / "other", max_position_embeddings=64, eos_token_id=5)
+    (path / "chat_template.jinja").write_text("another")
+    verdict = check_compatibility(replace(target, weights_bytes=target.weights_bytes * 8), path)
+    assert verdict.fits and verdict.reason == same.reason == "same 310 tokens"
+    assert verdict.notes == (
+        "different chat template (the target's is used)",
+        "different end-of-text tokens (the target's are used)",
+        "made for contexts of 64 tokens (target: 512)",
+    )
+    assert same.notes == ("100% of the target's size, too large to save time",)
+
+
+def test_whatever_is_wrong_with_a_drafters_folder_is_a_verdict(target: Loaded, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "pickle").mkdir()
+    (tmp_path / "pickle" / "config.json").write_text('{"draft_vocab_size": 9}')
+    (tmp_path / "pickle" / "pytorch_model.bin").write_bytes(b"x")
+    for name in ("empty", "pickle", "absent"):
+        verdict = check_compatibility(target.folder, tmp_path / name)
+        assert not verdict.fits and verdict.reason and "\n" not in verdict.reason
+    assert (
+        "are a pickle, which can run code and is never loaded"
+        in check_compatibility(target.folder, tmp_path / "pickle").reason
+    )
+
+
+# --- the best of several --------------------------------------------------------------------------
+
+
+def catalogue(*drafters: str, trouble: str = "") -> Catalogue:
+    """A target o/target whose drafters are these."""
+    rest = {"licence": "MIT", "source": ("s",)}
+    sizes: dict[str, Any] = {"parameters_b": 1.0, "bits": 4.5, "size_bytes": 9, "size": "estimated"}
+    target = Target(
+        repository="o/target", name="t", family="f", architecture="llama", drafters=drafters, **sizes, **rest
+    )
+    known = [Drafter(repository=one, name=one, kind="eagle3", obstacle=trouble, **rest) for one in drafters]
+    return Catalogue((target,), tuple(known))
+
+
+@pytest.fixture
+def folder(target: Loaded) -> ModelFolder:
+    """The target, so large that its sibling is small."""
+    return replace(target.folder, weights_bytes=1 << 30)
+
+
+def test_known_then_trained_then_a_small_sibling_then_lookup(
+    folder: ModelFolder, heads: Path, toy_drafter_folder: Path
+) -> None:
+    own = here(folder.path, 1 << 30, "o/target")
+    trained, sibling = here(heads / "medusa"), here(toy_drafter_folder)
+    known = replace(here(heads / "eagle3"), repository="o/head", name="o/head")
+    everything = [own, sibling, trained, known]
+    assert best_drafter(folder, everything, catalogue("o/head")).why == "o/head, known for this target"
+    assert best_drafter(folder, everything[:3], catalogue("o/head")).why == "medusa, trained for this target"
+    assert (
+        best_drafter(folder, [own, sibling], catalogue("o/head")).why == "drafter, a small model with the same tokens"
+    )
+    assert best_drafter(folder, [own], catalogue("o/head")).why == "there is no drafter for target on this machine"
+    assert best_drafter(folder, [own], None).drafter is None
+
+
+def test_the_catalogues_order_decides_and_what_does_not_load_is_passed_over(
+    folder: ModelFolder, heads: Path, tmp_path: Path
+) -> None:
+    own = here(folder.path, 1, "o/target")
+    first, second = here(heads / "medusa", 1, "o/b"), here(heads / "eagle3", 1, "o/a")
+    assert best_drafter(folder, [own, first, second], catalogue("o/a", "o/b")).drafter == second
+    assert best_drafter(folder, [own, first, second], catalogue("o/b", "o/a")).drafter == first
+    untold = edited(heads / "eagle3", tmp_path / "untold", redline={})
+    stopped = best_drafter(folder, [own, here(untold, 1, "o/a")], catalogue("o/a", trouble="is a pickle"))
+    assert stopped.drafter is None
+
+
+def test_a_known_drafter_that_does_not_fit_gives_way_to_one_that_does(
+    folder: ModelFolder, heads: Path, toy_drafter_folder: Path, tmp_path: Path
+) -> None:
+    own = here(folder.path, 1, "o/target")
+    broken = here(edited(heads / "medusa", tmp_path / "m", vocab_size=9), 1, "o/head")
+    chosen = best_drafter(folder, [own, broken, here(toy_drafter_folder)], catalogue("o/head"))
+    assert chosen.drafter is not None and chosen.drafter.path == toy_drafter_folder
+    assert best_drafter(folder, [own, broken], catalogue("o/head")).why == (
+        "the one drafter found for target is incompatible; `redline models pairs` says why"
+    )
+
+
+def test_a_sibling_too_large_to_pay_or_of_other_tokens_is_not_taken(
+    folder: ModelFolder, toy_drafter_folder: Path, tmp_path: Path
+) -> None:
+    large = here(toy_drafter_folder, folder.weights_bytes // 4 + 1)
+    assert best_drafter(folder, [large], None).why == "there is no drafter for target on this machine"
+    assert best_drafter(folder, [replace(large, size_bytes=folder.weights_bytes // 4)], None).drafter is not None
+    other = make_folder(tmp_path / "other", words=300)
+    assert best_drafter(folder, [here(other)], None).why.startswith("the one drafter found for target")
+
+
+def test_of_two_siblings_the_smaller_is_taken(folder: ModelFolder, toy_drafter_folder: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(toy_drafter_folder, tmp_path / "copy"))
+    assert best_drafter(folder, [here(toy_drafter_folder, 900), here(copy, 800)], None).drafter == here(copy, 800)
+
+
+def test_auto_is_lookup_beside_the_best_and_alone_where_there_is_none(
+    folder: ModelFolder, toy_drafter_folder: Path, tmp_path: Path
+) -> None:
+    found = auto_drafter(folder, [here(toy_drafter_folder)], None)
+    assert found.spec == f"lookup+{toy_drafter_folder}"
+    assert found.why == "lookup and drafter, a small model with the same tokens"
+    plus = Path(shutil.copytree(toy_drafter_folder, tmp_path / "a+b"))
+    assert auto_drafter(folder, [here(plus)], None).spec == str(plus)  # a plus would part its name
+    assert auto_drafter(folder, [], None).why == "lookup, because there is no drafter for target on this machine"
+
+
+def test_the_shipped_drafters_fit_the_built_in_by_their_folders(builtin_folder: Path) -> None:
+    target = check_folder(builtin_folder)
+    assert is_builtin(builtin_folder) and [one.name for one in shipped_drafters()] == ["eagle3", "medusa", "draft"]
+    assert all(check_compatibility(target, one.path).fits for one in shipped_drafters())
+    assert auto_drafter(target, [], None).spec == "lookup+eagle3"
+
+
+def test_a_pair_error_is_raised_where_a_pair_is_loaded(target: Loaded, heads: Path, tmp_path: Path) -> None:
+    other = load(make_folder(tmp_path / "other", words=300))
+    with pytest.raises(PairError):
+        load_eagle3(heads / "eagle3", other)
+    assert not check_compatibility(other.folder, heads / "eagle3").fits

@@ -1,0 +1,76 @@
+"""The draft vocabulary beside a draft model's weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+
+from app.inference.pair_loader import open_drafter
+from engine.drafters.draft_model import DraftModel
+from engine.errors import ModelError
+from models.drafters.draft_vocabulary_file import (
+    NAME,
+    apply_draft_vocabulary,
+    read_draft_vocabulary,
+    write_draft_vocabulary,
+)
+from models.loader import load
+from tests.toys.folders import make_folder
+
+EVEN = mx.arange(0, 310, 2)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return make_folder(tmp_path / "drafter")
+
+
+def test_it_comes_back_as_it_was(folder: Path) -> None:
+    assert read_draft_vocabulary(folder, 310) is None
+    write_draft_vocabulary(folder, EVEN, 310)
+    found = read_draft_vocabulary(folder, 310)
+    assert found is not None and found.tolist() == EVEN.tolist()
+
+
+def test_the_whole_vocabulary_needs_no_file(folder: Path) -> None:
+    write_draft_vocabulary(folder, mx.arange(310), 310)
+    assert not (folder / NAME).exists()
+
+
+def test_a_drafter_that_has_one_drafts_from_it(folder: Path) -> None:
+    target = load(folder)
+    whole = open_drafter(str(folder), target).drafter
+    write_draft_vocabulary(folder, EVEN, 310)
+    short = open_drafter(str(folder), target).drafter
+    assert isinstance(whole, DraftModel) and isinstance(short, DraftModel)
+    assert whole.ids is None and short.ids is not None
+    told = short.logits_along([1, 5, 9], 0)
+    assert mx.allclose(told, whole.logits_along([1, 5, 9], 0)[:, EVEN], atol=1e-4).item()
+
+
+def test_what_the_target_does_not_share_is_left_out(folder: Path) -> None:
+    write_draft_vocabulary(folder, EVEN, 310)
+    ids = apply_draft_vocabulary(load(folder), 100)
+    assert ids is not None and ids.tolist() == list(range(0, 100, 2))
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        ("cut", "cut short"),
+        ("beyond", "does not name 155 of 310 tokens"),
+        ("none shared", "names no token of the target"),
+    ],
+)
+def test_a_file_that_makes_no_sense_says_so(folder: Path, damage: str, words: str) -> None:
+    write_draft_vocabulary(folder, EVEN + 4, 400)
+    path = folder / NAME
+    if damage == "cut":
+        path.write_bytes(path.read_bytes()[:100])
+    if damage == "none shared":
+        write_draft_vocabulary(folder, EVEN[50:], 310)
+    with pytest.raises(ModelError, match=words) as error:
+        apply_draft_vocabulary(load(folder), 50)
+    assert str(folder) in str(error.value) and "\n" not in str(error.value)

@@ -1,0 +1,113 @@
+"""Predictions where the truth can be written down: tables, every text of which is read with its exact weight."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from engine.drafters.draft_model import DraftModel
+from engine.settings import AcceptanceRule, SamplingSettings
+from engine.target.cached_model import CachedModel
+from models.forecast.round_costs import RoundCosts
+from models.forecast.teacher_forcing import TargetText
+from models.forecast.text_forecast import TextForecast
+from tests.engine.replies import draft_model
+from tests.models.training.training_plans import CHEAP
+from tests.toys.tables import TableModel, random_tables, text_law
+
+SIZE, START, LENGTH = 3, (1, 2), 5
+TARGET, DRAFTER = random_tables(SIZE, 0.6, seed=4)
+WARM = SamplingSettings(temperature=1)
+COSTS = RoundCosts(CHEAP)
+State = tuple[int, int]
+
+
+def law(table: NDArray[Any], state: State) -> NDArray[Any]:
+    scores = np.exp(table[state])
+    found: NDArray[Any] = scores / scores.sum()
+    return found
+
+
+def agreement(rule: str, state: State) -> NDArray[Any]:
+    """By token: the chance that a draft is kept and is that token."""
+    p, q = law(TARGET, state), law(DRAFTER, state)
+    if rule == "rejection":
+        return np.minimum(p, q)
+    if rule == "coupled":
+        return np.array([1 / np.maximum(p / p[x], q / q[x]).sum() for x in range(SIZE)])
+    greedy = np.zeros(SIZE)
+    greedy[p.argmax()] = p.argmax() == q.argmax()
+    return greedy
+
+
+def said(rule: str, state: State) -> NDArray[Any]:
+    """By token: the chance that the text has it."""
+    p = law(TARGET, state)
+    return np.eye(SIZE)[p.argmax()] if rule == "greedy" else p
+
+
+def enumerated(rule: str, length: int) -> tuple[float, list[float], list[float]]:
+    """Rounds of a reply of LENGTH tokens, and by place how many decided and kept, by trying every outcome."""
+
+    @cache
+    def rounds(state: State, left: int) -> tuple[float, ...]:
+        if left == 0:
+            return (0.0,) * (1 + 2 * length)
+        return tuple(np.eye(1 + 2 * length)[0] + drafted(state, left, 0))
+
+    def drafted(state: State, left: int, place: int) -> NDArray[Any]:
+        """Of the rest of a round and all behind it, its first `place` tokens having been kept."""
+        found, offered = np.zeros(1 + 2 * length), place < min(length, left + place - 1)
+        both = agreement(rule, state) if offered else np.zeros(SIZE)
+        for token in range(SIZE):
+            after = (state[1], token)
+            if both[token]:
+                found += both[token] * drafted(after, left - 1, place + 1)
+            if (rest := said(rule, state)[token] - both[token]) > 0:
+                found += rest * np.array(rounds(after, left - 1))
+        if offered:
+            found[1 + place] += 1
+            found[1 + length + place] += both.sum()
+        return found
+
+    count, *by_place = rounds(START, LENGTH)
+    return count, by_place[:length], by_place[length:]
+
+
+def weighed(sampling: SamplingSettings) -> dict[tuple[int, ...], float]:
+    if not sampling.greedy:
+        return text_law(TARGET, START, LENGTH)
+    state, text = START, []
+    for _ in range(LENGTH):
+        text.append(int(law(TARGET, state).argmax()))
+        state = (state[1], text[-1])
+    return {tuple(text): 1.0}
+
+
+@cache
+def pair() -> tuple[CachedModel, DraftModel]:
+    return CachedModel(TableModel(TARGET)), draft_model(TableModel(DRAFTER), SIZE)
+
+
+@pytest.mark.parametrize(("name", "sampling"), [("greedy", SamplingSettings()), ("rejection", WARM), ("coupled", WARM)])
+def test_predicted_rounds_and_acceptance_are_the_enumerated_ones(name: str, sampling: SamplingSettings) -> None:
+    target, drafter = pair()
+    along = TextForecast(target, [drafter], 4, frozenset())
+    rule: AcceptanceRule = "coupled" if name == "coupled" else "rejection"
+    found = {length: np.zeros(1 + 2 * 4) for length in range(1, 5)}
+    for tokens, weight in weighed(sampling).items():
+        text = TargetText((*START, *tokens), 2, LENGTH)
+        chances, _ = along.compare(along.outputs(text), sampling, [rule])[rule]
+        for length in found:
+            tally = along.expect(text, chances, length, COSTS)
+            assert tally.tokens == LENGTH
+            found[length] += weight * np.array([tally.rounds, *tally.reached, *tally.kept])
+    for length, value in found.items():
+        rounds, reached, kept = enumerated(name, length)
+        assert value[0] == pytest.approx(rounds, rel=1e-5)
+        assert value[1 : 1 + length] == pytest.approx(reached, rel=1e-5)
+        assert value[5 : 5 + length] == pytest.approx(kept, rel=1e-5)

@@ -1,0 +1,92 @@
+"""A name means one folder, and a name that means none says what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.errors import ModelError
+from models.hub.download_plan import write_plan
+from models.hub.repo_cache import RepoCache
+from models.hub.repo_files import HubFile, RepoListing
+from models.local.locations import ModelLocations
+from models.local.model_lookup import find_model
+from tests.models.hub.test_hostile import BAD_REPOS
+from tests.models.hub.tiny import NAME
+from tests.models.local.conftest import Put
+
+
+def why(name: str, places: ModelLocations) -> str:
+    with pytest.raises(ModelError) as caught:
+        find_model(name, places)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_path_that_exists_goes_before_any_name(places: ModelLocations, put_in_hub: Put, tmp_path: Path) -> None:
+    put_in_hub()
+    assert find_model(str(tmp_path), places) == tmp_path
+
+
+@pytest.mark.parametrize("name", ["/nowhere/x", "./x", "../x", "~/x"])
+def test_a_path_stays_a_path(places: ModelLocations, name: str) -> None:
+    assert find_model(name, places) == Path(name)
+
+
+def test_names_of_all_places(places: ModelLocations, put: Put, put_in_hub: Put) -> None:
+    hub = put_in_hub()
+    studio = put(places.lm_studio[0] / "someone" / "Tiny")
+    own = put(places.own / "My-Import")
+    assert find_model(NAME, places) == hub
+    assert find_model("someone/Tiny", places) == studio
+    assert find_model("My-Import", places) == own
+
+
+def test_a_whole_model_goes_before_a_partial_one(places: ModelLocations, put: Put, put_in_hub: Put) -> None:
+    (put_in_hub() / "config.json").unlink()
+    studio = put(places.lm_studio[0] / NAME)
+    assert find_model(NAME, places) == studio
+
+
+def test_main_goes_before_older_revisions_which_can_be_named(places: ModelLocations, put_in_hub: Put) -> None:
+    old = put_in_hub(main=False)
+    new = put_in_hub(config=b" ")
+    assert find_model(NAME, places) == new
+    assert find_model(f"{NAME}@{old.name[:8]}", places) == old
+    assert "is not on this machine" in why(f"{NAME}@{'0' * 8}", places)
+    for nonsense in ("", "main", "../../..", "0" * 6, "*" * 8):
+        assert "no name that a model can have" in why(f"{NAME}@{nonsense}", places)
+
+
+def test_what_is_not_here_says_how_to_get_it(places: ModelLocations, put_in_hub: Put) -> None:
+    assert why("mlx-community/Foo", places) == (
+        "mlx-community/Foo is not on this machine: `redline models pull mlx-community/Foo` fetches it"
+    )
+    put_in_hub()
+    assert why("tiny-org/Tinny-4bit", places).endswith(f"fetches it; did you mean {NAME}?")
+    assert "`redline models list` shows what is" in why("nonsense", places)
+
+
+def test_what_is_partly_here_says_how_to_go_on(places: ModelLocations, put_in_hub: Put) -> None:
+    (put_in_hub() / "model-00002-of-00003.safetensors").unlink()
+    said = why(NAME, places)
+    assert f"{NAME} is not whole here (1 of its weight files" in said and f"`redline models pull {NAME}`" in said
+
+
+def test_a_pull_that_was_killed_is_not_whole(places: ModelLocations) -> None:
+    listing = RepoListing(NAME, "main", "c" * 40, (HubFile("config.json", 2, "git", "a" * 40),), 0)
+    write_plan(RepoCache(places.hub, NAME), listing)
+    assert f"`redline models pull {NAME}`" in why(NAME, places)
+
+
+@pytest.mark.parametrize("name", [name for name in BAD_REPOS if name and not name.startswith((".", "/", "~"))])
+def test_a_name_that_none_can_have_is_refused(places: ModelLocations, name: str) -> None:
+    assert "no name that a model can have" in why(name, places)
+
+
+def test_links_that_leave_a_model_are_refused(places: ModelLocations, put_in_hub: Put, tmp_path: Path) -> None:
+    folder = put_in_hub()
+    (tmp_path / "secret").write_text("{}")
+    (folder / "special_tokens_map.json").symlink_to(tmp_path / "secret")
+    assert "links to a place outside the model folder" in why(NAME, places)

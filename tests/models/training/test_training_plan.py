@@ -1,0 +1,209 @@
+"""How much a fit does: arithmetic of the plan, and what a plan on disk must be."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from heapq import heapreplace
+from pathlib import Path
+
+import pytest
+
+from engine.errors import FitError, UsageError
+from models.loader import Loaded
+from models.training.training_plan import (
+    EPOCHS,
+    LEAST_STRETCH,
+    LONGEST_QUESTION,
+    MachineRates,
+    TrainingOptions,
+    TrainingPlan,
+    chunk_tokens,
+    held_out_size,
+    initialization_tokens,
+    rates_with_rereading,
+    read_plan,
+    rows_in_chunks,
+    seconds_lost_by_a_kill,
+    shard_size,
+    training_amounts,
+    with_stage_times,
+    write_plan,
+)
+from tests.models.training.training_plans import MEASURED, plan_for
+
+
+@pytest.mark.parametrize("kind", ["eagle3", "medusa", "draft"])
+@pytest.mark.parametrize("minutes", [10.0, 60.0, 600.0])
+@pytest.mark.parametrize("stored", [True, False])
+def test_the_work_fills_the_minutes(target: Loaded, kind: str, minutes: float, stored: bool) -> None:
+    options = TrainingOptions(kind, minutes)  # type: ignore[arg-type]
+    amount = training_amounts(options, MEASURED, 2048, stored)
+    plan = with_stage_times(
+        replace(plan_for(target, options.kind, held_out=8, stored=stored), **amount._asdict()), MEASURED
+    )
+    seconds = sum(plan.stages_s.values())
+    assert 0.85 * minutes * 60 < seconds <= minutes * 60
+    conversations = amount.tokens / MEASURED.reply_tokens
+    epochs = amount.steps * amount.batch_tokens / (conversations * MEASURED.conversation_tokens)
+    assert epochs == pytest.approx(EPOCHS[kind], rel=0.02)
+
+
+def test_a_head_looks_at_what_is_read_in_no_time_before_it_is_trained(target: Loaded) -> None:
+    assert initialization_tokens("eagle3", 64, MEASURED, stored=True) == 64 * 64
+    assert initialization_tokens("eagle3", 8192, MEASURED, stored=True) == 32_768
+    assert initialization_tokens("eagle3", 8192, MEASURED, stored=False) == 20 * MEASURED.read
+    assert (
+        initialization_tokens("medusa", 64, MEASURED, stored=True)
+        == initialization_tokens("draft", 64, MEASURED, stored=True)
+        == 0
+    )
+    anew = plan_for(target, "eagle3", stored=False, initialization_tokens=0)
+    seconds = [
+        with_stage_times(plan, MEASURED).stages_s["training"]
+        for plan in (anew, replace(anew, initialization_tokens=1000))
+    ]
+    assert seconds[1] - seconds[0] == pytest.approx(1000 / MEASURED.read, abs=0.1)
+
+
+def test_more_minutes_are_more_of_everything() -> None:
+    short, long = (training_amounts(TrainingOptions("eagle3", minutes), MEASURED, 2048, True) for minutes in (10, 100))
+    assert long.tokens > 9 * short.tokens
+    assert long.steps * long.batch_tokens > 9 * short.steps * short.batch_tokens
+    assert short.batch_tokens < long.batch_tokens == 2048
+
+
+def test_a_short_fit_still_has_something_to_learn_from_and_to_judge_by() -> None:
+    amount = training_amounts(TrainingOptions("eagle3", 0.01), MEASURED, 2048, True)
+    assert amount.tokens >= 24 * MEASURED.reply_tokens and amount.steps >= 20
+    assert held_out_size(24, MEASURED) >= 6
+
+
+def test_numbers_stand_in_place_of_minutes() -> None:
+    assert training_amounts(TrainingOptions("medusa", conversations=40, steps=7), MEASURED, 512, True) == (
+        40,
+        0,
+        7,
+        512,
+    )
+
+
+def written_s(plan: TrainingPlan, rates: MachineRates, chance: random.Random) -> float:
+    """Of a shard of replies of all lengths, or a stretch of it: after the questions, a reply begins where another has
+    ended."""
+    if plan.chunk_tokens < plan.reply_tokens:
+        return chance.randint(1, plan.chunk_tokens) * plan.rows / rates.write
+    ends = [LONGEST_QUESTION] * plan.rows
+    for _ in range(plan.shard):
+        heapreplace(ends, ends[0] + chance.randint(1, plan.reply_tokens))
+    return max(ends) * plan.rows / rates.write
+
+
+@pytest.mark.parametrize("write", [25.0, 100.0, 500.0, 5000.0])
+@pytest.mark.parametrize("reply_tokens", [48, 384, 1000])
+def test_a_kill_loses_less_than_a_minute_of_writing(target: Loaded, write: float, reply_tokens: int) -> None:
+    usual = 0.55 * reply_tokens
+    rates = replace(MEASURED, write=write, reply_tokens=usual, conversation_tokens=usual + 50)
+    plan = plan_for(target, "eagle3", rows=32, reply_tokens=reply_tokens, conversations=10_000)
+    plan = replace(plan, chunk_tokens=chunk_tokens(plan, rates))
+    plan = replace(plan, shard=shard_size(plan, rates_with_rereading(plan, rates)))
+    assert plan.chunk_tokens >= plan.reply_tokens or plan.shard == plan.rows
+    assert seconds_lost_by_a_kill(plan, rates) < 60
+    assert all(written_s(plan, rates, random.Random(seed)) <= seconds_lost_by_a_kill(plan, rates) for seed in range(20))
+
+
+def test_a_machine_that_writes_a_token_in_seconds_says_what_is_lost(target: Loaded) -> None:
+    rates = replace(MEASURED, write=4.0)
+    plan = plan_for(target, "eagle3", rows=32)
+    plan = replace(plan, reply_tokens=384, chunk_tokens=chunk_tokens(replace(plan, reply_tokens=384), rates))
+    assert plan.chunk_tokens == LEAST_STRETCH and seconds_lost_by_a_kill(plan, rates) > 120
+
+
+def test_a_step_and_the_judging_are_lost_too(target: Loaded) -> None:
+    plan = plan_for(target, "eagle3", batch_tokens=2048, held_out=4)
+    quick = replace(MEASURED, write=10_000.0, read=10_000.0)
+    assert seconds_lost_by_a_kill(plan, replace(quick, train=10.0)) == pytest.approx(30 + 204.8)
+    deep = replace(quick, initialization_s=100.0)
+    assert seconds_lost_by_a_kill(replace(plan, stored=False, initialization_tokens=50_000), deep) == pytest.approx(
+        100 + 5
+    )
+    assert with_stage_times(plan, deep).stages_s["training"] == pytest.approx(
+        with_stage_times(plan, quick).stages_s["training"] + 100
+    )
+    slow = replace(quick, train=10.0, conversation_tokens=900.0)
+    assert seconds_lost_by_a_kill(plan, slow) == pytest.approx(4 * 900 * (1 / 10 + 1 / 10_000))
+
+
+def test_fewer_go_side_by_side_where_reading_them_again_takes_long(target: Loaded) -> None:
+    plan = plan_for(target, "eagle3", rows=32, reply_tokens=384)
+    assert rows_in_chunks(plan, replace(MEASURED, write=5000.0, read=50.0)) == 32  # written in one stretch
+    assert rows_in_chunks(plan, replace(MEASURED, write=20.0, read=5000.0)) == 32
+    assert rows_in_chunks(plan, replace(MEASURED, write=20.0, read=500.0)) == 20
+    assert rows_in_chunks(plan, replace(MEASURED, write=2.0, read=1.0)) == 1
+
+
+def test_reading_again_is_reckoned_with(target: Loaded) -> None:
+    whole, pieces = (plan_for(target, "eagle3", reply_tokens=384, chunk_tokens=n) for n in (384, 50))
+    assert rates_with_rereading(whole, MEASURED) == MEASURED
+    slower = rates_with_rereading(pieces, MEASURED)
+    assert slower.reply_tokens / slower.write == pytest.approx(200 / 100 + 3.5 * 250 / 500)
+    assert replace(slower, write=MEASURED.write) == MEASURED
+
+
+def test_a_shard_is_as_many_as_go_side_by_side_or_more(target: Loaded) -> None:
+    plan = plan_for(target, "eagle3", rows=8, reply_tokens=384, conversations=10_000)
+    sizes = [shard_size(plan, replace(MEASURED, write=write)) for write in (1.0, 150.0, 1e6)]
+    assert sizes[0] == 8 < sizes[1] < sizes[2] == 64
+
+
+def test_a_slow_target_is_judged_by_fewer() -> None:
+    assert held_out_size(10_000, MEASURED) < held_out_size(10_000, replace(MEASURED, read=5000.0, train=5000.0)) == 96
+
+
+def test_a_plan_comes_back_as_it_was(target: Loaded, tmp_path: Path) -> None:
+    plan = plan_for(target, "medusa", tokens=123)
+    write_plan(tmp_path / "plan.json", plan)
+    assert read_plan(tmp_path / "plan.json") == plan
+
+
+@pytest.mark.parametrize("damage", ["cut", "version", "missing"])
+def test_a_plan_that_cannot_be_gone_on_with_says_so(target: Loaded, tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "plan.json"
+    write_plan(path, plan_for(target, "medusa"))
+    value = json.loads(path.read_text())
+    if damage == "version":
+        path.write_text(json.dumps(value | {"version": 99}))
+    elif damage == "missing":
+        path.write_text(json.dumps({key: value[key] for key in value if key != "steps"}))
+    else:
+        path.write_text(path.read_text()[:40])
+    with pytest.raises(FitError, match="remove that folder"):
+        read_plan(path)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"minutes": 0}, "minutes is 0"),
+        ({"minutes": float("nan")}, "minutes is nan"),
+        ({"conversations": 40}, "give both or neither"),
+        ({"conversations": 4, "steps": 1}, "conversations is 4"),
+        ({"steps": 0, "conversations": 40}, "steps is 0"),
+        ({"depths": 9}, "depths is 9"),
+        ({"layers": 2}, "layers is for --kind draft"),
+        ({"reply_tokens": 2}, "reply-tokens is 2"),
+        ({"learning_rate": 0.0}, "learning-rate is 0.0"),
+        ({"learning_rate": float("nan")}, "learning-rate is nan"),
+        ({"seed": -1}, "seed is -1"),
+        ({"vocabulary": 1}, "vocabulary is 1"),
+    ],
+)
+def test_nonsense_is_refused(wrong: dict[str, float], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        TrainingOptions("eagle3", **wrong)  # type: ignore[arg-type]
+
+
+def test_a_draft_model_has_no_depths() -> None:
+    with pytest.raises(UsageError, match="drafts any length"):
+        TrainingOptions("draft", depths=2)

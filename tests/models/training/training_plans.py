@@ -1,0 +1,96 @@
+"""Plans of a few conversations, for a tiny target."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine.policy.costs import Costs
+from models.loader import Loaded
+from models.training.corpus import Conversation
+from models.training.pipeline import TrainingPipeline, TrainingProgress
+from models.training.plan_measurement import fingerprint
+from models.training.resource_needs import FreeResources
+from models.training.training_plan import (
+    DEPTHS,
+    PLAN_VERSION,
+    RATES,
+    MachineRates,
+    TrainingKind,
+    TrainingPlan,
+    write_plan,
+)
+from models.training.workspace import Workspace
+
+CHEAP = Costs(((1, 0.010), (9, 0.014)), ((0, 0.0), (1, 0.0005), (8, 0.004)))
+DEAR = Costs(((1, 0.010), (2, 0.025), (9, 0.090)), ((0, 0.0), (1, 0.0005), (8, 0.004)))
+
+MEASURED = MachineRates(write=100.0, read=500.0, train=250.0, reply_tokens=200.0, conversation_tokens=250.0)
+ROOMY = FreeResources(2**40, None, None)
+
+
+def plan_for(target: Loaded, kind: TrainingKind, **changes: Any) -> TrainingPlan:
+    """24 conversations of 24 tokens, a dozen steps."""
+    plan = TrainingPlan(
+        version=PLAN_VERSION,
+        kind=kind,
+        target=target.name,
+        fingerprint=fingerprint(target),
+        day="2026-01-31",
+        prompts="from templates",
+        seed=0,
+        conversations=24,
+        tokens=0,
+        held_out=6,
+        shard=8,
+        rows=8,
+        chunk_tokens=80,
+        prompt_tokens=96,
+        reply_tokens=24,
+        steps=12,
+        batch_tokens=384,
+        initialization_tokens=1000 if kind == "eagle3" else 0,
+        depths=DEPTHS[kind],
+        layers=1 if kind == "draft" else 0,
+        vocabulary=200,
+        learning_rate=RATES[kind],
+        stored=True,
+        stages_s={"writing": 1.0, "reading": 1.0, "training": 1.0, "judging": 1.0},
+    )
+    return replace(plan, **changes)
+
+
+def conversation(tokens: Sequence[int], prompt: int, temperature: float = 0.0) -> Conversation:
+    """One that was never written."""
+    return Conversation(np.array(tokens, np.int32), prompt, temperature)
+
+
+def plain(talk: Sequence[Conversation]) -> list[tuple[list[int], int, float]]:
+    """To be compared."""
+    return [(c.tokens.tolist(), c.prompt, c.temperature) for c in talk]
+
+
+def begun(
+    target: Loaded, out: Path, plan: TrainingPlan, prompts: Sequence[str] = (), costs: Costs = CHEAP
+) -> Generator[TrainingProgress, None, None]:
+    """A fit that goes on as far as it is asked."""
+    place = Workspace(out)
+    place.begin()
+    write_plan(place.plan_file, plan)
+    yield from TrainingPipeline(target, place, plan, prompts, lambda folder: costs).run()
+
+
+def fit(target: Loaded, out: Path, plan: TrainingPlan, prompts: Sequence[str] = (), costs: Costs = CHEAP) -> Workspace:
+    """A whole fit."""
+    for _ in begun(target, out, plan, prompts, costs):
+        pass
+    return Workspace(out)
+
+
+def contents(folder: Path) -> Mapping[str, bytes]:
+    """The files that decide what a drafter does: all but the reports, which say what passes cost."""
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if not path.name.startswith("report.")}

@@ -1,0 +1,227 @@
+"""Sending, stopping, versions, conversations: what the controller emits and what is on disk."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+
+from app.store.records import Attachment
+from app.window.chat import title_of
+from tests.window.chat.fake_host import text_of
+from tests.window.chat.scene import Scene, reopened, whole_path
+from tests.window.waiting import until
+
+
+def test_busy_changes_when_a_reply_begins_and_ends(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=4) as scene:
+        scene.ready()
+        told: list[bool] = []
+        scene.controller.busy_changed.connect(told.append)
+        scene.ask()
+        assert told == [True, False]
+
+
+def test_a_reply_is_emitted_and_saved_with_its_statistics(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=10, tail="\ufffd") as scene:
+        record = scene.ask("Why is the sky blue?\nIn one line.")
+        assert record.state == "complete" and record.text == text_of(30) + "\ufffd"
+        assert scene.text(record.id) == text_of(30)
+        numbers = record.statistics
+        assert numbers is not None and record.sampling is not None and record.sampling.seed is not None
+        assert (numbers.tokens, numbers.rounds, numbers.drafted, numbers.accepted) == (30, 10, 30, 20)
+        assert numbers.prompt_tokens == 30 and numbers.acceptance_rate == pytest.approx(2 / 3)
+        assert scene.controller.conversation.title == "Why is the sky blue?"
+        assert [told.round.index for told in scene.controller.rounds_of(record.id)] == list(range(10))
+    path = whole_path(tmp_path)
+    assert [message.role for message in path] == ["user", "assistant"]
+    assert path[1] == record
+
+
+def test_rounds_arrive_in_frames_after_the_branch(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=300, pause_s=0.0) as scene:
+        seen: list[str] = []
+        controller = scene.controller
+        controller.path_changed.connect(lambda path: seen.append(f"path {len(path)}"))
+        controller.reply_began.connect(lambda _: seen.append("began"))
+        controller.rounds_received.connect(lambda *_: seen.append("told"))
+        controller.reply_ended.connect(lambda _: seen.append("ended"))
+        scene.ask()
+        assert seen[:2] == ["path 1", "began"] and seen[-1] == "ended"
+        assert set(seen[2:-1]) == {"told"} and len(seen) < 150
+
+
+def test_what_streams_is_on_disk_within_half_a_second(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=100_000, pause_s=0.002) as scene:
+        scene.controller.send("hi")
+        message = scene.streaming(30)
+        shown = len(scene.tokens(message))
+        other = reopened(tmp_path)
+        until(lambda: sum(len(told.round.tokens) for told in other.rounds(message)) >= shown, 0.5)
+        other.close()
+        scene.controller.stop()
+        until(lambda: scene.ended)
+        assert scene.ended[0].state == "stopped" and scene.ended[0].text == text_of(len(scene.tokens(message)))
+
+
+def test_stop_before_the_models_are_loaded_ends_the_reply(tmp_path: Path) -> None:
+    with Scene(tmp_path, load_s=0.5) as scene:
+        scene.controller.send("hi")
+        scene.controller.stop()
+        assert scene.ended[0].state == "stopped" and not scene.controller.busy
+
+
+def test_a_message_sent_before_the_engine_listens_is_answered(tmp_path: Path) -> None:
+    with Scene(tmp_path, ready_s=0.2, rounds=2) as scene:
+        assert scene.ask().state == "complete"
+
+
+def test_a_continued_reply_is_one_reply(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=50, pause_s=0.01) as scene:
+        scene.controller.send("hi")
+        message = scene.streaming(9)
+        scene.controller.stop()
+        until(lambda: scene.ended)
+        stopped = scene.ended[0]
+        assert scene.controller.resume(message)
+        until(lambda: len(scene.ended) == 2)
+        whole = scene.ended[1]
+        tokens = len(scene.tokens(message))
+        assert whole.id == message and whole.text == text_of(tokens) and whole.text.startswith(stopped.text)
+        assert whole.statistics is not None and whole.statistics.tokens == tokens
+        assert whole.statistics.prompt_tokens == 30
+        told = scene.controller.rounds_of(message)
+        assert [one.round.index for one in told] == list(range(len(told)))
+        assert all(a.round.time_s <= b.round.time_s for a, b in itertools.pairwise(told))
+        assert (
+            stopped.sampling is not None and whole.sampling is not None and whole.sampling.seed == stopped.sampling.seed
+        )
+        assert not scene.controller.resume(message)  # it is complete
+
+
+def test_regenerating_and_editing_make_versions_that_can_be_switched(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=2) as scene:
+        first = scene.ask("one")
+        controller = scene.controller
+        assert controller.regenerate(first.id)
+        until(lambda: len(scene.ended) == 2)
+        second = scene.ended[1]
+        assert (second.version, second.versions) == (2, 2) and second.parent == first.parent
+        controller.select(first.id)
+        assert [record.id for record in controller.path][1] == first.id
+        assert controller.edit(controller.path[0].id, "two")
+        until(lambda: len(scene.ended) == 3)
+        assert [record.text for record in controller.path] == ["two", text_of(6)]
+        assert (controller.path[0].version, controller.path[0].versions) == (2, 2)
+    assert [record.text for record in whole_path(tmp_path)] == ["two", text_of(6)]
+
+
+def test_attachments_go_to_the_model_and_stay_with_an_edited_question(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=1) as scene:
+        scene.ready()
+        assert scene.controller.send("", (Attachment(name="notes.txt", text="alpha beta"),))
+        until(lambda: scene.ended)
+        assert scene.controller.conversation.title == "notes.txt"
+        scene.controller.edit(scene.controller.path[0].id, "read it")
+        until(lambda: len(scene.ended) == 2)
+        assert scene.controller.path[0].attachments[0].text == "alpha beta"
+        assert not scene.controller.send("  \n ")
+
+
+def test_a_reply_continues_while_another_conversation_is_open(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=400, pause_s=0.003) as scene:
+        controller = scene.controller
+        controller.send("a long one")
+        message, first = scene.streaming(), controller.conversation.id
+        controller.new()
+        told = len(scene.tokens(message))
+        assert not controller.busy and controller.path == []
+        assert not controller.send("meanwhile") and scene.notice("one reply at a time") is not None
+        reply = controller._runner.reply
+        assert reply is not None
+        until(lambda: len(reply.rounds) * 3 > told + 30)
+        assert len(scene.tokens(message)) == told
+        scene.press("one reply at a time", "Show Conversation")
+        assert controller.conversation.id == first and controller.busy
+        live = controller.path[-1]
+        assert live.state == "streaming" and scene.began[-1].id == message
+        assert live.text == text_of(len(live.text.split())) and len(live.text.split()) > told + 30
+        scene.rounds[message] = controller.rounds_of(message)
+        controller.stop()
+        until(lambda: scene.ended)
+        assert scene.text(message) == scene.ended[0].text
+
+
+def test_a_reply_that_ends_in_another_conversation_is_reported(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=30, pause_s=0.005) as scene:
+        scene.controller.send("over there")
+        message = scene.streaming()
+        scene.controller.new()
+        until(lambda: scene.notice("is complete"))
+        assert not scene.ended
+        scene.press("is complete", "Show Conversation")
+        assert scene.controller.path[-1].id == message and scene.controller.path[-1].state == "complete"
+
+
+def test_an_unused_conversation_is_not_saved_and_the_last_one_opens_again(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=1) as scene:
+        scene.ask("kept")
+        kept = scene.controller.conversation.id
+        scene.controller.new()
+        scene.controller.new()
+        assert [record.id for record in scene.controller.library.conversations()] == [kept]
+        scene.controller.open(kept)
+    with Scene(tmp_path) as scene:
+        assert scene.controller.conversation.id == kept and len(scene.controller.path) == 2
+
+
+def test_deleting_stops_a_reply_and_can_be_undone(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=10_000, pause_s=0.002) as scene:
+        controller = scene.controller
+        controller.send("doomed")
+        scene.streaming()
+        conversation = controller.conversation.id
+        controller.delete(conversation)
+        assert controller.library.conversations() == [] and controller.conversation.id == 0
+        until(lambda: controller._runner.reply is None)
+        scene.press("was deleted", "Undo")
+        assert controller.conversation.id == conversation and controller.path[-1].state == "stopped"
+        controller.undo_delete()  # nothing more to undo
+        controller.delete(conversation)
+    assert reopened(tmp_path).conversations() == []
+
+
+def test_what_is_exported_can_be_imported(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=3) as scene:
+        record = scene.ask("Take this away")
+        controller, first = scene.controller, scene.controller.conversation.id
+        assert "Take this away" in controller.library.export_markdown(first)
+        file = tmp_path / "export.json"
+        file.write_text(controller.library.export_json(first))
+        assert controller.import_file(str(file))
+        assert controller.conversation.id != first and controller.path[-1].text == record.text
+        assert controller.rounds_of(controller.path[-1].id) == controller.rounds_of(record.id)
+        for damage in (json.dumps({"a": 1}), "no JSON", "\udcff"):
+            file.write_text(damage, errors="surrogateescape")
+            before = len(scene.notices)
+            assert not controller.import_file(str(file))
+            assert scene.notices[before].level == "error"
+        assert not controller.import_file(str(tmp_path / "gone.json"))
+
+
+def test_search_finds_messages(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=1) as scene:
+        scene.ask("The heron waits")
+        assert [hit.title for hit in scene.controller.library.search("heron")]
+        assert scene.controller.library.search(" ") == []
+
+
+def test_a_title_is_the_first_line_with_words_cut_between_words() -> None:
+    assert title_of("# Hello\nthere") == "Hello"
+    assert title_of("\n\n  - one two  ") == "one two"
+    long = title_of("word " * 40)
+    assert long == "word word word word word word word word word…" and len(long) <= 48
+    assert title_of("x" * 100) == "x" * 47 + "…"
+    assert title_of(" \n") == ""

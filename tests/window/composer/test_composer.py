@@ -1,0 +1,280 @@
+"""The composer: what sends, what does not, what is attached and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDropEvent, QImage, QInputMethodEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from app.store.records import Attachment
+from app.window.chat import Controller
+from app.window.common.preferences import DRAFT, Draft
+from app.window.composer.attachments import LONG_PASTE
+from app.window.composer.composer import Composer
+from app.window.composer.prompt_editor import MOST_LINES
+from app.window.main_window.main_window import MainWindow
+from tests.window.chats import end, open_chat, open_window
+from tests.window.waiting import until
+
+
+@pytest.fixture
+def composer(window: MainWindow) -> Composer:
+    return window.parts.composer
+
+
+def press(composer: Composer, key: Qt.Key, modifier: Qt.KeyboardModifier = Qt.KeyboardModifier.NoModifier) -> None:
+    QTest.keyClick(composer.editor, key, modifier)
+
+
+def paste(composer: Composer, text: str = "", files: tuple[Path, ...] = ()) -> None:
+    given = QMimeData()
+    if text:
+        given.setText(text)
+    if files:
+        given.setUrls([QUrl.fromLocalFile(str(path)) for path in files])
+    composer.editor.insertFromMimeData(given)
+
+
+def drop(window: MainWindow, *paths: Path) -> None:
+    """Drags files over the window and drops them."""
+    given = QMimeData()
+    given.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
+    at, copy, left = QPoint(300, 300), Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton
+    none = Qt.KeyboardModifier.NoModifier
+    QApplication.sendEvent(window, QDragEnterEvent(at, copy, given, left, none))
+    assert window.drop_target.overlay.isVisible()
+    QApplication.sendEvent(window, QDropEvent(QPointF(at), copy, given, left, none))
+
+
+def notices(window: MainWindow) -> list[str]:
+    return [banner.text for banner in window.parts.notices.banners]
+
+
+# --- sending ----------------------------------------------------------------------------------
+
+
+def test_enter_sends_what_is_written_and_clears_it(composer: Composer, controller: Controller) -> None:
+    QTest.keyClicks(composer.editor, "Why?")
+    press(composer, Qt.Key.Key_Return)
+    assert controller.path[0].text == "Why?"
+    assert composer.editor.toPlainText() == ""
+
+
+def test_nothing_and_spaces_are_not_sent(composer: Composer, controller: Controller) -> None:
+    press(composer, Qt.Key.Key_Return)
+    QTest.keyClicks(composer.editor, "   ")
+    press(composer, Qt.Key.Key_Return)
+    assert controller.path == []
+    assert not composer.send.isEnabled()
+
+
+def test_shift_enter_starts_a_new_line(composer: Composer, controller: Controller) -> None:
+    QTest.keyClicks(composer.editor, "a")
+    press(composer, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
+    QTest.keyClicks(composer.editor, "b")
+    assert composer.editor.toPlainText() == "a\nb"
+    assert controller.path == []
+
+
+def test_enter_that_ends_a_composition_does_not_send(composer: Composer, controller: Controller) -> None:
+    QTest.keyClicks(composer.editor, "a")
+    QApplication.sendEvent(composer.editor, QInputMethodEvent("にほん", []))
+    press(composer, Qt.Key.Key_Return)
+    assert controller.path == []
+    chosen = QInputMethodEvent("", [])
+    chosen.setCommitString("日本")
+    QApplication.sendEvent(composer.editor, chosen)
+    press(composer, Qt.Key.Key_Return)
+    assert controller.path[0].text == "a日本"
+
+
+def test_a_message_that_is_not_taken_stays_in_the_composer(composer: Composer, controller: Controller) -> None:
+    controller.send("a reply elsewhere")
+    controller.open(2)
+    composer.set_draft(Draft(text="Why?", attachments=(Attachment(name="a.txt", text="a"),)))
+    press(composer, Qt.Key.Key_Return)
+    assert composer.draft == Draft(text="Why?", attachments=(Attachment(name="a.txt", text="a"),))
+
+
+def test_while_a_reply_is_written_the_button_stops_it_and_enter_does_nothing(
+    composer: Composer, controller: Controller
+) -> None:
+    controller.send("Why?")
+    assert composer.send.accessibleName() == "Stop"
+    QTest.keyClicks(composer.editor, "next")
+    press(composer, Qt.Key.Key_Return)
+    assert [record.text for record in controller.path if record.role == "user"] == ["Why?"]
+    composer.send.click()
+    until(lambda: not controller.busy)
+    assert composer.send.accessibleName() == "Send"
+    assert composer.editor.toPlainText() == "next"
+
+
+def test_it_grows_with_its_text_up_to_some_lines(composer: Composer) -> None:
+    one = composer.editor.height()
+    composer.set_draft(Draft(text="a\nb\nc"))
+    three = composer.editor.height()
+    composer.set_draft(Draft(text="\n".join("abcdefghijklmnop")))
+    most = composer.editor.height()
+    assert one < three < most
+    assert most <= one + MOST_LINES * composer.editor.fontMetrics().lineSpacing()
+
+
+# --- editing the last question ----------------------------------------------------------------
+
+
+def test_up_with_nothing_written_edits_the_last_question(composer: Composer, controller: Controller) -> None:
+    open_chat(controller, "Why?", "So.", "And?")
+    press(composer, Qt.Key.Key_Up)
+    assert composer.editor.toPlainText() == "And?"
+    QTest.keyClicks(composer.editor, "!")
+    press(composer, Qt.Key.Key_Return)
+    assert [record.text for record in controller.path][:3] == ["Why?", "So.", "And?!"]
+    assert controller.path[2].versions == 2
+    assert composer.editor.toPlainText() == ""
+
+
+def test_escape_cancels_an_edit_and_restores_the_draft(composer: Composer, controller: Controller) -> None:
+    question, _ = open_chat(controller, "Why?", "So.")
+    composer.set_draft(Draft(text="half"))
+    composer.begin_edit(question.id, "Why?")
+    press(composer, Qt.Key.Key_Escape)
+    assert composer.editor.toPlainText() == "half"
+    assert [record.text for record in controller.path] == ["Why?", "So."]
+
+
+def test_up_within_text_moves_the_cursor(composer: Composer, controller: Controller) -> None:
+    open_chat(controller, "Why?", "So.")
+    QTest.keyClicks(composer.editor, "a")
+    press(composer, Qt.Key.Key_Up)
+    assert composer.editor.toPlainText() == "a"
+
+
+# --- attachments ------------------------------------------------------------------------------
+
+
+def test_a_long_paste_becomes_an_attachment_and_a_short_one_text(composer: Composer, window: MainWindow) -> None:
+    paste(composer, "short")
+    paste(composer, "x" * LONG_PASTE)
+    paste(composer, "y\n" * 200)
+    assert composer.draft.text == "short"
+    assert [a.name for a in composer.draft.attachments] == ["Pasted text.txt", "Pasted text 2.txt"]
+    assert [chip.accessibleName() for chip in composer.chips.all] == [
+        "Attachment Pasted text.txt",
+        "Attachment Pasted text 2.txt",
+    ]
+
+
+def test_files_dropped_on_the_window_are_attached_and_sent(
+    window: MainWindow, composer: Composer, controller: Controller, tmp_path: Path
+) -> None:
+    (tmp_path / "notes.txt").write_text("Grüße\r\n", encoding="utf-8")
+    (tmp_path / "wide.txt").write_text("wide", encoding="utf-16")
+    drop(window, tmp_path / "notes.txt", tmp_path / "wide.txt")
+    assert not window.drop_target.overlay.isVisible()
+    expected = (Attachment(name="notes.txt", text="Grüße\n"), Attachment(name="wide.txt", text="wide"))
+    assert composer.draft.attachments == expected
+    press(composer, Qt.Key.Key_Return)
+    assert controller.path[0].attachments == expected
+    assert composer.draft == Draft()
+    assert not composer.chips.all
+
+
+def test_files_that_are_no_text_are_refused_with_the_reason(window: MainWindow, tmp_path: Path) -> None:
+    made = {"photo.png": b"\x89PNG\r\n", "data.bin": b"a\0b", "latin.txt": b"Gr\xfc\xdfe", "empty.txt": b" \n"}
+    for name, data in made.items():
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "huge.txt").write_bytes(b"x" * 1_000_001)
+    (tmp_path / "folder").mkdir()
+    names = [*made, "huge.txt", "folder", "missing.txt"]
+    drop(window, *(tmp_path / name for name in names))
+    assert window.parts.composer.draft == Draft()
+    reasons = {
+        "photo.png": "is an image",
+        "data.bin": "is a binary file",
+        "latin.txt": "is not UTF-8",
+        "empty.txt": "is empty",
+        "huge.txt": "the limit is 1 MB",
+        "folder": "is a folder",
+        "missing.txt": "no longer exists",
+    }
+    said = notices(window)
+    assert all(any(name in text and why in text for text in said) for name, why in reasons.items())
+
+
+def test_a_folder_dropped_on_the_text_is_refused(composer: Composer, window: MainWindow, tmp_path: Path) -> None:
+    paste(composer, files=(tmp_path,))
+    assert composer.draft == Draft()
+    assert "is a folder" in notices(window)[0]
+
+
+def test_a_picture_from_the_clipboard_is_refused(composer: Composer, window: MainWindow) -> None:
+    given = QMimeData()
+    given.setImageData(QImage(2, 2, QImage.Format.Format_RGB32))
+    composer.editor.insertFromMimeData(given)
+    assert "Images cannot be attached" in notices(window)[0]
+
+
+def test_attachments_of_one_question_have_a_limit(composer: Composer, window: MainWindow) -> None:
+    for _ in range(3):
+        paste(composer, "x" * 900_000)
+    assert len(composer.draft.attachments) == 2
+    assert "exceed 2,000,000 characters" in notices(window)[0]
+
+
+def test_a_chip_takes_its_attachment_away(composer: Composer, controller: Controller) -> None:
+    paste(composer, "x" * LONG_PASTE)
+    paste(composer, "y" * LONG_PASTE)
+    composer.chips.all[0].remove.click()
+    assert [a.text[0] for a in composer.draft.attachments] == ["y"]
+
+
+# --- drafts and the context -------------------------------------------------------------------
+
+
+def test_each_conversation_has_its_own_draft(composer: Composer, controller: Controller) -> None:
+    controller.open(1)
+    QTest.keyClicks(composer.editor, "one")
+    paste(composer, "x" * LONG_PASTE)
+    controller.open(2)
+    assert composer.draft == Draft()
+    QTest.keyClicks(composer.editor, "two")
+    controller.open(1)
+    assert (composer.draft.text, len(composer.draft.attachments)) == ("one", 1)
+
+
+def test_a_draft_is_saved_after_the_last_key_and_restored_at_the_next_start(
+    composer: Composer, controller: Controller
+) -> None:
+    QTest.keyClicks(composer.editor, "unsent")
+    until(lambda: "unsent" in (controller.library.value(DRAFT.format(0)) or ""), 5)
+    second = open_window(controller)
+    assert second.parts.composer.editor.toPlainText() == "unsent"
+    end(second)
+
+
+def test_a_sent_message_is_no_longer_a_draft(composer: Composer, controller: Controller) -> None:
+    QTest.keyClicks(composer.editor, "Why?")
+    until(lambda: controller.library.value(DRAFT.format(0)), 5)
+    press(composer, Qt.Key.Key_Return)
+    until(lambda: controller.library.value(DRAFT.format(0)) == "", 5)
+
+
+def test_attachments_count_towards_the_context(composer: Composer, window: MainWindow) -> None:
+    window.controller.start()
+    QTest.keyClicks(composer.editor, "a b")
+    paste(composer, "x " * LONG_PASTE)
+    until(lambda: window.meter.value() > LONG_PASTE)
+
+
+def test_the_composer_warns_when_the_context_is_nearly_full(composer: Composer, controller: Controller) -> None:
+    for tokens, said in ((7500, "692 of 8,192 tokens are left"), (9000, "808 tokens too long")):
+        controller.context_counted.emit(tokens, 8192)
+        assert composer.warning.isVisible()
+        assert said in composer.warning.text()
+    controller.context_counted.emit(100, 8192)
+    assert not composer.warning.isVisible()

@@ -1,0 +1,70 @@
+"""The context meter says how full the context is, and what to do about it."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtGui import QAccessible
+from PySide6.QtWidgets import QApplication
+
+from app.window.common import theme
+from app.window.common.appearance import APPEARANCES, Appearance
+from app.window.composer.context_meter import ContextMeter
+from tests.window.inspector.turning import colours
+
+pytestmark = pytest.mark.usefixtures("app")
+
+
+@pytest.mark.parametrize(
+    ("tokens", "level", "beside"),
+    [
+        (0, "room", ""),
+        (6_553, "room", ""),
+        (6_554, "nearly full", "80% used"),
+        (8_191, "nearly full", "99% used"),
+        (8_192, "full", "context full"),
+        (9_000, "full", "context full"),
+    ],
+)
+def test_the_meter_warns_from_four_fifths_and_says_when_it_is_full(tokens: int, level: str, beside: str) -> None:
+    meter = ContextMeter()
+    meter.set_count(tokens, 8_192)
+    assert meter.level == level
+    assert meter.text() == beside
+    assert meter.toolTip().startswith(f"{tokens:,} of 8,192 context tokens used")
+    assert ("tart a new conversation" in meter.toolTip()) == (level != "room")
+
+
+@pytest.mark.parametrize("look", APPEARANCES.values(), ids=APPEARANCES)
+def test_the_meter_has_the_colours_of_its_level(look: Appearance) -> None:
+    theme.show(look)
+    meter = ContextMeter()
+    for tokens, colour in ((3_000, look.faint), (7_000, look.warning), (8_192, look.error)):
+        meter.set_count(tokens, 8_192)
+        meter.resize(meter.sizeHint())
+        assert colour in colours(meter)
+
+
+def test_the_meter_has_a_value_for_assistive_technology() -> None:
+    meter = ContextMeter()
+    meter.set_count(1_234, 8_192)
+    interface = QAccessible.queryAccessibleInterface(meter)
+    assert interface.role() == QAccessible.Role.ProgressBar
+    assert (meter.value(), meter.maximum()) == (1_234, 8_192)
+    assert meter.accessibleName() == "Context used"
+    assert meter.accessibleDescription() == meter.description
+
+
+def test_the_meter_tells_when_its_level_changes_and_only_then() -> None:
+    meter = ContextMeter()
+    levels: list[str] = []
+    meter.level_changed.connect(levels.append)
+    for tokens in (10, 20, 7_000, 7_100, 8_192, 30):
+        meter.set_count(tokens, 8_192)
+    assert levels == ["room", "nearly full", "full", "room"]
+
+
+def test_a_context_that_is_not_known_is_said() -> None:
+    meter = ContextMeter()
+    QApplication.processEvents()
+    assert meter.level == "unknown"
+    assert "not known" in meter.toolTip()

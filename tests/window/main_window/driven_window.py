@@ -1,0 +1,75 @@
+"""The window driven from outside: `python -m tests.window.main_window.driven_window FOLDER BEHAVIOUR [COMMAND ...]`.
+
+What it shows is told on standard output, a JSON object a line, when it has been shown: {"shown": characters of the
+reply so far, "at_s": monotonic}. Commands, carried out when the engine is ready: a text to send, or `raise: TEXT`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from app.protocol import RoundDone
+from app.window.chat import Controller, Notice, SpeculationStatus
+from app.window.main_window import start as window
+from tests.window.chat.fake_host import command
+
+
+def say(**what: Any) -> None:
+    print(json.dumps(what | {"at_s": time.monotonic()}), flush=True)
+
+
+class Driver:
+    """Carries out the commands one after the other."""
+
+    def __init__(self, controller: Controller, commands: Sequence[str]) -> None:
+        self.controller = controller
+        self.commands = list(commands)
+        self.shown = 0
+        controller.status_changed.connect(self.go_on)
+        controller.rounds_received.connect(self.tell)
+        controller.notice.connect(self.notify)
+
+    def go_on(self, state: SpeculationStatus) -> None:
+        say(state=state.state)
+        if state.state == "on" and self.commands:
+            self.obey(self.commands.pop(0))
+
+    def obey(self, words: str) -> None:
+        if words.startswith("raise: "):
+            raise ValueError(words)
+        self.controller.send(words)
+
+    def tell(self, _: int, told: list[RoundDone]) -> None:
+        self.shown += sum(len(text) for one in told for text in one.round.texts)
+        say(shown=self.shown)
+
+    def notify(self, notice: Notice) -> None:
+        say(notice=notice.text)
+
+
+def main(words: Sequence[str]) -> int:
+    folder, behaviour, *commands = words
+    wire = window._connect
+
+    def connect(application: Any, controller: Controller, shell: Any, place: Path) -> None:
+        wire(application, controller, shell, place)
+        shell.driver = Driver(controller, commands)
+        say(modules=list(sys.modules))
+
+    def come_forward(shell: Any) -> None:
+        raised(shell)
+        say(raised=shell.isVisible())
+
+    raised = window.come_forward
+    window._connect, window.come_forward = connect, come_forward
+    host = tuple(command(**json.loads(behaviour)))
+    return window.run(window.WindowOptions(Path(folder), host=host))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

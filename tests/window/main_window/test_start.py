@@ -1,0 +1,298 @@
+"""The window's process from outside: killed, started twice, ended by a signal, started without a screen."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QUrl
+from PySide6.QtGui import QFileOpenEvent
+from PySide6.QtWidgets import QApplication
+
+from app.protocol import ReplyDone, RoundDone, encode_line
+from app.store import Store
+from app.window.main_window import application
+from app.window.main_window.application import Application
+from app.window.main_window.start import WindowError, WindowOptions, check_display, explain, missing_library
+from engine.events import Finished
+from tests.window.chat.fake_host import round_of, text_of
+from tests.window.chat.scene import Scene
+from tests.window.waiting import until
+
+FOREVER: dict[str, Any] = {"rounds": 1_000_000, "pause_s": 0.003}
+
+
+def environment(**more: str) -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if key not in ("DISPLAY", "WAYLAND_DISPLAY")}
+    return kept | {"QT_QPA_PLATFORM": "offscreen"} | more
+
+
+@contextmanager
+def driven(folder: Path, *commands: str, **behaviour: Any) -> Iterator[subprocess.Popen[str]]:
+    """Runs a window on this folder in a process that ends with the test."""
+    words = [
+        sys.executable,
+        "-m",
+        "tests.window.main_window.driven_window",
+        str(folder),
+        json.dumps(behaviour),
+        *commands,
+    ]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(words, env=environment(), **pipes) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def heard(process: subprocess.Popen[str], key: str) -> Any:
+    """Returns the value of the next line with `key`."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        said = json.loads(line)
+        if key in said:
+            return said[key]
+    assert process.stderr is not None
+    raise AssertionError(process.stderr.read())
+
+
+# --- killed -----------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("windows", [2, pytest.param(5, marks=pytest.mark.slow)])
+def test_windows_killed_at_random_moments_have_saved_what_was_on_screen_a_second_before(
+    tmp_path: Path, windows: int
+) -> None:
+    folders = [tmp_path / str(number) for number in range(windows)]
+    moments = sorted(random.Random(windows).uniform(0.0, 2.5) for _ in folders)
+    with ExitStack() as windows:
+        processes = [windows.enter_context(driven(folder, "tell me", **FOREVER)) for folder in folders]
+        for process in processes:
+            heard(process, "shown")
+        began_s = time.monotonic()
+        for folder, process, moment in zip(folders, processes, moments, strict=True):
+            time.sleep(max(0.0, began_s + moment - time.monotonic()))
+            killed_s = time.monotonic()
+            process.kill()
+            check_kept(folder, shown_by(process), killed_s)
+
+
+def shown_by(process: subprocess.Popen[str]) -> list[dict[str, float]]:
+    """Returns what a window has reported of its reply; the last line may be incomplete."""
+    assert process.stdout is not None
+    said = [json.loads(line) for line in process.stdout.read().splitlines() if line.endswith("}")]
+    return [one for one in said if "shown" in one]
+
+
+def check_kept(folder: Path, shown: list[dict[str, float]], killed_s: float) -> None:
+    store = Store.open(folder / "conversations.sqlite").store
+    path = store.path(store.conversations()[0].id)
+    store.close()
+    assert path[-2].text == "tell me" and path[-1].state == "cut" and path[-1].note
+    assert path[-1].text == text_of(len(path[-1].text.split()))
+    assert len(path[-1].text) >= max((one["shown"] for one in shown if one["at_s"] <= killed_s - 1), default=0)
+
+
+# --- started twice, told to end ---------------------------------------------------------------
+
+
+def test_a_second_start_raises_the_first_window_and_ends(tmp_path: Path) -> None:
+    with driven(tmp_path) as first:
+        assert heard(first, "state") == "loading"
+        words = [sys.executable, "-m", "app", "--data-dir", str(tmp_path)]
+        second = subprocess.run(words, env=environment(), capture_output=True, text=True, timeout=30, check=False)
+        assert (second.returncode, second.stdout, second.stderr) == (0, "", "")
+        assert heard(first, "raised") is True
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_window_in_order(tmp_path: Path, number: signal.Signals) -> None:
+    with driven(tmp_path, "tell me", **FOREVER) as process:
+        heard(process, "shown")
+        process.send_signal(number)
+        assert process.wait(10) == 0
+    store = Store.open(tmp_path / "conversations.sqlite").store
+    last = store.path(store.conversations()[0].id)[-1]
+    store.close()
+    assert last.state == "stopped" and "quit" in last.note
+
+
+def test_an_exception_in_a_slot_is_reported_and_the_window_stays(tmp_path: Path) -> None:
+    with driven(tmp_path, "raise: a bug", rounds=2) as process:
+        assert "a bug" in heard(process, "notice")
+        assert process.poll() is None
+    assert process.stderr is not None
+
+
+def test_a_lock_goes_with_its_process_and_an_old_socket_is_cleared(app: QApplication, tmp_path: Path) -> None:
+    lock = application.claim_instance(tmp_path)
+    assert lock is not None and application.claim_instance(tmp_path) is None
+    assert not application.raise_first_instance(tmp_path, timeout_s=0.3)  # nobody listens yet
+    left = socket.socket(socket.AF_UNIX)
+    doorbell = application.InstanceServer(tmp_path)
+    path = doorbell.address
+    doorbell.close()
+    left.bind(path)  # as a window that was killed leaves it
+    left.close()
+    again = application.InstanceServer(tmp_path)
+    assert again.listening
+    again.close()
+    lock.release()
+    taken = application.claim_instance(tmp_path)
+    assert taken is not None
+    taken.release()
+
+
+def test_folders_and_users_have_their_own_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {application.server_name(tmp_path), application.server_name(tmp_path / "other")}
+    monkeypatch.setattr("os.getuid", lambda: 4711)
+    names.add(application.server_name(tmp_path))
+    assert len(names) == 3 and all(len(name) < 30 for name in names)
+    assert application.server_name(tmp_path / "a" / "..") == application.server_name(tmp_path)
+
+
+@pytest.mark.parametrize("message", [b"raise\n", b"\xff" * 99, b"x" * 100_000])
+def test_any_data_through_the_socket_is_survived(app: QApplication, tmp_path: Path, message: bytes) -> None:
+    doorbell = application.InstanceServer(tmp_path)
+    rung: list[bool] = []
+    doorbell.raise_requested.connect(lambda: rung.append(True))
+    with socket.socket(socket.AF_UNIX) as fleeting:
+        fleeting.connect(doorbell.address)
+        until(lambda: doorbell._received)
+    until(lambda: not doorbell._received)
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.connect(doorbell.address)
+        caller.setblocking(False)
+        sent = 0
+        gone: list[bool] = []
+
+        def over() -> bool:
+            nonlocal sent
+            try:
+                sent += caller.send(message[sent:]) if sent < len(message) else 0
+                gone.append(caller.recv(16) in (b"", b"heard\n"))
+            except BlockingIOError:
+                return False
+            except OSError:
+                gone.append(True)
+            return bool(gone)
+
+        until(over)
+    assert rung == [True] * (message == b"raise\n")
+    doorbell.close()
+
+
+def test_a_file_that_the_system_opens_is_emitted(app: QApplication) -> None:
+    told: list[str] = []
+
+    class Listening:
+        """Stands in for the application, of which there can be only one."""
+
+        class file_opened:
+            emit = told.append
+
+    assert Application.event(Listening(), QFileOpenEvent(QUrl.fromLocalFile("/tmp/export.json")))  # type: ignore[arg-type]
+    assert told == ["/tmp/export.json"]
+
+
+# --- no window --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("surroundings", "said"),
+    [
+        ({"QT_QPA_PLATFORM": ""}, "there is no screen"),
+        ({"QT_QPA_PLATFORM": "nonsense"}, "Qt finds no screen"),
+        (
+            {"QT_QPA_PLATFORM": "", "DISPLAY": ":4711"},
+            "libxcb-cursor.so.0, which is missing|screen :4711 does not respond",
+        ),
+    ],
+)
+def test_without_a_screen_one_line_says_what_to_do(tmp_path: Path, surroundings: dict[str, str], said: str) -> None:
+    words = [sys.executable, "-m", "app", "--data-dir", str(tmp_path)]
+    done = subprocess.run(
+        words, env=environment(**surroundings), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr.count("\n") == 1 and done.stderr.startswith("redline: ") and re.search(said, done.stderr)
+    assert "`redline chat` needs no screen" in done.stderr
+
+
+def test_a_missing_library_is_named_with_what_brings_it(tmp_path: Path) -> None:
+    code = (
+        "import sys\nclass Lacking:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'PySide6.QtGui':\n"
+        "            raise ImportError('libEGL.so.1: cannot open shared object file: No such file', name=name)\n"
+        "sys.meta_path.insert(0, Lacking())\nfrom app.cli.main import main\nsys.exit(main(sys.argv[1:]))"
+    )
+    words = [sys.executable, "-c", code, "--data-dir", str(tmp_path)]
+    done = subprocess.run(words, env=environment(), capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "needs libEGL.so.1" in done.stderr and "apt install libegl1" in done.stderr
+
+
+def test_messages_of_qt_become_advice() -> None:
+    assert "libxcb-cursor0" in explain(["From 6.5.0, xcb-cursor0 or libxcb-cursor0 is needed", "Could not load"])
+    assert "screen :7" in explain(["could not connect to display :7", "no Qt platform plugin"])
+    assert "Qt ended the window (odd)" in explain(["odd"])
+    unknown = missing_library(ImportError("libfoo.so.2: cannot open shared object file", name="PySide6.QtWidgets"))
+    assert unknown is not None and "libfoo.so.2" in str(unknown)
+    assert "reinstall Redline" in str(missing_library(ImportError("DLL load failed", name="PySide6.QtGui")))
+    assert missing_library(ImportError("no module", name="app.oops")) is None
+    check_display("darwin", {})
+    check_display("linux", {"WAYLAND_DISPLAY": "wayland-0"})
+    with pytest.raises(WindowError):
+        check_display("linux", {})
+
+
+def test_the_window_imports_no_mlx_and_nothing_heavy_before_it_is_shown(tmp_path: Path) -> None:
+    with driven(tmp_path) as process:
+        modules = heard(process, "modules")
+    assert "PySide6.QtWidgets" in modules
+    assert not {"mlx.core", "mlx_lm", "transformers", "numpy", "pyqtgraph", "matplotlib", "rich"} & set(modules)
+
+
+def test_a_missing_recording_is_reported(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "app", "--data-dir", str(tmp_path), "--replay", str(tmp_path / "gone.jsonl")]
+    done = subprocess.run(words, env=environment(), capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1 and "there is no file" in done.stderr
+
+
+def test_a_recording_answers_in_place_of_a_model(app: QApplication, tmp_path: Path) -> None:
+    recording = tmp_path / "recording.jsonl"
+    told = [
+        RoundDone(id=2, round=round_of(index, index * 3, index / 1000), drafted_texts=("a", "b", "c"))
+        for index in range(9)
+    ]
+    ended = ReplyDone(id=2, finished=Finished("eos", 27, 0.1), seed=3)
+    recording.write_bytes(b"".join(encode_line(answer) for answer in (*told, ended)))
+    with Scene(tmp_path, words=WindowOptions(replay=recording).host_command) as scene:
+        assert scene.ask().text == text_of(27)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks for the host in /proc")
+def test_the_host_ends_with_a_window_that_is_killed(tmp_path: Path) -> None:
+    with driven(tmp_path, "tell me", **FOREVER) as process:
+        heard(process, "shown")
+        hosts = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        process.kill()
+        assert len(hosts) == 1
+        state = Path(f"/proc/{hosts[0]}/status")
+        until(lambda: not state.exists() or "zombie" in state.read_text())

@@ -1,0 +1,95 @@
+"""What a document says, for comparing and for asking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from PySide6.QtGui import QTextBlock, QTextCharFormat, QTextCursor, QTextDocument, QTextTable
+
+from app.window.common.appearance import LIGHT, Appearance
+from app.window.markdown import TOKEN, Span, write
+from app.window.markdown.text_formats import BARS, CODE, DEPTH, GOES_ON, KIND, LANGUAGE, MARKER
+
+NOTED = (KIND, BARS, CODE, LANGUAGE, DEPTH, MARKER, GOES_ON)
+
+
+class Shown(NamedTuple):
+    """One rendered character. token: None where it says none."""
+
+    character: str
+    token: int | None
+    shape: QTextCharFormat
+
+
+def each(source: str, **kwargs: Any) -> list[Span]:
+    """A span for each character of its own: token i is character i."""
+    return [Span(i, i + 1, kwargs.get("origin", "accepted"), i) for i in range(len(source))]
+
+
+def rendered(source: str, spans: Sequence[Span] = (), look: Appearance = LIGHT, tinted: bool = True) -> QTextDocument:
+    """A new document of `source`."""
+    document = QTextDocument()
+    write(QTextCursor(document), source, spans, look, tinted)
+    return document
+
+
+def blocks(document: QTextDocument) -> Iterator[QTextBlock]:
+    """All of them, those of tables included."""
+    block = document.begin()
+    while block.isValid():
+        yield block
+        block = block.next()
+
+
+def shown(document: QTextDocument) -> Iterator[Shown]:
+    """Every character, without the ends of blocks."""
+    for block in blocks(document):
+        yield from shown_in(block)
+
+
+def shown_in(block: QTextBlock) -> Iterator[Shown]:
+    """Every character of one block."""
+    for text, shape in runs(block):
+        token = shape.property(TOKEN)
+        for character in text:
+            yield Shown(character, None if token is None else int(token), shape)
+
+
+def runs(block: QTextBlock) -> Iterator[tuple[str, QTextCharFormat]]:
+    """Text and format, as the document keeps them."""
+    place = block.begin()
+    while not place.atEnd():
+        fragment = place.fragment()
+        yield fragment.text(), fragment.charFormat()
+        place += 1
+
+
+def described(document: QTextDocument) -> list[object]:
+    """Everything that shows, for comparing two documents."""
+    return [_described(document, block) for block in blocks(document)]
+
+
+def _described(document: QTextDocument, block: QTextBlock) -> object:
+    shape, frame = block.blockFormat(), document.frameAt(block.position())
+    margins = (shape.topMargin(), shape.bottomMargin(), shape.leftMargin(), shape.textIndent(), shape.lineHeight())
+    noted = tuple(str(shape.property(name)) for name in NOTED)
+    text = [(text, _appearance(shape)) for text, shape in runs(block)]
+    over = [(r.start, r.length, r.format.foreground().color().name()) for r in block.layout().formats()]
+    cell = frame.cellAt(block.position()) if isinstance(frame, QTextTable) else None
+    return margins, noted, text, over, (cell.row(), cell.column()) if cell is not None else None
+
+
+def _appearance(shape: QTextCharFormat) -> tuple[object, ...]:
+    return (
+        shape.property(TOKEN),
+        shape.fontWeight(),
+        shape.fontItalic(),
+        shape.fontStrikeOut(),
+        shape.fontPointSize(),
+        tuple(shape.fontFamilies() or ()),
+        shape.underlineStyle(),
+        shape.anchorHref(),
+        shape.foreground().color().name(),
+        shape.background().color().name(),
+    )

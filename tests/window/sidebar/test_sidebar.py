@@ -1,0 +1,238 @@
+"""The sidebar: groups, search, rename, pin, delete with undo, and thousands of rows."""
+
+from __future__ import annotations
+
+import time
+from datetime import date, datetime
+
+import pytest
+from PySide6.QtCore import QCoreApplication, QModelIndex, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QLineEdit
+
+from app.window.chat import Controller
+from app.window.main_window.main_window import MainWindow
+from app.window.sidebar.conversation_models import ConversationsModel, Role, group_of
+from app.window.sidebar.sidebar import Sidebar
+from tests.window.chats import add_conversation, conversation, open_chat
+from tests.window.waiting import until
+
+
+@pytest.fixture
+def sidebar(window: MainWindow) -> Sidebar:
+    return window.parts.sidebar
+
+
+def rows(sidebar: Sidebar) -> list[str]:
+    model = sidebar.list.model()
+    return [model.index(row, 0).data() for row in range(model.rowCount())]
+
+
+def index_of(sidebar: Sidebar, which: int) -> QModelIndex:
+    return sidebar.conversations.index_of(which)
+
+
+def search(sidebar: Sidebar, text: str) -> None:
+    """Types into the search field, and waits for the results."""
+    sidebar.start_search()
+    QTest.keyClicks(sidebar.field, text)
+    until(lambda: sidebar.list.model() is sidebar.hits, 5)
+
+
+# --- the list ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("day", "hour", "group"),
+    [
+        (15, 0, "Today"),
+        (14, 23, "Yesterday"),
+        (13, 23, "Previous 7 days"),
+        (8, 0, "Previous 7 days"),
+        (7, 23, "Older"),
+        (16, 1, "Today"),
+    ],
+)
+def test_conversations_are_grouped_by_the_day_of_their_last_change(day: int, hour: int, group: str) -> None:
+    changed = datetime(2026, 5, day, hour, 30).timestamp()
+    assert group_of(conversation(1, "a", changed), date(2026, 5, 15)) == group
+    assert group_of(conversation(1, "a", changed, pinned=True), date(2026, 5, 15)) == "Pinned"
+
+
+def test_the_list_is_newest_first_under_headings_that_cannot_be_chosen(
+    sidebar: Sidebar, controller: Controller
+) -> None:
+    now = time.time()
+    sidebar.show_all([conversation(1, "old", 0), conversation(2, "new", now), conversation(3, "top", 1, True)])
+    assert rows(sidebar) == ["Pinned", "top", "Today", "new", "Older", "old"]
+    heading = sidebar.conversations.index(0)
+    assert sidebar.conversations.flags(heading) == Qt.ItemFlag.NoItemFlags
+
+
+def test_a_click_and_enter_open_a_conversation(sidebar: Sidebar, controller: Controller) -> None:
+    sidebar.list.setCurrentIndex(index_of(sidebar, 3))
+    sidebar.list.setFocus()
+    QTest.keyClick(sidebar.list, Qt.Key.Key_Return)
+    assert controller.conversation.id == 3
+    at = sidebar.list.visualRect(index_of(sidebar, 2)).center()
+    QTest.mouseClick(sidebar.list.viewport(), Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier, at)
+    assert controller.conversation.id == 2
+
+
+def test_the_open_conversation_stays_marked_when_the_list_changes(sidebar: Sidebar, controller: Controller) -> None:
+    controller.open(3)
+    controller.library.pin(1, True)
+    assert sidebar.list.currentIndex().data(Role.CONVERSATION) == 3
+
+
+@pytest.mark.timing
+def test_thousands_of_conversations_are_shown_and_scrolled_at_once(sidebar: Sidebar) -> None:
+    now = time.time()
+    records = [conversation(n + 1, f"Conversation {n}", now - 600 * n) for n in range(5000)]
+    began = time.perf_counter()
+    sidebar.show_all(records)
+    QCoreApplication.processEvents()
+    assert time.perf_counter() - began < 0.5
+    began = time.perf_counter()
+    sidebar.list.scrollToBottom()
+    sidebar.list.viewport().repaint()
+    assert time.perf_counter() - began < 0.1
+
+
+def test_the_conversation_above_and_below_are_a_key_away(window: MainWindow, controller: Controller) -> None:
+    controller.open(2)
+    window.commands["next"].trigger()
+    assert controller.conversation.id == 3
+    window.commands["previous"].trigger()
+    window.commands["previous"].trigger()
+    assert controller.conversation.id == 1
+
+
+def test_an_empty_list_has_no_neighbours() -> None:
+    assert ConversationsModel().neighbour(1, 1) is None
+
+
+# --- rename, pin, delete ----------------------------------------------------------------------
+
+
+def test_a_title_is_renamed_where_it_stands(sidebar: Sidebar, controller: Controller) -> None:
+    sidebar.list.setCurrentIndex(index_of(sidebar, 2))
+    sidebar.list.setFocus()
+    QTest.keyClick(sidebar.list, Qt.Key.Key_F2)
+    editor = sidebar.list.findChild(QLineEdit)
+    assert editor is not None and editor.text() == "Counting to thirty"
+    editor.setText("  Counting   on ")
+    QTest.keyClick(editor, Qt.Key.Key_Return)
+    until(lambda: "Counting on" in rows(sidebar), 5)
+    assert controller.library.store.conversation(2).title == "Counting on"
+
+
+def test_an_empty_title_is_not_taken(sidebar: Sidebar, controller: Controller) -> None:
+    assert not sidebar.conversations.setData(index_of(sidebar, 2), "  ")
+    assert "Counting to thirty" in rows(sidebar)
+
+
+def test_pinning_from_the_menu_of_a_row_moves_it_to_the_top(sidebar: Sidebar) -> None:
+    menu = sidebar.menu_of(index_of(sidebar, 3))
+    next(action for action in menu.actions() if action.text() == "Pin").trigger()
+    assert rows(sidebar)[:2] == ["Pinned", "Bread"]
+    menu = sidebar.menu_of(index_of(sidebar, 3))
+    next(action for action in menu.actions() if action.text() == "Unpin").trigger()
+    assert "Pinned" not in rows(sidebar)
+
+
+def test_delete_takes_it_away_and_undo_brings_it_back(
+    window: MainWindow, sidebar: Sidebar, controller: Controller
+) -> None:
+    sidebar.list.setCurrentIndex(index_of(sidebar, 3))
+    sidebar.list.setFocus()
+    QTest.keyClick(sidebar.list, Qt.Key.Key_Delete)
+    assert "Bread" not in rows(sidebar)
+    window.commands["undo"].trigger()
+    assert "Bread" in rows(sidebar)
+
+
+def test_undo_belongs_to_the_text_while_one_is_being_written(window: MainWindow, controller: Controller) -> None:
+    controller.delete(2)
+    window.parts.composer.editor.setFocus()
+    QTest.keyClicks(window.parts.composer.editor, "ab")
+    window.commands["undo"].trigger()
+    assert len(controller.library.conversations()) == 3
+    assert window.parts.composer.editor.toPlainText() == ""
+
+
+# --- search -----------------------------------------------------------------------------------
+
+
+def test_search_lists_hits_and_enter_opens_the_first_at_its_message(
+    window: MainWindow, sidebar: Sidebar, controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A message on a branch that is not shown has its branch shown."""
+    revealed: list[int] = []
+    monkeypatch.setattr(window.parts.transcript, "reveal", revealed.append)
+    question, _ = open_chat(controller, "Why is a heron grey?", "So.")
+    controller.edit(question.id, "Why not?")
+    controller.stop()
+    controller.new()
+    search(sidebar, "heron")
+    assert sidebar.hits.rowCount() >= 1
+    QTest.keyClick(sidebar.field, Qt.Key.Key_Return)
+    assert controller.conversation.id == question.conversation
+    hit = sidebar.hits.index(0).data(Role.HIT)
+    if hit.message is not None:
+        assert revealed == [question.id] and controller.path[0].id == question.id
+
+
+def test_a_hit_on_the_current_branch_is_only_scrolled_to(
+    window: MainWindow, sidebar: Sidebar, controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    revealed: list[int] = []
+    monkeypatch.setattr(window.parts.transcript, "reveal", revealed.append)
+    question = open_chat(controller, "What does a heron eat?", "Fish.", "Where?", "In shallow water.")[0]
+    controller.library.rename(question.conversation, "Birds")
+    path = controller.path
+    search(sidebar, "heron")
+    QTest.keyClick(sidebar.field, Qt.Key.Key_Return)
+    assert controller.path == path and revealed == [question.id]
+
+
+def test_arrows_move_through_the_hits_from_the_field(sidebar: Sidebar, controller: Controller) -> None:
+    for title in ("heron one", "heron two", "heron three"):
+        add_conversation(controller, title)
+    search(sidebar, "heron")
+    for key in (Qt.Key.Key_Down, Qt.Key.Key_Down, Qt.Key.Key_Down, Qt.Key.Key_Up):
+        QTest.keyClick(sidebar.field, key)
+    second = rows(sidebar)[1]
+    assert sidebar.list.currentIndex().data() == second
+    QTest.keyClick(sidebar.field, Qt.Key.Key_Return)
+    assert controller.conversation.title == second
+
+
+def test_escape_ends_the_search_and_the_list_is_back(sidebar: Sidebar) -> None:
+    search(sidebar, "sky")
+    assert "Bread" not in rows(sidebar)
+    QTest.keyClick(sidebar.field, Qt.Key.Key_Escape)
+    assert "Bread" in rows(sidebar)
+
+
+def test_a_search_without_results_says_so(sidebar: Sidebar) -> None:
+    search(sidebar, "zzz")
+    assert sidebar.empty_label.isVisible()
+    assert "zzz" in sidebar.empty_label.text()
+    sidebar.field.clear()
+    assert not sidebar.empty_label.isVisible()
+
+
+def test_fast_typing_searches_once(sidebar: Sidebar) -> None:
+    searched: list[str] = []
+    sidebar._search = lambda text: searched.append(text) or []  # type: ignore[func-returns-value]
+    search(sidebar, "blue sky")
+    assert searched == ["blue sky"]
+
+
+def test_hits_with_marks_are_painted(sidebar: Sidebar, controller: Controller) -> None:
+    open_chat(controller, "The sky is blue", "A sky\nof many lines " * 20)
+    search(sidebar, "sky")
+    picture = sidebar.list.viewport().grab().toImage()
+    colours = {picture.pixelColor(x, y).name() for x in range(0, picture.width(), 2) for y in range(0, 120, 2)}
+    assert len(colours) > 3

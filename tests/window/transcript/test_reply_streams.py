@@ -1,0 +1,313 @@
+"""Tokens of a reply are shown when they are due, and its sentences are announced."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+from msgspec.structs import replace
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QTextDocument
+from PySide6.QtWidgets import QApplication, QWidget
+
+from app.protocol import RoundDone
+from app.window.common.widgets import announce
+from app.window.markdown import TOKEN
+from app.window.transcript.reply_streams import BETWEEN_S, LONGEST_LAG_S, Announcer, TokenPace, spoken
+from app.window.transcript.reply_tile import ReplyTile
+from engine.events import PromptProgress
+from tests.window.transcript.conftest import MakeStage, Stage
+from tests.window.transcript.samples import PARAGRAPH, REPLY, THOUGHT, live, question, reply, rounds
+
+
+def test_a_round_is_spread_over_its_duration() -> None:
+    pace = TokenPace()
+    pace.add(4, 0.1, now_s=10.0)
+    assert [pace.take(10.0 + t) for t in (0.0, 0.03, 0.055, 0.08)] == [1, 1, 1, 1]
+
+
+def test_the_next_round_follows_the_last_without_a_gap_or_a_jump() -> None:
+    pace = TokenPace()
+    pace.add(2, 0.1, now_s=0.0)
+    pace.add(2, 0.1, now_s=0.01)
+    assert [pace.take(t) for t in (0.0, 0.051, 0.101, 0.151)] == [1, 1, 1, 1]
+
+
+def test_nothing_is_lost_whatever_comes_when() -> None:
+    chance, pace, now_s, added, taken = random.Random(1), TokenPace(), 0.0, 0, 0
+    for _ in range(2000):
+        now_s += chance.expovariate(100)
+        if chance.random() < 0.5:
+            count = chance.randint(0, 9)
+            pace.add(count, chance.uniform(-1, 3), now_s)
+            added += count
+        taken += pace.take(now_s)
+    assert taken + len(pace) == added
+    assert taken + pace.take(now_s + LONGEST_LAG_S) == added
+
+
+def test_what_is_shown_is_never_further_behind_than_the_longest_lag() -> None:
+    pace, taken, frame_s = TokenPace(), 0, 0.016
+    frames_behind = int(LONGEST_LAG_S / frame_s) + 1
+    for frame in range(400):  # 2,000 tokens a second, in rounds that claim to take long
+        pace.add(32, 0.5, frame * frame_s)
+        taken += pace.take(frame * frame_s)
+        assert taken >= 32 * (frame + 1 - frames_behind)
+    assert pace.take(frame * frame_s + LONGEST_LAG_S) == 32 * 400 - taken
+
+
+def test_reduced_motion_shows_at_once() -> None:
+    pace = TokenPace(still=True)
+    pace.add(5, 1.0, now_s=3.0)
+    assert pace.take(3.0) == 5
+
+
+def test_sentences_come_whole_and_no_faster_than_they_can_be_heard() -> None:
+    said: list[tuple[float, str]] = []
+    now_s = 0.0
+    announcer = Announcer(lambda text: said.append((now_s, text)))
+    for word in ("One sentence. " * 40).split(" "):
+        now_s += 0.05
+        announcer.receive(word + " ", now_s)
+    assert said and {text for _, text in said} == {"One sentence."}
+    assert all(b - a >= BETWEEN_S for (a, _), (b, _) in itertools.pairwise(said))
+
+
+def test_a_whole_reply_is_announced_seldom_and_its_end_once(stage: MakeStage) -> None:
+    one, told = stage(), list(rounds(REPLY * 4, per_s=100))
+    one.transcript.show_branch([question(1)], lambda _: [])
+    one.transcript.begin_reply(live(2, 1))
+    begin_s = one.now_s
+    for at in range(0, len(told), 10):
+        one.transcript.add_rounds(2, told[at : at + 10])
+        one.frame(0.3)
+    one.transcript.end_reply(reply(2, REPLY * 4, 1))
+    seconds = one.now_s - begin_s
+    assert 3 <= len(one.said) <= seconds / BETWEEN_S + 2
+    assert one.said[-1] == "The reply is complete."
+    assert all(len(text) > 3 for text in one.said)
+
+
+def test_marks_of_markdown_are_not_read_out() -> None:
+    assert spoken("## The **small** `model` drafts") == "The small model drafts"
+
+
+def test_a_reply_without_a_full_stop_is_not_kept_back_for_ever() -> None:
+    said: list[str] = []
+    announcer = Announcer(said.append)
+    for n in range(200):
+        announcer.receive("word ", n * 0.1)
+    assert said
+
+
+def test_the_next_reply_does_not_go_on_with_the_last() -> None:
+    said: list[str] = []
+    announcer = Announcer(said.append)
+    announcer.receive("First. Second. Third. ", 0.0)
+    announcer.end("The reply is complete.", 0.1)
+    announcer.begin()
+    announcer.receive("Another. ", 5.0)
+    assert said == ["First.", "The reply is complete.", "Another."]
+
+
+def test_a_sentence_reaches_an_assistive_technology(app: QApplication, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[QAccessibleAnnouncementEvent] = []
+    monkeypatch.setattr(QAccessible, "isActive", lambda: True)
+    monkeypatch.setattr(QAccessible, "updateAccessibility", heard.append)
+    widget = QWidget()
+    announce(widget, "A sentence.")
+    assert [(event.message(), event.politeness()) for event in heard] == [
+        ("A sentence.", QAccessible.AnnouncementPoliteness.Polite)
+    ]
+
+
+LONG = (REPLY + "\n\n") * 3
+
+
+def reply_tile(stage: Stage) -> ReplyTile:
+    tile = stage.transcript.column.shown_tiles()[-1]
+    assert isinstance(tile, ReplyTile)
+    return tile
+
+
+def characters(document: QTextDocument) -> list[tuple[str, object, str, str]]:
+    """Every stretch of text with its token, its ground and its line."""
+    found = []
+    block = document.begin()
+    while block.isValid():
+        place = block.begin()
+        while not place.atEnd():
+            fragment = place.fragment()
+            shape = fragment.charFormat()
+            cue = f"{shape.underlineStyle()} {shape.foreground().color().name()}"
+            found.append((fragment.text(), shape.property(TOKEN), shape.background().color().name(), cue))
+            place += 1
+        found.append(("\n", block.textList() is not None, "", ""))
+        block = block.next()
+    return found
+
+
+def shown(stage: Stage) -> list[list[tuple[str, object, str, str]]]:
+    """All of the reply's pages, whether or not they are in view."""
+    tile = reply_tile(stage)
+    tile.arrange(700, -100_000, 200_000)
+    return [characters(tile.body.pages[index].document()) for index in sorted(tile.body.pages)]
+
+
+def streamed(stage: Stage, text: str, seed: int, frames: int = 40) -> None:
+    """`text` told in bursts of any size."""
+    told, chance = list(rounds(text, seed)), random.Random(seed)
+    stage.transcript.show_branch([question(1)], lambda _: [])
+    stage.transcript.begin_reply(live(2, 1))
+    at = 0
+    while at < len(told):
+        count = chance.choice((1, 2, len(told) // frames + 1))
+        stage.transcript.add_rounds(2, told[at : at + count])
+        stage.frame(chance.uniform(0.01, 0.3))
+        at += count
+    stage.frame()
+
+
+def opened(stage: Stage, text: str, told: list[RoundDone]) -> None:
+    stage.transcript.show_branch([question(1), reply(2, text, 1)], lambda _: told)
+    stage.settle()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize(
+    "text", [REPLY, LONG, THOUGHT + REPLY, "word " * 2500], ids=["short", "long", "thought", "line"]
+)
+def test_streaming_equals_opening(stage: MakeStage, text: str, raw: bool) -> None:
+    first, second = stage(), stage()
+    for one in (first, second):
+        one.transcript.set_raw(raw)
+    streamed(first, text, seed=3)
+    first.transcript.end_reply(reply(2, text, 1))
+    opened(second, text, list(rounds(text, 3)))
+    assert shown(first) == shown(second)
+
+
+def test_every_token_is_on_screen_when_its_time_has_come(stage: MakeStage) -> None:
+    one = stage()
+    streamed(one, LONG, seed=1)
+    assert one.transcript.column.entries[-1].source == LONG
+
+
+def test_tokens_of_a_round_appear_one_after_the_other(stage: MakeStage) -> None:
+    one = stage()
+    told = list(rounds(PARAGRAPH, per_s=20.0))
+    one.transcript.show_branch([question(1)], lambda _: [])
+    one.transcript.begin_reply(live(2, 1))
+    one.transcript.add_rounds(2, told[:6])
+    seen = []
+    for _ in range(20):
+        one.frame(0.01)
+        seen.append(one.transcript.column.entries[-1].source)
+    assert len(set(seen)) > 2
+    assert all(later.startswith(earlier) for earlier, later in itertools.pairwise(seen))
+
+
+def test_with_reduced_motion_they_appear_at_once(stage: MakeStage) -> None:
+    one = stage()
+    told = list(rounds(PARAGRAPH, per_s=1.0))
+    one.transcript.set_reduced_motion(True)
+    one.transcript.show_branch([question(1)], lambda _: [])
+    one.transcript.begin_reply(live(2, 1))
+    one.transcript.add_rounds(2, told)
+    one.frame(0.0)
+    assert one.transcript.column.entries[-1].source == PARAGRAPH
+
+
+def test_the_end_shows_what_was_still_to_come(stage: MakeStage) -> None:
+    one = stage()
+    one.transcript.show_branch([question(1)], lambda _: [])
+    one.transcript.begin_reply(live(2, 1))
+    one.transcript.add_rounds(2, list(rounds(PARAGRAPH)))
+    one.transcript.end_reply(reply(2, PARAGRAPH + " The end.", 1))
+    assert reply_tile(one).body.pages[0].toPlainText().endswith("The end.")
+    assert not reply_tile(one).entry.live
+
+
+def test_rounds_of_a_reply_that_is_not_shown_are_left_alone(stage: MakeStage) -> None:
+    one = stage()
+    one.transcript.show_branch([question(1)], lambda _: [])
+    one.transcript.add_rounds(77, list(rounds(PARAGRAPH)))
+    one.frame()
+    assert len(one.transcript.column.entries) == 1
+
+
+def test_a_reply_that_streams_behind_another_conversation_is_whole_when_it_comes_back(stage: MakeStage) -> None:
+    one, told = stage(), list(rounds(LONG))
+    half = len(told) // 2
+    streaming = [question(1), live(2, 1)]
+    one.transcript.show_branch([question(1)], lambda _: [])
+    one.transcript.begin_reply(live(2, 1))
+    one.transcript.add_rounds(2, told[:10])
+    one.transcript.show_branch([replace(question(9), conversation=2)], lambda _: [])
+    one.transcript.add_rounds(2, told[10:half])
+    one.transcript.show_branch(streaming, lambda _: told[:half])
+    one.transcript.begin_reply(live(2, 1))
+    one.transcript.add_rounds(2, told[half:])
+    one.frame()
+    assert one.transcript.column.entries[-1].source == LONG
+
+
+def test_a_stopped_reply_goes_on_where_it_was(stage: MakeStage) -> None:
+    one, told = stage(), list(rounds(LONG))
+    first = [*told[:20]]
+    text = "".join(text for round_ in first for text in round_.round.texts)
+    stopped = replace(reply(2, text, 1), state="stopped")
+    one.transcript.show_branch([question(1), stopped], lambda _: first)
+    one.settle()
+    one.transcript.begin_reply(replace(stopped, state="streaming"))
+    one.transcript.add_rounds(2, told[20:])
+    one.frame()
+    assert one.transcript.column.entries[-1].source == LONG
+    assert len(one.transcript.column.entries) == 2
+
+
+def test_a_regenerated_reply_takes_the_place_of_the_old_one(stage: MakeStage) -> None:
+    one = stage()
+    one.transcript.show_branch([question(1), reply(2, PARAGRAPH, 1), question(3, "More?", 2)], lambda _: [])
+    one.transcript.begin_reply(live(4, 1))
+    assert [entry.record.id for entry in one.transcript.column.entries] == [1, 4]
+
+
+def test_a_waiting_reply_says_how_far_the_prompt_has_been_read(stage: MakeStage) -> None:
+    one = stage()
+    one.transcript.show_branch([question(1)], lambda _: [])
+    one.transcript.begin_reply(live(2, 1))
+    one.transcript.show_progress(2, PromptProgress(512, 2048, 0, 0.1))
+    waiting = reply_tile(one).waiting
+    assert waiting.text() == "Reading the prompt, 512 of 2,048 tokens"
+    one.transcript.show_progress(2, PromptProgress(2048, 2048, 0, 0.2))
+    assert waiting.text().strip() in ("▍", "")
+    one.transcript.add_rounds(2, list(rounds(PARAGRAPH)))
+    one.frame()
+    assert not waiting.isVisible()
+
+
+def test_plain_decoding_is_not_tinted_and_speculation_is(stage: MakeStage) -> None:
+    one = stage()
+    plain = [replace(told, drafted_texts=()) for told in rounds(PARAGRAPH, drafted=0)]
+    opened(one, PARAGRAPH, plain)
+    grounds = {ground for page in shown(one) for _, _, ground, _ in page}
+    two = stage()
+    opened(two, PARAGRAPH, list(rounds(PARAGRAPH)))
+    tinted = {ground for page in shown(two) for _, _, ground, _ in page}
+    assert not grounds & set(one.transcript.options.appearance.tints.values())
+    assert set(two.transcript.options.appearance.tints.values()) <= tinted
+
+
+def test_tints_go_and_come_back_at_once(stage: MakeStage) -> None:
+    one = stage()
+    opened(one, PARAGRAPH, list(rounds(PARAGRAPH)))
+    before = shown(one)
+    one.transcript.set_tints(False)
+    without = shown(one)
+    one.transcript.set_tints(True)
+    assert not {ground for page in without for _, _, ground, _ in page} & set(
+        one.transcript.options.appearance.tints.values()
+    )
+    assert shown(one) == before
