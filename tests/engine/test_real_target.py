@@ -110,7 +110,7 @@ def test_greedy_and_coupled_texts_are_plains(target: Loaded, shallow: Loaded, na
 
 # --- the law of the first three tokens ----------------------------------------------------------
 
-SEEDS = 2000
+SEEDS = 800
 CELLS = 24
 
 
@@ -136,12 +136,13 @@ def exact_law(target: Loaded, prompt: list[int], sampling: SamplingSettings) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["lookup", "draft"])
 def test_rejection_keeps_the_targets_law(target: Loaded, name: str) -> None:
-    """Pearson's chi-square of the first three tokens over 2,000 seeds against the exact law.
+    """Pearson's chi-square of the first three tokens over 800 seeds against the exact law.
 
     The cells are the likeliest openings and one for all others. Refused beyond the statistic's mean + 6
     standard deviations. Power: moving a share d of the mass from half of the cells to the others adds about
-    2,000 * 4 d^2 to the statistic, ten standard deviations (70 on 24 degrees of freedom) at d = 0.09. Taking
-    corrections from p instead of the residual moves refused share * overlap, 0.1 to 0.25 here.
+    800 * 4 d^2 to the statistic, ten standard deviations (70 on 24 degrees of freedom) at d = 0.15. Taking
+    corrections from p instead of the residual moves refused share * overlap, 0.1 to 0.25 here; the enumerations on
+    toys (tests/engine/test_acceptance.py) see far less.
     """
     sampling = SamplingSettings(temperature=1.5, top_k=6)
     prompt = target.tokenizer.encode("Roses are red, violets are blue. Roses are red, violets are")

@@ -57,7 +57,7 @@ def window(app: QApplication) -> Iterator[RaceWindow]:  # noqa: F811  the same
     window.show()
     yield window
     end(window)
-    engine.client.quit()
+    engine.process.quit()
 
 
 def test_the_built_in_pair_is_raced_in_the_window(window: RaceWindow) -> None:
@@ -71,7 +71,7 @@ def test_the_built_in_pair_is_raced_in_the_window(window: RaceWindow) -> None:
     assert first == second
     assert len(first) == 2
     assert window.board is not None
-    assert window.board.middle.below.text() == "identical tokens"
+    assert window.board.comparison.below.text() == "identical tokens"
     assert read_race(race_json(window.document)) == window.document
 
 
