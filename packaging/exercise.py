@@ -73,7 +73,9 @@ def _window(folder: Path, tokens: int) -> tuple[str, int]:
     window = MainWindow(controller, place)
     controller.open_last()
     window.show()
-    controller.change_settings(ChatSettings(sampling=SamplingSettings(max_tokens=tokens, temperature=0.0, draft_length=1)))
+    controller.change_settings(
+        ChatSettings(sampling=SamplingSettings(max_tokens=tokens, temperature=0.0, draft_length=1))
+    )
     controller.start()
     for side in ("inspector", "chat settings", "inspector"):
         window.show_side(side)

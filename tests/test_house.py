@@ -112,7 +112,7 @@ def environment_reads(tree: ast.AST) -> Iterator[int]:
         elif isinstance(node, ast.ImportFrom) and node.module == "os":
             said = {alias.name for alias in node.names}
         if said & names:
-            yield node.lineno
+            yield node.lineno  # type: ignore[attr-defined]
 
 
 def oversized(name: str, text: str) -> Iterator[str]:

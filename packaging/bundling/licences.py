@@ -64,12 +64,12 @@ def _of_package(layout: Layout, info: Path) -> Licence:
 
 def _name_of(info: Path) -> str:
     metadata = PathDistribution(info).metadata
-    if expression := metadata.get("License-Expression"):
+    if expression := metadata.get("License-Expression"):  # type: ignore[attr-defined]
         return str(expression)
     classifiers = [
         c.removeprefix(_CLASSIFIER) for c in metadata.get_all("Classifier") or () if c.startswith(_CLASSIFIER)
     ]
-    said = " ".join(str(metadata.get("License") or "").split())
+    said = " ".join(str(metadata.get("License") or "").split())  # type: ignore[attr-defined]
     return said if 0 < len(said) <= _SHORT else ", ".join(classifiers)
 
 
@@ -77,7 +77,7 @@ def _homepage(info: Path) -> str:
     metadata = PathDistribution(info).metadata
     links = dict(line.split(", ", 1) for line in metadata.get_all("Project-URL") or () if ", " in line)
     named = {label.casefold(): link for label, link in links.items()}
-    return next((named[k] for k in ("homepage", "source", "repository") if k in named), metadata.get("Home-page") or "")
+    return next((named[k] for k in ("homepage", "source", "repository") if k in named), metadata.get("Home-page") or "")  # type: ignore[attr-defined]
 
 
 def _is_text(file: Path, info: Path) -> bool:

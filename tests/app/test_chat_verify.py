@@ -63,7 +63,7 @@ def test_a_check_that_ctrl_c_stops_loses_nothing(
 ) -> None:
     conversation = opened(toy_folder, toy_drafter_folder)
     talk(conversation, "hello")
-    check = fresh_check.check_reply
+    check = fresh_check.check_reply  # type: ignore[attr-defined]
 
     def interrupted(*given: Any) -> Any:
         steps = check(*given)

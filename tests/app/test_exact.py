@@ -53,7 +53,7 @@ def test_costs_of_several_drafters_are_flattened_each() -> None:
     both = NamedDrafter("lookup+draft", PromptLookup(), several=(one, other))
     costs = replace(STEEP, members=(STEEP, STEEP))
     policy = make_policy(both, None, costs, exact=True)
-    assert not isinstance(policy, pair_loader.FixedLength)
+    assert not isinstance(policy, pair_loader.FixedLength)  # type: ignore[attr-defined]
 
 
 def test_chat_answers_the_same_with_and_without_a_drafter(toy_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -127,7 +127,7 @@ def test_a_target_is_loaded_once_for_replies_that_stand_together(
     chat: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[Pair] = []
-    open_target = checker.open_target
+    open_target = checker.open_target  # type: ignore[attr-defined]
     monkeypatch.setattr(checker, "open_target", lambda pair: opened.append(pair) or open_target(pair))
     verify(capsys, chat)
     assert len(opened) == 1 and opened[0].drafter == "none"

@@ -60,7 +60,7 @@ def works(room: ModelWorker) -> bool:
 def counted_loads(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Names of the folders whose weights are loaded."""
     names: list[str] = []
-    original = loading.load_model
+    original = loading.load_model  # type: ignore[attr-defined]
 
     def load_model(path: Path, **more: Any) -> Any:
         names.append(path.name)

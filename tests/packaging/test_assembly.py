@@ -195,7 +195,7 @@ def test_the_icon_has_every_size_and_is_drawn(tmp_path: Path) -> None:
 def test_the_background_has_a_picture_for_plain_and_one_for_sharp_screens(tmp_path: Path) -> None:
     icons.write_background(tmp_path / "a.tiff", *image.WINDOW)
     with Image.open(tmp_path / "a.tiff") as picture:
-        sizes = [(picture.seek(frame), picture.size)[1] for frame in range(picture.n_frames)]
+        sizes = [(picture.seek(frame), picture.size)[1] for frame in range(picture.n_frames)]  # type: ignore[attr-defined]
     assert sizes == [(640, 400), (1280, 800)]
 
 

@@ -81,7 +81,7 @@ def test_both_sides_are_warmed_up_and_then_alternate(
     target: Loaded, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lengths: list[int] = []
-    begin = contest.begin_reply
+    begin = contest.begin_reply  # type: ignore[attr-defined]
 
     def noting(session: Session, prompt: Any, settings: Any, *more: Any) -> Any:
         lengths.append(settings.max_tokens)

@@ -125,7 +125,7 @@ def test_of_many_differences_all_are_told_and_the_first_are_measured(
     network: nn.Module, warm: list[Round], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measured: list[int] = []
-    judge = reply_check.measure_noise
+    judge = reply_check.measure_noise  # type: ignore[attr-defined]
 
     def counted(*given: Any) -> Difference:
         measured.append(given[2].position)

@@ -30,7 +30,7 @@ def filled(count: int, step: int) -> SlidingKVCache:
 
 def twin(cache: SlidingKVCache) -> SlidingKVCache:
     other = SlidingKVCache(WINDOW)
-    vars(other).update({k: mx.array(v) if isinstance(v, mx.array) else v for k, v in vars(cache).items()})
+    vars(other).update({k: mx.array(v) if isinstance(v, mx.array) else v for k, v in vars(cache).items()})  # type: ignore[attr-defined]
     return other
 
 

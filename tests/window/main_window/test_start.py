@@ -80,7 +80,7 @@ def test_windows_killed_at_random_moments_have_saved_what_was_on_screen_a_second
     folders = [tmp_path / str(number) for number in range(windows)]
     moments = sorted(random.Random(windows).uniform(0.0, 2.5) for _ in folders)
     with ExitStack() as windows:
-        processes = [windows.enter_context(driven(folder, "tell me", **FOREVER)) for folder in folders]
+        processes = [windows.enter_context(driven(folder, "tell me", **FOREVER)) for folder in folders]  # type: ignore[attr-defined]
         for process in processes:
             heard(process, "shown")
         began_s = time.monotonic()

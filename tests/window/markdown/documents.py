@@ -75,7 +75,7 @@ def _described(document: QTextDocument, block: QTextBlock) -> object:
     margins = (shape.topMargin(), shape.bottomMargin(), shape.leftMargin(), shape.textIndent(), shape.lineHeight())
     noted = tuple(str(shape.property(name)) for name in NOTED)
     text = [(text, _appearance(shape)) for text, shape in runs(block)]
-    over = [(r.start, r.length, r.format.foreground().color().name()) for r in block.layout().formats()]
+    over = [(r.start, r.length, r.format.foreground().color().name()) for r in block.layout().formats()]  # type: ignore[attr-defined]
     cell = frame.cellAt(block.position()) if isinstance(frame, QTextTable) else None
     return margins, noted, text, over, (cell.row(), cell.column()) if cell is not None else None
 

@@ -82,7 +82,7 @@ def test_code_is_highlighted_once_its_fence_is_closed() -> None:
 def test_colours_of_code_are_counted_as_qt_counts() -> None:
     document = rendered("```python\n'\U0001f600' + 1\n```\n")
     line = list(blocks(document))[1]
-    assert (7, 1) in [(one.start, one.length) for one in line.layout().formats()]
+    assert (7, 1) in [(one.start, one.length) for one in line.layout().formats()]  # type: ignore[attr-defined]
 
 
 def test_formulas_can_be_read() -> None:

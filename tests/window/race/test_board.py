@@ -65,7 +65,7 @@ def tints(pane: SidePane) -> list[tuple[str, int, str]]:
 
 def marks(board: RaceBoard) -> list[str]:
     """The marked text of each side."""
-    return ["".join(one.cursor.selectedText() for one in pane.reader.extraSelections()) for pane in board.panes]
+    return ["".join(one.cursor.selectedText() for one in pane.reader.extraSelections()) for pane in board.panes]  # type: ignore[attr-defined]
 
 
 def test_before_the_first_token_there_is_nothing_but_the_race(boards: list[RaceBoard]) -> None:

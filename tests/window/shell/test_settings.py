@@ -180,7 +180,7 @@ def test_where_the_system_draws_the_controls_they_are_left_to_it(
 
 def test_motion_of_a_mac_without_its_library_is_taken_for_full(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(theme, "NATIVE", True)
-    monkeypatch.setattr(theme.ctypes.util, "find_library", lambda _: None)
+    monkeypatch.setattr(theme.ctypes.util, "find_library", lambda _: None)  # type: ignore[attr-defined]
     assert not theme.system_reduces_motion()
 
 

@@ -62,9 +62,9 @@ def waves(tile: ReplyTile) -> dict[str, str]:
     marks = [mark for page in tile.body.pages.values() for mark in page.extraSelections()]
     style = QTextCharFormat.UnderlineStyle.WaveUnderline
     return {
-        mark.cursor.selectedText(): mark.format.underlineColor().name()
+        mark.cursor.selectedText(): mark.format.underlineColor().name()  # type: ignore[attr-defined]
         for mark in marks
-        if mark.format.underlineStyle() == style
+        if mark.format.underlineStyle() == style  # type: ignore[attr-defined]
     }
 
 
@@ -204,7 +204,7 @@ def test_text_that_differs_can_be_read(stage: MakeStage, look: Appearance) -> No
     one, tile = opened(stage, kept(Receipt(TOKENS, (NEAR, FAILED))))
     theme.show(look)
     one.settle()
-    grounds = [mark.format.background().color().name() for mark in tile.body.pages[0].extraSelections()]
+    grounds = [mark.format.background().color().name() for mark in tile.body.pages[0].extraSelections()]  # type: ignore[attr-defined]
     assert len(set(grounds)) == 2 and look.background not in grounds
     assert all(contrast(look.text, ground) >= READABLE for ground in grounds)
 

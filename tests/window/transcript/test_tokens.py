@@ -144,7 +144,7 @@ def test_ghosts_are_never_copied(stage: MakeStage, text: str, raw: bool) -> None
     assert QGuiApplication.clipboard().text() == plain
     assert page.createMimeDataFromSelection().text() in plain
     for button in codes:
-        button.click()
+        button.click()  # type: ignore[attr-defined]
         assert QGuiApplication.clipboard().text().rstrip("\n") == "\n".join(CODE.splitlines()[1:-1])
     one.transcript.set_refused_shown(False)
     one.settle()

@@ -26,7 +26,7 @@ def folder(builtin: Path) -> ModelFolder:
 
 @pytest.fixture(scope="module")
 def builtin() -> Path:
-    return pair_loader.target_folder(Options())
+    return pair_loader.target_folder(Options())  # type: ignore[attr-defined]
 
 
 def room_for(
