@@ -31,6 +31,8 @@ def _build(args: argparse.Namespace) -> None:
     if args.lock:
         wheels.lock()
         return
+    if not args.identity:
+        raise BuildError("--identity is empty: name a certificate of the keychain, or leave the option out")
     if args.notary_profile and args.identity == code_signing.ADHOC:
         raise BuildError("Apple notarises only what is signed: give --identity too")
     args.out.mkdir(parents=True, exist_ok=True)
@@ -41,7 +43,7 @@ def _build(args: argparse.Namespace) -> None:
     made = image.make(layout, args.out / NAME)
     code_signing.sign_image(made, args.identity)
     if args.notary_profile:
-        code_signing.notarise(made, args.notary_profile)
+        code_signing.notarise(made, args.notary_profile, args.notary_keychain)
     print(f"{made}: {made.stat().st_size / 1e6:.1f} MB")
     for difference in image.differences(made, layout):
         raise BuildError(f"the image is not what was put into it: {difference}; build again")
@@ -58,6 +60,12 @@ def _parser() -> argparse.ArgumentParser:
         help="sign with this certificate: 'Developer ID Application: …'",
     )
     add("--notary-profile", metavar="NAME", help="notarise and staple, with this profile of `xcrun notarytool`")
+    add(
+        "--notary-keychain",
+        type=Path,
+        metavar="FILE",
+        help="the keychain with that profile (default: the login keychain)",
+    )
     add("--app-only", action="store_true", help="no image")
     add("--platform", choices=("darwin", "linux"), default="darwin", help="linux: what the tests start, unsigned")
     add("--lock", action="store_true", help="choose the packages' versions anew, and build nothing")

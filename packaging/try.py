@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from bundling.image import opened
-from bundling.launch_check import tried_out
+from bundling.launch_check import exercised_by_double_click, tried_out
 from bundling.layout import NAME
 from bundling.tools import BuildError
 
@@ -21,18 +21,21 @@ def main() -> int:
     """Try it, and return the exit code."""
     parser = argparse.ArgumentParser(prog="try.py", description="Tries an app as a user would.")
     parser.add_argument("app", type=Path, help="Redline.app or, on a Mac, Redline.dmg")
+    parser.add_argument("--double-click", action="store_true", help="have macOS open Redline.app, where it lies")
     args = parser.parse_args()
     try:
         with tempfile.TemporaryDirectory() as folder:
-            if args.app.is_dir():
-                told = tried_out(args.app.resolve(), Path(folder))
+            if args.double_click:
+                found = exercised_by_double_click(args.app.resolve(), Path(folder))
+            elif args.app.is_dir():
+                found = tried_out(args.app.resolve(), Path(folder))
             else:
                 with opened(args.app) as image:
-                    told = tried_out(image / f"{NAME}.app", Path(folder))
+                    found = tried_out(image / f"{NAME}.app", Path(folder))
     except BuildError as error:
         print(f"try: {error}", file=sys.stderr)
         return 1
-    print(f"{told['tokens']} tokens: {told['reply']!r}")
+    print(f"{found['tokens']} tokens: {found['reply']!r}")
     return 0
 
 

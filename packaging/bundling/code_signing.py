@@ -40,12 +40,18 @@ def sign_image(image: Path, identity: str) -> None:
         run("/usr/bin/codesign", "--force", "--timestamp", "--sign", identity, image)
 
 
-def notarise(image: Path, profile: str) -> None:
-    """Have Apple look at the image, and staple its word to it. profile: of `xcrun notarytool store-credentials`."""
-    said = run("xcrun", "notarytool", "submit", image, "--keychain-profile", profile, "--wait")
-    if "status: Accepted" not in said:
-        raise BuildError(f"Apple did not accept the image: {' '.join(said.split())[-400:]}")
+def notarise(image: Path, profile: str, keychain: Path | None = None) -> None:
+    """Submits the image to Apple's notary service and staples the ticket to it.
+
+    profile: the name that `xcrun notarytool store-credentials` was given; keychain: the file that holds it, the login
+    keychain if None. Raises BuildError.
+    """
+    where = ["--keychain", keychain] if keychain is not None else []
+    answer = run("xcrun", "notarytool", "submit", image, "--keychain-profile", profile, *where, "--wait")
+    if "status: Accepted" not in answer:
+        raise BuildError(f"Apple did not accept the image: {' '.join(answer.split())[-400:]}")
     run("xcrun", "stapler", "staple", image)
+    run("xcrun", "stapler", "validate", image)
 
 
 def _codesign(layout: Layout, libraries: list[Path], identity: str) -> None:

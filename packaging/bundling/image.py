@@ -12,13 +12,14 @@ import shutil
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from bundling import icons, iso
 from bundling.layout import NAME, Layout
-from bundling.tools import run
+from bundling.tools import BuildError, run
 
 APPLICATIONS = "Applications"
 BACKGROUND = ".background.tiff"
@@ -26,6 +27,7 @@ VOLUME_ICON = ".VolumeIcon.icns"
 WINDOW = (640, 400)
 PLACES = {f"{NAME}.app": (170, 190), APPLICATIONS: (470, 190)}
 _ICON = 128
+_DETACH_TRIES, _DETACH_PAUSE_S = 6, 2.0
 
 
 def make(layout: Layout, stem: Path) -> Path:
@@ -117,4 +119,15 @@ def opened(image: Path) -> Iterator[Path]:
         try:
             yield Path(folder)
         finally:
+            _detach(folder)
+
+
+def _detach(folder: str) -> None:
+    """Unmounts an image. Spotlight or an ending process may hold it for a moment, so it is tried again, then forced."""
+    for _ in range(_DETACH_TRIES):
+        try:
             run("/usr/bin/hdiutil", "detach", folder)
+            return
+        except BuildError:
+            time.sleep(_DETACH_PAUSE_S)
+    run("/usr/bin/hdiutil", "detach", "-force", folder)

@@ -30,12 +30,28 @@ UNRECORDED: Mapping[str, str] = {
 OPTIONAL: Mapping[str, str] = {
     r"matplotlib(\..*)?": "only `redline fit` draws with it, and refuses to begin where it is not there",
 }
+# What the recorded modules import on macOS alone, so that no record made on Linux names it.
+ON_MACOS = (
+    "_scproxy",  # urllib.request: the system's proxies
+    "ctypes.macholib.dyld",  # ctypes.util
+    "keyring.backends.macOS",  # keyring finds its backends by entry points
+    "keyring.backends.macOS.api",
+    "platformdirs.macos",
+    "truststore._macos",
+)
 _HEADER = "# Modules that a run of the app imported. Written by `uv run packaging/record.py`.\n"
 
 
 def recorded(record: Path = RECORD) -> list[str]:
     """The names in a record."""
     return [line for line in record.read_text().splitlines() if line and not line.startswith("#")]
+
+
+def imported_on_macos(source: str) -> set[str]:
+    """Returns the modules that a module's source imports by name where a condition names macOS."""
+    conditions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.If)]
+    bodies = [node.body for node in conditions if re.search("darwin|macos", ast.unparse(node.test), re.IGNORECASE)]
+    return {name for body in bodies for statement in body for name in _imported(statement)}
 
 
 def write_record(modules: Iterable[str], record: Path = RECORD) -> None:
@@ -54,7 +70,7 @@ def wanted_by_source(layout: Layout) -> Iterator[tuple[Path, str]]:
     there: dict[str, bool] = {}
     for package in OWN_PACKAGES:
         for source in sorted((layout.site_packages / package).rglob("*.py")):
-            for name in sorted(_imported(source)):
+            for name in sorted(_imported(ast.parse(source.read_bytes()))):
                 if name not in there:
                     there[name] = _matches(name, OPTIONAL) or not list(missing(layout, [name]))
                 if not there[name]:
@@ -82,10 +98,10 @@ def uncompiled(layout: Layout) -> Iterator[str]:
             yield f"{layout.name_of(compiled)}, whose source is looked at"
 
 
-def _imported(source: Path) -> set[str]:
-    """Modules by name, wherever in the file they are imported."""
+def _imported(tree: ast.AST) -> set[str]:
+    """Modules by name, wherever in the code they are imported."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(source.read_bytes())):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

@@ -44,6 +44,23 @@ def exercised(layout: Layout, home: Path, *options: str) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
+def exercised_by_double_click(app: Path, folder: Path) -> dict[str, Any]:
+    """Returns what `exercised` does, of an app that macOS opens as Finder would. folder: for conversations and output.
+
+    Raises BuildError if it fails or does not end.
+    """
+    printed, errors = folder / "printed", folder / "errors"
+    arguments = ["-c", _AS_SCRIPT, str(EXERCISE), str(folder / "exercise"), "--tokens", str(TOKENS)]
+    output = [f"--stdout={printed}", f"--stderr={errors}"]
+    try:
+        command = ["/usr/bin/open", "-n", "-W", *output, str(app), "--args", *arguments]
+        subprocess.run(command, check=True, timeout=PATIENCE_S, capture_output=True, text=True)
+        return dict(json.loads(printed.read_text()))
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        reported = errors.read_text(errors="replace")[-2000:] if errors.is_file() else ""
+        raise BuildError(f"macOS opened the app, and it gave no reply ({error}): {reported}") from error
+
+
 def tried_out(app: Path, folder: Path) -> dict[str, Any]:
     """What `exercised` tells of a copy of an app: read-only, in a folder with spaces and accents, in an empty home.
 

@@ -4,13 +4,31 @@ from __future__ import annotations
 
 import json
 import re
+import struct
+import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from bundling import binary_patches, bytecode, icons, image, imports, iso, leaks, licences, plists, trim, wheels
+from bundling import (
+    binary_patches,
+    bytecode,
+    code_signing,
+    icons,
+    image,
+    imports,
+    iso,
+    leaks,
+    licences,
+    plists,
+    trim,
+    wheels,
+)
 from bundling.layout import NAME, ROOT, Layout
 from bundling.machos import slices
 from bundling.tools import BuildError
@@ -184,12 +202,84 @@ def test_the_icon_has_every_size_and_is_drawn(tmp_path: Path) -> None:
     icons.write_icns(tmp_path / "b.icns")
     assert (tmp_path / "a.icns").read_bytes() == (tmp_path / "b.icns").read_bytes()
     with Image.open(tmp_path / "a.icns") as icon:
-        assert {width * scale for width, _, scale in icon.info["sizes"]} >= set(icons.PICTURES)
+        assert {width * scale for width, _, scale in icon.info["sizes"]} >= set(icons.PICTURES) - {16}
     for size, kind in icons.PICTURES.items():
         picture = icons.drawn(f"icon-{kind}", size, size)
         assert picture.getpixel((0, 0))[3] == 0 and picture.getpixel((size // 2, size // 4))[3] == 255
         reds = sum(count for count, (r, g, b, a) in picture.getcolors(1 << 20) if a > 200 and r > 180 and g < 110)
         assert reds > size * size * 0.02, "where is the red line?"
+
+
+def icns_entries(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """(kind, data) of each entry of an icon file, whose lengths must fit."""
+    assert data[:4] == b"icns" and struct.unpack(">I", data[4:8]) == (len(data),)
+    place = 8
+    while place < len(data):
+        kind, length = struct.unpack_from(">4sI", data, place)
+        yield kind, data[place + 8 : place + length]
+        place += length
+
+
+def test_the_icon_has_sixteen_pixels_for_screens_of_one_pixel_a_point(tmp_path: Path) -> None:
+    icons.write_icns(tmp_path / "a.icns")
+    data = (tmp_path / "a.icns").read_bytes()
+    (_, contents), *entries = icns_entries(data)
+    assert [contents[at : at + 4] for at in range(0, len(contents), 8)] == [kind for kind, _ in entries]
+    packed = dict(entries)[b"ic04"]
+    assert packed[:4] == b"ARGB"
+    channels, place = b"", 4
+    while place < len(packed):
+        assert packed[place] < 128, "a literal run"
+        channels += packed[place + 1 : place + 2 + packed[place]]
+        place += 2 + packed[place]
+    alpha, red, green, blue = (channels[at : at + 256] for at in range(0, 1024, 256))
+    found = Image.merge("RGBA", [Image.frombytes("L", (16, 16), one) for one in (red, green, blue, alpha)])
+    assert found.tobytes() == icons.drawn("icon-small", 16, 16).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("held", "expected"), [(3, [("detach",)] * 3), (99, [("detach",)] * 6 + [("detach", "-force")])]
+)
+def test_an_image_that_is_held_is_detached_a_moment_later_or_by_force(
+    monkeypatch: pytest.MonkeyPatch, held: int, expected: list[tuple[str, ...]]
+) -> None:
+    commands: list[tuple[str, ...]] = []
+
+    def run(*command: str) -> None:
+        commands.append(command[1:-1])
+        if "-force" not in command and len(commands) < held:
+            raise BuildError("resource busy")
+
+    monkeypatch.setattr(image, "run", run)
+    monkeypatch.setattr(image.time, "sleep", lambda _: None)
+    image._detach("/volume")
+    assert commands == expected
+
+
+def test_notarisation_finds_its_profile_in_the_keychain_that_holds_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    commands: list[str] = []
+
+    def run(*command: str | Path) -> str:
+        commands.append(" ".join(map(str, command)))
+        return "status: Accepted"
+
+    monkeypatch.setattr(code_signing, "run", run)
+    code_signing.notarise(Path("a.dmg"), "redline", Path("b.keychain-db"))
+    assert commands == [
+        "xcrun notarytool submit a.dmg --keychain-profile redline --keychain b.keychain-db --wait",
+        "xcrun stapler staple a.dmg",
+        "xcrun stapler validate a.dmg",
+    ]
+    monkeypatch.setattr(code_signing, "run", lambda *_: "status: Invalid")
+    with pytest.raises(BuildError, match="did not accept"):
+        code_signing.notarise(Path("a.dmg"), "redline")
+
+
+def test_an_empty_identity_stops_the_build() -> None:
+    command = [sys.executable, str(ROOT / "packaging" / "build.py"), "--identity", ""]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "--identity is empty" in done.stderr
 
 
 def test_the_background_has_a_picture_for_plain_and_one_for_sharp_screens(tmp_path: Path) -> None:
@@ -231,6 +321,20 @@ def test_the_record_leaves_out_what_is_redlines_own_and_what_only_linux_has(tmp_
     assert {"PySide6.QtWidgets", "mlx.core", "mlx_lm.models.llama", "sqlite3"} <= set(imports.recorded())
 
 
+def test_what_recorded_modules_import_on_macos_alone_is_known() -> None:
+    assert imports.imported_on_macos("import a\nif sys.platform == 'darwin':\n    import b.c\nelse:\n    import d") == {
+        "b.c"
+    }
+    found = set()
+    for name in imports.recorded():
+        with suppress(ModuleNotFoundError):  # the bundle's Python is newer than the oldest that Redline supports
+            spec = find_spec(name)
+            if spec is not None and spec.origin is not None and spec.origin.endswith(".py"):
+                found |= imports.imported_on_macos(Path(spec.origin).read_text(errors="replace"))
+    assert "_scproxy" in found
+    assert found - set(imports.ON_MACOS) <= set(imports.recorded())
+
+
 def test_locked_packages_are_those_of_the_project() -> None:
     wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     names = {re.split(r"[^\w.-]", line)[0] for line in wanted if "linux" not in line}
@@ -245,4 +349,4 @@ def test_workflows_run_what_is_here() -> None:
     named = {word for word in text.replace('"', " ").split() if word.startswith(("packaging/", ".ci/", "./.github/"))}
     assert {"packaging/build.py", "packaging/verify.py", "packaging/try.py", ".ci/run"} <= named
     assert all((ROOT / name).exists() for name in named)
-    assert "macos-14" in text and 'tags: ["v*"]' in text
+    assert "macos-15" in text and 'tags: ["v*"]' in text
