@@ -13,9 +13,11 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from app.command_line import FAILURE, INTERRUPTED, OK, USAGE, Parser
+from app.macos import activity
 from engine.errors import BackendError, RedlineError, UsageError
 
 COMMANDS = {
@@ -28,6 +30,7 @@ COMMANDS = {
     "verify": "check an exported conversation against plain decoding",
     "doctor": "check this machine and suggest fixes",
 }
+AWAKE = {"race", "bench", "predict", "fit", "models", "verify"}  # they run by themselves, perhaps for hours
 _NATIVE = ("mlx", "mlx_lm", "transformers", "tokenizers", "numpy")
 
 
@@ -65,7 +68,8 @@ def _run(words: list[str]) -> int:
         args = parser.parse_args(words)
     except SystemExit as done:
         return done.code if isinstance(done.code, int) else OK
-    return int(args.run(args))
+    with activity(f"redline {args.command}") if args.command in AWAKE else nullcontext():
+        return int(args.run(args))
 
 
 def _parser(chosen: str | None) -> Parser:
@@ -76,7 +80,7 @@ def _parser(chosen: str | None) -> Parser:
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     if chosen is None:
         _add_window(parser)
-    commands = parser.add_subparsers(metavar="COMMAND", parser_class=Parser)
+    commands = parser.add_subparsers(metavar="COMMAND", dest="command", parser_class=Parser)
     for name, line in COMMANDS.items():
         if name == chosen:
             importlib.import_module(f"app.cli.{name}").add_parser(commands)

@@ -1,0 +1,75 @@
+"""What Redline asks of macOS that Qt does not offer, through the Objective-C runtime. On other systems it does nothing.
+
+An *activity* (Foundation's NSProcessInfo) keeps macOS from slowing a process down (App Nap) and the Mac from going to
+sleep by itself while something that the user waits for runs. The display may still turn off.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+# NSActivityUserInitiated, which includes NSActivityIdleSystemSleepDisabled (Foundation/NSProcessInfo.h).
+_USER_INITIATED = 0x00FFFFFF
+
+
+@contextmanager
+def activity(reason: str) -> Iterator[None]:
+    """Holds off App Nap and idle sleep for as long as the context lasts. reason: what `pmset -g assertions` shows."""
+    if sys.platform != "darwin" or not _runtime():
+        yield
+        return
+    information = _send(_class("NSProcessInfo"), "processInfo")
+    text = _send(_class("NSString"), "stringWithUTF8String:", (ctypes.c_char_p, reason.encode()))
+    token = _send(
+        information,
+        "beginActivityWithOptions:reason:",
+        (ctypes.c_uint64, _USER_INITIATED),
+        (ctypes.c_void_p, text),
+    )
+    _send(token, "retain")
+    try:
+        yield
+    finally:
+        _send(information, "endActivity:", (ctypes.c_void_p, token))
+        _send(token, "release")
+
+
+@cache
+def _runtime() -> ctypes.CDLL | None:
+    """The Objective-C runtime with Foundation loaded; None where they are missing."""
+    names = [ctypes.util.find_library(name) for name in ("objc", "Foundation")]
+    objc, foundation = names
+    if objc is None or foundation is None:
+        return None
+    ctypes.CDLL(foundation)
+    runtime = ctypes.CDLL(objc)
+    for function in (runtime.objc_getClass, runtime.sel_registerName):
+        function.restype, function.argtypes = ctypes.c_void_p, [ctypes.c_char_p]
+    return runtime
+
+
+def _class(name: str) -> int:
+    runtime = _runtime()
+    assert runtime is not None
+    return int(runtime.objc_getClass(name.encode()))
+
+
+def _send(receiver: int | None, selector: str, *arguments: tuple[Any, Any]) -> int | None:
+    """Sends a message that returns an object or nothing. arguments: (C type, value) pairs.
+
+    `objc_msgSend` must be called as the method's own C function type: arm64 passes variadic arguments differently.
+    """
+    runtime = _runtime()
+    assert runtime is not None
+    address = ctypes.cast(runtime.objc_msgSend, ctypes.c_void_p).value
+    assert address is not None
+    kinds = [kind for kind, _ in arguments]
+    function = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, *kinds)(address)
+    found = function(receiver, runtime.sel_registerName(selector.encode()), *(value for _, value in arguments))
+    return None if found is None else int(found)
