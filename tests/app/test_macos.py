@@ -15,14 +15,15 @@ RUNTIME = r"""
 #include <stdio.h>
 #include <stdint.h>
 #include <string.h>
+#include <stdlib.h>
 static char log_[4096];
-void *objc_getClass(const char *name) { return (void *)name; }
-void *sel_registerName(const char *name) { return (void *)name; }
+void *objc_getClass(const char *name) { return strdup(name); }
+void *sel_registerName(const char *name) { return strdup(name); }
 const char *sent(void) { return log_; }
 void *objc_msgSend(void *receiver, const char *selector, uintptr_t first, uintptr_t second) {
     static const char *token = "token", *info = "info";
     char line[256];
-    if (!strcmp(selector, "stringWithUTF8String:")) return (void *)first;
+    if (!strcmp(selector, "stringWithUTF8String:")) return strdup((char *)first);
     if (!strcmp(selector, "beginActivityWithOptions:reason:"))
         sprintf(line, "begin %lx %s\n", (unsigned long)first, (char *)second);
     else if (!strcmp(selector, "endActivity:")) sprintf(line, "end %s\n", (char *)first);
