@@ -321,6 +321,7 @@ def test_the_record_leaves_out_what_is_redlines_own_and_what_only_linux_has(tmp_
     assert {"PySide6.QtWidgets", "mlx.core", "mlx_lm.models.llama", "sqlite3"} <= set(imports.recorded())
 
 
+@pytest.mark.slow
 def test_what_recorded_modules_import_on_macos_alone_is_known() -> None:
     assert imports.imported_on_macos("import a\nif sys.platform == 'darwin':\n    import b.c\nelse:\n    import d") == {
         "b.c"

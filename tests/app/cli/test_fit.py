@@ -102,6 +102,7 @@ def test_a_folder_named_by_a_dot_has_a_name(
     assert f"fitting a drafter of kind medusa for {toy_folder.name}: " in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_finished_drafter_does_not_end_another_fit_beside_it(
     capsys: pytest.CaptureFixture[str], toy_folder: Path, tmp_path: Path
 ) -> None:

@@ -198,6 +198,7 @@ def test_second_guesses_make_a_tree_longer_than_a_chain(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.slow
 def test_turns_edits_and_other_drafters_between_leave_the_text_as_it_is(name: str) -> None:
     """Every way in which a reply may begin where the target's cache already holds all, some or none of its prompt."""
     target = CachedModel(NETWORKS[name])

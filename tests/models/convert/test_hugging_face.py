@@ -109,6 +109,7 @@ def test_progress_grows_to_all_of_it(source: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["killed", "stopped", "failed"])
+@pytest.mark.slow
 def test_a_conversion_that_does_not_end_leaves_no_model_and_the_next_one_works(
     source: Path, tmp_path: Path, how: str
 ) -> None:

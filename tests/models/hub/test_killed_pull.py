@@ -76,6 +76,7 @@ def kill_one(nursery: subprocess.Popen[str], server: Loopback, after_bytes: int)
     server.go.set()
 
 
+@pytest.mark.slow
 def test_ten_kills_and_the_model_is_the_model(
     server: Loopback, repo: Repo, cache: Path, nursery: subprocess.Popen[str], tmp_path: Path
 ) -> None:

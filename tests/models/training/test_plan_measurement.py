@@ -103,6 +103,7 @@ def test_long_prompts_take_disk_as_they_were_measured(target: Loaded, sizes: Net
     assert estimate_needs(sizes, plan, MEASURED).states_bytes == (200_000 + 3000 * 50) * sizes.states * 2
 
 
+@pytest.mark.slow
 def test_how_long_the_users_prompts_are_is_not_judged_by_the_first(
     target: Loaded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
