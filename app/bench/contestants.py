@@ -20,14 +20,13 @@ from mlx_lm.sample_utils import make_logits_processors, make_sampler
 from mlx_lm.utils import load_tokenizer
 
 from app.inference import pair_loader
-from app.inference.measured_reply import Reply, measure_reply, policy_maker
+from app.inference.loaded_pair import LoadedPair
+from app.inference.measured_reply import Reply, measure_reply
 from app.inference.options import Options
 from engine.drafters import Drafter
 from engine.drafters.eagle3 import Eagle3, Eagle3Head
 from engine.errors import FitError, UsageError
 from engine.events import Event, Finished, PromptProgress, Round
-from engine.policy.fixed import Policy
-from engine.session import Session
 from engine.settings import SamplingSettings
 from engine.target.layer_taps import LayerTaps
 from engine.target.model_layout import layers_of
@@ -75,17 +74,19 @@ class RedlineContestant:
     """Redline with one drafter or none."""
 
     name: str
-    session: Session
-    drafter: Drafter | None
-    make_policy: Callable[[int], Policy]
+    pair: LoadedPair
     proposer: str = PLAIN
     draft_length: Length = None
     exact: bool = False
     peer: bool = False
 
+    @property
+    def drafter(self) -> Drafter | None:
+        return self.pair.drafter.drafter
+
     def reply(self, prompt: Sequence[int], settings: SamplingSettings) -> Reply:
-        settings = replace(settings, exact=self.exact)
-        return measure_reply(self.session, prompt, settings, self.drafter, self.make_policy(len(prompt)))
+        length = None if self.draft_length == "auto" else self.draft_length or 0
+        return measure_reply(self.pair, prompt, replace(settings, exact=self.exact, draft_length=length))
 
     def rule(self, settings: SamplingSettings) -> str:
         return "greedy" if settings.greedy else settings.acceptance
@@ -96,15 +97,13 @@ class ContestantFactory:
     """Makes Redline's contestants for one target. notice: receives what the user should know about each drafter."""
 
     options: Options
-    target: Loaded
-    session: Session
+    pair: LoadedPair
     notice: Notice
 
     def plain(self) -> list[Contestant]:
         """Returns plain decoding, and plain decoding in exact-verify if requested."""
-        no_drafter = pair_loader.NamedDrafter(PLAIN, None)
         return [
-            RedlineContestant(name, self.session, None, policy_maker(self.target, no_drafter, 0, 0), exact=exact)
+            RedlineContestant(name, self.pair, exact=exact)
             for name, exact in ((PLAIN, False), (PLAIN_EXACT, True))
             if self.options.exact or not exact
         ]
@@ -113,13 +112,13 @@ class ContestantFactory:
         """Returns each requested drafter once, and one with random weights if `random`."""
         found: dict[str, pair_loader.NamedDrafter] = {}
         for spec in dict.fromkeys(self.options.drafters):
-            drafter = pair_loader.open_drafter(spec, self.target, self.options.tree)
+            drafter = pair_loader.open_drafter(spec, self.pair.target, self.options.tree)
             if drafter.said:
                 self.notice(drafter.said)
             if drafter.drafter is not None:
                 found.setdefault(drafter.spec, drafter)
         if random:
-            found["random"] = random_drafter(self.target)
+            found["random"] = random_drafter(self.pair.target)
         return list(found.values())
 
     def with_drafter(self, drafter: pair_loader.NamedDrafter, name: str) -> list[Contestant]:
@@ -127,30 +126,27 @@ class ContestantFactory:
         lengths = tuple(dict.fromkeys(self.options.draft_lengths))
         modes = (False, True) if self.options.exact else (False,)
         found: list[Contestant] = []
+        pair = self.pair.with_drafter(drafter, self.options.tree)
         for length in lengths:
             if length is None:
                 self.notice(f"measuring the cost of {name}")
-            self.session.forget()
+                pair.costs(0)
             draft_length: Length = "auto" if length is None else length
             label = name if len(lengths) == 1 else f"{name} {draft_length}"
             for exact in modes:
-                policies = policy_maker(self.target, drafter, length, self.session.context, exact=exact)
                 title = f"{label} exact" if exact else label
-                contestant = RedlineContestant(
-                    title, self.session, drafter.drafter, policies, name, draft_length, exact
-                )
-                found.append(contestant)
+                found.append(RedlineContestant(title, pair, name, draft_length, exact))
         return found
 
 
 def make_contestants(
-    options: Options, target: Loaded, session: Session, peer: bool, notice: Notice, random: bool = False
+    options: Options, pair: LoadedPair, peer: bool, notice: Notice, random: bool = False
 ) -> list[Contestant]:
     """Returns all contestants, plain decoding first. random: add a drafter with random weights.
 
     Raises UsageError, ModelError or PairError for a drafter that cannot be loaded.
     """
-    factory = ContestantFactory(options, target, session, notice)
+    factory = ContestantFactory(options, pair, notice)
     contestants = factory.plain()
     models: list[tuple[str, Any]] = []
     taken: list[str] = []
@@ -160,7 +156,7 @@ def make_contestants(
         if drafter.loaded is not None:
             models.append((taken[-1], drafter.loaded.network))
     if peer:
-        contestants += mlx_lm_contestants(target, models, options.draft_length, session.context, notice)
+        contestants += mlx_lm_contestants(pair.target, models, options.draft_length, pair.session.context, notice)
     return contestants
 
 

@@ -107,28 +107,28 @@ def _check(args: argparse.Namespace, options: Options) -> list[Question]:
 def _load(args: argparse.Namespace, options: Options, questions: list[Question]) -> tuple[Benchmark, BenchResults]:
     """Loads the models and the results so far. Raises RedlineError."""
     from app.bench import bench_document, bench_results, benchmark, contestants
-    from app.inference import environment, pair_loader
-    from app.inference.conversation import target_name
+    from app.inference import environment
+    from app.inference.loaded_pair import open_target
+    from app.inference.options import target_name
 
     before = bench_document.read_document(args.json) if args.resume and args.json.exists() else None
     _print_notice(f"loading {target_name(options)}")
-    target = pair_loader.open_target(options)
-    session, notice = pair_loader.open_session(target, options)
-    if notice:
-        _print_notice(notice)
-    everyone = contestants.make_contestants(options, target, session, args.peer is not None, _print_notice, args.random)
+    pair = open_target(options)
+    if pair.note:
+        _print_notice(pair.note)
+    everyone = contestants.make_contestants(options, pair, args.peer is not None, _print_notice, args.random)
     chosen = contestants.leave_out(everyone, args.without)
     plain = replace(options, exact=False)  # each contestant has its own mode
     settings = [plain.settings(temperature) for temperature in dict.fromkeys(options.temperatures)]
     turns = None if args.turns == "all" else 1
     names = [contestant.name for contestant in chosen]
-    about = {**environment.describe(options, target), "weights": environment.weights(options, target)}
+    about = {**environment.describe(options, pair.target), "weights": environment.weights(options, pair.target)}
     results = bench_results.BenchResults(args.json, about, names, turns, args.repeats, _print_notice)
     if before is not None:
         results.resume(before, questions, settings)
         _print_notice(f"continuing after {len(results.rows)} replies")
     return benchmark.Benchmark(
-        session, chosen, settings, turns, notice=_print_notice, repeats=args.repeats, begun=results.replies_each
+        pair.session, chosen, settings, turns, notice=_print_notice, repeats=args.repeats, begun=results.replies_each
     ), results
 
 

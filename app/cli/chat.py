@@ -11,12 +11,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from app.cli.terminal.keyboard import Status, ctrl_c
-from app.cli.terminal.reply_view import Terminal
+from app.cli.terminal.reply_view import Terminal, fallback_line
+from app.cli.terminal.safe_text import safe
 from app.cli.terminal.token_style import THEMES, Look, choose_look
 from app.command_line import INTERRUPTED, OK
 from app.inference.options import Options, add_options, read_options
+from app.inference.reply_events import FellBack, ShownEvent
 from engine.errors import UsageError
-from engine.events import Event, Finished, to_json
+from engine.events import Finished, to_json
 
 if TYPE_CHECKING:
     from app.inference.conversation import Conversation
@@ -67,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         with _opened(options, args.system) as conversation:
             return converse(conversation, Terminal(sys.stdout, sys.stderr, look))
     with _opened(options, args.system) as conversation, ctrl_c() as cancelled:
-        events = conversation.say(prompt, cancelled)
+        events = conversation.ask(prompt, cancelled)
         return _print_json(events, options) if args.json else _print_reply(conversation, events, look)
 
 
@@ -83,18 +85,21 @@ def _opened(options: Options, system: str) -> Iterator[Conversation]:
     yield conversation
 
 
-def _print_reply(conversation: Conversation, events: Iterator[Event], look: Look) -> int:
+def _print_reply(conversation: Conversation, events: Iterator[ShownEvent], look: Look) -> int:
     terminal = Terminal(sys.stdout, sys.stderr, look, speculating=conversation.speculating)
     terminal.introduce(conversation.describe())
     metrics = terminal.play(events, conversation.options.seed_line)
     return INTERRUPTED if metrics.reason == "cancelled" else OK
 
 
-def _print_json(events: Iterator[Event], options: Options) -> int:
+def _print_json(events: Iterator[ShownEvent], options: Options) -> int:
     if options.seed_line:
         print(f"redline: {options.seed_line}", file=sys.stderr)
     code = OK
     for event in events:
+        if isinstance(event, FellBack):
+            print(f"redline: {safe(fallback_line(event))}", file=sys.stderr)
+            continue
         print(json.dumps(to_json(event), ensure_ascii=False), flush=True)
         if isinstance(event, Finished) and event.reason == "cancelled":
             code = INTERRUPTED

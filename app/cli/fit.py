@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
         )
     wish = None if args.resume else _wish(args)
     options = Options(target=args.target, cache_root=args.cache_dir)
-    from app.inference.conversation import target_name
+    from app.inference.options import target_name
 
     place = _place(args, target_name(options))
     from models.training.workspace import disk_errors
@@ -152,7 +152,7 @@ def _work(args: argparse.Namespace, options: Options, place: Workspace, wish: Tr
     """From loading the target to the finished folder."""
     from app.cli.terminal.progress import show_stages
     from app.inference import pair_loader
-    from app.inference.conversation import target_name
+    from app.inference.options import target_name
     from models.training.pipeline import TrainingPipeline
     from models.training.training_prompts import load_prompts, read_prompts
 

@@ -24,8 +24,8 @@ from app.cli.terminal.reply_view import Terminal, details
 from app.command_line import OK
 from app.inference.conversation import Conversation
 from app.inference.options import read_draft_length
+from app.inference.reply_events import ShownEvent
 from engine.errors import RedlineError, UsageError
-from engine.events import Event
 from engine.metrics import Metrics
 from models.builtin import SHIPPED
 
@@ -109,10 +109,10 @@ class Talk:
             self._say("")
 
     def _answer(self, text: str) -> None:
-        reply = partial(self._conversation.say, text)
+        reply = partial(self._conversation.ask, text)
         self._play(reply, "nothing was said, so the question was taken back")
 
-    def _play(self, reply: Callable[[Callable[[], bool]], Generator[Event]], nothing: str) -> None:
+    def _play(self, reply: Callable[[Callable[[], bool]], Generator[ShownEvent]], nothing: str) -> None:
         """Show a reply. nothing: what to note when none came of it."""
         before = self._conversation.messages
         with ctrl_c() as cancelled, unseen_typing(sys.stdin), closing(reply(cancelled)) as events:
@@ -138,7 +138,7 @@ class Talk:
         if self._conversation.options.temperatures[0] == 0:
             self._say("at temperature 0 the reply stays the same; /temperature 0.7 would let it vary")
         self._conversation.reseed()
-        self._play(self._conversation.say_again, "nothing was said, so the old reply stays")
+        self._play(self._conversation.regenerate, "nothing was said, so the old reply stays")
 
     def _drafter(self, name: str) -> None:
         if not name:

@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
     questions = _check(args, options)
     from app.forecast.forecaster import Forecaster
     from app.inference import environment, pair_loader
-    from app.inference.conversation import target_name
+    from app.inference.options import target_name
 
     _report(f"loading {target_name(options)}")
     target = pair_loader.open_target(options)

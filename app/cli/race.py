@@ -161,21 +161,20 @@ def _options(args: argparse.Namespace) -> Options:
 
 
 def _race(asked: RaceOptions, options: Options, status: Status) -> tuple[RaceDocument, bool]:
-    from app.inference import pair_loader
-    from app.inference.conversation import target_name
+    from app.inference.loaded_pair import open_target
+    from app.inference.options import target_name
     from app.race.contest import Contest
 
     status(f"loading {target_name(options)}")
-    target = pair_loader.open_target(options)
-    session, said = pair_loader.open_session(target, options)
-    if said:
-        status(said)
+    pair = open_target(options)
+    if pair.note:
+        status(pair.note)
     gathering = RaceDocumentBuilder(
         Race(id=asked.number, prompt=asked.prompt, sampling=law_of(options), sides=asked.sides, runs=asked.runs),
         time.time(),
     )
     with ctrl_c() as stopped:
-        for answer in Contest(target, session, asked, stopped).answers():
+        for answer in Contest(pair, asked, stopped).answers():
             gathering.hear(answer)
             progress = gathering.progress
             if progress is not None:

@@ -12,22 +12,22 @@ from app.protocol import AnyAnswer, Count, Counted, Load, Loading, Pair, Race, R
 from engine.errors import BackendError, RedlineError
 
 if TYPE_CHECKING:  # imports mlx and mlx-lm, which takes seconds
-    from app.host.loaded_pair import LoadedPair
+    from app.host.hosted_pair import HostedPair
 
 
 class ModelWorker:
     """A worker with a real model.
 
-    Invariant: `_opened` is None, or a pair that can be asked. A Load that can be refused by looking at files leaves
+    Invariant: `_hosted` is None, or a pair that can be asked. A Load that can be refused by looking at files leaves
     what was there; one that fails later leaves nothing, because two targets may not fit into memory.
     """
 
     def __init__(self) -> None:
-        self._opened: LoadedPair | None = None
+        self._hosted: HostedPair | None = None
 
     @property
     def pair(self) -> Pair | None:
-        return self._opened.pair if self._opened else None
+        return self._hosted.request if self._hosted else None
 
     def prepare(self) -> None:
         try:
@@ -39,82 +39,83 @@ class ModelWorker:
         pair = request.pair
         yield Loading(id=request.id, message=f"looking at {_target(pair.target)}")
         _import()
-        from app.host import loaded_pair
+        from app.host import hosted_pair
 
-        loaded_pair.check(pair, self._opened)
-        fresh = self._opened is None or self._opened.pair.target != pair.target
+        hosted_pair.check(pair, self._hosted)
+        fresh = self._hosted is None or self._hosted.request.target != pair.target
         if fresh:
             yield Loading(id=request.id, message=f"loading {_target(pair.target)}")
             self._open_target(pair)
-        there = self._there()
-        if fresh or not there.has_drafter(pair):
+        hosted = self._loaded()
+        if fresh or not hosted.fits_drafter(pair):
             if pair.drafter != "none":
                 yield Loading(id=request.id, message=f"loading the drafter{_drafter(pair.drafter)}")
-            there.take_drafter(pair)
-        there.take(pair)
-        yield there.loaded(request.id)
+            hosted.load_drafter(pair)
+        hosted.serve(pair)
+        yield hosted.answer(request.id)
 
     def reply(self, request: Reply, stop: Event) -> Iterator[AnyAnswer]:
-        there = self._there()
+        hosted = self._loaded()
         from app.host.reply_job import ReplyJob
 
-        return ReplyJob(there, request, stop).answers()
+        return ReplyJob(hosted, request, stop).answers()
 
     def verify(self, request: Verify, stop: Event) -> Iterator[AnyAnswer]:
-        there = self._there()
+        hosted = self._loaded()
         from app.host.verify_job import VerifyJob
 
-        return VerifyJob(there, request, stop).answers()
+        return VerifyJob(hosted, request, stop).answers()
 
     def race(self, request: Race, stop: Event) -> Iterator[AnyAnswer]:
-        there = self._there()
+        hosted = self._loaded()
         from app.host.race_job import RaceJob
 
-        return RaceJob(there, request, stop).answers()
+        return RaceJob(hosted, request, stop).answers()
 
     def count(self, request: Count) -> Iterator[AnyAnswer]:
-        there = self._there()
-        yield Counted(id=request.id, tokens=there.count(request.messages), context=there.session.context)
+        hosted = self._loaded()
+        tokens = len(hosted.prompt_ids(request.messages))
+        yield Counted(id=request.id, tokens=tokens, context=hosted.pair.session.context)
 
     def unload(self, request: Unload) -> Iterator[AnyAnswer]:
-        self._let_go()
+        self._unload()
         yield Unloaded(id=request.id)
 
     def recover(self) -> None:
-        if self._opened is not None:
-            self._opened.reset()
+        if self._hosted is not None:
+            self._hosted.pair.reset()
 
     def _open_target(self, pair: Pair) -> None:
         """Exchange the target. Raises RedlineError that says so if the old one is lost."""
-        from app.host import loaded_pair
+        from app.host import hosted_pair
 
-        lost = self._opened is not None
-        self._let_go()
+        lost = self._hosted is not None
+        self._unload()
         try:
-            self._opened = loaded_pair.open_target(pair)
+            self._hosted = hosted_pair.open_target(pair)
         except RedlineError as error:
             if lost:
                 error.args = (f"{error}; what was loaded before is gone: load it again",)
             raise
 
-    def _let_go(self) -> None:
+    def _unload(self) -> None:
         """Of what is loaded, and give its memory back."""
-        if self._opened is not None:
-            from app.host import loaded_pair
+        if self._hosted is not None:
+            from app.inference.loaded_pair import release_memory
 
-            self._opened = None
-            loaded_pair.release()
+            self._hosted = None
+            release_memory()
 
-    def _there(self) -> LoadedPair:
-        if self._opened is None:
+    def _loaded(self) -> HostedPair:
+        if self._hosted is None:
             raise NotLoaded("no model is loaded: load one first")
-        return self._opened
+        return self._hosted
 
 
 def _import() -> None:
     """Import MLX and what stands on it. Raises BackendError where that is impossible."""
     try:
-        import app.host.loaded_pair
+        import app.host.hosted_pair
         import app.host.race_job
         import app.host.reply_job
         import app.host.verify_job  # noqa: F401

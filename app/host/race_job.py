@@ -6,34 +6,35 @@ from collections.abc import Iterator
 from dataclasses import replace
 from threading import Event as Flag
 
-from app.host.loaded_pair import LoadedPair, release
+from app.host.hosted_pair import HostedPair
 from app.host.reply_job import options_of
+from app.inference.loaded_pair import release_memory
 from app.protocol import AnyAnswer, Race
 from app.race.contest import Contest, RaceOptions, level
 
 
 class RaceJob:
-    """Raises UsageError for a law or sides that are nonsense."""
+    """A race in progress. Raises UsageError for sampling settings or sides that make no sense."""
 
-    def __init__(self, opened: LoadedPair, request: Race, stop: Flag) -> None:
-        self._opened, self._request, self._stop = opened, request, stop
+    def __init__(self, hosted: HostedPair, request: Race, stop: Flag) -> None:
+        self._hosted, self._stop = hosted, stop
         base = options_of(replace(request.sampling, draft_length=None))  # each side says whether it drafts trees
-        self._asked = RaceOptions(request.id, request.prompt, base, level(request.sides), request.runs)
+        self._options = RaceOptions(request.id, request.prompt, base, level(request.sides), request.runs)
 
     def answers(self) -> Iterator[AnyAnswer]:
         """Raises what target and drafters raise."""
-        opened, pair = self._opened, self._opened.pair
-        there = {(pair.drafter, pair.tree): opened.drafter} if opened.watched is not None else {}
-        contest = Contest(opened.target, opened.session, self._asked, self._stop.is_set, there)
-        whole = False
+        pair, request = self._hosted.pair, self._hosted.request
+        loaded = {(request.drafter, request.tree): pair} if pair.has_drafter else {}
+        contest = Contest(pair, self._options, self._stop.is_set, loaded)
+        complete = False
         try:
             yield from contest.answers()
-            whole = True
+            complete = True
         finally:
-            del contest, there
-            if whole:
-                opened.session.forget()
-                opened.target.model.record()
-                release()
+            del contest, loaded
+            if complete:
+                pair.session.forget()
+                pair.target.model.record()
+                release_memory()
             else:
-                opened.reset()
+                pair.reset()

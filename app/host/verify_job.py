@@ -6,8 +6,8 @@ from collections.abc import Generator, Iterator
 from dataclasses import replace
 from threading import Event as Flag
 
-from app.host.loaded_pair import LoadedPair
-from app.host.reply_job import check_ids, options_of
+from app.host.hosted_pair import HostedPair
+from app.host.reply_job import options_of
 from app.inference import digests
 from app.inference.fresh_check import recheck
 from app.protocol import AnyAnswer, Failed, PrefillProgress, RoundTokens, Verify, VerifyDone, VerifyProgress
@@ -31,11 +31,11 @@ class _StoppedError(Exception):
 
 
 class VerifyJob:
-    """A check under way. Raises UsageError for a law or ids that are nonsense, OtherModelError,
+    """A check in progress. Raises UsageError for sampling settings or ids that make no sense, OtherModelError,
     OtherPromptError, ContextError."""
 
-    def __init__(self, opened: LoadedPair, request: Verify, stop: Flag) -> None:
-        self._opened, self._request, self._stop = opened, request, stop
+    def __init__(self, hosted: HostedPair, request: Verify, stop: Flag) -> None:
+        self._hosted, self._request, self._stop = hosted, request, stop
         self._rounds = [round_of(i, said) for i, said in enumerate(request.rounds)]
         self._tokens = tuple(token for said in request.rounds for token in said.tokens)
         if not self._tokens:
@@ -44,13 +44,13 @@ class VerifyJob:
             )
         prompt, model = digests.apart(request.prompt_digest)
         self._check_model(model)
-        check_ids(self._tokens, opened)
+        hosted.pair.check_ids(self._tokens)
         self._settings = options_of(replace(request.sampling, draft_length=0)).settings()
         if request.sampling.seed is None and not self._settings.greedy:
             raise UsageError(
                 "the seed of this reply was not kept, and nothing follows without it: regenerate the reply"
             )
-        self._prompt = opened.prompt_of(request.messages)
+        self._prompt = hosted.prompt_ids(request.messages)
         self._check_prompt(prompt)
 
     def answers(self) -> Iterator[AnyAnswer]:
@@ -65,8 +65,8 @@ class VerifyJob:
 
     def _checked(self) -> Generator[AnyAnswer, None, Receipt]:
         """The check as answers; returns the receipt."""
-        opened, settings, whole = self._opened, self._settings, self._request.complete
-        steps = recheck(opened.target, opened.session, settings, self._prompt, self._rounds, whole, self._break_off)
+        pair, settings, whole = self._hosted.pair, self._settings, self._request.complete
+        steps = recheck(pair.target, pair.session, settings, self._prompt, self._rounds, whole, self._break_off)
         try:
             while True:
                 yield self._answer(next(steps))
@@ -88,16 +88,17 @@ class VerifyJob:
 
     def _check_model(self, digest: str) -> None:
         """digest: of its weights when it wrote the reply, or "". Others would be blamed for what they never said."""
-        if digest and digest != self._opened.digest:
+        if digest and digest != self._hosted.digest:
+            folder = self._hosted.pair.target.folder.path.name
             raise OtherModelError(
-                f"the weights in {self._opened.target.folder.path.name} are not those that wrote this reply: put those "
-                "back, or regenerate the reply and verify that"
+                f"the weights in {folder} are not those that wrote this reply: put those back, or regenerate the reply "
+                "and verify that"
             )
 
     def _check_prompt(self, digest: str) -> None:
         """digest: of the prompt as it was, or "". Another one would make a failure of every reply, and of a lucky one
         no receipt."""
-        request, tokens, context = self._request, len(self._prompt), self._opened.session.context
+        request, tokens, context = self._request, len(self._prompt), self._hosted.pair.session.context
         known = request.prompt_tokens in (None, tokens) and digest in ("", digests.of_prompt(self._prompt))
         if not known:
             before = "" if request.prompt_tokens is None else f" had {request.prompt_tokens} tokens and"
@@ -114,7 +115,7 @@ class VerifyJob:
     def _named(self, difference: Difference) -> Difference:
         """With the texts of its tokens."""
         texts = [
-            "" if token is None else self._opened.piece(token)
+            "" if token is None else self._hosted.pair.piece(token)
             for token in (difference.plain_token, difference.other_token)
         ]
         return replace(difference, plain_text=texts[0], other_text=texts[1])

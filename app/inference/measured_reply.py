@@ -13,16 +13,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.inference import pair_loader
-from app.inference.calibration import Calibration
+from app.inference.loaded_pair import LoadedPair
 from engine.audit.receipt import Receipt
-from engine.drafters import Drafter
 from engine.events import Event, Finished, Round
 from engine.metrics import Metrics
 from engine.policy.costs import Costs
-from engine.policy.fixed import Policy
-from engine.session import Session
 from engine.settings import SamplingSettings
-from models.loader import Loaded
 
 WARM_UP_TOKENS = 32  # of a shorter reply, draft length auto lends too little for a draft
 
@@ -54,46 +50,22 @@ class Reply:
 
 
 def begin_reply(
-    session: Session,
+    pair: LoadedPair,
     prompt: Sequence[int],
     settings: SamplingSettings,
-    drafter: Drafter | None,
-    policy: Policy,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Iterator[Event]:
-    """Answer `prompt` with nothing remembered by target or drafter, so that every reply pays for its prompt."""
-    session.forget()
-    return session.continue_tokens(prompt, settings, pair_loader.wanted(drafter, policy), policy, cancelled)
+    """Replies to `prompt` with empty caches, so that every reply pays for its prompt. The draft length is that of
+    `settings`; what auto needs to know is measured first, if it is not known yet. Raises whatever a drafter raises."""
+    policy = pair.policy(settings.draft_length, len(prompt), settings.exact)
+    pair.session.forget()
+    drafter = pair_loader.wanted(pair.drafter.drafter, policy)
+    return pair.session.continue_tokens(prompt, settings, drafter, policy, cancelled)
 
 
-def measure_reply(
-    session: Session, prompt: Sequence[int], settings: SamplingSettings, drafter: Drafter | None, policy: Policy
-) -> Reply:
-    """The same, to its end."""
-    return Reply.of(prompt, begin_reply(session, prompt, settings, drafter, policy))
-
-
-def policy_maker(
-    target: Loaded,
-    drafter: pair_loader.NamedDrafter,
-    length: int | None,
-    room: int,
-    pause: Callable[[], None] = lambda: None,
-    exact: bool = False,
-) -> Callable[[int], Policy]:
-    """Makes a policy for each reply, to a prompt of so many tokens. Costs, for auto (None), are those kept, or measured
-    when they are first needed, the most usual ones now: that empties both caches, so a session must begin anew behind
-    it. room: of a context, in tokens. pause: called between passes while measuring; may raise to break off. exact: for
-    exact-verify."""
-    wanted = drafter.drafter is not None and length is None
-    calibration = Calibration(target, drafter, room)
-
-    def make(prompt: int) -> Policy:
-        costs = calibration.costs(prompt, pause) if wanted else None
-        return pair_loader.make_policy(drafter, length, costs, exact)
-
-    make(0)
-    return make
+def measure_reply(pair: LoadedPair, prompt: Sequence[int], settings: SamplingSettings) -> Reply:
+    """Returns the whole reply of `begin_reply`."""
+    return Reply.of(prompt, begin_reply(pair, prompt, settings))
 
 
 def warm_up(settings: SamplingSettings) -> SamplingSettings:

@@ -13,6 +13,7 @@ from engine.audit.verify_blocks import WHY_NO_TREES
 from engine.errors import UsageError
 from engine.settings import ACCEPTANCE_RULES, AcceptanceRule, SamplingSettings
 from models.builtin import SHIPPED
+from models.paths import name_of
 
 BUILTIN = "builtin"
 KV_BITS = (8, 4)
@@ -95,6 +96,11 @@ class Options:
             max_tokens=self.max_tokens,
             stop=self.stop,
         )
+
+
+def target_name(options: Options) -> str:
+    """Returns what to call the target."""
+    return "SmolLM2-135M-Instruct" if options.target == BUILTIN else name_of(Path(options.target))
 
 
 def add_options(parser: argparse.ArgumentParser, several: bool = False, max_tokens: int = 512) -> None:

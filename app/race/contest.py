@@ -11,28 +11,25 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from msgspec.structs import replace as changed
 
-from app.inference import environment, pair_loader
-from app.inference.measured_reply import Reply, begin_reply, policy_maker, warm_up
+from app.inference import environment
+from app.inference.loaded_pair import LoadedPair
+from app.inference.measured_reply import Reply, begin_reply, warm_up
 from app.inference.memory_fit import check_all
 from app.inference.options import Options
-from app.inference.pair_loader import NamedDrafter
 from app.protocol import AnyAnswer, PairCompared, RaceDone, RaceProgress, RaceReady, RoundDone, RunPart
 from app.protocol.race_messages import MOST_RUNS, SIDES, Contestant, Environment, PairReceipt, Side
 from app.race.pair_receipt import receipt_of
 from engine.errors import ModelError, UsageError
 from engine.events import Event, Finished, PromptProgress, Round
-from engine.policy.fixed import Policy
-from engine.session import Session
 from engine.settings import SamplingSettings
 from models.loader import Loaded
 
 TOLD_EVERY_S = 0.25
 ROUNDS_A_LINE = 256  # of a chain some 100 KB, of the largest tree some 2 MB
-OpenDrafters = Mapping[tuple[str, bool], NamedDrafter]  # drafters by name, and whether they draft trees
+LoadedPairs = Mapping[tuple[str, bool], LoadedPair]  # by the drafter's name, and whether it drafts trees
 
 
 @dataclass(frozen=True)
@@ -68,12 +65,11 @@ class RaceOptions:
 
 @dataclass(frozen=True)
 class Entrant:
-    """A side, opened."""
+    """A side whose pair is loaded."""
 
     side: Side
-    drafter: NamedDrafter
+    pair: LoadedPair
     settings: SamplingSettings
-    make_policy: Callable[[], Policy]
 
 
 class _StoppedError(Exception):
@@ -87,18 +83,14 @@ def level(sides: Sequence[Side]) -> tuple[Side, ...]:
 
 
 class Contest:
-    """One race. stop: asked between rounds and between passes. opened: drafters that are there already."""
+    """One race on the target of `pair`. stop: asked between rounds and between passes. loaded: pairs of that target
+    that are loaded already."""
 
     def __init__(
-        self,
-        target: Loaded,
-        session: Session,
-        asked: RaceOptions,
-        stop: Callable[[], bool],
-        opened: OpenDrafters | None = None,
+        self, pair: LoadedPair, asked: RaceOptions, stop: Callable[[], bool], loaded: LoadedPairs | None = None
     ) -> None:
-        self._target, self._session, self._asked, self._stop = target, session, asked, stop
-        self._opened = dict(opened or {})
+        self._base, self._target, self._asked, self._stop = pair, pair.target, asked, stop
+        self._loaded = dict(loaded or {})
         self._began_s = time.monotonic()
         self._whole = 0  # pairs
         self._entrants: list[Entrant] = []
@@ -125,20 +117,15 @@ class Contest:
         for side in asked.sides:
             self._go_on()
             key = side.drafter, side.tree
-            if key not in self._opened:
-                yield self._racing(f"opening {side.drafter}")
-                self._opened[key] = pair_loader.open_drafter(side.drafter, target, side.tree)
+            if key not in self._loaded:
+                yield self._racing(f"loading {side.drafter}")
+                self._loaded[key] = self._base.open_drafter(side.drafter, side.tree)
         for number, side in enumerate(asked.sides):
-            yield self._racing(
-                "measuring what a pass costs here" if side.draft_length is None else "warming up", number
-            )
-            drafter = self._opened[side.drafter, side.tree]
-            policies = policy_maker(
-                target, drafter, side.draft_length, self._session.context, self._go_on, asked.base.exact
-            )
-            make_policy = partial(policies, len(self._ids))
-            make_policy()  # so that whatever is to be measured is measured now
-            self._entrants.append(Entrant(side, drafter, asked.options(side).settings(), make_policy))
+            yield self._racing("measuring the cost of passes" if side.draft_length is None else "warming up", number)
+            pair = self._loaded[side.drafter, side.tree]
+            if side.draft_length is None and pair.has_drafter:
+                pair.costs(len(self._ids), self._go_on)  # measured now, not in the first run
+            self._entrants.append(Entrant(side, pair, asked.options(side).settings()))
         yield RaceReady(
             id=asked.number,
             contestants=tuple(_contestant(entrant) for entrant in self._entrants),
@@ -148,7 +135,7 @@ class Contest:
     def _check_room(self) -> None:
         """Both sides' drafters are there at once. Raises ModelError where they do not fit."""
         drafters = tuple(side.drafter for side in self._asked.sides)
-        options = replace(self._asked.base, drafters=drafters, context=self._session.context)
+        options = replace(self._asked.base, drafters=drafters, context=self._base.session.context)
         check_all(self._target.folder, replace(options, kv_bits=self._target.model.kv_bits))
 
     def _pair(self, number: int) -> Iterator[AnyAnswer]:
@@ -173,9 +160,7 @@ class Contest:
         yield self._racing(said, side, number)
         settings = entrant.settings if number else warm_up(entrant.settings)
         told_s, tokens = time.monotonic(), 0
-        for event in begin_reply(
-            self._session, self._ids, settings, entrant.drafter.drafter, entrant.make_policy(), self._stop
-        ):
+        for event in begin_reply(entrant.pair, self._ids, settings, self._stop):
             events.append(event)
             if isinstance(event, Round):
                 tokens += len(event.tokens)
@@ -246,5 +231,5 @@ def described(options: Options, target: Loaded) -> Environment:
 
 
 def _contestant(entrant: Entrant) -> Contestant:
-    name = "" if entrant.side.plain else entrant.drafter.name
-    return Contestant(side=entrant.side, name=name, note=entrant.drafter.said)
+    name = "" if entrant.side.plain else entrant.pair.drafter.name
+    return Contestant(side=entrant.side, name=name, note=entrant.pair.drafter.said)

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from threading import Event
 
-from app.host.loaded_pair import LoadedPair, open_target, release
+from app.host.hosted_pair import HostedPair, open_target
 from app.host.verify_job import VerifyJob
+from app.inference.loaded_pair import release_memory
 from app.inference.options import BUILTIN
 from app.protocol import Pair, VerifyDone, VerifyProgress
 from app.receipts.exported_replies import Case, Result
@@ -23,16 +24,16 @@ class TargetCache:
 
     def __init__(self, target: str | None) -> None:
         self._target = target
-        self._opened: LoadedPair | None = None
+        self._opened: HostedPair | None = None
         self._wanted: Pair | None = None
         self._trouble: RedlineError | None = None
 
-    def opened(self, pair: Pair) -> LoadedPair:
+    def opened(self, pair: Pair) -> HostedPair:
         """Raises RedlineError: it is not here, the second time without looking."""
         wanted = Pair(target=self._target or pair.target, drafter="none", context=pair.context)
         if wanted != self._wanted:
             self._wanted, self._opened, self._trouble = wanted, None, None
-            release()
+            release_memory()
             try:
                 self._opened = open_target(wanted)
             except (UsageError, ModelError) as error:

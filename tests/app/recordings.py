@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
 
+from app.inference.loaded_pair import LoadedPair
+from app.inference.pair_loader import NamedDrafter
 from engine.events import Event, Finished, PromptProgress, Round
 from engine.settings import SamplingSettings
 
@@ -40,6 +43,8 @@ TEXT = "The sky is blue today.!"
 class RecordedSession:
     """Stands in for a session: answers every prompt with the same events, stopping when asked to."""
 
+    context = 512
+
     def __init__(self, events: Sequence[Event] = REPLY) -> None:
         self.events = events
         self.asked: list[list[dict[str, str]]] = []
@@ -52,6 +57,7 @@ class RecordedSession:
         drafter: object = None,
         policy: object = None,
         cancelled: Callable[[], bool] = lambda: False,
+        continuation_ids: Sequence[int] = (),
     ) -> Iterator[Event]:
         self.asked.append([dict(message) for message in messages])
         self.seeds.append(settings.seed)
@@ -60,3 +66,13 @@ class RecordedSession:
                 yield Finished("cancelled", 0, 1.0)
                 return
             yield event
+
+    def forget(self) -> None:
+        """There are no caches."""
+
+
+def recorded_pair(session: RecordedSession) -> LoadedPair:
+    """A pair whose replies are recorded, and whose target has nothing to reset."""
+    cache = SimpleNamespace(reset=lambda: None)
+    target = SimpleNamespace(model=SimpleNamespace(cache=cache))
+    return LoadedPair(target, session, NamedDrafter("lookup", None))  # type: ignore[arg-type]

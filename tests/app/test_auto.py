@@ -52,7 +52,7 @@ def test_a_reply_with_what_auto_found_is_the_targets_own(toy_folder: Path, here:
     for drafter in ("none", "auto"):
         options = Options(target=str(toy_folder), drafters=(drafter,), draft_lengths=(3,), max_tokens=40)
         conversation = open_conversation(options, "", lambda _: None)
-        list(conversation.say("why is the sky blue?", lambda: False))
+        list(conversation.ask("why is the sky blue?", lambda: False))
         texts.append(conversation.messages[-1]["content"])
     assert texts[0] == texts[1] != ""
 

@@ -66,15 +66,17 @@ def test_rounds_of_a_conversation_are_timed_only_there(
     toy_folder: Path, toy_drafter_folder: Path, timed: list[float], temperature: float
 ) -> None:
     talk = conversation(toy_folder, toy_drafter_folder, temperatures=(temperature,), reproducible=False)
-    list(talk.say("hello", lambda: False))
+    list(talk.ask("hello", lambda: False))
     assert bool(timed) == (temperature > 0)
 
 
-def test_other_options_begin_with_nothing_known(toy_folder: Path, toy_drafter_folder: Path) -> None:
+def test_another_drafter_begins_with_nothing_known(toy_folder: Path, toy_drafter_folder: Path) -> None:
     talk = conversation(toy_folder, toy_drafter_folder, temperatures=(0.7,), reproducible=False)
-    before = talk.drift
-    talk.change(talk.options)
-    assert talk.drift is not before
+    before = talk.pair.correction(0, exact=False, timed=False)
+    talk.change(replace(talk.options, temperatures=(0.5,)))
+    assert talk.pair.correction(0, exact=False, timed=False) is before
+    talk.change(replace(talk.options, drafters=("lookup",)))
+    assert talk.pair.correction(0, exact=False, timed=False) is not before
 
 
 @pytest.mark.parametrize("reproducible", [False, True])
@@ -85,7 +87,7 @@ def test_replies_that_share_what_the_clock_said_share_no_noise(
     seeds = []
     for _ in range(3):
         seeds.append(talk.options.seed)
-        list(talk.say("hello", lambda: False))
+        list(talk.ask("hello", lambda: False))
         talk.clear()
     assert len(set(seeds)) == (1 if reproducible else 3)
 

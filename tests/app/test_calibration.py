@@ -9,12 +9,13 @@ import pytest
 
 from app.inference import calibration, pair_loader
 from app.inference.calibration import Calibration
-from app.inference.measured_reply import policy_maker
+from app.inference.loaded_pair import LoadedPair
 from app.inference.pair_loader import NamedDrafter
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.policy.adaptive import Adaptive
 from engine.policy.costs import LEAST_PLAIN, Costs
 from engine.policy.fixed import FixedLength
+from engine.session import Session
 from models.loader import Loaded, load
 
 COSTS = Costs(((1, 0.1), (2, 0.15)), ((0, 0.0), (1, 0.01)))
@@ -188,8 +189,9 @@ def test_a_policy_goes_by_what_passes_cost_behind_its_prompt(
     near, far = (Costs(((1, 1.0), (2, two)), ((0, 0.0), (1, 0.0)), plain=1.0) for two in (1.0, 2.0))
     monkeypatch.setattr(pair_loader, "measure_costs", lambda *args: near if args[2] == 64 else far)
     monkeypatch.setattr(calibration, "cache_dir", lambda root: tmp_path)
-    make = policy_maker(target, ONE, None, 8192)
-    candidates = [policy._candidates[0] for policy in map(make, (20, 544)) if isinstance(policy, Adaptive)]
+    pair = LoadedPair(target, Session(target.model, target.tokenizer, 8192), ONE)
+    policies = [pair.policy(None, context) for context in (20, 544)]
+    candidates = [policy._candidates[0] for policy in policies if isinstance(policy, Adaptive)]
     assert [candidate.price(1) for candidate in candidates] == pytest.approx([1.0, 1.5])
-    assert isinstance(make(1024), FixedLength)
-    assert isinstance(policy_maker(target, ONE, 3, 8192)(1024), FixedLength)
+    assert isinstance(pair.policy(None, 1024), FixedLength)
+    assert isinstance(pair.policy(3, 1024), FixedLength)

@@ -19,10 +19,9 @@ from app.cli.terminal.reply_view import Terminal
 from app.cli.terminal.token_style import PLAIN
 from app.inference.conversation import Conversation
 from app.inference.options import Options
-from app.inference.pair_loader import NamedDrafter
 from engine.errors import ContextError
 from engine.events import Event, Finished
-from tests.app.recordings import REPLY, TEXT, RecordedSession, round_
+from tests.app.recordings import REPLY, TEXT, RecordedSession, recorded_pair, round_
 
 
 class Desk:
@@ -31,8 +30,9 @@ class Desk:
     def __init__(self, events: tuple[Event, ...] = REPLY, options: Options | None = None) -> None:
         self.session = RecordedSession(events)
         self.conversation = Conversation(
-            options or Options(draft_lengths=(4,)), self.session, NamedDrafter("lookup", None)
-        )  # type: ignore[arg-type]
+            options or Options(draft_lengths=(4,)),
+            recorded_pair(self.session),
+        )
         self.out, self.notes = io.StringIO(), io.StringIO()
 
     def type(self, *lines: str, leave: type[BaseException] = EOFError) -> str:
@@ -164,7 +164,7 @@ def test_a_refused_drafter_leaves_the_old_one(toy_folder: Path, toy_drafter_fold
     out = io.StringIO()
     converse(conversation, Terminal(out, notes, PLAIN), lambda: next(lines))
     assert "/nowhere: no such model folder" in notes.getvalue()
-    assert conversation.drafter.loaded is not None
+    assert conversation.pair.drafter.loaded is not None
     assert conversation.messages[-1]["role"] == "assistant"
 
 

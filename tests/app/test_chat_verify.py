@@ -55,7 +55,7 @@ def test_a_forged_reply_is_told_with_its_places(toy_folder: Path, toy_drafter_fo
 
 
 def test_there_must_be_a_reply() -> None:
-    assert "nothing was answered yet" in Desk().type("/verify")
+    assert "there is no reply to verify yet" in Desk().type("/verify")
 
 
 def test_a_check_that_ctrl_c_stops_loses_nothing(

@@ -214,13 +214,13 @@ def test_a_conversation_on_a_head_survives_ctrl_c(name: str, shipping: Path, toy
     for broken in (True, False):
         conversation = open_conversation(options, "", lambda _: None)
         if broken:
-            replying = conversation.say("one", lambda: False)
+            replying = conversation.ask("one", lambda: False)
             next(replying)
             with pytest.raises(KeyboardInterrupt):
                 replying.throw(KeyboardInterrupt)
             conversation.clear()
-        list(conversation.say("two", lambda: False))
-        list(conversation.say("three", lambda: False))
+        list(conversation.ask("two", lambda: False))
+        list(conversation.ask("three", lambda: False))
         texts.append(conversation.messages)
     assert texts[0] == texts[1]
 

@@ -33,7 +33,7 @@ def test_settings_carry_it() -> None:
 def test_a_law_carries_it_to_the_engine_and_trees_refuse_it() -> None:
     assert options_of(SamplingSettings(exact=True)).settings().exact
     with pytest.raises(UsageError, match="exact-verify"):
-        options_of(SamplingSettings(exact=True), tree=True)
+        options_of(SamplingSettings(exact=True), trees=True)
 
 
 def test_a_draft_costs_no_wider_pass_there() -> None:

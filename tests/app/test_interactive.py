@@ -119,13 +119,13 @@ def test_a_stopped_change_of_drafter_changes_nothing(
 ) -> None:
     first, second = (str(toy_drafter_folder), "lookup") if drafter == "lookup" else ("lookup", str(toy_drafter_folder))
     conversation = open_conversation(Options(str(toy_folder), (first,), max_tokens=4), "", lambda text: None)
-    options, loaded, costs = conversation.options, conversation.drafter.loaded, conversation.calibration
+    options, loaded, costs = conversation.options, conversation.pair.drafter.loaded, conversation.pair
     with monkeypatch.context() as patched:
         patched.setattr(pair_loader, step, first_call_interrupts(getattr(pair_loader, step)))
         assert "stopped\n" in talk(conversation, f"/drafter {second}", "hello")
-    assert (conversation.options, conversation.drafter.spec) == (options, first)
-    assert conversation.drafter.loaded is loaded
-    assert conversation.calibration is costs is not None
+    assert (conversation.options, conversation.pair.drafter.spec) == (options, first)
+    assert conversation.pair.drafter.loaded is loaded
+    assert conversation.pair is costs is not None
     assert [message["role"] for message in conversation.messages] == ["user", "assistant"]
 
 
@@ -134,8 +134,8 @@ def test_a_long_prompt_is_measured_for_once(toy_folder: Path, tmp_path: Path) ->
     target = roomy_copy(toy_folder, tmp_path / "target")
     conversation = open_conversation(Options(str(target), ("lookup",), max_tokens=4), "", notes.append)
     for text in ("hello", "hello " * 200, "hello again"):
-        list(conversation.say(text, lambda: False))
-    here = "measuring what a pass costs here"
+        list(conversation.ask(text, lambda: False))
+    here = "measuring the cost of passes"
     assert [*filter(None, notes[1:])] == [
         f"{here}, once for this pair",
         f"{here} behind 1,024 tokens, once for this pair",
@@ -143,17 +143,17 @@ def test_a_long_prompt_is_measured_for_once(toy_folder: Path, tmp_path: Path) ->
     assert notes[-1] == ""  # the line is cleared before the reply begins
     told = len(notes)
     conversation.change(dataclasses.replace(conversation.options, draft_lengths=(2,)))
-    list(conversation.say("hello " * 200, lambda: False))
+    list(conversation.ask("hello " * 200, lambda: False))
     assert [*filter(None, notes[told:])] == []
 
 
 def test_ctrl_c_is_heard_while_a_long_prompt_is_measured_for(toy_folder: Path, tmp_path: Path) -> None:
     target = roomy_copy(toy_folder, tmp_path / "target")
     conversation = open_conversation(Options(str(target), ("lookup",), max_tokens=4), "", lambda text: None)
-    with pytest.raises(KeyboardInterrupt):
-        list(conversation.say("hello " * 200, lambda: True))
+    *_, last = conversation.ask("hello " * 200, lambda: True)
+    assert isinstance(last, Finished) and last.reason == "cancelled"
     assert conversation.messages == []
-    assert list(conversation.say("hello " * 200, lambda: False))
+    assert list(conversation.ask("hello " * 200, lambda: False))
     assert len(conversation.messages) == 2
 
 
@@ -181,8 +181,8 @@ def test_a_reply_after_a_pass_that_ctrl_c_broke_off_is_the_targets(
         return open_conversation(options, "", lambda text: None)
 
     calm, broken = opened(), opened()
-    assert broken.target is not None
-    caches = [loaded.model.cache for loaded in (broken.target, broken.drafter.loaded) if loaded]
+    assert broken.pair.target is not None
+    caches = [loaded.model.cache for loaded in (broken.pair.target, broken.pair.drafter.loaded) if loaded]
     for cache in caches:  # the layers have their tokens by then, and nobody has counted them
         with monkeypatch.context() as patched:
             patched.setattr(cache, "advance", first_call_interrupts(lambda tokens: None))

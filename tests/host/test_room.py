@@ -110,7 +110,7 @@ def test_a_target_that_is_exchanged_leaves_memory(toy_folder: Path, toy_drafter_
     room = ModelWorker()
     loaded(room, pair(toy_folder, toy_drafter_folder))
     assert works(room)
-    old = [weakref.ref(room._opened.target.model), weakref.ref(room._opened.drafter.loaded.model)]
+    old = [weakref.ref(room._hosted.pair.target.model), weakref.ref(room._hosted.pair.drafter.loaded.model)]
     loaded(room, pair(toy_drafter_folder))
     assert [one() for one in old] == [None, None]
     assert works(room)
@@ -206,7 +206,7 @@ def test_a_target_that_breaks_while_it_loads_says_that_the_old_one_is_gone(
 def test_what_is_unloaded_leaves_memory_and_comes_back_when_it_is_loaded_again(toy_folder: Path) -> None:
     room = ModelWorker()
     loaded(room, pair(toy_folder))
-    network = weakref.ref(room._opened.target.network)  # type: ignore[union-attr]
+    network = weakref.ref(room._hosted.pair.target.network)  # type: ignore[union-attr]
     assert list(room.unload(Unload(id=3))) == [Unloaded(id=3)]
     assert room.pair is None and network() is None
     with pytest.raises(NotLoaded):

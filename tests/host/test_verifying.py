@@ -96,7 +96,7 @@ def test_a_forged_token_is_found_and_named(room: ModelWorker, name: str) -> None
     found = receipt_of(verify(room, forged(wanted, 5, other))).differences[0]
     assert (found.position, found.plain_token, found.other_token) == (5, ids_of(told)[5], other)
     assert not found.near_tie and (found.gap_ulps or 0) > 0
-    piece = room._there().piece
+    piece = room._loaded().pair.piece
     assert (found.plain_text, found.other_text) == (piece(ids_of(told)[5]), piece(other))
 
 
@@ -257,7 +257,7 @@ def test_a_template_that_refuses_the_messages_is_told(room: ModelWorker, monkeyp
     def refuse(*_: Any) -> list[int]:
         raise ModelError("the model's chat template refuses this conversation (it says so): choose another")
 
-    monkeypatch.setattr(type(room._there().target.tokenizer), "chat", refuse)
+    monkeypatch.setattr(type(room._loaded().pair.target.tokenizer), "chat", refuse)
     with pytest.raises(ModelError, match="chat template"):
         verify(room, request(told, LAWS["greedy"]))
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from app.inference import memory_fit, pair_loader
+from app.inference.loaded_pair import LoadedPair, open_target
 from app.inference.options import Options
 from app.protocol import (
     LONGEST_LINE,
@@ -27,24 +28,21 @@ from app.race import contest
 from app.race.contest import Contest, RaceOptions, level
 from app.race.document_builder import RaceDocumentBuilder
 from engine.errors import ModelError, UsageError
-from engine.session import Session
 from models.drafters.pair_footprint import pair_footprint
-from models.loader import Loaded
 from models.memory import AvailableMemory
 
 DRAFTED = Side(drafter="lookup", draft_length=2)
 
 
 @pytest.fixture(scope="module")
-def target(toy_folder: Path) -> Loaded:
-    return pair_loader.open_target(Options(target=str(toy_folder)))
+def loaded(toy_folder: Path) -> LoadedPair:
+    return open_target(Options(target=str(toy_folder)))
 
 
 @pytest.fixture
-def session(target: Loaded) -> Iterator[Session]:
-    made, _ = pair_loader.open_session(target, Options(target=str(target.folder.path)))
-    yield made
-    made.forget()
+def pair(loaded: LoadedPair) -> Iterator[LoadedPair]:
+    yield loaded
+    loaded.session.forget()
 
 
 def asked(*sides: Side, runs: int = 3, **options: Any) -> RaceOptions:
@@ -52,10 +50,8 @@ def asked(*sides: Side, runs: int = 3, **options: Any) -> RaceOptions:
     return RaceOptions(5, "why?", base, level(sides or (PLAIN, DRAFTED)), runs)
 
 
-def held(
-    target: Loaded, session: Session, wanted: RaceOptions, stop: Callable[[], bool] = lambda: False
-) -> list[AnyAnswer]:
-    return list(Contest(target, session, wanted, stop).answers())
+def held(pair: LoadedPair, wanted: RaceOptions, stop: Callable[[], bool] = lambda: False) -> list[AnyAnswer]:
+    return list(Contest(pair, wanted, stop).answers())
 
 
 def of(answers: list[AnyAnswer], kind: type[Any]) -> list[Any]:
@@ -77,19 +73,17 @@ def contest_law() -> Any:
     return SamplingSettings(max_tokens=8)
 
 
-def test_both_sides_are_warmed_up_and_then_alternate(
-    target: Loaded, session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_both_sides_are_warmed_up_and_then_alternate(pair: LoadedPair, monkeypatch: pytest.MonkeyPatch) -> None:
     lengths: list[int] = []
     begin = contest.begin_reply  # type: ignore[attr-defined]
 
-    def noting(session: Session, prompt: Any, settings: Any, *more: Any) -> Any:
+    def noting(pair: LoadedPair, prompt: Any, settings: Any, *more: Any) -> Any:
         lengths.append(settings.max_tokens)
-        return begin(session, prompt, settings, *more)
+        return begin(pair, prompt, settings, *more)
 
     monkeypatch.setattr(contest, "begin_reply", noting)
     monkeypatch.setattr("app.inference.measured_reply.WARM_UP_TOKENS", 2)
-    answers = held(target, session, asked())
+    answers = held(pair, asked())
     assert lengths == [2, 2, 8, 8, 8, 8, 8, 8]
     assert [(ran.run, "AB"[ran.side]) for ran in of(answers, RunPart)] == [
         *((1, "A"), (1, "B"), (2, "B"), (2, "A"), (3, "A"), (3, "B"))
@@ -98,9 +92,9 @@ def test_both_sides_are_warmed_up_and_then_alternate(
     assert kinds == [RaceReady, *[RunPart, RunPart, PairCompared] * 3, RaceDone]
 
 
-def test_every_run_pays_for_its_prompt_and_says_the_same(target: Loaded, session: Session) -> None:
+def test_every_run_pays_for_its_prompt_and_says_the_same(pair: LoadedPair) -> None:
     wanted = asked()
-    document = gathered(held(target, session, wanted), wanted).document()
+    document = gathered(held(pair, wanted), wanted).document()
     assert document is not None
     assert len({run.prompt_tokens for run in document.runs}) == 1
     assert document.runs[0].prompt_tokens > 1
@@ -109,10 +103,10 @@ def test_every_run_pays_for_its_prompt_and_says_the_same(target: Loaded, session
     assert all(len(one.drafted_texts) == len(one.round.drafted) for run in document.runs for one in run.rounds)
 
 
-def test_long_runs_are_told_in_parts(target: Loaded, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_runs_are_told_in_parts(pair: LoadedPair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contest, "ROUNDS_A_LINE", 3)
     wanted = asked(runs=1)
-    answers = held(target, session, wanted)
+    answers = held(pair, wanted)
     parts = [ran for ran in of(answers, RunPart) if ran.side == 0]
     assert [len(part.rounds) for part in parts] == [3, 3, 2]
     assert [part.finished is not None for part in parts] == [False, False, True]
@@ -122,14 +116,14 @@ def test_long_runs_are_told_in_parts(target: Loaded, session: Session, monkeypat
     assert [one.round.index for one in document.run(0, 1).rounds] == list(range(8))
 
 
-def test_a_stop_ends_it_soon_and_leaves_whole_pairs(target: Loaded, session: Session) -> None:
+def test_a_stop_ends_it_soon_and_leaves_whole_pairs(pair: LoadedPair) -> None:
     answers: list[AnyAnswer] = []
 
     def stop() -> bool:  # in the middle of the third run
         return len(of(answers, RunPart)) >= 2 and isinstance(answers[-1], RaceProgress)
 
     wanted = asked()
-    for answer in Contest(target, session, wanted, stop).answers():
+    for answer in Contest(pair, wanted, stop).answers():
         answers.append(answer)
     assert answers[-1] == RaceDone(id=5, pairs=1, stopped=True)
     assert len(of(answers, RunPart)) == 2
@@ -138,9 +132,9 @@ def test_a_stop_ends_it_soon_and_leaves_whole_pairs(target: Loaded, session: Ses
     assert document.pairs == 1
 
 
-def test_a_stop_before_the_first_pair_leaves_nothing(target: Loaded, session: Session) -> None:
+def test_a_stop_before_the_first_pair_leaves_nothing(pair: LoadedPair) -> None:
     wanted = asked()
-    answers = held(target, session, wanted, lambda: True)
+    answers = held(pair, wanted, lambda: True)
     assert answers[-1] == RaceDone(id=5, pairs=0, stopped=True)
     assert gathered(answers, wanted).document() is None
 
@@ -151,18 +145,18 @@ def test_plain_draws_by_the_rule_of_the_side_it_is_held_against() -> None:
     assert [side.acceptance for side in level((Side(drafter="lookup"), coupled))] == ["rejection", "coupled"]
 
 
-def test_the_same_text_is_promised_where_both_are_coupled_and_not_otherwise(target: Loaded, session: Session) -> None:
+def test_the_same_text_is_promised_where_both_are_coupled_and_not_otherwise(pair: LoadedPair) -> None:
     coupled = Side(drafter="lookup", draft_length=2, acceptance="coupled")
     warm: dict[str, Any] = {"temperatures": (1.0,), "seed": 4, "runs": 1}
     for sides, promised in (((PLAIN, coupled), True), ((DRAFTED, coupled), False), ((PLAIN, DRAFTED), False)):
-        receipts = of(held(target, session, asked(*sides, **warm)), PairCompared)
+        receipts = of(held(pair, asked(*sides, **warm)), PairCompared)
         assert [one.receipt.promised for one in receipts] == [promised]
         if promised:
             assert receipts[0].receipt.divergence is None
 
 
-def test_plain_against_itself_is_a_control(target: Loaded, session: Session) -> None:
-    receipts = of(held(target, session, asked(PLAIN, PLAIN, runs=1)), PairCompared)
+def test_plain_against_itself_is_a_control(pair: LoadedPair) -> None:
+    receipts = of(held(pair, asked(PLAIN, PLAIN, runs=1)), PairCompared)
     assert [one.receipt.divergence for one in receipts] == [None]
 
 
@@ -181,13 +175,13 @@ def test_nonsense_is_refused_before_anything_is_opened(sides: tuple[Side, ...], 
 
 
 def test_drafters_that_do_not_fit_together_are_refused_before_they_are_opened(
-    target: Loaded, session: Session, toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pair: LoadedPair, toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each alone would: a machine that has room for the target and one more copy of it."""
     other = shutil.copytree(toy_folder, tmp_path / "other")
     sides = (Side(drafter=str(toy_folder), draft_length=2), Side(drafter=str(other), draft_length=3))
-    one = pair_footprint(target.folder, [toy_folder])(session.context).total
+    one = pair_footprint(pair.target.folder, [toy_folder])(pair.session.context).total
     monkeypatch.setattr(memory_fit, "this_room", lambda: AvailableMemory(int(one / 0.9) + 1))
     monkeypatch.setattr(pair_loader, "open_drafter", lambda *_: pytest.fail("opened"))
     with pytest.raises(ModelError, match="does not fit"):
-        held(target, session, asked(*sides))
+        held(pair, asked(*sides))

@@ -17,6 +17,7 @@ from typing import TextIO
 from app.cli.terminal.line_wrap import Wrapper
 from app.cli.terminal.safe_text import safe
 from app.cli.terminal.token_style import FAINT, RESET, Look
+from app.inference.reply_events import FellBack, ShownEvent
 from app.reply_statistics import count, in_words
 from engine.events import Event, Finished, Origin, PromptProgress, Reason, Round
 from engine.metrics import Metrics
@@ -57,13 +58,16 @@ class Terminal:
             self._out.write(f"{legend_line(self._look)}\n\n" if self.speculating else "\n")
             self._out.flush()
 
-    def play(self, events: Iterable[Event], about: str = "") -> Metrics:
+    def play(self, events: Iterable[ShownEvent], about: str = "") -> Metrics:
         """Show a reply as it happens, then its statistics, `about` at their end."""
         metrics, reasons = Metrics(), Counter[str]()
         self._wrapper = Wrapper(self._width)
         self._ends_line = True
         try:
             for event in events:
+                if isinstance(event, FellBack):
+                    self._show_fallback(event)
+                    continue
                 metrics.add(event)
                 if isinstance(event, Round):
                     reasons[event.reason] += 1
@@ -96,6 +100,15 @@ class Terminal:
                 self._write(text, self._look.start(origin) if event.drafted else "")
         self._out.flush()
 
+    def _show_fallback(self, event: FellBack) -> None:
+        """Says on a line of its own that drafting ended, and leaves the reply to continue behind it."""
+        self._end_progress()
+        if not self._ends_line and self._look.escapes:
+            self._out.write("\n")
+            self._ends_line = True
+        self._wrapper = Wrapper(self._width)
+        self.note(fallback_line(event))
+
     def _write(self, text: str, style: str) -> None:
         text = safe(text)
         if text:
@@ -119,6 +132,11 @@ class Terminal:
         if self._progress:
             self._out.write(_CLEAR_LINE)
             self._progress = False
+
+
+def fallback_line(event: FellBack) -> str:
+    """Returns what to tell the user when a reply continues without its drafter."""
+    return f"continuing with plain decoding: {event.reason}"
 
 
 def legend_line(look: Look) -> str:

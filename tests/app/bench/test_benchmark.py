@@ -14,12 +14,13 @@ from app.bench import benchmark
 from app.bench.contestants import UNKNOWN, RedlineContestant, RoundBuilder, leave_out, mlx_lm_contestants
 from app.bench.prompt_file import Question
 from app.inference import measured_reply, speedup
+from app.inference.loaded_pair import LoadedPair
 from app.inference.measured_reply import Reply, ideal_speedup
+from app.inference.pair_loader import NamedDrafter
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.errors import ContextError, UsageError
 from engine.events import Finished, PromptProgress, Round
 from engine.policy.costs import Costs
-from engine.policy.fixed import FixedLength
 from engine.session import Session
 from engine.settings import SamplingSettings
 from models.loader import load
@@ -47,24 +48,27 @@ class Diary:
 
 
 @pytest.fixture
-def session(toy_folder: Path) -> Session:
+def pair(toy_folder: Path) -> LoadedPair:
     loaded = load(toy_folder)
-    return Session(loaded.model, loaded.tokenizer, 256)
+    return LoadedPair(loaded, Session(loaded.model, loaded.tokenizer, 256))
 
 
-def test_every_reply_starts_from_nothing(session: Session) -> None:
-    drafter = PromptLookup()
-    replies = [
-        measured_reply.measure_reply(session, [5, 6, 7, 8, 9], SamplingSettings(max_tokens=20), drafter, FixedLength(3))
-        for _ in range(2)
-    ]
+@pytest.fixture
+def session(pair: LoadedPair) -> Session:
+    return pair.session
+
+
+def test_every_reply_starts_from_nothing(pair: LoadedPair) -> None:
+    drafting = pair.with_drafter(NamedDrafter("lookup", PromptLookup()))
+    settings = SamplingSettings(max_tokens=20, draft_length=3)
+    replies = [measured_reply.measure_reply(drafting, [5, 6, 7, 8, 9], settings) for _ in range(2)]
     assert [reply.metrics.reused_tokens for reply in replies] == [0, 0]
     assert [r.drafted for r in replies[0].rounds] == [r.drafted for r in replies[1].rounds]
 
 
-def test_runs_alternate_and_prompts_are_shared(session: Session) -> None:
+def test_runs_alternate_and_prompts_are_shared(pair: LoadedPair, session: Session) -> None:
     log: list[tuple[str, tuple[int, ...]]] = []
-    plain = RedlineContestant("none", session, None, lambda prompt: FixedLength(0))
+    plain = RedlineContestant("none", pair)
     games = benchmark.Benchmark(
         session, [Diary(plain, name, log) for name in ("none", "a", "b")], [SamplingSettings(max_tokens=3)], turns=None
     )
@@ -90,9 +94,9 @@ def test_every_turn_that_is_used_is_checked_before_the_runs(session: Session) ->
         benchmark.Benchmark(session, [], [SamplingSettings()], turns=None).check(asked)
 
 
-def test_a_later_turn_past_the_context_is_left_out(session: Session) -> None:
+def test_a_later_turn_past_the_context_is_left_out(pair: LoadedPair, session: Session) -> None:
     told: list[str] = []
-    plain = RedlineContestant("none", session, None, lambda prompt: FixedLength(0))
+    plain = RedlineContestant("none", pair)
     games = benchmark.Benchmark(session, [plain], [SamplingSettings(max_tokens=2)], turns=None, notice=told.append)
     assert len(list(games.run([Question(3, "c", ("hello?", "sky " * 300))]))) == 1
     assert told == ["question 3: skipped from turn 2, which does not fit the context"]

@@ -102,7 +102,7 @@ def test_a_new_kind_is_detected_checked_measured_and_drafts_exactly(toy_kind: Pa
     for drafter in ("none", str(toy_kind)):
         options = Options(target=str(toy_folder), drafters=(drafter,), draft_lengths=(3,), max_tokens=24)
         conversation = open_conversation(options, "", lambda _: None)
-        list(conversation.say("why is the sky blue?", lambda: False))
+        list(conversation.ask("why is the sky blue?", lambda: False))
         replies.append(conversation.messages[-1]["content"])
     assert replies[0] == replies[1] != ""
     assert toy_models_file.loaded[-1].drafts > 0

@@ -106,8 +106,8 @@ def test_a_conversation_says_that_its_context_was_cut(
     )
     room_for(check_folder(long), 300_000, monkeypatch)
     conversation = open_conversation(Options(target=str(long), drafters=("none",)), "", lambda _: None)
-    assert conversation.session.context < 300_000
-    assert f"the context is {conversation.session.context:,} tokens, of 900,000" in conversation.describe()
+    assert conversation.pair.session.context < 300_000
+    assert f"the context is {conversation.pair.session.context:,} tokens, of 900,000" in conversation.describe()
 
 
 @pytest.mark.slow
@@ -116,7 +116,7 @@ def test_fewer_bits_keep_speculation_exact(builtin: Path) -> None:
     for drafter in ("none", "lookup"):
         options = Options(drafters=(drafter,), draft_lengths=(3,), max_tokens=10, kv_bits=8)
         conversation = open_conversation(options, "", lambda _: None)
-        list(conversation.say("Say one two three, one two three.", lambda: False))
+        list(conversation.ask("Say one two three, one two three.", lambda: False))
         texts.append(conversation.messages[-1]["content"])
     assert texts[0] == texts[1] != ""
 

@@ -1,0 +1,25 @@
+"""The events of a reply in the app: the engine's, and two that are the app's own. Imports no model code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.events import Event
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """The costs of passes are about to be measured, which takes seconds."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class FellBack:
+    """Nothing more is drafted in this reply, and why."""
+
+    reason: str
+
+
+ReplyEvent = Event | Measuring | FellBack
+ShownEvent = Event | FellBack  # what a conversation yields; that costs are measured goes to its notice

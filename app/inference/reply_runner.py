@@ -1,0 +1,159 @@
+"""One reply of a loaded pair, as events. It measures first what draft length auto must know, and goes on without a
+drafter that fails.
+
+Going on is a second attempt: the same prompt, continued from the tokens that were already emitted. They were drawn from
+the target's distribution, and noise depends on the position alone, so the distribution stays the target's, and greedy
+or coupled text does not change.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+
+from app.inference.loaded_pair import LoadedPair, reason_of
+from app.inference.monitored_drafter import MonitoredDrafter
+from app.inference.options import Options
+from app.inference.pair_loader import wanted
+from app.inference.reply_events import FellBack, Measuring, ReplyEvent
+from engine.errors import ModelError
+from engine.events import Event, Finished, PromptProgress, Round
+from engine.policy.fixed import Policy
+
+
+class _StoppedError(Exception):
+    """The reply was cancelled while costs were being measured."""
+
+
+class ReplyRunner:
+    """A reply in progress.
+
+    options: its sampling settings and draft length. cancelled: asked between passes. continuation_ids: tokens of the
+    reply that are there already. timed: whether every draft is waited for and timed.
+    """
+
+    def __init__(
+        self,
+        pair: LoadedPair,
+        options: Options,
+        messages: list[dict[str, str]],
+        cancelled: Callable[[], bool],
+        continuation_ids: Sequence[int] = (),
+        timed: bool = False,
+    ) -> None:
+        self._pair, self._options, self._messages = pair, options, messages
+        self._cancelled, self._timed = cancelled, timed
+        self._ids = list(continuation_ids)
+        self._given = len(self._ids)
+        self._context = 0  # tokens that the reply begins behind, which costs depend on
+        self._rounds = 0
+        self._began_s = 0.0
+        self._measured = True
+
+    def events(self) -> Iterator[ReplyEvent]:
+        """Raises what the target raises, ContextError and ModelError among it."""
+        yield from self._measure()
+        if self._cancelled():
+            yield Finished("cancelled", 0, 0.0)
+            return
+        self._began_s = time.monotonic()
+        drafter = self._drafter()
+        if drafter is not None:
+            failure = yield from self._draft(drafter)
+            if failure is None:
+                return
+            yield FellBack(failure)
+            self._pair.reset()
+        yield from self._attempt(None, None)
+
+    def _measure(self) -> Iterator[ReplyEvent]:
+        """Measures what draft length auto needs, once for a pair and a milestone of context."""
+        pair, options = self._pair, self._options
+        if options.draft_length == 0:
+            return
+        if pair.lost:
+            yield FellBack(pair.lost)
+        if not pair.has_drafter or options.draft_length is not None:
+            return
+        self._context = len(pair.prompt_ids(self._messages)) + self._given
+        if pair.is_measured(self._context):
+            return
+        yield Measuring(measuring_message(pair, self._context))
+        try:
+            pair.costs(self._context, self._stop_if_cancelled)
+            return
+        except _StoppedError:
+            return
+        except Exception as error:  # noqa: BLE001  broad: whatever a drafter does, the target replies alone
+            failure = reason_of(error)
+        self._measured = False
+        pair.reset()
+        yield FellBack(failure)
+
+    def _stop_if_cancelled(self) -> None:
+        if self._cancelled():
+            raise _StoppedError
+
+    def _drafter(self) -> MonitoredDrafter | None:
+        """Returns the drafter of this reply, if it has one."""
+        drafter = self._pair.monitored
+        if drafter is None or self._options.draft_length == 0 or not self._measured:
+            return None
+        drafter.timed, drafter.failed, drafter.busy = self._timed, False, False
+        return drafter
+
+    def _draft(self, drafter: MonitoredDrafter) -> Generator[Event, None, str | None]:
+        """Yields the reply with drafts. Returns None at its end, or why the drafter could not go on."""
+        options = self._options
+        try:
+            correction = None
+            if options.by_the_clock:
+                correction = self._pair.correction(self._context, options.exact, self._timed)
+            policy = self._pair.policy(options.draft_length, self._context, options.exact, correction)
+            yield from self._attempt(wanted(drafter, policy), policy)
+        except Exception as error:
+            if not (drafter.failed or drafter.busy):
+                raise
+            return f"the drafter failed ({reason_of(error)})"
+        return None
+
+    def _attempt(self, drafter: MonitoredDrafter | None, policy: Policy | None) -> Iterator[Event]:
+        """Continues from the tokens that were emitted, to the end of the reply."""
+        emitted = len(self._ids) - self._given
+        since_s = time.monotonic() - self._began_s
+        settings = self._options.settings()
+        settings = replace(settings, max_tokens=settings.max_tokens - emitted)
+        session = self._pair.session
+        with closing(
+            session.reply(self._messages, settings, drafter, policy, self._cancelled, tuple(self._ids))
+        ) as events:
+            for event in events:
+                timed = replace(event, time_s=event.time_s + since_s)
+                if isinstance(timed, PromptProgress):
+                    if self._rounds == 0:  # that the prompt is read again, to fall back, is no news
+                        yield timed
+                elif isinstance(timed, Finished):
+                    yield replace(timed, tokens=emitted + timed.tokens)
+                else:
+                    self._check_probabilities(timed)
+                    self._ids += timed.tokens
+                    self._rounds += 1
+                    yield replace(timed, index=self._rounds - 1)
+
+    def _check_probabilities(self, round_: Round) -> None:
+        """Raises ModelError for probabilities that are not numbers: JSON has no name for them."""
+        if not all(map(math.isfinite, round_.p)):
+            raise ModelError("the target's probabilities are not numbers: its files are damaged, download it again")
+        if not all(map(math.isfinite, round_.q)):
+            if self._pair.monitored is not None:
+                self._pair.monitored.failed = True
+            raise ModelError("its probabilities are not numbers: its files are damaged")
+
+
+def measuring_message(pair: LoadedPair, context: int) -> str:
+    """Returns what to tell the user while costs behind `context` tokens are measured."""
+    _, *far = pair.milestones(context)
+    return f"measuring the cost of passes{f' behind {far[0]:,} tokens' if far else ''}, once for this pair"
