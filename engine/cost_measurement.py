@@ -117,8 +117,8 @@ def _run_job(target: CachedModel, draft_context: DraftContext) -> Callable[[], f
 
     def job() -> float:
         taps, target.taps = target.taps, None
-        told = decode(target, None, FixedLength(0), draft_context.sampler, list(draft_context.tokens), _LIMITS, 0.0)
-        times = [event.time_s for event in told if isinstance(event, Round)]
+        events = decode(target, None, FixedLength(0), draft_context.sampler, list(draft_context.tokens), _LIMITS, 0.0)
+        times = [event.time_s for event in events if isinstance(event, Round)]
         target.rewind(len(draft_context.tokens) - 1)
         target.taps = taps
         return (times[-2] - times[1]) / STEPS

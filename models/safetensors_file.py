@@ -62,8 +62,10 @@ class Piece:
 
 def read_metadata(path: Path) -> dict[str, str]:
     """What the writer says of the file: {"format": "mlx"} or "pt". Raises ModelError where the header is none."""
-    said = _read_header(path)[0].get("__metadata__")
-    return {key: value for key, value in said.items() if isinstance(value, str)} if isinstance(said, dict) else {}
+    metadata = _read_header(path)[0].get("__metadata__")
+    return (
+        {key: value for key, value in metadata.items() if isinstance(value, str)} if isinstance(metadata, dict) else {}
+    )
 
 
 def read_entries(path: Path) -> dict[str, Entry]:

@@ -108,17 +108,17 @@ class FolderStream:
         self._tokenizer = tokenizer
         self._stream = DecodeStream(skip_special_tokens=True)
         self._ids: list[int] = []
-        self._told = 0
+        self._emitted = 0
 
     def push(self, token: int) -> str:
         self._ids.append(token)
         text = self._stream.step(self._tokenizer, token) or ""
-        self._told += len(text)
+        self._emitted += len(text)
         return text
 
     def finish(self) -> str:
         whole = self._tokenizer.decode(self._ids, skip_special_tokens=True)
-        return str(whole[self._told :])
+        return str(whole[self._emitted :])
 
 
 def _check_text(text: str) -> None:

@@ -51,7 +51,7 @@ def main() -> int:
     return 0
 
 
-def watched(folder: Path, *argv: str) -> list[str]:
+def recording_command(folder: Path, *argv: str) -> list[str]:
     """The command that runs module `argv[0]` in this Python and has it tell its modules."""
     return [sys.executable, "-c", _WATCHED.format(place=str(folder), argv=list(argv))]
 
@@ -69,7 +69,7 @@ def _window(folder: Path, tokens: int) -> tuple[str, int]:
 
     application = Application(["redline"])
     place = folder / "conversations.db"
-    controller = Controller(Store.open(place).store, HostProcess(watched(folder, "app.host")))
+    controller = Controller(Store.open(place).store, HostProcess(recording_command(folder, "app.host")))
     window = MainWindow(controller, place)
     controller.open_last()
     window.show()
@@ -103,7 +103,9 @@ def _until(process_events: Callable[[], None], holds: Callable[[], object]) -> N
 
 
 def _run(folder: Path, *argv: str) -> None:
-    done = subprocess.run(watched(folder, *argv), capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    done = subprocess.run(
+        recording_command(folder, *argv), capture_output=True, text=True, check=False, timeout=PATIENCE_S
+    )
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(argv)} ended with {done.returncode}: {done.stderr[-800:]}")
 

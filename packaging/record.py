@@ -22,9 +22,11 @@ def main() -> int:
     parser.add_argument("bundle", type=Path, help="the folder Redline.app, built for Linux")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        told = tried_out(args.bundle.resolve(), Path(folder))
-    write_record(told["modules"])
-    print(f"{RECORD.name}: {len(worth_recording(told['modules']))} modules; the app said {json.dumps(told['reply'])}")
+        report = tried_out(args.bundle.resolve(), Path(folder))
+    write_record(report["modules"])
+    print(
+        f"{RECORD.name}: {len(worth_recording(report['modules']))} modules; the app said {json.dumps(report['reply'])}"
+    )
     return 0
 
 

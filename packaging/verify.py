@@ -25,13 +25,13 @@ def main() -> int:
         print(f"verify: {args.bundle} is no app: give the folder Redline.app", file=sys.stderr)
         return 2
     bundle = Bundle(args.bundle, [*recorded(args.record), *ON_MACOS], machine_paths(*args.machine))
-    faults = sum(_told(bundle, name) for name in CHECKS)
+    faults = sum(_check(bundle, name) for name in CHECKS)
     _tell_sizes(bundle)
     print(f"{len(bundle.machos)} Mach-O files; " + (f"{faults} faults" if faults else "no fault"))
     return 1 if faults else 0
 
 
-def _told(bundle: Bundle, name: str) -> int:
+def _check(bundle: Bundle, name: str) -> int:
     """Run a check and print how it went; the number of faults."""
     began_s = time.monotonic()
     found = list(CHECKS[name](bundle))

@@ -82,7 +82,7 @@ def write_all(args: argparse.Namespace, folder: Path) -> list[Path]:
     questions = [json.loads(line)["turns"][0] for line in lines]
     store, room = Store.open(folder / "conversations.sqlite").store, ModelWorker()
     for answer in room.load(Load(id=1, pair=Pair())):
-        say(getattr(answer, "said", ""))
+        say(getattr(answer, "message", ""))
     began_s, number = time.monotonic(), 0
     for seed, question in enumerate(questions):
         for name, law in LAWS.items():

@@ -113,8 +113,8 @@ class ContestantFactory:
         found: dict[str, pair_loader.NamedDrafter] = {}
         for spec in dict.fromkeys(self.options.drafters):
             drafter = pair_loader.open_drafter(spec, self.pair.target, self.options.tree)
-            if drafter.said:
-                self.notice(drafter.said)
+            if drafter.note:
+                self.notice(drafter.note)
             if drafter.drafter is not None:
                 found.setdefault(drafter.spec, drafter)
         if random:

@@ -191,8 +191,8 @@ def _frame(axis: Any, title: str, across: str, up: str) -> None:
         axis.spines[side].set_visible(False)
 
 
-def _legend(axis: Any, told: Sequence[Series], **more: Any) -> None:
-    if told:
+def _legend(axis: Any, shown: Sequence[Series], **more: Any) -> None:
+    if shown:
         axis.legend(fontsize=8.5, frameon=False, labelcolor=_TEXT, **more)
     else:
         axis.text(0.5, 0.5, "nothing was drafted", transform=axis.transAxes, ha="center", color=_QUIET)

@@ -134,16 +134,18 @@ def _machine() -> Finding:
 
 
 def _mlx() -> Iterator[Finding]:
-    told = _probe(PROBE_MLX)
-    if "error" in told:
-        yield Finding("MLX", "missing", told["error"], "run `uv sync`; MLX needs macOS 14 or Linux with glibc 2.35")
+    report = _probe(PROBE_MLX)
+    if "error" in report:
+        yield Finding("MLX", "missing", report["error"], "run `uv sync`; MLX needs macOS 14 or Linux with glibc 2.35")
         return
-    yield Finding("MLX", "ok", f"{told['version']}, {told['device']} ({told['detail']}), weights {told['dtype']}")
-    speed = f"{told['gflops']:.0f} GFLOP/s at 64 rows in float32"
-    if told["library"] == "reference":
-        yield Finding("Matrix products", "warning", f"reference BLAS, {speed}", told["detail"])
+    yield Finding(
+        "MLX", "ok", f"{report['version']}, {report['device']} ({report['detail']}), weights {report['dtype']}"
+    )
+    speed = f"{report['gflops']:.0f} GFLOP/s at 64 rows in float32"
+    if report["library"] == "reference":
+        yield Finding("Matrix products", "warning", f"reference BLAS, {speed}", report["detail"])
     else:
-        yield Finding("Matrix products", "ok", f"{told['library']}, {speed}")
+        yield Finding("Matrix products", "ok", f"{report['library']}, {speed}")
 
 
 def _package(name: str, module: str) -> Finding:
@@ -208,17 +210,17 @@ def _models(models: Path) -> Iterator[Finding]:
 
 
 def _qt() -> Finding:
-    told = _probe(PROBE_QT)
-    packages = [QT_PACKAGES[library] for library in told.get("missing", []) if library in QT_PACKAGES]
+    report = _probe(PROBE_QT)
+    packages = [QT_PACKAGES[library] for library in report.get("missing", []) if library in QT_PACKAGES]
     install = f"sudo apt-get install {' '.join(packages)}" if packages else ""
-    if "error" in told:
+    if "error" in report:
         return Finding(
-            "Window (Qt)", "warning", told["error"], install or "run `uv sync`; the terminal commands work without it"
+            "Window (Qt)", "warning", report["error"], install or "run `uv sync`; the terminal commands work without it"
         )
     if packages:
-        value = f"PySide6 {told['version']}, without {', '.join(told['missing'])}"
+        value = f"PySide6 {report['version']}, without {', '.join(report['missing'])}"
         return Finding("Window (Qt)", "warning", value, install)
-    return Finding("Window (Qt)", "ok", f"PySide6 {told['version']}")
+    return Finding("Window (Qt)", "ok", f"PySide6 {report['version']}")
 
 
 def _probe(code: str) -> dict[str, Any]:
@@ -228,8 +230,8 @@ def _probe(code: str) -> dict[str, Any]:
         done = subprocess.run(
             [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=_TIMEOUT_S
         )
-        told = json.loads(done.stdout.splitlines()[-1])
-        return told if isinstance(told, dict) else {"error": "its test gave no result"}
+        report = json.loads(done.stdout.splitlines()[-1])
+        return report if isinstance(report, dict) else {"error": "its test gave no result"}
     except subprocess.TimeoutExpired:
         return {"error": f"did not start within {_TIMEOUT_S:.0f} s"}
     except OSError as error:

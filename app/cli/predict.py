@@ -106,11 +106,11 @@ def run(args: argparse.Namespace) -> int:
     drafter = pair_loader.open_drafter(options.drafter, target, options.tree)
     if drafter.drafter is None:
         raise UsageError("drafter is none, which drafts nothing: name another drafter or a folder")
-    if drafter.said:
-        _report(drafter.said)
-    session, said = pair_loader.open_session(target, options)
-    if said:
-        _report(said)
+    if drafter.note:
+        _report(drafter.note)
+    session, note = pair_loader.open_session(target, options)
+    if note:
+        _report(note)
     forecaster = Forecaster(target, drafter, session, options.cache_root, _report)
     settings = [options.settings(temperature) for temperature in dict.fromkeys(options.temperatures)]
     rules = _rules(args, forecaster, settings)

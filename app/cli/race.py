@@ -137,10 +137,10 @@ def _held(args: argparse.Namespace) -> tuple[RaceDocument, bool]:
     from app.race.contest import RaceOptions, level
 
     sides = level(sides_of(args, options))
-    asked = RaceOptions(1, args.prompt, options, sides, args.runs)
+    race = RaceOptions(1, args.prompt, options, sides, args.runs)
     status = Status(sys.stderr)
     try:
-        return _race(asked, options, status)
+        return _race(race, options, status)
     finally:
         status.clear()
 
@@ -160,7 +160,7 @@ def _options(args: argparse.Namespace) -> Options:
     return options if options.temperatures[0] else replace(options, seed=args.seed or 0)
 
 
-def _race(asked: RaceOptions, options: Options, status: Status) -> tuple[RaceDocument, bool]:
+def _race(race: RaceOptions, options: Options, status: Status) -> tuple[RaceDocument, bool]:
     from app.inference.loaded_pair import open_target
     from app.inference.options import target_name
     from app.race.contest import Contest
@@ -170,18 +170,16 @@ def _race(asked: RaceOptions, options: Options, status: Status) -> tuple[RaceDoc
     if pair.note:
         status(pair.note)
     gathering = RaceDocumentBuilder(
-        Race(id=asked.number, prompt=asked.prompt, sampling=law_of(options), sides=asked.sides, runs=asked.runs),
+        Race(id=race.number, prompt=race.prompt, sampling=sampling_of(options), sides=race.sides, runs=race.runs),
         time.time(),
     )
     with ctrl_c() as stopped:
-        for answer in Contest(pair, asked, stopped).answers():
+        for answer in Contest(pair, race, stopped).answers():
             gathering.hear(answer)
             progress = gathering.progress
             if progress is not None:
                 status(
-                    f"{progress.message}: {write_side(asked.sides[progress.side])}"
-                    if progress.run
-                    else progress.message
+                    f"{progress.message}: {write_side(race.sides[progress.side])}" if progress.run else progress.message
                 )
     document = gathering.document()
     if document is None and gathering.stopped:
@@ -191,7 +189,7 @@ def _race(asked: RaceOptions, options: Options, status: Status) -> tuple[RaceDoc
     return document, gathering.stopped
 
 
-def law_of(options: Options) -> SamplingSettings:
+def sampling_of(options: Options) -> SamplingSettings:
     """What both sides share."""
     return SamplingSettings(
         temperature=options.temperatures[0],

@@ -215,8 +215,8 @@ def _verdict(document: RaceDocument) -> Iterator[tuple[str, str]]:
         least_most = f", {race_text.spread(spread)} over the runs" if spread and found.pairs > 1 else ""
         yield f"speed-up {value} {what}{least_most}", "bold"
     yield f"{race_text.medians_of(found.pairs)}; {race_text.MEASURED}", "dim"
-    level, said = race_text.verdict(document)
-    yield f"receipt: {said}", _COLOURS[level]
+    level, summary = race_text.verdict(document)
+    yield f"receipt: {summary}", _COLOURS[level]
     yield from _apart(document)
     yield safe(race_text.made_with(document)), "dim"
 
@@ -226,6 +226,6 @@ def _apart(document: RaceDocument) -> Iterator[tuple[str, str]]:
     if apart := [receipt for receipt in document.receipts if receipt.divergence is not None]:
         parting = race_text.worst_of(apart).divergence
         assert parting is not None
-        says = ["ends" if text is None else f"says {safe(text)!r}" for text in parting.texts]
+        endings = ["ends" if text is None else f"says {safe(text)!r}" for text in parting.texts]
         names = [safe(name) for name in race_text.names(document.contestants)]
-        yield f"         there {names[0]} {says[0]}, {names[1]} {says[1]}", ""
+        yield f"         there {names[0]} {endings[0]}, {names[1]} {endings[1]}", ""

@@ -79,8 +79,8 @@ def _check(cases: list[Case], target: str | None) -> list[Result]:
     from app.receipts.check_progress import progress
     from app.receipts.checker import results_of
 
-    with ctrl_c() as asked, progress(cases) as step:
-        return list(results_of(cases, target, step, asked))
+    with ctrl_c() as cancelled, progress(cases) as step:
+        return list(results_of(cases, target, step, cancelled))
 
 
 def _write(exports: list[Export], results: list[Result]) -> None:

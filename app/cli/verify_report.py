@@ -37,7 +37,7 @@ _STYLES = {"identical": "green", "possible": "", "near-tie": "yellow", "failure"
 
 def document(results: Sequence[Result], interrupted: bool) -> str:
     """As JSON."""
-    told = {
+    report = {
         "format": FORMAT,
         "version": VERSION,
         "redline": version("redline"),
@@ -46,7 +46,7 @@ def document(results: Sequence[Result], interrupted: bool) -> str:
         "replies": [_reply(result) for result in results],
         "totals": totals(results),
     }
-    return json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False)
+    return json.dumps(report, indent=1, ensure_ascii=False, allow_nan=False)
 
 
 def totals(results: Sequence[Result]) -> dict[str, int]:
@@ -93,11 +93,11 @@ def sentence(results: Sequence[Result]) -> str:
     return f"{replies}, {found['tokens']:,} tokens: {', '.join(parts)}"
 
 
-def law_in_words(law: SamplingSettings | None) -> str:
+def sampling_text(sampling: SamplingSettings | None) -> str:
     """How a reply was drawn."""
-    if law is None:
+    if sampling is None:
         return "unknown"
-    return f"{law.acceptance}, T {law.temperature:g}" if law.temperature else "greedy"
+    return f"{sampling.acceptance}, T {sampling.temperature:g}" if sampling.temperature else "greedy"
 
 
 def _table(results: Sequence[Result], several: bool) -> Table:
@@ -110,7 +110,7 @@ def _table(results: Sequence[Result], several: bool) -> Table:
     for result in results:
         case = result.case
         beginning = safe(" ".join(case.message.text.split())[: 2 * _BEGINNING])
-        words = [_place(result, several), beginning, law_in_words(case.message.sampling), str(case.tokens)]
+        words = [_place(result, several), beginning, sampling_text(case.message.sampling), str(case.tokens)]
         table.add_row(*(Text(word) for word in words), _verdict(result))
     return table
 
@@ -135,10 +135,10 @@ def _differences(results: Sequence[Result], several: bool) -> Table:
         differences = result.kept.receipt.differences if result.kept is not None else ()
         for one in differences[:_LISTED]:
             none = "ends" if one.ends else "another"
-            said = [_token(one.plain_token, one.plain_text, none), _token(one.other_token, one.other_text, none)]
+            texts = [_token(one.plain_token, one.plain_text, none), _token(one.other_token, one.other_text, none)]
             sizes = [_size(one.gap_ulps), _size(one.noise_ulps)]
             verdict = Text("near-tie", _STYLES["near-tie"]) if one.near_tie else Text("failure", _STYLES["failure"])
-            words = [_place(result, several), str(one.position), *said, *sizes]
+            words = [_place(result, several), str(one.position), *texts, *sizes]
             table.add_row(*(Text(word) for word in words), verdict)
         if len(differences) > _LISTED:
             more = Text(f"and {len(differences) - _LISTED} more", "dim")
@@ -182,14 +182,14 @@ def _sentences(results: Sequence[Result], of: int | None) -> Iterator[tuple[str,
 
 def _reply(result: Result) -> dict[str, Any]:
     case, receipt = result.case, result.kept.receipt if result.kept is not None else None
-    law = case.message.sampling
+    sampling = case.message.sampling
     return {
         "file": case.export.path.name,
         "message": case.number,
         "target": case.pair.target,
-        "law": None if law is None else ("greedy" if not law.temperature else law.acceptance),
-        "temperature": None if law is None else law.temperature,
-        "seed": None if law is None else law.seed,
+        "law": None if sampling is None else ("greedy" if not sampling.temperature else sampling.acceptance),
+        "temperature": None if sampling is None else sampling.temperature,
+        "seed": None if sampling is None else sampling.seed,
         "tokens": case.tokens,
         "verdict": None if receipt is None else receipt.verdict,
         "same_bits": None if receipt is None else receipt.same_bits,

@@ -54,7 +54,7 @@ class HostedPair:
 
     def answer(self, number: int) -> Loaded:
         """Returns what the window is told of this pair."""
-        notes = (self.pair.refusal or self.pair.drafter.said, self.pair.note)
+        notes = (self.pair.refusal or self.pair.drafter.note, self.pair.note)
         return Loaded(
             id=number,
             pair=self.request,

@@ -118,15 +118,15 @@ class Host:
     def _watch_signals(self) -> None:
         """Leave on SIGTERM and Ctrl-C. The signal only writes to a pipe, from whatever thread it interrupts, so a long
         pass of the main thread does not keep it waiting."""
-        heard, told = os.pipe()
-        os.set_blocking(told, False)
-        signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: None)
-        threading.Thread(target=self._listen, args=(heard,), name="signals", daemon=True).start()
+        threading.Thread(target=self._listen, args=(reader,), name="signals", daemon=True).start()
 
-    def _listen(self, heard: int) -> None:
-        os.read(heard, 1)
+    def _listen(self, reader: int) -> None:
+        os.read(reader, 1)
         self._leave()
 
 

@@ -69,7 +69,7 @@ class Replay:
         others = [*self._loads, *self._checks, *self._races]
         self._replies = [one for one in whole if one not in others and not isinstance(one[-1], Counted)]
         self._speed = speed
-        self._asked = self._loaded = self._raced = 0
+        self._reply_count = self._loaded = self._raced = 0
         self.pair: Pair | None = None
         self._context = CONTEXT
 
@@ -121,11 +121,11 @@ class Replay:
         yield Counted(id=request.id, tokens=tokens, context=self._context)
 
     def verify(self, request: Verify, stop: Event) -> Iterator[AnyAnswer]:
-        asked = tuple(token for said in request.rounds for token in said.tokens)
-        known = any(tokens_of(reply) == asked for reply in self._replies)
+        requested = tuple(token for emitted in request.rounds for token in emitted.tokens)
+        known = any(tokens_of(reply) == requested for reply in self._replies)
         for played in self._checks if known else ():
             found = played[-1]
-            if isinstance(found, VerifyDone) and found.receipt.tokens == len(asked):
+            if isinstance(found, VerifyDone) and found.receipt.tokens == len(requested):
                 yield from (_for(answer, request.id) for answer in played)
                 return
         raise UsageError("a recording has no model to decode with: start Redline without --replay to verify replies")
@@ -160,15 +160,15 @@ class Replay:
                 tokens += len(answer.round.tokens)
             yield _for(answer, request.id)
 
-    def _choose(self, said: Sequence[int]) -> Numbered:
+    def _choose(self, emitted: Sequence[int]) -> Numbered:
         """The recorded reply to play."""
         if not self._replies:
             raise UsageError("the recording holds no reply: give one that does")
-        begun = [one for one in self._replies if said and tokens_of(one)[: len(said)] == tuple(said)]
+        begun = [one for one in self._replies if emitted and tokens_of(one)[: len(emitted)] == tuple(emitted)]
         if begun:
             return begun[0]
-        self._asked += 1
-        return self._replies[(self._asked - 1) % len(self._replies)]
+        self._reply_count += 1
+        return self._replies[(self._reply_count - 1) % len(self._replies)]
 
 
 def by_request(answers: Sequence[AnyAnswer]) -> list[Numbered]:
@@ -194,11 +194,11 @@ def tokens_of(reply: Numbered) -> tuple[int, ...]:
     return tuple(token for answer in reply if isinstance(answer, RoundDone) for token in answer.round.tokens)
 
 
-def rest_of(reply: Numbered, said: int) -> Numbered:
+def rest_of(reply: Numbered, emitted: int) -> Numbered:
     """What is left of a reply behind its first `said` tokens, its clock begun anew; all of it if it is shorter."""
-    if not said or len(tokens_of(reply)) < said:
+    if not emitted or len(tokens_of(reply)) < emitted:
         return reply
-    left, since_s, rest = said, 0.0, list[AnyAnswer]()
+    left, since_s, rest = emitted, 0.0, list[AnyAnswer]()
     for answer in reply:
         if isinstance(answer, RoundDone) and left:
             round_ = answer.round
@@ -209,17 +209,17 @@ def rest_of(reply: Numbered, said: int) -> Numbered:
             tail = replace(round_, tokens=round_.tokens[skipped:], p=round_.p[skipped:], texts=round_.texts[skipped:])
             answer = structs.replace(answer, round=replace(tail, drafted=(), q=(), accepted=0), drafted_texts=())
         if not left and not isinstance(answer, PrefillProgress):
-            rest.append(_sooner(answer, since_s, said))
+            rest.append(_sooner(answer, since_s, emitted))
     return rest
 
 
-def _sooner(answer: AnyAnswer, by_s: float, said: int) -> AnyAnswer:
+def _sooner(answer: AnyAnswer, by_s: float, emitted: int) -> AnyAnswer:
     """The same, `by_s` seconds earlier; the end of a reply of which `said` tokens are not in it."""
     if isinstance(answer, RoundDone):
         return structs.replace(answer, round=replace(answer.round, time_s=answer.round.time_s - by_s))
     if isinstance(answer, ReplyDone):
         end = answer.finished
-        return structs.replace(answer, finished=replace(end, time_s=end.time_s - by_s, tokens=end.tokens - said))
+        return structs.replace(answer, finished=replace(end, time_s=end.time_s - by_s, tokens=end.tokens - emitted))
     return answer
 
 

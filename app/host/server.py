@@ -97,10 +97,10 @@ class Reader:
             self._malformed(str(error), line)
             return None
 
-    def _malformed(self, said: str, line: bytes) -> None:
-        self._outbox.say(Malformed(reason=said, line=line[:EXCERPT].decode(errors="replace")))
+    def _malformed(self, reason: str, line: bytes) -> None:
+        self._outbox.say(Malformed(reason=reason, line=line[:EXCERPT].decode(errors="replace")))
 
     def _put(self, request: Work, size_bytes: int) -> None:
         if not self._inbox.put(request, size_bytes):
-            said = "too much waits already: wait for answers before asking for more"
-            self._outbox.say(Failed(id=request.id, kind=BUSY, message=said))
+            reason = "too much waits already: wait for answers before asking for more"
+            self._outbox.say(Failed(id=request.id, kind=BUSY, message=reason))

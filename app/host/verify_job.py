@@ -36,8 +36,8 @@ class VerifyJob:
 
     def __init__(self, hosted: HostedPair, request: Verify, stop: Flag) -> None:
         self._hosted, self._request, self._stop = hosted, request, stop
-        self._rounds = [round_of(i, said) for i, said in enumerate(request.rounds)]
-        self._tokens = tuple(token for said in request.rounds for token in said.tokens)
+        self._rounds = [round_of(i, stored) for i, stored in enumerate(request.rounds)]
+        self._tokens = tuple(token for stored in request.rounds for token in stored.tokens)
         if not self._tokens:
             raise UsageError(
                 "this reply has no tokens to check (they were not kept, or nothing was said): regenerate it"
@@ -121,18 +121,20 @@ class VerifyJob:
         return replace(difference, plain_text=texts[0], other_text=texts[1])
 
 
-def round_of(index: int, said: RoundTokens) -> Round:
+def round_of(index: int, stored: RoundTokens) -> Round:
     """As far as it is known. Raises UsageError for one that contradicts itself."""
-    if said.parents is not None:
-        ways = [-1, *said.path]
-        fits = len(said.parents) == len(said.drafted) and all(-1 <= up < at for at, up in enumerate(said.parents))
-        steps = zip(ways, said.path, strict=False)
-        fits = fits and all(0 <= at < len(said.parents) and said.parents[at] == up for up, at in steps)
-        fits = fits and len(said.tokens) <= len(said.path) + 1
+    if stored.parents is not None:
+        nodes = [-1, *stored.path]
+        fits = len(stored.parents) == len(stored.drafted) and all(-1 <= up < at for at, up in enumerate(stored.parents))
+        steps = zip(nodes, stored.path, strict=False)
+        fits = fits and all(0 <= at < len(stored.parents) and stored.parents[at] == up for up, at in steps)
+        fits = fits and len(stored.tokens) <= len(stored.path) + 1
     else:
-        fits = not said.path and len(said.tokens) <= len(said.drafted) + 1
+        fits = not stored.path and len(stored.tokens) <= len(stored.drafted) + 1
     if not fits:
         raise UsageError(f"round {index} of this reply contradicts itself: what is kept of it is damaged")
-    accepted = len(said.path) if said.parents is not None else max(0, len(said.tokens) - 1)
-    made = Round(index, said.tokens, said.drafted, accepted, (), (), 0, 0.0, parents=said.parents, path=said.path)
-    return replace(made, fingerprints=said.fingerprints)
+    accepted = len(stored.path) if stored.parents is not None else max(0, len(stored.tokens) - 1)
+    made = Round(
+        index, stored.tokens, stored.drafted, accepted, (), (), 0, 0.0, parents=stored.parents, path=stored.path
+    )
+    return replace(made, fingerprints=stored.fingerprints)

@@ -49,9 +49,9 @@ class Worker(Protocol):
 
 def failed(number: int, error: BaseException, kept: Pair | None = None) -> Failed:
     """What to tell of an error. One that Redline did not raise on purpose is named, and said to be unexpected."""
-    said = " ".join(str(error).split())
+    message = " ".join(str(error).split())
     if not isinstance(error, RedlineError):
-        what = f"{type(error).__name__}: {said}" if said else type(error).__name__
-        said = f"something unexpected went wrong in the engine ({what[:300]}): ask again, or load the model again"
-    said = said.encode(errors="replace").decode()  # names of files may be no Unicode
-    return Failed(id=number, kind=type(error).__name__, message=said, kept_pair=kept)
+        what = f"{type(error).__name__}: {message}" if message else type(error).__name__
+        message = f"something unexpected went wrong in the engine ({what[:300]}): ask again, or load the model again"
+    message = message.encode(errors="replace").decode()  # names of files may be no Unicode
+    return Failed(id=number, kind=type(error).__name__, message=message, kept_pair=kept)

@@ -122,7 +122,7 @@ class Conversation:
         options, temperature, drafter = self.options, self.options.temperatures[0], self.pair.drafter
         length = "auto" if options.draft_length is None else options.draft_length
         drafting = f"drafter {drafter.name}, draft length {length}" if self.speculating else "plain decoding"
-        note = f" ({drafter.said})" if drafter.said and self.speculating else ""
+        note = f" ({drafter.note})" if drafter.note and self.speculating else ""
         seeded = f", seed {options.seed}, {options.rule}" if temperature else ""
         parts = [target_name(options), f"{drafting}{note}", f"temperature {temperature:g}{seeded}", self.pair.note]
         return " · ".join(part for part in parts if part)

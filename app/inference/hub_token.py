@@ -20,9 +20,9 @@ def read_token(endpoint: str) -> str | None:
     import keyring
     from keyring.errors import KeyringError
 
-    said = os.environ.get(VARIABLE, "").strip()
-    if said:
-        return check_token(said)
+    value = os.environ.get(VARIABLE, "").strip()
+    if value:
+        return check_token(value)
     try:
         return keyring.get_password(SERVICE, endpoint)
     except (KeyringError, RuntimeError):  # locked, or none on this machine: public models need no token

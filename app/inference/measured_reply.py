@@ -43,10 +43,10 @@ class Reply:
 
     @classmethod
     def of(cls, prompt: Sequence[int], events: Iterable[Event]) -> Reply:
-        told = list(events)
-        rounds = tuple(event for event in told if isinstance(event, Round))
-        tail = "".join(event.text for event in told if isinstance(event, Finished))
-        return cls(tuple(prompt), rounds, Metrics.of(told), tail)
+        seen = list(events)
+        rounds = tuple(event for event in seen if isinstance(event, Round))
+        tail = "".join(event.text for event in seen if isinstance(event, Finished))
+        return cls(tuple(prompt), rounds, Metrics.of(seen), tail)
 
 
 def begin_reply(

@@ -51,12 +51,12 @@ class FitRequest:
 
 @dataclass(frozen=True)
 class Fit:
-    """context: tokens of prompt and reply that a conversation may have. verdict: at that context. said: what the user
+    """context: tokens of prompt and reply that a conversation may have. verdict: at that context. note: what the user
     did not ask for and should know, or ""."""
 
     context: int
     verdict: FitVerdict
-    said: str = ""
+    note: str = ""
 
 
 def this_room() -> AvailableMemory:
@@ -65,15 +65,15 @@ def this_room() -> AvailableMemory:
     return AvailableMemory(total, free, backend.wired_bytes())
 
 
-def declared_context(folder: ModelFolder, asked: int | None) -> int:
+def declared_context(folder: ModelFolder, requested: int | None) -> int:
     """Tokens as asked for, else as the model declares. Raises UsageError for more than it declares."""
     declared = folder.context_length
-    if asked and declared and asked > declared:
+    if requested and declared and requested > declared:
         raise UsageError(
-            f"context is {asked}, and {folder.path.name} was made for at most {declared} tokens: "
+            f"context is {requested}, and {folder.path.name} was made for at most {declared} tokens: "
             f"give at most {declared}"
         )
-    return asked or declared or DEFAULT_CONTEXT
+    return requested or declared or DEFAULT_CONTEXT
 
 
 def fit(folder: ModelFolder, options: Options) -> Fit:
@@ -83,11 +83,11 @@ def fit(folder: ModelFolder, options: Options) -> Fit:
     Raises UsageError for a context that the model is not made for; ModelError where it does not fit, with what would.
     """
     verdict = _sound(FitRequest(folder, _heaviest(folder, options), options))
-    said, wanted = str(verdict) if verdict.level == "tight" else "", declared_context(folder, options.context)
-    if verdict.context < wanted and not said:
+    note, wanted = str(verdict) if verdict.level == "tight" else "", declared_context(folder, options.context)
+    if verdict.context < wanted and not note:
         most = memory_words(this_room().most or 0)
-        said = f"the context is {verdict.context:,} tokens, of {wanted:,} that the model was made for, to fit in {most}"
-    return Fit(verdict.context, verdict, said)
+        note = f"the context is {verdict.context:,} tokens, of {wanted:,} that the model was made for, to fit in {most}"
+    return Fit(verdict.context, verdict, note)
 
 
 def check_all(folder: ModelFolder, options: Options) -> None:
@@ -97,18 +97,18 @@ def check_all(folder: ModelFolder, options: Options) -> None:
     _sound(FitRequest(folder, list(dict.fromkeys(named)), options))
 
 
-def _sound(asked: FitRequest) -> FitVerdict:
-    verdict = verdict_of(asked)
+def _sound(requested: FitRequest) -> FitVerdict:
+    verdict = verdict_of(requested)
     if verdict.level == "refused":
-        raise ModelError(f"{asked.folder.path.name} does not fit: {verdict}")
+        raise ModelError(f"{requested.folder.path.name} does not fit: {verdict}")
     return verdict
 
 
-def verdict_of(asked: FitRequest) -> FitVerdict:
+def verdict_of(requested: FitRequest) -> FitVerdict:
     """At the context that was asked for, else at the longest that fits. Raises UsageError, ModelError."""
-    wanted, room = declared_context(asked.folder, asked.options.context), this_room()
-    context = wanted if asked.options.context else _longest(asked.taken, wanted, room)
-    return judge_fit(asked.taken, context, room, asked.fewer_bits)
+    wanted, room = declared_context(requested.folder, requested.options.context), this_room()
+    context = wanted if requested.options.context else _longest(requested.taken, wanted, room)
+    return judge_fit(requested.taken, context, room, requested.fewer_bits)
 
 
 def _longest(taken: FootprintAt, wanted: int, room: AvailableMemory) -> int:

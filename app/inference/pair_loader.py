@@ -38,7 +38,7 @@ TREE_WIDTHS = (*WIDTHS, 17, 33)
 class NamedDrafter:
     """A drafter ready to draft, and its model if it has one.
 
-    spec: "none", "lookup", the name of a shipped one or a folder; what auto came to, not "auto". said: what the user
+    spec: "none", "lookup", the name of a shipped one or a folder; what auto came to, not "auto". note: what the user
     did not ask for and should know, or "": what auto came to and why, why there are no trees. branches: whether it
     drafts trees; tree_tau: what they are expected to bring, by nodes, where that is known. usual: the chance of each
     token of a chain to be kept, where that is known. longest: tokens that a chain of it can have. gated: whether it can
@@ -48,7 +48,7 @@ class NamedDrafter:
     spec: str
     drafter: Drafter | None
     loaded: Loaded | None = None
-    said: str = ""
+    note: str = ""
     branches: bool = False
     tree_tau: Mapping[int, float] = field(default_factory=dict)
     usual: tuple[float, ...] = ()
@@ -88,17 +88,17 @@ def open_drafter(spec: str, target: Loaded, trees: bool = False) -> NamedDrafter
     """
     if spec != AUTO:
         return _open(spec, target, trees, "")
-    taken, said = chosen(target.folder)
+    taken, note = chosen(target.folder)
     try:
-        return _open(taken, target, trees, said)
+        return _open(taken, target, trees, note)
     except (ModelError, PairError) as error:  # nobody named it, so nobody should go without a reply for it
         return _open(LOOKUP, target, trees, f"auto took {LOOKUP}, as what it would have taken does not load: {error}")
 
 
-def _open(spec: str, target: Loaded, trees: bool, said: str) -> NamedDrafter:
-    """said: what the user should know of it."""
+def _open(spec: str, target: Loaded, trees: bool, note: str) -> NamedDrafter:
+    """note: what the user should know of it."""
     if len(parts := parts_of(spec)) > 1:
-        return _several(spec, [open_drafter(part, target, trees) for part in parts], said)
+        return _several(spec, [open_drafter(part, target, trees) for part in parts], note)
     if spec == NONE:
         return NamedDrafter(spec, None)
     folder = None if spec == LOOKUP else drafter_folder(spec)
@@ -110,7 +110,7 @@ def _open(spec: str, target: Loaded, trees: bool, said: str) -> NamedDrafter:
         spec,
         found.drafter,
         found.model,
-        "; ".join(note for note in (said, found.note) if note),
+        "; ".join(part for part in (note, found.note) if part),
         found.branches,
         found.tree_tau,
         found.usual_acceptance,
@@ -120,7 +120,7 @@ def _open(spec: str, target: Loaded, trees: bool, said: str) -> NamedDrafter:
     )
 
 
-def _several(spec: str, parts: list[NamedDrafter], said: str) -> NamedDrafter:
+def _several(spec: str, parts: list[NamedDrafter], note: str) -> NamedDrafter:
     """Those that copy come first: they know for free whether they have anything."""
     parts.sort(key=lambda part: part.spec != LOOKUP)
     drafters = [part.drafter for part in parts if part.drafter is not None]
@@ -130,7 +130,7 @@ def _several(spec: str, parts: list[NamedDrafter], said: str) -> NamedDrafter:
     if len([drafter for drafter in drafters if drafter.needs.taps]) > 1:
         raise UsageError(f"drafter {spec!r}: only one of them can read the target's hidden states")
     loaded = next((part.loaded for part in parts if part.loaded is not None), None)
-    notes = "; ".join(note for note in [said, *(part.said for part in parts)] if note)
+    notes = "; ".join(text for text in [note, *(part.note for part in parts)] if text)
     branches = any(part.branches for part in parts)
     return NamedDrafter(spec, DrafterGroup(drafters), loaded, notes, branches, several=tuple(parts))
 
@@ -139,7 +139,7 @@ def open_session(target: Loaded, options: Options) -> tuple[Session, str]:
     """A conversation with `target`, with a context that fits, and what the user should know of it, or "". Raises what
     `fit` raises."""
     found = fit(target.folder, options)
-    return Session(target.model, target.tokenizer, found.context), found.said
+    return Session(target.model, target.tokenizer, found.context), found.note
 
 
 def make_policy(

@@ -41,8 +41,8 @@ def _pages(name: str) -> int | None:
 def _mac_available() -> int | None:
     """Free, inactive and speculative pages, as Activity Monitor counts what can be had."""
     try:
-        told = subprocess.run(["/usr/bin/vm_stat"], capture_output=True, text=True, timeout=5, check=True).stdout
-        pages = dict(line.split(":", 1) for line in told.splitlines()[1:] if ":" in line)
+        printed = subprocess.run(["/usr/bin/vm_stat"], capture_output=True, text=True, timeout=5, check=True).stdout
+        pages = dict(line.split(":", 1) for line in printed.splitlines()[1:] if ":" in line)
         wanted = ("Pages free", "Pages inactive", "Pages speculative")
         return sum(int(pages[name].strip(" .")) for name in wanted) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, subprocess.SubprocessError, KeyError, ValueError):

@@ -149,7 +149,7 @@ class MemoryFit(Struct, frozen=True, kw_only=True):
     context: int
     wanted: int
     level: str
-    said: str
+    reason: str
     remedies: tuple[str, ...] = ()
     needed_bytes: int = 0
     most_bytes: int | None = None

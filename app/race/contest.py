@@ -27,7 +27,7 @@ from engine.events import Event, Finished, PromptProgress, Round
 from engine.settings import SamplingSettings
 from models.loader import Loaded
 
-TOLD_EVERY_S = 0.25
+PROGRESS_EVERY_S = 0.25
 ROUNDS_A_LINE = 256  # of a chain some 100 KB, of the largest tree some 2 MB
 LoadedPairs = Mapping[tuple[str, bool], LoadedPair]  # by the drafter's name, and whether it drafts trees
 
@@ -87,55 +87,55 @@ class Contest:
     that are loaded already."""
 
     def __init__(
-        self, pair: LoadedPair, asked: RaceOptions, stop: Callable[[], bool], loaded: LoadedPairs | None = None
+        self, pair: LoadedPair, race: RaceOptions, stop: Callable[[], bool], loaded: LoadedPairs | None = None
     ) -> None:
-        self._base, self._target, self._asked, self._stop = pair, pair.target, asked, stop
+        self._base, self._target, self._race, self._stop = pair, pair.target, race, stop
         self._loaded = dict(loaded or {})
         self._began_s = time.monotonic()
-        self._whole = 0  # pairs
+        self._pairs_done = 0
         self._entrants: list[Entrant] = []
         self._ids: list[int] = []
 
     def answers(self) -> Iterator[AnyAnswer]:
         """Raises RedlineError, and whatever a drafter raises. Leaves caches in no state that is known."""
-        asked = self._asked
+        race = self._race
         try:
             yield from self._line_up()
-            for number in range(asked.runs + 1):
+            for number in range(race.runs + 1):
                 yield from self._pair(number)
         except _StoppedError:
-            yield RaceDone(id=asked.number, pairs=self._whole, stopped=True)
+            yield RaceDone(id=race.number, pairs=self._pairs_done, stopped=True)
             return
-        yield RaceDone(id=asked.number, pairs=self._whole)
+        yield RaceDone(id=race.number, pairs=self._pairs_done)
 
     # --- getting ready -------------------------------------------------------------------------
 
     def _line_up(self) -> Iterator[AnyAnswer]:
-        asked, target = self._asked, self._target
-        self._ids = target.tokenizer.chat([{"role": "user", "content": asked.prompt}])
+        race, target = self._race, self._target
+        self._ids = target.tokenizer.chat([{"role": "user", "content": race.prompt}])
         self._check_room()
-        for side in asked.sides:
-            self._go_on()
+        for side in race.sides:
+            self._stop_if_requested()
             key = side.drafter, side.tree
             if key not in self._loaded:
-                yield self._racing(f"loading {side.drafter}")
+                yield self._progress(f"loading {side.drafter}")
                 self._loaded[key] = self._base.open_drafter(side.drafter, side.tree)
-        for number, side in enumerate(asked.sides):
-            yield self._racing("measuring the cost of passes" if side.draft_length is None else "warming up", number)
+        for number, side in enumerate(race.sides):
+            yield self._progress("measuring the cost of passes" if side.draft_length is None else "warming up", number)
             pair = self._loaded[side.drafter, side.tree]
             if side.draft_length is None and pair.has_drafter:
-                pair.costs(len(self._ids), self._go_on)  # measured now, not in the first run
-            self._entrants.append(Entrant(side, pair, asked.options(side).settings()))
+                pair.costs(len(self._ids), self._stop_if_requested)  # measured now, not in the first run
+            self._entrants.append(Entrant(side, pair, race.options(side).settings()))
         yield RaceReady(
-            id=asked.number,
+            id=race.number,
             contestants=tuple(_contestant(entrant) for entrant in self._entrants),
-            environment=described(asked.base, target),
+            environment=described(race.base, target),
         )
 
     def _check_room(self) -> None:
         """Both sides' drafters are there at once. Raises ModelError where they do not fit."""
-        drafters = tuple(side.drafter for side in self._asked.sides)
-        options = replace(self._asked.base, drafters=drafters, context=self._base.session.context)
+        drafters = tuple(side.drafter for side in self._race.sides)
+        options = replace(self._race.base, drafters=drafters, context=self._base.session.context)
         check_all(self._target.folder, replace(options, kv_bits=self._target.model.kv_bits))
 
     def _pair(self, number: int) -> Iterator[AnyAnswer]:
@@ -145,40 +145,40 @@ class Contest:
             events: list[Event] = []
             yield from self._run(number, side, events)
             if number:
-                yield from self._told(number, side, events)
+                yield from self._run_parts(number, side, events)
                 replies[side] = Reply.of(self._ids, events)
         if number:
-            yield PairCompared(id=self._asked.number, receipt=self._receipt(number, (replies[0], replies[1])))
-            self._whole = number
+            yield PairCompared(id=self._race.number, receipt=self._receipt(number, (replies[0], replies[1])))
+            self._pairs_done = number
 
     # --- a run ---------------------------------------------------------------------------------
 
     def _run(self, number: int, side: int, events: list[Event]) -> Iterator[AnyAnswer]:
         """Decode, into `events`; says how far it is now and then."""
         entrant = self._entrants[side]
-        said = f"run {number} of {self._asked.runs}" if number else "warming up"
-        yield self._racing(said, side, number)
+        message = f"run {number} of {self._race.runs}" if number else "warming up"
+        yield self._progress(message, side, number)
         settings = entrant.settings if number else warm_up(entrant.settings)
-        told_s, tokens = time.monotonic(), 0
+        reported_s, tokens = time.monotonic(), 0
         for event in begin_reply(entrant.pair, self._ids, settings, self._stop):
             events.append(event)
             if isinstance(event, Round):
                 tokens += len(event.tokens)
-                if time.monotonic() - told_s >= TOLD_EVERY_S:
-                    told_s = time.monotonic()
-                    yield self._racing(said, side, number, tokens)
-        self._go_on()
+                if time.monotonic() - reported_s >= PROGRESS_EVERY_S:
+                    reported_s = time.monotonic()
+                    yield self._progress(message, side, number, tokens)
+        self._stop_if_requested()
 
-    def _told(self, number: int, side: int, events: Sequence[Event]) -> Iterator[AnyAnswer]:
+    def _run_parts(self, number: int, side: int, events: Sequence[Event]) -> Iterator[AnyAnswer]:
         """A run that is over, in parts."""
         prompt = max((event.total for event in events if isinstance(event, PromptProgress)), default=0)
-        told = tuple(self._telling(event) for event in events if isinstance(event, Round))
+        rounds = tuple(self._round_done(event) for event in events if isinstance(event, Round))
         finished = next(event for event in events if isinstance(event, Finished))
-        for start in range(0, max(len(told), 1), ROUNDS_A_LINE):
-            part = told[start : start + ROUNDS_A_LINE]
-            last = start + ROUNDS_A_LINE >= len(told)
+        for start in range(0, max(len(rounds), 1), ROUNDS_A_LINE):
+            part = rounds[start : start + ROUNDS_A_LINE]
+            last = start + ROUNDS_A_LINE >= len(rounds)
             yield RunPart(
-                id=self._asked.number,
+                id=self._race.number,
                 side=side,
                 run=number,
                 prompt_tokens=prompt,
@@ -187,12 +187,12 @@ class Contest:
                 finished=finished if last else None,
             )
 
-    def _telling(self, round_: Round) -> RoundDone:
+    def _round_done(self, round_: Round) -> RoundDone:
         """Raises ModelError for probabilities that are none: JSON has no name for them either."""
         if not all(map(math.isfinite, (*round_.p, *round_.q))):
             raise ModelError("the probabilities of a model are no numbers: its files are damaged, download it again")
         pieces = tuple(self._target.tokenizer.piece(token) for token in round_.drafted)
-        return RoundDone(id=self._asked.number, round=round_, drafted_texts=pieces)
+        return RoundDone(id=self._race.number, round=round_, drafted_texts=pieces)
 
     def _receipt(self, number: int, replies: tuple[Reply, Reply]) -> PairReceipt:
         plain = [entrant.side.plain for entrant in self._entrants]
@@ -201,15 +201,15 @@ class Contest:
 
     # --- small ---------------------------------------------------------------------------------
 
-    def _racing(self, said: str, side: int = 0, run: int = 0, tokens: int = 0) -> RaceProgress:
+    def _progress(self, message: str, side: int = 0, run: int = 0, tokens: int = 0) -> RaceProgress:
         return RaceProgress(
-            id=self._asked.number, message=said, time_s=self._now_s(), run=run, side=side, tokens=tokens
+            id=self._race.number, message=message, time_s=self._now_s(), run=run, side=side, tokens=tokens
         )
 
     def _now_s(self) -> float:
         return time.monotonic() - self._began_s
 
-    def _go_on(self) -> None:
+    def _stop_if_requested(self) -> None:
         if self._stop():
             raise _StoppedError
 
@@ -232,4 +232,4 @@ def described(options: Options, target: Loaded) -> Environment:
 
 def _contestant(entrant: Entrant) -> Contestant:
     name = "" if entrant.side.plain else entrant.pair.drafter.name
-    return Contestant(side=entrant.side, name=name, note=entrant.pair.drafter.said)
+    return Contestant(side=entrant.side, name=name, note=entrant.pair.drafter.note)

@@ -17,7 +17,7 @@ class RaceDocumentBuilder:
         self.lined_up: RaceReady | None = None
         self.raced: RaceDone | None = None
         self._created_s = created_s
-        self._told: list[RoundDone] = []
+        self._rounds_done: list[RoundDone] = []
         self._runs: list[Run] = []
         self._receipts: list[PairReceipt] = []
 
@@ -64,16 +64,16 @@ class RaceDocumentBuilder:
         return None if fault_of(document) else document
 
     def _hear_run(self, part: RunPart) -> None:
-        self._told += part.rounds
+        self._rounds_done += part.rounds
         if part.finished is None:
             return
         run = Run(
             side=part.side,
             number=part.run,
             prompt_tokens=part.prompt_tokens,
-            rounds=tuple(self._told),
+            rounds=tuple(self._rounds_done),
             finished=part.finished,
         )
-        self._told = []
+        self._rounds_done = []
         if tokens_of(run) and part.side in range(SIDES):
             self._runs.append(run)

@@ -232,9 +232,9 @@ class RacePicture:
 
     def _wrapped_about(self, pace: float) -> list[str]:
         """What the picture says below: how it was measured, and whether the texts are the same."""
-        found = race_text.verdict(self.replay.document).said
-        said = f"{_capital(race_text.MEASURED)}{race_text.paced(pace)}. {_capital(found)}."
-        return wrapped_lines(said, self._width - 2 * MARGIN - 240, 11.5, self._scale)
+        found = race_text.verdict(self.replay.document).text
+        caption = f"{_capital(race_text.MEASURED)}{race_text.paced(pace)}. {_capital(found)}."
+        return wrapped_lines(caption, self._width - 2 * MARGIN - 240, 11.5, self._scale)
 
     def _draw_foot(self, canvas: Canvas) -> None:
         look, y = self._palette, self._bottom + GAP + 12
@@ -282,9 +282,9 @@ class RacePicture:
         look, parted = self._palette, state.parted is not None
         x, y = self._width / 2, self._sameness_y
         canvas.text_middle(x, y, str(state.identical), self._mark if parted else look.good, 26, bold=True)
-        said = race_text.sameness(self.replay, state)
+        caption = race_text.sameness(self.replay, state)
         room = COMPARISON_WIDTH - 16
-        for place, line in enumerate(wrapped_lines(said, room, 12, self._scale)):
+        for place, line in enumerate(wrapped_lines(caption, room, 12, self._scale)):
             canvas.text_middle(x, y + 20 + 16 * place, line, look.text if parted else look.faint, 12)
 
 

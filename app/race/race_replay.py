@@ -54,7 +54,7 @@ class Track:
         self.run = run
         self.tokens = tokens_of(run)
         self._times = [round_.time_s for round_ in rounds]
-        self._said = _sums(len(round_.tokens) for round_ in rounds)
+        self._token_counts = _sums(len(round_.tokens) for round_ in rounds)
         self._drafted = _sums(len(round_.drafted) for round_ in rounds)
         self._accepted = _sums(round_.accepted for round_ in rounds)
         self.end_s = self._times[-1]
@@ -63,22 +63,24 @@ class Track:
         """By then."""
         rounds = bisect_right(self._times, time_s)
         done = rounds == len(self._times)
-        return PaneState(min(time_s, self.end_s), self._said[rounds], self._said[-1], done, self._metrics(rounds))
+        return PaneState(
+            min(time_s, self.end_s), self._token_counts[rounds], self._token_counts[-1], done, self._metrics(rounds)
+        )
 
     def time_of(self, token: int) -> float:
         """When that many tokens, and one more, had come; the end where they never did."""
-        place = bisect_right(self._said, token) - 1
+        place = bisect_right(self._token_counts, token) - 1
         return self._times[min(place, len(self._times) - 1)]
 
     def _metrics(self, rounds: int) -> Metrics:
         """What `Metrics.of` makes of the first rounds, but in no time."""
         return Metrics(
             prompt_tokens=self.run.prompt_tokens,
-            tokens=self._said[rounds],
+            tokens=self._token_counts[rounds],
             rounds=rounds,
             drafted=self._drafted[rounds],
             accepted=self._accepted[rounds],
-            first_tokens=self._said[1] if rounds else 0,
+            first_tokens=self._token_counts[1] if rounds else 0,
             first_s=self._times[0] if rounds else None,
             last_s=self._times[rounds - 1] if rounds else None,
         )

@@ -66,7 +66,7 @@ def results_of(runs: Sequence[Run]) -> Results:
 def metrics_of(run: Run) -> Metrics:
     """Of a whole run."""
     prompt = PromptProgress(run.prompt_tokens, run.prompt_tokens, 0, 0.0)
-    return Metrics.of([prompt, *(told.round for told in run.rounds), run.finished])
+    return Metrics.of([prompt, *(done.round for done in run.rounds), run.finished])
 
 
 def _by_number(runs: Iterable[Run]) -> dict[int, Metrics]:

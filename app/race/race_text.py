@@ -24,7 +24,7 @@ class RaceVerdict(NamedTuple):
     """What the receipts of a race come to, in a sentence without its full stop."""
 
     level: Level
-    said: str
+    text: str
 
 
 def names(contestants: Sequence[Contestant]) -> tuple[str, ...]:
@@ -113,11 +113,11 @@ def verdict(document: RaceDocument) -> RaceVerdict:
     if not all(receipt.promised for receipt in receipts):
         lengths = {side.tokens for side in document.results.sides}
         per_token = "; speed-ups are per token, as one is longer" if len(lengths) > 1 else ""
-        said = "texts differ: rejection sampling keeps the distribution, not the text; coupled sampling keeps both"
-        return RaceVerdict("info", f"{said}{per_token}")
+        text = "texts differ: rejection sampling keeps the distribution, not the text; coupled sampling keeps both"
+        return RaceVerdict("info", f"{text}{per_token}")
     worst = worst_of(apart)
-    said = f"texts differ after {counted(worst.tokens)}{_in(len(apart), len(receipts))}"
-    return RaceVerdict("error" if worst.failed else "warning", f"{said}: {gap(worst)}")
+    text = f"texts differ after {counted(worst.tokens)}{_in(len(apart), len(receipts))}"
+    return RaceVerdict("error" if worst.failed else "warning", f"{text}: {gap(worst)}")
 
 
 def worst_of(apart: Sequence[PairReceipt]) -> PairReceipt:
@@ -156,11 +156,11 @@ def made_with(document: RaceDocument) -> str:
     """Models, law and machine, in one line."""
     found = document.environment
     kept = f", keys and values in {found.kv_bits} bits" if found.kv_bits else ""
-    model = f"{found.target} in {found.dtype}{kept}, {law(document.sampling)}"
+    model = f"{found.target} in {found.dtype}{kept}, {sampling_text(document.sampling)}"
     return f"{model} · {found.processor}, {found.cores} cores, {found.backend} · mlx {found.mlx}"
 
 
-def law(shared: SamplingSettings) -> str:
+def sampling_text(shared: SamplingSettings) -> str:
     """What both sides share: "greedy"; "temperature 0.7, seed 4, top-p 0.9, exact-verify"."""
     parts = [f"temperature {shared.temperature:g}", f"seed {shared.seed or 0}"] if shared.temperature else ["greedy"]
     shaped = {name: getattr(shared, name) for name in _SHAPES if getattr(shared, name) != getattr(_NEUTRAL, name)}

@@ -63,7 +63,7 @@ def _lines(count: _Count) -> Callable[[Case, int], None]:
         if now_s - told_s >= LINE_EVERY_S and done:
             told_s = now_s
             left = (now_s - began_s) / done * (count.total - done) / 60
-            said = f"redline: {done:,}/{count.total:,} tokens, {left:.0f} min left · {count.name(case)}"
-            print(said, file=sys.stderr, flush=True)
+            line = f"redline: {done:,}/{count.total:,} tokens, {left:.0f} min left · {count.name(case)}"
+            print(line, file=sys.stderr, flush=True)
 
     return step

@@ -41,7 +41,7 @@ class Case:
 
     @property
     def tokens(self) -> int:
-        return sum(len(told.round.tokens) for told in self.message.rounds)
+        return sum(len(done.round.tokens) for done in self.message.rounds)
 
     @property
     def pair(self) -> Pair:

@@ -129,8 +129,8 @@ class MessageRecord(Struct, frozen=True, kw_only=True):
     @property
     def checkable(self) -> bool:
         """Whether it is a reply that is over, has said something, and knows how it was drawn."""
-        said = bool(self.text or (self.statistics and self.statistics.tokens))
-        return self.role == "assistant" and self.state != "streaming" and said and self.sampling is not None
+        has_text = bool(self.text or (self.statistics and self.statistics.tokens))
+        return self.role == "assistant" and self.state != "streaming" and has_text and self.sampling is not None
 
     @property
     def content(self) -> str:
@@ -173,16 +173,16 @@ def messages_of(system: str, path: list[MessageRecord]) -> tuple[Message, ...]:
     return (*([Message(role="system", content=system)] if system else []), *turns)
 
 
-def verify_request(number: int, system: str, way: Sequence[MessageRecord], told: Iterable[RoundDone]) -> Verify:
+def verify_request(number: int, system: str, branch: Sequence[MessageRecord], rounds: Iterable[RoundDone]) -> Verify:
     """Have the last of `way`, a reply, checked from what is kept of it. system: of the conversation, for a reply that
     does not know its own. number: of the request."""
-    reply = way[-1]
+    reply = branch[-1]
     statistics = reply.statistics
     return Verify(
         id=number,
-        messages=messages_of(system if reply.system is None else reply.system, list(way[:-1])),
+        messages=messages_of(system if reply.system is None else reply.system, list(branch[:-1])),
         sampling=reply.sampling or SamplingSettings(),
-        rounds=RoundTokens.of(one.round for one in told),
+        rounds=RoundTokens.of(one.round for one in rounds),
         complete=reply.state == "complete" and CONTEXT_FULL not in reply.note,  # another day's may hold more
         prompt_digest=reply.prompt,
         prompt_tokens=statistics.prompt_tokens if statistics and statistics.prompt_tokens else None,

@@ -208,8 +208,8 @@ class _Rescue:
         self._target.execute("COMMIT")
         if not self._conversations:
             return "Nothing could be recovered."
-        said = " and ".join(self._count(table) for table in ("conversation", "message"))
-        return f"Recovered: {said}.{' Some of it could not be read.' if self.lost else ''}"
+        counts = " and ".join(self._count(table) for table in ("conversation", "message"))
+        return f"Recovered: {counts}.{' Some of it could not be read.' if self.lost else ''}"
 
     def _insert(self, into: str, values: tuple[object, ...]) -> None:
         try:

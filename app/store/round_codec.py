@@ -37,10 +37,10 @@ _decoder = msgspec.msgpack.Decoder(list[RoundDone])
 _list_decoder = msgspec.msgpack.Decoder(list[bytes])
 
 
-def pack(told: list[RoundDone]) -> bytes:
+def pack(rounds: list[RoundDone]) -> bytes:
     """Returns one chunk. Raises OverflowError for an integer of more than 64 bits."""
     deflate = zlib.compressobj(6, zdict=PRIMER)
-    return deflate.compress(msgspec.msgpack.encode(told)) + deflate.flush()
+    return deflate.compress(msgspec.msgpack.encode(rounds)) + deflate.flush()
 
 
 def unpack(chunk: bytes) -> list[RoundDone]:
@@ -68,6 +68,6 @@ def split_chunks(blob: bytes | None) -> list[bytes]:
         raise DamageError(f"the list of rounds cannot be read ({error})") from error
 
 
-def text_of(told: Iterable[RoundDone]) -> str:
+def text_of(rounds: Iterable[RoundDone]) -> str:
     """Returns the text that these rounds completed."""
-    return "".join(text for one in told for text in one.round.texts)
+    return "".join(text for one in rounds for text in one.round.texts)

@@ -25,12 +25,12 @@ _HOPELESS = ("offline", "network", "proxy", "hub")  # the same for every entry
 
 @dataclass(frozen=True)
 class EntryState:
-    """Of one entry. said: why it is not there, or what the catalogue should say otherwise; "" where all is well.
+    """The state of one entry. reason: why it is not there, or what the catalogue should say otherwise; "" where all is well.
     size_bytes: of what would be downloaded, None where the hub did not list it."""
 
     repository: str
     state: State
-    said: str = ""
+    reason: str = ""
     size_bytes: int | None = None
 
 
@@ -82,8 +82,8 @@ def _state(error: HubError) -> State:
 
 
 def _differs(entry: Entry, size_bytes: int) -> str:
-    """What the catalogue should say of the size, where it says another one."""
-    said = entry.size_bytes
-    if said is None or abs(size_bytes - said) <= _SAME * said:
+    """Returns what is wrong with the size in the catalogue, or ""."""
+    listed = entry.size_bytes
+    if listed is None or abs(size_bytes - listed) <= _SAME * listed:
         return ""
-    return f"is {size_bytes / 1e9:.2f} GB to download, the catalogue says {said / 1e9:.2f} ({entry.size})"
+    return f"is {size_bytes / 1e9:.2f} GB to download, the catalogue says {listed / 1e9:.2f} ({entry.size})"

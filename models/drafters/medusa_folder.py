@@ -131,11 +131,11 @@ def _width(folder: HeadFolder, names: Mapping[str, str]) -> int:
 
 
 def _tree(folder: HeadFolder, depth: int) -> list[RankPath]:
-    said = folder.config.part("redline").values.get("tree")
-    if said is None:
+    stored_tree = folder.config.part("redline").values.get("tree")
+    if stored_tree is None:
         return default_tree(depth, _NODES)
     try:
-        tree = [tuple(path) for path in said]
+        tree = [tuple(path) for path in stored_tree]
         if not tree or not all(type(rank) is int and rank >= 0 for path in tree for rank in path):
             raise ValueError("its ranks are not whole numbers")
         parents_of(tree, depth)

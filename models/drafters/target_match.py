@@ -79,17 +79,17 @@ def made_for(target: Loaded) -> dict[str, object]:
 
 def check_made_for(folder: HeadFolder, target: TargetShape) -> None:
     """Raises PairError if the folder says that it was made for other tokens than the target's."""
-    said = folder.config.part("redline").part("target").values
-    if said.get("vocabulary_sha256", "") not in ("", _digest(target.vocabulary)):
-        name = str(said.get("name", "another model"))[:60]
+    recorded = folder.config.part("redline").part("target").values
+    if recorded.get("vocabulary_sha256", "") not in ("", _digest(target.vocabulary)):
+        name = str(recorded.get("name", "another model"))[:60]
         raise PairError(f"{folder.path}: different tokenizer (made for {name}, not for {target.name}); {_OTHER}")
 
 
 def is_made_for(config: Mapping[str, object], vocabulary: Mapping[str, int]) -> bool:
     """Whether a drafter's config.json says that it was trained for a target of this vocabulary."""
     about = config.get("redline")
-    said = about.get("target") if isinstance(about, Mapping) else None
-    return isinstance(said, Mapping) and said.get("vocabulary_sha256") == _digest(vocabulary)
+    recorded = about.get("target") if isinstance(about, Mapping) else None
+    return isinstance(recorded, Mapping) and recorded.get("vocabulary_sha256") == _digest(vocabulary)
 
 
 def check_vocabulary(folder: HeadFolder, vocabulary: int, target: TargetShape) -> None:

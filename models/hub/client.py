@@ -58,9 +58,9 @@ class RetryPolicy:
         """Returns the seconds before the next attempt; None after the last, or if the hub requests too long a wait."""
         if attempt >= self.tries(error, reached) or not is_transient(error):
             return None
-        asked = requested_wait_s(error)
-        if asked is not None:
-            return asked if asked <= self.most_asked_s else None
+        requested_s = requested_wait_s(error)
+        if requested_s is not None:
+            return requested_s if requested_s <= self.most_asked_s else None
         return min(self.longest_wait_s, self.first_wait_s * 2.0 ** (attempt - 1))
 
 

@@ -52,12 +52,12 @@ def requested_wait_s(error: Exception) -> float | None:
     """Returns the wait that the hub requests by `Retry-After` (seconds or a date) or `RateLimit`; else None."""
     if not isinstance(error, HfHubHTTPError):
         return None
-    said = error.response.headers.get("Retry-After", "").strip()
-    if said.isdigit():
-        return float(said)
-    if said:
+    header = error.response.headers.get("Retry-After", "").strip()
+    if header.isdigit():
+        return float(header)
+    if header:
         try:
-            date = parsedate_to_datetime(said)
+            date = parsedate_to_datetime(header)
         except ValueError:
             return None
         return max(0.0, (date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
@@ -126,8 +126,8 @@ def _refusal(error: HfHubHTTPError, repo: str, revision: str, endpoint: str, kno
     if code == 403:
         return HubError(f"{repo}: the hub forbids it (403); check the permissions of your token", "gated")
     if code == 429:
-        asked = requested_wait_s(error)
-        when = "in a few minutes" if asked is None else f"in {_duration(asked)}"
+        wait_s = requested_wait_s(error)
+        when = "in a few minutes" if wait_s is None else f"in {_duration(wait_s)}"
         to_do = "" if known else "; with `redline models login` more is allowed"
         return HubError(f"the hub has had too many requests from here (429); try again {when}{to_do}", "busy")
     if code >= 500:

@@ -96,9 +96,9 @@ def _listing(info: ModelInfo, repo: str, revision: str) -> RepoListing:
     return RepoListing(_spelled(info.id, repo), revision, commit, files, len(siblings) - len(files))
 
 
-def _spelled(said: str, repo: str) -> str:
+def _spelled(spelling: str, repo: str) -> str:
     """As the hub writes the same name, so that one model has one folder; another name is an old one's new home."""
-    return check_repo(said) if is_repo(said) and said.casefold() == repo.casefold() else repo
+    return check_repo(spelling) if is_repo(spelling) and spelling.casefold() == repo.casefold() else repo
 
 
 def _file(sibling: RepoSibling, repo: str) -> HubFile:

@@ -48,11 +48,11 @@ def is_commit(revision: str) -> bool:
     return bool(_COMMIT.fullmatch(revision))
 
 
-def check_commit(said: object, repo: str) -> str:
+def check_commit(value: object, repo: str) -> str:
     """The commit that the hub names. Raises HubError for anything but 40 hexadecimal digits."""
-    if not isinstance(said, str) or not is_commit(said):
-        raise HubError(f"{repo}: the hub names no commit but {shown(said)}; check HF_ENDPOINT", "damaged")
-    return said
+    if not isinstance(value, str) or not is_commit(value):
+        raise HubError(f"{repo}: the hub names no commit but {shown(value)}; check HF_ENDPOINT", "damaged")
+    return value
 
 
 def check_listed(names: Iterable[str], repo: str) -> None:

@@ -39,7 +39,7 @@ class DownloadWorkers:
         self._waiting = sorted(tasks, key=lambda file: file.size_bytes, reverse=True)  # the small ones, from the end
         present = {file.digest: cache.present_bytes(file, commit) for file in listing.contents}
         self.tally = ProgressCounter(present, listing.total_bytes, clock)
-        self._told: SimpleQueue[DownloadEvent | BaseException | None] = SimpleQueue()
+        self._events: SimpleQueue[DownloadEvent | BaseException | None] = SimpleQueue()
         self._lock, self._stop = threading.Lock(), threading.Event()
         self._is_planned = False
         self.verified_bytes = 0
@@ -54,13 +54,13 @@ class DownloadWorkers:
         try:
             working = len(crew)
             while working:
-                told = self._hear()
-                if isinstance(told, DownloadEvent):
-                    yield told
+                event = self._hear()
+                if isinstance(event, DownloadEvent):
+                    yield event
                     continue
                 working -= 1
-                if told is not None and fault is None:  # whoever stops for another's fault comes after it
-                    fault = told
+                if event is not None and fault is None:  # whoever stops for another's fault comes after it
+                    fault = event
                     self._stop.set()
         finally:
             self._stop.set()
@@ -74,7 +74,7 @@ class DownloadWorkers:
         """The next that a thread tells; how far it is where all are silent."""
         while True:
             try:
-                return self._told.get(timeout=_SILENCE_S)
+                return self._events.get(timeout=_SILENCE_S)
             except Empty:
                 if (still := self.tally.still()) is not None:
                     return still
@@ -85,11 +85,11 @@ class DownloadWorkers:
             while (file := self._next()) is not None:
                 self._bring(file)
         except (HubError, OSError, TransferStopped) as ended:
-            self._told.put(ended)
+            self._events.put(ended)
         except BaseException as bug:  # noqa: BLE001 - of a thread: raised again by the reader, with its traceback
-            self._told.put(bug)
+            self._events.put(bug)
         else:
-            self._told.put(None)
+            self._events.put(None)
 
     def _next(self) -> HubFile | None:
         with self._lock:
@@ -109,12 +109,12 @@ class DownloadWorkers:
                     self.verified_bytes += file.size_bytes
             self._moved(file, self.tally.lacks(file), over_the_network=False)
             self._planned()
-            self._told.put(Fetched(file.name, file.size_bytes))
+            self._events.put(Fetched(file.name, file.size_bytes))
         finally:
             lock.release()
 
     def _fetch(self, file: HubFile) -> None:
-        foreman = TransferCallbacks(self._told.put, partial(self._moved, file), self._check, self._sleep)
+        foreman = TransferCallbacks(self._events.put, partial(self._moved, file), self._check, self._sleep)
         FileTransfer(self._hub, self._listing, file, self._cache.part(file), foreman).run()
         self._check()
         self._cache.keep(file)
@@ -122,7 +122,7 @@ class DownloadWorkers:
     def _is_proven(self, file: HubFile) -> bool:
         """Read what is here again. Where it is not the file it goes at once, so that nobody takes it for whole."""
         places = self._cache.places(file, self._listing)
-        self._told.put(Verifying(file.name, file.size_bytes))
+        self._events.put(Verifying(file.name, file.size_bytes))
         for place in {path.resolve() for path in places}:
             digest = FileDigest(file)
             digest.add_file(place, self._check)
@@ -141,23 +141,23 @@ class DownloadWorkers:
                 self._is_planned = True
 
     def _acquire(self, lock: FileLock) -> None:
-        said = False
+        reported = False
         while True:
             self._check()
             try:
                 lock.acquire()
                 return
             except Timeout:
-                if not said:
-                    self._told.put(Waiting("another program fetches the same file", _LOCK_WAIT_S, 1, 1))
-                    said = True
+                if not reported:
+                    self._events.put(Waiting("another program fetches the same file", _LOCK_WAIT_S, 1, 1))
+                    reported = True
 
     def _moved(self, file: HubFile, count: int, over_the_network: bool = True) -> None:
         """`count` more bytes of `file` are here, or fewer."""
         self._planned()
         progress = self.tally.moved(file, count, over_the_network)
         if progress is not None:
-            self._told.put(progress)
+            self._events.put(progress)
 
     def _check(self) -> None:
         if self._stop.is_set():

@@ -53,10 +53,10 @@ def _lm_studio(home: Path) -> Iterator[Path]:
 
 def _downloads(folder: Path) -> list[Path]:
     try:
-        said = json.loads(_read(folder / "settings.json") or "{}").get("downloadsFolder")
+        setting = json.loads(_read(folder / "settings.json") or "{}").get("downloadsFolder")
     except (ValueError, AttributeError, RecursionError):
         return []
-    return [Path(said)] if isinstance(said, str) and said.startswith("/") else []
+    return [Path(setting)] if isinstance(setting, str) and setting.startswith("/") else []
 
 
 def _read(path: Path) -> str:

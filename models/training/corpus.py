@@ -134,9 +134,11 @@ class ConversationWriter:
                 text := self._tokenizer.decode(generated[:-1]).strip()
             ):
                 texts[number] = text
-        asked = [self._tokenizer.chat([{"role": "user", "content": text}]) for text in texts.values()]
+        prompt_ids = [self._tokenizer.chat([{"role": "user", "content": text}]) for text in texts.values()]
         short = (self._tokenizer.chat([{"role": "user", "content": self._given(number)}]) for number in numbers)
-        fits = [ids if len(ids) <= self.plan.prompt_tokens else other for ids, other in zip(asked, short, strict=True)]
+        fits = [
+            ids if len(ids) <= self.plan.prompt_tokens else other for ids, other in zip(prompt_ids, short, strict=True)
+        ]
         return [ids[-self.plan.prompt_tokens :] for ids in fits]
 
     def _given(self, number: int) -> str:

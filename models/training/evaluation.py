@@ -23,7 +23,7 @@ from models.training.batches import Batch
 from models.training.trainee import Trainee
 
 LONGEST = 8  # drafts that are considered
-TELLING = 50  # times that a position must have been reached for its acceptance to be told to a policy
+RELIABLE_COUNT = 50  # times that a position must have been reached for its acceptance to be told to a policy
 WORTH = 1.1  # a speed-up that a user feels, and that is past what differs from run to run
 
 
@@ -51,7 +51,7 @@ class HeldOutScores:
     @property
     def reliable_acceptance(self) -> list[float]:
         """The same, of the first positions that were reached often enough for others to rely on."""
-        return [chance for chance, n in zip(self.acceptance, self.reached, strict=False) if n >= TELLING]
+        return [share for share, n in zip(self.acceptance, self.reached, strict=False) if n >= RELIABLE_COUNT]
 
     def add(self, agreed: NDArray[np.bool_], overlap: NDArray[np.float32], temperature: float) -> None:
         """One reply. agreed, overlap: (depths, n), for each token of the reply, guessed at each depth: whether the
@@ -79,11 +79,11 @@ class HeldOutScores:
         roots = n - longest + 1
         if roots < 1:
             return
-        chance = np.ones(roots)
+        share = np.ones(roots)
         self.warm_roots += roots
         for depth in range(longest):
-            chance = chance * overlap[min(depth, depths - 1), depth : depth + roots]
-            self.reach[depth] += float(chance.sum())
+            share = share * overlap[min(depth, depths - 1), depth : depth + roots]
+            self.reach[depth] += float(share.sum())
 
 
 def evaluate(trainee: Trainee, batch: Batch, temperatures: Sequence[float], scores: HeldOutScores) -> list[mx.array]:
@@ -173,15 +173,15 @@ def _praise(verdict: TrainingVerdict) -> str:
     def gain(speedup: float, temperature: int, means: str) -> str:
         return f"{speedup:.2f}x expected at temperature {temperature} with {means}"
 
-    said = []
+    gains = []
     if verdict.best:
-        said.append(gain(verdict.speedup[verdict.best], 0, f"{_tokens(verdict.best)} a round"))
+        gains.append(gain(verdict.speedup[verdict.best], 0, f"{_tokens(verdict.best)} a round"))
     if verdict.tree_speedup and max(verdict.tree_speedup) > verdict.speedup[verdict.best]:
         nodes = _greatest(verdict.tree_speedup)
-        said.append(gain(verdict.tree_speedup[nodes], 0, f"a tree of {nodes}"))
+        gains.append(gain(verdict.tree_speedup[nodes], 0, f"a tree of {nodes}"))
     if verdict.warm_best:
-        said.append(gain(verdict.warm_speedup[verdict.warm_best], 1, f"{_tokens(verdict.warm_best)} a round"))
-    return f"worth using: {', '.join(said)}"
+        gains.append(gain(verdict.warm_speedup[verdict.warm_best], 1, f"{_tokens(verdict.warm_best)} a round"))
+    return f"worth using: {', '.join(gains)}"
 
 
 def _advise(scores: HeldOutScores, best: float, costs: Costs) -> str:

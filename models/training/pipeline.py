@@ -185,7 +185,7 @@ class TrainingPipeline:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         about = self._about(corpus, covered)
-        about["acceptance_by_position"] = [round(chance, 4) for chance in scores.reliable_acceptance]
+        about["acceptance_by_position"] = [round(rate, 4) for rate in scores.reliable_acceptance]
         trainee.save(folder, about)
         trouble = why_no_trees(self.target.model) if trainee.tree_probs else None
         costs = self._measure(folder)

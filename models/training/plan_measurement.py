@@ -146,9 +146,9 @@ def fingerprint(target: Loaded) -> str:
     """What tells a target from another, without reading all of its weights: samples of them, and how it is asked."""
     known = json.dumps(dict(target.folder.config), sort_keys=True, default=str).encode()
     words = json.dumps(sorted(target.folder.vocabulary.items(), key=lambda item: item[1])).encode()
-    asked = json.dumps(target.tokenizer.on(date(2000, 1, 1)).chat([{"role": "user", "content": "?"}])).encode()
+    question = json.dumps(target.tokenizer.on(date(2000, 1, 1)).chat([{"role": "user", "content": "?"}])).encode()
     weights = b"".join(_sampled(path) for path in sorted(target.folder.weights))
-    return hashlib.sha256(b"\0".join((known, words, asked, weights))).hexdigest()[:16]
+    return hashlib.sha256(b"\0".join((known, words, question, weights))).hexdigest()[:16]
 
 
 def _sampled(path: Path) -> bytes:

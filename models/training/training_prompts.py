@@ -51,8 +51,8 @@ def template_question(rng: random.Random) -> str:
         words = {"name": rng.choice(stock["names"]), "things": rng.choice(stock["things"])}
         return str(rng.choice(stock["sums"]).format(a=small, b=few, c=small * few + rng.randint(0, 9), **words))
     group = rng.choices(stock["groups"], [group["weight"] for group in stock["groups"]])[0]
-    asked: str = rng.choice(group["questions"])
-    return asked.format(*rng.sample(group["topics"], asked.count("{}")))
+    question: str = rng.choice(group["questions"])
+    return question.format(*rng.sample(group["topics"], question.count("{}")))
 
 
 @cache

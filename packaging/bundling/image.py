@@ -80,11 +80,11 @@ def differences(image: Path, layout: Layout) -> list[str]:
     wanted = {f"{NAME}.app/{name}": what for name, what in contents(layout.app).items()}
     wanted[APPLICATIONS] = "link to /Applications"
     extra = found.keys() - wanted.keys()
-    told = [f"{name} is missing" for name in sorted(wanted.keys() - found.keys())]
-    told += [f"{name} is another" for name in sorted(wanted.keys() & found.keys()) if wanted[name] != found[name]]
-    told += [f"{name} should not be there" for name in sorted(extra) if not name.startswith(".")]
-    told += [f"{name} is missing" for name in (BACKGROUND, VOLUME_ICON) if name not in found]
-    return told
+    faults = [f"{name} is missing" for name in sorted(wanted.keys() - found.keys())]
+    faults += [f"{name} is another" for name in sorted(wanted.keys() & found.keys()) if wanted[name] != found[name]]
+    faults += [f"{name} should not be there" for name in sorted(extra) if not name.startswith(".")]
+    faults += [f"{name} is missing" for name in (BACKGROUND, VOLUME_ICON) if name not in found]
+    return faults
 
 
 def _disk_image(layout: Layout, background: Path, place: Path) -> Path:

@@ -75,16 +75,18 @@ def tried_out(app: Path, folder: Path) -> dict[str, Any]:
         for words in (("--version",), ("-m", "app.host", "--help")):
             if (done := started(copy, home, *words)).returncode != 0:
                 raise BuildError(f"`Redline {' '.join(words)}` ended with {done.returncode}: {done.stderr[-800:]}")
-        told = exercised(copy, home, "--tokens", str(TOKENS))
+        report = exercised(copy, home, "--tokens", str(TOKENS))
         after = contents(copy.app)
     finally:
         _set_writable(copy.app, True)  # so that it can be removed
-    if told["tokens"] != TOKENS or not told["reply"]:
-        raise BuildError(f"the app was asked for {TOKENS} tokens and replied with {told['tokens']}: {told['reply']!r}")
+    if report["tokens"] != TOKENS or not report["reply"]:
+        raise BuildError(
+            f"the app was asked for {TOKENS} tokens and replied with {report['tokens']}: {report['reply']!r}"
+        )
     changed = sorted({name for name, what in (before.items() ^ after.items())})
     if changed:
         raise BuildError(f"the app writes into itself: {', '.join(changed[:5])}")
-    return told
+    return report
 
 
 def _set_writable(app: Path, writable: bool) -> None:

@@ -38,9 +38,9 @@ def leaks(layout: Layout, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
                 yield layout.name_of(file), f"is a link to {file.readlink()}, out of the bundle"
             continue
         data = file.read_bytes()
-        for path, said in patterns.items():
+        for path, pattern in patterns.items():
             # `in` first: it is a hundred times as fast as the pattern, and nearly always says no.
-            if path in data and (found := said.search(data)):
+            if path in data and (found := pattern.search(data)):
                 named = found.group().decode(errors="replace")
                 yield layout.name_of(file), f"names {named}, a folder of the building machine"
                 break

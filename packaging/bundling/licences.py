@@ -69,8 +69,8 @@ def _name_of(info: Path) -> str:
     classifiers = [
         c.removeprefix(_CLASSIFIER) for c in metadata.get_all("Classifier") or () if c.startswith(_CLASSIFIER)
     ]
-    said = " ".join(str(metadata.get("License") or "").split())  # type: ignore[attr-defined]
-    return said if 0 < len(said) <= _SHORT else ", ".join(classifiers)
+    declared = " ".join(str(metadata.get("License") or "").split())  # type: ignore[attr-defined]
+    return declared if 0 < len(declared) <= _SHORT else ", ".join(classifiers)
 
 
 def _homepage(info: Path) -> str:

@@ -31,8 +31,8 @@ def run(*command: str | Path, cwd: Path | None = None, environment: Mapping[str,
     except OSError as error:
         raise BuildError(f"{command[0]} cannot be run ({error.strerror}): install it, then build again") from error
     if done.returncode != 0:
-        said = " ".join((done.stderr or done.stdout).split())[-600:]
-        raise BuildError(f"{' '.join(map(str, command[:4]))} … failed with {done.returncode}: {said}")
+        output = " ".join((done.stderr or done.stdout).split())[-600:]
+        raise BuildError(f"{' '.join(map(str, command[:4]))} … failed with {done.returncode}: {output}")
     return done.stdout
 
 

@@ -81,7 +81,7 @@ def test_names_and_folders_of_every_kind_open(shipping: Path, target: Loaded) ->
     for name, kind in kinds.items():
         for spec in (name, str(shipping / name)) if name != "lookup" else (name,):
             drafter = pair_loader.open_drafter(spec, target)
-            assert isinstance(drafter.drafter, kind) and drafter.spec == spec and drafter.said == ""
+            assert isinstance(drafter.drafter, kind) and drafter.spec == spec and drafter.note == ""
             assert drafter.name == name
             assert (drafter.loaded is not None) == (name == "draft")
     assert pair_loader.open_drafter("none", target).drafter is None
@@ -91,17 +91,17 @@ def test_auto_is_the_shipped_head_for_the_builtin_and_lookup_for_others(
     shipping: Path, target: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = pair_loader.open_drafter("auto", target)
-    assert (other.spec, other.said) == (
+    assert (other.spec, other.note) == (
         "lookup",
         "auto took lookup, because there is no drafter for target on this machine",
     )
     own = pair_loader.open_drafter("auto", as_builtin(target, tmp_path / "own"))
     assert isinstance(own.drafter, DrafterGroup)
     assert [type(member) for member in own.drafter.members] == [PromptLookup, Eagle3]
-    assert (own.spec, own.said) == ("lookup+eagle3", "auto took lookup and eagle3, which is shipped for this model")
+    assert (own.spec, own.note) == ("lookup+eagle3", "auto took lookup and eagle3, which is shipped for this model")
     monkeypatch.setattr(builtin, "_shipped", lambda name: tmp_path / name)
     bare = pair_loader.open_drafter("auto", as_builtin(target, tmp_path / "bare"))
-    assert (bare.spec, bare.said) == ("lookup", "auto took lookup, because the shipped eagle3 is missing")
+    assert (bare.spec, bare.note) == ("lookup", "auto took lookup, because the shipped eagle3 is missing")
     with pytest.raises(ModelError, match="the shipped drafter 'medusa' is missing: reinstall Redline"):
         pair_loader.open_drafter("medusa", target)
 
@@ -163,12 +163,12 @@ def test_a_head_drafts_trees_where_the_target_verifies_them_and_says_where_not(
     name: str, shipping: Path, target: Loaded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drafter = pair_loader.open_drafter(name, target, trees=True)
-    assert isinstance(drafter.drafter, Eagle3 | Medusa) and drafter.drafter.trees and drafter.said == ""
+    assert isinstance(drafter.drafter, Eagle3 | Medusa) and drafter.drafter.trees and drafter.note == ""
     monkeypatch.setattr("models.drafters.head_folder.why_no_trees", lambda _: "its memory is no tree's")
     drafter = pair_loader.open_drafter(name, target, trees=True)
     assert isinstance(drafter.drafter, Eagle3 | Medusa) and not drafter.drafter.trees
-    assert drafter.said == "drafts chains, no trees: its memory is no tree's"
-    assert pair_loader.open_drafter(name, target).said == ""
+    assert drafter.note == "drafts chains, no trees: its memory is no tree's"
+    assert pair_loader.open_drafter(name, target).note == ""
 
 
 # --- what comes of it -----------------------------------------------------------------------------

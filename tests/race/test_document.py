@@ -170,5 +170,5 @@ def test_the_verdict_is_the_worst_that_a_receipt_says(
 ) -> None:
     found = verdict(simple(parts_at, pairs=2, **receipts))
     assert found.level == level
-    assert said in found.said
-    assert ("identical" in found.said) == (level == "good")
+    assert said in found.text
+    assert ("identical" in found.text) == (level == "good")

@@ -61,7 +61,7 @@ def window(app: QApplication) -> Iterator[RaceWindow]:  # noqa: F811  the same
 
 
 def test_the_built_in_pair_is_raced_in_the_window(window: RaceWindow) -> None:
-    window.form.show_race(PROMPT, window.form.law(), (PLAIN, Side(drafter="eagle3")), 2)
+    window.form.show_race(PROMPT, window.form.sampling(), (PLAIN, Side(drafter="eagle3")), 2)
     window.form.tokens.setValue(24)
     window.form.start.click()
     until(lambda: not window.request.busy, 300)

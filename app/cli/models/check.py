@@ -72,9 +72,9 @@ def ask(hub: Hub, entries: Sequence[Entry]) -> Iterator[EntryState]:
 def lines(found: Sequence[EntryState]) -> list[str]:
     """What is not as the catalogue says, the gone first, and a summary."""
     order: dict[State, int] = {"gone": 0, "unknown": 1, "gated": 2, "there": 3}
-    told = sorted((one for one in found if one.said), key=lambda one: order[one.state])
+    shown = sorted((one for one in found if one.reason), key=lambda one: order[one.state])
     states = Counter(one.state for one in found)
     counted = [f"{states[state]} {state}" for state in order if states[state]]
     entries = "1 entry" if len(found) == 1 else f"{len(found)} entries"
     summary = f"{entries}: {', '.join(reversed(counted))}"
-    return [*(f"{one.state:8}{one.repository}\n        {safe(one.said)}" for one in told), summary]
+    return [*(f"{one.state:8}{one.repository}\n        {safe(one.reason)}" for one in shown), summary]

@@ -55,8 +55,8 @@ def run(args: argparse.Namespace) -> int:
     )
     folder = check_folder(target_folder(options))
     drafter = chosen(folder)[0] if args.drafter == AUTO else args.drafter
-    asked = FitRequest(folder, drafter_folders(drafter, folder), options)
-    verdict, taken, wanted = verdict_of(asked), asked.taken, declared_context(folder, args.context)
+    request = FitRequest(folder, drafter_folders(drafter, folder), options)
+    verdict, taken, wanted = verdict_of(request), request.taken, declared_context(folder, args.context)
     fit = document(folder.path.name, drafter, wanted, taken, verdict, this_room())
     if args.json:
         print(document_json(fit))
@@ -78,7 +78,7 @@ def document(
         wanted=wanted,
         context=verdict.context,
         level=verdict.level,
-        said=verdict.reason,
+        reason=verdict.reason,
         remedies=tuple(verdict.remedies),
         needed_bytes=verdict.needed,
         most_bytes=room.most,
@@ -103,7 +103,7 @@ def show(fit: MemoryFit, footprint: Footprint) -> None:
     from models.size_text import memory_words
 
     console, colours = Console(highlight=False), {"good": "green", "tight": "yellow", "refused": "red"}
-    console.print(Text.assemble((fit.target, "bold"), f" with {fit.drafter}: ", fit.said))
+    console.print(Text.assemble((fit.target, "bold"), f" with {fit.drafter}: ", fit.reason))
     for remedy in fit.remedies:
         console.print(Text(f"  {remedy}", "yellow"))
     if fit.context < fit.wanted:
@@ -115,8 +115,8 @@ def show(fit: MemoryFit, footprint: Footprint) -> None:
         "a pass": footprint.working,
         "program and tokenizers": footprint.process,
     }
-    told = ", ".join(f"{name} {memory_words(size)}" for name, size in parts.items())
-    console.print(Text(f"at {fit.context:,} tokens: {told}", "dim"))
+    sizes = ", ".join(f"{name} {memory_words(size)}" for name, size in parts.items())
+    console.print(Text(f"at {fit.context:,} tokens: {sizes}", "dim"))
     console.print()
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for title in ("context", "memory"):

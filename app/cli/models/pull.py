@@ -75,20 +75,20 @@ def _events(args: argparse.Namespace) -> Generator[DownloadEvent]:
     from models.hub.client import Hub, default_hub
 
     plain = default_hub()
-    asked = asked_for(args.repo, args.revision, plain.endpoint)
+    reference = read_reference(args.repo, args.revision, plain.endpoint)
     if args.discard:
         from models.hub.cleanup import discard
 
-        yield Discarded(asked.repo, discard(plain.cache, asked.repo))
+        yield Discarded(reference.repo, discard(plain.cache, reference.repo))
         return
     from models.hub.download import pull
 
     hub = Hub(plain.endpoint, plain.cache, read_token(plain.endpoint))
     try:
-        with closing(pull(hub, asked.repo, asked.revision, args.verify)) as events:
+        with closing(pull(hub, reference.repo, reference.revision, args.verify)) as events:
             yield from events
     except HubError as error:
-        raise with_a_guess(error, asked.repo) from error
+        raise with_a_guess(error, reference.repo) from error
 
 
 def _print_lines(events: Generator[DownloadEvent], repo: str) -> int:
@@ -154,26 +154,26 @@ _LIKE = 0.8
 
 
 @dataclass(frozen=True)
-class Asked:
+class HubReference:
     """A repository of the hub and a revision of it, neither checked yet."""
 
     repo: str
     revision: str
 
 
-def asked_for(said: str, revision: str | None, endpoint: str) -> Asked:
+def read_reference(argument: str, revision: str | None, endpoint: str) -> HubReference:
     """`owner/name`, or what a browser shows at `endpoint`: its address, with /tree/REVISION where there is one.
 
     Raises UsageError for two revisions.
     """
-    text = said.strip()
+    text = argument.strip()
     if not text.startswith(f"{endpoint}/"):
-        return Asked(text, revision or MAIN)
+        return HubReference(text, revision or MAIN)
     parts = text.removeprefix(f"{endpoint}/").partition("?")[0].strip("/").split("/")
     shown = "/".join(parts[3:]) if parts[2:3] == ["tree"] else ""
     if shown and revision not in (None, shown):
         raise UsageError(f"the address names the revision {shown!r}, --revision another: give one of them")
-    return Asked("/".join(parts[:2]), revision or shown or MAIN)
+    return HubReference("/".join(parts[:2]), revision or shown or MAIN)
 
 
 def known_trouble(repo: str) -> str:

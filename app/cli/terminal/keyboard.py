@@ -22,17 +22,17 @@ _MOST = 64  # bytes of keys at a time
 @contextmanager
 def ctrl_c() -> Iterator[Callable[[], bool]]:
     """While a reply is under way Ctrl-C asks it to stop, which the function given says; a second one insists."""
-    asked = False
+    stopping = False
 
     def ask(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        if asked:
+        nonlocal stopping
+        if stopping:
             raise KeyboardInterrupt
-        asked = True
+        stopping = True
 
     before = signal.signal(signal.SIGINT, ask)
     try:
-        yield lambda: asked
+        yield lambda: stopping
     finally:
         signal.signal(signal.SIGINT, before)
 

@@ -153,7 +153,7 @@ class Inspector(QWidget):
 
     def _chosen_round(self) -> list[RoundDone]:
         row = self.rounds.chosen()
-        return [row.told] if row else []
+        return [row.round_done] if row else []
 
     def _lay_out(self) -> None:
         list_of_rounds = QWidget(self)

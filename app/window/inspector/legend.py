@@ -75,9 +75,9 @@ class Legend(QWidget):
         return [kind for kind in MEANINGS if self._refused or kind != "refused"]
 
     def _describe(self) -> None:
-        said = "\n".join(MEANINGS[kind] for kind in self._kinds())
-        self.setToolTip(said)
-        self.setAccessibleDescription(said)
+        description = "\n".join(MEANINGS[kind] for kind in self._kinds())
+        self.setToolTip(description)
+        self.setAccessibleDescription(description)
 
     def _placed(self, width: float) -> list[tuple[Kind, QRectF]]:
         """Returns the place of each kind in `width` px."""

@@ -23,7 +23,7 @@ from app.window.common import theme
 from app.window.common.appearance import GAP
 from app.window.common.widgets import wrapped
 from app.window.inspector.round_list import MARGIN, Index, RoundRow, times_text, tip
-from app.window.inspector.round_tokens import Piece, refused, said, shape
+from app.window.inspector.round_tokens import Piece, emitted_pieces, refused, shape
 from app.window.inspector.token_painter import token_painter
 
 NOWHERE = QModelIndex()
@@ -184,7 +184,7 @@ class RoundDetail(QWidget):
 
     def show_row(self, row: RoundRow | None) -> None:
         """Shows a round in full; None: how to choose one."""
-        if row is not None and self._shown is not None and row.told is self._shown.told:
+        if row is not None and self._shown is not None and row.round_done is self._shown.round_done:
             return
         self._shown = row
         self._table.setVisible(row is not None)
@@ -194,17 +194,17 @@ class RoundDetail(QWidget):
             self._why.setText(HINT)
             self._model.show([])
             return
-        round_ = row.told.round
+        round_ = row.round_done.round
         kept = f", {round_.accepted} accepted" if round_.drafted else ""
         self._title.setText(f"Round {row.number:,}: {shape(round_)}{kept}")
         self._why.setText(_why(row))
         self._delegate.branched = round_.parents is not None
-        self._model.show([*said(row.told), *refused(row.told)])
+        self._model.show([*emitted_pieces(row.round_done), *refused(row.round_done)])
 
 
 def _why(row: RoundRow) -> str:
-    rows = f"{row.told.round.width} rows verified" if row.told.round.width > 1 else ""
-    return " · ".join(part for part in (row.told.round.reason, times_text(row), rows) if part)
+    rows = f"{row.round_done.round.width} rows verified" if row.round_done.round.width > 1 else ""
+    return " · ".join(part for part in (row.round_done.round.reason, times_text(row), rows) if part)
 
 
 def _number(prob: float | None) -> str:

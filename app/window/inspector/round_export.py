@@ -41,26 +41,26 @@ COLUMNS = (
 )
 
 
-def rounds_json(told: Iterable[RoundDone]) -> str:
+def rounds_json(round_done: Iterable[RoundDone]) -> str:
     """Returns a list of rounds with every field of the event, and the texts of the drafted tokens."""
-    rounds = [{**to_json(one.round), "drafted_texts": one.drafted_texts} for one in told]
+    rounds = [{**to_json(one.round), "drafted_texts": one.drafted_texts} for one in round_done]
     return json.dumps(rounds, ensure_ascii=False, indent=1) + "\n"
 
 
-def rounds_csv(told: Iterable[RoundDone]) -> str:
+def rounds_csv(round_done: Iterable[RoundDone]) -> str:
     """Returns COLUMNS with a heading. Lists are JSON in a cell. No cell begins so that a spreadsheet takes it for a
     formula: texts come from models, and reasons from files that were imported."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
-    writer.writerows(_line(one) for one in told)
+    writer.writerows(_line(one) for one in round_done)
     return out.getvalue()
 
 
-def _line(told: RoundDone) -> list[object]:
-    r = told.round
+def _line(round_done: RoundDone) -> list[object]:
+    r = round_done.round
     kind = "plain" if not r.drafted else "chain" if r.parents is None else "tree"
-    lists = [r.tokens, r.origins, r.texts, r.p, r.drafted, told.drafted_texts, r.q]
+    lists = [r.tokens, r.origins, r.texts, r.p, r.drafted, round_done.drafted_texts, r.q]
     tree: list[object] = ["", ""] if r.parents is None else [json.dumps(r.parents), json.dumps(r.path)]
     reason = f"'{r.reason}" if r.reason.lstrip()[:1] in tuple("=+-@") else r.reason
     plain = [r.index, r.time_s, len(r.drafted), r.accepted, kind, reason, r.draft_s, r.verify_s, r.width]

@@ -36,7 +36,7 @@ from app.window.common import theme
 from app.window.common.appearance import GAP
 from app.window.common.widgets import style
 from app.window.inspector.round_series import RoundSeries
-from app.window.inspector.round_tokens import Piece, describe, refused, said
+from app.window.inspector.round_tokens import Piece, describe, emitted_pieces, refused
 from app.window.inspector.token_painter import APART, PADDING, token_painter, tree_width
 
 Index = QModelIndex | QPersistentModelIndex
@@ -50,7 +50,7 @@ class RoundRow(NamedTuple):
     """A round in the list. number: from 1. Times in ms, nan where unknown; whole_ms since the round before."""
 
     number: int
-    told: RoundDone
+    round_done: RoundDone
     draft_ms: float
     verify_ms: float
     whole_ms: float
@@ -88,16 +88,16 @@ class RoundDelegate(QStyledItemDelegate):
         state = option.state  # type: ignore[attr-defined]
         painter.save()
         self._draw_background(painter, box, state)
-        placed = self.place(row.told, box)
+        placed = self.place(row.round_done, box)
         self._draw_first_line(painter, box, row, placed)
         self._draw_second_line(painter, box, row, placed.left)
         painter.restore()
 
-    def place(self, told: RoundDone, box: QRectF) -> Placed:
+    def place(self, round_done: RoundDone, box: QRectF) -> Placed:
         """Returns the places of the tokens of a round in `box`."""
-        round_ = told.round
+        round_ = round_done.round
         left = box.left() + _number_width() + MARGIN
-        pieces, lost = said(told), refused(told)
+        pieces, lost = emitted_pieces(round_done), refused(round_done)
         hidden = 0
         if round_.parents is not None:
             left += tree_width(round_) + MARGIN
@@ -122,9 +122,9 @@ class RoundDelegate(QStyledItemDelegate):
         if event.type() != QEvent.Type.ToolTip or not index.isValid():
             return False
         row: RoundRow = index.data(ROUND)
-        placed = self.place(row.told, QRectF(option.rect))  # type: ignore[attr-defined]
+        placed = self.place(row.round_done, QRectF(option.rect))  # type: ignore[attr-defined]
         under = [piece for box, piece in placed.pieces if box.contains(QPointF(event.pos()))]
-        about = [text for text in (row.told.round.reason, times_text(row)) if text]
+        about = [text for text in (row.round_done.round.reason, times_text(row)) if text]
         QToolTip.showText(event.globalPos(), tip(under[0]) if under else " · ".join(about), view)
         return True
 
@@ -142,7 +142,7 @@ class RoundDelegate(QStyledItemDelegate):
         painter.drawLine(QPointF(box.left() + MARGIN, bottom), QPointF(box.right() - MARGIN, bottom))
 
     def _draw_first_line(self, painter: QPainter, box: QRectF, row: RoundRow, placed: Placed) -> None:
-        ink, round_ = token_painter(), row.told.round
+        ink, round_ = token_painter(), row.round_done.round
         line = QRectF(box.left(), box.top() + MARGIN / 2, box.width(), ink.piece_height)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         if round_.parents is not None:
@@ -168,7 +168,7 @@ class RoundDelegate(QStyledItemDelegate):
     def _draw_second_line(self, painter: QPainter, box: QRectF, row: RoundRow, left: float) -> None:
         metrics = token_painter().small_metrics
         baseline = box.bottom() - MARGIN / 2 - metrics.descent()
-        left, right, reason = left + PADDING, box.right() - MARGIN, row.told.round.reason
+        left, right, reason = left + PADDING, box.right() - MARGIN, row.round_done.round.reason
         times = times_text(row)
         if metrics.horizontalAdvance(reason) + MARGIN + metrics.horizontalAdvance(times) > right - left:
             times = times_text(row, short=True)
@@ -236,8 +236,12 @@ class RoundModel(QAbstractTableModel):
             return self.row(index.row())
         if role in (Qt.ItemDataRole.AccessibleTextRole, Qt.ItemDataRole.DisplayRole):
             row = self.row(index.row())
-            said = [f"round {row.number}, {describe(row.told)}", row.told.round.reason, times_text(row)]
-            return "; ".join(part for part in said if part)
+            parts = [
+                f"round {row.number}, {describe(row.round_done)}",
+                row.round_done.round.reason,
+                times_text(row),
+            ]
+            return "; ".join(part for part in parts if part)
         return None
 
     def row(self, place: int) -> RoundRow:

@@ -48,9 +48,9 @@ class RoundSeries:
         self.unsound = 0
         self._start()
 
-    def add(self, told: Sequence[RoundDone]) -> bool:
+    def add(self, round_done: Sequence[RoundDone]) -> bool:
         """Take what is new. False: a round came late, so that rows have moved."""
-        fresh = [one for one in told if self._is_new(one.round)]
+        fresh = [one for one in round_done if self._is_new(one.round)]
         ordered = all(a.round.index < b.round.index for a, b in pairwise([*self.rows[-1:], *fresh]))
         if not ordered:
             fresh = sorted([*self.rows, *fresh], key=lambda one: one.round.index)
@@ -69,7 +69,7 @@ class RoundSeries:
         self.series = PlotSeries()
         self.metrics = Metrics()
         self.timed = False
-        self._said = array("q")  # tokens up to and with each row
+        self._token_counts = array("q")  # tokens up to and with each row
         self._tail = 0  # the last row before the window of the speed
 
     def _is_new(self, round_: Round) -> bool:
@@ -80,12 +80,12 @@ class RoundSeries:
         self._heard.add(round_.index)
         return new
 
-    def _append(self, told: RoundDone) -> None:
-        row, round_, series = len(self.rows), told.round, self.series
-        resumed = row > 0 and told.id != self.rows[-1].id
+    def _append(self, round_done: RoundDone) -> None:
+        row, round_, series = len(self.rows), round_done.round, self.series
+        resumed = row > 0 and round_done.id != self.rows[-1].id
         self.metrics.add(round_)
-        self._said.append((self._said[-1] if row else 0) + len(round_.tokens))
-        self.rows.append(told)
+        self._token_counts.append((self._token_counts[-1] if row else 0) + len(round_.tokens))
+        self.rows.append(round_done)
         series.clock_s.append(max(round_.time_s, series.clock_s[-1]) if row else round_.time_s)
         if resumed:  # what lies between is no part of the speed
             self._tail = row
@@ -101,7 +101,7 @@ class RoundSeries:
         clock = self.series.clock_s
         while self._tail + 1 < row and clock[self._tail + 1] <= clock[row] - WINDOW_S:
             self._tail += 1
-        tokens, seconds = self._said[row] - self._said[self._tail], clock[row] - clock[self._tail]
+        tokens, seconds = self._token_counts[row] - self._token_counts[self._tail], clock[row] - clock[self._tail]
         self.series.tokens_per_s.append(tokens / seconds if seconds > 0 else nan)
         self.series.tokens_per_pass.append(tokens / (row - self._tail) if row > self._tail else nan)
 

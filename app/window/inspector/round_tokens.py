@@ -31,25 +31,25 @@ class Piece(NamedTuple):
     offered: bool = False
 
 
-def said(told: RoundDone) -> list[Piece]:
+def emitted_pieces(round_done: RoundDone) -> list[Piece]:
     """What the round committed, in order."""
-    round_ = told.round
+    round_ = round_done.round
     nodes = round_.path if round_.parents is not None else range(round_.accepted)
     pieces = []
     for i, token in enumerate(round_.tokens):
         kind: Kind = round_.origin(i) if round_.drafted else "plain"
-        text = _at(round_.texts, i) or (_at(told.drafted_texts, nodes[i]) if i < round_.accepted else None)
+        text = _at(round_.texts, i) or (_at(round_done.drafted_texts, nodes[i]) if i < round_.accepted else None)
         q = _at(round_.q, nodes[i]) if i < round_.accepted else None
         pieces.append(Piece(shown(text, token), kind, token, _at(round_.p, i), q, i + 1))
     return pieces
 
 
-def refused(told: RoundDone) -> list[Piece]:
+def refused(round_done: RoundDone) -> list[Piece]:
     """What was drafted in vain. First what was offered where the target said its own token, then what stood beside
     the way taken, from its end back, each branch whole; in a chain simply the rest."""
-    round_ = told.round
+    round_ = round_done.round
     levels = depths(round_)
-    return [_drafted(told, node, levels[node]) for node in _nodes_lost(round_)]
+    return [_drafted(round_done, node, levels[node]) for node in _nodes_lost(round_)]
 
 
 def depths(round_: Round) -> list[int]:
@@ -62,13 +62,13 @@ def depths(round_: Round) -> list[int]:
     return levels
 
 
-def describe(told: RoundDone) -> str:
+def describe(round_done: RoundDone) -> str:
     """A round in words, for a screen reader."""
-    round_ = told.round
-    own = "".join(f" {piece.text}" for piece in said(told))
+    round_ = round_done.round
+    own = "".join(f" {piece.text}" for piece in emitted_pieces(round_done))
     if not round_.drafted:
         return f"plain, 1 token:{own}"
-    lost = ", ".join(piece.text for piece in refused(told))
+    lost = ", ".join(piece.text for piece in refused(round_done))
     ends = round_.origins[-1] if round_.tokens else "nothing"
     refusals = f"; refused {lost}" if lost else ""
     return f"{shape(round_)}, {round_.accepted} of {len(round_.drafted)} accepted, then {ends}:{own}{refusals}"
@@ -116,13 +116,13 @@ def _nodes_lost(round_: Round) -> list[int]:
     return lost
 
 
-def _drafted(told: RoundDone, node: int, level: int) -> Piece:
+def _drafted(round_done: RoundDone, node: int, level: int) -> Piece:
     """A refused node."""
-    round_, token = told.round, told.round.drafted[node]
+    round_, token = round_done.round, round_done.round.drafted[node]
     kept = _nodes_kept(round_)
     follows = node - 1 if round_.parents is None else round_.parents[node]
     offered = follows == (kept[-1] if kept else -1)
-    text = shown(_at(told.drafted_texts, node), token)
+    text = shown(_at(round_done.drafted_texts, node), token)
     return Piece(text, "refused", token, None, _at(round_.q, node), level, offered)
 
 

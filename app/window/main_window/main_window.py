@@ -208,11 +208,11 @@ class MainWindow(QMainWindow):
         self.preferences = preferences
         self.theme.apply(preferences)
         self.controller.set_unload_minutes(preferences.unload_minutes)
-        for name, on in (("tints", preferences.tints), ("ghosts", preferences.ghosts)):
+        for name, on in (("tints", preferences.tints), ("ghosts", preferences.show_refused)):
             self.commands[name].setChecked(on)
         transcript.set_tints(preferences.tints)
-        transcript.set_refused_shown(preferences.ghosts)
-        self.legend.set_refused(preferences.ghosts)
+        transcript.set_refused_shown(preferences.show_refused)
+        self.legend.set_refused(preferences.show_refused)
         self._update_legend()
         transcript.set_reduced_motion(self.theme.reduced_motion)
         self.settings.show_values()

@@ -81,9 +81,9 @@ class CommandProcess(QObject):
     def _finish(self, _: int, __: QProcess.ExitStatus) -> None:
         self._watch.stop()
         self.output = bytes(self._process.readAllStandardOutput().data())
-        said = bytes(self._process.readAllStandardError().data()).decode(errors="replace").strip()
+        errors = bytes(self._process.readAllStandardError().data()).decode(errors="replace").strip()
         self.trouble = (
-            said.splitlines()[-1].removeprefix("redline: ") if said else "the command ended without an answer"
+            errors.splitlines()[-1].removeprefix("redline: ") if errors else "the command ended without an answer"
         )
         self.over.emit(self)
 
@@ -111,18 +111,18 @@ class CommandQueue(QObject):
     ) -> None:
         """Runs a command, and calls `then` with its document or `fail` with why there is none. The same command that
         still waits runs once, for the last caller. first: before all others that wait."""
-        asked = Question(tuple(words), type, then, fail)
-        self._waiting = deque(other for other in self._waiting if other.words != asked.words)
+        question = Question(tuple(words), type, then, fail)
+        self._waiting = deque(other for other in self._waiting if other.words != question.words)
         if first:
-            self._waiting.appendleft(asked)
+            self._waiting.appendleft(question)
         else:
-            self._waiting.append(asked)
+            self._waiting.append(question)
         self._start_next()
 
     def asks(self, words: Sequence[str]) -> bool:
         """Whether this command waits or runs."""
         return tuple(words) in [
-            asked.words for asked in (*self._waiting, *(child.question for child in self._children))
+            question.words for question in (*self._waiting, *(child.question for child in self._children))
         ]
 
     def close(self) -> None:

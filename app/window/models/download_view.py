@@ -64,7 +64,7 @@ class DownloadView(QFrame):
 
     def show_download(self, download: Download) -> None:
         known = download.total_bytes > 0
-        running = download.state == "running" and not download.said
+        running = download.state == "running" and not download.message
         self.share.setText(f"{download.share:.0%}")
         self.share.setVisible(known)
         done = f"{size_words(download.done_bytes)} of {size_words(download.total_bytes)}"
@@ -78,9 +78,9 @@ class DownloadView(QFrame):
     def _show_error(self, download: Download) -> None:
         failed = download.state == "failed"
         hint = HINTS.get(download.reason, "") if failed else ""
-        self.error.setText(f"{sentence(download.said)}\n{hint}".strip() if failed else "")
+        self.error.setText(f"{sentence(download.message)}\n{hint}".strip() if failed else "")
         self.error.setVisible(failed)
-        found = _ADDRESS.search(download.said) if download.reason == "gated" else None
+        found = _ADDRESS.search(download.message) if download.reason == "gated" else None
         self._address = found[0] if found else ""
         self.page.setVisible(failed and bool(found))
 

@@ -43,7 +43,7 @@ class DownloadFile:
 
 @dataclass
 class Download:
-    """bytes_per_s, eta_s: None while they are not known. said: what is waited for, or what went wrong; reason: the
+    """bytes_per_s, eta_s: None while they are not known. message: what is waited for, or what went wrong; reason: the
     same for programs, one of `models.hub.failures.REASONS`. ready: whether the hub has said what there is to fetch."""
 
     repo: str
@@ -53,7 +53,7 @@ class Download:
     bytes_per_s: float | None = None
     eta_s: float | None = None
     files: dict[str, DownloadFile] = field(default_factory=dict)
-    said: str = ""
+    message: str = ""
     reason: str = ""
 
     @property
@@ -69,7 +69,7 @@ class Download:
     def receive(self, event: AnyDownloadEvent) -> None:
         """Takes in an event of the child."""
         if isinstance(event, Resolving):
-            self.state, self.said, self.reason = "asking", "Connecting", ""
+            self.state, self.message, self.reason = "asking", "Connecting", ""
         elif isinstance(event, Waiting):
             again = f"trying again in {event.wait_s:.0f} s ({event.attempt} of {event.attempts})"
             self._stall(f"{event.why[:1].upper()}{event.why[1:]}; {again}")
@@ -78,21 +78,21 @@ class Download:
         elif isinstance(event, DownloadProgress):
             self._progress(event)
         elif isinstance(event, Verifying):
-            self.state, self.said = "running", f"Verifying {event.file}"
+            self.state, self.message = "running", f"Verifying {event.file}"
         elif isinstance(event, Fetched):
             self.files[event.file] = DownloadFile(event.size_bytes, event.size_bytes, whole=True)
             self.done_bytes = max(self.done_bytes, sum(file.done_bytes for file in self.files.values()))
         else:
             self._end(event)
 
-    def vanish(self, said: str = "") -> None:
+    def vanish(self, message: str = "") -> None:
         """The child ended without a last event."""
         if self.state in ("asking", "running"):
-            self._stall(said or VANISHED)
+            self._stall(message or VANISHED)
             self.state, self.reason = "failed", "hub"
 
     def _plan(self, planned: Planned) -> None:
-        self.state, self.said = "running", ""
+        self.state, self.message = "running", ""
         self.total_bytes, self.done_bytes = planned.total_bytes, planned.present_bytes
         self.files = {
             file.name: DownloadFile(file.size_bytes, file.present_bytes, file.present_bytes == file.size_bytes)
@@ -100,7 +100,7 @@ class Download:
         }
 
     def _progress(self, progress: DownloadProgress) -> None:
-        self.state, self.said = "running", ""
+        self.state, self.message = "running", ""
         self.done_bytes, self.total_bytes = progress.done_bytes, progress.total_bytes
         self.bytes_per_s, self.eta_s = progress.bytes_per_s, progress.eta_s
         self.files[progress.file] = DownloadFile(progress.file_total_bytes, progress.file_bytes)
@@ -114,10 +114,10 @@ class Download:
             self.done_bytes = event.done_bytes or self.done_bytes
             self.total_bytes = event.total_bytes or self.total_bytes
         elif isinstance(event, Failed):
-            self.state, self.reason, self.said = "failed", event.reason, event.message
+            self.state, self.reason, self.message = "failed", event.reason, event.message
 
-    def _stall(self, said: str) -> None:
-        self.said, self.bytes_per_s, self.eta_s = said, None, None
+    def _stall(self, message: str) -> None:
+        self.message, self.bytes_per_s, self.eta_s = message, None, None
 
 
 class DownloadQueue(QObject):
@@ -147,7 +147,7 @@ class DownloadQueue(QObject):
         if download is None:
             self.downloads[repo] = Download(repo)
         else:
-            download.state, download.said, download.reason = "queued", "", ""
+            download.state, download.message, download.reason = "queued", "", ""
         self._start_next()
         self.changed.emit()
 

@@ -93,7 +93,7 @@ def _known(drafter: CatalogueEntry, shelf: Shelf, measured: tuple[MeasuredSpeedu
 class OfferRow(QWidget):
     """One drafter. asked(str): it is to be downloaded, or used."""
 
-    asked = Signal(str)
+    requested = Signal(str)
 
     def __init__(self, offer: Offer, action: str, parent: QWidget | None = None) -> None:
         """action: what its button says, "" for no button."""
@@ -106,7 +106,7 @@ class OfferRow(QWidget):
         self._glyph.setAccessibleName(STATES[offer.state])
         self.button = QPushButton(action)
         self.button.setAccessibleName(f"{action} {offer.title}")
-        self.button.clicked.connect(lambda: self.asked.emit(offer.name))
+        self.button.clicked.connect(lambda: self.requested.emit(offer.name))
         texts = QVBoxLayout()
         texts.setSpacing(1)
         texts.addWidget(self.title)
@@ -141,13 +141,13 @@ class DrafterList(QWidget):
         column.addWidget(self.more, 0, Qt.AlignmentFlag.AlignLeft)
         self.more.clicked.connect(self._show_rest)
 
-    def show_offers(self, found: list[Offer], said: str, here: bool, fits: bool, under_way: set[str]) -> None:
-        """said: what the automatic choice is. here, fits: of the target. under_way: what is being downloaded."""
-        shown = (tuple(found), said, here, fits, frozenset(under_way))
+    def show_offers(self, found: list[Offer], note: str, here: bool, fits: bool, under_way: set[str]) -> None:
+        """note: what the automatic choice is. here, fits: of the target. under_way: what is being downloaded."""
+        shown = (tuple(found), note, here, fits, frozenset(under_way))
         if shown == self._shown:
             return
         self._shown = shown
-        self.auto.setText(said or (LOOKUP_TOO if found else NONE_KNOWN))
+        self.auto.setText(note or (LOOKUP_TOO if found else NONE_KNOWN))
         for row in self.rows:
             self._column.removeWidget(row)
             row.hide()
@@ -157,7 +157,7 @@ class DrafterList(QWidget):
             labels = {"compatible": "Use" if here else "", "absent": "Download"}
             action = labels.get(offer.state, "") if fits and offer.name not in under_way else ""
             row = OfferRow(offer, action)
-            row.asked.connect(self.used if offer.state == "compatible" else self.got)
+            row.requested.connect(self.used if offer.state == "compatible" else self.got)
             self._column.addWidget(row)
             self.rows.append(row)
         rest = [row for row in self.rows if row.offer.state == "incompatible"][INCOMPATIBLE_SHOWN:]

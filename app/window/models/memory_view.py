@@ -26,7 +26,7 @@ class Account(NamedTuple):
     """The memory of a model, to show. parts: (what, bytes). most_bytes: what a model may take, None if unknown."""
 
     room: str
-    said: str
+    text: str
     remedies: tuple[str, ...] = ()
     parts: tuple[tuple[str, int], ...] = ()
     most_bytes: int | None = None
@@ -47,16 +47,16 @@ def account(row: Row, shelf: Shelf) -> Account | None:
 def _exactly(fits: MemoryFit, row: Row, shelf: Shelf) -> Account:
     rest = max(0, fits.needed_bytes - fits.weights_bytes - fits.cache_bytes)
     parts = (("Weights", fits.weights_bytes), ("Keys and values", fits.cache_bytes), ("Working memory", rest))
-    said = sentence(fits.said)
+    text = sentence(fits.reason)
     if automatic(fits.drafter) not in ("", LOOKUP, "none"):
-        said += " Includes the drafter."
+        text += " Includes the drafter."
     if fits.context < fits.wanted:
-        said += f" Supports {fits.wanted:,} tokens; chats use {fits.context:,}."
+        text += f" Supports {fits.wanted:,} tokens; chats use {fits.context:,}."
     contexts = tuple((f"{one.context:,}", memory_words(one.needed_bytes), one.level) for one in fits.contexts)
     remedies = [sentence(remedy) for remedy in fits.remedies]
     if fits.level == "refused":
         remedies += _instead(row, shelf)
-    return Account(ROOMS[fits.level], said, tuple(remedies), parts, fits.most_bytes, contexts)
+    return Account(ROOMS[fits.level], text, tuple(remedies), parts, fits.most_bytes, contexts)
 
 
 def _by_size(row: Row, shelf: Shelf) -> Account | None:
@@ -68,11 +68,11 @@ def _by_size(row: Row, shelf: Shelf) -> Account | None:
         return Account(row.room, BY_SIZE, (), (("Weights", entry.size_bytes),), most_bytes)
     most = memory_words(most_bytes)
     weights = memory_words(entry.size_bytes)
-    said = f"The weights alone take {weights}. Models can use {most} of the memory of {MACHINE}."
+    text = f"The weights alone take {weights}. Models can use {most} of the memory of {MACHINE}."
     remedies = _instead(row, shelf)
     if entry.smallest_mac_gb:
         remedies.append(f"Requires a Mac with {entry.smallest_mac_gb} GB of memory.")
-    return Account("no", said, tuple(remedies), (("Weights", entry.size_bytes),), most_bytes)
+    return Account("no", text, tuple(remedies), (("Weights", entry.size_bytes),), most_bytes)
 
 
 def _instead(row: Row, shelf: Shelf) -> list[str]:
@@ -93,8 +93,8 @@ class MemoryBar(QWidget):
 
     def show_parts(self, parts: tuple[tuple[str, int], ...], most_bytes: int) -> None:
         self._parts, self._most_bytes = parts, most_bytes
-        told = ", ".join(f"{name} {memory_words(size_bytes)}" for name, size_bytes in parts)
-        self.setAccessibleDescription(f"{told}, of {memory_words(most_bytes)}")
+        sizes = ", ".join(f"{name} {memory_words(size_bytes)}" for name, size_bytes in parts)
+        self.setAccessibleDescription(f"{sizes}, of {memory_words(most_bytes)}")
         self.update()
 
     def sizeHint(self) -> QSize:
@@ -157,11 +157,11 @@ class MemoryView(QWidget):
             return
         self._account = account
         self.badge.setText(BADGES[account.room])
-        self.text.setText(account.said)
+        self.text.setText(account.text)
         self.remedies.setText("\n".join(f"\N{BULLET} {remedy}" for remedy in account.remedies))
         most, parts = account.most_bytes or 0, tuple(part for part in account.parts if part[1])
-        told = joined([f"{name} {memory_words(size_bytes)}" for name, size_bytes in parts])
-        self.legend.setText(f"{told} of {memory_words(most)}" if len(parts) == 1 else told)
+        sizes = joined([f"{name} {memory_words(size_bytes)}" for name, size_bytes in parts])
+        self.legend.setText(f"{sizes} of {memory_words(most)}" if len(parts) == 1 else sizes)
         self.bar.show_parts(parts, most)
         for widget, shown in ((self.badge, account.room), (self._icon, account.room), (self.bar, parts and most)):
             widget.setVisible(bool(shown))

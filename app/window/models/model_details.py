@@ -48,7 +48,7 @@ class Shown(NamedTuple):
 class ModelDetails(QScrollArea):
     """asked(str): the name of a `ModelAction` for the model that is shown."""
 
-    asked = Signal(str)
+    requested = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -73,7 +73,7 @@ class ModelDetails(QScrollArea):
         self.row = row
         self.title.setText(row.title)
         self.name.setText(row.here.name if row.here else row.key)
-        self.text.setText(_said(shown))
+        self.text.setText(_status_text(shown))
         self.text.setVisible(bool(self.text.text()))
         self._show_actions(actions_for(row, bool(shown.used)))
         self.download.setVisible(row.download is not None)
@@ -103,7 +103,7 @@ class ModelDetails(QScrollArea):
                 button.deleteLater()
             self.buttons = {action.name: QPushButton(self._actions) for action in found}
             for name, button in self.buttons.items():
-                button.clicked.connect(lambda _=False, name=name: self.asked.emit(name))
+                button.clicked.connect(lambda _=False, name=name: self.requested.emit(name))
                 if layout is not None:
                     layout.addWidget(button)
                 button.show()
@@ -128,12 +128,12 @@ class ModelDetails(QScrollArea):
             shown.deleteLater()
         self._facts = []
         for line, (name, value) in enumerate(found):
-            title, told = label(name, tone="faint"), wrapped(value, role="body")
-            told.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-            told.setAccessibleName(f"{name}: {value}")
+            title, lines = label(name, tone="faint"), wrapped(value, role="body")
+            lines.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+            lines.setAccessibleName(f"{name}: {value}")
             self._grid.addWidget(title, line, 0, Qt.AlignmentFlag.AlignTop)
-            self._grid.addWidget(told, line, 1)
-            self._facts += [title, told]
+            self._grid.addWidget(lines, line, 1)
+            self._facts += [title, lines]
 
     def _section(self, place: int, shown: bool, part: QWidget) -> None:
         for widget in (self._hairlines[place], self._headings[place], part):
@@ -180,20 +180,20 @@ class ModelDetails(QScrollArea):
         outside.setAutoFillBackground(False)
 
 
-def _said(shown: Shown) -> str:
+def _status_text(shown: Shown) -> str:
     """Returns what comes first of all."""
     row = shown.row
-    told = []
+    lines = []
     if shown.used:
         how = "with the automatic drafter" if shown.used == "auto" else f"with {shown.shelf.title(shown.used)}"
-        told.append(f"In use by the open chat, {how}.")
+        lines.append(f"In use by the open chat, {how}.")
     if row.here is not None and row.here.origin == "builtin":
-        told.append(ALONG)
+        lines.append(ALONG)
     if row.here is not None and row.here.trouble and row.download is None:
-        told.append(sentence(row.here.trouble))
+        lines.append(sentence(row.here.trouble))
     if row.entry is not None and row.entry.trouble:
-        told.append(sentence(row.entry.trouble))
-    return " ".join(told)
+        lines.append(sentence(row.entry.trouble))
+    return " ".join(lines)
 
 
 def _auto(row: Row, shelf: Shelf) -> str:

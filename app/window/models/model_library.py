@@ -37,12 +37,12 @@ class ModelLibrary(QObject):
         self.commands = commands
         self.shelf = Shelf()
         self.troubles: dict[str, str] = {}
-        self._untold: set[str] = set()  # questions whose first answer is awaited
+        self._unanswered: set[str] = set()  # questions whose first answer is awaited
 
     @property
     def loading(self) -> bool:
         """Whether the first answers are still awaited."""
-        return bool(self._untold)
+        return bool(self._unanswered)
 
     def refresh(self) -> None:
         """Lists what is on this computer; and once, the machine and the catalogue."""
@@ -78,21 +78,21 @@ class ModelLibrary(QObject):
         self.commands.ask((*_removing(row), "--yes"), Removal, gone, fail, first=True)
 
     def _ask(self, words: tuple[str, ...], type: type, then: Callable[..., None]) -> None:
-        said = " ".join(words)
-        self._untold.add(said)
+        command = " ".join(words)
+        self._unanswered.add(command)
 
-        def told(answer: object) -> None:
-            self._untold.discard(said)
-            self.troubles.pop(said, None)
+        def received(answer: object) -> None:
+            self._unanswered.discard(command)
+            self.troubles.pop(command, None)
             then(answer)
             self.changed.emit()
 
         def failed(why: str) -> None:
-            self._untold.discard(said)
-            self.troubles[said] = why
+            self._unanswered.discard(command)
+            self.troubles[command] = why
             self.changed.emit()
 
-        self.commands.ask(words, type, told, failed)
+        self.commands.ask(words, type, received, failed)
 
     def _list(self, inventory: InstalledModels) -> None:
         self.shelf.here = inventory.models

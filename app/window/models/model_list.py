@@ -114,7 +114,7 @@ class RowsModel(QAbstractListModel):
 class ModelList(QListView):
     """asked(str): "do" what the chosen model offers first, or "delete" it."""
 
-    asked = Signal(str)
+    requested = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -124,16 +124,16 @@ class ModelList(QListView):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setMouseTracking(True)
         self.setAccessibleName("Models")
-        self.doubleClicked.connect(lambda _: self.asked.emit("do"))
+        self.doubleClicked.connect(lambda _: self.requested.emit("do"))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         keys = {Qt.Key.Key_Return: "do", Qt.Key.Key_Enter: "do", Qt.Key.Key_Delete: "delete"}
         keys[Qt.Key.Key_Backspace] = "delete"
-        asked = keys.get(Qt.Key(event.key()))
-        if asked is None:
+        requested = keys.get(Qt.Key(event.key()))
+        if requested is None:
             super().keyPressEvent(event)
         else:
-            self.asked.emit(asked)
+            self.requested.emit(requested)
 
 
 class ModelDelegate(QStyledItemDelegate):
@@ -272,8 +272,8 @@ def spoken(row: Row) -> str:
         return ", ".join((row.title, status(row.download)))
     found = speedup(row.measured)
     fast = "speed-up not measured" if found == UNKNOWN else f"speed-up {found}"
-    told = (row.title, *facts(row).split(" · "), BADGES[row.room], fast if row.room else "")
-    return ", ".join(part for part in told if part)
+    parts = (row.title, *facts(row).split(" · "), BADGES[row.room], fast if row.room else "")
+    return ", ".join(part for part in parts if part)
 
 
 def _name(row: str | Row) -> str:

@@ -101,8 +101,8 @@ def status(download: Download) -> str:
     if download.state != "running":
         far = f"{download.share:.0%}" if download.state == "paused" and download.done_bytes else ""
         return joined((STATES[download.state], far))
-    if download.said:
-        return download.said
+    if download.message:
+        return download.message
     done = f"{size_words(download.done_bytes)} of {size_words(download.total_bytes)}"
     return joined((done, pace(download)))
 

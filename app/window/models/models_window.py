@@ -72,8 +72,8 @@ class ModelsWindow(QWidget):
             self.machine.setText(machine.processor)
             most = memory_words(machine.for_models_bytes)
             total = memory_words(machine.memory_bytes)
-            told = f"{total} of memory, {most} for models"
-            self.memory.setText(told.replace(".0 GB", " GB"))
+            summary = f"{total} of memory, {most} for models"
+            self.memory.setText(summary.replace(".0 GB", " GB"))
         rows = shelf.rows(self.downloads.downloads, self.search.text(), self.fitting.isChecked())
         self.delegate.used = self._pair().target
         if self.rows.show_rows(rows) or not self.list.currentIndex().isValid():
@@ -244,9 +244,9 @@ class ModelsWindow(QWidget):
         self.search.textChanged.connect(lambda _: self.refresh())
         self.search.returnPressed.connect(self.list.setFocus)
         self.fitting.clicked.connect(lambda _: self.refresh())
-        self.list.asked.connect(self.do)
+        self.list.requested.connect(self.do)
         self.list.selectionModel().currentChanged.connect(lambda index, _: self._current(index))
-        self.details.asked.connect(self.do)
+        self.details.requested.connect(self.do)
         self.details.drafters.got.connect(self.downloads.get)
         self.details.drafters.used.connect(self.use)
         self.details.download.page_asked.connect(lambda url: ask_to_open(self, QUrl(url)))

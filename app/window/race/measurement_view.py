@@ -132,10 +132,10 @@ class MeasurementView(QWidget):
 
     def show_progress(self, progress: RaceProgress) -> None:
         """Shows what the race is doing now."""
-        said = progress.message
+        message = progress.message
         if progress.run:
-            said = f"{said}, side {'AB'[progress.side]}: {progress.tokens} tokens"
-        self.title.setText(f"{said[:1].upper()}{said[1:]}")
+            message = f"{message}, side {'AB'[progress.side]}: {progress.tokens} tokens"
+        self.title.setText(f"{message[:1].upper()}{message[1:]}")
         self.why.setText(WHY)
         self.order.show_runs(self._pairs, progress.run, progress.side, progress.tokens / max(1, self._longest))
 

@@ -77,7 +77,7 @@ class RaceBoard(QWidget):
 
     def _about(self) -> str:
         measured = f"{race_text.MEASURED[0].upper()}{race_text.MEASURED[1:]}{race_text.paced(self._pace)}"
-        found = race_text.verdict(self.replay.document).said
+        found = race_text.verdict(self.replay.document).text
         return f"{measured}. {found[0].upper()}{found[1:]}."
 
     def _lay_out(self) -> None:

@@ -121,7 +121,7 @@ class RaceForm(QWidget):
         self.open = QPushButton("Open…")
         self.open.setAccessibleName("Open Saved Race")
         self._busy = False
-        self._law = SamplingSettings(max_tokens=TOKENS, seed=0)
+        self._sampling = SamplingSettings(max_tokens=TOKENS, seed=0)
         self._set_up()
         self.sides[0].show_side(PLAIN)
         self.sides[1].show_side(Side())
@@ -146,29 +146,29 @@ class RaceForm(QWidget):
         elif self._check():
             self.raced.emit()
 
-    def law(self) -> SamplingSettings:
+    def sampling(self) -> SamplingSettings:
         """Returns the sampling settings that both sides share."""
-        return replace(self._law, temperature=self.temperature.value(), max_tokens=self.tokens.value())
+        return replace(self._sampling, temperature=self.temperature.value(), max_tokens=self.tokens.value())
 
     def suggest(self, settings: ChatSettings) -> None:
         """Suggests to race plain decoding against the settings of a chat."""
-        pair, law = settings.pair, settings.sampling
+        pair, sampling = settings.pair, settings.sampling
         other = Side(
             drafter="auto" if pair.drafter == "none" else pair.drafter,
             tree=pair.tree,
-            draft_length=law.draft_length or None,
-            acceptance=law.acceptance,
+            draft_length=sampling.draft_length or None,
+            acceptance=sampling.acceptance,
         )
-        law = replace(law, max_tokens=TOKENS, draft_length=None)
-        self.show_race(self.prompt.toPlainText(), law, (PLAIN, other), RUNS)
+        sampling = replace(sampling, max_tokens=TOKENS, draft_length=None)
+        self.show_race(self.prompt.toPlainText(), sampling, (PLAIN, other), RUNS)
 
-    def show_race(self, prompt: str, law: SamplingSettings, sides: tuple[Side, ...], runs: int) -> None:
+    def show_race(self, prompt: str, sampling: SamplingSettings, sides: tuple[Side, ...], runs: int) -> None:
         """Shows the settings of a race."""
         self.prompt.setPlainText(prompt)
-        self.temperature.setValue(law.temperature)
-        self.tokens.setValue(min(law.max_tokens, MOST_TOKENS))
+        self.temperature.setValue(sampling.temperature)
+        self.tokens.setValue(min(sampling.max_tokens, MOST_TOKENS))
         self.runs.setValue(min(runs, MOST_RUNS))
-        self._law = replace(law, seed=law.seed or 0)
+        self._sampling = replace(sampling, seed=sampling.seed or 0)
         for form, side in zip(self.sides, sides, strict=True):
             form.show_side(side)
         self._check()

@@ -45,10 +45,10 @@ class RaceRequest(QObject):
     def busy(self) -> bool:
         return self._gathering is not None
 
-    def begin(self, prompt: str, law: SamplingSettings, sides: tuple[Side, ...], runs: int, pair: Pair) -> None:
+    def begin(self, prompt: str, sampling: SamplingSettings, sides: tuple[Side, ...], runs: int, pair: Pair) -> None:
         """Starts a race. pair: whose target is used; its drafter is loaded as well if another target was loaded."""
         assert self._gathering is None
-        race = Race(id=0, prompt=prompt, sampling=replace(law, seed=law.seed or 0), sides=sides, runs=runs)
+        race = Race(id=0, prompt=prompt, sampling=replace(sampling, seed=sampling.seed or 0), sides=sides, runs=runs)
         self._gathering = RaceDocumentBuilder(race, self._now())
         self._pair, self._request = pair, 0
         self._host.racing = True
@@ -79,9 +79,9 @@ class RaceRequest(QObject):
     def _on_loaded(self, _: Loaded) -> None:
         self._continue()
 
-    def _on_load_failed(self, _: Pair, said: str) -> None:
+    def _on_load_failed(self, _: Pair, reason: str) -> None:
         if self.busy and not self._request:
-            self._end(said)
+            self._end(reason)
 
     def _receive(self, answer: AnyAnswer) -> None:
         gathering = self._gathering
@@ -114,11 +114,11 @@ class RaceRequest(QObject):
             why = "The engine sent an incomplete race. Try again."
         self.ended.emit(document, why)
 
-    def _on_died(self, said: str) -> None:
+    def _on_died(self, reason: str) -> None:
         """The engine died, and the race with it, if it had begun or if no other engine is started."""
         if self.busy and (self._request or self._host.gave_up):
             self._request = 0  # no answer will come
-            self._end(f"The engine {said} during the race.")
+            self._end(f"The engine {reason} during the race.")
 
     def _restart_watch(self) -> None:
         self._watch.start(milliseconds(self._host.timeouts.silent_s))

@@ -82,7 +82,7 @@ class RaceWindow(QWidget):
         form.stop.setFocus()
         sides = (form.sides[0].side(), form.sides[1].side())
         prompt = form.prompt.toPlainText().strip()
-        self.request.begin(prompt, form.law(), sides, form.runs.value(), self._pair())
+        self.request.begin(prompt, form.sampling(), sides, form.runs.value(), self._pair())
 
     def show_race(self, document: RaceDocument) -> None:
         """Replays a race; with reduced motion, shows its end."""

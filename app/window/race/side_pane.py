@@ -31,8 +31,8 @@ class RevealedText:
     """The text of a run in a document, of which any number of tokens is shown. Going forward costs only what is new."""
 
     def __init__(self, run: Run, document: QTextDocument) -> None:
-        telling = ReplyTokens(run.rounds)
-        self._text, self._spans = telling.text, telling.spans
+        reply_tokens = ReplyTokens(run.rounds)
+        self._text, self._spans = reply_tokens.text, reply_tokens.spans
         self._tail = run.finished.text
         self._document = document
         self._growing: GrowingDocument | None = None

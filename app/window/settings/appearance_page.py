@@ -60,7 +60,7 @@ class AppearancePage(QWidget):
         self.motion.choose(preferences.motion)
         self.unload.choose(str(preferences.unload_minutes))
         self.tints.setChecked(preferences.tints)
-        self.refused.setChecked(preferences.ghosts)
+        self.refused.setChecked(preferences.show_refused)
         self.announce.setChecked(preferences.announce)
 
     def _change(self) -> None:
@@ -70,7 +70,7 @@ class AppearancePage(QWidget):
             zoom=int(self.text_size.currentData()),
             motion=cast(Motion, self.motion.currentData()),
             tints=self.tints.isChecked(),
-            ghosts=self.refused.isChecked(),
+            show_refused=self.refused.isChecked(),
             announce=self.announce.isChecked(),
             unload_minutes=int(self.unload.currentData()),
         )

@@ -80,23 +80,23 @@ class SamplingForm(QWidget):
             stop=read_stops(self.stop.toPlainText()),
         )
 
-    def show_settings(self, law: SamplingSettings) -> None:
+    def show_settings(self, sampling: SamplingSettings) -> None:
         """Shows these settings, without a signal."""
         controls: list[QWidget] = [self.temperature, self.top_p, self.top_k, self.min_p, self.penalty, self.length]
         controls += [self.max_tokens, self.seed, self.stop]
         for control in controls:
             control.blockSignals(True)
-        self.temperature.setValue(law.temperature)
-        self.top_p.setValue(law.top_p)
-        self.top_k.setValue(law.top_k)
-        self.min_p.setValue(law.min_p)
-        self.penalty.setValue(law.repetition_penalty)
-        self.length.setValue(law.draft_length or 0)
-        self.max_tokens.setValue(law.max_tokens)
-        self.seed.setText("" if law.seed is None else str(law.seed))
-        self.stop.setPlainText(write_stops(law.stop))
-        self.rule.choose(law.acceptance)
-        self.length_kind.choose("auto" if law.draft_length is None else "fixed")
+        self.temperature.setValue(sampling.temperature)
+        self.top_p.setValue(sampling.top_p)
+        self.top_k.setValue(sampling.top_k)
+        self.min_p.setValue(sampling.min_p)
+        self.penalty.setValue(sampling.repetition_penalty)
+        self.length.setValue(sampling.draft_length or 0)
+        self.max_tokens.setValue(sampling.max_tokens)
+        self.seed.setText("" if sampling.seed is None else str(sampling.seed))
+        self.stop.setPlainText(write_stops(sampling.stop))
+        self.rule.choose(sampling.acceptance)
+        self.length_kind.choose("auto" if sampling.draft_length is None else "fixed")
         for control in controls:
             control.blockSignals(False)
         self._check()

@@ -38,8 +38,8 @@ def test_each_entry_is_there_gated_gone_or_unknown_in_order() -> None:
         found = ask(server, *map(entry, names))
         assert [one.repository for one in found] == list(names)
         assert [one.state for one in found] == ["there", "gated", "gone", "there", "gone", "unknown"]
-        assert found[0].said == "" and found[0].size_bytes == sum(map(len, wanted(tiny("o/a")).values()))
-        assert all(one.said and "\n" not in one.said for one in found[1:])
+        assert found[0].reason == "" and found[0].size_bytes == sum(map(len, wanted(tiny("o/a")).values()))
+        assert all(one.reason and "\n" not in one.reason for one in found[1:])
         assert [one.state for one in ask(server, entry("o/private"), token=TOKEN)] == ["there"]
         assert [one.state for one in ask(server, entry("o/asks"))] == ["there"]  # gated, but it says what it holds
 
@@ -49,7 +49,7 @@ def test_a_pinned_revision_that_is_gone_is_told_and_one_that_is_there_is_asked_f
     with loopback(repo) as server:
         there, gone = ask(server, entry("o/a", revision=repo.commit), entry("o/a", revision="0" * 40))
         assert (there.state, gone.state) == ("there", "gone")
-        assert "has no revision" in gone.said
+        assert "has no revision" in gone.reason
         assert server.requests(f"revision/{repo.commit}")
 
 
@@ -59,8 +59,8 @@ def test_a_size_that_is_not_the_catalogues_is_told() -> None:
     with loopback(repo) as server:
         sizes = [entry("o/a", size_bytes=round(size * share), size="stated") for share in (1.0, 1.04, 0.8, 30_000.0)]
         found = ask(server, *sizes)
-        assert [bool(one.said) for one in found] == [False, False, True, True]
-        assert found[3].said == f"is 0.00 GB to download, the catalogue says {size * 3e-5:.2f} (stated)"
+        assert [bool(one.reason) for one in found] == [False, False, True, True]
+        assert found[3].reason == f"is 0.00 GB to download, the catalogue says {size * 3e-5:.2f} (stated)"
 
 
 def test_what_passes_is_asked_again_and_a_busy_hub_is_waited_for() -> None:

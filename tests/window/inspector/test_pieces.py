@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.protocol import RoundDone
-from app.window.inspector.round_tokens import LONGEST_TEXT, depths, describe, refused, said, shape, shown
+from app.window.inspector.round_tokens import LONGEST_TEXT, depths, describe, emitted_pieces, refused, shape, shown
 from engine.events import Round
 from tests.window.inspector.made import mixed
 
@@ -48,7 +48,7 @@ TREE = RoundDone(
 
 
 def test_what_a_chain_said_has_kinds_and_the_chances_of_both_models() -> None:
-    pieces = [(piece.text, piece.kind, piece.p, piece.q) for piece in said(CHAIN)]
+    pieces = [(piece.text, piece.kind, piece.p, piece.q) for piece in emitted_pieces(CHAIN)]
     assert pieces == [("the", "accepted", 0.9, 0.7), ("sky", "accepted", 0.8, 0.6), ("is", "corrected", 0.4, None)]
 
 
@@ -58,7 +58,7 @@ def test_what_a_chain_drafted_in_vain_follows_in_order_and_the_first_was_offered
 
 
 def test_what_a_tree_said_takes_its_chances_from_the_way_taken() -> None:
-    pieces = [(piece.text, piece.kind, piece.q) for piece in said(TREE)]
+    pieces = [(piece.text, piece.kind, piece.q) for piece in emitted_pieces(TREE)]
     assert pieces == [("a", "accepted", 0.7), ("c", "accepted", 0.6), ("z", "corrected", None)]
 
 
@@ -69,7 +69,7 @@ def test_what_a_tree_drafted_in_vain_comes_from_the_end_of_the_way_back_each_bra
 
 def test_every_drafted_token_is_said_or_refused_once() -> None:
     for told in mixed(200):
-        kept = [piece.token for piece in said(told)[: told.round.accepted]]
+        kept = [piece.token for piece in emitted_pieces(told)[: told.round.accepted]]
         lost = [piece.token for piece in refused(told)]
         assert sorted(kept + lost) == sorted(told.round.drafted)
 
@@ -81,13 +81,16 @@ def test_levels_of_a_tree_count_from_the_root() -> None:
 
 def test_a_round_without_a_draft_is_plain_not_bonus() -> None:
     told = RoundDone(id=1, round=Round(0, (5,), (), 0, (0.5,), (), 1, 0.1, texts=("a",)))
-    assert [piece.kind for piece in said(told)] == ["plain"]
+    assert [piece.kind for piece in emitted_pieces(told)] == ["plain"]
     assert shape(told.round) == "no draft"
 
 
 def test_a_round_that_lacks_texts_and_chances_shows_ids() -> None:
     told = RoundDone(id=1, round=Round(0, (5, 6), (5, 7), 1, (), (), 1, 0.1))
-    assert [(piece.text, piece.p, piece.q) for piece in said(told)] == [("#5", None, None), ("#6", None, None)]
+    assert [(piece.text, piece.p, piece.q) for piece in emitted_pieces(told)] == [
+        ("#5", None, None),
+        ("#6", None, None),
+    ]
     assert [piece.text for piece in refused(told)] == ["#7"]
 
 
@@ -95,7 +98,7 @@ def test_a_special_token_is_called_by_its_drafted_name() -> None:
     told = RoundDone(
         id=1, round=Round(0, (2,), (2,), 1, (0.9,), (0.8,), 2, 0.1, texts=("",)), drafted_texts=("<|end|>",)
     )
-    assert said(told)[0].text == "<|end|>"
+    assert emitted_pieces(told)[0].text == "<|end|>"
 
 
 @pytest.mark.parametrize(

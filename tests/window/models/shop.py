@@ -76,7 +76,7 @@ class Shop:
             for tokens in (512, 2048, 8192)
         ]
         value = {"target": name, "drafter": "lookup+eagle3", "context": 8192, "wanted": 8192, "level": level}
-        value |= {"said": said, "remedies": [], "needed_bytes": needed, "most_bytes": most, "contexts": contexts}
+        value |= {"reason": said, "remedies": [], "needed_bytes": needed, "most_bytes": most, "contexts": contexts}
         value |= {"weights_bytes": int(needed * 0.8), "cache_bytes": int(needed * 0.12)}
         self.answer(f"fits {name}", value | more)
 

@@ -53,19 +53,19 @@ def test_a_pause_keeps_what_came() -> None:
 
 def test_a_failure_says_why() -> None:
     download = heard(asking(QWEN), failed("disk", "no space left on the disk"))
-    assert (download.state, download.reason, download.said) == ("failed", "disk", "no space left on the disk")
+    assert (download.state, download.reason, download.message) == ("failed", "disk", "no space left on the disk")
     assert not download.live
 
 
 @pytest.mark.parametrize("ended", [done(QWEN, 1000), failed("network", "it broke off")])
 def test_a_child_that_has_said_how_it_ends_does_not_vanish(ended: dict[str, Any]) -> None:
     download = heard(planned(QWEN, SIZES), ended)
-    before = (download.state, download.said)
+    before = (download.state, download.message)
     download.vanish()
-    assert (download.state, download.said) == before
+    assert (download.state, download.message) == before
 
 
 def test_a_child_that_vanishes_has_failed() -> None:
     download = heard(planned(QWEN, SIZES))
     download.vanish()
-    assert (download.state, download.said) == ("failed", VANISHED)
+    assert (download.state, download.message) == ("failed", VANISHED)

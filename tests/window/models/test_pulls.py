@@ -88,21 +88,21 @@ def test_a_failure_stays_to_be_read_and_the_next_begins(pulls: DownloadQueue, sh
     pulls.get(EAGLE)
     until(lambda: EAGLE not in pulls.downloads)
     kept = pulls.downloads[QWEN]
-    assert (kept.state, kept.reason, kept.said) == ("failed", "gated", "its terms must be accepted")
+    assert (kept.state, kept.reason, kept.message) == ("failed", "gated", "its terms must be accepted")
 
 
 def test_a_child_that_dies_has_failed(pulls: DownloadQueue, shop: Shop) -> None:
     shop.pull(QWEN, *halfway(QWEN), {"exit": 9})
     pulls.get(QWEN)
     until(lambda: not pulls.downloads[QWEN].live)
-    assert (pulls.downloads[QWEN].said, pulls.downloads[QWEN].done_bytes) == (VANISHED, 500)
+    assert (pulls.downloads[QWEN].message, pulls.downloads[QWEN].done_bytes) == (VANISHED, 500)
 
 
 def test_a_child_that_cannot_be_started_says_so(app: QApplication) -> None:
     pulls = DownloadQueue(["/nowhere/at/all"])
     pulls.get(QWEN)
     until(lambda: not pulls.downloads[QWEN].live)
-    assert pulls.downloads[QWEN].said.startswith("The download could not start")
+    assert pulls.downloads[QWEN].message.startswith("The download could not start")
 
 
 def test_an_event_that_is_new_is_passed_over(pulls: DownloadQueue, shop: Shop) -> None:

@@ -139,7 +139,7 @@ def test_it_begins_as_the_chat_decodes_that_it_is_opened_from(start: Start, tmp_
     window.form.runs.setValue(7)
     assert main.races.show().form.runs.value() == 7
     controller.change_settings(ChatSettings(sampling=SamplingSettings(temperature=0.5, top_p=0.8, seed=3)))
-    asked = main.races.show().form.law()
+    asked = main.races.show().form.sampling()
     assert (asked.temperature, asked.top_p, asked.seed) == (0.5, 0.8, 3)
 
 

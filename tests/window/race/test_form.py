@@ -19,7 +19,7 @@ def test_it_begins_with_plain_against_how_the_chat_decodes(window: RaceWindow) -
     plain, other = (side.side() for side in window.form.sides)
     assert plain.plain
     assert (other.drafter, other.draft_length, other.acceptance) == ("lookup", 3, "coupled")
-    asked = window.form.law()
+    asked = window.form.sampling()
     assert (asked.temperature, asked.top_p, asked.seed, asked.max_tokens) == (0.7, 0.9, 4, TOKENS)
     assert window.form.runs.value() == RUNS
 

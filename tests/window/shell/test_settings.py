@@ -31,7 +31,7 @@ def test_appearance_holds_at_once_and_at_the_next_start(window: MainWindow, cont
     page.tints.click()
     page.refused.click()
     page.announce.click()
-    chosen = Preferences(scheme="dark", zoom=2, motion="reduced", tints=False, ghosts=True, announce=False)
+    chosen = Preferences(scheme="dark", zoom=2, motion="reduced", tints=False, show_refused=True, announce=False)
     assert window.preferences == chosen
     assert (window.theme.appearance.scheme, window.theme.appearance.scale) == ("dark", chosen.scale)
     shown = window.parts.transcript.options

@@ -39,7 +39,7 @@ def room_for(
 
 def test_here_the_built_in_has_all_it_was_made_for(folder: ModelFolder) -> None:
     found = fit(folder, Options())
-    assert (found.context, found.said, found.verdict.level) == (folder.context_length, "", "good")
+    assert (found.context, found.note, found.verdict.level) == (folder.context_length, "", "good")
 
 
 def test_a_context_that_nobody_asked_for_is_cut_to_what_fits_with_ease(
@@ -48,7 +48,7 @@ def test_a_context_that_nobody_asked_for_is_cut_to_what_fits_with_ease(
     room_for(folder, 8192, monkeypatch)
     found = fit(folder, Options(drafters=("none",)))
     assert 2048 < found.context < 8192 and found.verdict.level == "good"
-    assert found.said.startswith(f"the context is {found.context:,} tokens, of 8,192 that the model was made for")
+    assert found.note.startswith(f"the context is {found.context:,} tokens, of 8,192 that the model was made for")
 
 
 def test_where_nothing_fits_with_ease_the_context_is_what_fits_at_all(
@@ -56,7 +56,7 @@ def test_where_nothing_fits_with_ease_the_context_is_what_fits_at_all(
 ) -> None:
     room_for(folder, 1024, monkeypatch)
     found = fit(folder, Options(drafters=("none",)))
-    assert found.context == 1024 and found.verdict.level == "tight" and "1,024" in found.said
+    assert found.context == 1024 and found.verdict.level == "tight" and "1,024" in found.note
 
 
 def test_a_context_that_was_asked_for_is_given_or_refused(folder: ModelFolder, monkeypatch: pytest.MonkeyPatch) -> None:

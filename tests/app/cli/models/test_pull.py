@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from app.cli.main import main
-from app.cli.models.pull import Asked, asked_for, with_a_guess
+from app.cli.models.pull import HubReference, read_reference, with_a_guess
 from app.cli.models.pull_view import Bars, Lines, in_words
 from app.duration_text import ago_words, duration_words
 from app.protocol.download_events import (
@@ -80,23 +80,23 @@ def test_a_guess_is_made_of_what_is_missing_and_of_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("said", "revision", "meant"),
     [
-        ("o/m", None, Asked("o/m", "main")),
-        (" o/m ", "v1", Asked("o/m", "v1")),
-        (f"{HUB}/o/m", None, Asked("o/m", "main")),
-        (f"{HUB}/o/m/?library=mlx", "v1", Asked("o/m", "v1")),
-        (f"{HUB}/o/m/tree/refs/pr/3", None, Asked("o/m", "refs/pr/3")),
-        (f"{HUB}/o/m/tree/v2", "v2", Asked("o/m", "v2")),
-        ("https://elsewhere.example/o/m", None, Asked("https://elsewhere.example/o/m", "main")),
-        (f"{HUB}.evil.example/o/m", None, Asked(f"{HUB}.evil.example/o/m", "main")),
+        ("o/m", None, HubReference("o/m", "main")),
+        (" o/m ", "v1", HubReference("o/m", "v1")),
+        (f"{HUB}/o/m", None, HubReference("o/m", "main")),
+        (f"{HUB}/o/m/?library=mlx", "v1", HubReference("o/m", "v1")),
+        (f"{HUB}/o/m/tree/refs/pr/3", None, HubReference("o/m", "refs/pr/3")),
+        (f"{HUB}/o/m/tree/v2", "v2", HubReference("o/m", "v2")),
+        ("https://elsewhere.example/o/m", None, HubReference("https://elsewhere.example/o/m", "main")),
+        (f"{HUB}.evil.example/o/m", None, HubReference(f"{HUB}.evil.example/o/m", "main")),
     ],
 )
-def test_the_address_of_a_models_page_means_the_model(said: str, revision: str | None, meant: Asked) -> None:
-    assert asked_for(said, revision, HUB) == meant
+def test_the_address_of_a_models_page_means_the_model(said: str, revision: str | None, meant: HubReference) -> None:
+    assert read_reference(said, revision, HUB) == meant
 
 
 def test_two_revisions_are_one_too_many() -> None:
     with pytest.raises(UsageError, match="names the revision 'v2', --revision another"):
-        asked_for(f"{HUB}/o/m/tree/v2", "v1", HUB)
+        read_reference(f"{HUB}/o/m/tree/v2", "v1", HUB)
 
 
 def test_the_address_is_pulled(capsys: pytest.CaptureFixture[str], server: Loopback) -> None:
