@@ -35,7 +35,7 @@ def in_words(numbers: Numbers, endings: Sequence[str] = (), plan: str = "") -> s
 
 
 def receipt_in_words(kept: StoredReceipt, stale: bool = False) -> str:
-    """What a check said of a reply; stale: which has been gone on with since."""
+    """Describes a receipt in words. stale: the reply was continued after it was verified."""
     receipt = kept.receipt
     parts = [f"{receipt.summary[:1].upper()}{receipt.summary[1:]}"]
     if stale:

@@ -1,4 +1,4 @@
-"""Whether a file can be written, asked before what it is to hold takes minutes to find out."""
+"""Whether a file can be written, checked before its contents take minutes to compute."""
 
 from __future__ import annotations
 

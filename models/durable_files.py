@@ -62,7 +62,7 @@ def replace_file(path: Path, content: bytes) -> None:
             shutil.copymode(path, draft)
         draft.replace(path)
     finally:
-        with suppress(OSError):  # whatever keeps it from going is said already
+        with suppress(OSError):  # what keeps it from going was reported already
             draft.unlink(missing_ok=True)
     sync_folder(path.parent)
 

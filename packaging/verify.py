@@ -1,6 +1,6 @@
 """Is this Redline.app what it should be? `uv run packaging/verify.py dist/Redline.app`, on macOS and Linux.
 
-Reads the bundle and changes nothing. Exit code 0: no fault; 1: faults, each told in a line; 2: usage.
+Reads the bundle and changes nothing. Exit code 0: no fault; 1: faults, a line each; 2: usage.
 """
 
 from __future__ import annotations

@@ -99,13 +99,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _again(args: argparse.Namespace, place: Workspace) -> str:
-    """The command that goes on: what was decided when the fit began is not said again."""
+    """Returns the command that resumes a fit; what was decided when it began is left out."""
     where = ["--cache-dir", str(args.cache_dir)] if args.cache_dir else []
     return shlex.join(["redline", "fit", args.target, "--out", str(place.out), *where, "--resume"])
 
 
 def _wish(args: argparse.Namespace) -> TrainingOptions:
-    """What was asked for. Raises UsageError."""
+    """Returns the options of a fit. Raises UsageError."""
     from models.training.training_plan import TrainingOptions
 
     values: dict[str, Any] = {

@@ -46,7 +46,7 @@ _HELP = {
     "/save FILE": "write the conversation as Markdown",
     "/quit": "leave, as Ctrl-D does",
 }
-_KEYS = "Enter sends, Alt-Enter begins a new line, Ctrl-C stops a reply and keeps what was said."
+_KEYS = "Enter sends, Alt-Enter begins a new line, Ctrl-C stops a reply and keeps its text."
 
 
 def converse(conversation: Conversation, terminal: Terminal, ask: Ask | None = None) -> int:
@@ -94,7 +94,7 @@ class Talk:
         }
 
     def take(self, line: str) -> None:
-        """Obey a command or answer a message. What goes wrong is said, and the conversation goes on."""
+        """Runs a command or replies to a message. Shows what goes wrong; the conversation continues."""
         found = _COMMAND.fullmatch(line)
         try:
             if found is None:
@@ -110,7 +110,7 @@ class Talk:
 
     def _answer(self, text: str) -> None:
         reply = partial(self._conversation.ask, text)
-        self._play(reply, "nothing was said, so the question was taken back")
+        self._play(reply, "the reply was empty, so the question was removed")
 
     def _play(self, reply: Callable[[Callable[[], bool]], Generator[ShownEvent]], nothing: str) -> None:
         """Show a reply. nothing: what to note when none came of it."""
@@ -134,11 +134,11 @@ class Talk:
 
     def _regenerate(self, _: str) -> None:
         if not self._conversation.messages:
-            raise UsageError("nothing was asked yet")
+            raise UsageError("there is no question to answer again yet")
         if self._conversation.options.temperatures[0] == 0:
             self._say("at temperature 0 the reply stays the same; /temperature 0.7 would let it vary")
         self._conversation.reseed()
-        self._play(self._conversation.regenerate, "nothing was said, so the old reply stays")
+        self._play(self._conversation.regenerate, "the reply was empty, so the old one stays")
 
     def _drafter(self, name: str) -> None:
         if not name:
@@ -155,7 +155,7 @@ class Talk:
             raise UsageError(f"temperature is {text!r}: give a number, 0 is greedy") from None
 
     def _stats(self, _: str) -> None:
-        self._say("nothing was answered yet" if self._last is None else details(self._last))
+        self._say("there is no reply yet" if self._last is None else details(self._last))
 
     def _verify(self, _: str) -> None:
         with ctrl_c() as cancelled, unseen_typing(sys.stdin):

@@ -2,7 +2,7 @@
 
     0  done        1  failure        2  usage        130  stopped by Ctrl-C
 
-A command lives in a module of its own, imported only when it is asked for, so that help and usage errors are quick.
+A command lives in a module of its own, imported only when it runs, so that help and usage errors are quick.
 The module offers `add_parser(subparsers)`, which sets `run=func(args) -> int`; its one line of help stands here.
 """
 
@@ -35,7 +35,7 @@ _NATIVE = ("mlx", "mlx_lm", "transformers", "tokenizers", "numpy")
 
 
 class _Version(argparse.Action):
-    """Looks the version up only when asked."""
+    """Looks the version up only when --version is given."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from importlib.metadata import version

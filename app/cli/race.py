@@ -79,7 +79,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Race, or open a race; keep it, tell, draw it. 1 if a promise was broken. Raises RedlineError, once it is told."""
+    """Runs or opens a race, saves it, shows it and draws it. Returns 1 if a promise was broken. Raises RedlineError."""
     _check_files(args)
     document, stopped = (open_race(args.replay), False) if args.replay is not None else _held(args)
     try:
@@ -185,7 +185,9 @@ def _race(race: RaceOptions, options: Options, status: Status) -> tuple[RaceDocu
     if document is None and gathering.stopped:
         raise KeyboardInterrupt
     if document is None:
-        raise RaceError("what the runs said does not fit together: race again, and report it if that helps nothing")
+        raise RaceError(
+            "the results of the runs contradict each other: race again, and report it if that does not help"
+        )
     return document, gathering.stopped
 
 

@@ -66,7 +66,7 @@ def play(
     sleep: Callable[[float], None] = time.sleep,
     keys: Callable[[], list[str]] = list,
 ) -> None:
-    """Show the pair of runs from a common start, `speed` times as fast as they were. keys: pressed since it was asked
+    """Show the pair of runs from a common start, `speed` times as fast as they were. keys: pressed since the last call
     last; they pause, seek and change the speed. Ctrl-C goes to the end."""
     replay = Replay(document)
     player = Player(replay.end_s, now)

@@ -52,7 +52,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check, tell, and keep where that was asked for. Raises RedlineError."""
+    """Verifies the replies, reports, and saves the receipts with --save. Raises RedlineError."""
     from app.cli.verify_report import document, to_text
     from app.receipts.exported_replies import chosen, read_export
 

@@ -1,4 +1,4 @@
-"""Where the engine works: one pair at a time, loaded, exchanged and asked. MLX comes in with the first use."""
+"""The worker with a real model: loads one pair at a time and replies with it. Imports MLX with the first use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # imports mlx and mlx-lm, which takes seconds
 class ModelWorker:
     """A worker with a real model.
 
-    Invariant: `_hosted` is None, or a pair that can be asked. A Load that can be refused by looking at files leaves
+    Invariant: `_hosted` is None, or a pair that can reply. A Load that can be refused by looking at files leaves
     what was there; one that fails later leaves nothing, because two targets may not fit into memory.
     """
 
@@ -32,7 +32,7 @@ class ModelWorker:
     def prepare(self) -> None:
         try:
             _import()
-        except BackendError as error:  # whoever wants to load something is told again
+        except BackendError as error:  # a later Load reports it again
             print(f"redline: {error}", file=sys.stderr)
 
     def load(self, request: Load) -> Iterator[AnyAnswer]:

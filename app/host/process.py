@@ -72,10 +72,10 @@ class Host:
         self._reader = Reader(requests, self._inbox, self._outbox)
         self._worker, self._finish = worker, finish
         self._code = OK
-        self._leaving = threading.Lock()  # held until everyone has been told
+        self._leaving = threading.Lock()  # held until all threads know that the process ends
 
     def run(self) -> int:
-        """Answer until told to leave; returns the exit code."""
+        """Serves requests until the input ends or a signal comes; returns the exit code."""
         self._watch_signals()
         try:
             self._outbox.say(ready())
@@ -146,7 +146,7 @@ def _version(package: str) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="python -m app.host", description="The engine, spoken to in JSON lines (app/protocol).")
     add = parser.add_argument
-    add("--finish", action="store_true", help="at the end of input, answer what was asked before leaving")
+    add("--finish", action="store_true", help="at the end of input, finish the requests that wait before leaving")
     add("--record", type=Path, metavar="FILE", help="write a copy of every answer, to be replayed")
     add("--replay", type=Path, metavar="FILE", help="answer from a recording, with no model")
     add("--speed", type=float, default=1.0, metavar="X", help="of a replay: times as fast, 0 is at once (default: 1)")

@@ -190,12 +190,12 @@ def by_request(answers: Sequence[AnyAnswer]) -> list[Numbered]:
 
 
 def tokens_of(reply: Numbered) -> tuple[int, ...]:
-    """Every id that a reply tells."""
+    """Returns every token id of a reply."""
     return tuple(token for answer in reply if isinstance(answer, RoundDone) for token in answer.round.tokens)
 
 
 def rest_of(reply: Numbered, emitted: int) -> Numbered:
-    """What is left of a reply behind its first `said` tokens, its clock begun anew; all of it if it is shorter."""
+    """Returns a reply without its first `emitted` tokens, its times counted from there; all of it if it is shorter."""
     if not emitted or len(tokens_of(reply)) < emitted:
         return reply
     left, since_s, rest = emitted, 0.0, list[AnyAnswer]()
@@ -214,7 +214,7 @@ def rest_of(reply: Numbered, emitted: int) -> Numbered:
 
 
 def _sooner(answer: AnyAnswer, by_s: float, emitted: int) -> AnyAnswer:
-    """The same, `by_s` seconds earlier; the end of a reply of which `said` tokens are not in it."""
+    """Returns an answer `by_s` seconds earlier, and the end of a reply without its first `emitted` tokens."""
     if isinstance(answer, RoundDone):
         return structs.replace(answer, round=replace(answer.round, time_s=answer.round.time_s - by_s))
     if isinstance(answer, ReplyDone):
@@ -224,7 +224,7 @@ def _sooner(answer: AnyAnswer, by_s: float, emitted: int) -> AnyAnswer:
 
 
 def _time_of(answer: AnyAnswer) -> float | None:
-    """When it was said, in seconds since the reply was asked for; None: at once."""
+    """Returns when an answer was sent, in seconds since its request; None means at once."""
     if isinstance(answer, RoundDone):
         return answer.round.time_s
     if isinstance(answer, PrefillProgress):

@@ -1,4 +1,4 @@
-"""Requests in, answers out, one after the other; what goes wrong is told and goes no further: the process boundary."""
+"""Serves requests one after the other. This is the process boundary: an error becomes an answer and goes no further."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One Verify: the reply as it was told, held against plain decoding of its prompt, from nothing."""
+"""One Verify request: the reply as it was emitted, compared with plain decoding of its prompt, from nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CANCELLED = "Cancelled"
 
 
 class OtherPromptError(RedlineError):
-    """What the model was asked is not what it would be asked now."""
+    """The prompt of the reply is not what it would be now."""
 
 
 class OtherModelError(RedlineError):
@@ -40,7 +40,7 @@ class VerifyJob:
         self._tokens = tuple(token for stored in request.rounds for token in stored.tokens)
         if not self._tokens:
             raise UsageError(
-                "this reply has no tokens to check (they were not kept, or nothing was said): regenerate it"
+                "this reply has no tokens to check (they were not stored, or the reply was empty): regenerate it"
             )
         prompt, model = digests.apart(request.prompt_digest)
         self._check_model(model)
@@ -87,7 +87,8 @@ class VerifyJob:
             raise _StoppedError
 
     def _check_model(self, digest: str) -> None:
-        """digest: of its weights when it wrote the reply, or "". Others would be blamed for what they never said."""
+        """Raises OtherModelError if the weights are not those of `digest`, which wrote the reply; "" is unknown. Other
+        weights would be blamed for a reply that is not theirs."""
         if digest and digest != self._hosted.digest:
             folder = self._hosted.pair.target.folder.path.name
             raise OtherModelError(

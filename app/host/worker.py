@@ -15,7 +15,7 @@ class NotLoaded(RedlineError):
 
 
 class Worker(Protocol):
-    """Used from one thread, one request at a time. Answers may raise anything: the desk tells the window."""
+    """Used from one thread, one request at a time. Answers may raise anything: the server reports it to the window."""
 
     @property
     def pair(self) -> Pair | None:
@@ -48,7 +48,7 @@ class Worker(Protocol):
 
 
 def failed(number: int, error: BaseException, kept: Pair | None = None) -> Failed:
-    """What to tell of an error. One that Redline did not raise on purpose is named, and said to be unexpected."""
+    """Returns the answer for an error. One that Redline did not raise on purpose is named and called unexpected."""
     message = " ".join(str(error).split())
     if not isinstance(error, RedlineError):
         what = f"{type(error).__name__}: {message}" if message else type(error).__name__

@@ -39,7 +39,7 @@ _ROWS = 64  # that a pass to measure may add behind a milestone
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """costs: as measured. key: in plain words, so that a file can be told from another."""
+    """costs: as measured. key: in plain words, so that files can be distinguished."""
 
     format: int
     key: tuple[str, ...]

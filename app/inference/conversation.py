@@ -1,4 +1,4 @@
-"""A conversation on a loaded pair: what was said, and how it is answered. Knows no terminal.
+"""A conversation on a loaded pair: its messages, and how they are answered. Knows no terminal.
 
 Invariant: `messages` holds whole turns, a question and its reply each. A reply without text, because it was stopped or
 refused, leaves `messages` as it was. So does a change that Ctrl-C stops leave options and pair.

@@ -1,4 +1,4 @@
-"""Will it fit: asked before anything is loaded, and how long a context this machine can give."""
+"""Whether a pair fits into memory, checked before anything is loaded, and how long a context this machine allows."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def this_room() -> AvailableMemory:
 
 
 def declared_context(folder: ModelFolder, requested: int | None) -> int:
-    """Tokens as asked for, else as the model declares. Raises UsageError for more than it declares."""
+    """Returns the requested context in tokens, or the one the model declares. Raises UsageError for more than that."""
     declared = folder.context_length
     if requested and declared and requested > declared:
         raise UsageError(

@@ -124,7 +124,7 @@ def add_options(parser: argparse.ArgumentParser, several: bool = False, max_toke
         if several
         else "same arithmetic for every token whatever is drafted: agrees to the last bit",
     )
-    _add_law(add, again)
+    _add_sampling(add, again)
     add("--stop", action="append", default=[], metavar="TEXT", help="end the reply before this text; may be repeated")
     add("--max-tokens", type=int, default=max_tokens, metavar="N", help=f"longest reply (default: {max_tokens})")
     add("--context", type=int, metavar="N", help="most tokens of prompt and reply (default: all that fit)")
@@ -132,8 +132,8 @@ def add_options(parser: argparse.ArgumentParser, several: bool = False, max_toke
     add("--cache-dir", type=Path, metavar="DIR", help="where imported models are kept (default: the user's cache)")
 
 
-def _add_law(add: Callable[..., object], again: str) -> None:
-    """How tokens are drawn. again: what is said of options that may be repeated."""
+def _add_sampling(add: Callable[..., object], again: str) -> None:
+    """Adds the sampling settings. again: the note on options that may be repeated."""
     add("--acceptance", choices=ACCEPTANCE_RULES, default="rejection", help="how drafts are judged above temperature 0")
     add("--temperature", action="append", type=float, metavar="T", help=f"0 is greedy (default: 0){again}")
     add("--top-p", type=float, default=1.0, metavar="P", help="keep the likeliest tokens of this mass (1: off)")

@@ -17,7 +17,7 @@ NONE = "none"
 
 
 def target_folder(options: Options) -> Path:
-    """The target's folder, by path or by name; the built-in's is written when it is first asked for.
+    """The target's folder, by path or by name; the built-in's is written when it is first needed.
 
     Raises UsageError for an empty name, ModelError for a name that is not here, or not whole."""
     if not options.target:

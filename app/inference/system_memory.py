@@ -1,4 +1,4 @@
-"""How much memory there is, from what the system tells without further packages."""
+"""How much memory the machine has, as the system reports it without further packages."""
 
 from __future__ import annotations
 

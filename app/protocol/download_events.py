@@ -2,10 +2,10 @@
 
 On standard output, one event a line, UTF-8, flushed as it happens; each is a JSON object whose `type` is the name of a
 record of `models.hub.download_events`, which says what its fields mean. Nothing else is ever printed there. On
-standard error, a failure is told once more in words. Standard input is not read.
+standard error, a failure is repeated in words. Standard input is not read.
 
     line        when                                                                exit code
-    Resolving   always the first line: the hub is asked for the list of files
+    Resolving   always the first line: the list of files is requested from the hub
     Waiting     nothing came; it is tried again in `wait_s` seconds
     Planned     the hub has answered and there is room: files, bytes, what is here
     DownloadProgress  at most ten times a second for each file, and at least once a second in all

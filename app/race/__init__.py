@@ -1,6 +1,6 @@
 """Races: two ways of decoding one prompt, measured one after the other, then replayed side by side.
 
-Held        contest     the runs on a loaded target, told       receipts    what two runs have in common
+Held        contest     the runs on a loaded target            receipts    what two runs have in common
 Kept        document    a race as JSON                          faults      what the types of a document do not tell
             gathering   from what is told to its document       sides       a side as it is typed
 Shown       results     medians and spreads over the runs       replaying   what both sides show at a time

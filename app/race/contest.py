@@ -1,8 +1,9 @@
-"""Two ways of decoding one prompt on one loaded target: the runs, in turns, told as `app.protocol.race_messages` has
-it.
+"""The runs of a race: one prompt decoded by two sides in turns on one loaded target, reported as
+`app.protocol.race_messages` describes.
 
 Both sides are opened and warmed up first; then they run AB BA AB ..., each reply from nothing, so that every one of
-them pays for its prompt. Rounds are told behind their run: telling costs no time in it. Terminal and host share this.
+them pays for its prompt. Rounds are reported after their run, so that reporting takes no time from it. Terminal and
+host share this.
 """
 
 from __future__ import annotations

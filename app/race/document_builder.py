@@ -1,4 +1,4 @@
-"""From what is told of a race to its document."""
+"""Builds the document of a race from the answers that report it."""
 
 from __future__ import annotations
 

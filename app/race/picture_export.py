@@ -42,7 +42,7 @@ def export_pictures(
     scheme: Scheme,
     report: Report = lambda _: None,
 ) -> None:
-    """Writes the files that are asked for. Raises RaceError."""
+    """Writes the requested files. Raises RaceError."""
     palette = PALETTES[scheme]
     if png is not None:
         write_file(png, picture(document, palette))

@@ -121,7 +121,7 @@ def verdict(document: RaceDocument) -> RaceVerdict:
 
 
 def worst_of(apart: Sequence[PairReceipt]) -> PairReceipt:
-    """Of receipts of pairs whose texts differ, the one that is told."""
+    """Returns the receipt to report, of pairs whose texts differ."""
     return next((receipt for receipt in apart if receipt.failed), apart[0])
 
 

@@ -44,7 +44,7 @@ class TargetCache:
 
 
 def results_of(cases: Sequence[Case], target: str | None, step: Step, stopped: Callable[[], bool]) -> Iterator[Result]:
-    """What comes of each, in order; fewer where it is `stopped`. step(case, tokens) is told how far each is."""
+    """Yields the result of each case in order; fewer if `stopped`. step(case, tokens) receives the progress."""
     bench = TargetCache(target)
     for case in cases:
         result = _result(case, bench, step, stopped)

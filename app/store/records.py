@@ -128,7 +128,7 @@ class MessageRecord(Struct, frozen=True, kw_only=True):
 
     @property
     def checkable(self) -> bool:
-        """Whether it is a reply that is over, has said something, and knows how it was drawn."""
+        """Whether it is a finished reply with text whose sampling settings are known."""
         has_text = bool(self.text or (self.statistics and self.statistics.tokens))
         return self.role == "assistant" and self.state != "streaming" and has_text and self.sampling is not None
 

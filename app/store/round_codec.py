@@ -1,7 +1,7 @@
 """The rounds of a reply as bytes: compact, written a chunk at a time, joined without being decoded.
 
 A chunk is a list of RoundDone as MessagePack, deflated against PRIMER; what a reply consists of is a list of chunks.
-Fields go by name, so that a record may grow; zlib's checksum tells a damaged chunk.
+Fields go by name, so that a record may grow; zlib's checksum detects a damaged chunk.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What proves a reply: receipts, rounding told from mistakes, exact-verify."""
+"""What proves a reply: receipts, rounding distinguished from mistakes, exact-verify."""

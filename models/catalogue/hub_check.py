@@ -1,6 +1,6 @@
 """Asks the hub whether every entry still exists, at the revision that it is pinned to.
 
-One request an entry, a few at a time; the first goes alone, so that a network that is down is told once and not a
+One request an entry, a few at a time; the first goes alone, so that a network that is down is reported once and not a
 hundred times. Nothing is downloaded.
 """
 
@@ -19,13 +19,15 @@ from models.hub.repo_files import RepoListing, request_listing
 
 State = Literal["there", "gated", "gone", "unknown"]
 WORKERS = 4
-_SAME = 0.05  # share by which a size may differ before it is told
+_SAME = 0.05  # share by which a size may differ before it is reported
 _HOPELESS = ("offline", "network", "proxy", "hub")  # the same for every entry
 
 
 @dataclass(frozen=True)
 class EntryState:
-    """The state of one entry. reason: why it is not there, or what the catalogue should say otherwise; "" where all is well.
+    """The state of one entry.
+
+    reason: why it is not there, or what the catalogue should say otherwise; "" where all is well.
     size_bytes: of what would be downloaded, None where the hub did not list it."""
 
     repository: str

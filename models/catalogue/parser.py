@@ -1,4 +1,4 @@
-"""models/catalogue.toml to a `Catalogue`. What is wrong with it is said with the line where the entry begins."""
+"""models/catalogue.toml to a `Catalogue`. An error names the line where the entry begins."""
 
 from __future__ import annotations
 

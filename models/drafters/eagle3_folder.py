@@ -51,8 +51,8 @@ def load_eagle3(path: Path, target: Loaded) -> Eagle3Head:
 
 
 def check_eagle3(path: Path, target: TargetShape) -> None:
-    """What `load_eagle3` raises, as far as it can be told without a weight: everything but its tokens and a copy of the
-    embedding."""
+    """Raises what `load_eagle3` raises, as far as it can be known without a weight: everything but its tokens and a
+    copy of the embedding."""
     _checked(path, target)
 
 

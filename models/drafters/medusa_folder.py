@@ -53,7 +53,7 @@ def load_medusa(path: Path, target: Loaded) -> tuple[MedusaHeads, list[RankPath]
 
 
 def check_medusa(path: Path, target: TargetShape) -> None:
-    """What `load_medusa` raises, as far as it can be told without a weight: everything but its tokens."""
+    """Raises what `load_medusa` raises, as far as it can be known without a weight: everything but its tokens."""
     folder, heads, _ = _checked(path, target)
     _tree(folder, heads.config.num_heads)
 

@@ -119,7 +119,7 @@ class FileTransfer:
                 self._take(data, out)
 
     def _continues(self, response: httpx2.Response) -> bool:
-        """Whether the answer begins at the byte that was asked for; some caches and proxies send the whole."""
+        """Whether the answer begins at the requested byte; some caches and proxies send the whole."""
         found = _RANGE.match(response.headers.get("Content-Range", ""))
         packed = response.headers.get("Content-Encoding", "identity") != "identity"
         return response.status_code == 206 and not packed and found is not None and int(found[1]) == self._digest.count

@@ -71,7 +71,7 @@ class DownloadWorkers:
             raise fault
 
     def _hear(self) -> DownloadEvent | BaseException | None:
-        """The next that a thread tells; how far it is where all are silent."""
+        """Returns the next event of a thread, or the progress where all are silent."""
         while True:
             try:
                 return self._events.get(timeout=_SILENCE_S)

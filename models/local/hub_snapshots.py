@@ -22,7 +22,7 @@ _SHORT = 8
 
 @dataclass(frozen=True)
 class Revision:
-    """One revision of a repository. name: as it is asked for; that of an older revision ends in @ and its commit.
+    """One revision of a repository. name: as users write it; that of an older revision ends in @ and its commit.
     trouble: what is known to be missing, "" for nothing. twins: commits with which it has files in common."""
 
     repo: str

@@ -23,7 +23,7 @@ from models.training.batches import Batch
 from models.training.trainee import Trainee
 
 LONGEST = 8  # drafts that are considered
-RELIABLE_COUNT = 50  # times that a position must have been reached for its acceptance to be told to a policy
+RELIABLE_COUNT = 50  # times that a position must have been reached for a policy to rely on its acceptance
 WORTH = 1.1  # a speed-up that a user feels, and that is past what differs from run to run
 
 

@@ -143,7 +143,7 @@ def final_plan(options: TrainingOptions, trial: TrainingPlan, rates: MachineRate
 
 
 def fingerprint(target: Loaded) -> str:
-    """What tells a target from another, without reading all of its weights: samples of them, and how it is asked."""
+    """Returns a digest that identifies a target from samples of its weights, and its template."""
     known = json.dumps(dict(target.folder.config), sort_keys=True, default=str).encode()
     words = json.dumps(sorted(target.folder.vocabulary.items(), key=lambda item: item[1])).encode()
     question = json.dumps(target.tokenizer.on(date(2000, 1, 1)).chat([{"role": "user", "content": "?"}])).encode()

@@ -1,4 +1,4 @@
-"""What a fit takes of disk and memory, said before it begins.
+"""How much disk and memory a fit needs, reported before it begins.
 
 Bounds from sizes, not measurements: what the target, a batch of it writing, a pass of it reading, and a step of
 training hold at most at the same time. They are known before anything is tried.

@@ -102,7 +102,7 @@ class MachineRates:
 class TrainingPlan:
     """Everything that decides the drafter's files, and how long each stage should take.
 
-    target, fingerprint: its name, and what tells it from others. day: that it was begun on, in ISO format, which
+    target, fingerprint: its name, and what identifies it. day: that it was begun on, in ISO format, which
     a chat template may print. prompts: where they come from, in words.
     conversations: at most, of which about `held_out` are kept for judging. tokens: of replies, after which no more
     are written; 0 for no such limit. shard: conversations written at a time, `rows` of them side by side. chunk_tokens:

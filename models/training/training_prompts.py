@@ -1,4 +1,4 @@
-"""What the target is asked: its own questions, templates filled with topics, or the prompts of a file.
+"""The prompts of a fit: its own questions, templates filled with topics, or the prompts of a file.
 
 A model writes questions itself when it is given the opening of a user's turn and nothing else. That opening is found
 by rendering two conversations that differ in the user's text alone: what both begin with opens the turn. It works for

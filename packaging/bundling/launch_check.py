@@ -37,7 +37,7 @@ def started(layout: Layout, home: Path, *arguments: str) -> subprocess.Completed
 
 
 def exercised(layout: Layout, home: Path, *options: str) -> dict[str, Any]:
-    """What `packaging/exercise.py` tells of a run inside the bundle. Raises BuildError if it fails."""
+    """Returns the report of `packaging/exercise.py` from a run inside the bundle. Raises BuildError if it fails."""
     done = started(layout, home, "-c", _AS_SCRIPT, str(EXERCISE), str(home / "exercise"), *options)
     if done.returncode != 0:
         raise BuildError(f"the app ended with {done.returncode} where it was tried: {done.stderr[-2000:]}")
@@ -62,7 +62,7 @@ def exercised_by_double_click(app: Path, folder: Path) -> dict[str, Any]:
 
 
 def tried_out(app: Path, folder: Path) -> dict[str, Any]:
-    """What `exercised` tells of a copy of an app: read-only, in a folder with spaces and accents, in an empty home.
+    """Returns the report of `exercised` on a read-only copy of an app, in a folder with spaces and accents and an empty home.
 
     Raises BuildError if it does not reply with `TOKENS` tokens, or changes anything in itself.
     """

@@ -71,7 +71,7 @@ class Layout:
         return sorted(path for path in self.app.rglob("*") if path.is_symlink() or not path.is_dir())
 
     def name_of(self, path: Path) -> str:
-        """As people are told of it: relative to the app."""
+        """Returns a path relative to the app, as reports show it."""
         return path.relative_to(self.app).as_posix()
 
 

@@ -46,7 +46,7 @@ def _launcher(layout: Layout, seal: bytes) -> Iterator[tuple[str, str]]:
     try:
         signature = read(layout.launcher, part) if part else None
     except BadSignatureError:
-        return  # told with every file's signature
+        return  # reported with every file's signature
     if signature is None:
         return
     for slot, name, data in ((RESOURCES_SLOT, _RESOURCES, seal), (INFO_SLOT, "Info.plist", layout.info.read_bytes())):

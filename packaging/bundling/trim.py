@@ -109,7 +109,7 @@ SITE_PACKAGES = (
         "the shipped draft model: its speed-up was below 1 wherever it was measured (README), and it takes 36 MB",
         ("resources/drafters/draft/*",),
     ),
-    Rule("time zones: macOS has its own, and Redline tells no time of elsewhere", ("tzdata/*",)),
+    Rule("time zones: macOS has its own, and Redline shows local time only", ("tzdata/*",)),
     Rule(
         "headers, sources and static libraries, for building against",
         (
@@ -151,7 +151,7 @@ STDLIB = (
 # After the licences were collected.
 METADATA = (
     Rule(
-        "what tells installers about packages: the bundle is never changed, and licences are in Resources/licences",
+        "metadata for installers: the bundle is never changed, and licences are in Resources/licences",
         tuple(
             f"*.dist-info/{name}" for name in ("RECORD", "WHEEL", "licenses/*", "LICEN*", "sboms/*", "top_level.txt")
         ),

@@ -136,7 +136,7 @@ class Bars(Lines):
         return self._files[name]
 
     def _short(self, name: str) -> str:
-        """In the width of its column: model-00001-of-00003, which tells one shard from another."""
+        """Shortens a file name to the width of its column, but keeps "00001-of-00003", which distinguishes shards."""
         stem = name.removesuffix(".safetensors")
         return stem if len(stem) <= self._name_width else "…" + stem[-self._name_width + 1 :]
 
@@ -199,7 +199,7 @@ def _plan(event: Planned) -> str:
 
 
 def _done(event: Done) -> str:
-    """Verified is said of what was read in this very pull, all of it."""
+    """Returns the last line. A download counts as verified if all of it was read in this pull."""
     ready = "Verified and ready" if event.verified_bytes == event.total_bytes else "Ready"
     speed = event.fetched_bytes / event.seconds if event.seconds else 0.0
     came = f" in {duration_words(event.seconds)}, {size_words(speed)}/s"

@@ -92,7 +92,7 @@ def _meant(name: str, origin: str | None, models: list[Installed]) -> list[Insta
 
 
 def in_words(removal: Removal) -> str:
-    """What goes, from where, who loses it and what stays: said before anything is asked."""
+    """Returns what is deleted, from where, who loses it and what stays, to be shown before the question."""
     model = removal.models[0]
     name = model.name.partition("@")[0] if len(removal.models) > 1 else model.name
     revisions = f", {len(removal.models)} revisions" if len(removal.models) > 1 else ""

@@ -1,4 +1,4 @@
-"""Everything that can be asked of the window, without widgets: slots for what the user does, signals for what happens.
+"""Everything the window can do, without widgets: slots for what the user does, signals for what happens.
 
 One conversation is open. One reply is written at a time, in the open conversation or in another.
 """

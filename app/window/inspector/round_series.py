@@ -1,4 +1,4 @@
-"""The rounds of one reply, folded as they are told: numbers by `engine.metrics`, rows, series to plot. Knows no Qt.
+"""The rounds of one reply, folded as they arrive: numbers by `engine.metrics`, rows, series to plot. Knows no Qt.
 
 A round is known by its index, which goes on where a stopped reply is resumed, as its time does. One heard twice counts
 once, one that comes late goes where it belongs, and one that contradicts itself (it keeps more than was drafted, say)
@@ -61,7 +61,7 @@ class RoundSeries:
 
     @property
     def statistics(self) -> Statistics:
-        """As far as the reply has been told."""
+        """The numbers of the rounds so far."""
         return Statistics.of(self.metrics)
 
     def _start(self) -> None:

@@ -1,4 +1,4 @@
-"""A round as pieces to show: every token that was drafted or said, with its kind, p and q. Knows no Qt."""
+"""A round as pieces to show: every token that was drafted or emitted, with its kind, p and q. Knows no Qt."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ T = TypeVar("T")
 
 
 class Piece(NamedTuple):
-    """A token. p: the target's probability, known for what was said. q: the drafter's, for what it drafted.
-    depth: levels below the place where the round began, from 1. offered: refused where the target said its own."""
+    """A token. p: the target's probability, known for emitted tokens. q: the drafter's, for what it drafted.
+    depth: levels below the place where the round began, from 1. offered: refused where the target emitted its own."""
 
     text: str
     kind: Kind
@@ -45,7 +45,7 @@ def emitted_pieces(round_done: RoundDone) -> list[Piece]:
 
 
 def refused(round_done: RoundDone) -> list[Piece]:
-    """What was drafted in vain. First what was offered where the target said its own token, then what stood beside
+    """Returns the refused tokens. First those offered where the target emitted its own token, then what stood beside
     the way taken, from its end back, each branch whole; in a chain simply the rest."""
     round_ = round_done.round
     levels = depths(round_)

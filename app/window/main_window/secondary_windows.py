@@ -1,4 +1,4 @@
-"""The windows beside the main one (settings, race, models): each is made when it is first asked for."""
+"""The windows beside the main one (settings, race, models): each is made when it is first shown."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ def _advice(library: str) -> str:
 
 class StartupMessages:
     """A handler for Qt's messages while the application starts: where that fails, Qt ends the process, and one line is
-    printed in place of all that it said. Other messages go to standard error."""
+    printed in place of all of its messages. Other messages go to standard error."""
 
     def __init__(self) -> None:
         self._messages: list[str] = []
@@ -225,7 +225,7 @@ class StartupMessages:
 
 
 def explain(messages: list[str]) -> str:
-    """Returns one line for what Qt said before it ended the process."""
+    """Returns one line for the message of Qt before it ended the process."""
     text = " ".join(" ".join(messages).split())
     if "xcb-cursor" in text:
         return f"the window needs libxcb-cursor.so.0, which is missing: {_advice('libxcb-cursor.so.0')}; {_INSTEAD}"

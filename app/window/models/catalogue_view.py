@@ -1,4 +1,4 @@
-"""From what the children said to the rows of the page, in their sections. No Qt."""
+"""From the results of the commands to the rows of the page, in their sections. No Qt."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Row:
 
 @dataclass
 class Shelf:
-    """Everything that is known. judged, fits: by the target's name; unfit: why that cannot be said of one. known: the
+    """Everything that is known. judged, fits: by the target's name; unfit: why that cannot be judged. known: the
     catalogue by repository."""
 
     overview: MachineOverview | None = None

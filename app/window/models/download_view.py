@@ -13,7 +13,7 @@ from app.window.models.downloads import Download, DownloadFile
 from app.window.models.model_text import HINTS, pace, sentence, status
 from models.size_text import size_words
 
-MOST, LEAST_SHARE = 6, 0.002  # files with a line of their own, and how large those are; the others are told together
+MOST, LEAST_SHARE = 6, 0.002  # files with a line of their own, and how large those are; the others share one line
 _ADDRESS = re.compile(r"https?://[^\s,;]+")
 
 

@@ -44,7 +44,7 @@ class DownloadFile:
 @dataclass
 class Download:
     """bytes_per_s, eta_s: None while they are not known. message: what is waited for, or what went wrong; reason: the
-    same for programs, one of `models.hub.failures.REASONS`. ready: whether the hub has said what there is to fetch."""
+    same for programs, one of `models.hub.failures.REASONS`. ready: whether the list of files is known."""
 
     repo: str
     state: State = "queued"

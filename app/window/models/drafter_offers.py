@@ -91,7 +91,7 @@ def _known(drafter: CatalogueEntry, shelf: Shelf, measured: tuple[MeasuredSpeedu
 
 
 class OfferRow(QWidget):
-    """One drafter. asked(str): it is to be downloaded, or used."""
+    """One drafter. requested(str): it is to be downloaded, or used."""
 
     requested = Signal(str)
 

@@ -46,7 +46,7 @@ class Shown(NamedTuple):
 
 
 class ModelDetails(QScrollArea):
-    """asked(str): the name of a `ModelAction` for the model that is shown."""
+    """requested(str): the name of a `ModelAction` for the model that is shown."""
 
     requested = Signal(str)
 

@@ -112,7 +112,7 @@ class RowsModel(QAbstractListModel):
 
 
 class ModelList(QListView):
-    """asked(str): "do" what the chosen model offers first, or "delete" it."""
+    """requested(str): "do" what the chosen model offers first, or "delete" it."""
 
     requested = Signal(str)
 

@@ -142,7 +142,7 @@ def _offer(box: Choice, name: str) -> None:
 
 
 def _is_folder(spec: str) -> bool:
-    """Whether `spec` is a place on disk rather than the name of a model, as the terminal tells them apart."""
+    """Whether `spec` is a place on disk rather than the name of a model, by the same rule as in the terminal."""
     if spec.startswith(("/", ".", "~")):
         return True
     try:
