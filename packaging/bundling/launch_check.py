@@ -62,7 +62,7 @@ def exercised_by_double_click(app: Path, folder: Path) -> dict[str, Any]:
 
 
 def tried_out(app: Path, folder: Path) -> dict[str, Any]:
-    """Returns the report of `exercised` on a read-only copy of an app, in a folder with spaces and accents and an empty home.
+    """Returns the report of `exercised` on a read-only copy of an app, in a folder with spaces and accents.
 
     Raises BuildError if it does not reply with `TOKENS` tokens, or changes anything in itself.
     """

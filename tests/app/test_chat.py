@@ -89,7 +89,7 @@ def test_a_stopped_reply_stays_in_the_conversation() -> None:
 
 def test_a_reply_stopped_before_its_first_token_takes_the_question_back() -> None:
     desk = Desk((REPLY[0], Finished("cancelled", 0, 0.1)))
-    assert "taken back" in desk.type("tell me")
+    assert "was removed" in desk.type("tell me")
     assert desk.conversation.messages == []
 
 
@@ -102,7 +102,7 @@ def test_what_goes_wrong_is_said_and_the_conversation_goes_on() -> None:
     desk.session.events = events()  # type: ignore[assignment]
     notes = desk.type("too long", "/stats")
     assert "the context holds 8: shorten it\n" in notes
-    assert "nothing was answered yet" in notes
+    assert "there is no reply yet" in notes
     assert desk.conversation.messages == []
 
 
@@ -112,7 +112,7 @@ def test_regenerate_asks_the_last_question_again_with_another_seed() -> None:
     assert desk.session.asked[1] == desk.session.asked[2]
     assert desk.session.seeds == [5, 5, 6]
     assert desk.roles == ["user", "assistant"] * 2
-    assert "nothing was asked yet" in desk.notes.getvalue()
+    assert "there is no question to answer again yet" in desk.notes.getvalue()
 
 
 def test_clear_forgets_the_turns_but_not_the_system_prompt() -> None:

@@ -80,7 +80,7 @@ def desk_with(*takes: Take) -> Desk:
 @pytest.mark.parametrize(
     ("take", "said"),
     [
-        (stopped_early, "the old reply stays"),
+        (stopped_early, "the old one stays"),
         (stopped_at_once, "stopped\n"),
         (too_long, "the prompt is too long"),
         (refused, "the template refuses this"),
