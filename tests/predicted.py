@@ -30,8 +30,9 @@ from app.cli.terminal.progress import count_progress
 from app.forecast.forecast import DraftLength, Forecast, Interval, rules_at
 from app.forecast.forecast_table import sampling_label
 from app.forecast.forecaster import Forecaster, QuestionPrompt
+from app.inference.loaded_pair import LoadedPair, open_target
 from app.inference.options import Options, read_draft_length
-from app.inference.pair_loader import NamedDrafter, open_drafter, open_session, open_target
+from app.inference.pair_loader import NamedDrafter, open_drafter
 from app.inference.speedup import median
 from engine.session import Session
 from engine.settings import ACCEPTANCE_RULES, SamplingSettings
@@ -135,15 +136,14 @@ def forecasts_of(
 
 
 def measured(
-    target: Loaded,
-    session: Session,
+    pair: LoadedPair,
     options: Options,
     questions: Sequence[Question],
     samplings: Sequence[SamplingSettings],
 ) -> list[MeasuredRun]:
     """The benchmark's runs."""
-    everyone = contestants.make_contestants(options, target, session, False, tell)
-    games = Benchmark(session, everyone, samplings)
+    everyone = contestants.make_contestants(options, pair, False, tell)
+    games = Benchmark(pair.session, everyone, samplings)
     games.check(questions)
     games.warm_up(questions[0])
     with count_progress(games.replies(questions)) as games.progress:
@@ -193,13 +193,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         seed=args.seed,
         max_tokens=args.max_tokens,
     )
-    target = open_target(options)
-    session, _ = open_session(target, options)
+    pair = open_target(options)
     args.samplings = [options.settings(temperature) for temperature in options.temperatures]
-    drafters = [open_drafter(spec, target, args.tree) for spec in options.drafters]
-    forecasts = [forecasts_of(target, session, drafter, questions, args) for drafter in drafters]
+    drafters = [open_drafter(spec, pair.target, args.tree) for spec in options.drafters]
+    forecasts = [forecasts_of(pair.target, pair.session, drafter, questions, args) for drafter in drafters]
     rules = [replace(one, acceptance=rule) for one in args.samplings for rule in rules_at(one, args.rules)]
-    lines = lines_of(drafters, forecasts, measured(target, session, options, questions, rules), args)
+    lines = lines_of(drafters, forecasts, measured(pair, options, questions, rules), args)
     print(
         f"{'drafter':<16} {'sampling':<15} {'k':>4}   tau: predicted, measured     "
         "speed-up: predicted, measured (median)"

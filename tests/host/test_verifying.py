@@ -161,7 +161,7 @@ def test_a_draft_length_that_only_trees_have_does_not_matter(room: ModelWorker) 
 
 REFUSED: dict[str, tuple[type[Exception], str, dict[str, Any]]] = {
     "no tokens": (UsageError, "no tokens to check", {"rounds": ()}),
-    "ids of another model": (UsageError, "no tokens of this model", {"rounds": (RoundTokens(tokens=(10**6,)),)}),
+    "ids of another model": (UsageError, "not tokens of the model", {"rounds": (RoundTokens(tokens=(10**6,)),)}),
     "no seed": (UsageError, "the seed", {"sampling": replace(LAWS["coupled"], seed=None)}),
     "nonsense for a law": (UsageError, "top-p", {"sampling": SamplingSettings(top_p=7.0)}),
     "too many tokens for a round": (UsageError, "contradicts itself", {"rounds": (RoundTokens(tokens=(1, 2)),)}),

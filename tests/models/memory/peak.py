@@ -80,9 +80,19 @@ def _text(encode: object, tokens: int) -> str:
 def _highest() -> int:
     import mlx.core as mx
 
-    unit = 1 if sys.platform == "darwin" else 1024
-    resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-    return resident + (mx.get_peak_memory() if mx.metal.is_available() else 0)
+    return _peak_resident_bytes() + (mx.get_peak_memory() if mx.metal.is_available() else 0)
+
+
+def _peak_resident_bytes() -> int:
+    """Returns the highest resident memory of this process.
+
+    Linux keeps `ru_maxrss` over fork and exec, so a child of a large process starts with its parent's peak there;
+    `VmHWM` counts this program alone.
+    """
+    if sys.platform == "darwin":
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    status = Path("/proc/self/status").read_text()
+    return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM:"))
 
 
 def main() -> None:
