@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import mlx.core as mx
 
+from engine import truncation
 from engine.acceptance import gather
 from engine.settings import AcceptanceRule, SamplingSettings
 from engine.tree.draft_tree import DraftTree
@@ -64,11 +65,15 @@ class Distribution:
             return _log_softmax(adjusted)
         logprobs = _log_softmax(adjusted / s.temperature)
         if s.min_p > 0:
-            logprobs = _truncate(logprobs, mx.max(logprobs, -1, keepdims=True) + math.log(s.min_p))
+            logprobs = _without(logprobs, logprobs < mx.max(logprobs, -1, keepdims=True) + math.log(s.min_p))
+        ranked = None
         if 0 < s.top_k < adjusted.shape[-1]:
-            logprobs = _truncate(logprobs, mx.min(mx.topk(logprobs, s.top_k, -1), -1, keepdims=True))
+            ranked = mx.take_along_axis(logprobs, truncation.largest(logprobs, s.top_k), -1)
+            outside = logprobs < ranked[:, -1:]
+            total = mx.logsumexp(mx.where(outside, -math.inf, logprobs), -1, keepdims=True)
+            logprobs, ranked = mx.where(outside, -math.inf, logprobs - total), ranked - total
         if s.top_p < 1:
-            logprobs = _truncate(logprobs, _nucleus_edge(logprobs, s.top_p))
+            logprobs = _without(logprobs, truncation.outside_nucleus(logprobs, s.top_p, ranked))
         return logprobs
 
 
@@ -76,17 +81,9 @@ def _log_softmax(x: mx.array) -> mx.array:
     return x - mx.logsumexp(x, -1, keepdims=True)
 
 
-def _truncate(logprobs: mx.array, edge: mx.array) -> mx.array:
-    """Drops what lies below `edge` (rows, 1) and renormalises. Ties with the edge stay."""
-    return _log_softmax(mx.where(logprobs >= edge, logprobs, -math.inf))
-
-
-def _nucleus_edge(logprobs: mx.array, top_p: float) -> mx.array:
-    """Returns the least log-probability in the smallest set of likeliest tokens whose mass reaches top_p
-    (Holtzman 2019, arXiv 1904.09751), as (rows, 1)."""
-    descending = -mx.sort(-logprobs, -1)
-    mass_before = mx.cumsum(mx.exp(descending), -1, inclusive=False)
-    return mx.min(mx.where(mass_before < top_p, descending, math.inf), -1, keepdims=True)
+def _without(logprobs: mx.array, outside: mx.array) -> mx.array:
+    """Drops the tokens that are `outside` and renormalises."""
+    return _log_softmax(mx.where(outside, -math.inf, logprobs))
 
 
 class Stream(IntEnum):
@@ -271,10 +268,10 @@ class Sampler:
             own = [positions if positions.size == 1 else positions[i : i + 1] for i in range(len(salts))]
             rows = [self.draft_noise(place, ids, salt) for place, salt in zip(own, salts, strict=True)]
             keys = logprobs + mx.concatenate(rows)
-        columns = _largest(keys, breadth)
+        columns = truncation.largest(keys, breadth)
         q = mx.exp(mx.take_along_axis(logprobs, columns, -1))
         noisy = keys is not logprobs
-        ranked = mx.take_along_axis(logprobs, _largest(logprobs, breadth), -1) if noisy else mx.log(q)
+        ranked = mx.take_along_axis(logprobs, truncation.largest(logprobs, breadth), -1) if noisy else mx.log(q)
         return DraftRows((columns if ids is None else ids[columns]).astype(mx.int32), q, ranked, logprobs)
 
     def widen(self, logprobs: mx.array, ids: mx.array | None) -> mx.array:
@@ -294,10 +291,3 @@ def draft_row(column: mx.array, logprobs: mx.array, ids: mx.array | None) -> Dra
 def position_range(first: int, count: int) -> mx.array:
     """Returns the absolute positions from `first` on, (count,)."""
     return mx.arange(first, first + count)
-
-
-def _largest(keys: mx.array, count: int) -> mx.array:
-    """Returns the columns of the `count` largest of each row, descending: (rows, count)."""
-    best = mx.argpartition(-keys, count - 1, -1)[:, :count]
-    order = mx.argsort(-mx.take_along_axis(keys, best, -1), -1)
-    return mx.take_along_axis(best, order, -1)

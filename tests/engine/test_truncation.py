@@ -1,0 +1,107 @@
+"""The edges of top-k and top-p, against full sorts."""
+
+import math
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine import truncation
+from engine.sampling import Distribution
+from engine.settings import SamplingSettings
+
+# Up to one group, just above, one that no group size divides, and the largest vocabulary in use.
+WIDTHS = [7, 2048, 2049, 9001, 49_152]
+
+
+def logprobs_of(seed: int, rows: int, width: int, steps: float | None) -> mx.array:
+    """Returns normalised rows. steps: rounds logits to multiples of this, so that there are ties."""
+    logits = np.random.default_rng(seed).normal(0, 3, (rows, width))
+    if steps is not None:
+        logits = np.round(logits / steps) * steps
+    logits = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    return mx.array(logits.astype(np.float32))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 10**6), st.integers(1, 4), st.sampled_from(WIDTHS), st.integers(1, 300), st.sampled_from([None, 0.5])
+)
+def test_the_largest_are_those_of_a_sort(seed: int, rows: int, width: int, count: int, steps: float | None) -> None:
+    values, count = logprobs_of(seed, rows, width, steps), min(count, width)
+    columns = truncation.largest(values, count)
+    found = np.take_along_axis(np.array(values), np.array(columns), -1)
+    assert found.tolist() == np.sort(np.array(values), -1)[:, ::-1][:, :count].tolist()
+    assert all(len(set(row)) == count for row in np.array(columns).tolist())
+
+
+def test_the_largest_are_found_among_impossible_tokens() -> None:
+    values = mx.full((1, 5000), -math.inf)
+    values[0, 4999] = 0.0
+    columns = truncation.largest(values, 3)[0].tolist()
+    assert columns[0] == 4999
+    assert len(set(columns)) == 3
+    assert max(columns) < 5000
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 10**6),
+    st.integers(1, 4),
+    st.sampled_from(WIDTHS),
+    st.sampled_from([0.05, 0.5, 0.9, 0.95, 0.999]),
+    st.sampled_from([None, 0.5]),
+)
+def test_the_nucleus_is_that_of_a_sort(seed: int, rows: int, width: int, top_p: float, steps: float | None) -> None:
+    """A token is inside while the mass of all likelier ones is below top_p. Within the rounding of whole numbers, both
+    are right."""
+    logprobs = logprobs_of(seed, rows, width, steps)
+    outside = np.array(truncation.outside_nucleus(logprobs, top_p))
+    for values, found in zip(np.array(logprobs, dtype=np.float64), outside, strict=True):
+        levels, place, counts = np.unique(-values, return_inverse=True, return_counts=True)
+        mass = np.exp(-levels) * counts
+        likelier = (np.cumsum(mass) - mass)[place]
+        sure = np.abs(likelier - top_p) > width * 2.0**-32 + 1e-6
+        assert (found == (likelier >= top_p))[sure].all()
+        assert not found[np.argmax(values)]
+
+
+@pytest.mark.parametrize("sampling", [{"top_p": 0.9}, {"top_k": 40}, {"top_k": 20, "top_p": 0.8, "min_p": 0.01}])
+@pytest.mark.parametrize("width", [300, 9001])
+def test_a_row_is_truncated_alike_alone_and_among_others(sampling: dict[str, float], width: int) -> None:
+    distribution = Distribution(SamplingSettings(temperature=0.8, **sampling), width)
+    logits = logprobs_of(3, 6, width, None) * 2
+    together = distribution.logprobs(logits)
+    for row in range(6):
+        assert mx.array_equal(distribution.logprobs(logits[row : row + 1])[0], together[row]).item()
+
+
+@pytest.mark.parametrize("top_p", [1.0, 0.9])
+def test_equals_of_the_last_of_the_top_k_stay(top_p: float) -> None:
+    distribution = Distribution(SamplingSettings(temperature=1, top_k=3, top_p=top_p), 3000)
+    logits = mx.zeros((1, 3000))
+    logits[0, 5], logits[0, 2000:2004] = 4.0, 3.0
+    inside = np.flatnonzero(np.isfinite(np.array(distribution.logprobs(logits)[0])))
+    assert inside.tolist() == [5, 2000, 2001, 2002, 2003]
+
+
+@pytest.mark.parametrize("sampling", [{"top_p": 0.9}, {"top_k": 64}, {"top_k": 20, "top_p": 0.95}])
+def test_no_sort_is_wider_than_a_threadgroup(sampling: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
+    widths: list[int] = []
+
+    def recorded(name: str) -> None:
+        real = getattr(mx, name)
+
+        def call(values: mx.array, *args: object) -> mx.array:
+            widths.append(values.shape[-1])
+            return real(values, *args)
+
+        monkeypatch.setattr(mx, name, call)
+
+    for name in ("sort", "argsort", "partition", "argpartition", "topk"):
+        recorded(name)
+    Distribution(SamplingSettings(temperature=1, **sampling), 262_144).logprobs(mx.zeros((2, 262_144)))
+    assert all(width <= truncation.SORT_WIDTH for width in widths)
+    assert bool(widths) == ("top_k" in sampling)
