@@ -23,8 +23,8 @@ _MASS_BITS = 31  # probability 1 as a whole number, in bits: the sum of a row fi
 def largest(values: mx.array, count: int) -> mx.array:
     """Returns the columns of the `count` largest values of each row, largest first: (rows, count) int32.
 
-    values: (rows, width), without NaN. Equal values come in no particular order. The `count` largest lie within the
-    `count` groups of neighbours whose maxima are largest, or in the rest that fills no group: only these are looked at again.
+    values: (rows, width), without NaN. Equal values come in no particular order. The `count` largest lie in the `count`
+    groups of neighbours whose maxima are largest or in the rest that fills no group: only these are looked at again.
     """
     rows, width = values.shape
     group = -(-width // SORT_WIDTH)

@@ -15,6 +15,7 @@ import mlx.core as mx
 from engine import acceptance, backend
 from engine.acceptance import Acceptance
 from engine.audit import fingerprints
+from engine.backend.memory import BufferClearance
 from engine.drafters import Draft, DraftContext, check_probabilities, empty_draft
 from engine.events import Round
 from engine.sampling import Sampler, Stream, TokenCounts, position_range
@@ -160,6 +161,7 @@ class RoundQueue:
         self._target, self._sampler, self._tokens, self._began_s = target, sampler, tokens, began_s
         self._counts = TokenCounts(sampler.distribution, tokens)
         self._rounds = 0
+        self._clearance = BufferClearance()
         self._pending: PendingRound | None = None
         self._ahead: PendingRound | None = None
 
@@ -203,4 +205,5 @@ class RoundQueue:
         self._rounds += 1
         certain = len(self._tokens) if self.has_step_ahead else len(self._tokens) - 1
         self._target.rewind(certain)
+        self._clearance.count(len(round_.tokens))
         return certain

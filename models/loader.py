@@ -12,6 +12,7 @@ import mlx.core as mx
 from mlx import nn
 
 from engine import backend
+from engine.backend import memory
 from engine.backend.mlx_lm_imports import dequantize_model, load_model, why_unsound_type
 from engine.errors import ModelError, RedlineError
 from engine.target.cached_model import CachedModel
@@ -42,7 +43,7 @@ def load(path: Path, kv_bits: int | None = None) -> Loaded:
     """
     folder = check_folder(path)
     network = assemble(folder)
-    backend.wire()
+    memory.hold_weights()
     mx.eval(network.parameters())
     tokenizer = FolderTokenizer(folder.path, folder.eos_token_ids, _rows(folder, network))
     with not_loading(folder.path):

@@ -101,10 +101,10 @@ class ModelWorker:
     def _unload(self) -> None:
         """Of what is loaded, and give its memory back."""
         if self._hosted is not None:
-            from app.inference.loaded_pair import release_memory
+            from app.inference.loaded_pair import release_models
 
             self._hosted = None
-            release_memory()
+            release_models()
 
     def _loaded(self) -> HostedPair:
         if self._hosted is None:

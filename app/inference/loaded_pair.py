@@ -18,6 +18,7 @@ from app.inference.calibration import Calibration
 from app.inference.monitored_drafter import MonitoredDrafter
 from app.inference.options import Options
 from app.inference.pair_loader import NamedDrafter
+from engine.backend import memory
 from engine.errors import RedlineError, UsageError
 from engine.policy.cost_correction import CostCorrection
 from engine.policy.costs import Costs
@@ -177,6 +178,12 @@ def release_memory() -> None:
     """Gives memory that nothing uses any more back to the system."""
     gc.collect()
     mx.clear_cache()
+
+
+def release_models() -> None:
+    """Gives back what the last models held, now that nothing refers to them."""
+    gc.collect()
+    memory.release_weights()
 
 
 def reason_of(error: BaseException) -> str:

@@ -62,15 +62,6 @@ def queues() -> bool:
     return bool(mx.default_device().type == mx.DeviceType.gpu)
 
 
-def wire() -> None:
-    """On Metal lets MLX keep the weights wired, up to what macOS recommends; elsewhere does nothing."""
-    import mlx.core as mx
-
-    most = wired_bytes()
-    if most is not None:
-        mx.set_wired_limit(most)
-
-
 def wired_bytes() -> int | None:
     """Returns the most bytes that macOS recommends for the GPU; None without Metal."""
     import mlx.core as mx

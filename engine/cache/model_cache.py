@@ -54,6 +54,12 @@ class CacheGrowth:
             held = min(held, self.window + SLACK + self._in_steps(chunk))
         return self.step_bytes * held // self.rows
 
+    def marked_bytes(self, chunk: int) -> int:
+        """Returns the most bytes that marks keep beside it: none of what can drop tokens, else a copy for each mark."""
+        if not self.rows:
+            return self.step_bytes * (PINNED_MARKS + 1)
+        return 0 if self.window is None else self.bytes_at(self.window + chunk, chunk) * PINNED_MARKS
+
     def _in_steps(self, tokens: int) -> int:
         return -(-tokens // self.rows) * self.rows
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from engine.backend.memory import kept_bytes
 from models.drafters import kind_of
 from models.memory import Footprint, FootprintAt, Share, measure
 from models.model_folder import ModelFolder
@@ -19,6 +20,7 @@ def pair_footprint(target: ModelFolder, drafters: Sequence[Path] = (), kv_bits: 
     shares = [kind_of(path).footprint(path, measured.item_bytes) for path in drafters]
 
     def at(context: int) -> Footprint:
-        return Footprint(context, measured.share(context), Share.together([share(context) for share in shares]))
+        drafter = Share.together([share(context) for share in shares])
+        return Footprint(context, measured.share(context), drafter, kept_bytes())
 
     return at

@@ -39,11 +39,13 @@ NOTHING = Share(0)
 
 @dataclass(frozen=True)
 class Footprint:
-    """The memory of a process with a target and perhaps drafters, in bytes. context: tokens of prompt and reply."""
+    """The memory of a process with a target and perhaps drafters, in bytes. context: tokens of prompt and reply.
+    buffers: freed ones that MLX keeps for later passes."""
 
     context: int
     target: Share
     drafter: Share = NOTHING
+    buffers: int = 0
 
     @property
     def weights(self) -> int:
@@ -55,8 +57,8 @@ class Footprint:
 
     @property
     def working(self) -> int:
-        """One model works at a time, so the largest counts."""
-        return max(self.target.working, self.drafter.working)
+        """One model works at a time, so the largest counts, and beside it the buffers that are kept."""
+        return max(self.target.working, self.drafter.working) + self.buffers
 
     @property
     def process(self) -> int:

@@ -51,7 +51,8 @@ class ModelSize:
         activations = rows * (_INNER * self.inner + _HIDDEN * self.hidden) * self.item_bytes
         scores = rows * context * self.scores * self.item_bytes
         sampling = VERIFY_ROWS * self.vocabulary * _LOGITS_COPIES * 4
-        cache = sum(layer.bytes_at(context, PREFILL_CHUNK) for layer in self.growth)
+        layers = [(layer.bytes_at(context, PREFILL_CHUNK), layer.marked_bytes(PREFILL_CHUNK)) for layer in self.growth]
+        cache = sum(held + marked for held, marked in layers)
         working = max(activations + scores, sampling)
         return Share(self.weights_bytes, self.loading_bytes, cache, working, self.vocabulary * TOKEN_BYTES)
 

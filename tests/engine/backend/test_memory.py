@@ -1,0 +1,83 @@
+"""What MLX keeps of a GPU's memory. The CPU backend keeps nothing, so the calls are recorded here."""
+
+import mlx.core as mx
+import pytest
+
+from engine import backend
+from engine.backend import memory
+from engine.target.cached_model import CachedModel
+from tests.engine.replies import PROMPT, Scripted, reply
+from tests.toys.architectures import build
+
+CALLS = ("set_cache_limit", "set_wired_limit", "clear_cache")
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int | None]]:
+    """The calls to MLX's allocator, in order, with their argument."""
+    made: list[tuple[str, int | None]] = []
+    for name in CALLS:
+        monkeypatch.setattr(mx, name, lambda limit=None, name=name: made.append((name, limit)))
+    return made
+
+
+@pytest.fixture
+def metal(monkeypatch: pytest.MonkeyPatch) -> int:
+    """A Mac whose GPU may use so many bytes."""
+    monkeypatch.setattr(memory, "describe", lambda: backend.Backend("gpu", "metal", dequantize=False, detail="M4"))
+    monkeypatch.setattr(memory, "wired_bytes", lambda: 12 << 30)
+    return 12 << 30
+
+
+def test_on_metal_buffers_are_limited_and_weights_are_wired(calls: list, metal: int) -> None:
+    memory.hold_weights()
+    assert calls == [("set_cache_limit", memory.CACHE_BYTES), ("set_wired_limit", metal)]
+
+
+def test_unloading_gives_the_wired_memory_back(calls: list, metal: int) -> None:
+    memory.release_weights()
+    assert calls == [("clear_cache", None), ("set_wired_limit", 0)]
+
+
+def test_on_the_cpu_no_limit_is_set(calls: list) -> None:
+    memory.hold_weights()
+    memory.release_weights()
+    assert calls == [("clear_cache", None)]
+    assert memory.kept_bytes() == 0
+
+
+def test_buffers_are_cleared_every_256_tokens(calls: list) -> None:
+    clearance = memory.BufferClearance()
+    for _ in range(600 // 3):
+        clearance.count(3)
+    assert calls == [("clear_cache", None)] * 2
+
+
+@pytest.mark.parametrize("length", [0, 3])
+def test_a_reply_clears_buffers_as_it_grows(calls: list, length: int) -> None:
+    network = build("llama")
+    truth = reply(network, tokens=300)[0] if length else []
+    calls.clear()
+    reply(network, Scripted(len(PROMPT), truth) if length else None, length, tokens=300)
+    in_prefill = 1
+    assert calls == [("clear_cache", None)] * (in_prefill + 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("length", [0, 4])
+def test_memory_beside_the_cache_is_flat_over_a_long_reply(length: int) -> None:
+    """Active bytes without weights, keys and values, sampled over a reply of 4,000 tokens."""
+    target, sampled = CachedModel(build("llama")), []
+
+    class Watched(Scripted):
+        def rewind(self, length: int) -> None:
+            super().rewind(length)
+            if length % 100 == 0:
+                held = sum(array.nbytes for array in target.cache.arrays())
+                sampled.append(mx.get_active_memory() - held)
+
+    mx.reset_peak_memory()
+    before = mx.get_active_memory()
+    reply(target, Watched(len(PROMPT), [1] * 4000), length, tokens=4000)
+    assert len(sampled) >= 30
+    assert max(sampled) - min(sampled) < 2**20, [value - before for value in sampled]
