@@ -74,7 +74,7 @@ def mistakes(tokens: int) -> frozenset[int]:
 
 
 def by_mlx_lm(network: object, tokens: int) -> list[int]:
-    """Greedy text from mlx-lm's own caches, one token a pass."""
+    """Greedy text from mlx-lm's own caches, one token per pass."""
     cache = make_prompt_cache(network)
     ids: list[int] = []
     for token in PROMPT[:-1]:

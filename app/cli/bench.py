@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from app.cli.decoding_options import add_options, read_options
 from app.command_line import FAILURE, INTERRUPTED, OK
-from app.inference.options import Options, add_options, read_options
+from app.inference.options import Options
 from app.writable_file import check_writable
 from engine.errors import UsageError
 
@@ -41,7 +42,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "bench",
         description="Compare drafters and temperatures with plain decoding on a file of prompts.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     add("prompts", nargs="?", type=Path, metavar="PROMPTS.jsonl", help="in Spec-Bench's format (default: 12 built-in)")

@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from app.cli.decoding_options import add_options, read_options
 from app.cli.terminal.keyboard import Status, ctrl_c
 from app.cli.terminal.reply_view import Terminal, fallback_line
 from app.cli.terminal.safe_text import safe
 from app.cli.terminal.token_style import THEMES, Look, choose_look
 from app.command_line import INTERRUPTED, OK
-from app.inference.options import Options, add_options, read_options
+from app.inference.options import Options
 from app.inference.reply_events import FellBack, ShownEvent
 from engine.errors import UsageError
 from engine.events import Finished, to_json
@@ -35,20 +36,19 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command to the tree."""
     parser = subparsers.add_parser(
         "chat",
-        description="Talk with a model: one reply to --prompt, or a conversation.",
+        description="Chat with a model, or get one reply to --prompt.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--prompt", metavar="TEXT", help="answer this and leave; - reads standard input")
+    parser.add_argument("--prompt", metavar="TEXT", help="reply to this prompt and exit; - reads standard input")
     parser.add_argument("--system", default="", metavar="TEXT", help="instructions for the model (the system prompt)")
-    parser.add_argument("--json", action="store_true", help="print the reply's events, one JSON object a line")
-    parser.add_argument("--theme", choices=THEMES, default="auto", help="the terminal's background (default: auto)")
+    parser.add_argument("--json", action="store_true", help="print the reply's events, one JSON object per line")
+    parser.add_argument("--theme", choices=THEMES, default="auto", help="background of the terminal (default: auto)")
     add_options(parser)
     parser.add_argument(
         "--reproducible",
         action="store_true",
-        help="draft length auto never goes by the clock, so that the same request has the same rounds, as it has with "
-        "--seed or at temperature 0",
+        help="do not adjust the automatic draft length by measured times, so that the same request drafts the same "
+        "tokens; always so with --seed or at temperature 0",
     )
     parser.set_defaults(run=run)
 

@@ -44,15 +44,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "learns its distribution and is evaluated on unseen text. The result is a folder for --drafter with a report. "
         "Continue an interrupted fit with --resume.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     add("target", nargs="?", default=BUILTIN, metavar="TARGET", help="model folder (default: the built-in)")
-    add("--kind", choices=KINDS, help="eagle3 and medusa: a head; draft: a small model (default: eagle3)")
+    add("--kind", choices=KINDS, help="eagle3 or medusa for a head, draft for a small draft model (default: eagle3)")
     add("--minutes", type=float, metavar="N", help="approximate duration (default: 60)")
     add("--prompts", type=Path, metavar="FILE", help="prompts for the target: one per line, or JSON Lines")
-    add("--out", type=Path, metavar="DIR", help="the drafter's folder (default: TARGET-KIND, here)")
-    add("--resume", action="store_true", help="go on with an unfinished fit")
+    add("--out", type=Path, metavar="DIR", help="folder of the drafter (default: TARGET-KIND in the current folder)")
+    add("--resume", action="store_true", help="continue an interrupted fit")
     add("--json", action="store_true", help="print the report as JSON")
     add = parser.add_argument_group("advanced").add_argument
     add("--conversations", type=int, metavar="N", help="conversations to write instead of --minutes; needs --steps")
@@ -255,7 +254,7 @@ def summary(report: dict[str, Any], out: Path) -> list[str]:
         report["verdict"],
         f"acceptance by position at temperature 0: {row(report['acceptance_by_position'])}",
         f"expected at temperature 1: {row(report['acceptance_by_position_warm'])}",
-        f"tau {tau:.2f} with {best} drafted a round; a draft step costs {share:.0%} of a pass of the target",
+        f"tau {tau:.2f} with {best} drafted tokens per round; a draft step costs {share:.0%} of a pass of the target",
         f"the drafter is in {out}, the report in {out / 'report.png'} and {out / 'report.json'}",
     ]
     return [line for line in lines if not line.endswith(": ")]

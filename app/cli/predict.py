@@ -39,7 +39,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "best draft length and the speed-up, each with its sampling error. The target writes its replies to the "
         "prompts once and keeps them; both models then read them, and measured pass times give the speed-up.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     add("target", nargs="?", default=BUILTIN, metavar="TARGET", help="model folder (default: the built-in)")

@@ -10,11 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from app.cli.decoding_options import add_options, read_options
 from app.cli.terminal.keyboard import Status, ctrl_c, key_presses
 from app.cli.terminal.safe_text import safe
 from app.cli.terminal.token_style import THEMES, choose_look
 from app.command_line import FAILURE, INTERRUPTED, OK
-from app.inference.options import Options, add_options, read_options
+from app.inference.options import Options
 from app.protocol import SamplingSettings
 from app.protocol.race_messages import PLAIN, SIDES, Race, Side
 from app.race.document_builder import RaceDocumentBuilder
@@ -43,37 +44,36 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command to the tree."""
     parser = subparsers.add_parser(
         "race",
-        description="Two ways of decoding on the same loaded target, one after the other, replayed side by side; "
-        "plain against speculative unless sides are named.",
+        description="Race plain decoding against speculative decoding, or any two sides, on the same loaded target. The "
+        "sides are measured one after the other and then replayed side by side.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--prompt", metavar="TEXT", help="what both answer")
+    add("--prompt", metavar="TEXT", help="prompt for both sides")
     add(
         "--side",
         action="append",
         default=[],
         metavar="SPEC",
-        help="who races: DRAFTER[:LENGTH][:tree][:rejection|coupled], none is plain; twice, or once against plain "
-        "(default: plain against --drafter)",
+        help="a side: DRAFTER[:LENGTH][:tree][:rejection|coupled], where none is plain decoding; give two, or one to "
+        "race against plain decoding (default: plain decoding against --drafter)",
     )
     add("--runs", type=int, default=RUNS, metavar="N", help=f"runs of each side, alternated (default: {RUNS})")
-    add("--replay", type=Path, metavar="FILE", help="show a race that was saved; nothing is loaded or measured")
-    add("--save", type=Path, metavar="FILE", help="keep the race, to be replayed (JSON)")
-    add("--png", type=Path, metavar="FILE", help="draw its end as a picture")
-    add("--animation", type=Path, metavar="FILE", help="draw it as an animation: .gif, .png or .webp")
+    add("--replay", type=Path, metavar="FILE", help="replay a saved race; nothing is loaded or measured")
+    add("--save", type=Path, metavar="FILE", help="save the race as JSON for --replay")
+    add("--png", type=Path, metavar="FILE", help="save a picture of the result")
+    add("--animation", type=Path, metavar="FILE", help="save an animation of the race: .gif, .png or .webp")
     add(
         "--speed",
         type=float,
         choices=SPEEDS,
         default=1.0,
         metavar="TIMES",
-        help=f"of the replay: {_SPEEDS} (default: 1)",
+        help=f"speed of the replay: {_SPEEDS} (default: 1)",
     )
-    add("--no-animation", action="store_true", help="print the texts at once, not as they were timed")
+    add("--no-animation", action="store_true", help="print the texts at once instead of replaying them")
     add("--json", action="store_true", help="print the race as one JSON document")
-    add("--theme", choices=THEMES, default="auto", help="the terminal's background, and the pictures' (default: auto)")
+    add("--theme", choices=THEMES, default="auto", help="background of the terminal and of pictures (default: auto)")
     add_options(parser, max_tokens=MAX_TOKENS)
     parser.set_defaults(run=run)
 

@@ -148,7 +148,7 @@ def _clock(pane: PaneState) -> str:
     """Two lines of numbers above a text."""
     metrics = pane.metrics
     speed = race_text.number(metrics.tokens_per_s, ".1f", " tok/s")
-    tau = race_text.number(metrics.mean_acceptance_length, ".2f", " a pass")
+    tau = race_text.number(metrics.mean_acceptance_length, ".2f", " per pass")
     first = f"{pane.clock_s:.1f} s · {speed}{' · done' if pane.done else ''}"
     return f"{first}\nTTFT {race_text.number(metrics.ttft_s, '.2f', ' s')} · {metrics.rounds} passes · {tau}"
 
@@ -191,7 +191,7 @@ def _numbers(document: RaceDocument, names: tuple[str, ...]) -> Table:
     """A row a side: medians of all runs."""
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 3, 0, 0))
     table.add_column("")
-    for name in ("tokens", "tok/s", "TTFT", "total", "passes", "tokens a pass"):
+    for name in ("tokens", "tok/s", "TTFT", "total", "passes", "tokens per pass"):
         table.add_column(name, justify="right")
     for name, side in zip(names, document.results.sides, strict=True):
         table.add_row(

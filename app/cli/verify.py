@@ -37,22 +37,21 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command to the tree."""
     parser = subparsers.add_parser(
         "verify",
-        description="Decode the replies of exported conversations plainly again, and say what differs.",
+        description="Decode the replies of exported conversations again by plain decoding, and report what differs.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("files", nargs="+", type=Path, metavar="EXPORT.json", help="conversations that the window exported as JSON")
-    add("--message", type=int, metavar="N", help="check this message alone, from 1, as the table numbers them")
-    add("--target", metavar="FOLDER", help="the model to check with, where the recorded one stands elsewhere here")
-    add("--write", action="store_true", help="keep each receipt with its reply, in the file")
+    add("files", nargs="+", type=Path, metavar="EXPORT.json", help="conversations exported from the window as JSON")
+    add("--message", type=int, metavar="N", help="check only message N, as numbered in the table")
+    add("--target", metavar="FOLDER", help="model folder to check with, if it is not where it was recorded")
+    add("--write", action="store_true", help="save each receipt with its reply in the file")
     add("--json", action="store_true", help="print one JSON document")
-    add("--theme", choices=THEMES, default="auto", help="the terminal's background (default: auto)")
+    add("--theme", choices=THEMES, default="auto", help="background of the terminal (default: auto)")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Verifies the replies, reports, and saves the receipts with --save. Raises RedlineError."""
+    """Verifies the replies, reports, and saves the receipts with --write. Raises RedlineError."""
     from app.cli.verify_report import document, to_text
     from app.receipts.exported_replies import chosen, read_export
 

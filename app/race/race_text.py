@@ -39,10 +39,10 @@ def names(contestants: Sequence[Contestant]) -> tuple[str, ...]:
 
 
 def details(contestant: Contestant, greedy: bool) -> str:
-    """How a side decodes: "draft length auto, coupled acceptance"; "the target alone, one token a pass"."""
+    """How a side decodes: "draft length auto, coupled acceptance"; "the target alone, one token per pass"."""
     side = contestant.side
     if side.plain:
-        return "the target alone, one token a pass"
+        return "the target alone, one token per pass"
     parts = _details(side)
     return ", ".join(parts[:-1] if greedy else parts)
 

@@ -85,7 +85,7 @@ def test_milestones_lie_around_a_context_and_within_the_room(
 
 
 def test_costs_lie_on_the_line_between_milestones(target: Loaded) -> None:
-    """Behind 64 tokens a pass over two rows takes 1.25 of one, behind 1,024 twice as long; a flat one stays flat, and
+    """Behind 64 tokens per pass over two rows takes 1.25 of one, behind 1,024 twice as long; a flat one stays flat, and
     one that was quicker behind more is no quicker."""
     draw = Calibration(target, LOOKUP, 20_000).draw
     near = Costs(((1, 1.0), (2, 1.25), (5, 3.0)), ((0, 0.0), (1, 0.1)), plain=0.9, eager=1.3)

@@ -28,7 +28,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         description="Show whether a model and its drafter fit in memory: weights, keys and values by context, and "
         "working memory. Loads nothing. Exit code 1 if they do not fit.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     add("target", nargs="?", default=BUILTIN, metavar="TARGET", help="an installed model, by name or folder")
@@ -107,12 +106,12 @@ def show(fit: MemoryFit, footprint: Footprint) -> None:
     for remedy in fit.remedies:
         console.print(Text(f"  {remedy}", "yellow"))
     if fit.context < fit.wanted:
-        made_for = f"made for {fit.wanted:,} tokens; a chat gets {fit.context:,}, as they fit with ease"
+        made_for = f"made for {fit.wanted:,} tokens; chats use {fit.context:,}, which fit easily"
         console.print(Text(made_for, "dim"))
     parts = {
         "weights": footprint.weights,
         "keys and values": footprint.cache,
-        "a pass": footprint.working,
+        "working memory": footprint.working,
         "program and tokenizers": footprint.process,
     }
     sizes = ", ".join(f"{name} {memory_words(size)}" for name, size in parts.items())

@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from models.convert.model_import import ImportSource
 
 
-_ABOUT = """\
-Import a GGUF file (llama, qwen2, qwen3 or gemma3), a Hugging Face folder, or an
-MLX folder, which stays where it is. An import that is stopped leaves no model.
-"""
+_ABOUT = (
+    "Import a GGUF file (llama, qwen2, qwen3 or gemma3), a Hugging Face folder, or an MLX folder, which stays where it "
+    "is. An import that is stopped leaves no model."
+)
 _EXAMPLES = """examples:
   redline models import Qwen3-4B-Q4_K_M.gguf              keep the precision where MLX has it
   redline models import Qwen3-4B-F16.gguf --bits 4        quantize
   redline models import split-00001-of-00004.gguf         import all four parts
   redline models import path/to/mlx-folder --name mine    use the folder under another name
 """
-_CONVERT_ABOUT = """\
-Convert a Hugging Face folder with safetensors to an MLX model; with --bits,
-mlx-lm quantizes it. A conversion that is stopped leaves no model.
-"""
+_CONVERT_ABOUT = (
+    "Convert a Hugging Face folder with safetensors to an MLX model; with --bits, mlx-lm quantizes it. A conversion that "
+    "is stopped leaves no model."
+)
 _CONVERT_EXAMPLES = """examples:
   redline models convert path/to/folder                   keep the precision
   redline models convert path/to/folder --bits 4          quantize in groups of 64
@@ -53,7 +53,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "import",
         description=_ABOUT,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("path", metavar="PATH", help="a GGUF file, a model folder, or the name of a model in LM Studio")
     add_storage(parser)
@@ -66,7 +65,6 @@ def add_convert_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentP
         "convert",
         description=_CONVERT_ABOUT,
         epilog=_CONVERT_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("path", metavar="FOLDER", help="a folder with config.json, safetensors and tokenizer.json")
     add_storage(parser)

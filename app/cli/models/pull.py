@@ -46,7 +46,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         description="Download a model to the shared Hugging Face cache, or continue a download. Fetches only data "
         "(safetensors, JSON, tokenizer, chat template) and verifies every file.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     add("repo", metavar="OWNER/NAME", help="name of the model on the hub, or the address of its page")

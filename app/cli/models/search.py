@@ -34,7 +34,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         description="Search targets and drafters for Apple Silicon, and see which drafter goes with which target. "
         "Works offline; `redline models check` checks that they still exist.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     add("words", nargs="*", metavar="WORD", help="show only entries with all these words")

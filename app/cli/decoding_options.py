@@ -1,0 +1,102 @@
+"""The options of the commands that decode: which models, how to draft and how to sample."""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from app.inference.options import AUTO, BUILTIN, KV_BITS, Options, read_draft_length
+from engine.settings import ACCEPTANCE_RULES
+from models.builtin import SHIPPED
+
+_TREE = "draft trees if drafter and target support them; the draft length then counts nodes"
+_EXACT = "use the same arithmetic for every token, so that the text agrees to the last bit with plain decoding"
+_EXACT_TOO = "run everything in exact-verify as well, and compare it with plain decoding to the last bit"
+
+
+def add_options(parser: argparse.ArgumentParser, several: bool = False, max_tokens: int = 512) -> None:
+    """Adds the options that chat, race and bench share. several: --drafter, --draft-length and --temperature may be
+    repeated."""
+    again = "; may be repeated" if several else ""
+    add = parser.add_argument_group("model and decoding").add_argument
+    add("--target", default=BUILTIN, metavar="FOLDER", help="model folder (default: the built-in model)")
+    add(
+        "--drafter",
+        action="append",
+        metavar="NAME|FOLDER",
+        help="none, lookup (prompt lookup), a folder, or auto: prompt lookup and the best installed drafter for the "
+        f"target (default: auto); for the built-in model also {', '.join(SHIPPED)}{again}",
+    )
+    add("--draft-length", action="append", metavar="N|auto", help=f"tokens to draft each round (default: auto){again}")
+    add("--tree", action="store_true", help=_TREE)
+    add("--exact", action="store_true", help=_EXACT_TOO if several else _EXACT)
+    add(
+        "--acceptance",
+        choices=ACCEPTANCE_RULES,
+        default="rejection",
+        help="acceptance rule above temperature 0 (default: rejection)",
+    )
+    add_sampling(add, several)
+    add(
+        "--seed",
+        type=int,
+        metavar="N",
+        help="random seed above temperature 0 (default: random in chat and race, 0 in bench); the same seed gives the "
+        "same text on this machine, and on any with a fixed draft length or --acceptance coupled",
+    )
+    add("--stop", action="append", default=[], metavar="TEXT", help="end the reply before this text; may be repeated")
+    add("--max-tokens", type=int, default=max_tokens, metavar="N", help=f"longest reply (default: {max_tokens})")
+    add("--context", type=int, metavar="N", help="maximum tokens of prompt and reply (default: all that fit in memory)")
+    add("--kv-bits", type=int, choices=KV_BITS, metavar="N", help="bits of keys and values, 8 or 4 (default: all)")
+    add("--cache-dir", type=Path, metavar="DIR", help="folder of imported models (default: the user's cache)")
+
+
+def add_sampling(add: Callable[..., object], several: bool) -> None:
+    """Adds the options that shape the distribution."""
+    again = "; may be repeated" if several else ""
+    add("--temperature", action="append", type=float, metavar="T", help=f"0 is greedy (default: 0){again}")
+    add(
+        "--top-p",
+        type=float,
+        default=1.0,
+        metavar="P",
+        help="sample from the most likely tokens with this total probability (1: off)",
+    )
+    add("--top-k", type=int, default=0, metavar="K", help="sample from the K most likely tokens (0: off)")
+    add(
+        "--min-p",
+        type=float,
+        default=0.0,
+        metavar="P",
+        help="drop tokens less likely than P times the most likely one (0: off)",
+    )
+    add("--repetition-penalty", type=float, default=1.0, metavar="R", help="above 1 discourages repeats (1: off)")
+
+
+def read_options(args: argparse.Namespace, random_seed: bool) -> Options:
+    """Returns the options of parsed arguments. random_seed: draw a seed if none is given. Raises UsageError for invalid
+    values."""
+    values: dict[str, Any] = {
+        "target": args.target,
+        "drafters": tuple(args.drafter or (AUTO,)),
+        "temperatures": tuple(args.temperature or (0.0,)),
+        "draft_lengths": tuple(read_draft_length(text) for text in args.draft_length or (AUTO,)),
+        "tree": args.tree,
+        "exact": args.exact,
+        "reproducible": getattr(args, "reproducible", True) or args.seed is not None,
+        "rule": args.acceptance,
+        "top_p": args.top_p,
+        "top_k": args.top_k,
+        "min_p": args.min_p,
+        "repetition_penalty": args.repetition_penalty,
+        "seed": args.seed if args.seed is not None else secrets.randbelow(2**31) if random_seed else 0,
+        "stop": tuple(args.stop),
+        "max_tokens": args.max_tokens,
+        "context": args.context,
+        "kv_bits": args.kv_bits,
+        "cache_root": args.cache_dir,
+    }
+    return Options(**values)
