@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from app.cli.decoding_options import add_sampling
 from app.command_line import INTERRUPTED, OK
 from app.inference.options import AUTO, BUILTIN, Options
 from app.reply_statistics import count
@@ -58,29 +59,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def _add_sampling(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("sampling and limits").add_argument
-    add("--temperature", action="append", type=float, metavar="T", help="0 is greedy (default: 0); repeatable")
     add(
         "--acceptance",
         choices=ACCEPTANCE_RULES,
         help="acceptance rule above temperature 0 (default: both)",
     )
     add("--tree", action="store_true", help="draft trees if drafter and target support them; draft length counts nodes")
-    add(
-        "--top-p",
-        type=float,
-        default=1.0,
-        metavar="P",
-        help="sample from the most likely tokens with this total probability (1: off)",
-    )
-    add("--top-k", type=int, default=0, metavar="K", help="sample from the K most likely tokens (0: off)")
-    add(
-        "--min-p",
-        type=float,
-        default=0.0,
-        metavar="P",
-        help="drop tokens less likely than P times the most likely one (0: off)",
-    )
-    add("--repetition-penalty", type=float, default=1.0, metavar="R", help="above 1 discourages repeats (1: off)")
+    add_sampling(add, several=True)
     add("--seed", type=int, default=0, metavar="N", help="random seed above temperature 0 (default: 0)")
     add("--max-tokens", type=int, default=MAX_TOKENS, metavar="N", help=f"longest reply (default: {MAX_TOKENS})")
     add("--context", type=int, metavar="N", help="maximum tokens of prompt and reply (default: the model's own limit)")

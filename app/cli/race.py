@@ -44,8 +44,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command to the tree."""
     parser = subparsers.add_parser(
         "race",
-        description="Race plain decoding against speculative decoding, or any two sides, on the same loaded target. The "
-        "sides are measured one after the other and then replayed side by side.",
+        description="Race plain decoding against speculative decoding, or any two sides, on the same loaded target. "
+        "The sides are measured one after the other and then replayed side by side.",
         epilog=_EXAMPLES,
     )
     add = parser.add_argument

@@ -38,8 +38,8 @@ _EXAMPLES = """examples:
   redline models import path/to/mlx-folder --name mine    use the folder under another name
 """
 _CONVERT_ABOUT = (
-    "Convert a Hugging Face folder with safetensors to an MLX model; with --bits, mlx-lm quantizes it. A conversion that "
-    "is stopped leaves no model."
+    "Convert a Hugging Face folder with safetensors to an MLX model; with --bits, mlx-lm quantizes it. A conversion "
+    "that is stopped leaves no model."
 )
 _CONVERT_EXAMPLES = """examples:
   redline models convert path/to/folder                   keep the precision
