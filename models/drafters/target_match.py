@@ -40,7 +40,7 @@ class TargetShape:
     @property
     def summary(self) -> str:
         """What a compatible head has in common with the target."""
-        return f"same sizes: {self.hidden:,} numbers a layer, {self.rows:,} tokens"
+        return f"same hidden size ({self.hidden:,}) and vocabulary ({self.rows:,})"
 
 
 def shape_of(target: Loaded) -> TargetShape:

@@ -113,5 +113,7 @@ def _remedies(
     if fewer_bits is not None and fewer_bits(footprint.context).total <= most:
         found.append(f"it fits with {KV_BITS}-bit keys and values (--kv-bits {KV_BITS})")
     if not found:
-        found.append(f"choose a smaller model or fewer bits a weight: weights need {memory_words(footprint.weights)}")
+        found.append(
+            f"choose a smaller model or fewer bits per weight: the weights need {memory_words(footprint.weights)}"
+        )
     return tuple(found)

@@ -33,6 +33,8 @@ class AppearancePage(QWidget):
         self.scheme, self.text_size, self.motion = choice(SCHEMES), choice(sizes), choice(MOTIONS)
         self.unload = choice(UNLOADING)
         self.tints, self.refused, self.announce = CheckBox("Show"), CheckBox("Show"), CheckBox("Read aloud")
+        for box in (self.scheme, self.text_size, self.motion, self.unload):
+            box.setMinimumContentsLength(max(map(len, UNLOADING.values())))
         self._preferences = Preferences()
         column = QVBoxLayout(self)
         column.setSpacing(14)

@@ -64,7 +64,7 @@ def here(path: Path, size_bytes: int = 0, repository: str | None = None) -> Usab
 def test_a_head_fits_by_its_folder_as_it_does_when_loaded(kind: str, heads: Path, target: Loaded) -> None:
     verdict = check_compatibility(target.folder, heads / kind)
     assert verdict.fits and verdict.kind == kind
-    assert verdict.reason == "same sizes: 32 numbers a layer, 310 tokens"
+    assert verdict.reason == "same hidden size (32) and vocabulary (310)"
     (load_eagle3 if kind == "eagle3" else load_medusa)(heads / kind, target)
 
 

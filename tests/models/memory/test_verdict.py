@@ -69,7 +69,7 @@ def test_a_drafter_too_many_is_named() -> None:
 
 def test_where_only_a_smaller_model_helps_it_says_so() -> None:
     found = judge_fit(growing(20 * GB), 512, AvailableMemory(8 * GB))
-    assert found.remedies == ("choose a smaller model or fewer bits a weight: weights need 20.0 GB",)
+    assert found.remedies == ("choose a smaller model or fewer bits per weight: the weights need 20.0 GB",)
 
 
 @pytest.mark.parametrize(("most_gb", "longest"), [(20, 8192), (9, 4864), (4.7, 512), (4.3, None), (1, None)])

@@ -24,6 +24,6 @@ def own(shop: Shop) -> None:
     """A target and two drafters are here."""
     for name, gb, kind in ((QWEN, 4.62, "model"), (EAGLE, 1.2, "eagle3"), (SMALL, 0.35, "model")):
         shop.put(model(name, gb, kind))
-    others = (pair(SMALL, "model", True, "the same tokens"), pair("builtin", "model", False, "its tokens are others"))
+    others = (pair(SMALL, "model", True, "the same tokens"), pair("builtin", "model", False, "different tokenizer"))
     shop.judge(QWEN, pair(EAGLE, "eagle3", True, "as wide"), *others, auto=f"lookup+{EAGLE}", why="lookup and EAGLE")
     shop.fit(QWEN, "good", 7.4)

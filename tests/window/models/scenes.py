@@ -60,8 +60,8 @@ def refused(window: MainWindow) -> ModelsWindow:
     """Here, on a Mac with too little memory."""
     shop = _shop(gb=16, processor="Apple M2")
     shop.put(model(LARGE, 18.43))
-    shop.judge(LARGE, auto="lookup", why="lookup, as no other drafter is here")
-    smaller = "take a smaller model, or fewer bits a weight: weights are 16.6 GB of it"
+    shop.judge(LARGE, auto="lookup", why="lookup, as no other drafter is installed")
+    smaller = "choose a smaller model or fewer bits per weight: the weights need 16.6 GB"
     shop.fit(LARGE, "refused", 20.7, 10.7, remedies=[smaller], drafter="lookup")
     page = _opened(window, shop)
     page.choose(LARGE)
@@ -74,12 +74,12 @@ def paired(window: MainWindow) -> ModelsWindow:
     shop = _shop()
     for name, gb, kind in ((QWEN, 4.62, "model"), (EAGLE, 1.2, "eagle3"), (SMALL, 0.351, "model")):
         shop.put(model(name, gb, kind, last_used_s=1.79e9))
-    fits = "same sizes: 4,096 numbers a layer, 151,936 tokens"
-    tokens = "its tokens are others: 49,152 of them, the target has 151,936"
+    fits = "same hidden size (4,096) and vocabulary (151,936)"
+    tokens = "different tokenizer (49,152 tokens; the target has 151,936)"
     shop.judge(
         QWEN,
         pair(EAGLE, "eagle3", True, fits),
-        pair(SMALL, "model", True, "the same 151,936 tokens"),
+        pair(SMALL, "model", True, "same 151,936 tokens"),
         pair("builtin", "model", False, tokens),
         auto=f"lookup+{EAGLE}",
         why="lookup and Qwen3-8B-speculator.eagle3, which the catalogue knows for this model",

@@ -70,7 +70,7 @@ class Shop:
     def fit(self, name: str, level: str, needed_gb: float, most_gb: float = 24.0, **more: Any) -> None:
         """At 8,192 tokens; the weights are four fifths of it."""
         needed, most = int(needed_gb * GIB), int(most_gb * GIB)
-        said = f"needs {needed_gb} GB at a context of 8,192, of {most_gb} GB that it may have here"
+        said = f"needs {needed_gb} GB for a context of 8,192 tokens; {most_gb} GB can be used here"
         contexts = [
             {"context": tokens, "needed_bytes": int(needed * (0.8 + 0.2 * tokens / 8192)), "level": level}
             for tokens in (512, 2048, 8192)

@@ -35,7 +35,7 @@ def test_a_pair_is_used_by_the_open_chat(window: MainWindow, shop: Shop, control
         (SMALL, "compatible"),
         ("builtin", "incompatible"),
     ]
-    assert "Incompatible. Its tokens are others." in texts(page)
+    assert "Incompatible. Different tokenizer." in texts(page)
     rows[1].button.click()
     assert controller.conversation.settings.pair == Pair(target=QWEN, drafter=SMALL)
 

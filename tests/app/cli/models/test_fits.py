@@ -155,4 +155,4 @@ def test_the_command_refuses_with_what_would_fit(
     assert "a context of 4,096 tokens fits" in told and "it fits with 8-bit keys and values (--kv-bits 8)" in told
     assert [line.split()[-1] for line in told.splitlines()[-3:]] == ["good", "tight", "refused"]
     assert main(["models", "fits", "--drafter", "none"]) == 0
-    assert "made for 8,192 tokens; a chat gets" in capsys.readouterr().out
+    assert "made for 8,192 tokens; chats use" in capsys.readouterr().out
