@@ -29,7 +29,7 @@ from engine.sampling import Sampler
 from engine.session import Session
 from engine.settings import SamplingSettings
 
-LAWS = (SamplingSettings(), SamplingSettings(temperature=1), SamplingSettings(temperature=0.7, top_p=0.9))
+SAMPLINGS = (SamplingSettings(), SamplingSettings(temperature=1), SamplingSettings(temperature=0.7, top_p=0.9))
 
 
 def rounds_of(
@@ -117,7 +117,7 @@ def main() -> int:
     same = "identical to the last bit" if args.exact else "identical"
     for number, line in enumerate(lines, 1):
         prompt = target.tokenizer.chat([{"role": "user", "content": json.loads(line)["turns"][0]}])
-        for sampling in LAWS:
+        for sampling in SAMPLINGS:
             judge.hold(prompt, sampling, drafters)
         print(f"{number}/{len(lines)}: {judge.count.same} of {judge.count.texts} texts {same} to plain", flush=True)
     count = judge.count

@@ -42,21 +42,21 @@ from app.store import Store
 from app.store.records import ChatSettings, Ending, Statistics
 from engine.metrics import Metrics
 
-LAWS = {"greedy": SamplingSettings(), "coupled": SamplingSettings(temperature=1.0, acceptance="coupled")}
+SAMPLINGS = {"greedy": SamplingSettings(), "coupled": SamplingSettings(temperature=1.0, acceptance="coupled")}
 
 
 def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def write_reply(store: Store, room: ModelWorker, question: str, law: SamplingSettings) -> Metrics:
+def write_reply(store: Store, room: ModelWorker, question: str, sampling: SamplingSettings) -> Metrics:
     """A conversation of one question and its reply, kept as it streams."""
-    conversation = store.create(ChatSettings(pair=Pair(), sampling=law))
+    conversation = store.create(ChatSettings(pair=Pair(), sampling=sampling))
     store.rename(conversation.id, question)
     asked = store.add_question(conversation.id, None, question)
-    reply = store.begin_reply(conversation.id, asked.id, Pair(), law, "")
+    reply = store.begin_reply(conversation.id, asked.id, Pair(), sampling, "")
     metrics = Metrics()
-    for answer in heard(room, question, law):
+    for answer in heard(room, question, sampling):
         if isinstance(answer, RoundDone):
             metrics.add(answer.round)
             store.append(reply.id, [answer])
@@ -68,9 +68,9 @@ def write_reply(store: Store, room: ModelWorker, question: str, law: SamplingSet
     return metrics
 
 
-def heard(room: ModelWorker, question: str, law: SamplingSettings) -> Iterator[AnyAnswer]:
+def heard(room: ModelWorker, question: str, sampling: SamplingSettings) -> Iterator[AnyAnswer]:
     messages = (Message(role="user", content=question),)
-    for answer in room.reply(Reply(id=1, messages=messages, sampling=law), Event()):
+    for answer in room.reply(Reply(id=1, messages=messages, sampling=sampling), Event()):
         if isinstance(answer, Measuring):
             say(answer.message)
         yield answer
@@ -85,14 +85,17 @@ def write_all(args: argparse.Namespace, folder: Path) -> list[Path]:
         say(getattr(answer, "message", ""))
     began_s, number = time.monotonic(), 0
     for seed, question in enumerate(questions):
-        for name, law in LAWS.items():
+        for name, sampling in SAMPLINGS.items():
             number += 1
             wanted = SamplingSettings(
-                temperature=law.temperature, acceptance=law.acceptance, seed=1000 + seed, max_tokens=args.tokens
+                temperature=sampling.temperature,
+                acceptance=sampling.acceptance,
+                seed=1000 + seed,
+                max_tokens=args.tokens,
             )
             found = write_reply(store, room, question, wanted)
             spent_s = time.monotonic() - began_s
-            total = len(questions) * len(LAWS)
+            total = len(questions) * len(SAMPLINGS)
             say(
                 f"written {number}/{total} ({name}): {found.tokens} tokens in {found.rounds} passes, "
                 f"{found.accepted}/{found.drafted} accepted, {spent_s / number * (total - number) / 60:.0f} min left"
@@ -133,13 +136,13 @@ def main() -> int:
         if args.out:
             (folder / "report.json").write_text(document(results, False))
     to_text(sys.stdout, choose_look(sys.stdout.isatty(), {}), results)
-    for law in LAWS:
+    for sampling in SAMPLINGS:
         mine = [
             r
             for r in results
-            if r.case.message.sampling and bool(r.case.message.sampling.temperature) == (law == "coupled")
+            if r.case.message.sampling and bool(r.case.message.sampling.temperature) == (sampling == "coupled")
         ]
-        print(f"{law}: {sentence(mine)}")
+        print(f"{sampling}: {sentence(mine)}")
     return int(not all(result.sound for result in results))
 
 

@@ -104,7 +104,7 @@ def _table(results: Sequence[Result], several: bool) -> Table:
     """A row a reply. several: files, which are named then."""
     table = _empty(several)
     table.add_column("reply", no_wrap=True, overflow="ellipsis", max_width=_BEGINNING // (2 if several else 1))
-    table.add_column("law", no_wrap=True)
+    table.add_column("sampling", no_wrap=True)
     table.add_column("tokens", justify="right")
     table.add_column("receipt", overflow="fold", min_width=26)
     for result in results:

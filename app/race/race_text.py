@@ -153,7 +153,7 @@ def _in(some: int, all_: int) -> str:
 
 
 def made_with(document: RaceDocument) -> str:
-    """Models, law and machine, in one line."""
+    """Returns models, sampling and machine in one line."""
     found = document.environment
     kept = f", keys and values in {found.kv_bits} bits" if found.kv_bits else ""
     model = f"{found.target} in {found.dtype}{kept}, {sampling_text(document.sampling)}"

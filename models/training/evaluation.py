@@ -55,7 +55,7 @@ class HeldOutScores:
 
     def add(self, agreed: NDArray[np.bool_], overlap: NDArray[np.float32], temperature: float) -> None:
         """One reply. agreed, overlap: (depths, n), for each token of the reply, guessed at each depth: whether the
-        guess was the token, and how much of the two laws is common. One row serves for every depth."""
+        guess was the token, and how much of the two distributions is common. One row serves for every depth."""
         if temperature == 0:
             self._walk(agreed)
         elif temperature == 1:

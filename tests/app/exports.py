@@ -31,10 +31,10 @@ def write_export(target: Path, drafter: Path, folder: Path) -> Path:
     list(room.load(Load(id=1, pair=pair)))
     conversation = store.create(ChatSettings(pair=pair, system="Be brief.")).id
     last = None
-    for law in (GREEDY, COUPLED, REJECTION):
-        question = store.add_question(conversation, last, f"why is the sky blue at {law.temperature}?")
-        reply = store.begin_reply(conversation, question.id, pair, law, "Be brief.")
-        answers = ask(room, law, messages=messages_of("Be brief.", store.path(conversation)[:-1]))
+    for sampling in (GREEDY, COUPLED, REJECTION):
+        question = store.add_question(conversation, last, f"why is the sky blue at {sampling.temperature}?")
+        reply = store.begin_reply(conversation, question.id, pair, sampling, "Be brief.")
+        answers = ask(room, sampling, messages=messages_of("Be brief.", store.path(conversation)[:-1]))
         told = of_kind(answers, RoundDone)
         store.append(reply.id, told)
         ended = of_kind(answers, ReplyDone)[0]

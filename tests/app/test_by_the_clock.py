@@ -93,7 +93,7 @@ def test_replies_that_share_what_the_clock_said_share_no_noise(
 
 
 @pytest.mark.parametrize(
-    ("law", "expected"),
+    ("sampling", "expected"),
     [
         (SamplingSettings(temperature=0.7), True),
         (SamplingSettings(temperature=0.7, seed=3), False),
@@ -103,9 +103,9 @@ def test_replies_that_share_what_the_clock_said_share_no_noise(
     ],
 )
 def test_rounds_of_the_host_are_timed_only_where_the_seed_is_of_this_reply_alone(
-    toy_folder: Path, toy_drafter_folder: Path, timed: list[float], law: SamplingSettings, expected: bool
+    toy_folder: Path, toy_drafter_folder: Path, timed: list[float], sampling: SamplingSettings, expected: bool
 ) -> None:
     room = ModelWorker()
     list(room.load(Load(id=1, pair=pair(toy_folder, toy_drafter_folder))))
-    list(room.reply(Reply(id=7, messages=QUESTION, sampling=replace(law, max_tokens=8)), Event()))
+    list(room.reply(Reply(id=7, messages=QUESTION, sampling=replace(sampling, max_tokens=8)), Event()))
     assert bool(timed) == expected

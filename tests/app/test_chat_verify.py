@@ -14,7 +14,7 @@ from app.inference.options import Options
 from tests.app.test_chat import Desk
 from tests.app.test_interactive import talk
 
-LAWS: dict[str, dict[str, Any]] = {
+SAMPLINGS: dict[str, dict[str, Any]] = {
     "greedy": {},
     "coupled": {"temperatures": (0.9,), "rule": "coupled", "seed": 5},
     "exact": {"exact": True},
@@ -26,19 +26,19 @@ def opened(toy_folder: Path, toy_drafter_folder: Path, **options: Any) -> Conver
     return open_conversation(replace(made, drafters=(str(toy_drafter_folder),)), "", lambda text: None)
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_a_reply_is_what_plain_decoding_says_and_the_talk_goes_on(
-    law: str, toy_folder: Path, toy_drafter_folder: Path
+    sampling: str, toy_folder: Path, toy_drafter_folder: Path
 ) -> None:
-    conversation = opened(toy_folder, toy_drafter_folder, **LAWS[law])
-    bits = ", to the last bit" if law == "exact" else ""
+    conversation = opened(toy_folder, toy_drafter_folder, **SAMPLINGS[sampling])
+    bits = ", to the last bit" if sampling == "exact" else ""
     assert f"receipt: identical over 12 tokens{bits}\n" in talk(conversation, "hello", "/verify", "and now?", "/verify")
-    calm = opened(toy_folder, toy_drafter_folder, **LAWS[law])
+    calm = opened(toy_folder, toy_drafter_folder, **SAMPLINGS[sampling])
     talk(calm, "hello", "and now?")
     assert conversation.messages == calm.messages
 
 
-def test_rejection_promises_no_more_than_the_law(toy_folder: Path, toy_drafter_folder: Path) -> None:
+def test_rejection_promises_no_more_than_the_distribution(toy_folder: Path, toy_drafter_folder: Path) -> None:
     conversation = opened(toy_folder, toy_drafter_folder, temperatures=(0.9,), rule="rejection", seed=5)
     assert "receipt: 12 tokens, all possible for the target\n" in talk(conversation, "hello", "/verify")
 

@@ -182,15 +182,15 @@ def said_by(capsys: pytest.CaptureFixture[str], toy_folder: Path, *words: str) -
     return "".join("".join(event.get("texts", [])) + event.get("text", "") for event in events), err
 
 
-@pytest.mark.parametrize("law", [["--temperature", "0"], ["--temperature", "0.9", "--acceptance", "coupled"]])
+@pytest.mark.parametrize("sampling", [["--temperature", "0"], ["--temperature", "0.9", "--acceptance", "coupled"]])
 def test_chat_says_the_same_with_every_drafter(
-    law: list[str], shipping: Path, toy_folder: Path, capsys: pytest.CaptureFixture[str]
+    sampling: list[str], shipping: Path, toy_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    law = [*law, "--seed", "5"]
-    plain, _ = said_by(capsys, toy_folder, *law, "--drafter", "none")
+    options = [*sampling, "--seed", "5"]
+    plain, _ = said_by(capsys, toy_folder, *options, "--drafter", "none")
     for name in ("auto", "eagle3", "medusa", "draft"):
         for shape in ([], ["--tree"]):
-            text, _ = said_by(capsys, toy_folder, *law, *shape, "--drafter", name, "--draft-length", "4")
+            text, _ = said_by(capsys, toy_folder, *options, *shape, "--drafter", name, "--draft-length", "4")
             assert text == plain
 
 

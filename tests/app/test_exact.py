@@ -30,7 +30,7 @@ def test_settings_carry_it() -> None:
     assert not Options().settings().exact
 
 
-def test_a_law_carries_it_to_the_engine_and_trees_refuse_it() -> None:
+def test_sampling_settings_carry_it_to_the_engine_and_trees_refuse_it() -> None:
     assert options_of(SamplingSettings(exact=True)).settings().exact
     with pytest.raises(UsageError, match="exact-verify"):
         options_of(SamplingSettings(exact=True), trees=True)
@@ -61,7 +61,7 @@ def test_chat_answers_the_same_with_and_without_a_drafter(toy_folder: Path, caps
 
     told = []
     for drafter in ("none", "lookup"):
-        law = ["--drafter", drafter, "--draft-length", "3", "--max-tokens", "24", "--exact"]
-        assert main(["chat", "--target", str(toy_folder), *law, "--prompt", "why is the sky blue?", "--json"]) == 0
+        options = ["--drafter", drafter, "--draft-length", "3", "--max-tokens", "24", "--exact"]
+        assert main(["chat", "--target", str(toy_folder), *options, "--prompt", "why is the sky blue?", "--json"]) == 0
         told.append(capsys.readouterr().out)
     assert all('"fingerprints": [' in text for text in told)

@@ -172,7 +172,7 @@ def test_a_stop_keeps_what_is_known(
 def test_a_reply_that_the_context_ended_need_not_end_here(
     chat: Path, capsys: pytest.CaptureFixture[str], note: str, said: str
 ) -> None:
-    """The last of its rounds is not there; the law would have allowed more."""
+    """The last of its rounds is not there; the sampling settings would have allowed more."""
     document = json.loads(chat.read_text())
     document["messages"][1]["rounds"].pop()
     chat.write_text(json.dumps(document))

@@ -45,7 +45,7 @@ def test_a_prompt_that_reads_otherwise_is_not_called_a_failure(chat: Path, capsy
     assert code == 1 and "reads otherwise now" in out and "0 failures, 1 not checked" in out
 
 
-def test_without_its_law_nobody_can_say(chat: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_reply_without_sampling_settings_cannot_be_verified(chat: Path, capsys: pytest.CaptureFixture[str]) -> None:
     change(chat, law=None)
     code, out, _ = verify(capsys, chat, "--message", 2)
     assert code == 1 and "how it was drawn is not in the file" in out

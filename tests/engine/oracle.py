@@ -15,16 +15,16 @@ def keep_probability(p: np.ndarray, q: np.ndarray, x: int) -> float:
 
 
 def correction(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """The law of the token that replaces a refused one."""
+    """The distribution of the token that replaces a refused one."""
     rest = np.where(p > q, p - q, 0.0)
     return rest / rest.sum() if rest.sum() > 0 else p
 
 
 def committed(p: np.ndarray, q: np.ndarray, keep, correct) -> dict[tuple[int, ...], float]:
-    """The law of what one round commits, for laws that do not depend on the tokens before.
+    """The distribution of what one round commits, for distributions that do not depend on the tokens before.
 
     p: (k + 1, V), q: (k, V). keep(i, x) and correct(i) are the rule under test: chance to keep x in
-    row i, and the law (V,) of the target's own token in row i.
+    row i, and the distribution (V,) of the target's own token in row i.
     """
     k, size = q.shape
     out: dict[tuple[int, ...], float] = {}
@@ -43,7 +43,7 @@ def committed(p: np.ndarray, q: np.ndarray, keep, correct) -> dict[tuple[int, ..
 
 
 def completed(outcomes: dict[tuple[int, ...], float], p: np.ndarray) -> dict[tuple[int, ...], float]:
-    """The law of k + 1 tokens when a round that committed fewer goes on by plain decoding."""
+    """The distribution of k + 1 tokens when a round that committed fewer goes on by plain decoding."""
     rows, size = p.shape
     out: dict[tuple[int, ...], float] = {}
     for tokens, chance in outcomes.items():
@@ -54,7 +54,7 @@ def completed(outcomes: dict[tuple[int, ...], float], p: np.ndarray) -> dict[tup
 
 
 def plain(p: np.ndarray) -> dict[tuple[int, ...], float]:
-    """The law of k + 1 tokens of plain decoding."""
+    """The distribution of k + 1 tokens of plain decoding."""
     rows, size = p.shape
     return {
         tokens: float(np.prod([p[i, t] for i, t in enumerate(tokens)]))
@@ -62,8 +62,8 @@ def plain(p: np.ndarray) -> dict[tuple[int, ...], float]:
     }
 
 
-def law(logits: np.ndarray, context: list[int], s) -> np.ndarray:
-    """One row of the target's law from its settings: bias, penalties, temperature, min-p, top-k, top-p."""
+def distribution(logits: np.ndarray, context: list[int], s) -> np.ndarray:
+    """One row of the target's distribution from its settings: bias, penalties, temperature, min-p, top-k, top-p."""
     x = logits.astype(np.float64).copy()
     counts = np.bincount(context, minlength=x.size) if context else np.zeros(x.size)
     for t in range(x.size):

@@ -12,8 +12,8 @@ from tests.engine import oracle
 TOLERANCE = 1e-6
 
 
-def laws(rng: np.random.Generator, rows: int, size: int, zeros: bool) -> np.ndarray:
-    """Random laws (rows, size), some of them sparse, some peaked, some equal to the row before."""
+def distributions(rng: np.random.Generator, rows: int, size: int, zeros: bool) -> np.ndarray:
+    """Random distributions (rows, size), some of them sparse, some peaked, some equal to the row before."""
     out = rng.dirichlet(np.full(size, rng.choice([0.2, 1.0, 5.0])), rows)
     if zeros:
         out *= rng.random(out.shape) > 0.4
@@ -24,7 +24,7 @@ def laws(rng: np.random.Generator, rows: int, size: int, zeros: bool) -> np.ndar
 def pairs(seed: int, k: int, size: int) -> tuple[np.ndarray, np.ndarray]:
     """p (k + 1, V) and q (k, V): independent, with zeros in p, in q or both, and once in a while equal."""
     rng = np.random.default_rng([seed, k])
-    p, q = laws(rng, k + 1, size, seed % 2 == 1), laws(rng, k, size, seed % 4 >= 2)
+    p, q = distributions(rng, k + 1, size, seed % 2 == 1), distributions(rng, k, size, seed % 4 >= 2)
     if seed % 5 == 4 and k:
         q[0] = p[0]
     return p, q
@@ -54,12 +54,12 @@ def engine_rule(p: np.ndarray, q: np.ndarray, point_mass: bool = False):
 
 @pytest.mark.parametrize("k", range(9))
 @pytest.mark.parametrize("seed", range(8))
-def test_rejection_commits_the_targets_law(k: int, seed: int) -> None:
+def test_rejection_commits_the_targets_distribution(k: int, seed: int) -> None:
     size = 2 if k > 6 else 3 if k > 3 else 5
     p, q = pairs(seed, k, size)
-    law = oracle.completed(oracle.committed(p, q, *engine_rule(p, q)), p)
+    distribution = oracle.completed(oracle.committed(p, q, *engine_rule(p, q)), p)
     wanted = oracle.plain(p)
-    assert max(abs(law[t] - wanted[t]) for t in wanted) < TOLERANCE
+    assert max(abs(distribution[t] - wanted[t]) for t in wanted) < TOLERANCE
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -76,13 +76,13 @@ def test_rejection_is_the_papers_rule_piece_by_piece(seed: int) -> None:
 
 @pytest.mark.parametrize("k", range(1, 9))
 @pytest.mark.parametrize("seed", range(4))
-def test_a_point_mass_commits_the_targets_law(k: int, seed: int) -> None:
+def test_a_point_mass_commits_the_targets_distribution(k: int, seed: int) -> None:
     size = 2 if k > 6 else 3
     p, q = pairs(seed, k, size)
     q = np.eye(size)[q.argmax(-1)]
-    law = oracle.completed(oracle.committed(p, q, *engine_rule(p, q, point_mass=True)), p)
+    distribution = oracle.completed(oracle.committed(p, q, *engine_rule(p, q, point_mass=True)), p)
     wanted = oracle.plain(p)
-    assert max(abs(law[t] - wanted[t]) for t in wanted) < TOLERANCE
+    assert max(abs(distribution[t] - wanted[t]) for t in wanted) < TOLERANCE
 
 
 def test_the_residual_is_normalised_and_free_of_what_the_drafter_over_weighs() -> None:
@@ -91,7 +91,7 @@ def test_the_residual_is_normalised_and_free_of_what_the_drafter_over_weighs() -
     assert rest == pytest.approx([0.8, 0.0, 0.2, 0.0], abs=TOLERANCE)
 
 
-def test_equal_laws_leave_no_residual_and_fall_back_to_p() -> None:
+def test_equal_distributions_leave_no_residual_and_fall_back_to_p() -> None:
     p = np.array([0.25, 0.75])
     rest = np.array(acceptance.residual(logs(p), mx.array(p.astype(np.float32)) + 1e-3))
     assert rest == pytest.approx(p, abs=TOLERANCE)

@@ -21,17 +21,17 @@ from tests.toys.architectures import build
 PLENTY = 10_000
 
 
-@pytest.mark.parametrize("law", [SHORT, SHAPED], ids=["greedy", "coupled"])
+@pytest.mark.parametrize("sampling", [SHORT, SHAPED], ids=["greedy", "coupled"])
 @pytest.mark.parametrize("kind", ["none", "lookup", "draft model"])
-def test_a_reply_gone_on_with_is_the_reply_without_the_break(kind: str, law: SamplingSettings) -> None:
+def test_a_reply_gone_on_with_is_the_reply_without_the_break(kind: str, sampling: SamplingSettings) -> None:
     """In another session, so that nothing but the ids is left of the first part."""
-    whole = fresh("qwen3", PROMPT, law, kind)
+    whole = fresh("qwen3", PROMPT, sampling, kind)
     for at in range(1, len(whole.ids)):
-        left = replace(law, max_tokens=law.max_tokens - at)
+        left = replace(sampling, max_tokens=sampling.max_tokens - at)
         rest = answer(session("qwen3"), PROMPT, left, drafter(kind, "qwen3"), continuation_ids=whole.ids[:at])
         assert rest.ids == whole.ids[at:]
         assert rest.end.tokens == len(whole.ids) - at
-        first = replace(law, max_tokens=at)
+        first = replace(sampling, max_tokens=at)
         told = answer(session("qwen3"), PROMPT, first, drafter(kind, "qwen3"))
         assert told.text.removesuffix(told.end.text) + rest.text == whole.text
 

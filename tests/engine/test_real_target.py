@@ -1,4 +1,4 @@
-"""The built-in target itself: rejection sampling keeps its law, coupled sampling its text, exact-verify its bits."""
+"""The built-in target itself: rejection keeps its distribution, coupled sampling its text, exact-verify its bits."""
 
 import math
 import time
@@ -108,14 +108,14 @@ def test_greedy_and_coupled_texts_are_plains(target: Loaded, shallow: Loaded, na
                 assert text(target, prompt, drafter, k, sampling, "coupled", 12)[0] == plain
 
 
-# --- the law of the first three tokens ----------------------------------------------------------
+# --- the distribution of the first three tokens ----------------------------------------------------
 
 SEEDS = 800
 CELLS = 24
 
 
-def exact_law(target: Loaded, prompt: list[int], sampling: SamplingSettings) -> dict[tuple[int, ...], float]:
-    """The likeliest three-token openings and their exact probabilities, by beam over the target's law."""
+def exact_distribution(target: Loaded, prompt: list[int], sampling: SamplingSettings) -> dict[tuple[int, ...], float]:
+    """The likeliest three-token openings and their exact probabilities, by beam over the target's distribution."""
     sampler = Sampler(sampling, "rejection", target.model.vocabulary)
     beam: dict[tuple[int, ...], float] = {(): 1.0}
     for _ in range(3):
@@ -123,20 +123,20 @@ def exact_law(target: Loaded, prompt: list[int], sampling: SamplingSettings) -> 
         for opening, chance in beam.items():
             target.model.rewind(len(prompt) - 1)
             logits, _ = target.model.continue_from([*prompt, *opening], mx.zeros(0, mx.int32))
-            law = np.exp(
+            distribution = np.exp(
                 np.array(sampler.distribution.logprobs(sampler.distribution.adjust(logits))[0], dtype=np.float64)
             )
-            for token in np.argsort(-law)[:CELLS]:
-                if law[token] > 0:
-                    wider[(*opening, int(token))] = chance * law[token]
+            for token in np.argsort(-distribution)[:CELLS]:
+                if distribution[token] > 0:
+                    wider[(*opening, int(token))] = chance * distribution[token]
         beam = dict(sorted(wider.items(), key=lambda item: -item[1])[:CELLS])
     return beam
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["lookup", "draft"])
-def test_rejection_keeps_the_targets_law(target: Loaded, name: str) -> None:
-    """Pearson's chi-square of the first three tokens over 800 seeds against the exact law.
+def test_rejection_keeps_the_targets_distribution(target: Loaded, name: str) -> None:
+    """Pearson's chi-square of the first three tokens over 800 seeds against the exact distribution.
 
     The cells are the likeliest openings and one for all others. Refused beyond the statistic's mean + 6
     standard deviations. Power: moving a share d of the mass from half of the cells to the others adds about
@@ -147,7 +147,7 @@ def test_rejection_keeps_the_targets_law(target: Loaded, name: str) -> None:
     sampling = SamplingSettings(temperature=1.5, top_k=6)
     prompt = target.tokenizer.encode("Roses are red, violets are blue. Roses are red, violets are")
     target.model.rewind(0)
-    law = exact_law(target, prompt, sampling)
+    distribution = exact_distribution(target, prompt, sampling)
     drafter = PromptLookup() if name == "lookup" else DraftModel(CachedModel(blurred(target)), target.model.vocabulary)
     seen: Counter[tuple[int, ...]] = Counter()
     kept = refused = 0
@@ -157,7 +157,7 @@ def test_rejection_keeps_the_targets_law(target: Loaded, name: str) -> None:
         seen[tuple(ids)] += 1
         kept += sum(r.accepted for r in rounds)
         refused += sum(r.accepted < len(r.drafted) for r in rounds)
-    cells = [(seen[o], SEEDS * p) for o, p in law.items() if SEEDS * p >= 5]
+    cells = [(seen[o], SEEDS * p) for o, p in distribution.items() if SEEDS * p >= 5]
     cells.append((SEEDS - sum(n for n, _ in cells), SEEDS - sum(e for _, e in cells)))
     statistic = sum((n - e) ** 2 / e for n, e in cells)
     freedom = len(cells) - 1

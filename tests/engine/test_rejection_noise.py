@@ -1,7 +1,7 @@
 """Under rejection, what is drafted, whether it is kept and what replaces it are drawn independently.
 
 One seed, thousands of positions: each position is a trial of its own, as it is in a reply. Noise that two of
-the draws share, or that forgets the position, moves the law of the first token.
+the draws share, or that forgets the position, moves the distribution of the first token.
 """
 
 import mlx.core as mx
@@ -39,13 +39,13 @@ def trials() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return drafted, accepted, committed
 
 
-def chi_square(tokens: np.ndarray, law: np.ndarray) -> float:
-    counts = np.bincount(tokens, minlength=law.size)
-    return float(((counts - tokens.size * law) ** 2 / (tokens.size * law)).sum())
+def chi_square(tokens: np.ndarray, distribution: np.ndarray) -> float:
+    counts = np.bincount(tokens, minlength=distribution.size)
+    return float(((counts - tokens.size * distribution) ** 2 / (tokens.size * distribution)).sum())
 
 
 @pytest.mark.slow
-def test_first_tokens_have_the_targets_law(trials: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
+def test_first_tokens_have_the_targets_distribution(trials: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
     """Chi-square, 2 degrees of freedom: beyond 25 once in 270,000 seeds. Drafts that share the target's noise
     give 50 on average."""
     drafted, _, committed = trials
@@ -65,7 +65,7 @@ def test_whether_a_draft_is_kept_is_its_chance_whatever_came_before(
     assert accepted[drafted != 2].all()
 
 
-def test_corrections_have_the_law_of_the_residual(trials: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
+def test_corrections_have_the_distribution_of_the_residual(trials: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
     """Of the refused, which all drafted token 2: (0.4, 0.1, 0) / 0.5."""
     _, accepted, committed = trials
     corrected = committed[accepted == 0]

@@ -1,4 +1,4 @@
-"""Law, noise and rule together: what a request's tokens are, whoever drafts."""
+"""Distribution, noise and rule together: what a request's tokens are, whoever drafts."""
 
 import mlx.core as mx
 import numpy as np
@@ -11,19 +11,21 @@ from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
 from engine.verify_pass import verify
 from tests.engine.replies import draft_model, reply
-from tests.toys.tables import TableModel, random_tables, text_law
+from tests.toys.tables import TableModel, random_tables, text_distribution
 
 SIZE = 4
 START = (2, 1)
 REPLIES = 3000
 
 
-def chi_square(counts: dict[tuple[int, ...], int], law: dict[tuple[int, ...], float], n: int) -> tuple[float, int]:
+def chi_square(
+    counts: dict[tuple[int, ...], int], distribution: dict[tuple[int, ...], float], n: int
+) -> tuple[float, int]:
     """Pearson's statistic and its degrees of freedom, texts expected fewer than five times pooled."""
-    rare = [t for t in law if n * law[t] < 5]
-    cells = [(counts.get(t, 0), n * law[t]) for t in law if n * law[t] >= 5]
+    rare = [t for t in distribution if n * distribution[t] < 5]
+    cells = [(counts.get(t, 0), n * distribution[t]) for t in distribution if n * distribution[t] >= 5]
     if rare:
-        cells.append((sum(counts.get(t, 0) for t in rare), n * sum(law[t] for t in rare)))
+        cells.append((sum(counts.get(t, 0) for t in rare), n * sum(distribution[t] for t in rare)))
     return sum((seen - wanted) ** 2 / wanted for seen, wanted in cells), len(cells) - 1
 
 
@@ -31,8 +33,8 @@ def chi_square(counts: dict[tuple[int, ...], int], law: dict[tuple[int, ...], fl
 @pytest.mark.parametrize(
     "kind", ["draft model", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("lookup", "plain"))]
 )
-def test_rejection_keeps_the_law_of_whole_texts(kind: str) -> None:
-    """3,000 seeds, three tokens: chi-square of the 64 texts against the enumerated law.
+def test_rejection_keeps_the_distribution_of_whole_texts(kind: str) -> None:
+    """3,000 seeds, three tokens: chi-square of the 64 texts against the enumerated distribution.
 
     Refused beyond 6 standard deviations of the statistic. A reply that took its corrections from p
     instead of the residual is refused by more than 100 (see mutants).
@@ -52,7 +54,7 @@ def test_rejection_keeps_the_law_of_whole_texts(kind: str) -> None:
         ids, rounds, _ = reply(target, drafter, 2, sampling, "rejection", tokens=3, prompt=prompt)
         counts[tuple(ids)] = counts.get(tuple(ids), 0) + 1
         accepted += sum(r.accepted for r in rounds)
-    statistic, freedom = chi_square(counts, text_law(target_table, START, 3), REPLIES)
+    statistic, freedom = chi_square(counts, text_distribution(target_table, START, 3), REPLIES)
     assert statistic < freedom + 6 * (2 * freedom) ** 0.5
     assert kind == "plain" or accepted > REPLIES / 10
 
@@ -77,7 +79,7 @@ def test_coupling_accepts_more_than_independent_noise() -> None:
 
 
 @pytest.mark.slow
-def test_rejection_accepts_the_overlap_of_the_laws() -> None:
+def test_rejection_accepts_the_overlap_of_the_distributions() -> None:
     """The share of drafts kept is sum min(p, q), here 0.6; sample-and-match would keep sum p q, 0.37."""
     p, q = np.array([0.7, 0.2, 0.1]), np.array([0.3, 0.3, 0.4])
     overlap = np.minimum(p, q).sum()
@@ -92,7 +94,7 @@ def test_rejection_accepts_the_overlap_of_the_laws() -> None:
     assert kept / n == pytest.approx(overlap, abs=0.05)
 
 
-def test_probabilities_told_are_those_of_the_law() -> None:
+def test_probabilities_told_are_those_of_the_distribution() -> None:
     logits = mx.array([[2.0, 1.0, 0.0], [0.0, 1.0, 2.0]])
     sampler = Sampler(SamplingSettings(), "rejection", 3)
     ruling = verify(sampler, logits, TokenCounts(sampler.distribution, []), Draft(mx.array([0])), 0)

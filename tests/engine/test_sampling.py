@@ -1,4 +1,4 @@
-"""The law p, its noise, and the counts that penalties look at."""
+"""The distribution p, its noise, and the counts that penalties look at."""
 
 import math
 
@@ -32,12 +32,12 @@ texts = st.lists(st.integers(0, SIZE - 1), max_size=5)
 
 @settings(max_examples=150, deadline=None)
 @given(samplings, texts, st.integers(0, 10_000))
-def test_the_law_is_the_oracles(sampling: SamplingSettings, context: list[int], seed: int) -> None:
+def test_the_distribution_is_the_oracles(sampling: SamplingSettings, context: list[int], seed: int) -> None:
     logits = np.random.default_rng(seed).normal(0, 2, SIZE).astype(np.float32)
-    law = Distribution(sampling, SIZE)
-    shaped = law.adjust(mx.array(logits)[None], TokenCounts(law, context).rows(mx.zeros(0, mx.int32)))
-    p = np.exp(np.array(law.logprobs(shaped)[0], dtype=np.float64))
-    wanted = oracle.law(logits, context, sampling)
+    distribution = Distribution(sampling, SIZE)
+    shaped = distribution.adjust(mx.array(logits)[None], TokenCounts(distribution, context).rows(mx.zeros(0, mx.int32)))
+    p = np.exp(np.array(distribution.logprobs(shaped)[0], dtype=np.float64))
+    wanted = oracle.distribution(logits, context, sampling)
     assert p.sum() == pytest.approx(1, abs=1e-5)
     assert np.abs(p - wanted).max() < 1e-5
 
@@ -48,41 +48,45 @@ def test_the_law_is_the_oracles(sampling: SamplingSettings, context: list[int], 
     st.lists(st.integers(0, SIZE - 1), max_size=5),
     st.lists(st.integers(0, SIZE - 1), min_size=1, max_size=5),
 )
-def test_a_verify_row_has_the_law_of_the_single_step(
+def test_a_verify_row_has_the_distribution_of_the_single_step(
     sampling: SamplingSettings, context: list[int], draft: list[int]
 ) -> None:
     """Row i of a wide pass has seen draft[:i], just as plain decoding would have."""
-    law = Distribution(sampling, SIZE)
+    distribution = Distribution(sampling, SIZE)
     logits = mx.array(np.random.default_rng(len(draft)).normal(0, 2, (len(draft) + 1, SIZE)).astype(np.float32))
-    rows = law.logprobs(law.adjust(logits, TokenCounts(law, context).rows(mx.array(draft, mx.int32))))
+    rows = distribution.logprobs(
+        distribution.adjust(logits, TokenCounts(distribution, context).rows(mx.array(draft, mx.int32)))
+    )
     for i in range(len(draft) + 1):
-        single = TokenCounts(law, context + draft[:i]).rows(mx.zeros(0, mx.int32))
-        alone = law.logprobs(law.adjust(logits[i : i + 1], single))
+        single = TokenCounts(distribution, context + draft[:i]).rows(mx.zeros(0, mx.int32))
+        alone = distribution.logprobs(distribution.adjust(logits[i : i + 1], single))
         assert mx.array_equal(rows[i], alone[0], equal_nan=True).item()
 
 
 def test_extending_the_context_is_counting_from_scratch() -> None:
-    law = Distribution(SamplingSettings(temperature=1, frequency_penalty=1), SIZE)
-    longer = TokenCounts(law, [1, 2]).extended(mx.array([2, 3, 2])).rows(mx.array([4]))
+    distribution = Distribution(SamplingSettings(temperature=1, frequency_penalty=1), SIZE)
+    longer = TokenCounts(distribution, [1, 2]).extended(mx.array([2, 3, 2])).rows(mx.array([4]))
     assert longer is not None
     assert longer[0].tolist() == np.bincount([1, 2, 2, 3, 2], minlength=SIZE).tolist()
     assert longer[1].tolist() == np.bincount([1, 2, 2, 3, 2, 4], minlength=SIZE).tolist()
 
 
 def test_neutral_settings_count_nothing() -> None:
-    law = Distribution(SamplingSettings(temperature=1), SIZE)
-    assert TokenCounts(law, [1, 2]).extended(mx.array([3])).rows(mx.array([4])) is None
+    distribution = Distribution(SamplingSettings(temperature=1), SIZE)
+    assert TokenCounts(distribution, [1, 2]).extended(mx.array([3])).rows(mx.array([4])) is None
 
 
 def test_greedy_penalties_move_the_argmax() -> None:
-    law = Distribution(SamplingSettings(presence_penalty=5.0), 3)
-    shaped = law.adjust(mx.array([[3.0, 2.0, 0.0]]), TokenCounts(law, [0]).rows(mx.zeros(0, mx.int32)))
+    distribution = Distribution(SamplingSettings(presence_penalty=5.0), 3)
+    shaped = distribution.adjust(
+        mx.array([[3.0, 2.0, 0.0]]), TokenCounts(distribution, [0]).rows(mx.zeros(0, mx.int32))
+    )
     assert shaped[0].tolist() == [-2.0, 2.0, 0.0]
 
 
 def test_bias_can_forbid_a_token() -> None:
-    law = Distribution(SamplingSettings(temperature=1, logit_bias={1: -math.inf, 99: 5.0}), 3)
-    assert math.exp(law.logprobs(law.adjust(mx.zeros((1, 3))))[0, 1].item()) == 0
+    distribution = Distribution(SamplingSettings(temperature=1, logit_bias={1: -math.inf, 99: 5.0}), 3)
+    assert math.exp(distribution.logprobs(distribution.adjust(mx.zeros((1, 3))))[0, 1].item()) == 0
 
 
 @pytest.mark.parametrize(
@@ -141,7 +145,7 @@ def test_noise_differs_by_seed_stream_and_position() -> None:
     assert len(set(draws)) == len(draws)
 
 
-def test_gumbel_argmax_draws_from_the_law() -> None:
+def test_gumbel_argmax_draws_from_the_distribution() -> None:
     """Chi-square over 20,000 positions: 4 degrees of freedom, refused at 1 in 10^6 (30.7)."""
     p = np.array([0.5, 0.25, 0.15, 0.07, 0.03])
     n = 20_000

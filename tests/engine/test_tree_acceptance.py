@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from engine import acceptance
 from engine.tree.draft_tree import DraftTree
 from tests.engine.trees import forests
-from tests.engine.walks import TOLERANCE, Laws, Text, emitted, logs, words
+from tests.engine.walks import TOLERANCE, Distributions, Text, emitted, logs, words
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -50,30 +50,30 @@ def test_match_descends_into_the_child_that_equals_the_choice(parents: list[int]
     assert verdict.tokens.tolist()[: len(path) + 1] == [*(draft[i] for i in path), choices[here + 1]]
 
 
-# --- laws of texts ------------------------------------------------------------------------------
+# --- distributions of texts ----------------------------------------------------
 
 
-def random_law(rng: np.random.Generator, size: int, zeros: bool) -> np.ndarray:
-    law = rng.dirichlet(np.full(size, rng.choice([0.3, 1.0, 5.0])))
+def random_distribution(rng: np.random.Generator, size: int, zeros: bool) -> np.ndarray:
+    distribution = rng.dirichlet(np.full(size, rng.choice([0.3, 1.0, 5.0])))
     if zeros:
-        law = law * (rng.random(size) > 0.4)
-        law[rng.integers(size)] += 0.1
-    return law / law.sum()
+        distribution = distribution * (rng.random(size) > 0.4)
+        distribution[rng.integers(size)] += 0.1
+    return distribution / distribution.sum()
 
 
-def random_laws(rng: np.random.Generator, size: int, depth: int, zeros: bool) -> Laws:
-    """A law behind every text shorter than `depth`."""
+def random_distributions(rng: np.random.Generator, size: int, depth: int, zeros: bool) -> Distributions:
+    """A distribution behind every text shorter than `depth`."""
     texts = itertools.chain.from_iterable(itertools.product(range(size), repeat=n) for n in range(depth))
-    return {text: random_law(rng, size, zeros) for text in texts}
+    return {text: random_distribution(rng, size, zeros) for text in texts}
 
 
-def law_of_texts(p: Laws, size: int, length: int) -> dict[Text, float]:
+def distribution_of_texts(p: Distributions, size: int, length: int) -> dict[Text, float]:
     texts = itertools.product(range(size), repeat=length)
     return {text: math.prod(float(p[text[:i]][token]) for i, token in enumerate(text)) for text in texts}
 
 
-def completed(outcomes: dict[Text, float], p: Laws, size: int, length: int) -> dict[Text, float]:
-    """The law of `length` tokens when what was emitted goes on by plain decoding."""
+def completed(outcomes: dict[Text, float], p: Distributions, size: int, length: int) -> dict[Text, float]:
+    """The distribution of `length` tokens when what was emitted goes on by plain decoding."""
     out: dict[Text, float] = {}
     for text, chance in outcomes.items():
         for rest in itertools.product(range(size), repeat=length - len(text)):
@@ -85,8 +85,8 @@ def completed(outcomes: dict[Text, float], p: Laws, size: int, length: int) -> d
     return out
 
 
-def agree(outcomes: dict[Text, float], p: Laws, size: int, length: int) -> None:
-    wanted, found = law_of_texts(p, size, length), completed(outcomes, p, size, length)
+def agree(outcomes: dict[Text, float], p: Distributions, size: int, length: int) -> None:
+    wanted, found = distribution_of_texts(p, size, length), completed(outcomes, p, size, length)
     assert max(abs(found.get(text, 0.0) - chance) for text, chance in wanted.items()) < TOLERANCE
 
 
@@ -106,12 +106,12 @@ SHAPES = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("seed", range(3))
-def test_children_that_are_point_masses_keep_the_targets_law(shape: str, seed: int) -> None:
+def test_children_that_are_point_masses_keep_the_targets_distribution(shape: str, seed: int) -> None:
     """Every combination of what the target may choose in the rows, with its chance."""
     parents, size = SHAPES[shape], 3
     rng = np.random.default_rng(seed)
     depth = DraftTree.of(parents).depth
-    p = random_laws(rng, size, depth + 1, seed == 1)
+    p = random_distributions(rng, size, depth + 1, seed == 1)
     draft: list[int] = []
     for node, parent in enumerate(parents):
         taken = [draft[i] for i in range(node) if parents[i] == parent]
@@ -127,7 +127,9 @@ def test_children_that_are_point_masses_keep_the_targets_law(shape: str, seed: i
     outcomes: dict[Text, float] = {}
     for chosen, n, told in zip(choices, accepted, tokens, strict=True):
         text = tuple(int(t) for t in told[: n + 1])
-        outcomes[text] = outcomes.get(text, 0.0) + math.prod(float(law[c]) for law, c in zip(rows, chosen, strict=True))
+        outcomes[text] = outcomes.get(text, 0.0) + math.prod(
+            float(distribution[c]) for distribution, c in zip(rows, chosen, strict=True)
+        )
     agree(outcomes, p, size, depth + 1)
 
 
@@ -158,11 +160,11 @@ def test_a_batch_of_walks_is_its_walks_one_by_one() -> None:
 KINDS = ["free", "zeros in p", "zeros in q", "zeros in both", "q is p", "q is nearly a point", "q is a point"]
 
 
-def a_pair(kind: str, size: int, depth: int, seed: int) -> tuple[Laws, Laws]:
-    """Target and drafter: a law behind every text."""
+def a_pair(kind: str, size: int, depth: int, seed: int) -> tuple[Distributions, Distributions]:
+    """Target and drafter: a distribution behind every text."""
     rng = np.random.default_rng([seed, KINDS.index(kind)])
-    p = random_laws(rng, size, depth + 1, kind in ("zeros in p", "zeros in both"))
-    q = random_laws(rng, size, depth, kind in ("zeros in q", "zeros in both"))
+    p = random_distributions(rng, size, depth + 1, kind in ("zeros in p", "zeros in both"))
+    q = random_distributions(rng, size, depth, kind in ("zeros in q", "zeros in both"))
     if kind == "q is p":
         q = {text: p[text] for text in q}
     if kind.endswith("a point"):
@@ -175,7 +177,7 @@ def a_pair(kind: str, size: int, depth: int, seed: int) -> tuple[Laws, Laws]:
 @pytest.mark.parametrize(
     ("shape", "kind"), [(s, KINDS[(3 * i + j) % len(KINDS)]) for i, s in enumerate(SHAPES) for j in (0, 1, 2)]
 )
-def test_children_drawn_without_replacement_keep_the_targets_law(shape: str, kind: str) -> None:
+def test_children_drawn_without_replacement_keep_the_targets_distribution(shape: str, kind: str) -> None:
     parents, size = SHAPES[shape], 3
     depth = DraftTree.of(parents).depth
     p, q = a_pair(kind, size, depth, len(parents))

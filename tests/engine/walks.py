@@ -16,7 +16,7 @@ from engine.tree.draft_tree import DraftTree
 from tests.engine.trees import way
 
 Text = tuple[int, ...]
-Laws = dict[Text, np.ndarray]
+Distributions = dict[Text, np.ndarray]
 TOLERANCE = 1e-5
 
 
@@ -25,9 +25,9 @@ def words(parents: Sequence[int], draft: Sequence[int], node: int) -> Text:
     return tuple(draft[i] for i in way(parents, node))
 
 
-def logs(laws: np.ndarray) -> mx.array:
+def logs(distributions: np.ndarray) -> mx.array:
     with np.errstate(divide="ignore"):
-        return mx.array(np.log(laws).astype(np.float32))
+        return mx.array(np.log(distributions).astype(np.float32))
 
 
 def ordered_draws(q: np.ndarray, count: int) -> Iterator[tuple[Text, float]]:
@@ -45,7 +45,7 @@ def ordered_draws(q: np.ndarray, count: int) -> Iterator[tuple[Text, float]]:
             yield tokens, chance
 
 
-def drafts(parents: Sequence[int], q: Laws) -> Iterator[tuple[Text, float]]:
+def drafts(parents: Sequence[int], q: Distributions) -> Iterator[tuple[Text, float]]:
     """Every labelling of the tree by draws from `q`, and its chance."""
     unlabelled: dict[int, int] = {}
 
@@ -72,7 +72,7 @@ class Walks:
     A case is a draft and a node: the uniforms lead there, the way to it accepted and everything else refused.
     """
 
-    def __init__(self, parents: Sequence[int], labels: Sequence[Text], p: Laws, q: Laws) -> None:
+    def __init__(self, parents: Sequence[int], labels: Sequence[Text], p: Distributions, q: Distributions) -> None:
         self.parents, self.drafts, nodes = parents, len(labels), range(len(parents))
         self.shape = DraftTree.of(parents)
         self.logp = logs(np.array([[p[words(parents, d, node)] for node in (-1, *nodes)] for d in labels]))
@@ -123,7 +123,7 @@ class Walks:
         return np.where(sure, 1.0, np.where(never, 0.0, low)).reshape(-1, self.drafts)
 
     def last(self) -> tuple[np.ndarray, np.ndarray]:
-        """The law of the target's own token when the walk ends at the root or a node, (n + 1, drafts, vocabulary),
+        """How the target's token is distributed where a walk ends, at the root or a node: (n + 1, drafts, vocabulary),
         from by how much a token's noise must lead; and where the walk can end, (n + 1, drafts)."""
         nodes, uniforms = self.cases(range(-1, len(self.parents)))
         every, flat = np.arange(len(nodes)), np.zeros((len(nodes), self.size), np.float32)
@@ -143,8 +143,8 @@ class Walks:
         return odds.reshape(-1, self.drafts, self.size), ended.reshape(-1, self.drafts)
 
 
-def emitted(parents: Sequence[int], p: Laws, q: Laws) -> dict[Text, float]:
-    """The law of what one round over a tree commits."""
+def emitted(parents: Sequence[int], p: Distributions, q: Distributions) -> dict[Text, float]:
+    """The distribution of what one round over a tree commits."""
     labels, chances = zip(*drafts(parents, q), strict=True)
     walks = Walks(parents, labels, p, q)
     kept, (last, ends) = walks.kept(), walks.last()

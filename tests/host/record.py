@@ -21,9 +21,9 @@ def main() -> None:
     with HostProcess("--record", RECORDED) as host:
         host.ready().send(Load(id=1, pair=Pair(drafter="eagle3")))
         host.until(Loaded)
-        for number, (question, law) in enumerate(ASKED, 2):
+        for number, (question, sampling) in enumerate(ASKED, 2):
             messages.append(Message(role="user", content=question))
-            host.send(Reply(id=number, messages=tuple(messages), sampling=law, timed=True))
+            host.send(Reply(id=number, messages=tuple(messages), sampling=sampling, timed=True))
             text = text_of(host.until(ReplyDone))
             messages.append(Message(role="assistant", content=text))
             print(text)

@@ -9,7 +9,7 @@ from tests.host.process import asked, of_kind
 
 QUESTION = asked("why is the sky blue?")
 LENGTH = 16
-LAWS = {
+SAMPLINGS = {
     "greedy": SamplingSettings(max_tokens=LENGTH, draft_length=3),
     "coupled": SamplingSettings(
         max_tokens=LENGTH, draft_length=3, temperature=0.9, top_p=0.95, seed=5, acceptance="coupled"
@@ -17,8 +17,8 @@ LAWS = {
 }
 
 
-def ask(room: ModelWorker, law: SamplingSettings, stop: Event | None = None, **more: Any) -> list[AnyAnswer]:
-    request = Reply(id=7, messages=more.pop("messages", QUESTION), sampling=law, **more)
+def ask(room: ModelWorker, sampling: SamplingSettings, stop: Event | None = None, **more: Any) -> list[AnyAnswer]:
+    request = Reply(id=7, messages=more.pop("messages", QUESTION), sampling=sampling, **more)
     return list(room.reply(request, stop or Event()))
 
 

@@ -24,22 +24,22 @@ from engine.settings import SamplingSettings
 from engine.target.cached_model import PREFILL_CHUNK
 from models.loader import load
 from tests.host.process import asked, of_kind, pair
-from tests.host.replies import LAWS, LENGTH, QUESTION, ask, end_of, ids_of, text_of
+from tests.host.replies import LENGTH, QUESTION, SAMPLINGS, ask, end_of, ids_of, text_of
 from tests.toys.folders import roomy_copy
 
 
-def plain(folder: Path, law: SamplingSettings) -> list[int]:
+def plain(folder: Path, sampling: SamplingSettings) -> list[int]:
     """What the target alone says."""
     target = load(folder)
     messages = [{"role": m.role, "content": m.content} for m in QUESTION]
-    events = Session(target.model, target.tokenizer, 512).reply(messages, law)
+    events = Session(target.model, target.tokenizer, 512).reply(messages, sampling)
     return [token for round_ in of_kind(events, Round) for token in round_.tokens]
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", SAMPLINGS)
 def test_a_reply_is_what_the_target_alone_says(room: ModelWorker, toy_folder: Path, name: str) -> None:
-    answers = ask(room, LAWS[name])
-    assert ids_of(answers) == plain(toy_folder, LAWS[name])
+    answers = ask(room, SAMPLINGS[name])
+    assert ids_of(answers) == plain(toy_folder, SAMPLINGS[name])
     kinds = [type(answer) for answer in answers]
     assert kinds == sorted(kinds, key=[PrefillProgress, RoundDone, ReplyDone].index)
     assert {answer.id for answer in answers} == {7}  # type: ignore[union-attr]
@@ -48,16 +48,16 @@ def test_a_reply_is_what_the_target_alone_says(room: ModelWorker, toy_folder: Pa
     assert Metrics.of([told.round for told in of_kind(answers, RoundDone)]).accepted > 0
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", SAMPLINGS)
 def test_a_reply_goes_on_from_what_was_said(room: ModelWorker, name: str) -> None:
     """From many a round, with nothing remembered but the ids."""
-    law = LAWS[name]
-    whole = ask(room, law)
+    sampling = SAMPLINGS[name]
+    whole = ask(room, sampling)
     told = of_kind(whole, RoundDone)
     for at in range(1, len(told), 3):
         said = tuple(ids_of(list(told[:at])))
         room.recover()
-        rest = ask(room, law, continuation_ids=said)
+        rest = ask(room, sampling, continuation_ids=said)
         assert [*said, *ids_of(rest)][:LENGTH] == ids_of(whole)
         assert text_of(list(told[:at])) + text_of(rest)[: len(text_of(list(told[at:])))] == text_of(whole)
         assert of_kind(rest, PrefillProgress)[0].progress.total == of_kind(whole, PrefillProgress)[
@@ -67,22 +67,22 @@ def test_a_reply_goes_on_from_what_was_said(room: ModelWorker, name: str) -> Non
 
 
 def test_a_stopped_reply_goes_on(room: ModelWorker) -> None:
-    whole = ask(room, LAWS["greedy"])
+    whole = ask(room, SAMPLINGS["greedy"])
     stop, cut = Event(), list[AnyAnswer]()
-    for answer in room.reply(Reply(id=7, messages=QUESTION, sampling=LAWS["greedy"]), stop):
+    for answer in room.reply(Reply(id=7, messages=QUESTION, sampling=SAMPLINGS["greedy"]), stop):
         cut.append(answer)
         if len(of_kind(cut, RoundDone)) == 2:
             stop.set()
     assert end_of(cut).finished.reason == "cancelled"
     assert end_of(cut).finished.tokens == len(ids_of(cut))
-    rest = ask(room, LAWS["greedy"], continuation_ids=tuple(ids_of(cut)))
+    rest = ask(room, SAMPLINGS["greedy"], continuation_ids=tuple(ids_of(cut)))
     assert (ids_of(cut) + ids_of(rest))[:LENGTH] == ids_of(whole)
 
 
 def test_a_stop_before_it_began_ends_a_reply_with_nothing(room: ModelWorker) -> None:
     stop = Event()
     stop.set()
-    answers = ask(room, LAWS["greedy"], stop)
+    answers = ask(room, SAMPLINGS["greedy"], stop)
     assert [type(answer) for answer in answers] == [ReplyDone]
     assert (end_of(answers).finished.reason, end_of(answers).finished.tokens) == ("cancelled", 0)
 
@@ -90,7 +90,7 @@ def test_a_stop_before_it_began_ends_a_reply_with_nothing(room: ModelWorker) -> 
 def test_a_stop_is_heard_between_chunks_of_the_prompt(room: ModelWorker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.target.cached_model.CachedModel.prefill.__defaults__", (8,))
     stop, seen = Event(), list[AnyAnswer]()
-    for answer in room.reply(Reply(id=7, messages=QUESTION, sampling=LAWS["greedy"]), stop):
+    for answer in room.reply(Reply(id=7, messages=QUESTION, sampling=SAMPLINGS["greedy"]), stop):
         seen.append(answer)
         if len(of_kind(seen, PrefillProgress)) == 3:
             stop.set()
@@ -103,9 +103,9 @@ def test_a_stop_is_heard_between_chunks_of_the_prompt(room: ModelWorker, monkeyp
 
 
 def test_a_seed_that_is_drawn_is_told_and_repeats_the_text(room: ModelWorker) -> None:
-    law = SamplingSettings(temperature=1.2, max_tokens=LENGTH, acceptance="coupled", draft_length=2)
-    first = ask(room, law)
-    seeds = {end_of(ask(room, law)).seed for _ in range(3)} | {end_of(first).seed}
+    sampling = SamplingSettings(temperature=1.2, max_tokens=LENGTH, acceptance="coupled", draft_length=2)
+    first = ask(room, sampling)
+    seeds = {end_of(ask(room, sampling)).seed for _ in range(3)} | {end_of(first).seed}
     assert len(seeds) == 4
     again = ask(
         room, SamplingSettings(temperature=1.2, max_tokens=LENGTH, acceptance="coupled", seed=end_of(first).seed)
@@ -114,20 +114,20 @@ def test_a_seed_that_is_drawn_is_told_and_repeats_the_text(room: ModelWorker) ->
 
 
 def test_draft_and_verify_are_timed_where_that_is_asked_for(room: ModelWorker) -> None:
-    law = LAWS["greedy"]
-    untimed, timed = ask(room, law), ask(room, law, timed=True)
+    sampling = SAMPLINGS["greedy"]
+    untimed, timed = ask(room, sampling), ask(room, sampling, timed=True)
     assert {(t.round.draft_s, t.round.verify_s) for t in of_kind(untimed, RoundDone)} == {(None, None)}
     assert ids_of(timed) == ids_of(untimed)
     for told in of_kind(timed, RoundDone):
         if told.round.drafted:
             assert (told.round.draft_s or 0) > 0
             assert (told.round.verify_s or 0) > 0
-    assert {t.round.draft_s for t in of_kind(ask(room, law), RoundDone)} == {None}
+    assert {t.round.draft_s for t in of_kind(ask(room, sampling), RoundDone)} == {None}
 
 
 def test_drafted_tokens_have_their_texts(room: ModelWorker, toy_folder: Path) -> None:
     tokenizer = load(toy_folder).tokenizer
-    answers = ask(room, LAWS["greedy"])
+    answers = ask(room, SAMPLINGS["greedy"])
     for told in of_kind(answers, RoundDone):
         assert told.drafted_texts == tuple(map(tokenizer.piece, told.round.drafted))
     assert tokenizer.piece(2) == "<|im_end|>"
@@ -139,7 +139,7 @@ def test_costs_are_measured_once_and_only_for_automatic_lengths(toy_folder: Path
     room = ModelWorker()
     list(room.load(Load(id=1, pair=pair(toy_folder, toy_drafter_folder))))
     auto, fixed, off = (SamplingSettings(max_tokens=4, draft_length=length) for length in (None, 2, 0))
-    measured = [len(of_kind(ask(room, law), Measuring)) for law in (fixed, off, auto, auto, fixed)]
+    measured = [len(of_kind(ask(room, sampling), Measuring)) for sampling in (fixed, off, auto, auto, fixed)]
     assert measured == [0, 0, 1, 0, 0]
     list(room.load(Load(id=1, pair=pair(toy_folder, "lookup"))))
     assert len(of_kind(ask(room, auto), Measuring)) == 1
@@ -163,22 +163,22 @@ def test_a_long_prompt_is_measured_for_once_and_then_stays_in_the_cache(
 
 
 def test_a_stop_is_heard_while_costs_are_measured(toy_folder: Path, toy_drafter_folder: Path) -> None:
-    room, stop, law = ModelWorker(), Event(), SamplingSettings(max_tokens=LENGTH)
+    room, stop, sampling = ModelWorker(), Event(), SamplingSettings(max_tokens=LENGTH)
     list(room.load(Load(id=1, pair=pair(toy_folder, toy_drafter_folder))))
     answers = []
-    for answer in room.reply(Reply(id=7, messages=QUESTION, sampling=law), stop):
+    for answer in room.reply(Reply(id=7, messages=QUESTION, sampling=sampling), stop):
         answers.append(answer)
         stop.set()
     assert [type(answer) for answer in answers] == [Measuring, ReplyDone]
     assert (end_of(answers).finished.reason, end_of(answers).finished.tokens) == ("cancelled", 0)
-    again = ask(room, law)
+    again = ask(room, sampling)
     assert len(of_kind(again, Measuring)) == 1
     assert of_kind(again, FellBack) == []
-    assert ids_of(again) == plain(toy_folder, law)
+    assert ids_of(again) == plain(toy_folder, sampling)
 
 
 @pytest.mark.parametrize(
-    "law",
+    "sampling",
     [
         SamplingSettings(temperature=-1.0),
         SamplingSettings(top_p=0.0),
@@ -193,20 +193,20 @@ def test_a_stop_is_heard_while_costs_are_measured(toy_folder: Path, toy_drafter_
     ],
     ids=str,
 )
-def test_a_law_that_makes_no_sense_is_refused(room: ModelWorker, law: SamplingSettings) -> None:
+def test_settings_that_make_no_sense_are_refused(room: ModelWorker, sampling: SamplingSettings) -> None:
     with pytest.raises(UsageError):
-        ask(room, law)
+        ask(room, sampling)
 
 
 def test_ids_that_are_no_tokens_are_refused(room: ModelWorker) -> None:
     for said in ((-1,), (10**9,), (10**30,), (3, 310)):
         with pytest.raises(UsageError, match="are not tokens of the model"):
-            ask(room, LAWS["greedy"], continuation_ids=said)
+            ask(room, SAMPLINGS["greedy"], continuation_ids=said)
 
 
 def test_a_conversation_that_does_not_fit_is_refused_and_the_next_one_answered(room: ModelWorker) -> None:
-    request, told = Reply(id=7, messages=asked("why? " * 600), sampling=LAWS["greedy"]), list[AnyAnswer]()
+    request, told = Reply(id=7, messages=asked("why? " * 600), sampling=SAMPLINGS["greedy"]), list[AnyAnswer]()
     with pytest.raises(ContextError):
         told.extend(room.reply(request, Event()))
     assert told == []
-    assert of_kind(ask(room, LAWS["greedy"]), FellBack) == []
+    assert of_kind(ask(room, SAMPLINGS["greedy"]), FellBack) == []

@@ -31,7 +31,7 @@ from engine.errors import ModelError, PairError
 from engine.target.cached_model import CachedModel
 from engine.verify_pass import PendingRound
 from tests.host.process import asked, of_kind, pair
-from tests.host.replies import LAWS, LENGTH, QUESTION, ask, end_of, ids_of, text_of
+from tests.host.replies import LENGTH, QUESTION, SAMPLINGS, ask, end_of, ids_of, text_of
 
 LOST = RuntimeError("the device\nwas lost")
 FAULTS = [
@@ -83,15 +83,15 @@ def fell_back(answers: list[AnyAnswer], why: str) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", SAMPLINGS)
 @pytest.mark.parametrize(("method", "call", "error"), FAULTS, ids=_named)
 def test_the_text_is_the_same_whatever_of_the_drafter_fails(
     room: ModelWorker, monkeypatch: pytest.MonkeyPatch, method: str, call: int, name: str, error: BaseException
 ) -> None:
-    whole = ask(room, LAWS[name])
+    whole = ask(room, SAMPLINGS[name])
     room.recover()
     monkeypatch.setattr(DraftModel, method, fails_at(call, error, getattr(DraftModel, method)))
-    answers = ask(room, LAWS[name])
+    answers = ask(room, SAMPLINGS[name])
     before = fell_back(answers, " ".join(str(error).split()) or type(error).__name__)
     assert (before > 0) == (call > 1)
     assert ids_of(answers) == ids_of(whole)
@@ -102,7 +102,7 @@ def test_an_error_that_comes_up_with_the_pass_over_a_draft_is_the_drafters(
     room: ModelWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """MLX is lazy: a draft may break only when the round lands."""
-    whole, original = ask(room, LAWS["greedy"]), PendingRound.wait
+    whole, original = ask(room, SAMPLINGS["greedy"]), PendingRound.wait
     room.recover()
 
     def wait(self: PendingRound, index: int, began_s: float) -> Any:
@@ -111,7 +111,7 @@ def test_an_error_that_comes_up_with_the_pass_over_a_draft_is_the_drafters(
         return original(self, index, began_s)
 
     monkeypatch.setattr(PendingRound, "wait", wait)
-    answers = ask(room, LAWS["greedy"])
+    answers = ask(room, SAMPLINGS["greedy"])
     assert fell_back(answers, "out of memory") == 2
     assert ids_of(answers) == ids_of(whole)
 
@@ -119,7 +119,7 @@ def test_an_error_that_comes_up_with_the_pass_over_a_draft_is_the_drafters(
 def test_probabilities_of_a_drafter_that_are_no_numbers_are_not_told(
     room: ModelWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, original = ask(room, LAWS["greedy"]), DraftModel.propose
+    whole, original = ask(room, SAMPLINGS["greedy"]), DraftModel.propose
     room.recover()
 
     def propose(self: Any, standing: Any, length: int) -> Any:
@@ -127,7 +127,7 @@ def test_probabilities_of_a_drafter_that_are_no_numbers_are_not_told(
         return replace(draft, q=mx.full(draft.tokens.shape, math.nan))
 
     monkeypatch.setattr(DraftModel, "propose", propose)
-    answers = ask(room, LAWS["greedy"])
+    answers = ask(room, SAMPLINGS["greedy"])
     assert fell_back(answers, "not numbers: its files are damaged") == 0
     assert ids_of(answers) == ids_of(whole)
 
@@ -136,17 +136,17 @@ def test_a_reply_with_a_stop_string_falls_back_to_the_same_text(
     room: ModelWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rounds that were held back for the stop string were never told, and are said again."""
-    texts = [t for told in of_kind(ask(room, LAWS["greedy"]), RoundDone) for t in told.round.texts]
+    texts = [t for told in of_kind(ask(room, SAMPLINGS["greedy"]), RoundDone) for t in told.round.texts]
     stop = next("".join(texts[i : i + 3]) for i in range(8, LENGTH) if "".join(texts[i : i + 3]).strip())
-    law = SamplingSettings(max_tokens=LENGTH, draft_length=3, stop=(stop, texts[2] + texts[3] + "never"))
+    sampling = SamplingSettings(max_tokens=LENGTH, draft_length=3, stop=(stop, texts[2] + texts[3] + "never"))
     room.recover()
-    whole = ask(room, law)
+    whole = ask(room, sampling)
     assert end_of(whole).finished.reason == "stop"
     for call in range(1, 6):
         room.recover()
         with monkeypatch.context() as patch:
             patch.setattr(DraftModel, "propose", fails_at(call, RuntimeError("gone"), DraftModel.propose))
-            answers = ask(room, law)
+            answers = ask(room, sampling)
         assert (ids_of(answers), text_of(answers)) == (ids_of(whole), text_of(whole))
         assert end_of(answers).finished.reason == "stop"
 
@@ -154,8 +154,8 @@ def test_a_reply_with_a_stop_string_falls_back_to_the_same_text(
 def test_the_next_reply_drafts_again(room: ModelWorker, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(DraftModel, "propose", fails_at(2, RuntimeError("gone"), DraftModel.propose))
-        assert of_kind(ask(room, LAWS["greedy"]), FellBack)
-    again = ask(room, LAWS["greedy"])
+        assert of_kind(ask(room, SAMPLINGS["greedy"]), FellBack)
+    again = ask(room, SAMPLINGS["greedy"])
     assert of_kind(again, FellBack) == []
     assert any(told.round.drafted for told in of_kind(again, RoundDone))
 
@@ -176,15 +176,15 @@ def test_a_drafter_that_cannot_be_had_again_is_said_with_every_reply(
     with monkeypatch.context() as patch:
         patch.setattr("engine.drafters.prompt_lookup.PromptLookup.hint", fails_at(1, RuntimeError("gone"), ask))
         patch.setattr("engine.drafters.prompt_lookup.PromptLookup", fails_at(1, PairError("moved away"), ask))
-        assert "gone" in of_kind(ask(room, LAWS["greedy"]), FellBack)[0].reason
+        assert "gone" in of_kind(ask(room, SAMPLINGS["greedy"]), FellBack)[0].reason
     for _ in range(2):
-        answers = ask(room, LAWS["greedy"])
+        answers = ask(room, SAMPLINGS["greedy"])
         assert "moved away" in of_kind(answers, FellBack)[0].reason
         assert end_of(answers).finished.tokens == LENGTH
     assert of_kind(ask(room, SamplingSettings(draft_length=0, max_tokens=2)), FellBack) == []
     answer = of_kind(room.load(Load(id=1, pair=pair(toy_folder, "lookup"))), Loaded)[0]
     assert answer.speculation == "on"
-    assert of_kind(ask(room, LAWS["greedy"]), FellBack) == []
+    assert of_kind(ask(room, SAMPLINGS["greedy"]), FellBack) == []
 
 
 # --- the target -------------------------------------------------------------------------------
@@ -207,9 +207,9 @@ def served(room: ModelWorker, *requests: Reply) -> list[AnyAnswer]:
 def test_an_error_of_the_target_fails_the_reply_and_what_was_told_stands(
     room: ModelWorker, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], drafts: int
 ) -> None:
-    law = SamplingSettings(max_tokens=LENGTH, draft_length=drafts)
-    request = Reply(id=3, messages=QUESTION, sampling=law)
-    whole = ask(room, law)
+    sampling = SamplingSettings(max_tokens=LENGTH, draft_length=drafts)
+    request = Reply(id=3, messages=QUESTION, sampling=sampling)
+    whole = ask(room, sampling)
     room.recover()
     with monkeypatch.context() as patch:
         patch.setattr(CachedModel, "_run", fails_at(8, RuntimeError("the device was lost"), CachedModel._run))
@@ -224,7 +224,7 @@ def test_an_error_of_the_target_fails_the_reply_and_what_was_told_stands(
     assert told
     assert told == ids_of(whole)[: len(told)]
     assert ids_of(served(room, request)) == ids_of(whole)
-    assert ids_of(ask(room, law, continuation_ids=tuple(told)))[: LENGTH - len(told)] == ids_of(whole)[len(told) :]
+    assert ids_of(ask(room, sampling, continuation_ids=tuple(told)))[: LENGTH - len(told)] == ids_of(whole)[len(told) :]
 
 
 def test_probabilities_of_the_target_that_are_no_numbers_fail_the_reply(

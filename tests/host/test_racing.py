@@ -34,12 +34,12 @@ from app.race.document_builder import RaceDocumentBuilder
 from engine.errors import UsageError
 from tests.host.process import HostProcess, asked, of_kind, pair
 
-LAW = SamplingSettings(max_tokens=12, draft_length=3)
+SAMPLING = SamplingSettings(max_tokens=12, draft_length=3)
 
 
-def race_of(folder: Path | str, runs: int = 2, law: SamplingSettings = LAW) -> Race:
+def race_of(folder: Path | str, runs: int = 2, sampling: SamplingSettings = SAMPLING) -> Race:
     return Race(
-        id=9, prompt="Hi there", sampling=law, sides=(PLAIN, Side(drafter=str(folder), draft_length=3)), runs=runs
+        id=9, prompt="Hi there", sampling=sampling, sides=(PLAIN, Side(drafter=str(folder), draft_length=3)), runs=runs
     )
 
 
@@ -48,7 +48,7 @@ def texts(answers: list[AnyAnswer]) -> str:
 
 
 def replied(room: ModelWorker) -> str:
-    return texts(list(room.reply(Reply(id=1, messages=asked("Hi there"), sampling=LAW), Event())))
+    return texts(list(room.reply(Reply(id=1, messages=asked("Hi there"), sampling=SAMPLING), Event())))
 
 
 def test_a_race_leaves_the_pair_as_it_was(room: ModelWorker, toy_drafter_folder: Path) -> None:
@@ -66,14 +66,14 @@ def test_a_drafter_that_is_not_loaded_is_opened_for_the_race_alone(room: ModelWo
     lined_up = of_kind(answers, RaceReady)[0]
     assert [one.name for one in lined_up.contestants] == ["", "lookup"]
     assert answers[-1] == RaceDone(id=9, pairs=2)
-    told = of_kind(list(room.reply(Reply(id=1, messages=asked("Hi"), sampling=LAW), Event())), RoundDone)
+    told = of_kind(list(room.reply(Reply(id=1, messages=asked("Hi"), sampling=SAMPLING), Event())), RoundDone)
     assert any(one.round.drafted for one in told)
 
 
 @pytest.mark.parametrize("sides", [(), (PLAIN,), (PLAIN, Side(drafter="lookup", draft_length=99))])
 def test_nonsense_is_refused(room: ModelWorker, sides: tuple[Side, ...]) -> None:
     with pytest.raises(UsageError):
-        list(room.race(Race(id=9, prompt="Hi", sampling=LAW, sides=sides, runs=1), Event()))
+        list(room.race(Race(id=9, prompt="Hi", sampling=SAMPLING, sides=sides, runs=1), Event()))
 
 
 def test_a_race_that_breaks_off_leaves_the_pair_as_it_was(room: ModelWorker, toy_drafter_folder: Path) -> None:
@@ -102,7 +102,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, toy_folder: Path, toy_dra
         host.until(RaceDone)
         host.send(race_of(toy_drafter_folder))
         host.until(RaceDone)
-        host.send(Reply(id=10, messages=asked("Hi there"), sampling=LAW))
+        host.send(Reply(id=10, messages=asked("Hi there"), sampling=SAMPLING))
         host.until(ReplyDone)
         host.quit()
     yield path
@@ -127,7 +127,7 @@ def test_a_recorded_race_is_played_to_whoever_races(recorded: Path) -> None:
     document = gathering.document()
     assert document is not None
     assert document.pairs == 2
-    reply = list(replay.reply(Reply(id=3, messages=asked("Hi"), sampling=LAW), Event()))
+    reply = list(replay.reply(Reply(id=3, messages=asked("Hi"), sampling=SAMPLING), Event()))
     assert texts(reply)
 
 

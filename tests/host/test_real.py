@@ -36,7 +36,7 @@ pytestmark = pytest.mark.real_model
 
 QUESTION = asked("Name three colours of the rainbow.")
 LENGTH = 12
-LAWS = {
+SAMPLINGS = {
     "greedy": SamplingSettings(max_tokens=LENGTH, draft_length=2),
     "coupled": SamplingSettings(max_tokens=LENGTH, draft_length=2, temperature=0.8, seed=3, acceptance="coupled"),
 }
@@ -56,32 +56,32 @@ def host() -> Iterator[HostProcess]:
 
 @pytest.fixture(scope="module")
 def plain() -> dict[str, tuple[list[int], str]]:
-    """Ids and text that the target alone says, by law."""
+    """Ids and text that the target alone says, by sampling."""
     target = load(builtin_folder())
     session = Session(target.model, target.tokenizer, 8192)
     found = {}
-    for name, law in LAWS.items():
-        settings = law
+    for name, sampling in SAMPLINGS.items():
+        settings = sampling
         rounds = of_kind(session.reply([{"role": "user", "content": QUESTION[0].content}], settings), Round)
         found[name] = [t for r in rounds for t in r.tokens], "".join(t for r in rounds for t in r.texts)
     return found
 
 
-def ask(host: HostProcess, number: int, law: SamplingSettings, said: tuple[int, ...] = ()) -> list[AnyAnswer]:
-    host.send(Reply(id=number, messages=QUESTION, sampling=law, continuation_ids=said))
+def ask(host: HostProcess, number: int, sampling: SamplingSettings, said: tuple[int, ...] = ()) -> list[AnyAnswer]:
+    host.send(Reply(id=number, messages=QUESTION, sampling=sampling, continuation_ids=said))
     return host.until(ReplyDone)
 
 
 @pytest.mark.real_model
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", SAMPLINGS)
 def test_a_reply_is_what_the_target_alone_says_and_goes_on_where_it_was_stopped(
     host: HostProcess, plain: dict[str, tuple[list[int], str]], name: str
 ) -> None:
     ids, text = plain[name]
-    whole = ask(host, 2, LAWS[name])
+    whole = ask(host, 2, SAMPLINGS[name])
     assert (ids_of(whole), text_of(whole)) == (ids, text)
     assert any(told.round.accepted for told in of_kind(whole, RoundDone))
-    host.send(Reply(id=3, messages=QUESTION, sampling=LAWS[name]))
+    host.send(Reply(id=3, messages=QUESTION, sampling=SAMPLINGS[name]))
     begun = host.until(RoundDone)
     host.send(Stop(id=3))
     begun += host.until(ReplyDone)
@@ -92,7 +92,7 @@ def test_a_reply_is_what_the_target_alone_says_and_goes_on_where_it_was_stopped(
     host.until(Loaded)
     host.until(Loaded)
     if len(said) < LENGTH:
-        left = replace(LAWS[name], max_tokens=LENGTH - len(said))
+        left = replace(SAMPLINGS[name], max_tokens=LENGTH - len(said))
         rest = ask(host, 6, left, said)
         assert [*said, *ids_of(rest)] == ids
         assert text_of(begun) + text_of(rest) == text
@@ -101,7 +101,7 @@ def test_a_reply_is_what_the_target_alone_says_and_goes_on_where_it_was_stopped(
 def test_a_count_has_template_and_system_prompt_in_it(host: HostProcess) -> None:
     host.send(Count(id=7, messages=QUESTION))
     counted = of_kind(host.until(Counted), Counted)[0]
-    read = of_kind(ask(host, 8, LAWS["greedy"]), PrefillProgress)[-1].progress
+    read = of_kind(ask(host, 8, SAMPLINGS["greedy"]), PrefillProgress)[-1].progress
     assert (counted.tokens, counted.context) == (read.total, 8192)
 
 

@@ -52,8 +52,8 @@ def refused(room: ModelWorker, wanted: Pair) -> str:
 
 
 def works(room: ModelWorker) -> bool:
-    law = SamplingSettings(max_tokens=2, draft_length=0)
-    return isinstance(list(room.reply(Reply(id=1, messages=asked("Hi"), sampling=law), Event()))[-1], ReplyDone)
+    sampling = SamplingSettings(max_tokens=2, draft_length=0)
+    return isinstance(list(room.reply(Reply(id=1, messages=asked("Hi"), sampling=sampling), Event()))[-1], ReplyDone)
 
 
 @pytest.fixture

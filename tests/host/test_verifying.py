@@ -34,17 +34,17 @@ from engine.audit.receipt import Receipt
 from engine.errors import ContextError, ModelError, UsageError
 from engine.target.cached_model import CachedModel
 from tests.host.process import asked, of_kind, pair
-from tests.host.replies import LAWS, LENGTH, QUESTION, ask, end_of, ids_of
+from tests.host.replies import LENGTH, QUESTION, SAMPLINGS, ask, end_of, ids_of
 
 REJECTION = SamplingSettings(max_tokens=LENGTH, draft_length=3, temperature=0.9, top_k=20, seed=5)
 
 
-def request(answers: list[AnyAnswer], law: SamplingSettings, **changes: Any) -> Verify:
+def request(answers: list[AnyAnswer], sampling: SamplingSettings, **changes: Any) -> Verify:
     """To have a reply checked that was heard."""
     made = Verify(
         id=9,
         messages=QUESTION,
-        sampling=replace(law, seed=end_of(answers).seed),
+        sampling=replace(sampling, seed=end_of(answers).seed),
         rounds=RoundTokens.of(told.round for told in of_kind(answers, RoundDone)),
         complete=True,
         prompt_digest=end_of(answers).prompt_digest,
@@ -74,24 +74,24 @@ def forged(wanted: Verify, position: int, token: int) -> Verify:
     return changed(wanted, rounds=tuple(rounds))
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", SAMPLINGS)
 def test_a_reply_is_identical_and_the_next_one_is_what_it_was(room: ModelWorker, name: str) -> None:
-    law = LAWS[name]
-    before = ask(room, law)
-    answers = verify(room, request(before, law))
+    sampling = SAMPLINGS[name]
+    before = ask(room, sampling)
+    answers = verify(room, request(before, sampling))
     assert receipt_of(answers) == Receipt(LENGTH)
     kinds = [type(answer) for answer in answers]
     assert kinds == sorted(kinds, key=[PrefillProgress, VerifyProgress, VerifyDone].index)
     assert [c.done for c in of_kind(answers, VerifyProgress)] == [0, 8, 16]
     assert {c.total for c in of_kind(answers, VerifyProgress)} == {LENGTH}
     assert {answer.id for answer in answers} == {9}  # type: ignore[union-attr]
-    assert ids_of(ask(room, law)) == ids_of(before)
+    assert ids_of(ask(room, sampling)) == ids_of(before)
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", SAMPLINGS)
 def test_a_forged_token_is_found_and_named(room: ModelWorker, name: str) -> None:
-    told = ask(room, LAWS[name])
-    wanted = request(told, LAWS[name])
+    told = ask(room, SAMPLINGS[name])
+    wanted = request(told, SAMPLINGS[name])
     other = (ids_of(told)[5] + 1) % 256
     found = receipt_of(verify(room, forged(wanted, 5, other))).differences[0]
     assert (found.position, found.plain_token, found.other_token) == (5, ids_of(told)[5], other)
@@ -102,35 +102,35 @@ def test_a_forged_token_is_found_and_named(room: ModelWorker, name: str) -> None
 
 def test_a_reply_in_parts_with_penalties_and_another_drafter_is_identical(room: ModelWorker, toy_folder: Path) -> None:
     """Stopped, gone on with by nobody's draft, and checked where lookup is loaded."""
-    law = replace(LAWS["coupled"], repetition_penalty=1.4, max_tokens=12)
-    first = ask(room, replace(law, max_tokens=5))
-    rest = ask(room, replace(law, draft_length=0, max_tokens=7), continuation_ids=tuple(ids_of(first)))
+    sampling = replace(SAMPLINGS["coupled"], repetition_penalty=1.4, max_tokens=12)
+    first = ask(room, replace(sampling, max_tokens=5))
+    rest = ask(room, replace(sampling, draft_length=0, max_tokens=7), continuation_ids=tuple(ids_of(first)))
     rounds = RoundTokens.of(told.round for told in (*of_kind(first, RoundDone), *of_kind(rest, RoundDone)))
     other = ModelWorker()
     list(other.load(Load(id=1, pair=pair(toy_folder, "lookup"))))
-    assert receipt_of(verify(other, request(first, law, rounds=rounds))) == Receipt(12)
+    assert receipt_of(verify(other, request(first, sampling, rounds=rounds))) == Receipt(12)
 
 
 def test_a_reply_that_was_stopped_is_identical_as_far_as_it_came(room: ModelWorker) -> None:
-    law, stop, heard = LAWS["greedy"], Event(), list[AnyAnswer]()
+    sampling, stop, heard = SAMPLINGS["greedy"], Event(), list[AnyAnswer]()
     from app.protocol import Reply
 
-    for answer in room.reply(Reply(id=7, messages=QUESTION, sampling=law), stop):
+    for answer in room.reply(Reply(id=7, messages=QUESTION, sampling=sampling), stop):
         heard.append(answer)
         if len(of_kind(heard, RoundDone)) == 2:
             stop.set()
-    receipt = receipt_of(verify(room, request(heard, law, complete=False)))
+    receipt = receipt_of(verify(room, request(heard, sampling, complete=False)))
     assert receipt == Receipt(len(ids_of(heard))) and receipt.tokens < LENGTH
-    failed = receipt_of(verify(room, request(heard, law, complete=True)))
+    failed = receipt_of(verify(room, request(heard, sampling, complete=True)))
     assert [d.other_token for d in failed.failures] == [None]
 
 
 def test_a_stop_string_is_where_it_ends(room: ModelWorker) -> None:
-    text = "".join(text for told in of_kind(ask(room, LAWS["greedy"]), RoundDone) for text in told.round.texts)
-    law = replace(LAWS["greedy"], stop=(text[8:11],))
-    told = ask(room, law)
+    text = "".join(text for told in of_kind(ask(room, SAMPLINGS["greedy"]), RoundDone) for text in told.round.texts)
+    sampling = replace(SAMPLINGS["greedy"], stop=(text[8:11],))
+    told = ask(room, sampling)
     assert len(ids_of(told)) < LENGTH
-    assert receipt_of(verify(room, request(told, law))) == Receipt(len(ids_of(told)))
+    assert receipt_of(verify(room, request(told, sampling))) == Receipt(len(ids_of(told)))
 
 
 def test_rejection_is_told_for_what_it_is(room: ModelWorker) -> None:
@@ -138,11 +138,11 @@ def test_rejection_is_told_for_what_it_is(room: ModelWorker) -> None:
     assert receipt == Receipt(LENGTH, (), "law") and not receipt.identical
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", SAMPLINGS)
 def test_an_exact_reply_is_identical_to_the_last_bit(room: ModelWorker, name: str) -> None:
-    law = replace(LAWS[name], exact=True)
-    told = ask(room, law)
-    wanted = request(told, law)
+    sampling = replace(SAMPLINGS[name], exact=True)
+    told = ask(room, sampling)
+    wanted = request(told, sampling)
     receipt = receipt_of(verify(room, wanted))
     assert receipt == Receipt(LENGTH, same_bits=True)
     assert receipt.summary == f"identical over {LENGTH} tokens, to the last bit"
@@ -151,19 +151,19 @@ def test_an_exact_reply_is_identical_to_the_last_bit(room: ModelWorker, name: st
     other = receipt_of(verify(room, changed(wanted, rounds=(tampered, *wanted.rounds[1:]))))
     assert other.identical and other.same_bits is False and "not to the last bit" in other.summary
     assert receipt_of(verify(room, forged(wanted, 5, (ids_of(told)[5] + 1) % 256))).differences[0].noise_ulps == 0
-    assert ids_of(ask(room, LAWS[name])) == ids_of(told)  # laid on no grid again
+    assert ids_of(ask(room, SAMPLINGS[name])) == ids_of(told)  # laid on no grid again
 
 
 def test_a_draft_length_that_only_trees_have_does_not_matter(room: ModelWorker) -> None:
-    told = ask(room, LAWS["greedy"])
-    assert receipt_of(verify(room, request(told, replace(LAWS["greedy"], draft_length=64)))).identical
+    told = ask(room, SAMPLINGS["greedy"])
+    assert receipt_of(verify(room, request(told, replace(SAMPLINGS["greedy"], draft_length=64)))).identical
 
 
 REFUSED: dict[str, tuple[type[Exception], str, dict[str, Any]]] = {
     "no tokens": (UsageError, "no tokens to check", {"rounds": ()}),
     "ids of another model": (UsageError, "not tokens of the model", {"rounds": (RoundTokens(tokens=(10**6,)),)}),
-    "no seed": (UsageError, "the seed", {"sampling": replace(LAWS["coupled"], seed=None)}),
-    "nonsense for a law": (UsageError, "top-p", {"sampling": SamplingSettings(top_p=7.0)}),
+    "no seed": (UsageError, "the seed", {"sampling": replace(SAMPLINGS["coupled"], seed=None)}),
+    "nonsense for a sampling": (UsageError, "top-p", {"sampling": SamplingSettings(top_p=7.0)}),
     "too many tokens for a round": (UsageError, "contradicts itself", {"rounds": (RoundTokens(tokens=(1, 2)),)}),
     "a path without a tree": (
         UsageError,
@@ -187,7 +187,7 @@ REFUSED: dict[str, tuple[type[Exception], str, dict[str, Any]]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_checked_is_refused_with_the_reason(room: ModelWorker, name: str) -> None:
     kind, said, changes = REFUSED[name]
-    wanted = changed(request(ask(room, LAWS["greedy"]), LAWS["greedy"]), **changes)
+    wanted = changed(request(ask(room, SAMPLINGS["greedy"]), SAMPLINGS["greedy"]), **changes)
     with pytest.raises(kind, match=said) as error:
         verify(room, wanted)
     assert "\n" not in str(error.value)
@@ -195,24 +195,24 @@ def test_what_cannot_be_checked_is_refused_with_the_reason(room: ModelWorker, na
 
 def test_nothing_is_checked_without_a_model(room: ModelWorker) -> None:
     with pytest.raises(NotLoaded):
-        verify(ModelWorker(), request(ask(room, LAWS["greedy"]), LAWS["greedy"]))
+        verify(ModelWorker(), request(ask(room, SAMPLINGS["greedy"]), SAMPLINGS["greedy"]))
 
 
 @pytest.mark.parametrize("after", [1, 2, 3, 4])
 def test_a_stop_is_heard_and_leaves_the_target_usable(room: ModelWorker, after: int) -> None:
-    told, stop, seen = ask(room, LAWS["greedy"]), Event(), list[AnyAnswer]()
-    for answer in room.verify(request(told, LAWS["greedy"]), stop):
+    told, stop, seen = ask(room, SAMPLINGS["greedy"]), Event(), list[AnyAnswer]()
+    for answer in room.verify(request(told, SAMPLINGS["greedy"]), stop):
         seen.append(answer)
         if len(seen) == after:
             stop.set()
     assert isinstance(seen[-1], Failed) and seen[-1].kind == "Cancelled"
     assert of_kind(seen, VerifyDone) == [] and len(seen) == after + 1
-    assert ids_of(ask(room, LAWS["greedy"])) == ids_of(told)
+    assert ids_of(ask(room, SAMPLINGS["greedy"])) == ids_of(told)
 
 
 def test_a_stop_is_heard_while_a_difference_is_measured(room: ModelWorker, monkeypatch: pytest.MonkeyPatch) -> None:
-    told, stop = ask(room, LAWS["greedy"]), Event()
-    wanted = forged(request(told, LAWS["greedy"]), 5, (ids_of(told)[5] + 1) % 256)
+    told, stop = ask(room, SAMPLINGS["greedy"]), Event()
+    wanted = forged(request(told, SAMPLINGS["greedy"]), 5, (ids_of(told)[5] + 1) % 256)
     measure = __import__("engine.audit.reply_check", fromlist=["measure_noise"]).measure_noise
 
     def stopped(*given: Any) -> Any:
@@ -227,7 +227,7 @@ def test_a_stop_is_heard_while_a_difference_is_measured(room: ModelWorker, monke
 def test_a_pass_that_breaks_is_told_and_the_next_request_is_answered(
     room: ModelWorker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    told = ask(room, LAWS["greedy"])
+    told = ask(room, SAMPLINGS["greedy"])
     calls = 0
     forward = CachedModel.forward
 
@@ -241,7 +241,7 @@ def test_a_pass_that_breaks_is_told_and_the_next_request_is_answered(
     monkeypatch.setattr(CachedModel, "forward", broken)
     inbox, file = TaskQueue(), (tmp_path / "said").open("wb")
     for number in (9, 10):
-        inbox.put(changed(request(told, LAWS["greedy"]), id=number), 1)
+        inbox.put(changed(request(told, SAMPLINGS["greedy"]), id=number), 1)
     inbox.finish()
     serve(inbox, AnswerWriter(file.fileno()), room)
     file.close()
@@ -252,22 +252,22 @@ def test_a_pass_that_breaks_is_told_and_the_next_request_is_answered(
 
 
 def test_a_template_that_refuses_the_messages_is_told(room: ModelWorker, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = ask(room, LAWS["greedy"])
+    told = ask(room, SAMPLINGS["greedy"])
 
     def refuse(*_: Any) -> list[int]:
         raise ModelError("the model's chat template refuses this conversation (it says so): choose another")
 
     monkeypatch.setattr(type(room._loaded().pair.target.tokenizer), "chat", refuse)
     with pytest.raises(ModelError, match="chat template"):
-        verify(room, request(told, LAWS["greedy"]))
+        verify(room, request(told, SAMPLINGS["greedy"]))
 
 
 # --- a recording --------------------------------------------------------------------------------
 
 
 def test_a_recording_plays_the_check_it_has_and_makes_up_none(room: ModelWorker) -> None:
-    told = ask(room, LAWS["greedy"])
-    wanted = request(told, LAWS["greedy"])
+    told = ask(room, SAMPLINGS["greedy"])
+    wanted = request(told, SAMPLINGS["greedy"])
     checked = verify(room, wanted)
     replay = Replay([*told, *checked], 0.0)
     played = list(replay.verify(changed(wanted, id=33), Event()))

@@ -74,9 +74,9 @@ def test_any_two_sides_may_race(
     toy_folder: Path, toy_drafter_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "race.json"
-    law = ["--temperature", "1", "--seed", "4", "--max-tokens", "12", "--runs", "2", "--save", str(path)]
+    options = ["--temperature", "1", "--seed", "4", "--max-tokens", "12", "--runs", "2", "--save", str(path)]
     sides = ["--side", "lookup:2:coupled", "--side", f"{toy_drafter_folder}:4:coupled"]
-    assert race(toy_folder, *sides, *law) == 0
+    assert race(toy_folder, *sides, *options) == 0
     document = open_race(path)
     assert [one.side.draft_length for one in document.contestants] == [2, 4]
     assert [one.name for one in document.contestants] == ["lookup", "drafter"]

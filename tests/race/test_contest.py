@@ -60,14 +60,14 @@ def of(answers: list[AnyAnswer], kind: type[Any]) -> list[Any]:
 
 def gathered(answers: list[AnyAnswer], wanted: RaceOptions) -> RaceDocumentBuilder:
     gathering = RaceDocumentBuilder(
-        Race(id=5, prompt=wanted.prompt, sampling=contest_law(), sides=wanted.sides, runs=wanted.runs)
+        Race(id=5, prompt=wanted.prompt, sampling=contest_distribution(), sides=wanted.sides, runs=wanted.runs)
     )
     for answer in answers:
         gathering.hear(answer)
     return gathering
 
 
-def contest_law() -> Any:
+def contest_distribution() -> Any:
     from app.protocol import SamplingSettings
 
     return SamplingSettings(max_tokens=8)

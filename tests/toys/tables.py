@@ -1,7 +1,7 @@
-"""A model that is a table: its law depends on the last two tokens, and its cache is a real KV cache.
+"""A model that is a table: its distribution depends on the last two tokens, and its cache is a real KV cache.
 
-The next token's logits are looked up, so the exact law of any text can be written down; the past is
-read back through the cache, so a cache that was rewound wrongly changes the law.
+The next token's logits are looked up, so the exact distribution of any text can be written down; the past is
+read back through the cache, so a cache that was rewound wrongly changes the distribution.
 """
 
 import mlx.core as mx
@@ -37,14 +37,14 @@ def random_tables(size: int, closeness: float, seed: int = 0, sharpness: float =
     return target, closeness * target + (1 - closeness) * other
 
 
-def text_law(table: np.ndarray, start: tuple[int, int], length: int) -> dict[tuple[int, ...], float]:
-    """The exact law of the next `length` tokens at temperature 1, by enumeration."""
+def text_distribution(table: np.ndarray, start: tuple[int, int], length: int) -> dict[tuple[int, ...], float]:
+    """The exact distribution of the next `length` tokens at temperature 1, by enumeration."""
     p = np.exp(table) / np.exp(table).sum(-1, keepdims=True)
-    laws = {(): 1.0}
+    distributions = {(): 1.0}
     for _ in range(length):
-        laws = {
+        distributions = {
             (*text, token): chance * p[(*start, *text)[-2], (*start, *text)[-1], token]
-            for text, chance in laws.items()
+            for text, chance in distributions.items()
             for token in range(table.shape[-1])
         }
-    return laws
+    return distributions

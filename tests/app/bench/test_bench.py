@@ -46,9 +46,9 @@ def measured(toy_folder: Path, toy_drafter_folder: Path, prompts: Path) -> dict[
     """Everything at once: two drafters, two temperatures, the peer, all turns."""
     file = prompts.with_name("out.json")
     drafters = ["--drafter", "lookup", "--drafter", str(toy_drafter_folder), "--drafter", "none"]
-    law = ["--temperature", "0", "--temperature", "0.8", "--acceptance", "coupled", "--draft-length", "3"]
+    options = ["--temperature", "0", "--temperature", "0.8", "--acceptance", "coupled", "--draft-length", "3"]
     several = ["--peer", "mlx-lm", "--turns", "all", "--limit", "2", "--max-tokens", "24", "--json", str(file)]
-    assert main(["bench", str(prompts), "--target", str(toy_folder), *drafters, *law, *several]) == 0
+    assert main(["bench", str(prompts), "--target", str(toy_folder), *drafters, *options, *several]) == 0
     found: dict[str, Any] = json.loads(file.read_text())
     return found
 

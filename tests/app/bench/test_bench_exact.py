@@ -19,9 +19,9 @@ from tests.toys.folders import roomy_copy
 
 @pytest.fixture(scope="module")
 def words(toy_folder: Path, toy_drafter_folder: Path) -> list[str]:
-    law = ["--draft-length", "3", "--draft-length", "auto", "--temperature", "0", "--temperature", "1"]
+    options = ["--draft-length", "3", "--draft-length", "auto", "--temperature", "0", "--temperature", "1"]
     few = ["--acceptance", "coupled", "--limit", "1", "--max-tokens", "20"]
-    return ["bench", "--target", str(toy_folder), "--drafter", str(toy_drafter_folder), *law, *few, "--exact"]
+    return ["bench", "--target", str(toy_folder), "--drafter", str(toy_drafter_folder), *options, *few, "--exact"]
 
 
 @pytest.mark.slow

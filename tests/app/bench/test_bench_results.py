@@ -33,8 +33,8 @@ def prompts(tmp_path: Path) -> Path:
 @pytest.fixture
 def words(toy_folder: Path, prompts: Path) -> list[str]:
     out = prompts.with_name("out.json")
-    law = ["--drafter", "lookup", "--max-tokens", "4", "--draft-length", "2", "--repeats", "2"]
-    return ["bench", str(prompts), "--target", str(toy_folder), *law, "--json", str(out)]
+    options = ["--drafter", "lookup", "--max-tokens", "4", "--draft-length", "2", "--repeats", "2"]
+    return ["bench", str(prompts), "--target", str(toy_folder), *options, "--json", str(out)]
 
 
 def read(prompts: Path) -> Any:

@@ -1,4 +1,5 @@
-"""A check of a reply: where it should have ended, what the law alone allows, and how it is bounded or broken off."""
+"""A check of a reply: where it should have ended, what is possible under the distribution, and how it is
+bounded or broken off."""
 
 from __future__ import annotations
 
@@ -85,7 +86,7 @@ def test_a_stop_string_ends_a_reply_where_it_is_complete(network: nn.Module, war
     assert [d.position for d in receipt.differences] == [end] and receipt.differences[0].plain_token is None
 
 
-# --- the law alone ------------------------------------------------------------------------------
+# --- the distribution alone ----------------------------------------------------
 
 NARROW = SamplingSettings(temperature=1.0, top_k=3, seed=11)
 
@@ -112,9 +113,9 @@ def test_rejection_that_never_drafted_is_bound_to_its_seed(network: nn.Module) -
 
 def test_a_token_that_rounding_moved_past_the_edge_is_a_near_tie(network: nn.Module) -> None:
     """Of the twins top-k keeps the first, which is another in wide passes."""
-    twins, law = Altered(network, ulp_apart), SamplingSettings(temperature=0.5, top_k=1, seed=3)
+    twins, sampling = Altered(network, ulp_apart), SamplingSettings(temperature=0.5, top_k=1, seed=3)
     rounds = [Round(0, (11, 11), (11,), 1, (), (), 2, 0.0)]
-    receipt, _ = checked(twins, rounds, law, "rejection")
+    receipt, _ = checked(twins, rounds, sampling, "rejection")
     assert receipt.promise == "law" and receipt.near_tie and len(receipt.differences) == 2
 
 

@@ -131,7 +131,7 @@ def test_twins_that_rounding_tells_apart_are_a_near_tie(network: nn.Module) -> N
     assert "a near-tie, gap 1 ULPs" in str(found)
 
 
-def test_a_law_whose_edge_rounding_moves_is_a_near_tie(network: nn.Module) -> None:
+def test_a_distribution_whose_edge_rounding_moves_is_a_near_tie(network: nn.Module) -> None:
     """Of the twins top-k keeps the first, so the other has no chance at all in the plain pass."""
     found, _, _ = receipt(Altered(network, ulp_apart), sampling=SamplingSettings(temperature=0.5, top_k=1, seed=3))
     assert found is not None

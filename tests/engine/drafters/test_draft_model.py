@@ -1,4 +1,4 @@
-"""A draft model: its laws over the shared ids, and a memory that no rewind confuses."""
+"""A draft model: its distributions over the shared ids, and a memory that no rewind confuses."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -33,7 +33,7 @@ def standing(
     return DraftContext(tokens, TokenCounts(sampler.distribution, tokens), sampler)
 
 
-def laws(draft: Draft) -> np.ndarray:
+def distributions(draft: Draft) -> np.ndarray:
     assert draft.logq is not None
     return np.exp(np.array(draft.logq, dtype=np.float64))
 
@@ -62,15 +62,15 @@ SHAPED = [
 
 @pytest.mark.parametrize("sampling", SHAPED)
 @pytest.mark.parametrize(("target", "own", "shared"), SHAPES)
-def test_only_shared_ids_are_possible_and_each_row_is_a_law(
+def test_only_shared_ids_are_possible_and_each_row_is_a_distribution(
     target: int, own: int, shared: int | None, sampling: SamplingSettings
 ) -> None:
-    """target: width of the target's logits; own: of the drafter's. Whatever shapes the law, bias included."""
+    """target: width of the target's logits; own: of the drafter's. Whatever shapes the distribution, bias included."""
     possible = min(shared or target, target, own)
     drafter = DraftModel(table_model(own), target, shared)
     for start in range(possible):
         draft = drafter.propose(standing([start, 1, 2], target, sampling), 5)
-        q = laws(draft)
+        q = distributions(draft)
         assert draft.tokens.shape == (5,)
         assert q.shape == (5, target)
         assert (q[:, possible:] == 0).all()
@@ -97,8 +97,8 @@ def test_the_text_is_the_targets_whatever_the_drafter_knows(
     assert own >= target or strange
 
 
-@pytest.mark.parametrize("sampling", SHAPED[:3])  # of a greedy draft nobody asks for the law
-def test_of_a_shortlist_nothing_else_is_possible_and_each_row_is_a_law(sampling: SamplingSettings) -> None:
+@pytest.mark.parametrize("sampling", SHAPED[:3])  # of a greedy draft nobody asks for the distribution
+def test_of_a_shortlist_nothing_else_is_possible_and_each_row_is_a_distribution(sampling: SamplingSettings) -> None:
     model, ids = table_model(8), mx.array([1, 4, 5, 7])
     whole = DraftModel(table_model(8), 12).logits_along([3, 1, 2], 0)
     model.model.table = model.model.table[..., ids]  # what a shortened output matrix gives
@@ -106,7 +106,7 @@ def test_of_a_shortlist_nothing_else_is_possible_and_each_row_is_a_law(sampling:
     assert mx.array_equal(drafter.logits_along([3, 1, 2], 0), whole[:, ids]).item()
     drafter.rewind(0)
     draft = drafter.propose(standing([3, 1, 2], 12, sampling), 5)
-    q = laws(draft)
+    q = distributions(draft)
     assert q.shape == (5, 12) and set(np.flatnonzero(q.sum(0))) <= {1, 4, 5, 7}
     assert np.abs(q.sum(-1) - 1).max() < 1e-5
     assert set(draft.tokens.tolist()) <= {1, 4, 5, 7}
@@ -176,7 +176,7 @@ def test_after_any_rewinds_it_proposes_as_if_fresh(name: str, steps: list[tuple[
     again = drafter.propose(standing(tokens, 64), 4)
     fresh = DraftModel(CachedModel(NETWORKS[name]), 64).propose(standing(tokens, 64), 4)
     assert again.tokens.tolist() == fresh.tokens.tolist()
-    assert np.abs(laws(again) - laws(fresh)).max() < 1e-4
+    assert np.abs(distributions(again) - distributions(fresh)).max() < 1e-4
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -223,7 +223,7 @@ def test_no_length_is_no_work() -> None:
 
 
 def test_penalties_count_the_drafted_tokens_too() -> None:
-    """A law that forbids repeats: without counting its own draft, a drafter would repeat itself."""
+    """A distribution that forbids repeats: without counting its own draft, a drafter would repeat itself."""
     sampling = SamplingSettings(temperature=0.7, presence_penalty=80.0)
     draft = DraftModel(CachedModel(NETWORKS["qwen3"]), 64).propose(standing([1, 2], 64, sampling), 30)
     ids = draft.tokens.tolist()
@@ -234,7 +234,7 @@ def test_penalties_count_the_drafted_tokens_too() -> None:
 def test_coupled_drafts_use_the_targets_noise_and_rejection_its_own(
     rule: AcceptanceRule, least: int, most: int
 ) -> None:
-    """A drafter with the target's own law: how often its first token is the target's, over 40 seeds."""
+    """A drafter with the target's own distribution: how often its first token is the target's, over 40 seeds."""
     drafter, network = DraftModel(table_model(8), 8), TableModel(random_tables(8, 1.0)[0])
     agree = 0
     for seed in range(40):

@@ -1,6 +1,6 @@
 """A tree that is drawn: which places of it are filled tells nothing of what stands in them.
 
-Target and head are tables over a few tokens, so laws are known exactly and a trial costs little. Each absolute
+Target and head are tables over a few tokens, so distributions are known exactly and a trial costs little. Each absolute
 position is a trial of its own, as in `test_independence`.
 """
 
@@ -18,7 +18,7 @@ from engine.sampling import Distribution, Sampler, TokenCounts
 from engine.settings import SamplingSettings
 from engine.verify_pass import verify
 from tests.engine.trees import way
-from tests.toys.tables import random_tables, text_law
+from tests.toys.tables import random_tables, text_distribution
 
 SIZE = 4
 START = (2, 1)
@@ -56,7 +56,7 @@ def target_rows(table: mx.array, draft: Draft) -> mx.array:
     return table[before, last]
 
 
-def law_behind(table: np.ndarray, text: tuple[int, ...]) -> np.ndarray:
+def distribution_behind(table: np.ndarray, text: tuple[int, ...]) -> np.ndarray:
     p = np.exp(table[(*START, *text)[-2], (*START, *text)[-1]].astype(float))
     return p / p.sum()
 
@@ -64,7 +64,7 @@ def law_behind(table: np.ndarray, text: tuple[int, ...]) -> np.ndarray:
 def told(
     logits: mx.array, table: np.ndarray, head: TableHead, sampling: SamplingSettings, length: int
 ) -> tuple[np.ndarray, int]:
-    """Three tokens of each trial, (TRIALS, 3): what the round commits, completed by the target's law `table`; and how
+    """Three tokens of each trial, (TRIALS, 3): what the round commits, completed by the target's `table`; and how
     many were accepted in all."""
     sampler, rows, done = Sampler(sampling, "rejection", SIZE), [], []
     for position in range(2, 2 + TRIALS):
@@ -80,22 +80,22 @@ def told(
     for accepted, *tokens in done:
         text = tuple(tokens[: accepted + 1][:3])
         while len(text) < 3:
-            text = (*text, int(rng.choice(SIZE, p=law_behind(table, text))))
+            text = (*text, int(rng.choice(SIZE, p=distribution_behind(table, text))))
         texts.append(text)
     return np.array(texts), sum(row[0] for row in done)
 
 
 def surprise(texts: np.ndarray, table: np.ndarray) -> float:
-    """Chi-square of the texts against the exact law, in standard deviations from its mean. Rare texts are pooled;
+    """Chi-square of the texts against exact probabilities, in standard deviations from the mean. Rare texts are pooled;
     impossible ones must not occur."""
-    law = text_law(table, START, 3)
-    counts = dict.fromkeys(law, 0)
+    distribution = text_distribution(table, START, 3)
+    counts = dict.fromkeys(distribution, 0)
     for text in texts:
         counts[tuple(text.tolist())] += 1
-    cells = [(counts[t], len(texts) * law[t]) for t in law if len(texts) * law[t] >= 5]
-    rare = [t for t in law if 0 < len(texts) * law[t] < 5]
+    cells = [(counts[t], len(texts) * distribution[t]) for t in distribution if len(texts) * distribution[t] >= 5]
+    rare = [t for t in distribution if 0 < len(texts) * distribution[t] < 5]
     if rare:
-        cells.append((sum(counts[t] for t in rare), len(texts) * sum(law[t] for t in rare)))
+        cells.append((sum(counts[t] for t in rare), len(texts) * sum(distribution[t] for t in rare)))
     assert sum(n for n, _ in cells) == len(texts)
     freedom = len(cells) - 1
     return float((sum((n - e) ** 2 / e for n, e in cells) - freedom) / (2 * freedom) ** 0.5)
@@ -111,7 +111,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize(("length", "top_p"), [(3, 1.0), pytest.param(7, 0.8, marks=pytest.mark.slow)])
-def test_trees_that_are_drawn_and_cut_keep_the_targets_law(length: int, top_p: float) -> None:
+def test_trees_that_are_drawn_and_cut_keep_the_targets_distribution(length: int, top_p: float) -> None:
     """600 trials of three tokens, refused beyond 6 standard deviations of the statistic: once in ten million seeds.
 
     Power: places ranked by what was drawn in them give 25 to 50 at 500 trials. A sharp head under top-p has one
@@ -215,10 +215,10 @@ def state_at(tokens: list[int], parents: list[int], node: int) -> tuple[int, int
 @pytest.mark.parametrize("rule", ["greedy", "coupled", "rejection"])
 @pytest.mark.parametrize("top_k", [0, 1, 2])
 @pytest.mark.parametrize("length", [2, 5, 16])
-def test_a_tree_is_in_order_and_names_the_laws_it_was_drawn_from(
+def test_a_tree_is_in_order_and_names_the_distributions_it_was_drawn_from(
     length: int, top_k: int, rule: str, ids: list[int] | None
 ) -> None:
-    """Parents before children, siblings that differ, and for each node the head's law at its parent."""
+    """Parents before children, siblings that differ, and for each node the head's distribution at its parent."""
     _, other = random_tables(SIZE, closeness=0.0, seed=2)
     sampling = SamplingSettings(temperature=float(rule != "greedy"), top_k=top_k, seed=4)
     sampler = Sampler(sampling, "coupled" if rule == "greedy" else rule, SIZE)  # type: ignore[arg-type]
@@ -233,11 +233,11 @@ def test_a_tree_is_in_order_and_names_the_laws_it_was_drawn_from(
         assert (draft.logq is not None) == (rule == "rejection")
         for node, token in enumerate(tokens):
             logits = head.logits(mx.array([state_at(tokens, parents, parents[node])]))
-            law = sampler.widen(sampler.distribution.logprobs(logits), head.ids)[0]
+            distribution = sampler.widen(sampler.distribution.logprobs(logits), head.ids)[0]
             if draft.logq is not None:
-                assert np.allclose(np.exp(draft.logq[node]), np.exp(law), atol=1e-6)
+                assert np.allclose(np.exp(draft.logq[node]), np.exp(distribution), atol=1e-6)
             assert draft.q is not None
-            assert draft.q[node].item() == pytest.approx(float(np.exp(law[token])), abs=1e-6)
+            assert draft.q[node].item() == pytest.approx(float(np.exp(distribution[token])), abs=1e-6)
 
 
 @pytest.mark.parametrize("length", [2, 5, 16, 30])
@@ -248,7 +248,7 @@ def test_greedy_trees_are_those_of_eagle_2(length: int) -> None:
     level: list[tuple[float, tuple[int, ...]]] = [(1.0, ())]
     every: list[tuple[float, tuple[int, ...]]] = []
     for _ in range(min(length, deepest)):
-        level = [(c * float(law_behind(other, w)[t]), (*w, t)) for c, w in level for t in range(SIZE)]
+        level = [(c * float(distribution_behind(other, w)[t]), (*w, t)) for c, w in level for t in range(SIZE)]
         every += level
         level = sorted(level)[-breadth:]
     wanted = {text for _, text in sorted(every)[-length:]}

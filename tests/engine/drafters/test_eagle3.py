@@ -143,7 +143,7 @@ def test_plain_rounds_between_drafts_leave_nothing_out(
         said += r.tokens
 
 
-# --- the law ------------------------------------------------------------------------------------
+# --- the distribution ----------------------------------------------------
 
 
 @pytest.mark.parametrize("trees", [False, True], ids=["chain", "tree"])
@@ -157,14 +157,14 @@ def test_q_is_the_heads_probability_of_each_token(rule: AcceptanceRule, trees: b
         parents = r.parents or tuple(range(-1, len(r.drafted) - 1))
         for node in range(len(r.drafted)):
             tokens = [r.drafted[i] for i in way(parents, node)]
-            law = head_law(network, said, tokens[:-1], sampling)
-            assert r.q[node] == pytest.approx(law[tokens[-1]], abs=1e-4)
+            distribution = head_distribution(network, said, tokens[:-1], sampling)
+            assert r.q[node] == pytest.approx(distribution[tokens[-1]], abs=1e-4)
         said += r.tokens
     assert said[len(PROMPT) :] == ids[: len(said) - len(PROMPT)]
 
 
-def head_law(network: Any, committed: list[int], drafted: list[int], sampling: SamplingSettings) -> np.ndarray:
-    """The head's law of the token behind `drafted`, from nothing."""
+def head_distribution(network: Any, committed: list[int], drafted: list[int], sampling: SamplingSettings) -> np.ndarray:
+    """The head's distribution of the token behind `drafted`, from nothing."""
     target, d = CachedModel(network), eagle("qwen3")
     attach(d, target)
     target.feed(committed[:-1])
@@ -182,13 +182,13 @@ def head_law(network: Any, committed: list[int], drafted: list[int], sampling: S
     ("trees", "seeds"),
     [(True, 80), *(pytest.param(trees, 600, marks=pytest.mark.slow) for trees in (False, True))],
 )
-def test_rejection_keeps_the_law_of_the_first_tokens(trees: bool, seeds: int) -> None:
-    """80 or 600 seeds, two tokens of real passes: chi-square against the target's own law, refused beyond 6 standard
+def test_rejection_keeps_the_distribution_of_the_first_tokens(trees: bool, seeds: int) -> None:
+    """80 or 600 seeds, two tokens of real passes: chi-square against the target's own, refused beyond 6 standard
     deviations. Three tokens a place are possible, so most of a tree stands where there is nothing left to draw.
-    What is subtle in the law of trees has its power in `test_growth`; this is of everything together."""
+    What is subtle in the distribution of trees has its power in `test_growth`; this is of everything together."""
     shaping = SamplingSettings(temperature=1.5, top_k=3)
-    law = Sampler(shaping, "rejection", 64).distribution
-    p, counts, accepted = law_of_two(CachedModel(network_of("qwen3")), law), {}, 0
+    distribution = Sampler(shaping, "rejection", 64).distribution
+    p, counts, accepted = distribution_of_two(CachedModel(network_of("qwen3")), distribution), {}, 0
     s, d = session("qwen3"), eagle("qwen3", trees)
     attach(d, s.target)
     for seed in range(seeds):
@@ -210,13 +210,13 @@ def test_rejection_keeps_the_law_of_the_first_tokens(trees: bool, seeds: int) ->
     assert statistic < freedom + 6 * (2 * freedom) ** 0.5
 
 
-def law_of_two(target: CachedModel, law: Distribution) -> dict[tuple[int, int], float]:
-    """The exact law of the two tokens that follow PROMPT."""
-    first = np.exp(np.array(law.logprobs(target.forward(mx.array(PROMPT))[-1:])[0]))
+def distribution_of_two(target: CachedModel, distribution: Distribution) -> dict[tuple[int, int], float]:
+    """The exact distribution of the two tokens that follow PROMPT."""
+    first = np.exp(np.array(distribution.logprobs(target.forward(mx.array(PROMPT))[-1:])[0]))
     p = {}
     for token in np.flatnonzero(first):
         target.rewind(len(PROMPT))
-        then = np.exp(np.array(law.logprobs(target.forward(mx.array([int(token)])))[0]))
+        then = np.exp(np.array(distribution.logprobs(target.forward(mx.array([int(token)])))[0]))
         p |= {(int(token), int(t)): float(first[token] * then[t]) for t in np.flatnonzero(then)}
     return p
 

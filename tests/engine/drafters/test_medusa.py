@@ -56,7 +56,7 @@ def fed(network: Any, tokens: Sequence[int], **how: Any) -> Medusa:
     return drafter
 
 
-def laws(tokens: Sequence[int]) -> np.ndarray:
+def distributions(tokens: Sequence[int]) -> np.ndarray:
     """What the random heads make of the target's state at the last token but one: (3, 24), by numpy."""
     target = CachedModel(NETWORKS["llama"])
     target.record((NORMED,))
@@ -76,7 +76,7 @@ def laws(tokens: Sequence[int]) -> np.ndarray:
 def test_a_draft_of_n_nodes_is_the_first_n_paths_of_the_tree(length: int) -> None:
     drafter = fed(NETWORKS["llama"], PROMPT)
     draft = drafter.propose(standing(PROMPT), length)
-    paths, chances, ids = TREE[:length], laws(PROMPT), drafter.heads.ids.tolist()
+    paths, chances, ids = TREE[:length], distributions(PROMPT), drafter.heads.ids.tolist()
     order = np.argsort(-chances, -1)
     assert draft.tokens.tolist() == [ids[order[len(path) - 1, path[-1]]] for path in paths]
     assert draft.logq is None and draft.q is not None
@@ -93,7 +93,7 @@ def test_a_draft_of_n_nodes_is_the_first_n_paths_of_the_tree(length: int) -> Non
 
 def test_without_trees_it_drafts_every_heads_first_guess() -> None:
     drafter = fed(NETWORKS["llama"], PROMPT, trees=False)
-    best = np.argmax(laws(PROMPT), -1)
+    best = np.argmax(distributions(PROMPT), -1)
     for length in (1, 2, 3, 9):
         draft = drafter.propose(standing(PROMPT), length)
         assert draft.tree is None and draft.logq is None
@@ -111,7 +111,7 @@ def test_siblings_are_different_tokens_however_they_are_chosen() -> None:
 
 
 def test_coupled_children_are_the_best_under_the_targets_noise_at_their_depth() -> None:
-    drafter, log = fed(NETWORKS["llama"], PROMPT), np.log(laws(PROMPT)) / 4
+    drafter, log = fed(NETWORKS["llama"], PROMPT), np.log(distributions(PROMPT)) / 4
     place = standing(PROMPT, SamplingSettings(temperature=4, seed=5), "coupled")
     draft = drafter.propose(place, 12)
     ids = drafter.heads.ids

@@ -1,4 +1,4 @@
-"""What the clock brings over whole replies, in simulation, and that the law stays what it is."""
+"""What the clock brings over whole replies, in simulation, and that the distribution stays what it is."""
 
 import math
 import random
@@ -99,7 +99,7 @@ def test_without_it_the_clock_changes_no_round() -> None:
     assert one == other
 
 
-# --- the law ------------------------------------------------------------------------------------------
+# --- the distribution ----------------------------------------------------
 
 P, Q = (0.5, 0.5), (0.9, 0.1)  # target and drafter, whatever came before
 
@@ -108,9 +108,9 @@ def noise(*key: object) -> float:
     return random.Random(repr(key)).random()
 
 
-def drawn(law: Sequence[float], *key: object) -> int:
+def drawn(distribution: Sequence[float], *key: object) -> int:
     """By Gumbel noise of this key."""
-    keys = [math.log(p) - math.log(-math.log(noise(*key, i))) if p else -math.inf for i, p in enumerate(law)]
+    keys = [math.log(p) - math.log(-math.log(noise(*key, i))) if p else -math.inf for i, p in enumerate(distribution)]
     return keys.index(max(keys))
 
 
@@ -132,7 +132,7 @@ def first_token(seed: int, drift: CostCorrection, tokens: int = 8) -> int:
 
 
 @pytest.mark.slow
-def test_replies_of_different_seeds_may_share_it_and_keep_the_law() -> None:
+def test_replies_of_different_seeds_may_share_it_and_keep_the_distribution() -> None:
     """Each is the second of two; of the same seed twice it would be off by 4 deviations."""
     replies, firsts = 12_000, 0
     for i in range(replies):

@@ -27,7 +27,7 @@ from engine.verify_pass import submit, submit_behind
 from tests.engine.drafters.eagles import eagle, network_of
 from tests.engine.replies import PROMPT, draft_model, reply
 from tests.engine.test_sampler import START, chi_square
-from tests.toys.tables import TableModel, random_tables, text_law
+from tests.toys.tables import TableModel, random_tables, text_distribution
 
 SIZE = 4
 LONG = 512
@@ -54,9 +54,9 @@ def either(costs: Costs) -> Policy:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("with_lookup", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_rejection_keeps_the_law_where_drafts_stop_at_unsure_tokens(with_lookup: bool) -> None:
-    """3,000 seeds, three tokens: chi-square of the 64 texts against the enumerated law, refused beyond 6 standard
-    deviations. A gate that looks at the token drawn, not at its law alone, is refused (see mutants)."""
+def test_rejection_keeps_the_distribution_where_drafts_stop_at_unsure_tokens(with_lookup: bool) -> None:
+    """3,000 seeds, three tokens: chi-square of the 64 texts against enumerated probabilities, refused beyond 6 standard
+    deviations. A stop that looks at the token drawn, not at its distribution alone, is refused (see mutants)."""
     target_table, draft_table = random_tables(SIZE, closeness=0.6, seed=5)
     target = CachedModel(TableModel(target_table))
     head = draft_model(TableModel(draft_table), SIZE)
@@ -73,7 +73,7 @@ def test_rejection_keeps_the_law_where_drafts_stop_at_unsure_tokens(with_lookup:
         kept += sum(r.accepted for r in rounds)
         offered += sum(bool(r.drafted) for r in rounds)
         rounds_seen += len(rounds)
-    statistic, freedom = chi_square(counts, text_law(target_table, START, 3), REPLIES)
+    statistic, freedom = chi_square(counts, text_distribution(target_table, START, 3), REPLIES)
     assert statistic < freedom + 6 * (2 * freedom) ** 0.5
     assert kept > REPLIES / 10
     assert 0.1 * rounds_seen < offered < 0.95 * rounds_seen  # the gate bites, and not always
@@ -251,16 +251,16 @@ def test_a_draft_that_was_cut_short_tells_nothing_of_what_is_drawn_next() -> Non
 
 
 def leaking_tables() -> tuple[np.ndarray, np.ndarray]:
-    """p, q: the first drafted token is always refused; the second has one law whatever stood before it, and behind it
+    """p, q: the first drafted token is always refused; the second is drawn alike whatever stood before, and behind it
     the drafter is sure only if it is 2."""
     p, q = (np.full((SIZE, SIZE, SIZE), np.log(0.25)) for _ in range(2))
     rows = [
         (q, 2, 3, {0: 1.0}), (p, 2, 3, {1: 1.0}), (q, 0, 2, {0: 1.0}),
         *((table, 3, before, {2: 0.9, 3: 0.1}) for table in (p, q) for before in (0, 1)),
     ]  # fmt: skip
-    for table, a, b, law in rows:
+    for table, a, b, distribution in rows:
         table[a, b] = -30.0
-        for token, chance in law.items():
+        for token, chance in distribution.items():
             table[a, b, token] = np.log(chance)
     return p, q
 

@@ -199,7 +199,7 @@ class Unsure(FixedLength):
         return Plan(1, "unsure", stop=ConfidenceStop(ConfidenceCalibration(), dear, [0.0, 0.0], 1.0, [1.0]))
 
 
-def test_a_law_that_was_looked_at_for_nothing_costs_a_step() -> None:
+def test_a_distribution_that_was_computed_for_nothing_costs_a_step() -> None:
     drafters = drafter("draft")
     along = TextForecast(target(), drafters, 4, frozenset())
     read = along.outputs(text_of(GREEDY))

@@ -39,7 +39,7 @@ def table_text() -> TargetText:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["draft", "shaped"])
-def test_steered_drafts_are_kept_as_often_as_the_laws_say(kind: str) -> None:
+def test_steered_drafts_are_kept_as_often_as_the_distributions_say(kind: str) -> None:
     """One text, many seeds: rounds and acceptance by place are those that the chances give, within noise."""
     sampling = WARM if kind == "draft" else SamplingSettings(temperature=0.8, top_k=8, repetition_penalty=1.2)
     drafters: list[Drafter] = [draft_model(TableModel(TABLES[1]), SIZE)]
@@ -75,9 +75,9 @@ def test_what_is_drawn_given_the_text_is_what_rejection_draws() -> None:
         behind[second] += first != said
     rest = np.maximum(q - p, 0)
     kept = min(1, q[said] / p[said])
-    law = kept * np.eye(SIZE)[said] + (1 - kept) * rest / rest.sum()
+    distribution = kept * np.eye(SIZE)[said] + (1 - kept) * rest / rest.sum()
     assert 0.2 < kept < 0.8
-    for counts, expected in ((drawn[0], law), (drawn[1], law), (behind, q)):
+    for counts, expected in ((drawn[0], distribution), (drawn[1], distribution), (behind, q)):
         n = counts.sum()
         spread = np.sqrt(expected * (1 - expected) / n) + 0.5 / n * (expected > 0)  # rare tokens are not normal
         assert np.all(np.abs(counts / n - expected) <= 4 * spread)

@@ -17,7 +17,7 @@ from models.forecast.teacher_forcing import TargetText
 from models.forecast.text_forecast import TextForecast
 from tests.engine.replies import draft_model
 from tests.models.training.training_plans import CHEAP
-from tests.toys.tables import TableModel, random_tables, text_law
+from tests.toys.tables import TableModel, random_tables, text_distribution
 
 SIZE, START, LENGTH = 3, (1, 2), 5
 TARGET, DRAFTER = random_tables(SIZE, 0.6, seed=4)
@@ -26,7 +26,7 @@ COSTS = RoundCosts(CHEAP)
 State = tuple[int, int]
 
 
-def law(table: NDArray[Any], state: State) -> NDArray[Any]:
+def distribution(table: NDArray[Any], state: State) -> NDArray[Any]:
     scores = np.exp(table[state])
     found: NDArray[Any] = scores / scores.sum()
     return found
@@ -34,7 +34,7 @@ def law(table: NDArray[Any], state: State) -> NDArray[Any]:
 
 def agreement(rule: str, state: State) -> NDArray[Any]:
     """By token: the chance that a draft is kept and is that token."""
-    p, q = law(TARGET, state), law(DRAFTER, state)
+    p, q = distribution(TARGET, state), distribution(DRAFTER, state)
     if rule == "rejection":
         return np.minimum(p, q)
     if rule == "coupled":
@@ -46,7 +46,7 @@ def agreement(rule: str, state: State) -> NDArray[Any]:
 
 def said(rule: str, state: State) -> NDArray[Any]:
     """By token: the chance that the text has it."""
-    p = law(TARGET, state)
+    p = distribution(TARGET, state)
     return np.eye(SIZE)[p.argmax()] if rule == "greedy" else p
 
 
@@ -80,10 +80,10 @@ def enumerated(rule: str, length: int) -> tuple[float, list[float], list[float]]
 
 def weighed(sampling: SamplingSettings) -> dict[tuple[int, ...], float]:
     if not sampling.greedy:
-        return text_law(TARGET, START, LENGTH)
+        return text_distribution(TARGET, START, LENGTH)
     state, text = START, []
     for _ in range(LENGTH):
-        text.append(int(law(TARGET, state).argmax()))
+        text.append(int(distribution(TARGET, state).argmax()))
         state = (state[1], text[-1])
     return {tuple(text): 1.0}
 

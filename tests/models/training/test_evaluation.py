@@ -54,7 +54,7 @@ def test_a_guess_is_judged_at_the_depth_at_which_it_is_made() -> None:
     assert assess(judged, CHEAP).tau == [1.0, 2.0, 2.0]
 
 
-def test_expected_acceptance_at_temperature_1_is_the_laws_overlap() -> None:
+def test_expected_acceptance_at_temperature_1_is_the_distributions_overlap() -> None:
     verdict = assess(judged_from(np.zeros((3, 20), np.bool_), 0.5), CHEAP)
     assert verdict.warm_acceptance == pytest.approx([0.5, 0.5, 0.5])
     assert verdict.warm_tau == pytest.approx([1.0, 1.5, 1.75, 1.875])

@@ -46,7 +46,7 @@ def ready(target: Loaded, kind: TrainingKind, talk: Sequence[Conversation]) -> t
 # --- reading ------------------------------------------------------------------------------------
 
 
-def test_the_law_is_the_targets_own(target: Loaded, talk: list[Conversation]) -> None:
+def test_the_distribution_is_the_targets_own(target: Loaded, talk: list[Conversation]) -> None:
     c, ids = talk[3], mx.array([7, 90, 250], mx.int32)
     reader = make_reader(target, "eagle3")
     ends = reader.read(c)[c.prompt - 1 :, reader.width :]
@@ -161,10 +161,13 @@ def test_the_loss_falls(target: Loaded, talk: list[Conversation], kind: Training
 
 
 def test_the_loss_is_what_rejection_refuses_and_half_the_cross_entropy() -> None:
-    law, guesses = np.array([[0.5, 0.25, 0.125], [0.1, 0.2, 0.3]]), np.array([[0.25, 0.25, 0.5], [0.6, 0.3, 0.1]])
+    distribution, guesses = (
+        np.array([[0.5, 0.25, 0.125], [0.1, 0.2, 0.3]]),
+        np.array([[0.25, 0.25, 0.5], [0.6, 0.3, 0.1]]),
+    )
     refused = [1 - (0.25 + 0.25 + 0.125), 1 - (0.1 + 0.2 + 0.1)]
-    nats = -np.sum(law * np.log(guesses), 1)
-    even = -np.sum(law * np.log(1 / 3), 1)
+    nats = -np.sum(distribution * np.log(guesses), 1)
+    even = -np.sum(distribution * np.log(1 / 3), 1)
     refused_even = [1 - (1 / 3 + 0.25 + 0.125), 1 - (0.1 + 0.2 + 0.3)]
     first, second = np.mean(refused + 0.5 * nats), np.mean(refused_even + 0.5 * even)
 
@@ -172,7 +175,7 @@ def test_the_loss_is_what_rejection_refuses_and_half_the_cross_entropy() -> None
         def predict(self, batch: object, depths: int) -> list[mx.array]:
             return [mx.array(np.log(guesses) + 3), mx.zeros((2, 3))][:depths]
 
-    batch: Any = SimpleNamespace(target_probs=mx.array(law))
+    batch: Any = SimpleNamespace(target_probs=mx.array(distribution))
     trainee: Any = Fixed()
     assert float(loss_of(trainee, batch, 1).item()) == pytest.approx(first, rel=1e-5)
     assert float(loss_of(trainee, batch, 2).item()) == pytest.approx((first + 0.8 * second) / 1.8, rel=1e-5)

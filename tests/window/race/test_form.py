@@ -14,8 +14,10 @@ from app.window.race.race_window import RaceWindow
 
 
 def test_it_begins_with_plain_against_how_the_chat_decodes(window: RaceWindow) -> None:
-    law = SamplingSettings(temperature=0.7, top_p=0.9, seed=4, acceptance="coupled", draft_length=3, max_tokens=2048)
-    window.form.suggest(ChatSettings(pair=Pair(drafter="lookup"), sampling=law))
+    sampling = SamplingSettings(
+        temperature=0.7, top_p=0.9, seed=4, acceptance="coupled", draft_length=3, max_tokens=2048
+    )
+    window.form.suggest(ChatSettings(pair=Pair(drafter="lookup"), sampling=sampling))
     plain, other = (side.side() for side in window.form.sides)
     assert plain.plain
     assert (other.drafter, other.draft_length, other.acceptance) == ("lookup", 3, "coupled")

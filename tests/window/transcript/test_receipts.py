@@ -113,7 +113,7 @@ def test_a_click_while_it_is_checked_opens_nothing(stage: MakeStage) -> None:
         ({"sampling": None}, False),
     ],
 )
-def test_only_what_was_said_by_a_known_law_can_be_verified(
+def test_only_a_reply_with_known_sampling_settings_can_be_verified(
     stage: MakeStage, changes: dict[str, Any], offered: bool
 ) -> None:
     _, tile = opened(stage, replace(WRITTEN, **changes))
@@ -242,8 +242,8 @@ def test_a_token_that_differs_says_so_even_without_tints(stage: MakeStage) -> No
 
 @pytest.mark.parametrize("look", [LIGHT, DARK], ids=["light", "dark"])
 def test_the_details_list_every_difference_with_its_place_tokens_and_gap(look: Appearance) -> None:
-    law = Difference(9, None, 4, None, 5.0, near_tie=False, other_text="odd")
-    shown = as_html(kept(Receipt(TOKENS, (NEAR, FAILED, law, SHORT))), "", look)
+    sampling = Difference(9, None, 4, None, 5.0, near_tie=False, other_text="odd")
+    shown = as_html(kept(Receipt(TOKENS, (NEAR, FAILED, sampling, SHORT))), "", look)
     rows = [row.split("</tr>")[0] for row in shown.split("<tr>")[1:]]
     cells = [[cell.split(">", 1)[1].split("</td>")[0] for cell in row.split("<td")[1:]] for row in rows]
     assert cells == [
