@@ -21,7 +21,7 @@ from engine.drafters.drafter_group import DrafterGroup
 from engine.events import Round
 from engine.loop import Limits, decode
 from engine.policy.confidence_stop import always_continue
-from engine.policy.costs import LEAST_PLAIN, Costs
+from engine.policy.costs import MIN_PLAIN, Costs
 from engine.policy.fixed import FixedLength
 from engine.sampling import Sampler, TokenCounts
 from engine.target.cached_model import CachedModel
@@ -89,7 +89,7 @@ def _costs(seconds: Mapping[_Key, float], members: int) -> Costs:
 
     verify = line(_PASS)
     narrow = verify[0][1]
-    plain = max(LEAST_PLAIN * narrow, min(narrow, *(s for _, s in line(_RUN))))
+    plain = max(MIN_PLAIN * narrow, min(narrow, *(s for _, s in line(_RUN))))
     each = [
         Costs(verify, ((0, 0.0), *line(who)), plain=plain, eager=max(line(_EAGER - who)[0][1], narrow))
         for who in range(members)

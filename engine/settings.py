@@ -15,11 +15,11 @@ from engine.errors import UsageError
 AcceptanceRule = Literal["rejection", "coupled"]
 ACCEPTANCE_RULES: tuple[AcceptanceRule, ...] = ("rejection", "coupled")
 
-LEAST_TEMPERATURE = 1e-3  # below, logits over temperature overflow float32
-MOST_TEMPERATURE = MOST_PENALTY = 100.0  # far below, nothing is left of a distribution
+MIN_TEMPERATURE = 1e-3  # below, logits over temperature overflow float32
+MAX_TEMPERATURE = MAX_PENALTY = 100.0  # far below, nothing is left of a distribution
 LARGEST_SEED = 2**63 - 1
 LONGEST_DRAFT, LONGEST_TREE = 32, 64  # tokens, nodes: beyond, no machine verifies as cheaply as it decodes
-_MOST_COUNT = 2**31 - 1
+_MAX_COUNT = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -70,14 +70,14 @@ class SamplingSettings:
         tree: whether trees are drafted, which may be longer than chains.
         """
         longest, penalty = LONGEST_TREE if tree else LONGEST_DRAFT, self.repetition_penalty
-        warm = LEAST_TEMPERATURE <= self.temperature <= MOST_TEMPERATURE
+        warm = MIN_TEMPERATURE <= self.temperature <= MAX_TEMPERATURE
         biases = all(token >= 0 and bias < math.inf for token, bias in self.logit_bias.items())
         checks = {
-            "temperature": (self.greedy or warm, f"give 0 or {LEAST_TEMPERATURE:g} to {MOST_TEMPERATURE:g}"),
+            "temperature": (self.greedy or warm, f"give 0 or {MIN_TEMPERATURE:g} to {MAX_TEMPERATURE:g}"),
             "top_p": (0 < self.top_p <= 1, "give more than 0 and at most 1"),
-            "top_k": (0 <= self.top_k <= _MOST_COUNT, "give 0 or a larger whole number"),
+            "top_k": (0 <= self.top_k <= _MAX_COUNT, "give 0 or a larger whole number"),
             "min_p": (0 <= self.min_p < 1, "give 0 or more, and less than 1"),
-            "repetition_penalty": (0 < penalty <= MOST_PENALTY, f"give more than 0 and at most {MOST_PENALTY:g}"),
+            "repetition_penalty": (0 < penalty <= MAX_PENALTY, f"give more than 0 and at most {MAX_PENALTY:g}"),
             "presence_penalty": (math.isfinite(self.presence_penalty), "give a finite number"),
             "frequency_penalty": (math.isfinite(self.frequency_penalty), "give a finite number"),
             "logit_bias": (biases, "give token ids of 0 or more and numbers below infinity"),
@@ -87,7 +87,7 @@ class SamplingSettings:
                 self.draft_length is None or 0 <= self.draft_length <= longest,
                 f"give auto or a number from 0 to {longest}; 0 is plain decoding",
             ),
-            "max_tokens": (1 <= self.max_tokens <= _MOST_COUNT, "give 1 or a larger whole number"),
+            "max_tokens": (1 <= self.max_tokens <= _MAX_COUNT, "give 1 or a larger whole number"),
             "stop": (all(self.stop), "give some text: an empty stop string ends every reply at once"),
         }
         return {name: remedy for name, (valid, remedy) in checks.items() if not valid}

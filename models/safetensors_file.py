@@ -21,7 +21,7 @@ from engine.errors import ModelError
 
 # The reference implementation takes 100 MB, which a hostile header can blow up to gigabytes; real ones have a few MB.
 LARGEST_HEADER_BYTES = 1 << 25
-_MOST_DIMENSIONS, _LARGEST_COUNT = 16, 1 << 62
+_MAX_DIMENSIONS, _LARGEST_COUNT = 16, 1 << 62
 
 _BITS = {"BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8, "I16": 16, "U16": 16, "F16": 16}
 _BITS |= {"BF16": 16, "I32": 32, "U32": 32, "F32": 32, "I64": 64, "U64": 64, "F64": 64, "C64": 64}
@@ -169,7 +169,7 @@ def _entry(path: Path, name: str, value: object) -> tuple[Entry, int, int]:
 
 
 def _is_counts(value: object) -> TypeGuard[list[int]]:
-    if not isinstance(value, list) or len(value) > _MOST_DIMENSIONS:
+    if not isinstance(value, list) or len(value) > _MAX_DIMENSIONS:
         return False
     return all(type(item) is int and 0 <= item < _LARGEST_COUNT for item in value)
 

@@ -27,7 +27,7 @@ _DRAFTERS = ("#009E73", "#0072B2", "#D55E00", "#CC79A7", "#E69F00", "#56B4E9")  
 _PEERS = ("#B4BAC0", "#6E7781", "#3D444D")
 _POSITIONS = 9  # of the longest draft that the costs are drawn for
 VERIFYING = "verifying"
-LEAST_ROUNDS = 10  # that reached a position, for its acceptance to be drawn
+MIN_ROUNDS = 10  # that reached a position, for its acceptance to be drawn
 Colours = dict[str, str]
 _T = TypeVar("_T")
 
@@ -253,7 +253,7 @@ def acceptance_series(rows: Sequence[BenchRun]) -> list[Series]:
         mine = [row for row in rows if row.proposer == name and not row.peer]
         longest = max((row.draft_length for row in mine if isinstance(row.draft_length, int)), default=0)
         length = AUTO if longest < 2 and any(row.draft_length == AUTO for row in mine) else longest
-        shares = acceptance_by_position([row for row in mine if row.draft_length == length], LEAST_ROUNDS)
+        shares = acceptance_by_position([row for row in mine if row.draft_length == length], MIN_ROUNDS)
         if shares:
             points = {str(place): share for place, share in enumerate(shares, 1)}
             found.append(Series(name, f"{name}, {_in_words(length)}", points))

@@ -85,8 +85,8 @@ def _print_table(findings: Sequence[Finding]) -> None:
 State = Literal["ok", "warning", "missing"]
 GIB = 1024**3
 _TIMEOUT_S = 60.0
-_LEAST_MEMORY_BYTES = 2 * GIB
-_LEAST_DISK_BYTES = 1 * GIB
+_MIN_MEMORY_BYTES = 2 * GIB
+_MIN_DISK_BYTES = 1 * GIB
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ def _memory() -> Finding:
     if total is None:
         return Finding("Memory", "warning", "unknown", "the system does not report it")
     value = f"{total / GIB:.1f} GiB" + ("" if available is None else f", {available / GIB:.1f} GiB free")
-    if available is not None and available < _LEAST_MEMORY_BYTES:
+    if available is not None and available < _MIN_MEMORY_BYTES:
         return Finding("Memory", "warning", value, "close other programs: the built-in model needs about 1 GiB")
     return Finding("Memory", "ok", value)
 
@@ -178,7 +178,7 @@ def _disk(folder: Path) -> Finding:
     value = f"{folder}, {free / GIB:.1f} GiB free"
     if not os.access(place, os.W_OK):
         return Finding("Files", "warning", f"{value}, read-only", "choose another folder with --cache-dir")
-    if free < _LEAST_DISK_BYTES:
+    if free < _MIN_DISK_BYTES:
         return Finding("Files", "warning", value, "free some space: models need 0.2 GiB or more")
     return Finding("Files", "ok", value)
 

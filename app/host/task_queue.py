@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from app.protocol import Count, Load, Race, Reply, Unload, Verify
 
-MOST_WAITING_BYTES = 64 * 1024 * 1024
+MAX_WAITING_BYTES = 64 * 1024 * 1024
 
 Work = Load | Reply | Count | Verify | Race | Unload
 
@@ -39,7 +39,7 @@ class TaskQueue:
     def put(self, request: Work, size_bytes: int) -> bool:
         """Let a request wait; False where it may not, because so much waits already or the host leaves."""
         with self._changed:
-            if self._closed or self._size_bytes + size_bytes > MOST_WAITING_BYTES:
+            if self._closed or self._size_bytes + size_bytes > MAX_WAITING_BYTES:
                 return False
             self._waiting.append(Task(request, size_bytes))
             self._size_bytes += size_bytes

@@ -18,7 +18,7 @@ from engine.events import Finished
 from engine.settings import AcceptanceRule, SamplingSettings
 
 SIDES = 2
-MOST_RUNS = 99
+MAX_RUNS = 99
 
 
 class Side(Struct, frozen=True, kw_only=True):

@@ -21,7 +21,7 @@ from app.inference.measured_reply import Reply, begin_reply, warm_up
 from app.inference.memory_fit import check_all
 from app.inference.options import Options
 from app.protocol import AnyAnswer, PairCompared, RaceDone, RaceProgress, RaceReady, RoundDone, RunPart
-from app.protocol.race_messages import MOST_RUNS, SIDES, Contestant, Environment, PairReceipt, Side
+from app.protocol.race_messages import MAX_RUNS, SIDES, Contestant, Environment, PairReceipt, Side
 from app.race.pair_receipt import receipt_of
 from engine.errors import ModelError, UsageError
 from engine.events import Event, Finished, PromptProgress, Round
@@ -48,8 +48,8 @@ class RaceOptions:
             raise UsageError("the prompt is empty: say something to answer")
         if len(self.sides) != SIDES:
             raise UsageError(f"a race is between {SIDES} sides, not {len(self.sides)}: name {SIDES}")
-        if not 1 <= self.runs <= MOST_RUNS:
-            raise UsageError(f"runs is {self.runs}: give 1 to {MOST_RUNS}")
+        if not 1 <= self.runs <= MAX_RUNS:
+            raise UsageError(f"runs is {self.runs}: give 1 to {MAX_RUNS}")
         for side in self.sides:
             self.options(side)
 

@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import msgspec
 
 from app.protocol import SamplingSettings, Struct
-from app.protocol.race_messages import MOST_RUNS, SIDES, Contestant, Environment, PairReceipt, Run
+from app.protocol.race_messages import MAX_RUNS, SIDES, Contestant, Environment, PairReceipt, Run
 from app.race.race_results import Results, results_of
 from app.store.import_checks import fault_of_drafted_texts, fault_of_round, fault_of_sampling
 from engine.audit.receipt import first_difference
@@ -31,8 +31,8 @@ FORMAT = "redline race"
 VERSION = 1
 LARGEST_BYTES = 256 * 1024 * 1024
 SHORTEST_S, LONGEST_S = 1e-7, 24 * 3600.0  # between two rounds, of a run
-MOST_TOKENS = 1_000_000  # of all runs together
-MOST_DRAFTED = 10_000  # tokens a round may draft
+MAX_TOKENS = 1_000_000  # of all runs together
+MAX_DRAFTED = 10_000  # tokens a round may draft
 
 Time = Annotated[float, msgspec.Meta(ge=0, lt=253402300800)]  # to the year 9999
 
@@ -153,7 +153,7 @@ def fault_of(document: RaceDocument) -> str:
     """Of all of it."""
     if len(document.contestants) != SIDES:
         return f"it has {len(document.contestants)} sides, a race has {SIDES}"
-    if any(not 0 <= (one.side.draft_length or 0) <= MOST_DRAFTED for one in document.contestants):
+    if any(not 0 <= (one.side.draft_length or 0) <= MAX_DRAFTED for one in document.contestants):
         return "a side has an impossible draft length"
     if why := fault_of_sampling(document.sampling):
         return f"it {why}"
@@ -163,10 +163,10 @@ def fault_of(document: RaceDocument) -> str:
 def _fault_of_runs(runs: Sequence[Run]) -> str:
     pairs = len(runs) // SIDES
     expected = {(side, number) for side in range(SIDES) for number in range(1, pairs + 1)}
-    if not 1 <= pairs <= MOST_RUNS or {(run.side, run.number) for run in runs} != expected or len(runs) % SIDES:
+    if not 1 <= pairs <= MAX_RUNS or {(run.side, run.number) for run in runs} != expected or len(runs) % SIDES:
         return "its runs are no pairs"
-    if sum(len(one.round.tokens) for run in runs for one in run.rounds) > MOST_TOKENS:
-        return f"it has more than {MOST_TOKENS:,} tokens"
+    if sum(len(one.round.tokens) for run in runs for one in run.rounds) > MAX_TOKENS:
+        return f"it has more than {MAX_TOKENS:,} tokens"
     for run in runs:
         if why := _fault_of_run(run):
             return f"run {run.number} of side {run.side + 1} {why}"
@@ -180,11 +180,11 @@ def _fault_of_run(run: Run) -> str:
             return f"has a round {one.round.index} in the place of {number}"
         if why := fault_of_round(one.round) or fault_of_drafted_texts(one):
             return f"has a round {number} {why}"
-        if len(one.round.texts) != len(one.round.tokens) or len(one.round.drafted) > MOST_DRAFTED:
+        if len(one.round.texts) != len(one.round.tokens) or len(one.round.drafted) > MAX_DRAFTED:
             return f"has a round {number} whose parts do not fit together"
     if not any(one.round.tokens for one in run.rounds):
         return "says nothing"
-    if not 0 <= run.prompt_tokens <= MOST_TOKENS:
+    if not 0 <= run.prompt_tokens <= MAX_TOKENS:
         return "has an impossible prompt"
     steps = [later - earlier for earlier, later in pairwise([0.0, *times])]
     if any(step < 0 or 0 < step < SHORTEST_S for step in steps) or not 0 < times[-1] <= LONGEST_S:

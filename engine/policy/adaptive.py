@@ -23,8 +23,8 @@ from engine.policy.expected_length import ChainExpectedLength, ExpectedLength
 from engine.policy.fixed import Plan
 
 BUDGET_SHARE = 0.01  # of the tokens so far, what drafting may cost
-BUDGET_START, BUDGET_START_MOST = 0.02, 2.0  # of the tokens of the whole reply, and at most so many plain steps
-BUDGET_MOST = 15.0  # plain steps that gains may add up to
+BUDGET_START, MAX_BUDGET_START = 0.02, 2.0  # of the tokens of the whole reply, and at most so many plain steps
+MAX_BUDGET = 15.0  # plain steps that gains may add up to
 PROBE_SOONEST, PROBE_LATEST = 4.0, 64.0  # rounds between probes
 PROBE_BACKOFF = 1.3
 BEST_ACCEPTANCE = 0.97  # a drafter that does not pay even then is never used, so it need not read the prompt
@@ -36,12 +36,12 @@ class SlowdownBudget:
     """What drafting may still lose against plain decoding, in plain steps.
 
     A round is drafted only if the budget covers the worst case, no token accepted. So, by the costs that were measured,
-    a reply of n tokens never takes longer than plain decoding by more than BUDGET_SHARE * n + BUDGET_START_MOST steps.
+    a reply of n tokens never takes longer than plain decoding by more than BUDGET_SHARE * n + MAX_BUDGET_START steps.
     tokens: that the reply may have at most.
     """
 
     def __init__(self, tokens: float = math.inf) -> None:
-        self.left = min(BUDGET_START * tokens, BUDGET_START_MOST)
+        self.left = min(BUDGET_START * tokens, MAX_BUDGET_START)
 
     def covers(self, price: float) -> bool:
         """Returns whether a round of this price may be tried; the one token that it yields at least is worth 1."""
@@ -49,7 +49,7 @@ class SlowdownBudget:
 
     def book(self, tokens: int, price: float) -> None:
         """Books a round that had this price and gave so many tokens."""
-        self.left = min(self.left + tokens * (1 + BUDGET_SHARE) - price, BUDGET_MOST)
+        self.left = min(self.left + tokens * (1 + BUDGET_SHARE) - price, MAX_BUDGET)
 
 
 @dataclass

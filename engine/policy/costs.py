@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-LEAST_PLAIN = (
-    0.5  # of a pass of one row: no run of plain steps can hide more than that, less is another program's doing
-)
+MIN_PLAIN = 0.5  # of a pass of one row: no run of plain steps can hide more than that, less is another program's doing
 
 _Line = tuple[tuple[int, float], ...]  # numbers of rows or tokens, rising, and seconds
 
@@ -67,7 +65,7 @@ def between(near: Costs, far: Costs, share: float) -> Costs:
 
     verify = line(near.verify, far.verify)
     narrow = verify[0][1]
-    plain = min(max(at(near.plain_s, far.plain_s), LEAST_PLAIN * narrow), narrow)
+    plain = min(max(at(near.plain_s, far.plain_s), MIN_PLAIN * narrow), narrow)
     eager = None if near.eager is None or far.eager is None else max(at(near.eager, far.eager), narrow)
     members = tuple(between(*both, share) for both in zip(near.members, far.members, strict=True))
     return Costs(verify, line(near.draft, far.draft), members, plain, eager)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from models.memory import Share
     from models.model_folder import ModelFolder
 
-_MOST_OF_A_TARGET = 0.5  # of its bytes: a larger drafter hardly drafts faster than the target verifies
+_MAX_TARGET_SHARE = 0.5  # of its bytes: a larger drafter hardly drafts faster than the target verifies
 
 
 def detect(config: Mapping[str, object]) -> bool:
@@ -72,7 +72,7 @@ def _notes(target: ModelFolder, drafter: ModelFolder) -> Iterator[str]:
         yield "different end-of-text tokens (the target's are used)"
     if drafter.context_length and target.context_length and drafter.context_length < target.context_length:
         yield f"made for contexts of {drafter.context_length:,} tokens (target: {target.context_length:,})"
-    if drafter.weights_bytes > target.weights_bytes * _MOST_OF_A_TARGET:
+    if drafter.weights_bytes > target.weights_bytes * _MAX_TARGET_SHARE:
         yield f"{drafter.weights_bytes / target.weights_bytes:.0%} of the target's size, too large to save time"
 
 

@@ -30,7 +30,7 @@ RankPath = tuple[int, ...]
 _BEGINS = ("medusa_lm_head", "model")
 _PREFIX = "medusa_head."
 _BESIDE = ("d2t", "t2d")
-_MOST_HEADS = 32
+_MAX_HEADS = 32
 _NODES = 64  # of a tree for heads that bring none
 
 
@@ -105,8 +105,8 @@ def _config(folder: HeadFolder, names: Mapping[str, str], target: TargetShape) -
     """Sizes of the heads, checked against the target's. FasterDecoding's config says few of them."""
     fields, vocabulary = folder.config, target.rows
     heads, layers = fields.count("medusa_num_heads"), fields.count("medusa_num_layers", 1)
-    if heads > _MOST_HEADS:
-        raise fields.wrong("medusa_num_heads", f"at most {_MOST_HEADS}")
+    if heads > _MAX_HEADS:
+        raise fields.wrong("medusa_num_heads", f"at most {_MAX_HEADS}")
     states = target.states((NORMED,))
     hidden = fields.count("hidden_size", _width(folder, names))
     check_width(folder, hidden, states, target)

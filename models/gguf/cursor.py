@@ -13,7 +13,7 @@ from models.gguf.tensor_types import ARRAY, BOOL, NUMBER_FORMATS, STRING
 Value = int | float | bool | str | tuple["Value", ...]
 
 # Far above any real file; they keep a hostile one of many gigabytes from filling the memory with Python objects.
-MOST_ITEMS = 1 << 22
+MAX_ITEMS = 1 << 22
 LARGEST_HEADER_BYTES = 1 << 26
 _LONGEST_STRING_BYTES = 1 << 24
 _DEEPEST_ARRAY = 4
@@ -84,7 +84,7 @@ class Cursor:
         if depth >= _DEEPEST_ARRAY:
             raise self.damaged(f"{shown} is nested too deeply")
         code, count = self.u32(shown), self.u64(shown)
-        if count > MOST_ITEMS:
+        if count > MAX_ITEMS:
             raise self.damaged(f"{shown} claims {count} items, more than any model has")
         if code == BOOL:
             return self._bools(count, shown)

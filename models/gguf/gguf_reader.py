@@ -24,16 +24,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import ModelError
-from models.gguf.cursor import MOST_ITEMS, Cursor, Value
+from models.gguf.cursor import MAX_ITEMS, Cursor, Value
 from models.gguf.tensor_types import TENSOR_TYPES, UNSUPPORTED_TENSOR_TYPES, TensorType
 
 _MAGIC = b"GGUF"
 _HEADER_BYTES = 24
 _SMALLEST_PAIR_BYTES = 8 + 4 + 1
 _SMALLEST_TENSOR_BYTES = 8 + 4 + 8 + 4 + 8
-_MOST_DIMENSIONS = 4
+_MAX_DIMENSIONS = 4
 _SPLIT = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.gguf")
-_MOST_FILES = 1000
+_MAX_FILES = 1000
 
 T = TypeVar("T", int, float, str, bool)
 Bytes = NDArray[np.uint8]
@@ -130,7 +130,7 @@ def read_gguf(path: Path) -> GgufFile:
 def paths_of(path: Path) -> tuple[Path, ...]:
     """The files of the model that `path` is, or is one of: its siblings by their names, there or not."""
     name = _SPLIT.fullmatch(path.name)
-    if name is None or not 1 <= int(name[2]) <= int(name[3]) <= _MOST_FILES:
+    if name is None or not 1 <= int(name[2]) <= int(name[3]) <= _MAX_FILES:
         return (path,)
     total = int(name[3])
     return tuple(path.with_name(f"{name[1]}-{number:05d}-of-{total:05d}.gguf") for number in range(1, total + 1))
@@ -189,7 +189,7 @@ def _read_header(cursor: Cursor) -> tuple[int, int]:
         raise ModelError(f"{cursor.path}: GGUF version {version} is not supported; use a file of version 2 or 3")
     tensor_count, pair_count = cursor.u64("the tensor count"), cursor.u64("the pair count")
     smallest = tensor_count * _SMALLEST_TENSOR_BYTES + pair_count * _SMALLEST_PAIR_BYTES
-    if smallest > cursor.left_bytes or max(tensor_count, pair_count) > MOST_ITEMS:
+    if smallest > cursor.left_bytes or max(tensor_count, pair_count) > MAX_ITEMS:
         raise cursor.damaged(f"claims {tensor_count} tensors and {pair_count} metadata pairs, too many")
     return tensor_count, pair_count
 
@@ -216,7 +216,7 @@ def _read_tensor(cursor: Cursor) -> TensorInfo:
     name = cursor.text("a tensor name")
     shown = f"tensor {name[:60]!r}"
     dimensions = cursor.u32(shown)
-    if not 1 <= dimensions <= _MOST_DIMENSIONS:
+    if not 1 <= dimensions <= _MAX_DIMENSIONS:
         raise cursor.damaged(f"{shown} has {dimensions} dimensions")
     shape = tuple(cursor.u64(shown) for _ in range(dimensions))[::-1]
     kind = _tensor_type(cursor, shown, cursor.u32(shown))

@@ -15,7 +15,7 @@ from models.gguf.gguf_reader import GgufFile
 SPACE = "▁"
 _DAMAGED = "the file is damaged, download it again"
 _LONGEST_PIECE = 256  # characters; the longest of any model here is 48
-_MOST_MERGES = 1 << 23
+_MAX_MERGES = 1 << 23
 
 
 def sentencepiece(
@@ -55,7 +55,7 @@ def _merges(gguf: GgufFile, vocabulary: Mapping[str, int], apart: set[str]) -> l
             left, right = piece[:place], piece[place:]
             if left in vocabulary and right in vocabulary and left not in apart and right not in apart:
                 found.append((-scores[number], -len(left), -len(right), left, right))
-        if len(found) > _MOST_MERGES:
+        if len(found) > _MAX_MERGES:
             raise gguf.unfit("its vocabulary can be put together in too many ways", _DAMAGED)
     found.sort(key=lambda merge: merge[:3])
     return [(left, right) for *_, left, right in found]

@@ -50,7 +50,7 @@ class RepoListing:
 
 
 LARGEST_BYTES = 50_000_000_000  # of one file: beyond, the hub serves Xet only
-MOST_FILES = 10_000
+MAX_FILES = 10_000
 _HEX = frozenset("0123456789abcdef")
 _NONSENSE = (
     KeyError,
@@ -84,7 +84,7 @@ def request_listing(
 
 def _listing(info: ModelInfo, repo: str, revision: str) -> RepoListing:
     siblings = {sibling.rfilename: sibling for sibling in info.siblings or []}
-    if len(siblings) > MOST_FILES:
+    if len(siblings) > MAX_FILES:
         raise HubError(f"{repo}: lists {len(siblings)} files, which no model has; refused", "refused")
     check_listed(siblings, repo)
     names = model_files(siblings, repo)

@@ -17,7 +17,7 @@ FitLevel = Literal["good", "tight", "refused"]
 FootprintAt = Callable[[int], Footprint]  # by the length of the context
 
 TIGHT = 0.85  # of what may be used: beyond, other programs slow down
-LEAST_CONTEXT = 512
+MIN_CONTEXT = 512
 KV_BITS = 8  # no loss of quality has been found at 8
 _FOR_OTHERS = 0.1  # of memory that only the processor uses
 _STEP = 256
@@ -85,13 +85,13 @@ def judge_fit(
 
 
 def largest_context(footprint_at: FootprintAt, wanted: int, most: int) -> int | None:
-    """Returns the longest context up to `wanted` that takes at most so many bytes; None if even LEAST_CONTEXT takes
+    """Returns the longest context up to `wanted` that takes at most so many bytes; None if even MIN_CONTEXT takes
     more."""
     if footprint_at(wanted).total <= most:
         return wanted
-    if wanted < LEAST_CONTEXT or footprint_at(LEAST_CONTEXT).total > most:
+    if wanted < MIN_CONTEXT or footprint_at(MIN_CONTEXT).total > most:
         return None
-    fits, too_long = LEAST_CONTEXT // _STEP, -(-wanted // _STEP)
+    fits, too_long = MIN_CONTEXT // _STEP, -(-wanted // _STEP)
     while too_long - fits > 1:
         middle = (fits + too_long) // 2
         if footprint_at(middle * _STEP).total <= most:

@@ -26,7 +26,7 @@ from engine.errors import FitError, ModelError
 from models.durable_files import read_json_object, replace_json
 from models.loader import Loaded
 from models.training.text_generation import TextRequest, batching_is_exact, continue_texts, seed_of
-from models.training.training_plan import LEAST_TOKENS, LONGEST_QUESTION, TrainingPlan
+from models.training.training_plan import LONGEST_QUESTION, MIN_TOKENS, TrainingPlan
 from models.training.training_prompts import (
     SELF_SHARE,
     prompts_that_fit,
@@ -38,7 +38,7 @@ from models.training.workspace import write_whole
 
 TEMPERATURES = (0.0, 0.7, 0.0, 1.0)  # in turn
 _WARM = (0.7, 1.0)
-LEAST_REPLY = 2
+MIN_REPLY = 2
 _SHORTEST_QUESTION = 4
 _QUESTION_MIN_P = 0.03
 _JUDGED_BY, _ONE_IN = 8, 4  # prompts that are judged by at least, where that is no more than one in so many
@@ -260,7 +260,7 @@ def split_corpus(conversations: Sequence[Conversation], plan: TrainingPlan) -> C
     """
     by_prompt: dict[bytes, list[int]] = {}
     for place, c in enumerate(conversations):
-        if c.reply >= LEAST_REPLY and len(c.tokens) >= LEAST_TOKENS:
+        if c.reply >= MIN_REPLY and len(c.tokens) >= MIN_TOKENS:
             by_prompt.setdefault(c.tokens[: c.prompt].tobytes(), []).append(place)
     waiting = sorted(by_prompt, key=lambda prompt: seed_of(plan.seed, "hold", prompt.hex()))
     share = -(-plan.held_out // max(1, min(_JUDGED_BY, len(waiting) // _ONE_IN)))

@@ -37,8 +37,8 @@ from models.training.trainee_kinds import draft_model_layers, draft_vocabulary_s
 from models.training.trainer import Trainer
 from models.training.training_plan import (
     DEPTHS,
-    LEAST_TOKENS,
     LONGEST_QUESTION,
+    MIN_TOKENS,
     PLAN_VERSION,
     RATES,
     MachineRates,
@@ -58,7 +58,7 @@ from models.training.training_plan import (
 from models.training.training_prompts import prompts_that_fit
 
 DEFAULT_CONTEXT = 2048
-LEAST_PROMPTS = 4
+MIN_PROMPTS = 4
 BATCH_TOKENS = 2048
 _TRIAL_S = 8.0
 _TRIAL_TOKENS = (2, 14)  # of replies, written twice: what the prompt costs and what a token does
@@ -126,9 +126,9 @@ def prepare_training(
 def _prompts_of_user(target: Loaded, prompts: Sequence[str], longest: int) -> dict[str, int]:
     """Returns the prompts that fit into `longest` tokens, with their lengths. Raises FitError if they are too few."""
     given = prompts_that_fit(prompts, target.tokenizer, longest) if prompts else {}
-    if prompts and len(given) < LEAST_PROMPTS:
+    if prompts and len(given) < MIN_PROMPTS:
         raise FitError(
-            f"fewer than {LEAST_PROMPTS} different prompts fit into {longest} tokens, too few to train on some and "
+            f"fewer than {MIN_PROMPTS} different prompts fit into {longest} tokens, too few to train on some and "
             "evaluate with others: give more, or leave out --prompts"
         )
     return given
@@ -238,7 +238,7 @@ def _measure(
     write, written = _measure_writing(target, plan, given)
     prompts = list(given.values()) or [c.prompt for c in written]
     length = sum(prompts) / len(prompts) + reply
-    trial = [_stretched(c, max(round(reply), LEAST_TOKENS)) for c in written]
+    trial = [_stretched(c, max(round(reply), MIN_TOKENS)) for c in written]
     read, train = _rates_of_training(target, plan, reader, trainee, trial)
     initialization_s = _decomposing_s(reader.hidden) if plan.kind == "eagle3" else 0.0
     return MachineRates(write, read, train, reply, length, initialization_s)

@@ -17,7 +17,7 @@ import mlx.core as mx
 from engine.backend.mlx_lm_imports import make_prompt_cache
 from engine.errors import FitError
 from models.size_text import memory_words
-from models.training.training_plan import LEAST_BATCH_TOKENS, MachineRates, TrainingKind, TrainingPlan
+from models.training.training_plan import MIN_BATCH_TOKENS, MachineRates, TrainingKind, TrainingPlan
 
 CACHE_BYTES = 1024**3 // 4  # of freed buffers that MLX may keep while a fit runs
 _PROCESS_BYTES = 400 * 1024**2  # Python, MLX, mlx-lm and the tokenizer
@@ -25,7 +25,7 @@ _KV_STEP = 256  # tokens by which mlx-lm's caches grow
 _SPARE_DISK_BYTES = 200 * 1024**2
 _TOKEN_BYTES = 4  # of a conversation, in memory and on disk
 _CONVERSATION_BYTES = 512  # in memory, beside its tokens
-MOST_ROWS = 32
+MAX_ROWS = 32
 _PREFILL = 8 * 512
 
 
@@ -89,8 +89,8 @@ def writing_bytes(sizes: NetworkSizes, rows: int, tokens: int) -> int:
 def rows_within(sizes: NetworkSizes, tokens: int, free_bytes: int | None) -> int:
     """How many texts to write side by side so that half of what is free is enough."""
     if free_bytes is None:
-        return MOST_ROWS // 2
-    rows = MOST_ROWS
+        return MAX_ROWS // 2
+    rows = MAX_ROWS
     while rows > 1 and writing_bytes(sizes, rows, tokens) > free_bytes / 2:
         rows //= 2
     return rows
@@ -100,7 +100,7 @@ def batch_within(sizes: NetworkSizes, plan: TrainingPlan, free: FreeResources) -
     """How many tokens to train on at a time: as many as `plan` says, or a half, a quarter and so on, where that makes
     the fit small enough for the memory that is free, or else for the machine."""
     free_bytes = None if free.free_bytes is None else free.free_bytes + sizes.weights_bytes  # which are loaded already
-    tried = [tokens for n in range(4) if (tokens := plan.batch_tokens >> n) >= LEAST_BATCH_TOKENS]
+    tried = [tokens for n in range(4) if (tokens := plan.batch_tokens >> n) >= MIN_BATCH_TOKENS]
     for most_bytes in (free_bytes, free.memory_bytes):
         for tokens in tried:
             if most_bytes is None or working_bytes(sizes, replace(plan, batch_tokens=tokens)) <= most_bytes:

@@ -15,7 +15,7 @@ from models.training.target_states import TargetStateReader
 from models.training.trainee import Trainee
 from models.training.training_plan import (
     DRAFT_VOCABULARY,
-    LEAST_SHORTLIST,
+    MIN_SHORTLIST,
     SHORTLIST_SHARE,
     TrainingKind,
     TrainingOptions,
@@ -43,7 +43,7 @@ def make_trainee(
 def draft_vocabulary_size(target: Loaded, options: TrainingOptions) -> int:
     """Returns the size of the draft vocabulary."""
     whole = target.model.vocabulary
-    usual = max(LEAST_SHORTLIST, whole // SHORTLIST_SHARE) if options.kind == "draft" else DRAFT_VOCABULARY
+    usual = max(MIN_SHORTLIST, whole // SHORTLIST_SHARE) if options.kind == "draft" else DRAFT_VOCABULARY
     return min(options.vocabulary or usual, whole)
 
 

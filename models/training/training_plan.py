@@ -21,18 +21,18 @@ EPOCHS = {"eagle3": 4, "medusa": 4, "draft": 3}
 DEPTHS = {"eagle3": 3, "medusa": 4, "draft": 1}
 RATES = {"eagle3": 1e-3, "medusa": 1e-3, "draft": 5e-4}
 DRAFT_VOCABULARY = 8192  # of a head
-LEAST_SHORTLIST, SHORTLIST_SHARE = 16_384, 4  # of a draft model: so many, or one in so many of its vocabulary
-MOST_DEPTHS = 8
-LEAST_TOKENS = MOST_DEPTHS + 2  # of a conversation: what the deepest drafter looks back on, and a guess
-LEAST_CONVERSATIONS, LEAST_STEPS = 24, 20
-LEAST_BATCH_TOKENS, ENOUGH_STEPS = 256, 400
-MOST_HELD_OUT, JUDGING_S = 96, 45.0
+MIN_SHORTLIST, SHORTLIST_SHARE = 16_384, 4  # of a draft model: so many, or one in so many of its vocabulary
+MAX_DEPTHS = 8
+MIN_TOKENS = MAX_DEPTHS + 2  # of a conversation: what the deepest drafter looks back on, and a guess
+MIN_CONVERSATIONS, MIN_STEPS = 24, 20
+MIN_BATCH_TOKENS, ENOUGH_STEPS = 256, 400
+MAX_HELD_OUT, JUDGING_S = 96, 45.0
 CHECKPOINT_S = 30.0  # between two checkpoints of the training
 SHARD_S = 40.0  # what a kill may lose of the writing
-LEAST_STRETCH = 16
+MIN_STRETCH = 16
 _READING_SHARE = 0.25  # of that, at most, for reading again what stands before a stretch
 LONGEST_QUESTION = 80  # that the target writes itself, in tokens
-_BEGIN_TOKENS, _MOST_BEGIN_TOKENS = 64, 32_768  # for each number of a state; in all
+_BEGIN_TOKENS, _MAX_BEGIN_TOKENS = 64, 32_768  # for each number of a state; in all
 _BEGIN_S = 20.0  # of reading them where states are not kept
 _WORK_SHARE = 0.92  # of the minutes asked for; the rest is loading, judging, and what was estimated wrong
 
@@ -61,7 +61,7 @@ class TrainingOptions:
         for name, least in (("conversations", 8), ("steps", 1), ("vocabulary", 2), ("layers", 1), ("depths", 1)):
             value = getattr(self, name)
             _need(value is None or value >= least, name, value, f"at least {least}")
-        _need(self.depths is None or self.depths <= MOST_DEPTHS, "depths", self.depths, f"at most {MOST_DEPTHS}")
+        _need(self.depths is None or self.depths <= MAX_DEPTHS, "depths", self.depths, f"at most {MAX_DEPTHS}")
         _need(8 <= self.reply_tokens <= 4096, "reply-tokens", self.reply_tokens, "8 to 4096")
         rate = self.learning_rate
         _need(rate is None or 0 < rate < 1, "learning-rate", rate, "a number between 0 and 1")
@@ -158,10 +158,10 @@ def training_amounts(
     readings = 1 if stored else epochs
     length = rates.conversation_tokens
     each_s = rates.reply_tokens / rates.write + readings * length / rates.read + epochs * length / rates.train
-    conversations = max(LEAST_CONVERSATIONS, int(options.minutes * 60 * _WORK_SHARE / each_s))
+    conversations = max(MIN_CONVERSATIONS, int(options.minutes * 60 * _WORK_SHARE / each_s))
     trained = epochs * conversations * length
-    batch = round(min(most_batch_tokens, max(LEAST_BATCH_TOKENS, length, trained / ENOUGH_STEPS)))
-    steps = max(LEAST_STEPS, round(trained / batch))
+    batch = round(min(most_batch_tokens, max(MIN_BATCH_TOKENS, length, trained / ENOUGH_STEPS)))
+    steps = max(MIN_STEPS, round(trained / batch))
     # How long replies are is a guess until they are written, so the tokens decide; of short ones there may be more.
     return TrainingAmounts(3 * conversations, round(conversations * rates.reply_tokens), steps, batch)
 
@@ -176,14 +176,14 @@ def initialization_tokens(kind: TrainingKind, hidden: int, rates: MachineRates, 
     than are read in `_BEGIN_S` where states are not `stored`."""
     if kind != "eagle3":
         return 0
-    enough = min(_BEGIN_TOKENS * hidden, _MOST_BEGIN_TOKENS)
+    enough = min(_BEGIN_TOKENS * hidden, _MAX_BEGIN_TOKENS)
     return enough if stored else min(enough, int(_BEGIN_S * rates.read))
 
 
 def held_out_size(conversations: int, rates: MachineRates) -> int:
     """How many conversations are kept for judging: enough to tell, few enough to be judged in less than a minute."""
     most = max(4, int(JUDGING_S / _judging_s(1, rates)))
-    return min(MOST_HELD_OUT, max(conversations // 20, min(8, conversations // 4)), most)
+    return min(MAX_HELD_OUT, max(conversations // 20, min(8, conversations // 4)), most)
 
 
 def _judging_s(conversations: int, rates: MachineRates) -> float:
@@ -211,7 +211,7 @@ def chunk_tokens(plan: TrainingPlan, rates: MachineRates) -> int:
     if _longest_s(plan, rates) <= SHARD_S:
         return max(plan.reply_tokens, LONGEST_QUESTION)
     read_s = plan.rows * rates.conversation_tokens / rates.read
-    return max(LEAST_STRETCH, int((SHARD_S - read_s) * rates.write / plan.rows))
+    return max(MIN_STRETCH, int((SHARD_S - read_s) * rates.write / plan.rows))
 
 
 def rates_with_rereading(plan: TrainingPlan, rates: MachineRates) -> MachineRates:

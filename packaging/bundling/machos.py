@@ -15,7 +15,7 @@ from macholib.MachO import MachO, MachOHeader
 ARM64 = 0x0100000C
 MACOS = 1  # PLATFORM_MACOS
 _MAGICS = (b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\xca\xfe\xba\xbf")
-_MOST_SLICES = 16  # a Java class has the same magic, and its version where a fat file has their number
+_MAX_SLICES = 16  # a Java class has the same magic, and its version where a fat file has their number
 _LOADS = (mach_o.LC_LOAD_DYLIB, mach_o.LC_REEXPORT_DYLIB, mach_o.LC_LOAD_UPWARD_DYLIB, mach_o.LC_LAZY_LOAD_DYLIB)
 
 
@@ -62,7 +62,7 @@ def is_macho(path: Path) -> bool:
     with path.open("rb") as file:
         head = file.read(8)
     if head[:4] in _MAGICS[2:]:
-        return int.from_bytes(head[4:8], "big") <= _MOST_SLICES
+        return int.from_bytes(head[4:8], "big") <= _MAX_SLICES
     return head[:4] in _MAGICS
 
 

@@ -13,7 +13,7 @@ from app.inference.loaded_pair import LoadedPair
 from app.inference.pair_loader import NamedDrafter
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.policy.adaptive import Adaptive
-from engine.policy.costs import LEAST_PLAIN, Costs
+from engine.policy.costs import MIN_PLAIN, Costs
 from engine.policy.fixed import FixedLength
 from engine.session import Session
 from models.loader import Loaded, load
@@ -109,7 +109,7 @@ def test_costs_far_beyond_what_was_measured_stay_what_they_are_there(target: Loa
     ways = [draw(context, {1024: near, 4096: far}.__getitem__) for context in (4096, 8192, 16_384, 150_000)]
     assert ways[1] == ways[2] == ways[3]
     assert ways[1].pass_s(1) > ways[0].pass_s(1)
-    assert all(LEAST_PLAIN * costs.pass_s(1) <= costs.plain_s <= costs.pass_s(1) for costs in ways)
+    assert all(MIN_PLAIN * costs.pass_s(1) <= costs.plain_s <= costs.pass_s(1) for costs in ways)
 
 
 def test_other_drafters_weights_and_machines_are_measured_apart(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.host.task_queue import MOST_WAITING_BYTES, TaskQueue
+from app.host.task_queue import MAX_WAITING_BYTES, TaskQueue
 from app.protocol import Count
 from app.protocol.line_codec import BadLine, read_lines
 
@@ -82,7 +82,7 @@ def test_the_current_request_is_told_to_stop_and_no_other() -> None:
 
 
 def test_what_waits_is_bounded_and_room_comes_back() -> None:
-    inbox, half = TaskQueue(), MOST_WAITING_BYTES // 2
+    inbox, half = TaskQueue(), MAX_WAITING_BYTES // 2
     assert put(inbox, 1, 2, 3, size_bytes=half) == [True, True, False]
     inbox.take()
     assert put(inbox, 4, 5, size_bytes=half) == [True, False]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SETTINGS, LAST_OPEN = "chat.settings", "chat.opened"  # keys of values
-MOST_HITS = 50
+MAX_HITS = 50
 
 
 class ConversationLibrary(QObject):
@@ -73,7 +73,7 @@ class ConversationLibrary(QObject):
 
     def search(self, text: str) -> list[SearchHit]:
         """Returns the titles and messages that contain `text`, best first."""
-        return self.attempt(lambda: self.store.search(text, MOST_HITS), []) if text.strip() else []
+        return self.attempt(lambda: self.store.search(text, MAX_HITS), []) if text.strip() else []
 
     def rename(self, conversation: int, title: str) -> None:
         """Renames a conversation, unless the title is blank."""

@@ -31,7 +31,7 @@ from app.protocol import (
 
 FRAME_S = 0.016
 READ_BUDGET_S = 0.006  # of a frame, for reading answers
-MOST_UNREAD_BYTES = 64 << 20  # half a million tokens; a host that sends more would fill the memory
+MAX_UNREAD_BYTES = 64 << 20  # half a million tokens; a host that sends more would fill the memory
 STDERR_TAIL_BYTES = 16 << 10
 RESTARTED = "was restarted"
 
@@ -168,7 +168,7 @@ class HostProcess(QObject):
         """Data has arrived: it waits for the next frame, unless the host sends more than the window can process."""
         if not self.running:
             return
-        if self._process.bytesAvailable() > MOST_UNREAD_BYTES:
+        if self._process.bytesAvailable() > MAX_UNREAD_BYTES:
             self._kill("sent more data than the window can process")
         elif not self._frame.isActive():
             since_s = time.monotonic() - self._frame_s

@@ -16,7 +16,7 @@ from app.window.common.widgets import Glyph, IconButton, label, style
 from engine.errors import RedlineError
 
 LARGEST_BYTES = 1_000_000  # of one file: more than any context here holds
-MOST_CHARACTERS = 2_000_000  # with one message, well within one line of the protocol
+MAX_CHARACTERS = 2_000_000  # with one message, well within one line of the protocol
 LONG_PASTE, LONG_PASTE_LINES = 4_000, 80  # characters, lines: a longer paste is easier to read as an attachment
 WIDEST_NAME = 220  # px, in a chip
 
@@ -71,8 +71,8 @@ def is_long(text: str) -> bool:
 
 def check_total(attachments: Sequence[Attachment]) -> None:
     """Raises AttachmentError where these are too much for one message."""
-    if sum(len(a.text) for a in attachments) > MOST_CHARACTERS:
-        raise AttachmentError(f"The attachments exceed {MOST_CHARACTERS:,} characters in total. Remove some of them.")
+    if sum(len(a.text) for a in attachments) > MAX_CHARACTERS:
+        raise AttachmentError(f"The attachments exceed {MAX_CHARACTERS:,} characters in total. Remove some of them.")
 
 
 def size_text(count: int) -> str:

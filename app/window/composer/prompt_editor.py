@@ -11,11 +11,11 @@ from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy, QWidget
 from app.window.common.widgets import style
 from app.window.composer.attachments import is_long
 
-MOST_LINES = 8
+MAX_LINES = 8
 
 
 class PromptEditor(QPlainTextEdit):
-    """Plain text of one to MOST_LINES lines; beyond that it scrolls.
+    """Plain text of one to MAX_LINES lines; beyond that it scrolls.
 
     submitted(): Enter. up_pressed(): the Up key in an empty field. files_pasted(list[Path]), image_pasted().
     long_text_pasted(str): a paste that is better attached. focused(bool).
@@ -80,7 +80,7 @@ class PromptEditor(QPlainTextEdit):
         self.focused.emit(False)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        if self._lines() > MOST_LINES:
+        if self._lines() > MAX_LINES:
             super().wheelEvent(event)
         else:
             event.ignore()
@@ -107,11 +107,11 @@ class PromptEditor(QPlainTextEdit):
         return max(1, int(self.document().size().height()))  # a plain text document counts in lines
 
     def _height(self) -> int:
-        lines = min(MOST_LINES, self._lines())
+        lines = min(MAX_LINES, self._lines())
         return lines * self.fontMetrics().lineSpacing() + 2 * int(self.document().documentMargin()) + 2
 
     def _fit_height(self) -> None:
-        scrolls = self._lines() > MOST_LINES
+        scrolls = self._lines() > MAX_LINES
         policy = Qt.ScrollBarPolicy.ScrollBarAsNeeded if scrolls else Qt.ScrollBarPolicy.ScrollBarAlwaysOff
         self.setVerticalScrollBarPolicy(policy)
         if self._height() != self.height():

@@ -22,7 +22,7 @@ from app.window.common.widgets import style, wrapped
 from app.window.inspector.round_series import WINDOW_S, RoundSeries
 
 SMALL_SAMPLE = 30  # rounds; a share of fewer is drawn pale
-MOST_POINTS = 192
+MAX_POINTS = 192
 Z = 1.96  # of the normal distribution, for an interval that holds 95 %
 STEPS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
 HEADROOM = 1.6  # how much lower tokens per pass are drawn than they might, since they rise and fall with the speed
@@ -232,10 +232,10 @@ class Charts(QWidget):
 
 
 def stride(count: int) -> int:
-    """Returns the least power of two that leaves at most MOST_POINTS of `count`: points stay where they are while more
+    """Returns the least power of two that leaves at most MAX_POINTS of `count`: points stay where they are while more
     come."""
     step = 1
-    while count > step * MOST_POINTS:
+    while count > step * MAX_POINTS:
         step *= 2
     return step
 

@@ -18,7 +18,7 @@ from app.window.common.widgets import ElidedLabel, Hairline, IconButton, style
 if TYPE_CHECKING:
     from app.window.chat import SpeculationStatus
 
-LEAST_DETAIL = 40  # px; with less room the names are left out
+MIN_DETAIL = 40  # px; with less room the names are left out
 SETTINGS_BUTTON_FROM = 470  # px; in a narrower window only the chip opens the chat's settings
 
 # Of each state: in full, and where there is little room.
@@ -81,7 +81,7 @@ class StatusChip(QToolButton):
         fits = self._bold_metrics().horizontalAdvance(self._text) <= right - x
         text = self._text if fits else STATE_TEXTS[self._state][1]
         x += self._draw(painter, text, self._bold_font(), colour, x, right) + 10
-        if right - x >= LEAST_DETAIL:
+        if right - x >= MIN_DETAIL:
             self._draw(painter, self._detail, font(look, 12), look.faint, x, right)
         painter.end()
 

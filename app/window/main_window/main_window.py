@@ -43,7 +43,7 @@ from app.window.transcript import Transcript
 if TYPE_CHECKING:
     from app.window.chat import Controller
 
-FIRST_SIZE, LEAST_SIZE = QSize(1180, 780), QSize(640, 480)
+FIRST_SIZE, MIN_SIZE = QSize(1180, 780), QSize(640, 480)
 SAVE_PLACES_MS = 500  # after the last change
 
 
@@ -103,7 +103,7 @@ class MainWindow(QMainWindow):
         style(centre, ground="page")
         panes = Panes(parts.sidebar, centre, {"inspector": parts.inspector, "chat settings": parts.panel})
         self.setCentralWidget(panes)
-        self.setMinimumSize(LEAST_SIZE)
+        self.setMinimumSize(MIN_SIZE)
         self.commands.fill(self.menuBar())
         return panes
 

@@ -17,7 +17,7 @@ Level = Literal["info", "warning", "error"]
 Actions = Sequence[tuple[str, Callable[[], object]]]
 
 INFO_MS, OFFER_MS = 6_000, 12_000  # how long an info stays without and with an action
-MOST_BANNERS = 3  # at once; the others wait
+MAX_BANNERS = 3  # at once; the others wait
 TONES = {"info": "accent", "warning": "warning", "error": "error"}
 
 
@@ -124,5 +124,5 @@ class NoticeBanners(QWidget):
         self.banners.sort(key=lambda b: b.level != "error")
         for place, banner in enumerate(self.banners):
             self._column.insertWidget(place, banner)
-            banner.setVisible(place < MOST_BANNERS)
+            banner.setVisible(place < MAX_BANNERS)
         self.setVisible(bool(self.banners))

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication, QSplitter, QStackedWidget, QWidget
 from app.window.common.appearance import INSPECTOR_WIDTH, SIDEBAR_WIDTH
 from app.window.common.preferences import Places, Side
 
-CENTRE_LEAST = 320  # px
+MIN_CENTRE = 320  # px
 SIDEBAR_RANGE, SIDE_RANGE = (190, 420), (300, 640)
 
 
@@ -33,7 +33,7 @@ class Panes(QSplitter):
             self._stack.addWidget(widget)
         sidebar.setMinimumWidth(SIDEBAR_RANGE[0])
         sidebar.setMaximumWidth(SIDEBAR_RANGE[1])
-        centre.setMinimumWidth(CENTRE_LEAST)
+        centre.setMinimumWidth(MIN_CENTRE)
         self._stack.setMinimumWidth(SIDE_RANGE[0])
         self._stack.setMaximumWidth(SIDE_RANGE[1])
         for place, widget in enumerate((sidebar, centre, self._stack)):
@@ -87,7 +87,7 @@ class Panes(QSplitter):
 
     def _fit(self) -> None:
         """Shows the requested panes as far as the centre keeps its least width."""
-        sidebar, side, free = self._sidebar_wanted, self._side_wanted, self.width() - CENTRE_LEAST
+        sidebar, side, free = self._sidebar_wanted, self._side_wanted, self.width() - MIN_CENTRE
         least = (SIDEBAR_RANGE[0], SIDE_RANGE[0])
         if sidebar and side and sum(least) > free:
             sidebar, side = self._sidebar_last, not self._sidebar_last

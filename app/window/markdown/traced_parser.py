@@ -313,14 +313,14 @@ _CUTS = (
 )
 
 
-MOST_STEPS = 40_000  # characters of one paragraph that may be looked at in search of the ends of labels
+MAX_STEPS = 40_000  # characters of one paragraph that may be looked at in search of the ends of labels
 
 
 def label_end(state: StateInline, start: int, disableNested: bool = False) -> int:
-    """markdown-it's parseLinkLabel, which takes quadratic time on brackets that do not close; after MOST_STEPS a
+    """markdown-it's parseLinkLabel, which takes quadratic time on brackets that do not close; after MAX_STEPS a
     bracket is text."""
     assert isinstance(state, InlineState)
-    if state.steps > MOST_STEPS or state.src.find("]", start) < 0:
+    if state.steps > MAX_STEPS or state.src.find("]", start) < 0:
         return -1
     end: int = helpers.parseLinkLabel(state, start, disableNested)
     state.steps += (end if end >= 0 else state.posMax) - start

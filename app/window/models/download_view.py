@@ -13,7 +13,7 @@ from app.window.models.downloads import Download, DownloadFile
 from app.window.models.model_text import HINTS, pace, sentence, status
 from models.size_text import size_words
 
-MOST, LEAST_SHARE = 6, 0.002  # files with a line of their own, and how large those are; the others share one line
+MOST, MIN_SHARE = 6, 0.002  # files with a line of their own, and how large those are; the others share one line
 _ADDRESS = re.compile(r"https?://[^\s,;]+")
 
 
@@ -86,7 +86,7 @@ class DownloadView(QFrame):
 
     def _show_files(self, download: Download) -> None:
         """Shows the large files, incomplete ones first to be chosen, in the order of their names."""
-        files, least_bytes = download.files, LEAST_SHARE * download.total_bytes
+        files, least_bytes = download.files, MIN_SHARE * download.total_bytes
         large = [name for name, file in files.items() if file.size_bytes >= least_bytes]
         largest = sorted(large, key=lambda name: (files[name].whole, -files[name].size_bytes))[:MOST]
         if set(largest) != set(self.lines):

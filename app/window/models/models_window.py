@@ -26,7 +26,7 @@ from app.window.models.model_list import ModelDelegate, ModelList, RowsModel
 from app.window.models.model_text import sentence, size
 from models.size_text import memory_words
 
-FIRST_SIZE, LEAST_SIZE = QSize(1080, 740), QSize(760, 480)
+FIRST_SIZE, MIN_SIZE = QSize(1080, 740), QSize(760, 480)
 LIST_WIDTH = 400
 LOADING = "Loading models…"
 NO_MATCH = "No models found. The catalogue lists models that people run on Apple Silicon."
@@ -209,7 +209,7 @@ class ModelsWindow(QWidget):
         style(self._left, ground="sidebar")
         style(self.list, ground="clear")
         self.resize(FIRST_SIZE)
-        self.setMinimumSize(LEAST_SIZE)
+        self.setMinimumSize(MIN_SIZE)
 
     def _lay_out(self) -> None:
         texts = QVBoxLayout()

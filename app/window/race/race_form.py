@@ -16,10 +16,10 @@ from app.window.common.form_fields import CheckBox, FolderField, Lines, choice, 
 from app.window.common.widgets import label, style
 from app.window.settings.pair_form import DRAFTERS, FOLDER
 from app.window.settings.sampling_form import LONGEST_DRAFT, LONGEST_TREE, RULES, temperature_error
-from engine.settings import MOST_TEMPERATURE
+from engine.settings import MAX_TEMPERATURE
 
-RUNS, MOST_RUNS = 3, 20
-TOKENS, MOST_TOKENS = 128, 4096
+RUNS, MAX_RUNS = 3, 20
+TOKENS, MAX_TOKENS = 128, 4096
 AUTO = -1  # as a draft length in the form
 SHARED_HELP = "All other sampling settings, such as top-p, are those of the open chat."
 SIDES = {"none": "Plain decoding", **{kind: name for kind, name in DRAFTERS.items() if kind != "none"}}
@@ -113,8 +113,8 @@ class RaceForm(QWidget):
         super().__init__(parent)
         self.prompt = Lines(2, "Prompt for both sides")
         self.sides = [SideForm("A"), SideForm("B")]
-        self.runs, self.tokens = whole_number(1, MOST_RUNS), whole_number(1, MOST_TOKENS)
-        self.temperature = real_number(0, MOST_TEMPERATURE, 0.1)
+        self.runs, self.tokens = whole_number(1, MAX_RUNS), whole_number(1, MAX_TOKENS)
+        self.temperature = real_number(0, MAX_TEMPERATURE, 0.1)
         self.start, self.stop = QPushButton("Race"), QPushButton("Stop")
         self.error = label(role="detail", tone="error")
         style(self.start, role="primary")
@@ -166,8 +166,8 @@ class RaceForm(QWidget):
         """Shows the settings of a race."""
         self.prompt.setPlainText(prompt)
         self.temperature.setValue(sampling.temperature)
-        self.tokens.setValue(min(sampling.max_tokens, MOST_TOKENS))
-        self.runs.setValue(min(runs, MOST_RUNS))
+        self.tokens.setValue(min(sampling.max_tokens, MAX_TOKENS))
+        self.runs.setValue(min(runs, MAX_RUNS))
         self._sampling = replace(sampling, seed=sampling.seed or 0)
         for form, side in zip(self.sides, sides, strict=True):
             form.show_side(side)

@@ -27,7 +27,7 @@ from app.window.race.replay_controls import ReplayControls
 
 DRAWING = "An export is in progress and would slow the race down. Wait for it to finish, or cancel it."
 FRAME_MS = 16
-FIRST_SIZE, LEAST_SIZE = QSize(1160, 800), QSize(860, 600)
+FIRST_SIZE, MIN_SIZE = QSize(1160, 800), QSize(860, 600)
 
 
 class RaceWindow(QWidget):
@@ -58,7 +58,7 @@ class RaceWindow(QWidget):
         self._lay_out()
         self._connect()
         self.resize(FIRST_SIZE)
-        self.setMinimumSize(LEAST_SIZE)
+        self.setMinimumSize(MIN_SIZE)
 
     # --- races ---------------------------------------------------------------------------------
 

@@ -10,10 +10,10 @@ from PySide6.QtWidgets import QLineEdit, QWidget
 
 from app.protocol import AcceptanceRule, SamplingSettings
 from app.window.common.form_fields import DECIMALS, Field, Lines, choice, real_number, whole_number
-from engine.settings import LEAST_TEMPERATURE, MOST_PENALTY, MOST_TEMPERATURE
+from engine.settings import MAX_PENALTY, MAX_TEMPERATURE, MIN_TEMPERATURE
 
 LONGEST_DRAFT, LONGEST_TREE = 32, 64  # tokens, nodes: what the engine allows
-MOST_TOKENS, LARGEST_SEED = 1_000_000, 2**63 - 1
+MAX_TOKENS, LARGEST_SEED = 1_000_000, 2**63 - 1
 TYPING_MS = 400
 _DIGITS = re.compile("[0-9]{1,19}")
 
@@ -36,12 +36,12 @@ class SamplingForm(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.temperature = real_number(0, MOST_TEMPERATURE, 0.1)
+        self.temperature = real_number(0, MAX_TEMPERATURE, 0.1)
         self.top_p, self.top_k = real_number(0.0001, 1, 0.05), whole_number(0, 1_000_000, "Off")
-        self.min_p, self.penalty = real_number(0, 0.9999, 0.01), real_number(0.01, MOST_PENALTY, 0.05)
+        self.min_p, self.penalty = real_number(0, 0.9999, 0.01), real_number(0.01, MAX_PENALTY, 0.05)
         self.seed = QLineEdit()
         self.rule, self.length_kind = choice(RULES), choice(LENGTHS)
-        self.length, self.max_tokens = whole_number(0, LONGEST_TREE), whole_number(1, MOST_TOKENS)
+        self.length, self.max_tokens = whole_number(0, LONGEST_TREE), whole_number(1, MAX_TOKENS)
         self.stop = Lines(2, "One per line; \\n is a line break")
         self.seed.setPlaceholderText("Random")
         self._temperature = Field("Temperature", self.temperature)
@@ -144,7 +144,7 @@ class SamplingForm(QWidget):
 
 def temperature_error(temperature: float) -> str:
     """Returns what is wrong with a temperature: the engine refuses those that are almost 0; "" for nothing."""
-    return f"Enter 0, or at least {LEAST_TEMPERATURE:g}." if 0 < temperature < LEAST_TEMPERATURE else ""
+    return f"Enter 0, or at least {MIN_TEMPERATURE:g}." if 0 < temperature < MIN_TEMPERATURE else ""
 
 
 def seed_error(text: str) -> str:

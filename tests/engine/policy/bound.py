@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.policy.adaptive import BUDGET_SHARE, BUDGET_START_MOST
+from engine.policy.adaptive import BUDGET_SHARE, MAX_BUDGET_START
 from tests.engine.policy.simulation import CURVES, DRAFTS, LONGEST, TEXTS, TOKENS, best_fixed, costs_of
 
 STEP, MOST = 0.005, 8.0  # of the budget, in plain passes; a fuller one is no better
@@ -22,7 +22,7 @@ SEEDS = 60  # of the best fixed length in hindsight
 
 
 def bound(
-    curve: str, draft: str, text: str, budget: float = BUDGET_START_MOST + BUDGET_SHARE * TOKENS, seeds: int = SEEDS
+    curve: str, draft: str, text: str, budget: float = MAX_BUDGET_START + BUDGET_SHARE * TOKENS, seeds: int = SEEDS
 ) -> float:
     """Of the best fixed length in hindsight, on average over texts; the chance of `text` must not change."""
     costs, right = costs_of(curve, draft), TEXTS[text](0)

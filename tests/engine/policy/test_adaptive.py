@@ -3,7 +3,7 @@
 import pytest
 
 from engine.events import Round
-from engine.policy.adaptive import BUDGET_MOST, BUDGET_SHARE, BUDGET_START_MOST, PROBING, Adaptive, Candidate
+from engine.policy.adaptive import BUDGET_SHARE, MAX_BUDGET, MAX_BUDGET_START, PROBING, Adaptive, Candidate
 from engine.policy.confidence_stop import ConfidenceCalibration, ConfidenceStop
 from engine.policy.costs import Costs
 from engine.policy.expected_length import ChainExpectedLength
@@ -202,7 +202,7 @@ def booked(policy: Adaptive, round_: Round, price: float) -> bool:
     before = policy._budget.left
     policy.observe(round_)
     gain = len(round_.tokens) * (1 + BUDGET_SHARE) - price
-    return policy._budget.left == pytest.approx(min(before + gain, BUDGET_MOST))
+    return policy._budget.left == pytest.approx(min(before + gain, MAX_BUDGET))
 
 
 def drafted_length(stop: ConfidenceStop | None, confidence: float) -> int:
@@ -230,7 +230,7 @@ def test_a_token_that_was_not_worth_verifying_is_booked() -> None:
         assert booked(policy, round_of(length, length), price)
         spent += price
         tokens += 1 + length
-    assert spent <= (1 + BUDGET_SHARE) * tokens + BUDGET_START_MOST
+    assert spent <= (1 + BUDGET_SHARE) * tokens + MAX_BUDGET_START
     assert drafts == 6
 
 
@@ -248,7 +248,7 @@ def test_what_a_drafter_must_read_first_is_booked() -> None:
         assert booked(policy, round_of(length, kept), price)
         spent += price
         tokens += 1 + kept
-    assert spent <= (1 + BUDGET_SHARE) * tokens + BUDGET_START_MOST
+    assert spent <= (1 + BUDGET_SHARE) * tokens + MAX_BUDGET_START
     assert drafts > 12
 
 

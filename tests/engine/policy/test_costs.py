@@ -11,7 +11,7 @@ from engine.cost_measurement import STEPS, measure
 from engine.drafters import Draft, DraftContext, Needs, Traits
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.events import Round
-from engine.policy.costs import LEAST_PLAIN, Costs
+from engine.policy.costs import MIN_PLAIN, Costs
 from engine.sampling import Sampler, TokenCounts
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
@@ -114,7 +114,7 @@ def test_more_work_never_takes_less_time_whatever_the_clock_says(monkeypatch: py
     assert (found.plain_s, found.eager) == (0.15, 0.2)
 
 
-@pytest.mark.parametrize(("measured", "plain_s"), [(0.25, 0.2), (0.17, 0.17), (0.01, LEAST_PLAIN * 0.2)])
+@pytest.mark.parametrize(("measured", "plain_s"), [(0.25, 0.2), (0.17, 0.17), (0.01, MIN_PLAIN * 0.2)])
 def test_a_plain_step_takes_no_longer_than_its_pass_and_no_less_than_can_be_hidden(
     measured: float, plain_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:

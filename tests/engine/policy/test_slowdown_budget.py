@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.policy.adaptive import BUDGET_MOST, BUDGET_SHARE, BUDGET_START_MOST, SlowdownBudget
+from engine.policy.adaptive import BUDGET_SHARE, MAX_BUDGET, MAX_BUDGET_START, SlowdownBudget
 
 
 def test_a_budget_bounds_what_a_reply_can_lose() -> None:
@@ -11,16 +11,16 @@ def test_a_budget_bounds_what_a_reply_can_lose() -> None:
         price = 2.5 if budget.covers(2.5) else 1.0
         budget.book(1, price)
         spent += price
-    assert 1.005 * tokens < spent <= (1 + BUDGET_SHARE) * tokens + BUDGET_START_MOST
+    assert 1.005 * tokens < spent <= (1 + BUDGET_SHARE) * tokens + MAX_BUDGET_START
 
 
 def test_gains_are_kept_up_to_a_limit() -> None:
     budget = SlowdownBudget()
-    assert budget.covers(1 + BUDGET_START_MOST)
-    assert not budget.covers(1.01 + BUDGET_START_MOST)
+    assert budget.covers(1 + MAX_BUDGET_START)
+    assert not budget.covers(1.01 + MAX_BUDGET_START)
     for _ in range(100):
         budget.book(9, 2.0)
-    assert budget.left == BUDGET_MOST
+    assert budget.left == MAX_BUDGET
 
 
 @pytest.mark.parametrize(("tokens", "left"), [(16, 0.32), (64, 1.28), (1000, 2.0)])

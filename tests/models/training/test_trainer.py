@@ -22,7 +22,7 @@ from models.training.target_states import StoredStates, TargetStateReader, store
 from models.training.trainee import Trainee, flat_parameters
 from models.training.trainee_kinds import make_reader, make_trainee
 from models.training.trainer import Trainer, learning_rate_at, loss_of
-from models.training.training_plan import LEAST_TOKENS, MOST_DEPTHS, TrainingKind
+from models.training.training_plan import MAX_DEPTHS, MIN_TOKENS, TrainingKind
 from tests.models.training.training_plans import conversation, plan_for
 
 KINDS: tuple[TrainingKind, ...] = ("eagle3", "medusa", "draft")
@@ -134,8 +134,8 @@ def test_a_batch_says_what_each_alone_would(target: Loaded, talk: list[Conversat
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_shortest_conversation_that_is_kept_has_a_guess_to_learn_from(target: Loaded, kind: TrainingKind) -> None:
     """A batch without one has a loss that is no number."""
-    reader, talk = make_reader(target, kind), [conversation(range(3, 3 + LEAST_TOKENS), 1)]
-    trainee = make_trainee(target, kind, (MOST_DEPTHS, 1), reader, range(200), 0)
+    reader, talk = make_reader(target, kind), [conversation(range(3, 3 + MIN_TOKENS), 1)]
+    trainee = make_trainee(target, kind, (MAX_DEPTHS, 1), reader, range(200), 0)
     batches = Batches(talk, lambda n: reader.read(talk[n]), reader, trainee.ids, trainee.min_context)
     assert 0 < Trainer(trainee, 1, 1e-3).train(batches.make([0])) < 100
 

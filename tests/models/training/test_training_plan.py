@@ -14,8 +14,8 @@ from engine.errors import FitError, UsageError
 from models.loader import Loaded
 from models.training.training_plan import (
     EPOCHS,
-    LEAST_STRETCH,
     LONGEST_QUESTION,
+    MIN_STRETCH,
     MachineRates,
     TrainingOptions,
     TrainingPlan,
@@ -117,7 +117,7 @@ def test_a_machine_that_writes_a_token_in_seconds_says_what_is_lost(target: Load
     rates = replace(MEASURED, write=4.0)
     plan = plan_for(target, "eagle3", rows=32)
     plan = replace(plan, reply_tokens=384, chunk_tokens=chunk_tokens(replace(plan, reply_tokens=384), rates))
-    assert plan.chunk_tokens == LEAST_STRETCH and seconds_lost_by_a_kill(plan, rates) > 120
+    assert plan.chunk_tokens == MIN_STRETCH and seconds_lost_by_a_kill(plan, rates) > 120
 
 
 def test_a_step_and_the_judging_are_lost_too(target: Loaded) -> None:

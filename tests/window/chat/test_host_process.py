@@ -180,7 +180,7 @@ def test_a_slow_start_is_reported_once(listeners: Any) -> None:
 
 
 def test_a_host_that_sends_too_much_is_killed(listeners: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.window.chat.host_process.MOST_UNREAD_BYTES", 1 << 20)
+    monkeypatch.setattr("app.window.chat.host_process.MAX_UNREAD_BYTES", 1 << 20)
     listener = listeners(flood=True)
     listener.start()
     listener.client.send(reply())

@@ -15,7 +15,7 @@ from app.window.chat import Controller
 from app.window.common.preferences import DRAFT, Draft
 from app.window.composer.attachments import LONG_PASTE
 from app.window.composer.composer import Composer
-from app.window.composer.prompt_editor import MOST_LINES
+from app.window.composer.prompt_editor import MAX_LINES
 from app.window.main_window.main_window import MainWindow
 from tests.window.chats import end, open_chat, open_window
 from tests.window.waiting import until
@@ -121,7 +121,7 @@ def test_it_grows_with_its_text_up_to_some_lines(composer: Composer) -> None:
     composer.set_draft(Draft(text="\n".join("abcdefghijklmnop")))
     most = composer.editor.height()
     assert one < three < most
-    assert most <= one + MOST_LINES * composer.editor.fontMetrics().lineSpacing()
+    assert most <= one + MAX_LINES * composer.editor.fontMetrics().lineSpacing()
 
 
 # --- editing the last question ----------------------------------------------------------------

@@ -8,7 +8,7 @@ from math import isnan, nan
 import pytest
 
 from app.window.inspector.charts import (
-    MOST_POINTS,
+    MAX_POINTS,
     averaged,
     ceiling,
     compact,
@@ -19,16 +19,16 @@ from app.window.inspector.charts import (
 )
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, MOST_POINTS - 1, MOST_POINTS, MOST_POINTS + 1, 5_000, 20_000])
+@pytest.mark.parametrize("count", [0, 1, 2, MAX_POINTS - 1, MAX_POINTS, MAX_POINTS + 1, 5_000, 20_000])
 def test_a_plot_gets_no_more_points_than_it_has_pixels_for(count: int) -> None:
     values = array("d", map(float, range(count)))
-    assert len(averaged(values)) <= MOST_POINTS
-    assert len(thinned(values)) <= MOST_POINTS + 1
+    assert len(averaged(values)) <= MAX_POINTS
+    assert len(thinned(values)) <= MAX_POINTS + 1
     assert not count or thinned(values)[-1] == count - 1
 
 
 def test_means_leave_out_what_is_unknown() -> None:
-    count = 4 * MOST_POINTS
+    count = 4 * MAX_POINTS
     values = array("d", [nan if i % 3 == 0 else float(i) for i in range(count)])
     known = [[v for v in values[at : at + 4] if not isnan(v)] for at in range(0, count, 4)]
     assert averaged(values) == pytest.approx([sum(group) / len(group) for group in known])
@@ -36,7 +36,7 @@ def test_means_leave_out_what_is_unknown() -> None:
 
 
 def test_a_mean_over_what_is_left_at_the_end_is_of_that_alone() -> None:
-    values = array("d", [1.0] * MOST_POINTS + [7.0])
+    values = array("d", [1.0] * MAX_POINTS + [7.0])
     assert averaged(values)[-1] == 7.0
 
 

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QApplication
 from app.window.chat import Controller, Notice
 from app.window.main_window import notice_banners
 from app.window.main_window.main_window import MainWindow
-from app.window.main_window.notice_banners import MOST_BANNERS, Banner, NoticeBanners
+from app.window.main_window.notice_banners import MAX_BANNERS, Banner, NoticeBanners
 from tests.window.waiting import for_a_while, until
 
 
@@ -85,7 +85,7 @@ def test_errors_come_first_and_at_most_three_banners_are_shown(shown: NoticeBann
     assert texts(shown)[:2] == ["broken", "4"]
     visible = [banner.text for banner in shown.banners if not banner.isHidden()]
     assert visible == ["broken", "4", "3"]
-    assert len(visible) == MOST_BANNERS
+    assert len(visible) == MAX_BANNERS
     shown.banners[0].dismiss()
     assert not shown.banners[2].isHidden()
 
