@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from engine.drafters import Drafter
 from engine.events import Finished, Reason, Round
-from engine.policy.fixed import Policy
+from engine.policy import Policy
 from engine.proposer import Proposer
 from engine.sampling import Sampler
 from engine.target.cached_model import CachedModel
@@ -51,7 +51,7 @@ def decode(
     prompt = len(tokens)
     proposer, rounds = Proposer(drafter, policy), RoundQueue(target, sampler, tokens, began_s)
     policy.begin(limits.room(prompt, 0))
-    reason = _why_over(tokens, limits, prompt)
+    reason = _end_reason(tokens, limits, prompt)
     while reason is None:
         context, room = rounds.context, limits.room(prompt, len(tokens) - prompt)
         if not rounds.has_step_ahead:
@@ -60,7 +60,7 @@ def decode(
         round_ = _cut_at_eos(rounds.wait(plain_follows), limits.eos)
         proposer.rewind(rounds.commit(round_))
         proposer.observe(round_)
-        reason = _why_over(tokens, limits, prompt) or ("cancelled" if limits.cancelled() else None)
+        reason = _end_reason(tokens, limits, prompt) or ("cancelled" if limits.cancelled() else None)
         yield round_
     yield Finished(reason, len(tokens) - prompt, time.monotonic() - began_s)
 
@@ -73,7 +73,7 @@ def _cut_at_eos(round_: Round, eos: frozenset[int]) -> Round:
     return round_
 
 
-def _why_over(tokens: list[int], limits: Limits, prompt: int) -> Reason | None:
+def _end_reason(tokens: list[int], limits: Limits, prompt: int) -> Reason | None:
     """Returns why the reply ends here, None if it goes on."""
     if len(tokens) > prompt and tokens[-1] in limits.eos:
         return "eos"

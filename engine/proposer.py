@@ -8,7 +8,7 @@ from dataclasses import replace
 from engine.drafters import Draft, DraftContext, Drafter, empty_draft
 from engine.drafters.drafter_group import DrafterGroup
 from engine.events import Round
-from engine.policy.fixed import Plan, Policy
+from engine.policy import Plan, Policy
 
 
 class Proposer:

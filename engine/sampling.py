@@ -19,7 +19,7 @@ import mlx.core as mx
 
 from engine import truncation
 from engine.acceptance import gather
-from engine.settings import AcceptanceRule, SamplingSettings
+from engine.settings import SamplingSettings
 from engine.tree.draft_tree import DraftTree
 
 
@@ -183,17 +183,16 @@ class DraftRows(NamedTuple):
 class Sampler:
     """Chooses the tokens of one reply, for target and drafters alike: distribution, noise and acceptance rule."""
 
-    def __init__(self, sampling: SamplingSettings, rule: AcceptanceRule, vocabulary: int) -> None:
+    def __init__(self, sampling: SamplingSettings, vocabulary: int) -> None:
         self.sampling = sampling
         self.distribution = Distribution(sampling, vocabulary)
         self.vocabulary = vocabulary
         self.noise = Noise(sampling.seed or 0)
-        self.rule: AcceptanceRule = rule
 
     @property
     def accepts_by_match(self) -> bool:
         """Whether a draft is kept just while it equals the target's own choice: when greedy or coupled."""
-        return self.sampling.greedy or self.rule == "coupled"
+        return self.sampling.greedy or self.sampling.acceptance == "coupled"
 
     def choose(
         self, logits: mx.array, counts: mx.array | None, position: int, tree: DraftTree | None = None

@@ -17,7 +17,8 @@ from engine.drafters import Drafter
 from engine.errors import ContextError, SupersededError, UsageError
 from engine.events import Event, Finished, PromptProgress, Round
 from engine.loop import Limits, decode
-from engine.policy.fixed import FixedLength, Policy
+from engine.policy import Policy
+from engine.policy.fixed import FixedLength
 from engine.sampling import Sampler
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
@@ -85,7 +86,7 @@ class Session:
         if drafter is not None and not _synced(drafter, prompt, cancelled):
             yield Finished("cancelled", 0, time.monotonic() - began_s)
             return
-        sampler = Sampler(settings, settings.acceptance, self.target.vocabulary)
+        sampler = Sampler(settings, self.target.vocabulary)
         limits = Limits(settings.max_tokens, self.context, self.tokenizer.eos, cancelled)
         rounds = decode(self._driver, drafter, policy or FixedLength(0), sampler, self.tokens, limits, began_s)
         for event in self._with_text(rounds, text, len(prompt)):

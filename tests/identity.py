@@ -88,7 +88,7 @@ class Judge:
             self.count.failures += 1
             return f"other bits from token {other} on"
         target = self.session.target
-        sampler = Sampler(settings, settings.acceptance, target.vocabulary)
+        sampler = Sampler(settings, target.vocabulary)
         receipt = compare_replies(target, sampler, prompt, ids_of(plain), rounds)
         self.session.forget()
         assert receipt is not None

@@ -23,7 +23,7 @@ from mlx_lm.models.cache import make_prompt_cache
 
 from engine.errors import RedlineError
 from engine.events import Round
-from engine.policy.fixed import Plan
+from engine.policy import Plan
 from engine.target.cached_model import CachedModel
 from engine.target.tree_support import why_no_trees
 from tests.engine.replies import PROMPT, Scripted, reply

@@ -180,7 +180,7 @@ class Benchmark:
         return replace(found, same_bits=first_other_bits(plain.rounds, reply.rounds) is None)
 
     def _sampler(self, settings: SamplingSettings) -> Sampler:
-        return Sampler(settings, settings.acceptance, self.session.target.vocabulary)
+        return Sampler(settings, self.session.target.vocabulary)
 
 
 def usual_widths(reply: Reply) -> list[int]:

@@ -192,6 +192,6 @@ class RoundCostCache:
 
     def _measure(self, milestone: int) -> Costs:
         target = self._target.model
-        sampler = Sampler(self._settings, self._settings.acceptance, target.vocabulary)
+        sampler = Sampler(self._settings, target.vocabulary)
         widths = pair_loader.TREE_WIDTHS if self._drafter.branches else WIDTHS
         return measure(target, sampler, self._drafter.drafter, widths, milestone)

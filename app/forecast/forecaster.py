@@ -12,8 +12,9 @@ from app.forecast.forecast_cache import PlainReplies, RoundCostCache
 from app.inference import pair_loader
 from app.inference.calibration import Calibration
 from app.inference.pair_loader import NamedDrafter
+from engine.policy import Policy
 from engine.policy.expected_length import TREE_SHAPE
-from engine.policy.fixed import FixedLength, Policy
+from engine.policy.fixed import FixedLength
 from engine.session import Session
 from engine.settings import AcceptanceRule, SamplingSettings
 from models.drafters.drafter_kind import LONGEST_CHAIN

@@ -34,7 +34,7 @@ def recheck(
     model = target.model
     if settings.exact:
         model = ExactTarget(model, VerifyBlocks.for_prompt(len(prompt)))
-    sampler = Sampler(settings, settings.acceptance, target.model.vocabulary)
+    sampler = Sampler(settings, target.model.vocabulary)
     longest = min(settings.max_tokens, session.context - len(prompt))
     ends = EndConditions(target.tokenizer.stream, target.tokenizer.eos, settings.stop, whole, longest)
     return (yield from check_reply(model, sampler, prompt, rounds, ends, between))

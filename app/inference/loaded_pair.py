@@ -20,9 +20,9 @@ from app.inference.options import Options
 from app.inference.pair_loader import NamedDrafter
 from engine.backend import memory
 from engine.errors import RedlineError, UsageError
+from engine.policy import Policy
 from engine.policy.cost_correction import CostCorrection
 from engine.policy.costs import Costs
-from engine.policy.fixed import Policy
 from engine.session import Session
 from models.loader import Loaded
 

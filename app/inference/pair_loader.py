@@ -16,11 +16,12 @@ from engine.cost_measurement import CONTEXT, WIDTHS, measure
 from engine.drafters import Drafter
 from engine.drafters.drafter_group import DrafterGroup
 from engine.errors import ModelError, PairError, UsageError
+from engine.policy import Policy
 from engine.policy.adaptive import Adaptive, Candidate
 from engine.policy.cost_correction import CostCorrection
 from engine.policy.costs import Costs
 from engine.policy.expected_length import ChainExpectedLength, TreeExpectedLength
-from engine.policy.fixed import FixedLength, Policy
+from engine.policy.fixed import FixedLength
 from engine.sampling import Sampler
 from engine.session import Session
 from engine.settings import SamplingSettings
@@ -188,7 +189,7 @@ def measure_costs(
     """Costs of passes and proposals on this machine behind `context` tokens, for draft length auto. Empties both
     caches: forget the session first."""
     widths = TREE_WIDTHS if drafter.branches else WIDTHS
-    sampler = Sampler(SamplingSettings(), "rejection", target.model.vocabulary)
+    sampler = Sampler(SamplingSettings(), target.model.vocabulary)
     return measure(target.model, sampler, drafter.drafter, widths, context, between=between)
 
 

@@ -21,7 +21,7 @@ from app.inference.pair_loader import wanted
 from app.inference.reply_events import FellBack, Measuring, ReplyEvent
 from engine.errors import ModelError
 from engine.events import Event, Finished, PromptProgress, Round
-from engine.policy.fixed import Policy
+from engine.policy import Policy
 
 
 class _StoppedError(Exception):

@@ -22,7 +22,7 @@ def receipt_of(
 ) -> PairReceipt:
     """Of the runs of pair `number`. settings, plain: of each side, whether it never drafts. Replies that differ where
     the same text was promised cost a run of the target, which is left empty."""
-    samplers = [Sampler(one, one.acceptance, target.model.vocabulary) for one in settings]
+    samplers = [Sampler(one, target.model.vocabulary) for one in settings]
     promised = all(sampler.accepts_by_match for sampler in samplers)
     first, second = (reply.tokens for reply in replies)
     position = first_difference(first, second)

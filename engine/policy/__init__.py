@@ -1,1 +1,42 @@
-"""How much to draft in each round, and when to stop: fixed, or adaptive by measured costs and learnt acceptance."""
+"""How many tokens to draft now: what every policy decides, and what it learns from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from engine.events import Round
+from engine.policy.confidence_stop import ConfidenceStop
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to draft in one round.
+
+    length: at most so many tokens, 0 for a plain step. reason: why, in a few words, for the inspector. drafter: which
+    of several, None for the first that has something to propose. stop: decides at each token whether to go on,
+    where the drafter can say how sure it is; None drafts them all.
+    """
+
+    length: int
+    reason: str
+    drafter: int | None = None
+    stop: ConfidenceStop | None = None
+
+
+class Policy(Protocol):
+    """Decides the draft length of each round of one reply."""
+
+    def begin(self, tokens: int) -> None:
+        """Begins a reply of at most so many tokens."""
+
+    def plan(self, hints: Sequence[float | None] = ()) -> Plan:
+        """Returns what to draft in this round. hints: of each drafter, see `engine.drafters.Drafter.hint`."""
+
+    def observe(self, round_: Round) -> None:
+        """Learns from a round that was planned here."""
+
+    def next_is_plain(self, has_nothing: bool = False) -> bool:
+        """Returns whether the round after a plain one is sure to be plain too, whatever comes of this one. has_nothing:
+        whether all drafters that give hints have nothing to propose now."""

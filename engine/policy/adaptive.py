@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from engine.events import Round
+from engine.policy import Plan
 from engine.policy.confidence_stop import ConfidenceCalibration, ConfidenceStop
 from engine.policy.cost_correction import CostCorrection
 from engine.policy.costs import Costs
 from engine.policy.expected_length import ChainExpectedLength, ExpectedLength
-from engine.policy.fixed import Plan
 
 BUDGET_SHARE = 0.01  # of the tokens so far, what drafting may cost
 BUDGET_START, MAX_BUDGET_START = 0.02, 2.0  # of the tokens of the whole reply, and at most so many plain steps

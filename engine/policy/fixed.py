@@ -1,44 +1,15 @@
-"""How many tokens to draft now; 0 is allowed, and says why."""
+"""The policy that always drafts the same number of tokens."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
 
 from engine.events import Round
-from engine.policy.confidence_stop import ConfidenceStop
-
-
-@dataclass(frozen=True)
-class Plan:
-    """length: most tokens to draft. reason: in a few words, for the inspector. drafter: which of several,
-    None for whichever has something. stop: asked at each token whether to go on, where the drafter can say how sure it
-    is; None: draft them all."""
-
-    length: int
-    reason: str
-    drafter: int | None = None
-    stop: ConfidenceStop | None = None
-
-
-class Policy(Protocol):
-    def begin(self, tokens: int) -> None:
-        """A reply begins, which may have so many tokens."""
-
-    def plan(self, hints: Sequence[float | None] = ()) -> Plan:
-        """What to do this round. hints: of each drafter, see `engine.drafters.Drafter.hint`."""
-
-    def observe(self, round_: Round) -> None:
-        """What came of it."""
-
-    def next_is_plain(self, quiet: bool = False) -> bool:
-        """Whether the round after a plain one is sure to be plain too, whatever comes of this one. quiet: whether
-        drafters that hint have nothing to propose now."""
+from engine.policy import Plan
 
 
 class FixedLength:
-    """Always the same draft length; 0 is plain decoding. reason: why this one, if not because it was asked for."""
+    """Always the same draft length; 0 is plain decoding. reason: why this one, if not because the user chose it."""
 
     def __init__(self, length: int, reason: str = "") -> None:
         self._plan = Plan(length, reason or (f"fixed at {length}" if length else "plain decoding"))
@@ -58,5 +29,5 @@ class FixedLength:
     def observe(self, round_: Round) -> None:
         pass
 
-    def next_is_plain(self, quiet: bool = False) -> bool:
-        return self._plan.length == 0 or (quiet and self._all_hint)
+    def next_is_plain(self, has_nothing: bool = False) -> bool:
+        return self._plan.length == 0 or (has_nothing and self._all_hint)

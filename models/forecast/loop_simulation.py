@@ -21,7 +21,7 @@ from engine.drafters.drafter_group import DrafterGroup
 from engine.drafters.eagle3 import Eagle3
 from engine.events import Round
 from engine.loop import Limits, decode
-from engine.policy.fixed import Policy
+from engine.policy import Policy
 from engine.sampling import DraftRows, Sampler, Stream, TokenCounts, draft_row
 from engine.settings import AcceptanceRule, SamplingSettings
 from engine.target.cached_model import CachedModel
@@ -47,8 +47,9 @@ def simulate(
     if not can_simulate(drafters, sampling, rule):
         raise ValueError("the distribution of this tree given the text is not known")
     text, vocabulary = outputs.text, outputs.logits.shape[-1]
-    sampler = Sampler(replace(sampling, temperature=0.0), rule, vocabulary)  # a replay needs no noise
-    target, conditioned = ReplayedTarget(text, vocabulary), ConditionedSampler(sampling, rule, outputs)
+    sampling = replace(sampling, acceptance=rule)
+    sampler = Sampler(replace(sampling, temperature=0.0), vocabulary)  # a replay needs no noise
+    target, conditioned = ReplayedTarget(text, vocabulary), ConditionedSampler(sampling, outputs)
     timed = [TimedDrafter(one, conditioned, costs, member) for member, one in enumerate(drafters)]
     together: Drafter = timed[0] if len(timed) == 1 else DrafterGroup(timed)
     tokens, limits = list(text.tokens[: text.prompt]), Limits(text.limit, 2**31, eos)
@@ -196,8 +197,8 @@ class ConditionedSampler(Sampler):
     accepted, follows q.
     """
 
-    def __init__(self, sampling: SamplingSettings, rule: AcceptanceRule, outputs: TargetOutputs) -> None:
-        super().__init__(sampling, rule, outputs.logits.shape[-1])
+    def __init__(self, sampling: SamplingSettings, outputs: TargetOutputs) -> None:
+        super().__init__(sampling, outputs.logits.shape[-1])
         self._outputs = outputs
         self._matching = mx.array(True)  # whether the draft so far equals the text
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from engine.drafters import Drafter
 from engine.drafters.prompt_lookup import PromptLookup
-from engine.policy.fixed import Policy
+from engine.policy import Policy
 from engine.sampling import Distribution
 from engine.settings import AcceptanceRule, SamplingSettings
 from engine.target.cached_model import CachedModel

@@ -11,7 +11,7 @@ import numpy as np
 from engine.audit.exact_target import ExactTarget
 from engine.audit.verify_blocks import VerifyBlocks
 from engine.drafters import Drafter
-from engine.policy.fixed import Policy
+from engine.policy import Policy
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
 from engine.tree.draft_tree import DraftTree

@@ -1,6 +1,7 @@
 """Run the loop from a prompt, with every part given: what the tests of loop, cache and drafters share."""
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import mlx.core as mx
@@ -9,7 +10,8 @@ from engine.drafters import Draft, Drafter, Needs, Traits
 from engine.drafters.draft_model import DraftModel
 from engine.events import Finished, Round
 from engine.loop import Limits, decode
-from engine.policy.fixed import FixedLength, Policy
+from engine.policy import Policy
+from engine.policy.fixed import FixedLength
 from engine.sampling import Sampler
 from engine.settings import AcceptanceRule, SamplingSettings
 from engine.target.cached_model import CachedModel
@@ -40,7 +42,7 @@ def reply(
         pass
     if drafter is not None:
         drafter.sync(sequence)
-    sampler = Sampler(sampling or SamplingSettings(), rule, target.vocabulary)
+    sampler = Sampler(replace(sampling or SamplingSettings(), acceptance=rule), target.vocabulary)
     limits = Limits(tokens, 10_000, eos)
     events = list(decode(target, drafter, policy or FixedLength(length), sampler, sequence, limits, time.monotonic()))
     rounds = [e for e in events if isinstance(e, Round)]

@@ -16,7 +16,8 @@ from engine.drafters.prompt_lookup import PromptLookup
 from engine.errors import ModelError
 from engine.events import Finished, Round
 from engine.loop import Limits, decode
-from engine.policy.fixed import FixedLength, Plan
+from engine.policy import Plan
+from engine.policy.fixed import FixedLength
 from engine.sampling import Sampler
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
@@ -82,7 +83,7 @@ def test_walking_away_at_any_yield_leaves_both_caches_right(network: nn.Module, 
     sequence = list(PROMPT)
 
     def some(limit: int) -> Any:
-        sampler = Sampler(SamplingSettings(), "coupled", 64)
+        sampler = Sampler(SamplingSettings(), 64)
         return decode(target, drafter, FixedLength(length), sampler, sequence, Limits(limit, 1000), 0.0)
 
     events = some(40)
@@ -117,7 +118,7 @@ def test_max_tokens_is_met_exactly(network: nn.Module, truth: list[int], limit: 
 
 def test_the_context_is_never_passed(network: nn.Module, truth: list[int]) -> None:
     target, sequence = CachedModel(network), list(PROMPT)
-    sampler = Sampler(SamplingSettings(), "coupled", 64)
+    sampler = Sampler(SamplingSettings(), 64)
     limits = Limits(100, len(PROMPT) + 7)
     drafter = Scripted(len(PROMPT), truth)
     *_, end = decode(target, drafter, FixedLength(5), sampler, sequence, limits, 0.0)
@@ -139,7 +140,7 @@ def test_a_drafter_whose_chances_are_no_numbers_is_damaged(network: nn.Module, t
 
 def test_cancelling_stops_after_the_round(network: nn.Module) -> None:
     target, sequence, seen = CachedModel(network), list(PROMPT), []
-    sampler = Sampler(SamplingSettings(), "coupled", 64)
+    sampler = Sampler(SamplingSettings(), 64)
     limits = Limits(100, 1000, cancelled=lambda: len(seen) >= 4)
     for event in decode(target, None, FixedLength(0), sampler, sequence, limits, 0.0):
         seen.append(event)
@@ -161,7 +162,7 @@ def test_one_synchronisation_a_round(
     sampling = SamplingSettings(temperature=temperature, top_p=0.9, repetition_penalty=1.1)
     target, sequence = CachedModel(network), list(PROMPT)
     drafter.sync(sequence)
-    sampler = Sampler(sampling, rule, 64)
+    sampler = Sampler(replace(sampling, acceptance=rule), 64)
     monkeypatch.setattr(mx, "eval", lambda *a: (waits.append(1), real(*a))[1])
     verify_pass = 0
     for event in decode(target, drafter, FixedLength(length), sampler, sequence, Limits(30, 1000), 0.0):
@@ -216,9 +217,7 @@ def test_a_plain_step_is_launched_before_the_one_before_has_landed(
     target, tokens = CachedModel(network), list(PROMPT)
     target.feed(tokens[:-1])
     order.clear()
-    told = decode(
-        target, None, FixedLength(0), Sampler(SamplingSettings(), "coupled", 64), tokens, Limits(4, 10_000), 0.0
-    )
+    told = decode(target, None, FixedLength(0), Sampler(SamplingSettings(), 64), tokens, Limits(4, 10_000), 0.0)
     next(told)
     order.append("told")
     list(told)

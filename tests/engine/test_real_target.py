@@ -3,6 +3,7 @@
 import math
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def text(
     if drafter is not None:
         drafter.rewind(len(prompt) - 1)
         drafter.sync(sequence)
-    sampler = Sampler(sampling, rule, target.model.vocabulary)
+    sampler = Sampler(replace(sampling, acceptance=rule), target.model.vocabulary)
     events = list(
         decode(target.model, drafter, FixedLength(k), sampler, sequence, Limits(tokens, 2048), time.monotonic())
     )
@@ -116,7 +117,7 @@ CELLS = 24
 
 def exact_distribution(target: Loaded, prompt: list[int], sampling: SamplingSettings) -> dict[tuple[int, ...], float]:
     """The likeliest three-token openings and their exact probabilities, by beam over the target's distribution."""
-    sampler = Sampler(sampling, "rejection", target.model.vocabulary)
+    sampler = Sampler(replace(sampling, acceptance="rejection"), target.model.vocabulary)
     beam: dict[tuple[int, ...], float] = {(): 1.0}
     for _ in range(3):
         wider: dict[tuple[int, ...], float] = {}

@@ -26,7 +26,7 @@ def log(p: np.ndarray) -> mx.array:
 @pytest.fixture(scope="module")
 def trials() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Of each position: the token drafted from Q, whether it was kept, and the token committed there."""
-    sampler = Sampler(SamplingSettings(temperature=1, seed=11), "rejection", 3)
+    sampler = Sampler(SamplingSettings(temperature=1, seed=11), 3)
     context = TokenCounts(sampler.distribution, [])
     logits, logq, told = log(np.stack([P, P])), log(Q[None]), []
     for position in range(POSITIONS):

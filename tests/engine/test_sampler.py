@@ -87,7 +87,7 @@ def test_rejection_accepts_the_overlap_of_the_distributions() -> None:
     logq = mx.array(np.log(q)[None].astype(np.float32))
     kept, n = 0, 3000
     for seed in range(n):
-        sampler = Sampler(SamplingSettings(temperature=1, seed=seed), "rejection", 3)
+        sampler = Sampler(SamplingSettings(temperature=1, seed=seed), 3)
         context = TokenCounts(sampler.distribution, [])
         draft = sampler.draw(logq, context, 5)
         kept += verify(sampler, logits, context, Draft(draft.tokens, draft.logprobs), 5).accepted.item()
@@ -96,7 +96,7 @@ def test_rejection_accepts_the_overlap_of_the_distributions() -> None:
 
 def test_probabilities_told_are_those_of_the_distribution() -> None:
     logits = mx.array([[2.0, 1.0, 0.0], [0.0, 1.0, 2.0]])
-    sampler = Sampler(SamplingSettings(), "rejection", 3)
+    sampler = Sampler(SamplingSettings(), 3)
     ruling = verify(sampler, logits, TokenCounts(sampler.distribution, []), Draft(mx.array([0])), 0)
     soft = np.exp([2.0, 1.0, 0.0]) / np.exp([2.0, 1.0, 0.0]).sum()
     assert ruling.p.tolist() == pytest.approx([soft[0], soft[0]], abs=1e-6)

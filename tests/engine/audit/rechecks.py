@@ -58,7 +58,7 @@ def checked(
 ) -> tuple[Receipt, list[PromptProgress | int]]:
     """The receipt, and what was told on the way."""
     target = target or CachedModel(network)
-    steps = check_reply(target, Sampler(sampling, rule, target.vocabulary), PROMPT, rounds, ends)
+    steps = check_reply(target, Sampler(replace(sampling, acceptance=rule), target.vocabulary), PROMPT, rounds, ends)
     seen: list[PromptProgress | int] = []
     while True:
         try:

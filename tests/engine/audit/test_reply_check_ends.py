@@ -154,7 +154,7 @@ def test_a_check_that_is_let_go_leaves_the_target_empty_and_usable(
 ) -> None:
     target, rounds = CachedModel(network), warm
     bad = forged(rounds, 22, (ids_of(rounds)[22] + 1) % 64)
-    running = check_reply(target, Sampler(WARM, "coupled", target.vocabulary), PROMPT, bad, FREE)
+    running = check_reply(target, Sampler(replace(WARM, acceptance="coupled"), target.vocabulary), PROMPT, bad, FREE)
     for _ in range(steps):
         next(running, None)
     running.close()
@@ -172,7 +172,11 @@ def test_a_measurement_can_be_broken_off(network: nn.Module, warm: list[Round]) 
     target, rounds = CachedModel(network), warm
     bad = forged(rounds, 20, (ids_of(rounds)[20] + 1) % 64)
     with pytest.raises(Enough):
-        list(check_reply(target, Sampler(WARM, "coupled", target.vocabulary), PROMPT, bad, FREE, between))
+        list(
+            check_reply(
+                target, Sampler(replace(WARM, acceptance="coupled"), target.vocabulary), PROMPT, bad, FREE, between
+            )
+        )
     assert target.length == 0
 
 

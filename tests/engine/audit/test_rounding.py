@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import mlx.core as mx
@@ -67,7 +68,7 @@ def receipt(
     truth, _, _ = reply(target, sampling=sampling, rule=rule)
     drafter = Scripted(len(PROMPT), truth, wrong, target.vocabulary)
     _, rounds, _ = reply(target, drafter, length, sampling, rule)
-    sampler = Sampler(sampling or SamplingSettings(), rule, target.vocabulary)
+    sampler = Sampler(replace(sampling or SamplingSettings(), acceptance=rule), target.vocabulary)
     return compare_replies(target, sampler, PROMPT, truth, rounds), truth, rounds
 
 
@@ -112,7 +113,7 @@ def test_a_wrong_token_is_a_failure_at_its_place(
 )
 def test_scores_are_what_the_choice_is_the_argmax_of(sampling: SamplingSettings) -> None:
     """With other noise, or penalties over another context, they wouldn't be."""
-    sampler = Sampler(sampling, "coupled", 64)
+    sampler = Sampler(replace(sampling, acceptance="coupled"), 64)
     for seed in range(60):
         logits = 3 * mx.random.normal((1, 64), key=mx.random.key(seed))
         before = [*PROMPT, *range(30 + seed % 20)]
@@ -143,7 +144,7 @@ def test_a_flip_by_rounding_is_a_near_tie_at_every_temperature(
     network: nn.Module, monkeypatch: pytest.MonkeyPatch, temperature: float
 ) -> None:
     """Temperature divides the logits, so it makes gap and noise larger or smaller alike."""
-    sampler = Sampler(SamplingSettings(temperature=temperature, seed=4), "coupled", 64)
+    sampler = Sampler(SamplingSettings(temperature=temperature, seed=4, acceptance="coupled"), 64)
     luck = np.array(sampler.noise.gumbel(Stream.CHOICE, mx.array([len(PROMPT)]), 64)[0], dtype=np.float64)
     logits = np.full(64, -40.0)
     logits[TWINS[0]], logits[TWINS[1]] = 0.0, temperature * (luck[TWINS[0]] - luck[TWINS[1]])
@@ -178,9 +179,7 @@ def test_a_wide_pass_that_is_plainly_wrong_is_no_rounding(network: nn.Module) ->
 def test_a_reply_that_ends_early_is_a_failure_without_a_gap(network: nn.Module) -> None:
     target = CachedModel(network)
     truth, rounds, _ = reply(target)
-    found = compare_replies(
-        target, Sampler(SamplingSettings(), "coupled", target.vocabulary), PROMPT, truth, rounds[:-2]
-    )
+    found = compare_replies(target, Sampler(SamplingSettings(), target.vocabulary), PROMPT, truth, rounds[:-2])
     assert found is not None
     assert found.difference is not None
     assert (found.difference.position, found.difference.gap_ulps, found.near_tie) == (38, None, False)
@@ -196,7 +195,7 @@ def test_judging_leaves_the_target_empty_and_usable(network: nn.Module, monkeypa
     target = CachedModel(network)
     truth, rounds, _ = reply(target)
     other = [*rounds[:20], Round(20, ((truth[20] + 1) % 64,), (), 0, (), (), 1, 0.0)]
-    found = compare_replies(target, Sampler(SamplingSettings(), "coupled", target.vocabulary), PROMPT, truth, other)
+    found = compare_replies(target, Sampler(SamplingSettings(), target.vocabulary), PROMPT, truth, other)
     assert found is not None
     assert found.difference is not None and found.difference.position == 20
     assert target.length == 0
@@ -210,7 +209,8 @@ def test_in_exact_verify_no_rounding_excuses_a_difference(name: str, sampling: S
     target = CachedModel(build(name))
     truth, rounds, _ = reply(ExactTarget(target, VerifyBlocks.for_prompt(len(PROMPT))), sampling=sampling)
     other = [*rounds[:20], Round(20, ((truth[20] + 1) % 64,), (), 0, (), (), 1, 0.0)]
-    found = compare_replies(target, Sampler(sampling, "coupled", target.vocabulary), PROMPT, truth, other, exact=True)
+    sampler = Sampler(replace(sampling, acceptance="coupled"), target.vocabulary)
+    found = compare_replies(target, sampler, PROMPT, truth, other, exact=True)
     assert found is not None
     assert found.difference is not None
     assert (found.difference.position, found.difference.noise_ulps, found.near_tie) == (20, 0.0, False)
@@ -222,7 +222,7 @@ def test_unknown_drafts_are_judged_all_the_same(network: nn.Module) -> None:
     target = CachedModel(network)
     truth, _, _ = reply(target)
     other = [Round(0, (truth[0], (truth[1] + 1) % 64), (truth[0], -1, -1), 1, (), (), 4, 0.0)]
-    found = compare_replies(target, Sampler(SamplingSettings(), "coupled", target.vocabulary), PROMPT, truth, other)
+    found = compare_replies(target, Sampler(SamplingSettings(), target.vocabulary), PROMPT, truth, other)
     assert found is not None
     assert found.difference is not None
     assert (found.difference.position, found.near_tie) == (1, False)

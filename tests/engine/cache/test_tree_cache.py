@@ -2,6 +2,7 @@
 
 import itertools
 import time
+from dataclasses import replace
 from typing import Any
 
 import mlx.core as mx
@@ -135,7 +136,7 @@ def test_penalties_count_the_way_and_not_the_rows(network: nn.Module) -> None:
     sampling = SamplingSettings(
         temperature=1, repetition_penalty=1.5, presence_penalty=0.3, frequency_penalty=0.2, seed=3
     )
-    sampler, shape = Sampler(sampling, "coupled", 64), DraftTree.of(PARENTS)
+    sampler, shape = Sampler(replace(sampling, acceptance="coupled"), 64), DraftTree.of(PARENTS)
     draft = [3, 5, 3, 5, 3, 5, 3, 3, 5]
     context, sequence = TokenCounts(sampler.distribution, SEQUENCE[:11]), SEQUENCE[:11]
     logits, _ = fed(network, 10).continue_from(sequence, mx.array(draft), shape)
@@ -220,9 +221,7 @@ def test_walking_away_from_trees_at_any_yield_leaves_the_cache_right(
 
     def some() -> Any:
         limits = Limits(60 - (len(sequence) - len(PROMPT)), 1000)
-        return decode(
-            target, drafter, FixedLength(7), Sampler(SamplingSettings(), "coupled", 64), sequence, limits, 0.0
-        )
+        return decode(target, drafter, FixedLength(7), Sampler(SamplingSettings(), 64), sequence, limits, 0.0)
 
     events = some()
     for _ in itertools.islice(events, leave_at):
@@ -237,7 +236,7 @@ def test_walking_away_from_trees_at_any_yield_leaves_the_cache_right(
 def test_cancelling_stops_after_a_round_over_a_tree(network: nn.Module, truth: list[int]) -> None:
     target, sequence, seen = CachedModel(network), list(PROMPT), []
     drafter = Hidden(len(PROMPT), truth)
-    sampler, limits = Sampler(SamplingSettings(), "coupled", 64), Limits(80, 1000, cancelled=lambda: len(seen) >= 3)
+    sampler, limits = Sampler(SamplingSettings(), 64), Limits(80, 1000, cancelled=lambda: len(seen) >= 3)
     for event in decode(target, drafter, FixedLength(6), sampler, sequence, limits, time.monotonic()):
         seen.append(event)
     assert isinstance(seen[-1], Finished)

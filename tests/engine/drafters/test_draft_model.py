@@ -1,6 +1,7 @@
 """A draft model: its distributions over the shared ids, and a memory that no rewind confuses."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import mlx.core as mx
@@ -29,7 +30,7 @@ WARM = SamplingSettings(temperature=0.9, seed=3)
 def standing(
     tokens: Sequence[int], vocabulary: int, sampling: SamplingSettings = WARM, rule: AcceptanceRule = "rejection"
 ) -> DraftContext:
-    sampler = Sampler(sampling, rule, vocabulary)
+    sampler = Sampler(replace(sampling, acceptance=rule), vocabulary)
     return DraftContext(tokens, TokenCounts(sampler.distribution, tokens), sampler)
 
 

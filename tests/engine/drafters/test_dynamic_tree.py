@@ -4,6 +4,7 @@ Target and head are tables over a few tokens, so distributions are known exactly
 position is a trial of its own, as in `test_independence`.
 """
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -66,7 +67,7 @@ def told(
 ) -> tuple[np.ndarray, int]:
     """Three tokens of each trial, (TRIALS, 3): what the round commits, completed by the target's `table`; and how
     many were accepted in all."""
-    sampler, rows, done = Sampler(sampling, "rejection", SIZE), [], []
+    sampler, rows, done = Sampler(sampling, SIZE), [], []
     for position in range(2, 2 + TRIALS):
         draft = grown(head, sampler, position, length)
         assert draft.logq is not None
@@ -167,7 +168,7 @@ def test_whether_a_place_is_filled_does_not_hang_on_what_is_drawn_there(
     head, sampling = TableHead(other), SamplingSettings(temperature=1, seed=1)
 
     def tree(position: int, level: int = -1, row: int = 0, place: int = 0) -> list[list[int]]:
-        sampler = Tampering(sampling, "rejection", SIZE)
+        sampler = Tampering(sampling, SIZE)
         sampler.level, sampler.row, sampler.place = level, row, place
         filled.clear()
         grown(head, sampler, position, length)
@@ -221,7 +222,7 @@ def test_a_tree_is_in_order_and_names_the_distributions_it_was_drawn_from(
     """Parents before children, siblings that differ, and for each node the head's distribution at its parent."""
     _, other = random_tables(SIZE, closeness=0.0, seed=2)
     sampling = SamplingSettings(temperature=float(rule != "greedy"), top_k=top_k, seed=4)
-    sampler = Sampler(sampling, "coupled" if rule == "greedy" else rule, SIZE)  # type: ignore[arg-type]
+    sampler = Sampler(replace(sampling, acceptance="coupled" if rule == "greedy" else rule), SIZE)  # type: ignore[arg-type]
     head = TableHead(other, ids)
     for position in (2, 3):
         draft = grown(head, sampler, position, length)
@@ -252,7 +253,7 @@ def test_greedy_trees_are_those_of_eagle_2(length: int) -> None:
         every += level
         level = sorted(level)[-breadth:]
     wanted = {text for _, text in sorted(every)[-length:]}
-    tokens, parents = parts(grown(TableHead(other), Sampler(SamplingSettings(), "coupled", SIZE), 2, length))
+    tokens, parents = parts(grown(TableHead(other), Sampler(SamplingSettings(), SIZE), 2, length))
     assert {tuple(tokens[i] for i in way(parents, node)) for node in range(len(tokens))} == wanted
 
 
@@ -262,7 +263,7 @@ def test_a_head_that_is_the_target_is_followed_while_the_tree_goes_on(rule: str)
     table, _ = random_tables(SIZE, closeness=0.0, seed=8)
     logits = mx.array(table.astype(np.float32))
     for seed in range(5):
-        sampler = Sampler(SamplingSettings(temperature=float(rule == "coupled"), seed=seed), "coupled", SIZE)
+        sampler = Sampler(SamplingSettings(temperature=float(rule == "coupled"), seed=seed, acceptance="coupled"), SIZE)
         draft = grown(TableHead(table), sampler, 10, 40)
         verdict = verify(sampler, target_rows(logits, draft), TokenCounts(sampler.distribution, []), draft, 10)
         assert verdict.path is not None
@@ -275,7 +276,7 @@ def test_a_drafted_row_sees_the_committed_pairs_and_its_own_way() -> None:
     """And stands behind the committed ones by its depth."""
     _, other = random_tables(SIZE, closeness=0.0, seed=9)
     head, known = TableHead(other), 5
-    grown(head, Sampler(SamplingSettings(temperature=1, seed=3), "rejection", SIZE), 7, 30, known)
+    grown(head, Sampler(SamplingSettings(temperature=1, seed=3), SIZE), 7, 30, known)
     drafted: list[int] = []
     for level, (hidden, tokens, position, mask) in enumerate(head.passes):
         assert position == known + level

@@ -12,7 +12,8 @@ import pytest
 from engine.drafters.eagle3 import Eagle3
 from engine.events import Finished, PromptProgress, Round
 from engine.loop import Limits, decode
-from engine.policy.fixed import FixedLength, Plan
+from engine.policy import Plan
+from engine.policy.fixed import FixedLength
 from engine.sampling import Distribution, Sampler
 from engine.settings import AcceptanceRule, SamplingSettings
 from engine.target.cached_model import PREFILL_CHUNK, CachedModel
@@ -171,7 +172,7 @@ def head_distribution(network: Any, committed: list[int], drafted: list[int], sa
     hidden = d._catch_up(committed, len(committed) - 1)[-1:]
     for token in drafted:
         hidden = d.steps(hidden, mx.array([token]))
-    sampler = Sampler(sampling, "coupled", 64)
+    sampler = Sampler(replace(sampling, acceptance="coupled"), 64)
     counts = mx.array(np.bincount([*committed, *drafted], minlength=64)[None].astype(np.float32))
     shaped = sampler.distribution.adjust(d.head.logits(hidden), counts, d.head.ids)
     return np.exp(np.array(sampler.widen(sampler.distribution.logprobs(shaped), d.head.ids)[0]))
@@ -187,7 +188,7 @@ def test_rejection_keeps_the_distribution_of_the_first_tokens(trees: bool, seeds
     deviations. Three tokens a place are possible, so most of a tree stands where there is nothing left to draw.
     What is subtle in the distribution of trees has its power in `test_growth`; this is of everything together."""
     shaping = SamplingSettings(temperature=1.5, top_k=3)
-    distribution = Sampler(shaping, "rejection", 64).distribution
+    distribution = Sampler(replace(shaping, acceptance="rejection"), 64).distribution
     p, counts, accepted = distribution_of_two(CachedModel(network_of("qwen3")), distribution), {}, 0
     s, d = session("qwen3"), eagle("qwen3", trees)
     attach(d, s.target)
@@ -231,7 +232,7 @@ def test_the_heads_cache_holds_the_committed_pairs_and_no_others(name: str, tree
     target, d, sequence = CachedModel(network_of(name)), eagle(name, trees), list(PROMPT)
     attach(d, target)
     target.feed(sequence[:-1])
-    sampler = Sampler(SamplingSettings(), "coupled", 64)
+    sampler = Sampler(SamplingSettings(), 64)
     kept = 0
     for event in decode(target, d, FixedLength(6), sampler, sequence, Limits(40, 1000), time.monotonic()):
         if isinstance(event, Finished):
@@ -273,7 +274,7 @@ def test_one_synchronisation_a_round(k: int, trees: bool, monkeypatch: pytest.Mo
     waits, real, rounds = [], mx.eval, 0
     monkeypatch.setattr(mx, "eval", lambda *a: (waits.append(1), real(*a))[1])
     for rule, temperature in itertools.product(("coupled", "rejection"), (0.0, 1.0)):
-        sampler = Sampler(SamplingSettings(temperature=temperature, repetition_penalty=1.1), rule, 64)  # type: ignore[arg-type]
+        sampler = Sampler(SamplingSettings(temperature=temperature, repetition_penalty=1.1, acceptance=rule), 64)  # type: ignore[arg-type]
         for event in decode(target, d, FixedLength(k), sampler, sequence, Limits(15, 1000), 0.0):
             rounds += isinstance(event, Round)
             assert len(waits) == rounds

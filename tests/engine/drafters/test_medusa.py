@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import mlx.core as mx
@@ -40,7 +41,7 @@ def medusa(target: CachedModel, heads: Any = None, tree: Sequence[Sequence[int]]
 def standing(
     tokens: Sequence[int], sampling: SamplingSettings | None = None, rule: AcceptanceRule = "rejection"
 ) -> DraftContext:
-    sampler = Sampler(sampling or SamplingSettings(), rule, 64)
+    sampler = Sampler(replace(sampling or SamplingSettings(), acceptance=rule), 64)
     return DraftContext(tokens, TokenCounts(sampler.distribution, tokens), sampler)
 
 

@@ -10,7 +10,7 @@ from engine.drafters.prompt_lookup import PromptLookup
 from engine.sampling import Sampler, TokenCounts
 from engine.settings import SamplingSettings
 
-CHOOSER = Sampler(SamplingSettings(), "coupled", 100)
+CHOOSER = Sampler(SamplingSettings(), 100)
 
 
 def standing(tokens: list[int]) -> DraftContext:

@@ -18,10 +18,10 @@ from functools import cache
 from statistics import mean
 
 from engine.events import Round
+from engine.policy import Policy
 from engine.policy.adaptive import Adaptive, Candidate
 from engine.policy.costs import Costs
 from engine.policy.expected_length import ChainExpectedLength
-from engine.policy.fixed import Policy
 
 TOKENS, LONGEST = 256, 8
 OFTEN = 50  # times that a place must be reached for its chance to be told, as `redline fit` has it

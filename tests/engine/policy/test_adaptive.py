@@ -3,11 +3,12 @@
 import pytest
 
 from engine.events import Round
+from engine.policy import Plan
 from engine.policy.adaptive import BUDGET_SHARE, MAX_BUDGET, MAX_BUDGET_START, PROBING, Adaptive, Candidate
 from engine.policy.confidence_stop import ConfidenceCalibration, ConfidenceStop
 from engine.policy.costs import Costs
 from engine.policy.expected_length import ChainExpectedLength
-from engine.policy.fixed import FixedLength, Plan
+from engine.policy.fixed import FixedLength
 from tests.engine.policy.simulation import FLAT, TOKENS, costs_of, flags, round_of, speed
 
 # Seconds of a pass, the plain one being 1, and of a drafted token.
@@ -37,9 +38,9 @@ def test_plain_decoding_is_a_fixed_length_of_nothing() -> None:
 def test_a_fixed_length_is_plain_next_only_where_all_that_could_draft_have_said_no() -> None:
     policy = FixedLength(4)
     policy.plan([0.0])
-    assert policy.next_is_plain(quiet=True)
+    assert policy.next_is_plain(has_nothing=True)
     policy.plan([0.0, None])
-    assert not policy.next_is_plain(quiet=True)
+    assert not policy.next_is_plain(has_nothing=True)
 
 
 def test_costs_that_no_acceptance_can_pay_for_draft_nothing_ever() -> None:

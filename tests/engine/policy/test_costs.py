@@ -55,7 +55,7 @@ def test_a_single_measured_width_is_the_cost_of_all() -> None:
 def test_measuring_leaves_both_caches_empty_and_the_next_reply_exact(name: str, temperature: float) -> None:
     network = build(name)
     target, drafter = CachedModel(network), draft_model(network, 64)
-    sampler = Sampler(SamplingSettings(temperature=temperature, frequency_penalty=0.1), "rejection", 64)
+    sampler = Sampler(SamplingSettings(temperature=temperature, frequency_penalty=0.1), 64)
     costs = measure(target, sampler, drafter, widths=(1, 2, 4), context=20, repeats=1)
     assert (target.length, drafter.model.length) == (0, 0)
     assert [width for width, _ in costs.verify] == [1, 2, 4]
@@ -68,7 +68,7 @@ def test_passes_are_measured_at_their_widths_behind_the_context() -> None:
     network = Counting(build("qwen3"))
     target = CachedModel(network)
     network.rows.clear()
-    measure(target, Sampler(SamplingSettings(), "coupled", 64), widths=(1, 3), context=30, repeats=2)
+    measure(target, Sampler(SamplingSettings(), 64), widths=(1, 3), context=30, repeats=2)
     run = [1] * (STEPS + 3)
     assert network.rows == [29, *[*run, 1, 3] * 3]
 
@@ -98,7 +98,7 @@ def test_drafts_are_measured_whole_though_they_are_lazy() -> None:
             return Draft(mx.zeros(length, mx.int32) + (mx.sum(big) * 0).astype(mx.int32))
 
     target = CachedModel(build("qwen3"))
-    costs = measure(target, Sampler(SamplingSettings(), "coupled", 64), Slow(), widths=(1, 9), context=10, repeats=3)
+    costs = measure(target, Sampler(SamplingSettings(), 64), Slow(), widths=(1, 9), context=10, repeats=3)
     assert costs.draft_s(8) > 2 * costs.draft_s(1)
     assert reply(target, None, tokens=3, prompt=PROMPT)[0]
 
@@ -108,7 +108,7 @@ def test_more_work_never_takes_less_time_whatever_the_clock_says(monkeypatch: py
     seconds = {(-2, STEPS): 0.15, (-3, 1): 0.19, (-1, 1): 0.2, (-1, 2): 0.19, (-1, 5): 0.3, (0, 1): 0.02, (0, 8): 0.01}
     monkeypatch.setattr(measurement, "_medians", lambda *parts: seconds)
     target = CachedModel(build("qwen3"))
-    found = measure(target, Sampler(SamplingSettings(), "coupled", 64), PromptLookup(), widths=(1, 2, 5), context=10)
+    found = measure(target, Sampler(SamplingSettings(), 64), PromptLookup(), widths=(1, 2, 5), context=10)
     assert found.verify == ((1, 0.2), (2, 0.2), (5, 0.3))
     assert found.draft == ((0, 0.0), (1, 0.02), (8, 0.02))
     assert (found.plain_s, found.eager) == (0.15, 0.2)
@@ -119,7 +119,7 @@ def test_a_plain_step_takes_no_longer_than_its_pass_and_no_less_than_can_be_hidd
     measured: float, plain_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(measurement, "_medians", lambda *parts: {(-2, STEPS): measured, (-1, 1): 0.2})
-    found = measure(CachedModel(build("qwen3")), Sampler(SamplingSettings(), "coupled", 64), widths=(1,), context=10)
+    found = measure(CachedModel(build("qwen3")), Sampler(SamplingSettings(), 64), widths=(1,), context=10)
     assert (found.plain_s, found.round_s(0), found.pass_s(1)) == (plain_s, plain_s, 0.2)
 
 
@@ -132,7 +132,7 @@ def test_plain_steps_are_measured_as_the_loop_runs_them(name: str, monkeypatch: 
     network = Counting(build(name))
     target = CachedModel(network)
     network.rows.clear()
-    found = measure(target, Sampler(SamplingSettings(), "coupled", 64), widths=(1,), context=30, repeats=2)
+    found = measure(target, Sampler(SamplingSettings(), 64), widths=(1,), context=30, repeats=2)
     assert len(ahead) == 3 * (STEPS + 2)
     assert network.rows == [29, *[1] * (3 * (STEPS + 4))]
     assert found.plain is not None
@@ -148,7 +148,7 @@ def test_a_run_of_plain_steps_is_timed_over_as_many_as_it_has(
     """Where a launch waits for the device, a step behind which one is launched is told when that one is done."""
     told = [Round(i, (1,), (), 0, (), (), 1, 0.25 * landing) for i, landing in enumerate(landings)]
     monkeypatch.setattr(measurement, "decode", lambda *parts: iter(told))
-    target, sampler = CachedModel(build("qwen3")), Sampler(SamplingSettings(), "coupled", 64)
+    target, sampler = CachedModel(build("qwen3")), Sampler(SamplingSettings(), 64)
     standing = DraftContext(PROMPT, TokenCounts(sampler.distribution, PROMPT), sampler)
     assert measurement._run_job(target, standing)() == 0.25
 
@@ -158,7 +158,7 @@ def test_heads_that_look_at_one_place_are_measured_too(name: str) -> None:
     """They keep the hidden states of the latest pass, which runs of plain steps would have replaced."""
     target = CachedModel(build(name))
     drafter = medusa(target, trees=False)
-    found = measure(target, Sampler(SamplingSettings(), "coupled", 64), drafter, widths=(1, 2), context=20, repeats=2)
+    found = measure(target, Sampler(SamplingSettings(), 64), drafter, widths=(1, 2), context=20, repeats=2)
     assert found.eager is not None
     assert min(found.plain_s, found.eager, found.draft_s(1)) > 0
     assert target.taps is target.layer_taps(drafter.needs.taps, latest_only=True)

@@ -15,10 +15,11 @@ from engine.drafters import Draft, DraftContext, Drafter, empty_draft
 from engine.drafters.drafter_group import DrafterGroup
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.events import Round
+from engine.policy import Plan, Policy
 from engine.policy.adaptive import Adaptive, Candidate
 from engine.policy.confidence_stop import ConfidenceCalibration, ConfidenceStop
 from engine.policy.costs import Costs
-from engine.policy.fixed import FixedLength, Plan, Policy
+from engine.policy.fixed import FixedLength
 from engine.proposer import Proposer
 from engine.sampling import Sampler, TokenCounts
 from engine.settings import AcceptanceRule, SamplingSettings
@@ -99,7 +100,7 @@ def test_the_text_is_plains_whoever_drafts(
 
 
 def standing(tokens: list[int]) -> DraftContext:
-    sampler = Sampler(SamplingSettings(), "coupled", 64)
+    sampler = Sampler(SamplingSettings(), 64)
     return DraftContext(tokens, TokenCounts(sampler.distribution, tokens), sampler)
 
 
@@ -140,7 +141,7 @@ def test_only_one_can_read_the_target() -> None:
 
 def test_costs_are_measured_of_each_member() -> None:
     target, both = fed(list(range(1, 20)))
-    costs = measure(target, Sampler(SamplingSettings(), "coupled", 64), both, widths=(1, 3), context=20, repeats=1)
+    costs = measure(target, Sampler(SamplingSettings(), 64), both, widths=(1, 3), context=20, repeats=1)
     assert len(costs.members) == 2
     assert costs.members[0].verify == costs.members[1].verify == costs.verify
     assert costs.members[0].draft_s(2) < costs.members[1].draft_s(2)

@@ -14,10 +14,11 @@ from engine.drafters.drafter_group import DrafterGroup
 from engine.drafters.medusa import Medusa
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.metrics import Metrics
+from engine.policy import Plan, Policy
 from engine.policy.adaptive import Adaptive, Candidate
 from engine.policy.confidence_stop import ConfidenceCalibration, ConfidenceStop, always_continue
 from engine.policy.expected_length import TreeExpectedLength
-from engine.policy.fixed import FixedLength, Plan, Policy
+from engine.policy.fixed import FixedLength
 from engine.settings import AcceptanceRule, SamplingSettings
 from engine.target.cached_model import CachedModel
 from models.forecast.round_costs import RoundCosts, RoundTotals

@@ -12,8 +12,9 @@ import pytest
 from engine.drafters import Drafter
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.metrics import Metrics
+from engine.policy import Policy
 from engine.policy.adaptive import Adaptive, Candidate
-from engine.policy.fixed import FixedLength, Policy
+from engine.policy.fixed import FixedLength
 from engine.sampling import TokenCounts
 from engine.settings import AcceptanceRule, SamplingSettings
 from engine.target.cached_model import CachedModel
@@ -66,7 +67,7 @@ def test_what_is_drawn_given_the_text_is_what_rejection_draws() -> None:
     drawn = np.zeros((2, SIZE))
     behind = np.zeros(SIZE)
     for seed in range(seeds):
-        sampler = ConditionedSampler(SamplingSettings(temperature=1, seed=seed), "rejection", read)
+        sampler = ConditionedSampler(SamplingSettings(temperature=1, seed=seed), read)
         context = TokenCounts(sampler.distribution, [1, 2])
         pair = [sampler.draw(logits[1:], context, 2, None, place).tokens for place in (0, 1)]
         first, second = mx.concatenate(pair).tolist()
