@@ -16,7 +16,7 @@ from itertools import accumulate
 
 import mlx.core as mx
 
-from engine.drafters import Draft, DraftContext, Drafter
+from engine.drafters import Draft, DraftContext, Drafter, may_stop
 from engine.drafters.drafter_group import DrafterGroup
 from engine.events import Round
 from engine.loop import Limits, decode
@@ -147,11 +147,13 @@ def _pass_job(target: CachedModel, draft_context: DraftContext, draft: Draft) ->
 
 
 def _draft_job(drafter: Drafter, draft_context: DraftContext, length: int) -> Callable[[], float]:
-    """A confidence stop is asked at each token, as the adaptive policy has it, and lets all of them pass."""
+    """With a confidence stop that lets all tokens pass, where the adaptive policy has one."""
+    stops = may_stop(drafter)
 
     @_timed
     def job() -> None:
-        mx.eval(drafter.propose(replace(draft_context, stop=always_continue(length)), length).tokens)
+        stop = always_continue(length) if stops else None
+        mx.eval(drafter.propose(replace(draft_context, stop=stop), length).tokens)
         drafter.rewind(len(draft_context.tokens) - 1)
 
     return job

@@ -43,6 +43,7 @@ class Round:
     width:    rows of the verify pass, repeated prompt or replayed tokens included.
     reason:   why the policy chose this draft length.
     draft_s, verify_s: seconds of proposing and of everything behind it, where proposals are timed; else None.
+    waits:    how often the host waited for the device: once for the round, and for each time that drafting did.
     fingerprints: in exact-verify, for each of `tokens` the checksum of the logits it was chosen from (53 bits, see
               `engine.audit.fingerprints`); else empty.
     """
@@ -62,6 +63,7 @@ class Round:
     draft_s: float | None = None
     verify_s: float | None = None
     fingerprints: tuple[int, ...] = ()
+    waits: int = 1
 
     def cut(self, count: int) -> Round:
         """Returns the same round, ended behind the first `count` of its tokens."""

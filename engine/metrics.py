@@ -20,6 +20,7 @@ class Metrics:
     reused_tokens: int = 0
     tokens: int = 0
     rounds: int = 0
+    waits: int = 0
     drafted: int = 0
     accepted: int = 0
     first_tokens: int = 0
@@ -49,6 +50,7 @@ class Metrics:
     def _add_round(self, r: Round) -> None:
         self.tokens += len(r.tokens)
         self.rounds += 1
+        self.waits += r.waits
         self.drafted += len(r.drafted)
         self.accepted += r.accepted
         if self.first_s is None:
@@ -92,6 +94,11 @@ class Metrics:
     def mean_acceptance_length(self) -> float | None:
         """tau: tokens emitted / verify passes; the bonus or correction counts."""
         return self.tokens / self.rounds if self.rounds else None
+
+    @property
+    def waits_per_round(self) -> float | None:
+        """How often a round waited for the device."""
+        return self.waits / self.rounds if self.rounds else None
 
     @property
     def acceptance_by_position(self) -> list[float]:

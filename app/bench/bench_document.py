@@ -32,6 +32,7 @@
       total_s                seconds from request to last token
       tokens_per_s           decode speed: (tokens - 1) / decode_s
       rounds                 verify passes
+      waits_per_round        how often a round waited for the device, 1 or more; null for the peer
       drafted, accepted      tokens
       acceptance_rate        accepted / drafted, 0 to 1
       acceptance_by_position share kept at each place of a draft, of the rounds that got that far
@@ -141,6 +142,7 @@ class BenchRun(StrictStruct, frozen=True, kw_only=True):
     total_s: float | None
     tokens_per_s: float | None
     rounds: int
+    waits_per_round: float | None = None
     drafted: int
     accepted: int
     acceptance_rate: float | None

@@ -314,4 +314,4 @@ def random_drafter(target: Loaded) -> pair_loader.NamedDrafter:
     head: Any = Eagle3Head(config)
     head.set_draft_vocabulary(mx.arange(config.draft_vocab_size))
     mx.eval(head.parameters())
-    return pair_loader.NamedDrafter(RANDOM, Eagle3(head, target.model), gated=True)
+    return pair_loader.NamedDrafter(RANDOM, Eagle3(head, target.model))

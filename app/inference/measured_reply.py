@@ -99,6 +99,7 @@ def reply_record(reply: Reply) -> dict[str, Any]:
         "total_s": metrics.last_s,
         "tokens_per_s": metrics.tokens_per_s,
         "rounds": metrics.rounds,
+        "waits_per_round": metrics.waits_per_round,
         "drafted": metrics.drafted,
         "accepted": metrics.accepted,
         "acceptance_rate": metrics.acceptance_rate,

@@ -13,7 +13,7 @@ from app.inference.options import AUTO, Options
 from app.inference.pair_resolution import NONE, chosen, drafter_folder, parts_of, target_folder
 from engine.audit.verify_blocks import BLOCK_WIDTH
 from engine.cost_measurement import CONTEXT, WIDTHS, measure
-from engine.drafters import Drafter
+from engine.drafters import Drafter, may_stop
 from engine.drafters.drafter_group import DrafterGroup
 from engine.errors import ModelError, PairError, UsageError
 from engine.policy import Policy
@@ -42,8 +42,8 @@ class NamedDrafter:
     spec: "none", "lookup", the name of a shipped one or a folder; what auto came to, not "auto". note: what the user
     did not ask for and should know, or "": what auto came to and why, why there are no trees. branches: whether it
     drafts trees; tree_tau: what they are expected to bring, by nodes, where that is known. usual: the chance of each
-    token of a chain to be kept, where that is known. longest: tokens that a chain of it can have. gated: whether it can
-    stop where it is not sure. parts: of several, each; else itself. folder: its files, None for one without.
+    token of a chain to be accepted, where that is known. parts: of several, each; else itself. folder: its files, None
+    for one without.
     """
 
     spec: str
@@ -53,14 +53,23 @@ class NamedDrafter:
     branches: bool = False
     tree_tau: Mapping[int, float] = field(default_factory=dict)
     usual: tuple[float, ...] = ()
-    longest: int = LONGEST_CHAIN
-    gated: bool = False
     several: tuple[NamedDrafter, ...] = ()
     folder: Path | None = None
 
     @property
     def parts(self) -> tuple[NamedDrafter, ...]:
         return self.several or (self,)
+
+    @property
+    def longest(self) -> int:
+        """The most tokens that a chain of it can have."""
+        longest = self.drafter.traits.longest if self.drafter is not None else None
+        return min(longest or LONGEST_CHAIN, LONGEST_CHAIN)
+
+    @property
+    def can_stop(self) -> bool:
+        """Whether its chains end where it is not sure enough."""
+        return self.drafter is not None and may_stop(self.drafter)
 
     @property
     def name(self) -> str:
@@ -115,8 +124,6 @@ def _open(spec: str, target: Loaded, trees: bool, note: str) -> NamedDrafter:
         found.branches,
         found.tree_tau,
         found.usual_acceptance,
-        found.longest,
-        found.stops_early,
         folder=folder,
     )
 
@@ -180,7 +187,7 @@ def _candidate(drafter: NamedDrafter, costs: Costs) -> Candidate:
         if drafter.branches
         else ChainExpectedLength(drafter.longest, drafter.usual)
     )
-    return Candidate(drafter.name, costs, outlook, drafter.gated)
+    return Candidate(drafter.name, costs, outlook, drafter.can_stop)
 
 
 def measure_costs(

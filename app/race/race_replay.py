@@ -56,6 +56,7 @@ class Track:
         self._times = [round_.time_s for round_ in rounds]
         self._token_counts = _sums(len(round_.tokens) for round_ in rounds)
         self._drafted = _sums(len(round_.drafted) for round_ in rounds)
+        self._waits = _sums(round_.waits for round_ in rounds)
         self._accepted = _sums(round_.accepted for round_ in rounds)
         self.end_s = self._times[-1]
 
@@ -78,6 +79,7 @@ class Track:
             prompt_tokens=self.run.prompt_tokens,
             tokens=self._token_counts[rounds],
             rounds=rounds,
+            waits=self._waits[rounds],
             drafted=self._drafted[rounds],
             accepted=self._accepted[rounds],
             first_tokens=self._token_counts[1] if rounds else 0,

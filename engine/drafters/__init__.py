@@ -17,6 +17,7 @@ from typing import Literal, Protocol
 
 import mlx.core as mx
 
+from engine import backend
 from engine.errors import ModelError
 from engine.policy.confidence_stop import ConfidenceStop
 from engine.sampling import Sampler, TokenCounts
@@ -61,7 +62,8 @@ class Draft:
     each token was drawn from, siblings having the same row; None for a point mass. In a tree with distributions,
     siblings are drawn without replacement, in order, and how many a node has depends on nothing drawn there.
     q: (n,) the drafter's probability of each token, for display; None: taken from `logq`, or 1. reason: why the
-    policy chose this length. times_s: where drafting is timed, `time.monotonic` before and after, evaluated.
+    policy chose this length. times_s: where drafting is timed, `time.monotonic` before and after, evaluated. waits: how
+    often drafting waited for the device.
     """
 
     tokens: mx.array
@@ -70,11 +72,21 @@ class Draft:
     q: mx.array | None = None
     reason: str = ""
     times_s: tuple[float, float] | None = None
+    waits: int = 0
 
 
-def empty_draft(reason: str = "") -> Draft:
+def empty_draft(reason: str = "", waits: int = 0) -> Draft:
     """Returns the draft of no tokens, which makes the round one plain step."""
-    return Draft(mx.zeros(0, mx.int32), reason=reason)
+    return Draft(mx.zeros(0, mx.int32), reason=reason, waits=waits)
+
+
+def may_stop(drafter: Drafter) -> bool:
+    """Returns whether a confidence stop may end the drafter's chains early.
+
+    It needs numbers, so the host waits for each drafted token. On a backend that queues what is submitted, each time
+    would empty the queue, so chains are as long as was decided beforehand.
+    """
+    return drafter.traits.stops_early and not backend.queues()
 
 
 def check_probabilities(probs: Sequence[float]) -> None:
@@ -143,4 +155,5 @@ __all__ = [
     "Traits",
     "check_probabilities",
     "empty_draft",
+    "may_stop",
 ]

@@ -28,8 +28,10 @@ def draw_chain(
     """
     sampler, counts, position, stop = context.sampler, context.counts, len(context.tokens), context.stop
     drawn: list[DraftRows] = []
+    waits = 0
     while len(drawn) < length:
         one = sampler.draw(logits, counts, position, ids, len(drawn))
+        waits += stop is not None
         if stop is not None and not stop.worth_verifying(_confidence(one)):
             break
         drawn.append(one)
@@ -39,12 +41,12 @@ def draw_chain(
         counts = counts.extended(one.tokens)
         logits = next_logits(one.tokens)
     if not drawn:
-        return empty_draft()
+        return empty_draft(waits=waits)
     tokens, q = mx.concatenate([one.tokens for one in drawn]), mx.concatenate([one.q for one in drawn])
     logq = None
     if ids is None or not sampler.accepts_by_match:  # where only matches count, log q is not worth widening
         logq = sampler.widen(mx.concatenate([one.logprobs for one in drawn]), ids)
-    return Draft(tokens, logq, q=q)
+    return Draft(tokens, logq, q=q, waits=waits)
 
 
 def _confidence(drawn: DraftRows) -> float:

@@ -64,7 +64,8 @@ class Candidate:
     def __post_init__(self) -> None:
         plain_s, lengths = self.costs.plain_s, [n for n in self.expected_length.expected(None) if n]
         self.alone = self.costs.pass_s(1) / plain_s  # price of a plain step not directly after another
-        self.prices = {0: self.alone, **{n: self.costs.round_s(n) / plain_s for n in lengths}}
+        round_s = self.costs.round_s if self.can_stop else self.costs.unstopped_s
+        self.prices = {0: self.alone, **{n: round_s(n) / plain_s for n in lengths}}
         self.steps = {n: self.costs.draft_s(n) / plain_s for n in (0, *lengths)}
         # One token is drafted without a stop where that is cheaper: the pass is then built while it is drafted.
         single = self.costs.eager / plain_s if self.can_stop and self.costs.eager is not None else math.inf

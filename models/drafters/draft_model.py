@@ -52,7 +52,7 @@ def load(folder: Path, target: Loaded, _trees: bool) -> LoadedDrafter:
     shared = match_tokens(target.folder, loaded.folder).shared_vocabulary
     ids = apply_draft_vocabulary(loaded, shared)
     drafter = DraftModel(loaded.model, target.model.vocabulary, shared, loaded.name, ids)
-    return LoadedDrafter(drafter, loaded, stops_early=True, usual_acceptance=usual_acceptance(folder))
+    return LoadedDrafter(drafter, loaded, usual_acceptance=usual_acceptance(folder))
 
 
 def footprint(folder: Path, _item_bytes: int) -> Callable[[int], Share]:

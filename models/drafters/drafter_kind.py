@@ -46,17 +46,14 @@ class Compatibility:
 class LoadedDrafter:
     """A drafter that is ready to draft, and what the policy needs to know of it.
 
-    model: the draft model, None for other kinds. branches: whether it drafts trees. longest: tokens that its longest
-    chain can have. stops_early: whether it can stop where it is not sure. usual_acceptance: the probability that each
-    token of a chain is accepted after those before it, as measured when it was made. tree_tau: the mean acceptance
-    length by nodes of a tree, likewise. note: what the user should know, or "".
+    model: the draft model, None for other kinds. branches: whether it drafts trees. usual_acceptance: the
+    probability that each token of a chain is accepted after those before it, as measured when it was made. tree_tau:
+    the mean acceptance length by nodes of a tree, likewise. note: what the user should know, or "".
     """
 
     drafter: Drafter
     model: Loaded | None = None
     branches: bool = False
-    longest: int = LONGEST_CHAIN
-    stops_early: bool = False
     usual_acceptance: tuple[float, ...] = ()
     tree_tau: Mapping[int, float] = field(default_factory=dict)
     note: str = ""

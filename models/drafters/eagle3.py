@@ -41,7 +41,6 @@ def load(folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
     return LoadedDrafter(
         Eagle3(load_eagle3(folder, target), target.model, branches),
         branches=branches,
-        stops_early=not branches,
         usual_acceptance=usual_acceptance(folder),
         tree_tau=tree_tau(folder) if branches else {},
         note=note,

@@ -38,7 +38,6 @@ def load(folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
     return LoadedDrafter(
         Medusa(heads, tree, target.model, branches),
         branches=branches,
-        longest=heads.config.num_heads,
         usual_acceptance=usual_acceptance(folder),
         tree_tau=tree_tau(folder) if branches else {},
         note=note,

@@ -1,0 +1,136 @@
+"""How often a round waits for the device, by an instrumented MLX: once, wherever MLX queues what is submitted."""
+
+from collections.abc import Callable
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from engine import backend
+from engine.drafters import may_stop
+from engine.drafters.drafter_group import DrafterGroup
+from engine.drafters.prompt_lookup import PromptLookup
+from engine.events import Round
+from engine.policy import Policy
+from engine.policy.adaptive import Adaptive, Candidate
+from engine.policy.costs import Costs
+from engine.policy.fixed import FixedLength
+from engine.settings import SamplingSettings
+from engine.target.cached_model import CachedModel
+from tests.engine.drafters.eagles import eagle, network_of
+from tests.engine.drafters.test_medusa import medusa
+from tests.engine.replies import draft_model, reply
+from tests.toys.architectures import build
+
+TARGET = "llama"
+CHEAP = Costs(((1, 1.0), (9, 1.05)), ((0, 0.0), (1, 0.01), (8, 0.08)), plain=0.95, eager=1.01)
+SAMPLINGS = {
+    "greedy": SamplingSettings(),
+    "coupled": SamplingSettings(temperature=0.9, top_p=0.9, seed=3, acceptance="coupled"),
+    "rejection": SamplingSettings(temperature=0.9, top_k=20, repetition_penalty=1.1, seed=3),
+}
+
+
+class Instrument:
+    """Counts the calls that wait for the device: `mx.eval`, and whatever reads an array that it has not evaluated."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.waits = 0
+        self._done: list[mx.array] = []
+        evaluate = mx.eval
+
+        def counted(*arrays: Any) -> None:
+            self.waits += 1
+            evaluate(*arrays)
+            self._done = [array for array in arrays if isinstance(array, mx.array)]
+
+        monkeypatch.setattr(mx, "eval", counted)
+        monkeypatch.setattr(mx, "synchronize", self._read(mx.synchronize))
+        for name in ("item", "tolist", "__int__", "__float__", "__bool__", "__array__"):
+            if hasattr(mx.array, name):
+                monkeypatch.setattr(mx.array, name, self._read(getattr(mx.array, name)))
+
+    def _read(self, read: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*arguments: Any) -> Any:
+            self.waits += not any(arguments and arguments[0] is array for array in self._done)
+            return read(*arguments)
+
+        return counted
+
+
+class Watched(FixedLength):
+    """Notes how often the device has been waited for up to each round, and decides as another policy does."""
+
+    def __init__(self, policy: Policy, instrument: Instrument) -> None:
+        super().__init__(0)
+        self.policy, self.instrument = policy, instrument
+        self.counts: list[int] = []
+
+    def begin(self, tokens: int) -> None:
+        self.policy.begin(tokens)
+        self.counts.append(self.instrument.waits)
+
+    def plan(self, hints: Any = ()) -> Any:
+        return self.policy.plan(hints)
+
+    def next_is_plain(self, has_nothing: bool = False) -> bool:
+        return self.policy.next_is_plain(has_nothing)
+
+    def observe(self, round_: Round) -> None:
+        self.counts.append(self.instrument.waits)
+        self.policy.observe(round_)
+
+
+def make(kind: str) -> Any:
+    """A drafter for the toy target."""
+    if kind == "lookup":
+        return PromptLookup()
+    if kind.startswith("eagle"):
+        return eagle(TARGET, trees=kind == "eagle trees")
+    if kind.startswith("medusa"):
+        return medusa(CachedModel(network_of(TARGET)), trees=kind == "medusa trees")
+    small = draft_model(build(TARGET), 64)
+    return DrafterGroup([PromptLookup(), small]) if kind == "both" else small
+
+
+def members_of(drafter: Any) -> list[Any]:
+    return list(getattr(drafter, "members", (drafter,)))
+
+
+def policy_of(name: str, drafter: Any) -> Policy:
+    if name != "auto":
+        return FixedLength(4)
+    return Adaptive([Candidate(one.name, CHEAP, can_stop=may_stop(one)) for one in members_of(drafter)])
+
+
+def waits_of(kind: str, name: str, sampling: SamplingSettings, instrument: Instrument) -> tuple[list[int], list[Round]]:
+    """How often the device was waited for in each round of a reply, and the rounds."""
+    drafter = make(kind)
+    policy = Watched(policy_of(name, drafter), instrument)
+    _, rounds, _ = reply(network_of(TARGET), drafter, sampling=sampling, rule=sampling.acceptance, policy=policy)
+    return [int(n) for n in np.diff(policy.counts)], rounds
+
+
+@pytest.fixture
+def instrument(monkeypatch: pytest.MonkeyPatch) -> Instrument:
+    return Instrument(monkeypatch)
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize("policy", ["auto", "fixed"])
+@pytest.mark.parametrize("kind", ["lookup", "draft model", "both", "eagle", "eagle trees", "medusa", "medusa trees"])
+def test_a_round_waits_once_where_what_is_submitted_queues(
+    kind: str, policy: str, sampling: str, instrument: Instrument, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backend, "queues", lambda: True)
+    waits, rounds = waits_of(kind, policy, SAMPLINGS[sampling], instrument)
+    assert any(round_.drafted for round_ in rounds)
+    assert waits == [1] * len(rounds) == [round_.waits for round_ in rounds]
+
+
+@pytest.mark.parametrize("kind", ["draft model", "eagle"])
+def test_a_confidence_stop_waits_for_each_token_and_the_round_counts_it(kind: str, instrument: Instrument) -> None:
+    waits, rounds = waits_of(kind, "auto", SAMPLINGS["greedy"], instrument)
+    assert waits == [round_.waits for round_ in rounds]
+    assert max(waits) > 1
