@@ -16,11 +16,10 @@ from itertools import accumulate
 
 import mlx.core as mx
 
-from engine.drafters import Draft, DraftContext, Drafter, may_stop
+from engine.drafters import Draft, DraftContext, Drafter
 from engine.drafters.drafter_group import DrafterGroup
 from engine.events import Round
 from engine.loop import Limits, decode
-from engine.policy.confidence_stop import always_continue
 from engine.policy.costs import MIN_PLAIN, Costs
 from engine.policy.fixed import FixedLength
 from engine.sampling import Sampler, TokenCounts
@@ -147,13 +146,9 @@ def _pass_job(target: CachedModel, draft_context: DraftContext, draft: Draft) ->
 
 
 def _draft_job(drafter: Drafter, draft_context: DraftContext, length: int) -> Callable[[], float]:
-    """With a confidence stop that lets all tokens pass, where the adaptive policy has one."""
-    stops = may_stop(drafter)
-
     @_timed
     def job() -> None:
-        stop = always_continue(length) if stops else None
-        mx.eval(drafter.propose(replace(draft_context, stop=stop), length).tokens)
+        mx.eval(drafter.propose(draft_context, length).tokens)
         drafter.rewind(len(draft_context.tokens) - 1)
 
     return job

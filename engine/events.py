@@ -43,7 +43,7 @@ class Round:
     width:    rows of the verify pass, repeated prompt or replayed tokens included.
     reason:   why the policy chose this draft length.
     draft_s, verify_s: seconds of proposing and of everything behind it, where proposals are timed; else None.
-    waits:    how often the host waited for the device: once for the round, and for each time that drafting did.
+    waits:    how often the host waited for the device: once, and once more where proposals are timed.
     fingerprints: in exact-verify, for each of `tokens` the checksum of the logits it was chosen from (53 bits, see
               `engine.audit.fingerprints`); else empty.
     """

@@ -8,7 +8,7 @@ from dataclasses import replace
 from engine.drafters import Draft, DraftContext, Drafter, empty_draft
 from engine.drafters.drafter_group import DrafterGroup
 from engine.events import Round
-from engine.policy import Plan, Policy
+from engine.policy import Policy
 
 
 class Proposer:
@@ -30,8 +30,8 @@ class Proposer:
         drafter = self._drafter if plan.drafter is None else self._members[plan.drafter]
         if drafter is None or not length:
             return empty_draft(plan.reason)
-        draft = drafter.propose(replace(context, stop=plan.stop), length)
-        return replace(draft, reason=plan.reason if draft.tokens.size else _why_empty(plan))
+        draft = drafter.propose(context, length)
+        return replace(draft, reason=plan.reason if draft.tokens.size else "nothing to propose")
 
     def next_is_plain(self, context: DraftContext) -> bool:
         """Whether the round after this one is sure to be plain, whatever comes of this one."""
@@ -49,8 +49,3 @@ class Proposer:
 
     def _hints(self, context: DraftContext) -> tuple[float | None, ...]:
         return tuple(member.hint(context) for member in self._members)
-
-
-def _why_empty(plan: Plan) -> str:
-    declined = plan.stop is not None and plan.stop.declined is not None
-    return "the drafter is not sure enough" if declined else "nothing to propose"

@@ -111,7 +111,7 @@ class PendingRound:
             path=tuple(numbers[last : last + accepted]) if branched else (),
             draft_s=times_s[1] - times_s[0] if times_s else None,
             verify_s=now_s - times_s[1] if times_s else None,
-            waits=1 + self.draft.waits,
+            waits=1 + (times_s is not None),
             fingerprints=tuple(fingerprints.combine_checksum(pair) for pair in checksums[: accepted + 1]),
         )
 

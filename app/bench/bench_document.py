@@ -99,7 +99,7 @@ class StrictStruct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class MeasuredCosts(StrictStruct, frozen=True, kw_only=True):
-    """Seconds of a pass by width, a draft by length, a plain step, and a round without a confidence stop."""
+    """Seconds of a pass by width, a draft by length, a plain step, and a whole round of one drafted token."""
 
     pass_s: dict[str, float]
     draft_s: dict[str, float]

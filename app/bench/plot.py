@@ -283,14 +283,9 @@ def _round_prices(rows: Sequence[BenchRun], lengths: int, drafting: bool) -> dic
         if own is None:
             continue
         for length in range(min(lengths, own.verify[-1][0])):
-            price = own.pass_s(length + 1) if length and not drafting else _round_s(own, length)
+            price = own.pass_s(length + 1) if length and not drafting else own.round_s(length)
             found.setdefault(str(length), []).append(price / own.plain_s)
     return {length: median(values) or 0.0 for length, values in found.items()}
-
-
-def _round_s(own: Costs, length: int) -> float:
-    """Returns the seconds of a round; at one token, draft length auto uses no confidence stop."""
-    return own.unstopped_s(length) if length == 1 else own.round_s(length)
 
 
 def _costs_of(row: BenchRun) -> Costs | None:

@@ -15,7 +15,7 @@ forecasts[]    one set of sampling settings and one acceptance rule each
     target_entropy, drafter_entropy      nats
     agreement            how often both have the same most likely token
     calibration_error    ECE: distance of the drafter's confidence from the acceptance, 0 to 1
-    calibration[]        by confidence, in the bins of `engine.policy.confidence_stop`
+    calibration[]        by confidence, in ten bins of equal width
       places             positions in this bin
       confidence, kept   mean confidence and share accepted; null without positions
   acceptance_by_position of the longest drafts: share accepted at each position (in a tree: depth) of those verified

@@ -29,7 +29,7 @@ from engine.policy.costs import Costs, between
 from models.loader import Loaded
 from models.paths import cache_dir
 
-FORMAT = 3
+FORMAT = 4
 MOST = 200  # files kept; the oldest go
 MILESTONES = (64, 1024, 4096)  # tokens of context that costs are measured behind
 NEAR = 128  # up to here those behind the first will do

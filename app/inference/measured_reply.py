@@ -84,7 +84,7 @@ def ideal_speedup(costs: Costs, rounds: Sequence[Round]) -> float | None:
 def _round_s(costs: Costs, round_: Round) -> float:
     """Of a plain one, as if it was launched ahead; of one with a single token, as if its pass was built meanwhile."""
     drafted = len(round_.drafted)
-    return costs.unstopped_s(drafted) + costs.pass_s(round_.width) - costs.pass_s(drafted + 1)
+    return costs.round_s(drafted) + costs.pass_s(round_.width) - costs.pass_s(drafted + 1)
 
 
 def reply_record(reply: Reply) -> dict[str, Any]:

@@ -60,7 +60,7 @@ class _Member:
             if not self._group.timed:
                 return draft
             mx.eval(draft.tokens, [] if draft.tree is None else draft.tree.parents)
-        return replace(draft, times_s=(began_s, time.monotonic()), waits=draft.waits + 1)
+        return replace(draft, times_s=(began_s, time.monotonic()))
 
     def hint(self, context: DraftContext) -> float | None:
         with self._group.blamed():

@@ -13,7 +13,7 @@ from app.inference.options import AUTO, Options
 from app.inference.pair_resolution import NONE, chosen, drafter_folder, parts_of, target_folder
 from engine.audit.verify_blocks import BLOCK_WIDTH
 from engine.cost_measurement import CONTEXT, WIDTHS, measure
-from engine.drafters import Drafter, may_stop
+from engine.drafters import Drafter
 from engine.drafters.drafter_group import DrafterGroup
 from engine.errors import ModelError, PairError, UsageError
 from engine.policy import Policy
@@ -65,11 +65,6 @@ class NamedDrafter:
         """The most tokens that a chain of it can have."""
         longest = self.drafter.traits.longest if self.drafter is not None else None
         return min(longest or LONGEST_CHAIN, LONGEST_CHAIN)
-
-    @property
-    def can_stop(self) -> bool:
-        """Whether its chains end where it is not sure enough."""
-        return self.drafter is not None and may_stop(self.drafter)
 
     @property
     def name(self) -> str:
@@ -187,7 +182,7 @@ def _candidate(drafter: NamedDrafter, costs: Costs) -> Candidate:
         if drafter.branches
         else ChainExpectedLength(drafter.longest, drafter.usual)
     )
-    return Candidate(drafter.name, costs, outlook, drafter.can_stop)
+    return Candidate(drafter.name, costs, outlook)
 
 
 def measure_costs(

@@ -17,9 +17,7 @@ from typing import Literal, Protocol
 
 import mlx.core as mx
 
-from engine import backend
 from engine.errors import ModelError
-from engine.policy.confidence_stop import ConfidenceStop
 from engine.sampling import Sampler, TokenCounts
 from engine.tree.draft_tree import DraftTree
 
@@ -45,13 +43,11 @@ class Traits:
     """How a drafter drafts.
 
     shape: "chain" drafts token by token, each seen by the next; "block" drafts all tokens of a chain at once; "tree"
-    branches. longest: tokens of its longest chain, None where there is no limit. stops_early: whether it asks
-    `DraftContext.stop` at each token whether one more is worth it.
+    branches. longest: tokens of its longest chain, None where there is no limit.
     """
 
     shape: Literal["chain", "block", "tree"] = "chain"
     longest: int | None = None
-    stops_early: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,8 +58,7 @@ class Draft:
     each token was drawn from, siblings having the same row; None for a point mass. In a tree with distributions,
     siblings are drawn without replacement, in order, and how many a node has depends on nothing drawn there.
     q: (n,) the drafter's probability of each token, for display; None: taken from `logq`, or 1. reason: why the
-    policy chose this length. times_s: where drafting is timed, `time.monotonic` before and after, evaluated. waits: how
-    often drafting waited for the device.
+    policy chose this length. times_s: where drafting is timed, `time.monotonic` before and after, evaluated.
     """
 
     tokens: mx.array
@@ -72,21 +67,11 @@ class Draft:
     q: mx.array | None = None
     reason: str = ""
     times_s: tuple[float, float] | None = None
-    waits: int = 0
 
 
-def empty_draft(reason: str = "", waits: int = 0) -> Draft:
+def empty_draft(reason: str = "") -> Draft:
     """Returns the draft of no tokens, which makes the round one plain step."""
-    return Draft(mx.zeros(0, mx.int32), reason=reason, waits=waits)
-
-
-def may_stop(drafter: Drafter) -> bool:
-    """Returns whether a confidence stop may end the drafter's chains early.
-
-    It needs numbers, so the host waits for each drafted token. On a backend that queues what is submitted, each time
-    would empty the queue, so chains are as long as was decided beforehand.
-    """
-    return drafter.traits.stops_early and not backend.queues()
+    return Draft(mx.zeros(0, mx.int32), reason=reason)
 
 
 def check_probabilities(probs: Sequence[float]) -> None:
@@ -101,13 +86,11 @@ class DraftContext:
 
     tokens: all committed ids, prompt included; the last one has not been through the target yet. counts: the same
     tokens as the penalties count them. sampler: how the target will choose, for drafters that want to choose alike.
-    stop: decides at each token of a chain whether to go on; None drafts them all.
     """
 
     tokens: Sequence[int]
     counts: TokenCounts
     sampler: Sampler
-    stop: ConfidenceStop | None = None
 
 
 class Drafter(Protocol):
@@ -155,5 +138,4 @@ __all__ = [
     "Traits",
     "check_probabilities",
     "empty_draft",
-    "may_stop",
 ]

@@ -24,7 +24,7 @@ class DraftModel:
     positions ends: MLX does not check what is read behind it.
     """
 
-    traits = Traits("chain", stops_early=True)
+    traits = Traits("chain")
 
     def __init__(
         self,

@@ -37,7 +37,7 @@ class DrafterGroup:
         widest = max(traits, key=lambda one: ("block", "chain", "tree").index(one.shape))
         longest = [one.longest for one in traits]
         bound = None if None in longest else max(length for length in longest if length is not None)
-        return Traits(widest.shape, bound, any(one.stops_early for one in traits))
+        return Traits(widest.shape, bound)
 
     def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
         for member in self.members:

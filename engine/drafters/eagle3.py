@@ -206,7 +206,7 @@ class Eagle3:
         self.head = head
         self.trees = trees
         self.needs = Needs(head.config.points, token_map=head.ids)
-        self.traits = Traits("tree") if trees else Traits("chain", stops_early=True)
+        self.traits = Traits("tree" if trees else "chain")
         self.target = TargetView(target, self.needs.taps)
         self._cache = KVCache()
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from engine.events import Round
-from engine.policy.confidence_stop import ConfidenceStop
 
 
 @dataclass(frozen=True)
@@ -15,14 +14,12 @@ class Plan:
     """What to draft in one round.
 
     length: at most so many tokens, 0 for a plain step. reason: why, in a few words, for the inspector. drafter: which
-    of several, None for the first that has something to propose. stop: decides at each token whether to go on,
-    where the drafter can say how sure it is; None drafts them all.
+    of several, None for the first that has something to propose.
     """
 
     length: int
     reason: str
     drafter: int | None = None
-    stop: ConfidenceStop | None = None
 
 
 class Policy(Protocol):

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 
 from engine.events import Round
 from engine.policy import Plan
-from engine.policy.confidence_stop import ConfidenceCalibration, ConfidenceStop
 from engine.policy.cost_correction import CostCorrection
 from engine.policy.costs import Costs
 from engine.policy.expected_length import ChainExpectedLength, ExpectedLength
@@ -54,37 +53,27 @@ class SlowdownBudget:
 
 @dataclass
 class Candidate:
-    """A drafter that a round may use, with its costs here. can_stop: whether it says how sure it is while it drafts."""
+    """A drafter that a round may use, with its costs here."""
 
     name: str
     costs: Costs
     expected_length: ExpectedLength = field(default_factory=ChainExpectedLength)
-    can_stop: bool = False
 
     def __post_init__(self) -> None:
         plain_s, lengths = self.costs.plain_s, [n for n in self.expected_length.expected(None) if n]
         self.alone = self.costs.pass_s(1) / plain_s  # price of a plain step not directly after another
-        round_s = self.costs.round_s if self.can_stop else self.costs.unstopped_s
-        self.prices = {0: self.alone, **{n: round_s(n) / plain_s for n in lengths}}
-        self.steps = {n: self.costs.draft_s(n) / plain_s for n in (0, *lengths)}
-        # One token is drafted without a stop where that is cheaper: the pass is then built while it is drafted.
-        single = self.costs.eager / plain_s if self.can_stop and self.costs.eager is not None else math.inf
-        self.single = single if single < self.prices.get(1, 0.0) else None
+        self.prices = {0: self.alone, **{n: self.costs.round_s(n) / plain_s for n in lengths}}
+        self.step = self.costs.draft_s(1) / plain_s  # price of drafting one token
         most = {n: (1 - BEST_ACCEPTANCE ** (n + 1)) / (1 - BEST_ACCEPTANCE) for n in lengths}
-        self.useful = [n for n in lengths if most[n] > self.price(n)]
-        self.calibration = ConfidenceCalibration()
+        self.useful = [n for n in lengths if most[n] > self.prices[n]]
         self.behind = 1  # tokens that it has not read: the last one, and those of rounds without it
         self.wait = self.interval = PROBE_SOONEST  # rounds until the next probe; between probes
-
-    def price(self, length: int) -> float:
-        """Returns the price of a round with a draft of this length, as it would be asked for."""
-        return self.single if length == 1 and self.single is not None else self.prices[length]
 
     @property
     def reading(self) -> float:
         """The price of reading the tokens that it is behind, but for the one that every draft begins with."""
         rows = self.costs.pass_s(self.behind) / self.costs.pass_s(1) - 1
-        return self.steps.get(1, 0.0) * min(rows, READING * (self.behind - 1))
+        return self.step * min(rows, READING * (self.behind - 1))
 
     def drafted(self, round_: Round) -> None:
         """Sets when the next probe may be, by what came of a draft."""
@@ -110,7 +99,6 @@ class Adaptive:
         self._hints: Sequence[float | None] = [None] * len(self._candidates)
         self._budget = SlowdownBudget()
         self._choice = _Choice()
-        self._stop: ConfidenceStop | None = None
         self._time_s = math.nan  # of the last round
         self._planned = False  # whether this round was planned, or submitted since `next_is_plain` said so
         self._followed = False  # whether a round was submitted behind this one
@@ -122,18 +110,16 @@ class Adaptive:
         self._hints, self._planned = hints or [None] * len(self._candidates), True
         choices = [self._best(drafter) for drafter in range(len(self._candidates))]
         self._choice = choice = max(choices, key=lambda one: (one.length > 0, not one.probing, one.speed))
-        self._stop = self._confidence_stop(choice) if choice.length else None
         if not choice.length:
             return Plan(0, "drafting does not pay here")
         reason = PROBING if choice.probing else f"expects {choice.speed:.2f}x plain speed"
-        longest = len(self._stop.prices) - 1 if self._stop else choice.length
         if len(self._candidates) == 1:
-            return Plan(longest, reason, None, self._stop)
-        return Plan(longest, f"{self._candidates[choice.drafter].name}: {reason}", choice.drafter, self._stop)
+            return Plan(choice.length, reason)
+        return Plan(choice.length, f"{self._candidates[choice.drafter].name}: {reason}", choice.drafter)
 
     def observe(self, round_: Round) -> None:
         if not self._planned:
-            self._choice, self._stop = _Choice(self._choice.drafter), None
+            self._choice = _Choice(self._choice.drafter)
         price = self._price(round_)
         self._correct(round_)
         self._budget.book(len(round_.tokens), price)
@@ -172,55 +158,31 @@ class Adaptive:
         return [n for n in candidate.useful if self._budget.covers(self._round_price(candidate, n) + dearer)]
 
     def _round_price(self, candidate: Candidate, length: int) -> float:
-        return candidate.price(length) * self._factor + candidate.reading
+        return candidate.prices[length] * self._factor + candidate.reading
 
     @property
     def _factor(self) -> float:
         return self._correction.factor if self._correction is not None else 1.0
 
-    def _confidence_stop(self, choice: _Choice) -> ConfidenceStop | None:
-        """Returns a stop for chains as long as the budget covers."""
-        candidate = self._candidates[choice.drafter]
-        chain = candidate.expected_length
-        if not candidate.can_stop or not isinstance(chain, ChainExpectedLength):
-            return None
-        if choice.length == 1 and candidate.single is not None:
-            return None
-        lengths = range(max(self._affordable(candidate)) + 1)
-        prices = [candidate.prices[n] * (self._factor if n else 1.0) for n in lengths]
-        steps = [candidate.steps[n] for n in lengths]
-        probs = chain.probs(self._hints[choice.drafter])
-        return ConfidenceStop(candidate.calibration, prices, steps, max(choice.speed, 1.0), probs)
-
     def _price(self, round_: Round) -> float:
-        """Returns the price of a round as it came out: a drafter may propose less than it was asked for, and may have
-        drafted a token that was then not worth verifying."""
+        """Returns the price of a round as it came out: a drafter may propose less than was planned."""
         first = math.isnan(self._time_s)
         if not self._choice.length:
             alone = max((candidate.alone for candidate in self._candidates), default=1.0)
             return alone if self._planned and not first else 1.0
         candidate, drafted = self._candidates[self._choice.drafter], len(round_.drafted)
-        declined = self._stop is not None and self._stop.declined is not None
-        price = candidate.reading if drafted or self._stop is not None else 0.0
-        if drafted == 1 and self._stop is None and candidate.single is not None:
-            return price + candidate.single * self._factor
-        price += candidate.prices[max(n for n in candidate.prices if n <= drafted)] * (self._factor if drafted else 1.0)
-        return price + (candidate.steps[drafted + 1] - candidate.steps[drafted] if declined else 0.0)
+        length = max(n for n in candidate.prices if n <= drafted)
+        return self._round_price(candidate, length) if length else candidate.prices[0]
 
     def _learn(self, round_: Round) -> None:
         candidate, hint = self._candidates[self._choice.drafter], self._hints[self._choice.drafter]
-        declined = self._stop.declined if self._stop is not None else None
-        if self._stop is not None:
-            self._stop.learn(len(round_.tokens), round_.accepted)
         if round_.drafted:
             candidate.expected_length.learn(round_, hint)
-        elif declined is not None:
-            candidate.expected_length.learn_declined(declined)
         for each in self._candidates:
             each.wait -= 1
             each.behind += len(round_.tokens)
             each.expected_length.elapse(len(round_.tokens))
-        if round_.drafted or declined is not None:
+        if round_.drafted:
             candidate.drafted(round_)
 
     def _correct(self, round_: Round) -> None:

@@ -18,8 +18,7 @@ class Costs:
     verify: by width in rows, at the measured widths; between them straight lines, beyond the last
     the last slope. draft: by draft length likewise, from (0, 0.0). members: of several drafters, the costs of each;
     `draft` is then that of the last. plain: of a step in a run of plain ones; None: a pass of one row.
-    eager: of a round with one token and no confidence stop, so that the pass is built while the device drafts; None:
-    as `round_s` has it.
+    eager: of a whole round with one token, whose pass is built while the device drafts; None: the sum of its parts.
     """
 
     verify: _Line
@@ -42,14 +41,12 @@ class Costs:
         return _line(self.draft, length)
 
     def round_s(self, length: int) -> float:
-        """Proposing `length` tokens and verifying them; of 0, a plain step."""
-        return self.draft_s(length) + self.pass_s(length + 1) if length else self.plain_s
-
-    def unstopped_s(self, length: int) -> float:
-        """The same without a confidence stop. What a draft of one token then saves is measured (`eager`), and a longer
-        one, whose pass is built while its last token is drafted, saves as much at least."""
-        saved_s = max(0.0, self.round_s(1) - self.eager) if length and self.eager is not None else 0.0
-        return self.round_s(length) - saved_s
+        """Proposing `length` tokens and verifying them; of 0, a plain step. What is saved because the pass is built
+        while the last token is drafted was measured with one token, and is taken to be the same for more."""
+        if not length:
+            return self.plain_s
+        saved_s = 0.0 if self.eager is None else max(0.0, self.draft_s(1) + self.pass_s(2) - self.eager)
+        return self.draft_s(length) + self.pass_s(length + 1) - saved_s
 
 
 def between(near: Costs, far: Costs, share: float) -> Costs:

@@ -34,9 +34,6 @@ class ExpectedLength(Protocol):
     def learn(self, round_: Round, hint: float | None) -> None:
         """Learns from a round with a draft."""
 
-    def learn_declined(self, prob: float) -> None:
-        """Learns that the first token was not worth verifying: it would be accepted with this probability only."""
-
     def elapse(self, tokens: int) -> None:
         """Forgets a little: so many tokens were committed, drafted or not."""
 
@@ -93,9 +90,6 @@ class ChainExpectedLength:
         refused = min(len(round_.drafted), len(round_.tokens)) > round_.accepted
         self._of(hint).learn(round_.accepted, float(refused))
 
-    def learn_declined(self, prob: float) -> None:
-        self._of(None).learn(prob, 1 - prob)
-
     def elapse(self, tokens: int) -> None:
         for estimate in self._estimates.values():
             estimate.elapse(tokens)
@@ -125,9 +119,6 @@ class TreeExpectedLength:
         known = [nodes for nodes in self._gain if nodes <= len(round_.drafted)]
         self._accepted += round_.accepted
         self._predicted += self._gain[max(known, default=min(self._gain))]
-
-    def learn_declined(self, prob: float) -> None:
-        self._accepted, self._predicted = self._accepted + prob, self._predicted + min(self._gain.values())
 
     def elapse(self, tokens: int) -> None:
         fades = TREE_MEMORY**tokens

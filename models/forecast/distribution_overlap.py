@@ -28,7 +28,7 @@ class OverlapStatistics:
     overlap: sum of min(p, q), the probability that rejection accepts a token. divergence: KL(p || q) in nats, over the
     tokens in the drafter's vocabulary, p renormalised on them; covered: p's mass on them. target_entropy,
     drafter_entropy: nats. agreed: whether the most likely tokens are the same. bins: (BINS, 3), by the drafter's
-    confidence in the bins of `engine.policy.confidence_stop`: positions, and the sums of confidence and acceptance.
+    confidence in BINS bins of equal width: positions, and the sums of confidence and acceptance.
     """
 
     rows: int = 0

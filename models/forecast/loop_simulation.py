@@ -172,11 +172,8 @@ class TimedDrafter:
     def propose(self, context: DraftContext, length: int) -> Draft:
         self.spent_s += self._costs.catch_up_s(self._member, _unread(self._drafter, len(context.tokens)))
         draft = self._drafter.propose(replace(context, sampler=self._sampler), length)
-        declined = context.stop is not None and context.stop.declined is not None
-        steps = draft.tokens.size + declined  # a declined token has been computed, too
-        self.spent_s += self._costs.draft_s(self._member, steps)
-        if context.stop is None:
-            self.spent_s -= self._costs.unstopped_saving_s(self._member, steps)
+        drafted = draft.tokens.size
+        self.spent_s += self._costs.draft_s(self._member, drafted) - self._costs.saving_s(self._member, drafted)
         return draft
 
     def hint(self, context: DraftContext) -> float | None:

@@ -38,11 +38,11 @@ class RoundCosts:
         return self.draft_s(member, 1) * max(0.0, min(rows, READING * (unread - 1)))
 
     def round_s(self, member: int, drafted: int) -> float:
-        """Returns the seconds of drafting so many tokens or nodes, with no confidence stop, and verifying them."""
-        return self.draft_s(member, drafted) + self.pass_s(drafted + 1) - self.unstopped_saving_s(member, drafted)
+        """Returns the seconds of drafting so many tokens or nodes and verifying them."""
+        return self.draft_s(member, drafted) + self.pass_s(drafted + 1) - self.saving_s(member, drafted)
 
-    def unstopped_saving_s(self, member: int, drafted: int) -> float:
-        """Returns the seconds a draft saves without a confidence stop, see `Costs.unstopped_s`."""
+    def saving_s(self, member: int, drafted: int) -> float:
+        """Returns the seconds saved because a pass is built while its draft is computed, see `Costs.round_s`."""
         own = self._of(member)
         if not drafted or own.eager is None:
             return 0.0

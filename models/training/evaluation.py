@@ -151,7 +151,7 @@ def assess(
 
 def _speedups(tau: Sequence[float], costs: Costs) -> list[float]:
     """Tokens a second over those of plain decoding; for draft lengths from 0, where it is 1."""
-    return [1.0, *(t * _share(costs.unstopped_s(k), costs) for k, t in enumerate(tau) if k)]
+    return [1.0, *(t * _share(costs.round_s(k), costs) for k, t in enumerate(tau) if k)]
 
 
 def _share(round_s: float, costs: Costs) -> float:
@@ -192,7 +192,7 @@ def _advise(scores: HeldOutScores, best: float, costs: Costs) -> str:
     first = scores.acceptance[0] if scores.acceptance else scores.reach[0] / scores.warm_roots
     lengths = range(1, LONGEST + 1)
     perfect = max((k + 1) * _share(costs.pass_s(k + 1), costs) for k in lengths)  # and costs nothing to draft
-    ideal = max((k + 1) * _share(costs.unstopped_s(k), costs) for k in lengths)
+    ideal = max((k + 1) * _share(costs.round_s(k), costs) for k in lengths)
     if perfect < WORTH:
         why = f"a pass over two tokens costs {two / plain:.1f} plain ones, so that even perfect drafts would not pay"
     elif ideal < WORTH or draft / plain > 0.3:

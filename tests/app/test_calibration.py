@@ -192,6 +192,6 @@ def test_a_policy_goes_by_what_passes_cost_behind_its_prompt(
     pair = LoadedPair(target, Session(target.model, target.tokenizer, 8192), ONE)
     policies = [pair.policy(None, context) for context in (20, 544)]
     candidates = [policy._candidates[0] for policy in policies if isinstance(policy, Adaptive)]
-    assert [candidate.price(1) for candidate in candidates] == pytest.approx([1.0, 1.5])
+    assert [candidate.prices[1] for candidate in candidates] == pytest.approx([1.0, 1.5])
     assert isinstance(pair.policy(None, 1024), FixedLength)
     assert isinstance(pair.policy(3, 1024), FixedLength)

@@ -1,4 +1,4 @@
-"""How often a round waits for the device, by an instrumented MLX: once, wherever MLX queues what is submitted."""
+"""How often a round waits for the device: once, by an instrumented MLX."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,8 +7,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine import backend
-from engine.drafters import may_stop
+from app.inference.monitored_drafter import MonitoredDrafter
 from engine.drafters.drafter_group import DrafterGroup
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.events import Round
@@ -101,13 +100,19 @@ def members_of(drafter: Any) -> list[Any]:
 def policy_of(name: str, drafter: Any) -> Policy:
     if name != "auto":
         return FixedLength(4)
-    return Adaptive([Candidate(one.name, CHEAP, can_stop=may_stop(one)) for one in members_of(drafter)])
+    return Adaptive([Candidate(one.name, CHEAP) for one in members_of(drafter)])
 
 
 def waits_of(kind: str, name: str, sampling: SamplingSettings, instrument: Instrument) -> tuple[list[int], list[Round]]:
     """How often the device was waited for in each round of a reply, and the rounds."""
     drafter = make(kind)
-    policy = Watched(policy_of(name, drafter), instrument)
+    return waits_with(drafter, policy_of(name, drafter), sampling, instrument)
+
+
+def waits_with(
+    drafter: Any, decisions: Policy, sampling: SamplingSettings, instrument: Instrument
+) -> tuple[list[int], list[Round]]:
+    policy = Watched(decisions, instrument)
     _, rounds, _ = reply(network_of(TARGET), drafter, sampling=sampling, rule=sampling.acceptance, policy=policy)
     return [int(n) for n in np.diff(policy.counts)], rounds
 
@@ -120,17 +125,15 @@ def instrument(monkeypatch: pytest.MonkeyPatch) -> Instrument:
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 @pytest.mark.parametrize("policy", ["auto", "fixed"])
 @pytest.mark.parametrize("kind", ["lookup", "draft model", "both", "eagle", "eagle trees", "medusa", "medusa trees"])
-def test_a_round_waits_once_where_what_is_submitted_queues(
-    kind: str, policy: str, sampling: str, instrument: Instrument, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(backend, "queues", lambda: True)
+def test_a_round_waits_for_the_device_once(kind: str, policy: str, sampling: str, instrument: Instrument) -> None:
     waits, rounds = waits_of(kind, policy, SAMPLINGS[sampling], instrument)
     assert any(round_.drafted for round_ in rounds)
     assert waits == [1] * len(rounds) == [round_.waits for round_ in rounds]
 
 
-@pytest.mark.parametrize("kind", ["draft model", "eagle"])
-def test_a_confidence_stop_waits_for_each_token_and_the_round_counts_it(kind: str, instrument: Instrument) -> None:
-    waits, rounds = waits_of(kind, "auto", SAMPLINGS["greedy"], instrument)
+def test_a_timed_proposal_is_waited_for_too(instrument: Instrument) -> None:
+    drafter = MonitoredDrafter(make("draft model"))
+    drafter.timed = True
+    waits, rounds = waits_with(drafter, FixedLength(3), SAMPLINGS["greedy"], instrument)
     assert waits == [round_.waits for round_ in rounds]
-    assert max(waits) > 1
+    assert waits[0] == 2

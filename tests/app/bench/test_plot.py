@@ -102,10 +102,10 @@ def test_costs_are_in_plain_passes_and_end_where_measuring_did() -> None:
     assert COSTS.pass_s["5"] == verifying.points["4"]
 
 
-def test_one_token_costs_what_it_does_without_a_gate_and_more_what_it_does_with_one() -> None:
+def test_rounds_cost_what_whole_rounds_were_measured_to_take() -> None:
     quick = row("eagle3", "auto", 0, 1.0, costs=msgspec.structs.replace(COSTS, ungated_s=1.4))
     _, drafting = plot.round_costs([row("none", None, 0, 1.0), quick], 9)
-    assert (drafting.points["1"], drafting.points["2"]) == pytest.approx((1.4, 2.2))
+    assert (drafting.points["1"], drafting.points["2"]) == pytest.approx((1.4, 2.0))
 
 
 def test_lengths_chosen_are_shares_of_autos_rounds() -> None:

@@ -5,7 +5,6 @@ import pytest
 from engine.events import Round
 from engine.policy import Plan
 from engine.policy.adaptive import BUDGET_SHARE, MAX_BUDGET, MAX_BUDGET_START, PROBING, Adaptive, Candidate
-from engine.policy.confidence_stop import ConfidenceCalibration, ConfidenceStop
 from engine.policy.costs import Costs
 from engine.policy.expected_length import ChainExpectedLength
 from engine.policy.fixed import FixedLength
@@ -16,8 +15,8 @@ USUAL = Costs(((1, 1.0), (2, 1.15), (9, 2.2)), ((0, 0.0), (1, 0.1), (8, 0.8)))
 FREE = Costs(((1, 1.0), (9, 1.1)), ((0, 0.0), (8, 0.0)))
 
 
-def alone(costs: Costs, can_stop: bool = False) -> Adaptive:
-    return Adaptive([Candidate("drafter", costs, can_stop=can_stop)])
+def alone(costs: Costs) -> Adaptive:
+    return Adaptive([Candidate("drafter", costs)])
 
 
 def test_a_fixed_length_never_changes() -> None:
@@ -150,36 +149,6 @@ def test_hints_are_learnt_about_apart() -> None:
     assert policy.plan([0.5]).length <= 1
 
 
-# --- confidence stops -----------------------------------------------------------------------
-
-
-def test_calibration_starts_from_believing_and_learns_better() -> None:
-    calibration = ConfidenceCalibration()
-    assert calibration.prob(0.75) == 0.75
-    for _ in range(200):
-        calibration.learn(0.75, False)
-    assert calibration.prob(0.75) < 0.15
-
-
-def test_a_stop_ends_a_draft_where_going_on_would_not_pay() -> None:
-    prices, steps = [1.0, 1.2, 1.4, 1.6], [0.0, 0.1, 0.2, 0.3]
-    sure = ConfidenceStop(ConfidenceCalibration(), prices, steps, 1.1, [0.7] * 3)
-    assert all(sure.worth_verifying(0.95) and sure.worth_continuing() == more for more in (True, True, False))
-    unsure = ConfidenceStop(ConfidenceCalibration(), prices, steps, 1.1, [0.7] * 3)
-    assert unsure.worth_verifying(0.2)
-    assert not unsure.worth_continuing()
-    hopeless = ConfidenceStop(ConfidenceCalibration(), prices, steps, 1.1, [0.7] * 3)  # verifying costs 0.1
-    assert not hopeless.worth_verifying(0.05)
-    assert hopeless.declined == pytest.approx(0.05)
-
-
-def test_a_stop_looks_past_a_first_row_that_is_dear() -> None:
-    """From a product with a vector to one with a matrix: seven more rows cost what is left of one."""
-    prices = [1.0, 1.5, *(1.5 + 0.02 * n for n in range(1, 8))]
-    stop = ConfidenceStop(ConfidenceCalibration(), prices, [0.0] * 9, 3.0, [0.95] * 8)
-    assert drafted_length(stop, 0.95) == 8
-
-
 @pytest.mark.parametrize("curve", ["M5 Max, 70B", "stepped", "M4 Pro"])
 @pytest.mark.parametrize("right", ["80% right", "90% right"])
 def test_copies_are_as_long_as_the_best_fixed_length(curve: str, right: str) -> None:
@@ -206,35 +175,6 @@ def booked(policy: Adaptive, round_: Round, price: float) -> bool:
     return policy._budget.left == pytest.approx(min(before + gain, MAX_BUDGET))
 
 
-def drafted_length(stop: ConfidenceStop | None, confidence: float) -> int:
-    """Returns how many tokens a drafter with this confidence drafts."""
-    length = 0
-    while stop is not None and stop.worth_verifying(confidence):
-        length += 1
-        if not stop.worth_continuing():
-            break
-    return length
-
-
-def test_a_token_that_was_not_worth_verifying_is_booked() -> None:
-    """A drafter that is right six times and unsure from then on: its steps cost, though none is ever verified."""
-    costs = Costs(((1, 1.0), (2, 1.02), (9, 1.72)), ((0, 0.0), (1, 0.7), (8, 5.6)))
-    candidate = Candidate("drafter", costs, can_stop=True)
-    policy, spent, tokens, drafts = Adaptive([candidate]), 0.0, 0, 0
-    while tokens < TOKENS:
-        stop = policy.plan().stop
-        length = drafted_length(stop, 0.9 if drafts < 6 else 0.001)
-        declined = int(stop is not None and stop.declined is not None)
-        drafts += length > 0
-        price = costs.round_s(length) + costs.draft_s(length + declined) - costs.draft_s(length)
-        price += candidate.reading if length or declined else 0.0
-        assert booked(policy, round_of(length, length), price)
-        spent += price
-        tokens += 1 + length
-    assert spent <= (1 + BUDGET_SHARE) * tokens + MAX_BUDGET_START
-    assert drafts == 6
-
-
 def test_what_a_drafter_must_read_first_is_booked() -> None:
     """One that is right six times and then never: the longer it was not asked, the more each probe of it costs."""
     costs = Costs(((1, 1.0), (2, 1.1), (9, 1.8)), ((0, 0.0), (1, 0.3), (8, 2.4)))
@@ -251,33 +191,3 @@ def test_what_a_drafter_must_read_first_is_booked() -> None:
         tokens += 1 + kept
     assert spent <= (1 + BUDGET_SHARE) * tokens + MAX_BUDGET_START
     assert drafts > 12
-
-
-def test_an_unsure_drafter_costs_its_step_and_is_given_up_in_the_end() -> None:
-    """No token is ever offered, so nothing is ever refused: it must be learnt from the confidences."""
-    outlook = ChainExpectedLength()
-    policy, asked = Adaptive([Candidate("head", USUAL, outlook, can_stop=True)]), 0
-    after = 1.0
-    for _ in range(300):
-        plan = policy.plan()
-        if plan.stop:
-            asked += 1
-            assert not plan.stop.worth_verifying(0.005)
-        policy.observe(round_of(0, 0))
-        if plan.stop:
-            after = outlook.probs()[0]
-    assert 0 < asked < 60
-    assert after < 0.3
-
-
-def test_a_reliable_drafter_goes_deep_where_it_is_sure_and_stops_where_it_is_not() -> None:
-    policy, deep = alone(FLAT, can_stop=True), list[int]()
-    for i in range(120):
-        confidence = 0.98 if i % 2 else 0.05
-        stop = policy.plan().stop
-        assert stop is not None
-        length = drafted_length(stop, confidence)
-        deep.append(length)
-        policy.observe(round_of(length, length if i % 2 else 0))
-    assert min(deep[61::2]) == 8
-    assert max(deep[60::2]) <= 1

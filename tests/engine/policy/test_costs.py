@@ -38,11 +38,11 @@ def test_a_round_is_its_draft_and_a_pass_one_row_wider() -> None:
     assert COSTS.round_s(4) == pytest.approx(0.9 + 2.4)
 
 
-def test_without_a_gate_drafts_spare_what_one_token_was_measured_to_spare() -> None:
+def test_drafts_save_what_one_token_was_measured_to_save() -> None:
     for eager, one in ((None, 1.8), (1.5, 1.5), (2.5, 1.8)):
         costs = replace(COSTS, eager=eager)
-        longer = costs.round_s(4) - (costs.round_s(1) - one)
-        assert [costs.unstopped_s(n) for n in (0, 1, 4)] == pytest.approx([costs.plain_s, one, longer])
+        longer = 0.9 + 2.4 - (1.8 - one)
+        assert [costs.round_s(n) for n in (0, 1, 4)] == pytest.approx([costs.plain_s, one, longer])
 
 
 def test_a_single_measured_width_is_the_cost_of_all() -> None:

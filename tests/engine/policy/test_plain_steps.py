@@ -14,12 +14,10 @@ AHEAD = Costs(((1, 1.0), (9, 1.8)), ((0, 0.0), (8, 0.0)), plain=0.8)
 
 
 def test_what_runs_ahead_of_a_refused_draft_is_a_plain_step() -> None:
-    """No plan was asked for then: the last one, and what was not worth verifying, count once."""
+    """No plan was requested then: the last one counts once."""
     costs = Costs(((1, 1.0), (9, 1.8)), ((0, 0.0), (1, 0.1), (8, 0.8)), plain=0.8)
-    policy = alone(costs, can_stop=True)
-    stop = policy.plan().stop
-    assert stop is not None
-    stop.worth_verifying(0.01)
+    policy = alone(costs)
+    assert policy.plan().length > 0
     policy.observe(round_of(0, 0))
     believed = policy._candidates[0].expected_length.expected(None)[1]
     left = policy._budget.left
@@ -53,13 +51,10 @@ def test_those_that_hint_are_not_listened_to_where_that_cannot_be_paid_for() -> 
     assert sure == [False] * 4 + [True] * 8
 
 
-def test_one_token_is_drafted_without_a_stop_only_where_that_is_cheaper() -> None:
+def test_a_round_is_priced_as_it_was_measured_whole() -> None:
     costs = Costs(((1, 1.0), (2, 1.4), (9, 6.0)), ((0, 0.0), (1, 0.1), (8, 0.8)), eager=1.3)
-    plan = alone(costs, can_stop=True).plan()
-    assert (plan.length, plan.stop) == (1, None)
-    for eager in (None, 1.6):  # not measured, or dearer than with a stop
-        assert alone(replace(costs, eager=eager), can_stop=True).plan().stop is not None
-    assert alone(costs)._candidates[0].price(1) == 1.3  # a drafter that never stops is paid for as it drafts
+    assert Candidate("head", costs).prices[1] == pytest.approx(1.3)
+    assert Candidate("head", replace(costs, eager=None)).prices[1] == pytest.approx(1.5)
 
 
 def test_what_hints_has_no_advantage_over_what_does_not() -> None:

@@ -16,7 +16,6 @@ from engine.drafters.prompt_lookup import PromptLookup
 from engine.metrics import Metrics
 from engine.policy import Plan, Policy
 from engine.policy.adaptive import Adaptive, Candidate
-from engine.policy.confidence_stop import ConfidenceCalibration, ConfidenceStop, always_continue
 from engine.policy.expected_length import TreeExpectedLength
 from engine.policy.fixed import FixedLength
 from engine.settings import AcceptanceRule, SamplingSettings
@@ -68,14 +67,9 @@ KINDS = ["lookup", "draft", "eagle", "eagle tree", "several", "medusa", "medusa 
 def policy_for(kind: str, drafters: Sequence[Drafter], length: int | None) -> Policy:
     if length is not None:
         return FixedLength(length)
-    gated = kind in ("draft", "eagle", "several")
-    return Adaptive([_candidate(kind, one, gated) for one in drafters])
-
-
-def _candidate(kind: str, one: Drafter, gated: bool) -> Candidate:
     if kind.endswith("tree"):
-        return Candidate(one.name, CHEAP, TreeExpectedLength({}))
-    return Candidate(one.name, CHEAP, can_stop=gated and not isinstance(one, PromptLookup))
+        return Adaptive([Candidate(one.name, CHEAP, TreeExpectedLength({})) for one in drafters])
+    return Adaptive([Candidate(one.name, CHEAP) for one in drafters])
 
 
 def measured(kind: str, length: int | None, sampling: SamplingSettings, rule: AcceptanceRule) -> Metrics:
@@ -163,14 +157,7 @@ def test_plain_steps_that_run_ahead_cost_what_they_take(
     assert found.plain_s == pytest.approx(0.9 * CHEAP.pass_s(1) * TOKENS)
 
 
-class AlwaysContinues(FixedLength):
-    """Asks the confidence stop before every token, which always continues."""
-
-    def plan(self, hints: Sequence[float | None] = ()) -> Plan:
-        return Plan(self.length, "asked", stop=always_continue(self.length))
-
-
-def test_drafts_that_no_gate_is_asked_about_take_less() -> None:
+def test_a_pass_that_is_built_while_its_draft_is_computed_takes_less() -> None:
     """Walked along, and in one pass."""
     quick = RoundCosts(replace(COSTS.costs, eager=1.02 * CHEAP.pass_s(1)))
     spared_s = CHEAP.draft_s(1) + CHEAP.pass_s(2) - 1.02 * CHEAP.pass_s(1)
@@ -188,26 +175,7 @@ def test_drafts_that_no_gate_is_asked_about_take_less() -> None:
         usual, quicker = (along.expect(text, chances, length, prices) for prices in (COSTS, quick))
         assert spared(FixedLength(length)) == pytest.approx(usual.seconds - quicker.seconds)
         assert usual.seconds - quicker.seconds > 0.4 * TOKENS / (length + 1) * spared_s
-        assert spared(AlwaysContinues(length)) == pytest.approx(0)
     assert spared(FixedLength(1)) == pytest.approx(along.expect(text, chances, 1, COSTS).drafted * spared_s)
-
-
-class Unsure(FixedLength):
-    """Computes one token a round, which the confidence stop declines."""
-
-    def plan(self, hints: Sequence[float | None] = ()) -> Plan:
-        dear = [0.0, 9.0]
-        return Plan(1, "unsure", stop=ConfidenceStop(ConfidenceCalibration(), dear, [0.0, 0.0], 1.0, [1.0]))
-
-
-def test_a_distribution_that_was_computed_for_nothing_costs_a_step() -> None:
-    drafters = drafter("draft")
-    along = TextForecast(target(), drafters, 4, frozenset())
-    read = along.outputs(text_of(GREEDY))
-    found = along.simulate(read, Unsure(1), GREEDY, "rejection", COSTS)
-    assert found.drafted == 0
-    rounds = CHEAP.pass_s(1) * TOKENS + CHEAP.draft_s(1) * (TOKENS - 1)  # the last token leaves no room for a draft
-    assert found.seconds == pytest.approx(rounds)
 
 
 def test_what_a_drafter_must_read_first_is_priced() -> None:

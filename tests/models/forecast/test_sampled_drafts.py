@@ -114,7 +114,7 @@ def table_drafters(kind: str) -> list[Drafter]:
 
 
 def table_policy(kind: str) -> Policy:
-    return Adaptive([Candidate("draft", CHEAP, can_stop=True)]) if kind == "auto" else FixedLength(3)
+    return Adaptive([Candidate("draft", CHEAP)]) if kind == "auto" else FixedLength(3)
 
 
 def tally_of(
