@@ -1,10 +1,7 @@
-"""From logits to the distribution p, and the noise that draws from it.
+"""From logits to the distribution p, and the tokens drawn from it.
 
 The order is that of vLLM: logit bias and penalties, temperature, min-p, top-k, top-p, then renormalisation. The same
 function serves one plain step, every row of a verify pass, and the drafter's own distribution q.
-
-Noise is a pure function of (seed, stream, absolute position): counter-based Threefry keys, so nothing depends on how
-many rounds it took to get there.
 """
 
 from __future__ import annotations
@@ -12,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from copy import copy
-from enum import IntEnum
 from typing import NamedTuple
 
 import mlx.core as mx
 
 from engine import truncation
 from engine.acceptance import gather
+from engine.noise import Noise, Stream, position_range
 from engine.settings import SamplingSettings
 from engine.tree.draft_tree import DraftTree
 
@@ -84,50 +81,6 @@ def _log_softmax(x: mx.array) -> mx.array:
 def _without(logprobs: mx.array, outside: mx.array) -> mx.array:
     """Drops the tokens that are `outside` and renormalises."""
     return _log_softmax(mx.where(outside, -math.inf, logprobs))
-
-
-class Stream(IntEnum):
-    """Independent streams of noise at one position. CHOICE is the one that coupled sampling shares."""
-
-    CHOICE = 0
-    DRAFT = 1
-    ACCEPT = 2
-
-
-_GOLDEN = 0x9E3779B97F4A7C15
-
-
-class Noise:
-    """Counter-based random numbers: equal (seed, stream, position) give equal noise, always."""
-
-    def __init__(self, seed: int) -> None:
-        self._words = [_mix(seed, stream) for stream in Stream]
-
-    def keys(self, stream: Stream, positions: mx.array, salt: int = 0) -> mx.array:
-        """Returns Threefry keys, (n, 2) uint32, for absolute positions (n,), which may be lazy. Each `salt` has keys of
-        its own."""
-        word = mx.full(positions.shape, self._words[stream] ^ (_mix(salt, stream) if salt else 0), mx.uint32)
-        return mx.stack([word, positions.astype(mx.uint32)], -1)
-
-    def gumbel(self, stream: Stream, positions: mx.array, vocabulary: int, salt: int = 0) -> mx.array:
-        """Returns standard Gumbel noise, (n, vocabulary): argmax(log p + noise) is a draw from p."""
-        return mx.vmap(lambda key: mx.random.gumbel((vocabulary,), key=key))(self.keys(stream, positions, salt))
-
-    def uniform(self, stream: Stream, positions: mx.array) -> mx.array:
-        """Returns one uniform number on [0, 1) for each position, (n,)."""
-        return mx.vmap(lambda key: mx.random.uniform(key=key))(self.keys(stream, positions))
-
-    def uniforms(self, stream: Stream, position: int, count: int) -> mx.array:
-        """Returns `count` uniform numbers on [0, 1) for one position, (count,)."""
-        return mx.random.uniform(shape=(count,), key=self.keys(stream, mx.array([position]))[0])
-
-
-def _mix(seed: int, stream: int) -> int:
-    """Returns one 32-bit word from (seed, stream): the finaliser of SplitMix64 (Steele 2014)."""
-    z = (seed + (stream + 1) * _GOLDEN) & 0xFFFFFFFFFFFFFFFF
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & 0xFFFFFFFFFFFFFFFF
-    return (z ^ (z >> 31)) & 0xFFFFFFFF
 
 
 class TokenCounts:
@@ -285,8 +238,3 @@ def draft_row(column: mx.array, logprobs: mx.array, ids: mx.array | None) -> Dra
     second axis: tokens and q are (1,)."""
     q = mx.exp(gather(logprobs, column))
     return DraftRows((column if ids is None else ids[column]).astype(mx.int32), q, q, logprobs)
-
-
-def position_range(first: int, count: int) -> mx.array:
-    """Returns the absolute positions from `first` on, (count,)."""
-    return mx.arange(first, first + count)

@@ -18,7 +18,8 @@ from engine.audit import fingerprints
 from engine.backend.memory import BufferClearance
 from engine.drafters import Draft, DraftContext, check_probabilities, empty_draft
 from engine.events import Round
-from engine.sampling import Sampler, Stream, TokenCounts, position_range
+from engine.noise import Stream, position_range
+from engine.sampling import Sampler, TokenCounts
 from engine.target.cached_model import CachedModel
 
 

@@ -22,7 +22,7 @@ from app.host.answer_writer import AnswerWriter, WindowGoneError
 from app.host.server import CANCELLED, Reader, serve
 from app.host.task_queue import TaskQueue
 from app.host.worker import Worker
-from app.inference.processor import processor
+from app.inference.processor_name import processor
 from app.protocol import VERSION, Failed, Ready
 from engine.errors import RedlineError, UsageError
 

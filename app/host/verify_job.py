@@ -9,7 +9,7 @@ from threading import Event as Flag
 from app.host.hosted_pair import HostedPair
 from app.host.reply_job import options_of
 from app.inference import digests
-from app.inference.fresh_check import recheck
+from app.inference.replay_check import recheck
 from app.protocol import AnyAnswer, Failed, PrefillProgress, RoundTokens, Verify, VerifyDone, VerifyProgress
 from engine.audit.receipt import Difference, Receipt
 from engine.errors import ContextError, RedlineError, UsageError

@@ -23,7 +23,7 @@ import msgspec
 
 from app.inference import pair_loader
 from app.inference.pair_loader import NamedDrafter
-from app.inference.processor import processor
+from app.inference.processor_name import processor
 from engine import backend
 from engine.policy.costs import Costs, between
 from models.loader import Loaded

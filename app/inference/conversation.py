@@ -68,7 +68,7 @@ class Conversation:
         """
         if self.answer is None:
             raise UsageError("there is no reply to verify yet: ask something first")
-        from app.inference.fresh_check import recheck
+        from app.inference.replay_check import recheck
 
         answer, pause, pair = self.answer, _pause(cancelled), self.pair
         prompt = pair.prompt_ids(answer.messages)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from app.inference import digests
 from app.inference.options import Options
 from app.inference.pair_resolution import drafter_folders
-from app.inference.processor import processor
+from app.inference.processor_name import processor
 from engine import backend
 
 if TYPE_CHECKING:

@@ -21,7 +21,8 @@ import numpy as np
 
 from engine.audit.receipt import MARGIN, Difference
 from engine.events import Round
-from engine.sampling import Sampler, Stream, TokenCounts
+from engine.noise import Stream
+from engine.sampling import Sampler, TokenCounts
 from engine.target.cached_model import CachedModel
 from engine.tree.draft_tree import DraftTree
 

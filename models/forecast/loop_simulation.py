@@ -21,8 +21,9 @@ from engine.drafters.drafter_group import DrafterGroup
 from engine.drafters.eagle3 import Eagle3
 from engine.events import Round
 from engine.loop import Limits, decode
+from engine.noise import Stream
 from engine.policy import Policy
-from engine.sampling import DraftRows, Sampler, Stream, TokenCounts, draft_row
+from engine.sampling import DraftRows, Sampler, TokenCounts, draft_row
 from engine.settings import AcceptanceRule, SamplingSettings
 from engine.target.cached_model import CachedModel
 from engine.target.layer_taps import LayerTaps

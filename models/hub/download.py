@@ -17,7 +17,7 @@ from models.hub.failures import disk_error
 from models.hub.repo_cache import RepoCache
 from models.hub.repo_files import RepoListing, request_listing
 from models.hub.repo_names import check_repo, check_revision
-from models.hub.workers import DownloadWorkers
+from models.hub.transfer_threads import DownloadWorkers
 
 MAIN = "main"
 

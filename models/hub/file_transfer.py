@@ -38,7 +38,7 @@ class TransferStopped(Exception):
 @dataclass(frozen=True)
 class TransferCallbacks:
     """Whom a transfer answers to. tell: hears of every event. moved: hears how many bytes came (or went, below zero).
-    check, sleep: raise Stopped when it is to end."""
+    check, sleep: raise TransferStopped when it is to end."""
 
     tell: Callable[[DownloadEvent], None]
     moved: Callable[[int], None]
@@ -49,15 +49,15 @@ class TransferCallbacks:
 class FileTransfer:
     """Fetches one file of a listing into `part`."""
 
-    def __init__(self, hub: Hub, listing: RepoListing, file: HubFile, part: Path, foreman: TransferCallbacks) -> None:
+    def __init__(self, hub: Hub, listing: RepoListing, file: HubFile, part: Path, callbacks: TransferCallbacks) -> None:
         self._hub, self._listing, self._file, self._part = hub, listing, file, part
-        self._tell, self._moved, self._check = foreman.tell, foreman.moved, foreman.check
+        self._tell, self._moved, self._check = callbacks.tell, callbacks.moved, callbacks.check
         self._digest = FileDigest(file)
-        self._patient = Retries(hub, foreman.sleep, reached=True)
+        self._patient = Retries(hub, callbacks.sleep, reached=True)
         self._furthest = 0
 
     def run(self) -> None:
-        """Fill the partial file and prove it. Raises HubError, Stopped."""
+        """Fill the partial file and prove it. Raises HubError, TransferStopped."""
         try:
             with self._part.open("ab", buffering=0) as out:
                 resumed = self._read_again(out)
@@ -100,7 +100,7 @@ class FileTransfer:
             raise self._hub.explain(last, self._listing.repo, self._listing.revision) from last
 
     def _stream(self, out: BinaryIO) -> None:
-        """One request, for what is missing. Raises HTTP_ERRORS, OSError, HubError, Stopped."""
+        """One request, for what is missing. Raises HTTP_ERRORS, OSError, HubError, TransferStopped."""
         listing, headers = self._listing, self._hub.headers
         url = hf_hub_url(listing.repo, self._file.name, revision=listing.commit, endpoint=self._hub.endpoint)
         if self._digest.count:

@@ -16,7 +16,7 @@ import mlx.core as mx
 from mlx_lm.generate import BatchGenerator
 from mlx_lm.models.cache import make_prompt_cache
 
-from engine.sampling import Noise, Stream
+from engine.noise import Noise, Stream
 
 PREFILL_ROWS = 8
 _PREFILL_TOKENS = 512

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import UsageError
-from engine.sampling import Distribution, Noise, Stream, TokenCounts
+from engine.noise import Noise, Stream
+from engine.sampling import Distribution, TokenCounts
 from engine.settings import SamplingSettings
 from tests.engine import oracle
 

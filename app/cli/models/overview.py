@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from app.cli.models.search import measured_speedup, size_of, title
 from app.command_line import OK
-from app.inference.processor import processor
+from app.inference.processor_name import processor
 from app.inference.system_memory import memory
 from app.protocol.model_documents import MachineMemory, MachineOverview, RecommendedTarget, document_json
 from models.catalogue import Catalogue, Measured, Target, read_catalogue

@@ -18,7 +18,8 @@ from engine.audit.reply_check import compare_replies
 from engine.audit.rounding import choice_scores
 from engine.audit.verify_blocks import VerifyBlocks
 from engine.events import Round
-from engine.sampling import Sampler, Stream, TokenCounts
+from engine.noise import Stream
+from engine.sampling import Sampler, TokenCounts
 from engine.settings import AcceptanceRule, SamplingSettings
 from engine.target.cached_model import CachedModel
 from tests.engine.replies import PROMPT, Scripted, reply

@@ -48,7 +48,7 @@ def pull_some(hub: Hub, server: Loopback, file: tuple[str, int], repo: Repo) -> 
     assert any(isinstance(event, Fetched | DownloadProgress) for event in events)
     assert server.held.wait(DEADLINE_S)
     until(lambda: part.stat().st_size == held_at)
-    with patch("models.hub.workers._LEAVE_S", 0.01):  # the thread is stuck in a read, on purpose
+    with patch("models.hub.transfer_threads._LEAVE_S", 0.01):  # the thread is stuck in a read, on purpose
         events.close()
     server.go.set()
 

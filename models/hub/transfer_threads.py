@@ -114,8 +114,8 @@ class DownloadWorkers:
             lock.release()
 
     def _fetch(self, file: HubFile) -> None:
-        foreman = TransferCallbacks(self._events.put, partial(self._moved, file), self._check, self._sleep)
-        FileTransfer(self._hub, self._listing, file, self._cache.part(file), foreman).run()
+        callbacks = TransferCallbacks(self._events.put, partial(self._moved, file), self._check, self._sleep)
+        FileTransfer(self._hub, self._listing, file, self._cache.part(file), callbacks).run()
         self._check()
         self._cache.keep(file)
 
