@@ -28,14 +28,13 @@ class ContextCounter(QObject):
         self._messages = messages
         self._request = 0
         self._outdated = False  # the messages have changed since the request
-        self._pause = QTimer(self)
-        self._pause.setSingleShot(True)
+        self._pause = QTimer(self, singleShot=True, interval=PAUSE_MS)
         self._pause.timeout.connect(self.count)
         host.died.connect(self.cancel)
 
     def schedule(self) -> None:
         """Counts once the messages have stopped changing."""
-        self._pause.start(PAUSE_MS)
+        self._pause.start()
 
     def cancel(self, *_: object) -> None:
         """Drops the pending count, which is of something else by now."""

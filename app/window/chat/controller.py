@@ -83,9 +83,7 @@ class Controller(QObject):
         self._deleted: list[tuple[int, bool]] = []  # conversations that can be restored; whether they were open
         self._cut: MessageRecord | None = None  # a reply that the last death of the host interrupted
         self._status = self.host.status
-        self._tidy_timer = QTimer(self)
-        self._tidy_timer.setSingleShot(True)
-        self._tidy_timer.setInterval(TIDY_MS)
+        self._tidy_timer = QTimer(self, singleShot=True, interval=TIDY_MS)
         self._connect()
 
     def _connect(self) -> None:

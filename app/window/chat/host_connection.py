@@ -57,8 +57,7 @@ class HostConnection(QObject):
         self._last_id = 0
         self._handlers: dict[int, Callable[[AnyAnswer], None]] = {}
         self._reported_error = False
-        self._load_timer = QTimer(self)
-        self._load_timer.setSingleShot(True)
+        self._load_timer = QTimer(self, singleShot=True)
         self._load_timer.timeout.connect(self._report_slow_load)
         process.answered.connect(self._receive)
         process.died.connect(self._handle_death)

@@ -252,9 +252,7 @@ class HostProcess(QObject):
         return process
 
     def _timer(self, callback: Callable[[], None]) -> QTimer:
-        timer = QTimer(self)
-        timer.setSingleShot(True)
-        timer.setTimerType(Qt.TimerType.PreciseTimer)
+        timer = QTimer(self, singleShot=True, timerType=Qt.TimerType.PreciseTimer)
         timer.timeout.connect(callback)
         return timer
 

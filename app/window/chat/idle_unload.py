@@ -18,8 +18,7 @@ class IdleUnload(QObject):
     def __init__(self, host: HostConnection, in_use: Callable[[], bool], parent: QObject) -> None:
         super().__init__(parent)
         self._host, self._in_use = host, in_use
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
+        self._timer = QTimer(self, singleShot=True)
         self._timer.timeout.connect(self._unload)
         self._minutes = 0.0
         host.frame_ended.connect(self._restart)

@@ -129,8 +129,7 @@ class ReplyRunner(QObject):
         self._request = 0  # 0 until it is sent
         self._stopping = False
         self._progress: PromptProgress | None = None
-        self._silence = QTimer(self)
-        self._silence.setSingleShot(True)
+        self._silence = QTimer(self, singleShot=True)
         self._silence.timeout.connect(self._report_silence)
         host.became_ready.connect(self._request_reply)
         host.pair_loaded.connect(self._handle_loaded)

@@ -64,8 +64,7 @@ class ReplyVerification(QObject):
         super().__init__(parent)
         self._conversation, self._library, self._host, self._runner = conversation, library, host, runner
         self._job: _Job | None = None
-        self._silence = QTimer(self)
-        self._silence.setSingleShot(True)
+        self._silence = QTimer(self, singleShot=True)
         self._silence.timeout.connect(self._report_silence)
         host.became_ready.connect(self._send_request)
         host.pair_loaded.connect(self._handle_loaded)

@@ -42,8 +42,7 @@ class ReplyWriter(QObject):
         self._store = store
         self._unsaved: dict[int, Unsaved] = {}
         self._failing = False
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
+        self._timer = QTimer(self, singleShot=True)
         self._timer.timeout.connect(self.write)
 
     def add(self, message: int, rounds: list[RoundDone]) -> None:

@@ -15,23 +15,11 @@ from app.window.models.catalogue_view import Row, Shelf
 from app.window.models.model_text import KINDS, TIMES, joined, sentence, size
 
 State = Literal["compatible", "incompatible", "absent", "unloadable"]
-SHAPES: dict[State, str] = {
-    "compatible": "check",
-    "incompatible": "close",
-    "absent": "download",
-    "unloadable": "unsupported",
-}
-TONES: dict[State, str] = {
-    "compatible": "good",
-    "incompatible": "faint",
-    "absent": "accent",
-    "unloadable": "faint",
-}
-STATES: dict[State, str] = {
-    "compatible": "Compatible",
-    "incompatible": "Incompatible",
-    "absent": "Not downloaded",
-    "unloadable": "Not supported",
+LOOKS: dict[State, tuple[str, str, str]] = {  # in the order of the list: icon, tone, words
+    "compatible": ("check", "good", "Compatible"),
+    "absent": ("download", "accent", "Not downloaded"),
+    "unloadable": ("unsupported", "faint", "Not supported"),
+    "incompatible": ("close", "faint", "Incompatible"),
 }
 INCOMPATIBLE_SHOWN = 3  # at first; most models on this computer are no drafters for a target
 NONE_KNOWN = "No drafter is known for this model. Prompt lookup works with every model and needs no download."
@@ -52,8 +40,7 @@ class Offer(NamedTuple):
 def offers(row: Row, shelf: Shelf) -> list[Offer]:
     """Returns the drafters for a target: compatible ones first, then those to download, then the others."""
     found = [*_here(row, shelf), *_elsewhere(row, shelf)]
-    order: tuple[State, ...] = ("compatible", "absent", "unloadable", "incompatible")
-    return sorted(found, key=lambda offer: order.index(offer.state))
+    return sorted(found, key=lambda offer: list(LOOKS).index(offer.state))
 
 
 def _here(row: Row, shelf: Shelf) -> Iterator[Offer]:
@@ -99,11 +86,12 @@ class OfferRow(QWidget):
         """action: what its button says, "" for no button."""
         super().__init__(parent)
         self.offer = offer
-        self._glyph = Glyph(SHAPES[offer.state], TONES[offer.state], 16)
+        shape, tone, state = LOOKS[offer.state]
+        self._glyph = Glyph(shape, tone, 16)
         self.title, self.text = wrapped(joined((offer.title, offer.kind)), role="heading"), wrapped(role="detail")
         speeds = (f"{one.speedup:g}{TIMES} plain speed, measured on {one.on} ({one.source})." for one in offer.measured)
-        self.text.setText("\n".join((f"{STATES[offer.state]}. {offer.why}", *speeds)))
-        self._glyph.setAccessibleName(STATES[offer.state])
+        self.text.setText("\n".join((f"{state}. {offer.why}", *speeds)))
+        self._glyph.setAccessibleName(state)
         self.button = QPushButton(action)
         self.button.setAccessibleName(f"{action} {offer.title}")
         self.button.clicked.connect(lambda: self.requested.emit(offer.name))

@@ -15,8 +15,8 @@ from app.window.common.appearance import GAP
 from app.window.common.form_fields import CheckBox, FolderField, Lines, choice, folder_error, real_number, whole_number
 from app.window.common.widgets import label, style
 from app.window.settings.pair_form import DRAFTERS, FOLDER
-from app.window.settings.sampling_form import LONGEST_DRAFT, LONGEST_TREE, RULES, temperature_error
-from engine.settings import MAX_TEMPERATURE
+from app.window.settings.sampling_form import RULES, temperature_error
+from engine.settings import LONGEST_DRAFT, LONGEST_TREE, MAX_TEMPERATURE
 
 RUNS, MAX_RUNS = 3, 20
 TOKENS, MAX_TOKENS = 128, 4096

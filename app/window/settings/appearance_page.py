@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any
 
 from msgspec.structs import replace
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.window.common.form_fields import CheckBox, Field, choice
-from app.window.common.preferences import LARGEST, SMALLEST, STEP, Follow, Motion, Preferences
+from app.window.common.form_fields import CheckBox, Choice, Field, choice
+from app.window.common.preferences import LARGEST, SMALLEST, STEP, Preferences
 
 SCHEMES = {"system": "System", "light": "Light", "dark": "Dark"}
 MOTIONS = {"system": "System", "full": "Full", "reduced": "Reduced"}
@@ -20,6 +20,8 @@ UNLOADING = {
     "60": "After an hour",
     "0": "Never",
 }
+UNLOADING_HELP = "Frees their memory. Your next message loads them again."
+REFUSED_HELP = "Shows what the drafter proposed and the target refused."
 
 
 class AppearancePage(QWidget):
@@ -38,42 +40,36 @@ class AppearancePage(QWidget):
         self._preferences = Preferences()
         column = QVBoxLayout(self)
         column.setSpacing(14)
-        for field in (
-            Field("Appearance", self.scheme),
-            Field("Text size", self.text_size),
-            Field("Token tints", self.tints, "Colours accepted, corrected and bonus tokens in every reply."),
-            Field("Refused tokens", self.refused, "Shows what the drafter proposed and the target refused."),
-            Field("Motion", self.motion, "Reduced motion shows text as it comes; nothing slides or fades."),
-            Field("Unload idle models", self.unload, "Frees their memory. Your next message loads them again."),
-            Field("Screen readers", self.announce, "Reads replies aloud, sentence by sentence."),
+        self._controls: dict[str, Choice | CheckBox] = {}  # by the name of the preference
+        for name, title, control, help in (
+            ("scheme", "Appearance", self.scheme, ""),
+            ("zoom", "Text size", self.text_size, ""),
+            ("tints", "Token tints", self.tints, "Colours accepted, corrected and bonus tokens in every reply."),
+            ("show_refused", "Refused tokens", self.refused, REFUSED_HELP),
+            ("motion", "Motion", self.motion, "Reduced motion shows text as it comes; nothing slides or fades."),
+            ("unload_minutes", "Unload idle models", self.unload, UNLOADING_HELP),
+            ("announce", "Screen readers", self.announce, "Reads replies aloud, sentence by sentence."),
         ):
-            column.addWidget(field)
+            self._controls[name] = control
+            column.addWidget(Field(title, control, help))
+            changed = control.activated if isinstance(control, Choice) else control.clicked
+            changed.connect(lambda _: self._change())
         column.addStretch(1)
-        for box in (self.scheme, self.text_size, self.motion, self.unload):
-            box.activated.connect(lambda _: self._change())
-        for check in (self.tints, self.refused, self.announce):
-            check.clicked.connect(lambda _: self._change())
 
     def show_preferences(self, preferences: Preferences) -> None:
         """Shows these preferences, without a signal."""
         self._preferences = preferences
-        self.scheme.choose(preferences.scheme)
-        self.text_size.choose(str(preferences.zoom))
-        self.motion.choose(preferences.motion)
-        self.unload.choose(str(preferences.unload_minutes))
-        self.tints.setChecked(preferences.tints)
-        self.refused.setChecked(preferences.show_refused)
-        self.announce.setChecked(preferences.announce)
+        for name, control in self._controls.items():
+            value = getattr(preferences, name)
+            if isinstance(control, Choice):
+                control.choose(str(value))
+            else:
+                control.setChecked(value)
 
     def _change(self) -> None:
-        self._preferences = replace(
-            self._preferences,
-            scheme=cast(Follow, self.scheme.currentData()),
-            zoom=int(self.text_size.currentData()),
-            motion=cast(Motion, self.motion.currentData()),
-            tints=self.tints.isChecked(),
-            show_refused=self.refused.isChecked(),
-            announce=self.announce.isChecked(),
-            unload_minutes=int(self.unload.currentData()),
-        )
+        values: dict[str, Any] = {}
+        for name, control in self._controls.items():
+            value = control.currentData() if isinstance(control, Choice) else control.isChecked()
+            values[name] = type(getattr(self._preferences, name))(value)  # a choice keeps numbers as text
+        self._preferences = replace(self._preferences, **values)
         self.changed.emit(self._preferences)

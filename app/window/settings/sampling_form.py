@@ -6,14 +6,13 @@ import re
 from typing import cast
 
 from PySide6.QtCore import QTimer, Signal
-from PySide6.QtWidgets import QLineEdit, QWidget
+from PySide6.QtWidgets import QDoubleSpinBox, QLineEdit, QSpinBox, QWidget
 
 from app.protocol import AcceptanceRule, SamplingSettings
 from app.window.common.form_fields import DECIMALS, Field, Lines, choice, real_number, whole_number
-from engine.settings import MAX_PENALTY, MAX_TEMPERATURE, MIN_TEMPERATURE
+from engine.settings import LARGEST_SEED, LONGEST_DRAFT, LONGEST_TREE, MAX_PENALTY, MAX_TEMPERATURE, MIN_TEMPERATURE
 
-LONGEST_DRAFT, LONGEST_TREE = 32, 64  # tokens, nodes: what the engine allows
-MAX_TOKENS, LARGEST_SEED = 1_000_000, 2**63 - 1
+MAX_TOKENS = 1_000_000
 TYPING_MS = 400
 _DIGITS = re.compile("[0-9]{1,19}")
 
@@ -44,6 +43,14 @@ class SamplingForm(QWidget):
         self.length, self.max_tokens = whole_number(0, LONGEST_TREE), whole_number(1, MAX_TOKENS)
         self.stop = Lines(2, "One per line; \\n is a line break")
         self.seed.setPlaceholderText("Random")
+        self._numbers: dict[str, QSpinBox | QDoubleSpinBox] = {  # by the name of the setting
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "top_k": self.top_k,
+            "min_p": self.min_p,
+            "repetition_penalty": self.penalty,
+            "max_tokens": self.max_tokens,
+        }
         self._temperature = Field("Temperature", self.temperature)
         self._seed, self._rule = Field("Seed", self.seed), Field("Acceptance", self.rule)
         self._kind, self._length = Field("Draft length", self.length_kind), Field("Tokens per round", self.length)
@@ -68,31 +75,21 @@ class SamplingForm(QWidget):
         """Returns the settings as they stand; call it only while `valid`."""
         seed = self.seed.text().strip()
         return SamplingSettings(
-            temperature=round(self.temperature.value(), DECIMALS),
-            top_p=round(self.top_p.value(), DECIMALS),
-            top_k=self.top_k.value(),
-            min_p=round(self.min_p.value(), DECIMALS),
-            repetition_penalty=round(self.penalty.value(), DECIMALS),
+            **{name: round(box.value(), DECIMALS) for name, box in self._numbers.items()},  # type: ignore[arg-type]
             seed=int(seed) if seed else None,
             acceptance=cast(AcceptanceRule, self.rule.currentData()),
             draft_length=self.length.value() if self.length_kind.currentData() == "fixed" else None,
-            max_tokens=self.max_tokens.value(),
             stop=read_stops(self.stop.toPlainText()),
         )
 
     def show_settings(self, sampling: SamplingSettings) -> None:
         """Shows these settings, without a signal."""
-        controls: list[QWidget] = [self.temperature, self.top_p, self.top_k, self.min_p, self.penalty, self.length]
-        controls += [self.max_tokens, self.seed, self.stop]
+        controls: list[QWidget] = [*self._numbers.values(), self.length, self.seed, self.stop]
         for control in controls:
             control.blockSignals(True)
-        self.temperature.setValue(sampling.temperature)
-        self.top_p.setValue(sampling.top_p)
-        self.top_k.setValue(sampling.top_k)
-        self.min_p.setValue(sampling.min_p)
-        self.penalty.setValue(sampling.repetition_penalty)
+        for name, box in self._numbers.items():
+            box.setValue(getattr(sampling, name))
         self.length.setValue(sampling.draft_length or 0)
-        self.max_tokens.setValue(sampling.max_tokens)
         self.seed.setText("" if sampling.seed is None else str(sampling.seed))
         self.stop.setPlainText(write_stops(sampling.stop))
         self.rule.choose(sampling.acceptance)
@@ -112,10 +109,8 @@ class SamplingForm(QWidget):
         return not any(field.error for field in self.fields)
 
     def _connect(self) -> None:
-        for real in (self.temperature, self.top_p, self.min_p, self.penalty):
-            real.valueChanged.connect(lambda _: self._change())
-        for whole in (self.top_k, self.length, self.max_tokens):
-            whole.valueChanged.connect(lambda _: self._change())
+        for number in (*self._numbers.values(), self.length):
+            number.valueChanged.connect(lambda _: self._change())
         for box in (self.rule, self.length_kind):
             box.activated.connect(lambda _: self._change())
         self.seed.textChanged.connect(lambda _: self._typing.start())
