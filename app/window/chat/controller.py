@@ -22,7 +22,7 @@ from app.window.chat.host_connection import HostConnection
 from app.window.chat.host_process import RESTARTED, HostProcess
 from app.window.chat.idle_unload import IdleUnload
 from app.window.chat.notices import Action, Notice, SpeculationStatus
-from app.window.chat.reply_in_progress import ReplyRunner
+from app.window.chat.reply_in_progress import ReplyController
 from app.window.chat.reply_verification import ReplyVerification
 from app.window.chat.reply_writer import ReplyWriter
 from engine.events import PromptProgress
@@ -73,7 +73,7 @@ class Controller(QObject):
         self.library = ConversationLibrary(store, self)
         self.host = HostConnection(process, self)
         self._writer = ReplyWriter(store, self)
-        self._runner = ReplyRunner(self.host, self._writer, self)
+        self._runner = ReplyController(self.host, self._writer, self)
         self._current = CurrentConversation(self.library, self._runner, self._writer, self)
         self._verification = ReplyVerification(self._current, self.library, self.host, self._runner, self)
         self._idle_unload = IdleUnload(self.host, lambda: self.in_use, self)

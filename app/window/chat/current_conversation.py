@@ -17,7 +17,7 @@ from app.protocol import Pair, RoundDone, SamplingSettings
 from app.store.records import Attachment, ChatSettings, ConversationRecord, MessageRecord, messages_of
 from app.window.chat.conversation_library import LAST_OPEN, ConversationLibrary
 from app.window.chat.notices import Action, Notice, title_of
-from app.window.chat.reply_in_progress import ReplyRunner
+from app.window.chat.reply_in_progress import ReplyController
 from app.window.chat.reply_writer import ReplyWriter
 
 UNSAVED = 0
@@ -37,7 +37,9 @@ class CurrentConversation(QObject):
     refused = Signal()
     notice = Signal(object)
 
-    def __init__(self, library: ConversationLibrary, runner: ReplyRunner, writer: ReplyWriter, parent: QObject) -> None:
+    def __init__(
+        self, library: ConversationLibrary, runner: ReplyController, writer: ReplyWriter, parent: QObject
+    ) -> None:
         super().__init__(parent)
         self._library = library
         self._runner = runner

@@ -106,7 +106,7 @@ class ReplyInProgress:
         )
 
 
-class ReplyRunner(QObject):
+class ReplyController(QObject):
     """Requests one reply at a time and sees it through.
 
     rounds_received(int, list[RoundDone]) and progress(int, PromptProgress): of a message, once a frame.

@@ -20,7 +20,7 @@ from app.window.chat.current_conversation import CurrentConversation
 from app.window.chat.host_connection import HostConnection
 from app.window.chat.host_process import milliseconds
 from app.window.chat.notices import Notice
-from app.window.chat.reply_in_progress import ReplyRunner
+from app.window.chat.reply_in_progress import ReplyController
 from engine.audit.receipt import Receipt
 
 
@@ -58,7 +58,7 @@ class ReplyVerification(QObject):
         conversation: CurrentConversation,
         library: ConversationLibrary,
         host: HostConnection,
-        runner: ReplyRunner,
+        runner: ReplyController,
         parent: QObject,
     ) -> None:
         super().__init__(parent)
