@@ -1,4 +1,4 @@
-"""What every command of the terminal shares: exit codes and the parser.
+"""What every command of the terminal shares: exit codes, the parser, options, and notices on standard error.
 
 0  done        1  failure        2  usage        130  stopped by Ctrl-C
 """
@@ -6,7 +6,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, NoReturn
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 OK, FAILURE, USAGE, INTERRUPTED = 0, 1, 2, 130
 
@@ -26,3 +32,27 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(USAGE, f"redline: {message}; see `{self.prog} --help`\n")
+
+
+def add_command(
+    commands: Commands,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    description: str,
+    examples: str | None = None,
+) -> argparse.ArgumentParser:
+    """Adds a command and returns its parser. run: does the work and returns the exit code."""
+    parser = commands.add_parser(name, description=description, epilog=examples)
+    parser.set_defaults(run=run)
+    return parser
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that the commands about models share."""
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument("--cache-dir", type=Path, metavar="DIR", help="folder of imported models")
+
+
+def notify(text: str) -> None:
+    """Prints a line on standard error, where it does not mix with the output."""
+    print(f"redline: {text}", file=sys.stderr, flush=True)

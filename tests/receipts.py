@@ -20,8 +20,8 @@ from pathlib import Path
 from threading import Event
 
 import engine  # noqa: F401  (readies the backend before MLX is imported)
-from app.cli.terminal.token_style import choose_look
-from app.cli.verify_report import document, sentence, to_text
+from app.cli.terminal.output import output_console
+from app.cli.verify import document, show, summary
 from app.host.model_worker import ModelWorker
 from app.protocol import (
     AnyAnswer,
@@ -36,8 +36,7 @@ from app.protocol import (
     SamplingSettings,
 )
 from app.receipts.checker import results_of
-from app.receipts.exported_replies import Result, chosen, read_export
-from app.receipts.receipt_writer import write_receipts
+from app.receipts.exported_replies import Result, chosen, read_export, write_receipts
 from app.store import Store
 from app.store.records import ChatSettings, Ending, Statistics
 from engine.metrics import Metrics
@@ -115,7 +114,7 @@ def verify_all(paths: list[Path]) -> list[Result]:
         results.append(result)
         spent_s = time.monotonic() - began_s
         left = spent_s / len(results) * (len(cases) - len(results)) / 60
-        say(f"verified {len(results)}/{len(cases)}, {left:.0f} min left: {sentence(results)}")
+        say(f"verified {len(results)}/{len(cases)}, {left:.0f} min left: {summary(results)}")
     return results
 
 
@@ -135,14 +134,14 @@ def main() -> int:
             write_receipts(result.case.export, [result])
         if args.out:
             (folder / "report.json").write_text(document(results, False))
-    to_text(sys.stdout, choose_look(sys.stdout.isatty(), {}), results)
+    show(output_console(wide=True), results)
     for sampling in SAMPLINGS:
         mine = [
             r
             for r in results
             if r.case.message.sampling and bool(r.case.message.sampling.temperature) == (sampling == "coupled")
         ]
-        print(f"{sampling}: {sentence(mine)}")
+        print(f"{sampling}: {summary(mine)}")
     return int(not all(result.sound for result in results))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from app.bench import bench_document
-from app.bench.bench_document import BenchDocument, BenchRun, bench_run, digest, to_json_object
+from app.bench.bench_document import BenchDocument, BenchRun, bench_run, digest
 from app.bench.benchmark import MeasuredRun
 from app.bench.prompt_file import Question
 from engine.errors import RedlineError, UsageError
@@ -85,7 +85,7 @@ class BenchResults:
     def save(self, interrupted: bool) -> None:
         """Saves the document. Raises RedlineError when it cannot be written."""
         if self._path is not None:
-            bench_document.write_document(self._path, to_json_object(self.document(interrupted)))
+            bench_document.write_document(self._path, self.document(interrupted))
 
     def document(self, interrupted: bool) -> BenchDocument:
         return bench_document.make_document(self._environment, self._contestants, self.rows, interrupted)

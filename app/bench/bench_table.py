@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from app.bench.bench_document import BenchDocument, BenchRun, BenchSummary, difference_text
+from app.bench.bench_document import BenchDocument, BenchRun, BenchSummary
 from app.bench.contestants import PLAIN, PLAIN_EXACT
 from app.bench.verdicts import FLOOR, AutoVerdict, verdicts
 
@@ -121,7 +121,7 @@ def _differences(value: BenchDocument) -> Iterator[tuple[str, str]]:
     for row in value.runs:
         if row.first_difference is not None:
             yield (
-                f"{row.drafter}, {row.where}: {difference_text(row.first_difference)}",
+                f"{row.drafter}, {row.where}: {row.first_difference}",
                 "red" if row.failed else "yellow",
             )
         elif row.same_bits is False:

@@ -8,10 +8,10 @@ definitions measure it. It does not report which tokens were refused (-1 in `dra
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import mlx.core as mx
 from mlx_lm import stream_generate
@@ -42,36 +42,13 @@ Length = int | Literal["auto"] | None
 Notice = Callable[[str], None]
 
 
-class Contestant(Protocol):
-    """What answers the prompts of a benchmark.
+@dataclass(frozen=True)
+class RedlineContestant:
+    """Redline with one drafter or none.
 
     proposer: the name without draft length and mode. draft_length: tokens per round or auto; None without a drafter.
     exact: whether it decodes in exact-verify. peer: whether it is another engine, which draws its own noise.
     """
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def proposer(self) -> str: ...
-    @property
-    def draft_length(self) -> Length: ...
-    @property
-    def drafter(self) -> Drafter | None: ...
-    @property
-    def exact(self) -> bool: ...
-    @property
-    def peer(self) -> bool: ...
-
-    def reply(self, prompt: Sequence[int], settings: SamplingSettings) -> Reply:
-        """Replies with an empty cache, timed."""
-
-    def rule(self, settings: SamplingSettings) -> str | None:
-        """Returns how drafts are accepted: greedy, rejection, coupled or sample-and-match; None without a draft."""
-
-
-@dataclass(frozen=True)
-class RedlineContestant:
-    """Redline with one drafter or none."""
 
     name: str
     pair: LoadedPair
@@ -85,79 +62,69 @@ class RedlineContestant:
         return self.pair.drafter.drafter
 
     def reply(self, prompt: Sequence[int], settings: SamplingSettings) -> Reply:
+        """Returns a timed reply that starts with an empty cache."""
         length = None if self.draft_length == "auto" else self.draft_length or 0
         return measure_reply(self.pair, prompt, replace(settings, exact=self.exact, draft_length=length))
 
     def rule(self, settings: SamplingSettings) -> str:
+        """Returns how drafts are accepted: greedy, rejection or coupled."""
         return "greedy" if settings.greedy else settings.acceptance
-
-
-@dataclass
-class ContestantFactory:
-    """Makes Redline's contestants for one target. notice: receives what the user should know about each drafter."""
-
-    options: Options
-    pair: LoadedPair
-    notice: Notice
-
-    def plain(self) -> list[Contestant]:
-        """Returns plain decoding, and plain decoding in exact-verify if requested."""
-        return [
-            RedlineContestant(name, self.pair, exact=exact)
-            for name, exact in ((PLAIN, False), (PLAIN_EXACT, True))
-            if self.options.exact or not exact
-        ]
-
-    def drafters(self, random: bool) -> list[pair_loader.NamedDrafter]:
-        """Returns each requested drafter once, and one with random weights if `random`."""
-        found: dict[str, pair_loader.NamedDrafter] = {}
-        for spec in dict.fromkeys(self.options.drafters):
-            drafter = pair_loader.open_drafter(spec, self.pair.target, self.options.tree)
-            if drafter.note:
-                self.notice(drafter.note)
-            if drafter.drafter is not None:
-                found.setdefault(drafter.spec, drafter)
-        if random:
-            found["random"] = random_drafter(self.pair.target)
-        return list(found.values())
-
-    def with_drafter(self, drafter: pair_loader.NamedDrafter, name: str) -> list[Contestant]:
-        """Returns the contestants with one drafter, one for each draft length and mode."""
-        lengths = tuple(dict.fromkeys(self.options.draft_lengths))
-        modes = (False, True) if self.options.exact else (False,)
-        found: list[Contestant] = []
-        pair = self.pair.with_drafter(drafter, self.options.tree)
-        for length in lengths:
-            if length is None:
-                self.notice(f"measuring the cost of {name}")
-                pair.costs(0)
-            draft_length: Length = "auto" if length is None else length
-            label = name if len(lengths) == 1 else f"{name} {draft_length}"
-            for exact in modes:
-                title = f"{label} exact" if exact else label
-                found.append(RedlineContestant(title, pair, name, draft_length, exact))
-        return found
 
 
 def make_contestants(
     options: Options, pair: LoadedPair, peer: bool, notice: Notice, random: bool = False
 ) -> list[Contestant]:
-    """Returns all contestants, plain decoding first. random: add a drafter with random weights.
+    """Returns all contestants, plain decoding first. random: add a drafter with random weights. notice: receives what
+    the user should know about each drafter.
 
     Raises UsageError, ModelError or PairError for a drafter that cannot be loaded.
     """
-    factory = ContestantFactory(options, pair, notice)
-    contestants = factory.plain()
-    models: list[tuple[str, Any]] = []
+    contestants: list[Contestant] = [RedlineContestant(PLAIN, pair)]
+    if options.exact:
+        contestants.append(RedlineContestant(PLAIN_EXACT, pair, exact=True))
+    models: dict[str, Any] = {}
     taken: list[str] = []
-    for drafter in factory.drafters(random):
-        taken.append(_free_name(drafter, taken))
-        contestants += factory.with_drafter(drafter, taken[-1])
+    for drafter in _drafters(options, pair.target, notice, random):
+        taken.append(drafter.spec if drafter.name in taken else drafter.name)
+        contestants += _with_drafter(drafter, taken[-1], options, pair, notice)
         if drafter.loaded is not None:
-            models.append((taken[-1], drafter.loaded.network))
+            models[taken[-1]] = drafter.loaded.network
     if peer:
         contestants += mlx_lm_contestants(pair.target, models, options.draft_length, pair.session.context, notice)
     return contestants
+
+
+def _drafters(options: Options, target: Loaded, notice: Notice, random: bool) -> list[pair_loader.NamedDrafter]:
+    """Returns each requested drafter once, and one with random weights if `random`."""
+    found: dict[str, pair_loader.NamedDrafter] = {}
+    for spec in dict.fromkeys(options.drafters):
+        drafter = pair_loader.open_drafter(spec, target, options.tree)
+        if drafter.note:
+            notice(drafter.note)
+        if drafter.drafter is not None:
+            found.setdefault(drafter.spec, drafter)
+    if random:
+        found[RANDOM] = random_drafter(target)
+    return list(found.values())
+
+
+def _with_drafter(
+    drafter: pair_loader.NamedDrafter, name: str, options: Options, pair: LoadedPair, notice: Notice
+) -> list[Contestant]:
+    """Returns the contestants with one drafter, one for each draft length and mode."""
+    lengths = tuple(dict.fromkeys(options.draft_lengths))
+    found: list[Contestant] = []
+    pair = pair.with_drafter(drafter, options.tree)
+    for length in lengths:
+        if length is None:
+            notice(f"measuring the cost of {name}")
+            pair.costs(0)
+        draft_length: Length = "auto" if length is None else length
+        label = name if len(lengths) == 1 else f"{name} {draft_length}"
+        found.append(RedlineContestant(label, pair, name, draft_length))
+        if options.exact:
+            found.append(RedlineContestant(f"{label} exact", pair, name, draft_length, exact=True))
+    return found
 
 
 def leave_out(contestants: Sequence[Contestant], patterns: Sequence[str]) -> list[Contestant]:
@@ -171,11 +138,6 @@ def leave_out(contestants: Sequence[Contestant], patterns: Sequence[str]) -> lis
             raise UsageError(f"--without {pattern} matches no drafter: choose from {', '.join(names) or 'none'}")
     out = {name for name in names for pattern in patterns if fnmatchcase(name, pattern)}
     return [contestant for contestant in contestants if contestant.name not in out]
-
-
-def _free_name(drafter: pair_loader.NamedDrafter, taken: Sequence[str]) -> str:
-    """Returns the drafter's name, or its folder if another drafter has the same name."""
-    return drafter.spec if drafter.name in taken else drafter.name
 
 
 @dataclass(frozen=True)
@@ -238,6 +200,9 @@ class MlxLmContestant:
         return arguments
 
 
+Contestant = RedlineContestant | MlxLmContestant
+
+
 class RoundBuilder:
     """Groups mlx-lm's tokens into rounds: a token that was not drafted ends one.
 
@@ -282,14 +247,14 @@ class RoundBuilder:
 
 
 def mlx_lm_contestants(
-    target: Loaded, models: Sequence[tuple[str, Any]], draft_length: int | None, context: int, notice: Notice
+    target: Loaded, models: Mapping[str, Any], draft_length: int | None, context: int, notice: Notice
 ) -> list[Contestant]:
     """Returns mlx-lm alone, and with each of the draft `models` (name, network) that it supports."""
     offline = {"trust_remote_code": False, "local_files_only": True}
     tokenizer = load_tokenizer(target.folder.path, offline, eos_token_ids=sorted(target.tokenizer.eos))
     peers: list[Contestant] = [MlxLmContestant(MLX_LM, target.network, tokenizer, context)]
     length = MLX_LM_DRAFT_LENGTH if draft_length is None else draft_length
-    for name, network in models if length else ():
+    for name, network in models.items() if length else ():
         if not all(can_trim_prompt_cache(make_prompt_cache(model)) for model in (target.network, network)):
             notice(f"mlx-lm cannot draft with {name}: one of the caches cannot be trimmed")
             continue

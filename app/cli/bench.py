@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.cli.decoding_options import add_options, read_options
-from app.command_line import FAILURE, INTERRUPTED, OK
+from app.cli.decoding_options import add_options, add_selection, check_counts, read_options
+from app.cli.terminal.output import output_console
+from app.command_line import FAILURE, INTERRUPTED, OK, add_command, notify
 from app.inference.options import Options
+from app.reply_statistics import count
 from app.writable_file import check_writable
 from engine.errors import UsageError
 
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
     from app.bench.bench_results import BenchResults
     from app.bench.benchmark import Benchmark
     from app.bench.prompt_file import Question
+    from app.command_line import Commands
 
 MAX_TOKENS = 128
+_DESCRIPTION = "Compare drafters and temperatures with plain decoding on a file of prompts."
 _EXAMPLES = """examples:
   redline bench                                                  twelve prompts with the automatic drafter
   redline bench PROMPTS.jsonl --drafter lookup --drafter FOLDER  compare two drafters
@@ -34,31 +37,26 @@ _EXAMPLES = """examples:
   redline bench PROMPTS.jsonl --json results.json --resume       continue an interrupted benchmark
   redline bench --from results.json --plot results.png           show and plot saved results
 """
+_PROMPTS = "prompts in Spec-Bench's format (default: the twelve included)"
+_WITHOUT = "skip drafters by their name in the table; * and ? match; may be repeated"
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_parser(commands: Commands) -> None:
     """Adds the command."""
-    parser = subparsers.add_parser(
-        "bench",
-        description="Compare drafters and temperatures with plain decoding on a file of prompts.",
-        epilog=_EXAMPLES,
-    )
+    parser = add_command(commands, "bench", run, _DESCRIPTION, _EXAMPLES)
     add = parser.add_argument
-    add("prompts", nargs="?", type=Path, metavar="PROMPTS.jsonl", help="in Spec-Bench's format (default: 12 built-in)")
-    add("--limit", type=int, metavar="N", help="use only the first N prompts")
-    add("--every", type=int, default=1, metavar="K", help="use one prompt in K (default: 1)")
+    add("prompts", nargs="?", type=Path, metavar="PROMPTS.jsonl", help=_PROMPTS)
+    add_selection(parser)
     add("--turns", choices=("first", "all"), default="first", help="turns of each prompt to answer (default: first)")
     add("--repeats", type=int, default=1, metavar="N", help="repeat every prompt N times (default: 1)")
     add("--random", action="store_true", help="add a drafter with random weights, the worst case")
-    without = "skip drafters by their name in the table; * and ? match; may be repeated"
-    add("--without", action="append", default=[], metavar="NAME", help=without)
+    add("--without", action="append", default=[], metavar="NAME", help=_WITHOUT)
     add("--peer", choices=("mlx-lm",), help="add another engine on the same weights")
     add("--json", type=Path, metavar="FILE", help="save the results to FILE after every prompt")
     add("--resume", action="store_true", help="continue from the results in --json FILE")
     add("--plot", type=Path, metavar="FILE.png", help="plot speed-up, acceptance, costs and losses")
-    add("--from", type=Path, dest="kept", metavar="FILE.json", help="show and plot saved results; measure nothing")
+    add("--from", type=Path, dest="saved", metavar="FILE.json", help="show and plot saved results; measure nothing")
     add_options(parser, several=True, max_tokens=MAX_TOKENS)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -70,38 +68,31 @@ def run(args: argparse.Namespace) -> int:
 
     options = read_options(args, random_seed=False)
     questions = _check(args, options)
-    if args.kept is not None:
-        kept = bench_document.read_document(args.kept)
-        _show(args, kept)
-        return _code(kept)
+    if args.saved is not None:
+        return _show(args, bench_document.read_document(args.saved))
     benchmark, results = _load(args, options, questions)
     interrupted = _measure(benchmark, results, questions)
-    value = results.document(interrupted)
     try:  # show the table even if the disk is full
-        _show(args, value)
+        return _show(args, results.document(interrupted))
     finally:  # save even if the pipe is closed
         results.save(interrupted)
-    return _code(value)
 
 
 def _check(args: argparse.Namespace, options: Options) -> list[Question]:
     """Checks the options before a model is loaded, and returns the questions. Raises UsageError."""
     from app.bench import prompt_file
 
-    for name in ("limit", "every", "repeats"):
-        value = getattr(args, name)
-        if value is not None and value < 1:
-            raise UsageError(f"--{name} is {value}: use at least 1")
+    check_counts(args, "limit", "every", "repeats")
     if args.peer and options.stop:
         raise UsageError("--peer mlx-lm does not support stop strings: leave out --stop or --peer")
     if args.resume and args.json is None:
         raise UsageError("--resume needs the results to continue: add --json FILE")
-    if args.kept is not None and (args.json is not None or args.prompts is not None or args.without):
+    if args.saved is not None and (args.json is not None or args.prompts is not None or args.without):
         raise UsageError("--from measures nothing: leave out --json, --without and the prompts")
     for path, option in ((args.json, "--json"), (args.plot, "--plot")):
         if path is not None:
             check_writable(path, option)
-    return [] if args.kept is not None else prompt_file.read_questions(args.prompts, args.limit, args.every)
+    return [] if args.saved is not None else prompt_file.read_questions(args.prompts, args.limit, args.every)
 
 
 def _load(args: argparse.Namespace, options: Options, questions: list[Question]) -> tuple[Benchmark, BenchResults]:
@@ -112,23 +103,23 @@ def _load(args: argparse.Namespace, options: Options, questions: list[Question])
     from app.inference.options import target_name
 
     before = bench_document.read_document(args.json) if args.resume and args.json.exists() else None
-    _print_notice(f"loading {target_name(options)}")
+    notify(f"loading {target_name(options)}")
     pair = open_target(options)
     if pair.note:
-        _print_notice(pair.note)
-    everyone = contestants.make_contestants(options, pair, args.peer is not None, _print_notice, args.random)
+        notify(pair.note)
+    everyone = contestants.make_contestants(options, pair, args.peer is not None, notify, args.random)
     chosen = contestants.leave_out(everyone, args.without)
     plain = replace(options, exact=False)  # each contestant has its own mode
     settings = [plain.settings(temperature) for temperature in dict.fromkeys(options.temperatures)]
     turns = None if args.turns == "all" else 1
     names = [contestant.name for contestant in chosen]
     about = {**environment.describe(options, pair.target), "weights": environment.weights(options, pair.target)}
-    results = bench_results.BenchResults(args.json, about, names, turns, args.repeats, _print_notice)
+    results = bench_results.BenchResults(args.json, about, names, turns, args.repeats, notify)
     if before is not None:
         results.resume(before, questions, settings)
-        _print_notice(f"continuing after {len(results.rows)} replies")
+        notify(f"continuing after {len(results.rows)} replies")
     return benchmark.Benchmark(
-        pair.session, chosen, settings, turns, notice=_print_notice, repeats=args.repeats, begun=results.replies_each
+        pair.session, chosen, settings, turns, notice=notify, repeats=args.repeats, begun=results.replies_each
     ), results
 
 
@@ -141,7 +132,7 @@ def _measure(benchmark: Benchmark, results: BenchResults, questions: list[Questi
     if not left:
         return False
     try:
-        _print_notice("warming up")
+        notify("warming up")
         benchmark.warm_up(questions[0])
         with count_progress(left) as benchmark.progress:
             for runs in benchmark.run(questions, results.done):
@@ -153,20 +144,14 @@ def _measure(benchmark: Benchmark, results: BenchResults, questions: list[Questi
     return False
 
 
-def _show(args: argparse.Namespace, value: BenchDocument) -> None:
-    """Shows the tables and writes the plot. Raises RedlineError when it cannot be written."""
-    from rich.console import Console
-
+def _show(args: argparse.Namespace, value: BenchDocument) -> int:
+    """Shows the tables, writes the plot and returns the exit code. Raises RedlineError when it cannot be written."""
     from app.bench import bench_table, plot
     from app.inference import environment
 
-    console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
-    bench_table.show(console, f"{_about(value)} · {environment.summary(value.environment)}", value)
+    bench_table.show(output_console(wide=True), f"{_about(value)} · {environment.summary(value.environment)}", value)
     if args.plot is not None:
         plot.write_plot(args.plot, value)
-
-
-def _code(value: BenchDocument) -> int:
     if any(row.failed for row in value.runs):
         return FAILURE
     return INTERRUPTED if value.interrupted else OK
@@ -179,10 +164,6 @@ def _about(value: BenchDocument) -> str:
     seeds = sorted({row.seed for row in value.runs if row.temperature})
     seed = f", seed {seeds[0]}" if seeds else ""
     lengths = " ".join(map(str, made["draft_lengths"]))
-    prompts = f"{replies} prompt{'' if replies == 1 else 's'}{f', {times} times' if times > 1 else ''}"
+    prompts = f"{count(replies, 'prompt')}{f', {times} times' if times > 1 else ''}"
     trees = " (trees)" if made["tree"] else ""
     return f"{prompts}, at most {made['max_tokens']} tokens each, draft length {lengths}{trees}{seed}"
-
-
-def _print_notice(text: str) -> None:
-    print(f"redline: {text}", file=sys.stderr, flush=True)

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import argparse
 import secrets
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from app.inference.options import AUTO, BUILTIN, KV_BITS, Options, read_draft_length
+from engine.errors import UsageError
 from engine.settings import ACCEPTANCE_RULES
 from models.builtin import SHIPPED
 
-_TREE = "draft trees if drafter and target support them; the draft length then counts nodes"
 _EXACT = "use the same arithmetic for every token, so that the text agrees to the last bit with plain decoding"
 _EXACT_TOO = "run everything in exact-verify as well, and compare it with plain decoding to the last bit"
+_SEED = (
+    "random seed above temperature 0 (default: random in chat and race, 0 in bench); the same seed gives the same text "
+    "on this machine, and on any with a fixed draft length or --acceptance coupled"
+)
 
 
 def add_options(parser: argparse.ArgumentParser, several: bool = False, max_tokens: int = 512) -> None:
     """Adds the options that chat, race and bench share. several: --drafter, --draft-length and --temperature may be
     repeated."""
     again = "; may be repeated" if several else ""
-    add = parser.add_argument_group("model and decoding").add_argument
+    group = parser.add_argument_group("model and decoding")
+    add = group.add_argument
     add("--target", default=BUILTIN, metavar="FOLDER", help="model folder (default: the built-in model)")
     add(
         "--drafter",
@@ -31,49 +35,33 @@ def add_options(parser: argparse.ArgumentParser, several: bool = False, max_toke
         f"target (default: auto); for the built-in model also {', '.join(SHIPPED)}{again}",
     )
     add("--draft-length", action="append", metavar="N|auto", help=f"tokens to draft each round (default: auto){again}")
-    add("--tree", action="store_true", help=_TREE)
     add("--exact", action="store_true", help=_EXACT_TOO if several else _EXACT)
     add(
         "--acceptance",
         choices=ACCEPTANCE_RULES,
-        default="rejection",
+        default=ACCEPTANCE_RULES[0],
         help="acceptance rule above temperature 0 (default: rejection)",
     )
-    add_sampling(add, several)
-    add(
-        "--seed",
-        type=int,
-        metavar="N",
-        help="random seed above temperature 0 (default: random in chat and race, 0 in bench); the same seed gives the "
-        "same text on this machine, and on any with a fixed draft length or --acceptance coupled",
-    )
+    add_sampling(group, several, max_tokens)
+    add("--seed", type=int, metavar="N", help=_SEED)
     add("--stop", action="append", default=[], metavar="TEXT", help="end the reply before this text; may be repeated")
+    add("--kv-bits", type=int, choices=KV_BITS, metavar="N", help="bits of keys and values, 8 or 4 (default: all)")
+
+
+def add_sampling(group: argparse._ArgumentGroup, several: bool, max_tokens: int) -> None:
+    """Adds the options that predict has too: trees, the distribution, limits and the folder of the caches."""
+    add, again = group.add_argument, "; may be repeated" if several else ""
+    add("--tree", action="store_true", help="draft trees if drafter and target support them; draft length counts nodes")
+    add("--temperature", action="append", type=float, metavar="T", help=f"0 is greedy (default: 0){again}")
+    top_p = "sample from the most likely tokens with this total probability (1: off)"
+    add("--top-p", type=float, default=1.0, metavar="P", help=top_p)
+    add("--top-k", type=int, default=0, metavar="K", help="sample from the K most likely tokens (0: off)")
+    min_p = "drop tokens less likely than P times the most likely one (0: off)"
+    add("--min-p", type=float, default=0.0, metavar="P", help=min_p)
+    add("--repetition-penalty", type=float, default=1.0, metavar="R", help="above 1 discourages repeats (1: off)")
     add("--max-tokens", type=int, default=max_tokens, metavar="N", help=f"longest reply (default: {max_tokens})")
     add("--context", type=int, metavar="N", help="maximum tokens of prompt and reply (default: all that fit in memory)")
-    add("--kv-bits", type=int, choices=KV_BITS, metavar="N", help="bits of keys and values, 8 or 4 (default: all)")
-    add("--cache-dir", type=Path, metavar="DIR", help="folder of imported models (default: the user's cache)")
-
-
-def add_sampling(add: Callable[..., object], several: bool) -> None:
-    """Adds the options that shape the distribution."""
-    again = "; may be repeated" if several else ""
-    add("--temperature", action="append", type=float, metavar="T", help=f"0 is greedy (default: 0){again}")
-    add(
-        "--top-p",
-        type=float,
-        default=1.0,
-        metavar="P",
-        help="sample from the most likely tokens with this total probability (1: off)",
-    )
-    add("--top-k", type=int, default=0, metavar="K", help="sample from the K most likely tokens (0: off)")
-    add(
-        "--min-p",
-        type=float,
-        default=0.0,
-        metavar="P",
-        help="drop tokens less likely than P times the most likely one (0: off)",
-    )
-    add("--repetition-penalty", type=float, default=1.0, metavar="R", help="above 1 discourages repeats (1: off)")
+    add("--cache-dir", type=Path, metavar="DIR", help="folder of imported models and caches (default: the user's)")
 
 
 def read_options(args: argparse.Namespace, random_seed: bool) -> Options:
@@ -87,7 +75,7 @@ def read_options(args: argparse.Namespace, random_seed: bool) -> Options:
         "tree": args.tree,
         "exact": args.exact,
         "reproducible": getattr(args, "reproducible", True) or args.seed is not None,
-        "rule": args.acceptance,
+        "rule": args.acceptance or ACCEPTANCE_RULES[0],
         "top_p": args.top_p,
         "top_k": args.top_k,
         "min_p": args.min_p,
@@ -100,3 +88,29 @@ def read_options(args: argparse.Namespace, random_seed: bool) -> Options:
         "cache_root": args.cache_dir,
     }
     return Options(**values)
+
+
+def check_single(options: Options, instead: str) -> None:
+    """Raises UsageError for what is given several times. instead: what to do instead."""
+    given = {
+        "drafter": options.drafters,
+        "temperature": options.temperatures,
+        "draft-length": options.draft_lengths,
+    }
+    for name, values in given.items():
+        if len(values) > 1:
+            raise UsageError(f"--{name} is given {len(values)} times: {instead}")
+
+
+def add_selection(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that select prompts of a file."""
+    parser.add_argument("--limit", type=int, metavar="N", help="use only the first N prompts")
+    parser.add_argument("--every", type=int, default=1, metavar="K", help="use every Kth prompt (default: 1, all)")
+
+
+def check_counts(args: argparse.Namespace, *names: str) -> None:
+    """Raises UsageError for a number of things that is less than 1."""
+    for name in names:
+        value = getattr(args, name)
+        if value is not None and value < 1:
+            raise UsageError(f"--{name} is {value}: use at least 1")

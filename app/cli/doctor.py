@@ -1,4 +1,7 @@
-"""`redline doctor`: what this machine has, on one screen, and what to do about what is missing."""
+"""`redline doctor`: checks what this machine has, and says what to do about what is missing.
+
+Each check tries one thing; none raises. What may crash is tried in a process of its own.
+"""
 
 from __future__ import annotations
 
@@ -11,34 +14,49 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from shutil import disk_usage
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from app.cli.terminal.safe_text import safe
-from app.command_line import FAILURE, OK
+from app.cli.terminal.output import output_console, safe
+from app.command_line import FAILURE, OK, add_command, add_common
 from app.inference.system_memory import memory
+from app.reply_statistics import count
 from engine.errors import ModelError
 from models.builtin import builtin_gguf
 from models.model_folder import check_folder
 from models.paths import cache_dir, models_dir
 
+if TYPE_CHECKING:
+    from app.command_line import Commands
+
+State = Literal["ok", "warning", "missing"]
+GIB = 1024**3
+_TIMEOUT_S = 60.0
+_MIN_MEMORY_BYTES = 2 * GIB
+_MIN_DISK_BYTES = 1 * GIB
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "missing": ("✗", "red")}
+_DESCRIPTION = "Check this machine and suggest fixes. Exit code 1 if something that every reply needs is missing."
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+@dataclass(frozen=True)
+class Finding:
+    """The result of one check. state: "missing" if no reply can be made without it. advice: what to do, or ""."""
+
+    name: str
+    state: State
+    value: str
+    advice: str = ""
+
+
+def add_parser(commands: Commands) -> None:
     """Adds the command."""
-    parser = subparsers.add_parser(
-        "doctor",
-        description="Check this machine and suggest fixes. Exit code 1 if something that every reply needs is missing.",
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.add_argument("--cache-dir", type=Path, metavar="DIR", help="folder of imported models")
-    parser.set_defaults(run=run)
+    add_common(add_command(commands, "doctor", run, _DESCRIPTION))
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the answer. Finds out by trying, in processes of their own, so that nothing broken breaks it."""
+    """Prints the findings; returns 1 if something is missing."""
     findings = examine(args.cache_dir)
     if args.json:
         print(json.dumps({"findings": [asdict(finding) for finding in findings]}, indent=2, ensure_ascii=False))
@@ -50,85 +68,62 @@ def run(args: argparse.Namespace) -> int:
 
 
 def plain(findings: Sequence[Finding]) -> str:
-    """A line each, and under it what to do."""
+    """Returns the findings for a pipe: a line each, and under it what to do."""
     width = max(len(finding.name) for finding in findings)
     lines = []
     for finding in findings:
         state = "" if finding.state == "ok" else f"{finding.state}: "
-        lines.append(f"{finding.name:{width}}  {state}{safe(finding.value)}")
+        lines.append(f"{finding.name:{width}}  {state}{finding.value}")
         if finding.advice:
-            lines.append(f"{'':{width}}  -> {safe(finding.advice)}")
-    return "\n".join(lines)
+            lines.append(f"{'':{width}}  -> {finding.advice}")
+    return "\n".join(map(safe, lines))
 
 
 def _print_table(findings: Sequence[Finding]) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, show_header=False, padding=(0, 1), pad_edge=False)
-    table.add_column()
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
+    table = Table.grid(padding=(0, 2, 0, 0))
     for finding in findings:
         mark, colour = _MARKS[finding.state]
-        value = Text(safe(finding.value))
+        value = Text(safe(finding.value), overflow="fold")
         if finding.advice:
             value.append(f"\n→ {safe(finding.advice)}", style=colour)
-        table.add_row(Text(mark, style=colour), finding.name, value)
-    Console(highlight=False).print(table)
-
-
-# --- What `redline doctor` looks at: each check tries one thing and says what it found. None raises.
-
-
-State = Literal["ok", "warning", "missing"]
-GIB = 1024**3
-_TIMEOUT_S = 60.0
-_MIN_MEMORY_BYTES = 2 * GIB
-_MIN_DISK_BYTES = 1 * GIB
-
-
-@dataclass(frozen=True)
-class Finding:
-    """state: "missing" when no reply can be made without it. advice: what to do, in a line, or empty."""
-
-    name: str
-    state: State
-    value: str
-    advice: str = ""
+        table.add_row(Text(mark, style=colour), Text(finding.name, "bold", no_wrap=True), value)
+    output_console().print(table)
 
 
 def examine(cache_root: Path | None = None) -> list[Finding]:
-    """Everything, in the order in which a newcomer would ask."""
+    """Checks everything, in the order in which a newcomer would ask."""
+    models = models_dir(cache_root)
     return [
         _redline(),
         _machine(),
         *_mlx(),
-        _package("mlx-lm", "mlx_lm"),
+        _mlx_lm(),
         _memory(),
         _disk(cache_dir(cache_root)),
-        _builtin(models_dir(cache_root)),
-        *_models(models_dir(cache_root)),
+        _builtin(models),
+        *_models(models),
         _qt(),
     ]
 
 
 def _redline() -> Finding:
+    python = f"Python {platform.python_version()}"
     try:
-        return Finding("Redline", "ok", f"{version('redline')}, Python {platform.python_version()}")
+        return Finding("Redline", "ok", f"{version('redline')}, {python}")
     except PackageNotFoundError:
-        value = f"not installed as a package, Python {platform.python_version()}"
-        return Finding("Redline", "warning", value, "run `uv sync` in the folder of the source")
+        advice = "run `uv sync` in the source folder"
+        return Finding("Redline", "warning", f"not installed as a package, {python}", advice)
 
 
 def _machine() -> Finding:
-    cores = os.cpu_count() or 1
-    if hasattr(os, "sched_getaffinity"):
-        cores = len(os.sched_getaffinity(0))
-    system = f"macOS {platform.mac_ver()[0]}" if sys.platform == "darwin" else f"{platform.system()}"
-    value = f"{system} {platform.machine()}, {cores} core{'' if cores == 1 else 's'}"
-    if sys.platform == "darwin" and platform.machine() != "arm64":
+    mac = sys.platform == "darwin"
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    system = f"macOS {platform.mac_ver()[0]}" if mac else platform.system()
+    value = f"{system} {platform.machine()}, {count(cores, 'core')}"
+    if mac and platform.machine() != "arm64":
         return Finding("Machine", "missing", value, "MLX needs Apple Silicon and a Python built for arm64")
     return Finding("Machine", "ok", value)
 
@@ -138,9 +133,8 @@ def _mlx() -> Iterator[Finding]:
     if "error" in report:
         yield Finding("MLX", "missing", report["error"], "run `uv sync`; MLX needs macOS 14 or Linux with glibc 2.35")
         return
-    yield Finding(
-        "MLX", "ok", f"{report['version']}, {report['device']} ({report['detail']}), weights {report['dtype']}"
-    )
+    device = f"{report['device']} ({report['detail']}), weights {report['dtype']}"
+    yield Finding("MLX", "ok", f"{report['version']}, {device}")
     speed = f"{report['gflops']:.0f} GFLOP/s at 64 rows in float32"
     if report["library"] == "reference":
         yield Finding("Matrix products", "warning", f"reference BLAS, {speed}", report["detail"])
@@ -148,15 +142,13 @@ def _mlx() -> Iterator[Finding]:
         yield Finding("Matrix products", "ok", f"{report['library']}, {speed}")
 
 
-def _package(name: str, module: str) -> Finding:
-    from importlib.util import find_spec
-
+def _mlx_lm() -> Finding:
     try:
-        if find_spec(module) is not None:
-            return Finding(name, "ok", version(name))
+        if find_spec("mlx_lm") is not None:
+            return Finding("mlx-lm", "ok", version("mlx-lm"))
     except PackageNotFoundError:
         pass
-    return Finding(name, "missing", "not installed", "run `uv sync`")
+    return Finding("mlx-lm", "missing", "not installed", "run `uv sync`")
 
 
 def _memory() -> Finding:
@@ -194,7 +186,7 @@ def _builtin(models: Path) -> Finding:
 
 
 def _models(models: Path) -> Iterator[Finding]:
-    """Every folder among the imported models; names with a leading dot are unfinished work."""
+    """Checks every folder of an imported model; names with a leading dot are unfinished work."""
     try:
         folders = sorted(path for path in models.iterdir() if path.is_dir() and not path.name.startswith("."))
     except OSError:
@@ -211,20 +203,23 @@ def _models(models: Path) -> Iterator[Finding]:
 
 def _qt() -> Finding:
     report = _probe(PROBE_QT)
-    packages = [QT_PACKAGES[library] for library in report.get("missing", []) if library in QT_PACKAGES]
-    install = f"sudo apt-get install {' '.join(packages)}" if packages else ""
+    missing = report.get("missing", [])
+    install = f"sudo apt-get install {' '.join(map(debian_package, missing))}" if missing else ""
     if "error" in report:
-        return Finding(
-            "Window (Qt)", "warning", report["error"], install or "run `uv sync`; the terminal commands work without it"
-        )
-    if packages:
-        value = f"PySide6 {report['version']}, without {', '.join(report['missing'])}"
-        return Finding("Window (Qt)", "warning", value, install)
-    return Finding("Window (Qt)", "ok", f"PySide6 {report['version']}")
+        advice = install or "run `uv sync`; the terminal commands work without it"
+        return Finding("Window (Qt)", "warning", report["error"], advice)
+    lacking = f", without {', '.join(missing)}" if missing else ""
+    return Finding("Window (Qt)", "warning" if missing else "ok", f"PySide6 {report['version']}{lacking}", install)
+
+
+def debian_package(library: str) -> str:
+    """Returns the Debian package of a shared library, named after it and its version: libdbus-1-3 of libdbus-1.so.3."""
+    name, _, version_ = library.lower().replace("glib-2", "glib2").partition(".so.")
+    return f"{name}{'-' if name[-1].isdigit() else ''}{version_}"
 
 
 def _probe(code: str) -> dict[str, Any]:
-    """The JSON object that `code` prints last, run by this Python with this one's paths; {"error": why} if none."""
+    """Runs `code` with this Python and returns the JSON object that it prints last, or {"error": why}."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)}
     try:
         done = subprocess.run(
@@ -239,9 +234,6 @@ def _probe(code: str) -> dict[str, Any]:
     except (ValueError, IndexError):
         last = (done.stderr.strip().splitlines() or [f"ended with code {done.returncode}"])[-1]
         return {"error": f"does not work ({last[:200]})"}
-
-
-# --- Small programs that `redline doctor` runs in processes of their own. Each prints one JSON object.
 
 
 PROBE_MLX = """
@@ -267,42 +259,28 @@ except ImportError as error:
     print(json.dumps({"error": f"cannot be loaded ({error})"}))
 """
 
-# What Qt loads on Linux and PySide6's wheel does not carry, and the Debian or Ubuntu package that has it.
-QT_PACKAGES = {
-    "libEGL.so.1": "libegl1",
-    "libGL.so.1": "libgl1",
-    "libdbus-1.so.3": "libdbus-1-3",
-    "libfontconfig.so.1": "libfontconfig1",
-    "libglib-2.0.so.0": "libglib2.0-0",
-    "libxkbcommon.so.0": "libxkbcommon0",
-    "libxkbcommon-x11.so.0": "libxkbcommon-x11-0",
-    "libX11-xcb.so.1": "libx11-xcb1",
-    "libxcb-cursor.so.0": "libxcb-cursor0",
-    "libxcb-icccm.so.4": "libxcb-icccm4",
-    "libxcb-image.so.0": "libxcb-image0",
-    "libxcb-keysyms.so.1": "libxcb-keysyms1",
-    "libxcb-randr.so.0": "libxcb-randr0",
-    "libxcb-render-util.so.0": "libxcb-render-util0",
-    "libxcb-shape.so.0": "libxcb-shape0",
-    "libxcb-sync.so.1": "libxcb-sync1",
-    "libxcb-xfixes.so.0": "libxcb-xfixes0",
-    "libxcb-xkb.so.1": "libxcb-xkb1",
-}
+# What Qt loads on Linux and PySide6 does not include.
+QT_LIBRARIES = [
+    *("libEGL.so.1", "libGL.so.1", "libdbus-1.so.3", "libfontconfig.so.1", "libglib-2.0.so.0", "libxkbcommon.so.0"),
+    *("libxkbcommon-x11.so.0", "libX11-xcb.so.1", "libxcb-cursor.so.0", "libxcb-icccm.so.4", "libxcb-image.so.0"),
+    *("libxcb-keysyms.so.1", "libxcb-randr.so.0", "libxcb-render-util.so.0", "libxcb-shape.so.0", "libxcb-sync.so.1"),
+    *("libxcb-xfixes.so.0", "libxcb-xkb.so.1"),
+]
 
-# All that is missing at once: the import alone would name the first one only.
+# Names everything that is missing: the import alone would name only the first library.
 PROBE_QT = f"""
 import ctypes, json, sys
-told = {{"missing": []}}
+report = {{"missing": []}}
 if sys.platform == "linux":
-    for library in {list(QT_PACKAGES)!r}:
+    for library in {QT_LIBRARIES!r}:
         try:
             ctypes.CDLL(library)
         except OSError:
-            told["missing"].append(library)
+            report["missing"].append(library)
 try:
     import PySide6.QtWidgets
-    told["version"] = PySide6.__version__
+    report["version"] = PySide6.__version__
 except ImportError as error:
-    told["error"] = f"does not load ({{error}})"
-print(json.dumps(told))
+    report["error"] = f"does not load ({{error}})"
+print(json.dumps(report))
 """

@@ -1,4 +1,4 @@
-"""The conversation at the keyboard: a line editor with history, and what may follow a slash."""
+"""A conversation in the terminal: a line editor with history, and the commands that begin with a slash."""
 
 from __future__ import annotations
 
@@ -31,26 +31,28 @@ from models.builtin import SHIPPED
 
 Ask = Callable[[], str]
 
-LISTED = 5  # differences of a receipt
-_COMMAND = re.compile(r"/([a-z]+)(?:\s+(.*))?", re.DOTALL)
-_HELP = {
-    "/help": "this",
+LISTED = 5  # differences of a receipt that are shown
+_LINE = re.compile(r"/([a-z]+)(?:\s+(.*))?", re.DOTALL)
+_COMMANDS = {  # what follows a slash, and what it does
+    "/help": "list these commands",
     "/clear": "forget the conversation; the system prompt stays",
     "/system TEXT": "set the system prompt; without TEXT, remove it",
-    "/regenerate": "answer the last question again",
-    "/drafter NAME|FOLDER": "who proposes tokens: auto, none, lookup, a shipped drafter or one in a folder",
-    "/length N|auto": "how many tokens a round; 0 is plain decoding",
-    "/temperature T": "0 is greedy",
-    "/stats": "the last reply in numbers",
+    "/regenerate": "reply to the last message again",
+    "/drafter NAME|FOLDER": "choose the drafter: auto, none, lookup, a shipped one or one in a folder",
+    "/length N|auto": "set how many tokens to draft each round; 0 is plain decoding",
+    "/temperature T": "set the temperature; 0 is greedy",
+    "/stats": "show the statistics of the last reply",
     "/verify": "decode the last reply again plainly, and say whether it is the same",
     "/save FILE": "write the conversation as Markdown",
     "/quit": "leave, as Ctrl-D does",
 }
+_ALIASES = {"again": "regenerate", "exit": "quit"}
+_NAMES = [usage.split()[0] for usage in _COMMANDS]
 _KEYS = "Enter sends, Alt-Enter begins a new line, Ctrl-C stops a reply and keeps its text."
 
 
 def converse(conversation: Conversation, terminal: Terminal, ask: Ask | None = None) -> int:
-    """Talk until the user leaves; returns the exit code."""
+    """Replies to each line until the user leaves, and returns the exit code. ask: reads a line."""
     talk = Talk(conversation, terminal)
     if ask is None:
         past = history(user_data_path("redline", appauthor=False))
@@ -65,44 +67,29 @@ def converse(conversation: Conversation, terminal: Terminal, ask: Ask | None = N
         try:
             if line:
                 talk.take(line)
-        except KeyboardInterrupt:  # what the line was about to do is not done, and the conversation is still there
+        except KeyboardInterrupt:  # the line is not carried out, and the conversation is as it was
             terminal.note("stopped\n")
     return OK
 
 
 class Talk:
-    """What each line does."""
+    """Carries out each line. A method that begins with _do_ is a command, called with what follows its name."""
 
     def __init__(self, conversation: Conversation, terminal: Terminal) -> None:
         self.over = False
         self._conversation, self._terminal = conversation, terminal
         self._last: Metrics | None = None
-        self._commands: dict[str, Callable[[str], None]] = {
-            "help": self._help,
-            "clear": self._clear,
-            "system": self._system,
-            "regenerate": self._regenerate,
-            "again": self._regenerate,
-            "drafter": self._drafter,
-            "length": self._length,
-            "temperature": self._temperature,
-            "stats": self._stats,
-            "verify": self._verify,
-            "save": self._save,
-            "quit": self._quit,
-            "exit": self._quit,
-        }
 
     def take(self, line: str) -> None:
         """Runs a command or replies to a message. Shows what goes wrong; the conversation continues."""
-        found = _COMMAND.fullmatch(line)
+        found = _LINE.fullmatch(line)
         try:
             if found is None:
                 self._answer(line)
-            elif found[1] in self._commands:
-                self._commands[found[1]]((found[2] or "").strip())
+            elif f"/{(name := _ALIASES.get(found[1], found[1]))}" in _NAMES:
+                getattr(self, f"_do_{name}")((found[2] or "").strip())
             else:
-                self._say(f"there is no /{found[1]}; /help lists what there is")
+                self._say(f"there is no command /{found[1]}; /help lists them all")
         except RedlineError as error:
             self._say(" ".join(str(error).split()))
         if not self.over:
@@ -113,63 +100,63 @@ class Talk:
         self._play(reply, "the reply was empty, so the question was removed")
 
     def _play(self, reply: Callable[[Callable[[], bool]], Generator[ShownEvent]], nothing: str) -> None:
-        """Show a reply. nothing: what to note when none came of it."""
+        """Shows a reply. nothing: what to say if it was empty."""
         before = self._conversation.messages
         with ctrl_c() as cancelled, unseen_typing(sys.stdin), closing(reply(cancelled)) as events:
             self._last = self._terminal.play(events, self._conversation.options.seed_line)
         if self._conversation.messages is before:  # a reply makes a new list
             self._say(nothing)
 
-    def _help(self, _: str) -> None:
-        width = max(map(len, _HELP))
-        self._say("\n".join([*(f"{name:{width}}  {what}" for name, what in _HELP.items()), _KEYS]))
+    def _do_help(self, _: str) -> None:
+        width = max(map(len, _COMMANDS))
+        self._say("\n".join([*(f"{usage:{width}}  {what}" for usage, what in _COMMANDS.items()), _KEYS]))
 
-    def _clear(self, _: str) -> None:
+    def _do_clear(self, _: str) -> None:
         self._conversation.clear()
-        self._say("forgotten")
+        self._say("the conversation is forgotten")
 
-    def _system(self, text: str) -> None:
+    def _do_system(self, text: str) -> None:
         self._conversation.system = text
         self._say(f"system prompt: {text}" if text else "no system prompt")
 
-    def _regenerate(self, _: str) -> None:
+    def _do_regenerate(self, _: str) -> None:
         if not self._conversation.messages:
-            raise UsageError("there is no question to answer again yet")
+            raise UsageError("there is no message to reply to yet")
         if self._conversation.options.temperatures[0] == 0:
-            self._say("at temperature 0 the reply stays the same; /temperature 0.7 would let it vary")
+            self._say("at temperature 0 the reply stays the same; /temperature 0.7 lets it vary")
         self._conversation.reseed()
         self._play(self._conversation.regenerate, "the reply was empty, so the old one stays")
 
-    def _drafter(self, name: str) -> None:
+    def _do_drafter(self, name: str) -> None:
         if not name:
             raise UsageError(f"give auto, none, lookup, {', '.join(SHIPPED)} or the folder of a drafter")
         self._change(drafters=(name,))
 
-    def _length(self, text: str) -> None:
+    def _do_length(self, text: str) -> None:
         self._change(draft_lengths=(read_draft_length(text),))
 
-    def _temperature(self, text: str) -> None:
+    def _do_temperature(self, text: str) -> None:
         try:
             self._change(temperatures=(float(text),))
         except ValueError:
             raise UsageError(f"temperature is {text!r}: give a number, 0 is greedy") from None
 
-    def _stats(self, _: str) -> None:
+    def _do_stats(self, _: str) -> None:
         self._say("there is no reply yet" if self._last is None else details(self._last))
 
-    def _verify(self, _: str) -> None:
+    def _do_verify(self, _: str) -> None:
         with ctrl_c() as cancelled, unseen_typing(sys.stdin):
             receipt = self._conversation.verify(cancelled)
         self._say("\n".join([f"receipt: {receipt.summary}", *map(str, receipt.differences[:LISTED])]))
 
-    def _save(self, name: str) -> None:
+    def _do_save(self, name: str) -> None:
         if not name:
             raise UsageError("give the name of a file")
         path = Path(name).expanduser()
         save(path, markdown(self._conversation))
         self._say(f"written to {path}")
 
-    def _quit(self, _: str) -> None:
+    def _do_quit(self, _: str) -> None:
         self.over = True
 
     def _change(self, **changes: Any) -> None:
@@ -182,7 +169,7 @@ class Talk:
 
 
 def markdown(conversation: Conversation) -> str:
-    """The conversation to read again."""
+    """Returns the conversation as Markdown."""
     head = [("System", conversation.system)] if conversation.system else []
     names = {"user": "You", "assistant": "Model"}
     turns = [*head, *((names[message["role"]], message["content"]) for message in conversation.messages)]
@@ -190,7 +177,7 @@ def markdown(conversation: Conversation) -> str:
 
 
 def history(folder: Path) -> History:
-    """What was typed before, in a file that only the user can read; in memory where no file can be."""
+    """Returns what was typed before: in a file that only the user can read, or in memory if there can be no file."""
     file = folder / "chat_history"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -201,11 +188,11 @@ def history(folder: Path) -> History:
 
 
 def editor(past: History, **streams: Any) -> Ask:
-    """A line editor. Enter sends, Alt-Enter begins a new line; pasted lines stay one message."""
+    """Returns a line editor. Enter sends, Alt-Enter begins a new line; pasted lines stay one message."""
     keys = KeyBindings()
 
     @keys.add("enter")
-    @keys.add("c-j")  # what Enter gives when it is typed while a reply is under way
+    @keys.add("c-j")  # Enter, typed while a reply is under way
     def send(event: KeyPressEvent) -> None:
         event.current_buffer.validate_and_handle()
 
@@ -215,7 +202,7 @@ def editor(past: History, **streams: Any) -> Ask:
 
     @keys.add("c-c")
     def leave(event: KeyPressEvent) -> None:
-        """Ctrl-C first empties the line, and leaves when it is empty."""
+        """Empties the line, or leaves if it is empty."""
         if event.current_buffer.text:
             event.current_buffer.reset()
         else:
@@ -226,7 +213,7 @@ def editor(past: History, **streams: Any) -> Ask:
         key_bindings=keys,
         multiline=True,
         prompt_continuation="  ",
-        completer=WordCompleter([name.split()[0] for name in _HELP], sentence=True),
+        completer=WordCompleter(_NAMES, sentence=True),
         complete_while_typing=True,
         reserve_space_for_menu=4,
         **streams,
@@ -235,7 +222,7 @@ def editor(past: History, **streams: Any) -> Ask:
 
 
 def save(path: Path, text: str) -> None:
-    """Write a new file. Raises UsageError when it exists or cannot be written."""
+    """Writes a new file. Raises UsageError when it exists or cannot be written."""
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)

@@ -2,8 +2,8 @@
 
     0  done        1  failure        2  usage        130  stopped by Ctrl-C
 
-A command lives in a module of its own, imported only when it runs, so that help and usage errors are quick.
-The module offers `add_parser(subparsers)`, which sets `run=func(args) -> int`; its one line of help stands here.
+A command is a module, imported only when it runs, so that help and usage errors are quick. Its `add_parser` adds the
+options and the function that runs it; its one line of help stands here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
-from app.command_line import FAILURE, INTERRUPTED, OK, USAGE, Parser
+from app.command_line import FAILURE, INTERRUPTED, OK, USAGE, Parser, notify
 from app.macos import activity
 from engine.errors import BackendError, RedlineError, UsageError
 
@@ -45,7 +45,7 @@ class _Version(argparse.Action):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit code. A bug keeps its traceback."""
+    """Runs one command and returns its exit code. A bug shows its traceback."""
     _replace_unencodable()
     try:
         code = _run(sys.argv[1:] if argv is None else list(argv))
@@ -104,7 +104,7 @@ def _open_window(args: argparse.Namespace) -> int:
 
 
 def _fail(error: RedlineError) -> int:
-    print(f"redline: {' '.join(str(error).split())}", file=sys.stderr)
+    notify(" ".join(str(error).split()))
     return USAGE if isinstance(error, UsageError) else FAILURE
 
 

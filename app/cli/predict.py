@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.cli.decoding_options import add_sampling
-from app.command_line import INTERRUPTED, OK
+from app.cli.decoding_options import add_sampling, add_selection, check_counts, read_options
+from app.cli.terminal.output import output_console
+from app.command_line import INTERRUPTED, OK, add_command, notify
 from app.inference.options import AUTO, BUILTIN, Options
 from app.reply_statistics import count
 from engine.errors import UsageError
@@ -17,6 +17,7 @@ from engine.settings import ACCEPTANCE_RULES
 
 if TYPE_CHECKING:
     from app.bench.prompt_file import Question
+    from app.command_line import Commands
     from app.forecast.forecast import Forecast
     from app.forecast.forecaster import Forecaster, QuestionPrompt
     from app.inference.pair_loader import NamedDrafter
@@ -24,78 +25,55 @@ if TYPE_CHECKING:
     from engine.settings import AcceptanceRule, SamplingSettings
 
 MAX_TOKENS = 128
+_DESCRIPTION = (
+    "Forecast what a drafter brings for a target on this machine: acceptance, tokens per pass, the best draft length "
+    "and the speed-up, each with its sampling error. The target writes its replies to the prompts once and keeps them; "
+    "both models then read them, and measured pass times give the speed-up."
+)
 _EXAMPLES = """examples:
   redline predict                                       the built-in model and the drafter chosen by auto
   redline predict TARGET DRAFTER                        two folders, or a drafter's name
   redline predict TARGET DRAFTER --prompts FILE         your own prompts, one per line or in Spec-Bench's format
   redline predict --temperature 0 --temperature 1       greedy, rejection and coupled sampling at temperature 1
 """
+_PROMPTS = "one prompt per line, or Spec-Bench's format (default: the twelve included)"
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the command to the parser."""
-    parser = subparsers.add_parser(
-        "predict",
-        description="Forecast what a drafter brings for a target on this machine: acceptance, tokens per pass, the "
-        "best draft length and the speed-up, each with its sampling error. The target writes its replies to the "
-        "prompts once and keeps them; both models then read them, and measured pass times give the speed-up.",
-        epilog=_EXAMPLES,
-    )
+def add_parser(commands: Commands) -> None:
+    """Adds the command."""
+    parser = add_command(commands, "predict", run, _DESCRIPTION, _EXAMPLES)
     add = parser.add_argument
     add("target", nargs="?", default=BUILTIN, metavar="TARGET", help="model folder (default: the built-in)")
     add("drafter", nargs="?", default=AUTO, metavar="DRAFTER", help="a drafter's name or folder (default: auto)")
-    add(
-        "--prompts",
-        type=Path,
-        metavar="FILE",
-        help="one prompt per line, or Spec-Bench's format (default: the twelve included)",
-    )
-    add("--limit", type=int, metavar="N", help="use only the first N prompts")
-    add("--every", type=int, default=1, metavar="K", help="use every Kth prompt (default: 1, all)")
+    add("--prompts", type=Path, metavar="FILE", help=_PROMPTS)
+    add_selection(parser)
     add("--json", type=Path, metavar="FILE", help="write the forecast to this file as JSON")
-    _add_sampling(parser)
-    parser.set_defaults(run=run)
-
-
-def _add_sampling(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("sampling and limits").add_argument
-    add(
-        "--acceptance",
-        choices=ACCEPTANCE_RULES,
-        help="acceptance rule above temperature 0 (default: both)",
-    )
-    add("--tree", action="store_true", help="draft trees if drafter and target support them; draft length counts nodes")
-    add_sampling(add, several=True)
+    group = parser.add_argument_group("sampling and limits")
+    add = group.add_argument
+    add("--acceptance", choices=ACCEPTANCE_RULES, help="acceptance rule above temperature 0 (default: both)")
+    add_sampling(group, several=True, max_tokens=MAX_TOKENS)
     add("--seed", type=int, default=0, metavar="N", help="random seed above temperature 0 (default: 0)")
-    add("--max-tokens", type=int, default=MAX_TOKENS, metavar="N", help=f"longest reply (default: {MAX_TOKENS})")
-    add("--context", type=int, metavar="N", help="maximum tokens of prompt and reply (default: the model's own limit)")
-    add(
-        "--cache-dir",
-        type=Path,
-        metavar="DIR",
-        help="folder for models, replies and pass times (default: the user's cache)",
-    )
+    parser.set_defaults(draft_length=None, exact=False, stop=(), kv_bits=None)
 
 
 def run(args: argparse.Namespace) -> int:
     """Makes the forecast, prints it and writes the file. Raises RedlineError."""
-    options = _options(args)
+    args.drafter = [args.drafter]
+    options = read_options(args, random_seed=False)
     questions = _check(args, options)
     from app.forecast.forecaster import Forecaster
     from app.inference import environment, pair_loader
     from app.inference.options import target_name
 
-    _report(f"loading {target_name(options)}")
+    notify(f"loading {target_name(options)}")
     target = pair_loader.open_target(options)
     drafter = pair_loader.open_drafter(options.drafter, target, options.tree)
     if drafter.drafter is None:
         raise UsageError("drafter is none, which drafts nothing: name another drafter or a folder")
-    if drafter.note:
-        _report(drafter.note)
     session, note = pair_loader.open_session(target, options)
-    if note:
-        _report(note)
-    forecaster = Forecaster(target, drafter, session, options.cache_root, _report)
+    for text in filter(None, (drafter.note, note)):
+        notify(text)
+    forecaster = Forecaster(target, drafter, session, options.cache_root, notify)
     settings = [options.settings(temperature) for temperature in dict.fromkeys(options.temperatures)]
     rules = _rules(args, forecaster, settings)
     forecasts = _forecast(forecaster, _tokenize(session, questions), settings, rules)
@@ -105,38 +83,17 @@ def run(args: argparse.Namespace) -> int:
     return OK
 
 
-def _options(args: argparse.Namespace) -> Options:
-    """Returns the checked options. Raises UsageError."""
-    return Options(
-        target=args.target,
-        drafters=(args.drafter,),
-        temperatures=tuple(args.temperature or (0.0,)),
-        tree=args.tree,
-        rule=args.acceptance or ACCEPTANCE_RULES[0],
-        top_p=args.top_p,
-        top_k=args.top_k,
-        min_p=args.min_p,
-        repetition_penalty=args.repetition_penalty,
-        seed=args.seed,
-        max_tokens=args.max_tokens,
-        context=args.context,
-        cache_root=args.cache_dir,
-    )
-
-
 def _check(args: argparse.Namespace, options: Options) -> list[Question]:
-    """Checks everything that can be wrong before a model is loaded. Raises UsageError."""
-    for name, value in (("limit", args.limit), ("every", args.every)):
-        if value is not None and value < 1:
-            raise UsageError(f"{name} is {value}: give at least 1")
-    if options.drafter == "none":
-        raise UsageError("drafter is none, which drafts nothing: name another drafter or a folder")
-    from app.forecast.prompts import read
+    """Checks everything that can be wrong before a model is loaded, and returns the questions. Raises UsageError."""
+    from app.bench.prompt_file import read_questions_or_lines
     from app.writable_file import check_writable
 
+    check_counts(args, "limit", "every")
+    if options.drafter == "none":
+        raise UsageError("drafter is none, which drafts nothing: name another drafter or a folder")
     if args.json is not None:
         check_writable(args.json, "--json")
-    return read(args.prompts, args.limit, args.every)
+    return read_questions_or_lines(args.prompts, args.limit, args.every)
 
 
 def _tokenize(session: Session, questions: list[Question]) -> list[QuestionPrompt]:
@@ -160,11 +117,11 @@ def _rules(args: argparse.Namespace, forecaster: Forecaster, settings: list[Samp
     possible = [
         rule for rule in requested if all(forecaster.can_simulate(replace(one, acceptance=rule)) for one in settings)
     ]
+    why = "trees cannot be forecast with rejection sampling"
     if not possible:
-        why = "trees cannot be forecast with rejection sampling"
         raise UsageError(f"{why}: use --acceptance coupled, or omit --tree")
     if len(possible) < len(requested):
-        _report("trees cannot be forecast with rejection sampling: using coupled sampling only")
+        notify(f"{why}: using coupled sampling only")
     return possible
 
 
@@ -174,41 +131,33 @@ def _forecast(
     """Returns all forecasts; None after Ctrl-C, which keeps the replies already written."""
     from app.cli.terminal.progress import count_progress
 
+    whole = len(prompts) * len(settings)
     try:
         if missing_replies := forecaster.missing_replies(prompts, settings):
-            _report(f"writing {missing_replies} of {len(prompts) * len(settings)} replies (once for all drafters)")
+            notify(f"writing {missing_replies} of {whole} replies (once for all drafters)")
         with count_progress(forecaster.steps(prompts, settings)) as forecaster.step:
             forecaster.write(prompts, settings)
             forecaster.measure(prompts, settings, rules)
             return [forecast for one in settings for forecast in forecaster.forecast(prompts, one, rules)]
     except KeyboardInterrupt:
-        whole = len(prompts) * len(settings)
         kept = whole - forecaster.missing_replies(prompts, settings)
-        _report(f"stopped; {kept} of {whole} replies are kept for the next run")
+        notify(f"stopped; {kept} of {whole} replies are kept for the next run")
         return None
 
 
 def _show(
     args: argparse.Namespace, drafter: NamedDrafter, made_with: dict[str, Any], forecasts: list[Forecast]
 ) -> None:
-    from rich.console import Console
-
     from app.bench.bench_document import write_document
-    from app.forecast import forecast_document, forecast_table
+    from app.forecast import forecast_table
+    from app.forecast.forecast import document
     from app.inference import environment
 
     name = "+".join(part.name for part in drafter.parts)
-    tokens = forecasts[0].totals(None).tokens
-    about = (
-        f"{name} · {count(len(forecasts[0].replies), 'prompt')}, {tokens:,} tokens · {environment.summary(made_with)}"
-    )
-    try:  # the table first: it is there even if the disk is full
-        console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
-        forecast_table.show(console, about, forecasts, drafter.branches)
+    replies = f"{count(len(forecasts[0].replies), 'prompt')}, {forecasts[0].totals(None).tokens:,} tokens"
+    about = f"{name} · {replies} · {environment.summary(made_with)}"
+    try:  # show the table even if the disk is full
+        forecast_table.show(output_console(wide=True), about, forecasts, drafter.branches)
     finally:
         if args.json is not None:
-            write_document(args.json, forecast_document.document(made_with, name, drafter.branches, forecasts))
-
-
-def _report(text: str) -> None:
-    print(f"redline: {text}", file=sys.stderr, flush=True)
+            write_document(args.json, document(made_with, name, drafter.branches, forecasts))

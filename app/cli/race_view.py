@@ -1,7 +1,7 @@
 """The two texts of a race side by side in a terminal, replayed as they were timed, and the numbers below them.
 
-The runs were made one after the other; a replay shows them from a common start, each token when it came. Anything that
-is not a terminal gets one text after the other.
+The runs were made one after the other; a replay shows them from a common start, each token when it came. Whatever is
+not a terminal gets one text after the other.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from rich.table import Table
 from rich.text import Text
 
 from app.cli.terminal.keyboard import LEFT, RIGHT
+from app.cli.terminal.output import plain_table, safe
 from app.cli.terminal.reply_view import legend_line
-from app.cli.terminal.safe_text import safe
 from app.cli.terminal.token_style import TEXT, TINTS, Look
 from app.protocol.race_messages import Run
 from app.race import race_text
@@ -37,21 +37,21 @@ _COLOURS = {"good": "green", "warning": "yellow", "error": "bold red", "info": "
 
 
 def show(console: Console, look: Look, document: RaceDocument) -> None:
-    """Both texts, whole, then the numbers and the receipt."""
+    """Shows both texts, then the numbers and the receipt."""
     replay = Replay(document)
     names = race_text.names(document.contestants)
+    titles = [f"{safe(name)}, {track.end_s:.1f} s" for name, track in zip(names, replay.tracks, strict=True)]
     if look.escapes:
+        marked = None if replay.parting is None else replay.parting.position
         grid = _columns(console)
-        grid.add_row(
-            *(Text(_title(name, track.end_s), "bold") for name, track in zip(names, replay.tracks, strict=True))
-        )
-        grid.add_row(*(Rule(style="dim") for _ in names))
-        grid.add_row(*(_text(track.run, look, len(track.tokens), _mark(replay)) for track in replay.tracks))
+        grid.add_row(*(Text(title, "bold") for title in titles))
+        grid.add_row(*(Rule(style="dim") for _ in titles))
+        grid.add_row(*(_text(track.run, look, len(track.tokens), marked) for track in replay.tracks))
         console.print(grid)
         console.print(Text.from_ansi(f"\n{legend_line(replace(look, dotted=False))}\n"))
     else:
-        for name, track in zip(names, replay.tracks, strict=True):
-            console.out(f"--- {_title(name, track.end_s)} ---\n{safe(text_of(track.run))}\n")
+        for title, track in zip(titles, replay.tracks, strict=True):
+            console.out(f"--- {title} ---\n{_text(track.run, look, len(track.tokens), None).plain}\n")
     console.print(_numbers(document, names))
     for line, style in _verdict(document):
         console.print(Text(line, style), soft_wrap=True)
@@ -66,8 +66,8 @@ def play(
     sleep: Callable[[float], None] = time.sleep,
     keys: Callable[[], list[str]] = list,
 ) -> None:
-    """Show the pair of runs from a common start, `speed` times as fast as they were. keys: pressed since the last call
-    last; they pause, seek and change the speed. Ctrl-C goes to the end."""
+    """Replays the runs from a common start, `speed` times as fast as they were. keys: returns the keys pressed since
+    its last call, which pause, seek and change the speed. Ctrl-C goes to the end."""
     replay = Replay(document)
     player = Player(replay.end_s, now)
     player.set_speed(speed)
@@ -84,7 +84,7 @@ def play(
 
 
 def _press(player: Player, key: str) -> None:
-    """Do what `key` stands for."""
+    """Does what `key` stands for."""
     if key == " ":
         player.pause() if player.playing else player.play()
     elif key in (LEFT, RIGHT):
@@ -95,7 +95,7 @@ def _press(player: Player, key: str) -> None:
 
 
 def frame(console: Console, look: Look, replay: Replay, now_s: float, speed: float = 1.0) -> RenderableType:
-    """What had come by `now_s` on either side, the newest lines of it. speed: of the replay, which is said."""
+    """Returns what either side had said by `now_s`, its last lines if it is long. speed: of the replay, to be named."""
     state = replay.at(now_s)
     names = race_text.names(replay.document.contestants)
     width = _column_width(console)
@@ -111,11 +111,6 @@ def frame(console: Console, look: Look, replay: Replay, now_s: float, speed: flo
     about = [f"{race_text.MEASURED}{race_text.paced(speed)}", _KEYS]
     dim = [Text(line, "dim", no_wrap=True, overflow="ellipsis") for line in about]
     return Group(grid, Text(), _so_far(replay, state), *dim)
-
-
-def text_of(run: Run) -> str:
-    """All that a run says."""
-    return "".join(text for one in run.rounds for text in one.round.texts) + run.finished.text
 
 
 def _so_far(replay: Replay, state: State) -> Text:
@@ -137,7 +132,7 @@ def _column_width(console: Console) -> int:
 
 
 def _bar(pane: PaneState, width: int) -> Text:
-    """How much of the run has come."""
+    """Returns a bar for the share of a run that has been shown."""
     count = f" {pane.tokens}/{pane.of}"
     room = max(width - len(count), 1)
     full = round(pane.share * room)
@@ -145,7 +140,7 @@ def _bar(pane: PaneState, width: int) -> Text:
 
 
 def _clock(pane: PaneState) -> str:
-    """Two lines of numbers above a text."""
+    """Returns two lines of numbers to stand above a text."""
     metrics = pane.metrics
     speed = race_text.number(metrics.tokens_per_s, ".1f", " tok/s")
     tau = race_text.number(metrics.mean_acceptance_length, ".2f", " per pass")
@@ -153,17 +148,9 @@ def _clock(pane: PaneState) -> str:
     return f"{first}\nTTFT {race_text.number(metrics.ttft_s, '.2f', ' s')} · {metrics.rounds} passes · {tau}"
 
 
-def _title(name: str, end_s: float) -> str:
-    return f"{safe(name)}, {end_s:.1f} s"
-
-
-def _mark(replay: Replay) -> int | None:
-    return None if replay.parting is None else replay.parting.position
-
-
 def _text(run: Run, look: Look, tokens: int, marked: int | None) -> Text:
-    """The first `tokens` of a run, and what was held back at its end; each of a round that drafted in its tint, the
-    marked one reversed."""
+    """Returns the first `tokens` of a run in their tints, with the marked one reversed, and the end that no token
+    completed."""
     text, count = Text(), 0
     for one in run.rounds:
         round_ = one.round
@@ -177,7 +164,7 @@ def _text(run: Run, look: Look, tokens: int, marked: int | None) -> Text:
 
 
 def _style(look: Look, origin: Origin) -> Style:
-    """`look` in rich's terms, which know no dotted underline: bonus is in italics."""
+    """Returns the look of a token for rich, which has no dotted underline: a bonus is in italics."""
     cues = Style(underline=origin == "corrected", italic=origin == "bonus")
     if look.depth == "none":
         return cues
@@ -188,11 +175,8 @@ def _style(look: Look, origin: Origin) -> Style:
 
 
 def _numbers(document: RaceDocument, names: tuple[str, ...]) -> Table:
-    """A row a side: medians of all runs."""
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 3, 0, 0))
-    table.add_column("")
-    for name in ("tokens", "tok/s", "TTFT", "total", "passes", "tokens per pass"):
-        table.add_column(name, justify="right")
+    """Returns a table with a row per side: medians of all runs."""
+    table = plain_table([""], ["tokens", "tok/s", "TTFT", "total", "passes", "tokens per pass"])
     for name, side in zip(names, document.results.sides, strict=True):
         table.add_row(
             Text(safe(name)),
@@ -207,7 +191,7 @@ def _numbers(document: RaceDocument, names: tuple[str, ...]) -> Table:
 
 
 def _verdict(document: RaceDocument) -> Iterator[tuple[str, str]]:
-    """Speed-up and receipt, each a line with its style."""
+    """Yields the lines below the numbers, speed-up and receipt, each with its style."""
     found = document.results
     yield "", ""
     for what, spread in (("decoding", found.decode), ("with the prompt", found.total)):
@@ -222,7 +206,7 @@ def _verdict(document: RaceDocument) -> Iterator[tuple[str, str]]:
 
 
 def _apart(document: RaceDocument) -> Iterator[tuple[str, str]]:
-    """What either side says where their texts part."""
+    """Yields what either side says where their texts differ first."""
     if apart := [receipt for receipt in document.receipts if receipt.divergence is not None]:
         parting = race_text.worst_of(apart).divergence
         assert parting is not None

@@ -1,4 +1,7 @@
-"""Forecasts of single replies put together: rates, their sampling error, and the best draft length."""
+"""Forecasts of single replies put together: rates, their sampling error, and the best draft length.
+
+`document` makes the JSON document: every key is always there; null if a number has no meaning.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -103,3 +107,74 @@ class Forecast:
 def rules_at(settings: SamplingSettings, requested: Sequence[AcceptanceRule]) -> Sequence[AcceptanceRule]:
     """Returns the rules that differ: at temperature 0 all are the same."""
     return requested[:1] if settings.greedy else requested
+
+
+def document(environment: dict[str, Any], drafter: str, tree: bool, forecasts: list[Forecast]) -> dict[str, Any]:
+    """Returns the forecasts of one pair, ready for JSON. environment: as in `app.bench.bench_document`."""
+    return {
+        "environment": environment,
+        "drafter": drafter,  # its name, or that of its folder
+        "tree": tree,  # whether it drafts trees; draft lengths are then numbers of nodes
+        "prompts": len(forecasts[0].replies),
+        "forecasts": [_forecast(one) for one in forecasts],
+    }
+
+
+def _forecast(forecast: Forecast) -> dict[str, Any]:
+    parts = {name: forecast.category(name) for name in forecast.categories}
+    return {
+        "temperature": forecast.settings.temperature,
+        "acceptance_rule": forecast.rule,
+        "seed": forecast.settings.seed,
+        **_group(forecast),
+        "categories": [
+            {"category": name, "prompts": len(part.replies), **_group(part)} for name, part in parts.items()
+        ],
+    }
+
+
+def _group(forecast: Forecast) -> dict[str, Any]:
+    longest, overlap = forecast.totals(forecast.lengths[-1]), forecast.statistics
+    return {
+        "tokens": longest.tokens,  # in the target's replies, which were written without the drafter
+        "statistics": None if overlap is None else _statistics(overlap),  # null: drafts have no distribution
+        "acceptance_by_position": longest.acceptance_by_position,  # of the tokens verified at each position or depth
+        "lengths": [{"draft_length": length, **_rates(forecast, length)} for length in forecast.lengths],
+        "best_draft_length": forecast.best,  # 0 is plain decoding
+        "auto": _rates(forecast, None),  # the adaptive policy
+    }
+
+
+def _rates(forecast: Forecast, length: DraftLength) -> dict[str, Any]:
+    totals = forecast.totals(length)
+    tau, speedup = forecast.tau_interval(length), forecast.speedup_interval(length)
+    return {
+        "tau": totals.tau,  # tokens per verify pass
+        "tau_interval": None if tau is None else [tau.low, tau.high],
+        "speedup": totals.speedup,  # over plain decoding, all prompts together
+        "speedup_interval": None if speedup is None else [speedup.low, speedup.high],
+        "speedup_median": forecast.median_speedup(length),  # which `redline bench` calls speedup
+        "drafted": totals.drafted,  # tokens, expected
+    }
+
+
+def _statistics(overlap: OverlapStatistics) -> dict[str, Any]:
+    """Returns how p and q compare where a draft starts; at temperature 0 the distributions are those of temperature 1.
+    Entropies and divergence are in nats."""
+    return {
+        "overlap": overlap.mean("overlap"),  # sum of min(p, q): the probability that rejection accepts a token
+        "divergence": overlap.mean("divergence"),  # KL(p || q) over the drafter's vocabulary
+        "covered": overlap.mean("covered"),  # the target's mass on that vocabulary
+        "target_entropy": overlap.mean("target_entropy"),
+        "drafter_entropy": overlap.mean("drafter_entropy"),
+        "agreement": overlap.mean("agreed"),  # how often both have the same most likely token
+        "calibration_error": overlap.calibration_error,  # ECE: distance of the drafter's confidence from acceptance
+        "calibration": [  # by confidence, in ten bins of equal width
+            {
+                "places": int(places),
+                "confidence": confidence / places if places else None,
+                "kept": kept / places if places else None,
+            }
+            for places, confidence, kept in overlap.bins.tolist()
+        ],
+    }

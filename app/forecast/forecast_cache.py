@@ -147,10 +147,6 @@ class RoundCostCache:
         self._target, self._drafter = calibration.target, calibration.drafter
         self._found: dict[int, Costs] = {}
 
-    @property
-    def _greedy(self) -> bool:
-        return self._settings.greedy
-
     def at(self, context: int) -> RoundCosts:
         """Returns the costs of rounds after about `context` tokens."""
         return RoundCosts(self._calibration.draw(context, self._costs_at))
@@ -169,7 +165,9 @@ class RoundCostCache:
 
     def _costs_at(self, milestone: int) -> Costs:
         if milestone not in self._found:
-            self._found[milestone] = self._greedy_costs(milestone) if self._greedy else self._sampled_costs(milestone)
+            self._found[milestone] = (
+                self._greedy_costs(milestone) if self._settings.greedy else self._sampled_costs(milestone)
+            )
         return self._found[milestone]
 
     def _greedy_costs(self, milestone: int) -> Costs:

@@ -1,4 +1,4 @@
-"""Checks cases one after the other, each target loaded once for those that stand together. As the host does it."""
+"""Checks the replies of exported conversations one after the other, as the host does it."""
 
 from __future__ import annotations
 
@@ -16,59 +16,66 @@ from app.receipts.exported_replies import Case, Result
 from app.store.records import StoredReceipt
 from engine.errors import ModelError, RedlineError, UsageError
 
-Step = Callable[[Case, int], None]
+Step = Callable[[int, str], None]
 
 
 class TargetCache:
-    """Holds the target of the latest case. target: takes the place of those that the files name."""
+    """Holds the target of the latest case, or why it cannot be loaded. target: replaces those that the files name."""
 
     def __init__(self, target: str | None) -> None:
         self._target = target
-        self._opened: HostedPair | None = None
         self._wanted: Pair | None = None
-        self._trouble: RedlineError | None = None
+        self._found: HostedPair | RedlineError | None = None
 
-    def opened(self, pair: Pair) -> HostedPair:
-        """Raises RedlineError: it is not here, the second time without looking."""
+    def load(self, pair: Pair) -> HostedPair:
+        """Returns the target of a pair, loaded unless it was that of the case before. Raises RedlineError."""
         wanted = Pair(target=self._target or pair.target, drafter="none", context=pair.context)
         if wanted != self._wanted:
-            self._wanted, self._opened, self._trouble = wanted, None, None
+            self._wanted, self._found = wanted, None
             release_memory()
             try:
-                self._opened = open_target(wanted)
+                self._found = open_target(wanted)
             except (UsageError, ModelError) as error:
-                self._trouble = _not_here(wanted, error)
-        if self._opened is None:
-            raise self._trouble or ModelError(f"{wanted.target} is not loaded: try again")
-        return self._opened
+                self._found = _not_here(wanted, error)
+        if isinstance(self._found, HostedPair):
+            return self._found
+        raise self._found or ModelError(f"{wanted.target} is not loaded: try again")
 
 
 def results_of(cases: Sequence[Case], target: str | None, step: Step, stopped: Callable[[], bool]) -> Iterator[Result]:
-    """Yields the result of each case in order; fewer if `stopped`. step(case, tokens) receives the progress."""
-    bench = TargetCache(target)
+    """Yields the result of each case in order; fewer if `stopped`. step: receives how many tokens of all cases are
+    checked, and the name of the case."""
+    targets, done = TargetCache(target), 0
+    several = len({case.export.path for case in cases}) > 1
     for case in cases:
-        result = _result(case, bench, step, stopped)
+        name = f"{case.export.path.name}, message {case.number}" if several else f"message {case.number}"
+        step(done, name)
+        result = None if stopped() else _result(case, targets, _after(step, done, name), stopped)
         if result is None:
             return
         yield result
+        done += case.tokens
 
 
-def _result(case: Case, bench: TargetCache, step: Step, stopped: Callable[[], bool]) -> Result | None:
-    """None where it was stopped."""
-    step(case, 0)
-    if stopped():
-        return None
+def _after(step: Step, done: int, name: str) -> Callable[[int], None]:
+    """Returns `step` for the tokens of one case, behind `done` tokens of others."""
+    return lambda tokens: step(done + tokens, name)
+
+
+def _result(
+    case: Case, targets: TargetCache, step: Callable[[int], None], stopped: Callable[[], bool]
+) -> Result | None:
+    """Returns the result of a case, or None if it was stopped."""
     if case.unknown:
         return Result(case, error=case.unknown)
     stop = Event()
     try:
-        for answer in VerifyJob(bench.opened(case.pair), case.request(), stop).answers():
+        for answer in VerifyJob(targets.load(case.pair), case.request(), stop).answers():
             if isinstance(answer, VerifyProgress):
-                step(case, answer.done)
+                step(answer.done)
             elif isinstance(answer, VerifyDone):
-                return Result(
-                    case, StoredReceipt(receipt=answer.receipt, made_s=time.time(), redline=version("redline"))
-                )
+                made = StoredReceipt(receipt=answer.receipt, made_s=time.time(), redline=version("redline"))
+                return Result(case, made)
             if stopped():
                 stop.set()
     except RedlineError as error:
@@ -77,7 +84,7 @@ def _result(case: Case, bench: TargetCache, step: Step, stopped: Callable[[], bo
 
 
 def _not_here(pair: Pair, error: RedlineError) -> RedlineError:
-    """What the file names, and what can be done about it."""
+    """Returns an error that names what the file names, and what can be done about it."""
     if pair.target == BUILTIN:
         return error
     return ModelError(

@@ -1,4 +1,4 @@
-"""The replies of exported conversations, and what came of checking each."""
+"""The replies of exported conversations, the results of checking them, and receipts written back into the files."""
 
 from __future__ import annotations
 
@@ -6,17 +6,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from app.protocol import Pair, Verify
 from app.store import StoreError
 from app.store.import_checks import fault_of
 from app.store.json_export import Document, MessageDocument, read_document, refused
 from app.store.records import MessageRecord, StoredReceipt, verify_request
-from engine.errors import UsageError
+from engine.errors import RedlineError, UsageError
+from models.durable_files import replace_file
+
+
+class WriteError(RedlineError):
+    """The receipts could not be saved."""
 
 
 @dataclass(frozen=True)
 class Export:
-    """A file as it was read."""
+    """An exported conversation as it was read."""
 
     path: Path
     data: bytes
@@ -25,7 +32,7 @@ class Export:
 
 @dataclass(frozen=True)
 class Case:
-    """A reply to be checked. place: among the messages of its document, from 0."""
+    """A reply to be checked. place: its index among the messages of its document."""
 
     export: Export
     place: int
@@ -36,7 +43,7 @@ class Case:
 
     @property
     def number(self) -> int:
-        """For people, from 1."""
+        """The number of the message, from 1."""
         return self.place + 1
 
     @property
@@ -45,28 +52,28 @@ class Case:
 
     @property
     def pair(self) -> Pair:
-        """What it was made with."""
+        """The models that the reply was made with."""
         return self.message.pair or self.export.document.settings.pair
 
     @property
     def unknown(self) -> str:
-        """Why nobody can check it, or ""."""
+        """Why the reply cannot be checked, or ""."""
         if not self.message.rounds:
             return "its tokens are not in the file"
-        return "" if self.message.sampling is not None else "how it was drawn is not in the file"
+        return "" if self.message.sampling is not None else "its sampling settings are not in the file"
 
     def request(self) -> Verify:
-        """To have it checked from what is in the file."""
-        messages, way = self.export.document.messages, [self.place]
-        while (parent := messages[way[-1]].parent) is not None:
-            way.append(parent)
-        records = [_record(place, messages[place]) for place in reversed(way)]
+        """Returns the request that has the reply checked from what is in the file."""
+        messages, branch = self.export.document.messages, [self.place]
+        while (parent := messages[branch[-1]].parent) is not None:
+            branch.append(parent)
+        records = [_record(place, messages[place]) for place in reversed(branch)]
         return verify_request(self.number, self.export.document.settings.system, records, self.message.rounds)
 
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a case: a receipt, or why there is none."""
+    """The result of a case: a receipt, or why there is none."""
 
     case: Case
     kept: StoredReceipt | None = None
@@ -74,19 +81,19 @@ class Result:
 
     @property
     def sound(self) -> bool:
-        """Whether it was checked, and nothing is wrong with it but rounding."""
+        """Whether the reply was checked and differs at most by rounding."""
         return self.kept is not None and self.kept.receipt.verdict != "failure"
 
 
 def read_export(path: Path) -> Export:
-    """Raises UsageError for a file that cannot be read, StoreError for one that is no conversation."""
+    """Reads a file. Raises UsageError if it cannot be read, StoreError if it is not a conversation."""
     try:
         data = path.read_bytes()
         text = data.decode()
     except OSError as error:
         raise UsageError(f"{path} cannot be read ({error.strerror}): give a conversation exported as JSON") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is no text: give a conversation exported as JSON") from error
+        raise UsageError(f"{path} is not text: give a conversation exported as JSON") from error
     try:
         document = read_document(text)
         if why := fault_of(document):
@@ -97,7 +104,7 @@ def read_export(path: Path) -> Export:
 
 
 def chosen(exports: Sequence[Export], number: int | None) -> list[Case]:
-    """Every reply, or the one of this number. Raises UsageError where there is none."""
+    """Returns every reply, or the one with this number. Raises UsageError if there is none."""
     cases = [
         Case(export, place)
         for export in exports
@@ -106,24 +113,32 @@ def chosen(exports: Sequence[Export], number: int | None) -> list[Case]:
     ]
     if not cases:
         names = ", ".join(export.path.name for export in exports)
-        wanted = "there is no reply in it" if number is None else f"its message {number} is no reply"
-        raise UsageError(f"{names}: {wanted}, so there is nothing to verify")
+        why = "it has no replies" if number is None else f"its message {number} is not a reply"
+        raise UsageError(f"{names}: there is nothing to verify, as {why}")
     return cases
 
 
+def write_receipts(export: Export, results: Sequence[Result]) -> int:
+    """Writes the receipts of one export into its file, and returns how many. All else in the file stays, unknown fields
+    included. Raises WriteError if the file cannot be written or has changed."""
+    found = {result.case.place: result.kept for result in results if result.case.export is export and result.kept}
+    if not found:
+        return 0
+    document = msgspec.json.decode(export.data)
+    for place, kept in found.items():
+        document["messages"][place]["receipt"] = msgspec.to_builtins(kept)
+    path = export.path.resolve()
+    try:
+        if path.read_bytes() != export.data:
+            raise WriteError(f"{export.path} has changed while it was verified, and is left as it is: verify it again")
+        replace_file(path, msgspec.json.encode(document))
+    except OSError as error:
+        raise WriteError(f"{export.path} cannot be written ({error.strerror}): copy it to another folder") from error
+    return len(found)
+
+
 def _record(place: int, message: MessageDocument) -> MessageRecord:
-    return MessageRecord(
-        id=place + 1,
-        conversation=0,
-        parent=None if message.parent is None else message.parent + 1,
-        role=message.role,
-        text=message.text,
-        state=message.state,
-        note=message.note,
-        attachments=message.attachments,
-        statistics=message.statistics,
-        pair=message.pair,
-        sampling=message.sampling,
-        system=message.system,
-        prompt=message.prompt,
-    )
+    shared = msgspec.structs.asdict(message)
+    fields = {name: shared[name] for name in MessageRecord.__struct_fields__ if name in shared}
+    parent = None if message.parent is None else message.parent + 1
+    return MessageRecord(**fields | {"id": place + 1, "conversation": 0, "parent": parent})

@@ -112,7 +112,7 @@ def test_regenerate_asks_the_last_question_again_with_another_seed() -> None:
     assert desk.session.asked[1] == desk.session.asked[2]
     assert desk.session.seeds == [5, 5, 6]
     assert desk.roles == ["user", "assistant"] * 2
-    assert "there is no question to answer again yet" in desk.notes.getvalue()
+    assert "there is no message to reply to yet" in desk.notes.getvalue()
 
 
 def test_clear_forgets_the_turns_but_not_the_system_prompt() -> None:
@@ -124,7 +124,7 @@ def test_clear_forgets_the_turns_but_not_the_system_prompt() -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("/nonsense", "there is no /nonsense"),
+        ("/nonsense", "there is no command /nonsense"),
         ("/help", "/regenerate"),
         ("/length 33", "draft-length is 33"),
         ("/length x", "draft-length is 'x'"),

@@ -10,9 +10,8 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-from app.bench.prompt_file import Question
+from app.bench.prompt_file import Question, read_questions_or_lines
 from app.cli.main import main
-from app.forecast import prompts as prompt_files
 from app.forecast.forecast_cache import PlainReplies, ValueCache
 from engine.session import Session
 from engine.settings import SamplingSettings
@@ -213,15 +212,15 @@ def test_old_files_are_cleared_away(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_prompts_are_read_in_both_forms(tmp_path: Path, prompts: Path) -> None:
-    assert prompt_files.read(prompts)[0] == Question(7, "weather", ("why is the sky blue?", "and at night?"))
+    assert read_questions_or_lines(prompts)[0] == Question(7, "weather", ("why is the sky blue?", "and at night?"))
     plain = tmp_path / "plain.txt"
     plain.write_text("why?\n\n  what for?\n{ is no JSON\n")
     with pytest.raises(Exception, match="line 4: begins like JSON"):
-        prompt_files.read(plain)
+        read_questions_or_lines(plain)
     plain.write_text("why?\n\n  what for?\nwhen?")
-    found = [(one.id, one.category, one.turns) for one in prompt_files.read(plain, limit=2, every=2)]
+    found = [(one.id, one.category, one.turns) for one in read_questions_or_lines(plain, limit=2, every=2)]
     assert found == [(1, "prompts", ("why?",)), (3, "prompts", ("when?",))]
-    assert len(prompt_files.read(None)) == 12
+    assert len(read_questions_or_lines(None)) == 12
 
 
 @pytest.mark.parametrize(
@@ -234,7 +233,7 @@ def test_prompts_are_read_in_both_forms(tmp_path: Path, prompts: Path) -> None:
         (["{toy}", "lookup", "--prompts", "{tmp}/missing"], 2, "cannot be read"),
         (["{toy}", "lookup", "--prompts", "{tmp}/binary"], 2, "is not text"),
         (["{toy}", "lookup", "--prompts", "{tmp}/empty"], 2, "holds no prompt"),
-        (["{toy}", "lookup", "--prompts", "{tmp}/broken"], 2, "line 2: not JSON"),
+        (["{toy}", "lookup", "--prompts", "{tmp}/broken"], 2, "line 2: Input data was truncated"),
         (["{toy}", "lookup", "--prompts", "{tmp}/long"], 1, "question 1 has"),
         (["{toy}", "lookup", "--limit", "0"], 2, "limit is 0"),
         (["{toy}", "lookup", "--temperature", "-1"], 2, "temperature is -1"),

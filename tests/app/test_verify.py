@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 
 from app.protocol import Pair
-from app.receipts import checker, exported_replies
-from app.receipts.check_progress import progress
-from app.receipts.exported_replies import Case
+from app.receipts import checker
 from app.store import Store
 from tests.app.exports import LENGTH, change, forge, verify
 
@@ -151,10 +149,10 @@ def test_a_stop_keeps_what_is_known(
             return None
 
     def results_of(cases: Any, target: Any, step: Any, stopped: Any) -> Any:
-        def counted(case: Case, tokens: int) -> None:
+        def counted(done: int, name: str) -> None:
             nonlocal steps
             steps += 1
-            step(case, tokens)
+            step(done, name)
 
         return checking_results(cases, target, counted, stopped)
 
@@ -180,16 +178,13 @@ def test_a_reply_that_the_context_ended_need_not_end_here(
     assert said in verify(capsys, chat, "--message", 2)[1]
 
 
-def test_progress_counts_the_tokens_of_all(chat: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cases = exported_replies.chosen([exported_replies.read_export(chat)], None)
-    monkeypatch.setattr("app.receipts.check_progress.LINE_EVERY_S", 0.0)
-    with progress(cases) as step, pytest.MonkeyPatch.context() as patch:
-        said: list[str] = []
-        patch.setattr("builtins.print", lambda text, **_: said.append(text))
-        for case in cases[:2]:
-            step(case, 6)
-    assert [line.split(",")[0] for line in said] == ["redline: 6/36 tokens", "redline: 18/36 tokens"]
-    assert said[1].endswith("message 4")
+def test_progress_counts_the_tokens_of_all(
+    chat: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.cli.terminal.progress.LINE_EVERY_S", 0.0)
+    _, _, said = verify(capsys, chat)
+    assert "redline: 0/36 tokens · message 2\n" in said
+    assert "redline: 12/36 tokens, 0 min left · message 4\n" in said
 
 
 def test_text_of_a_model_cannot_steer_the_terminal(chat: Path, capsys: pytest.CaptureFixture[str]) -> None:

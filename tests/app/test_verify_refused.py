@@ -48,7 +48,7 @@ def test_a_prompt_that_reads_otherwise_is_not_called_a_failure(chat: Path, capsy
 def test_a_reply_without_sampling_settings_cannot_be_verified(chat: Path, capsys: pytest.CaptureFixture[str]) -> None:
     change(chat, law=None)
     code, out, _ = verify(capsys, chat, "--message", 2)
-    assert code == 1 and "how it was drawn is not in the file" in out
+    assert code == 1 and "its sampling settings are not in the file" in out
 
 
 @pytest.mark.parametrize(
@@ -56,11 +56,11 @@ def test_a_reply_without_sampling_settings_cannot_be_verified(chat: Path, capsys
     [
         (["nowhere.json"], "nowhere.json cannot be read (No such file or directory)", 2),
         (["FOLDER"], "cannot be read (Is a directory)", 2),
-        (["BYTES"], "is no text", 2),
+        (["BYTES"], "is not text", 2),
         (["TEXT"], "this is not a conversation exported by Redline", 1),
-        (["CHAT", "--message", "1"], "its message 1 is no reply", 2),
-        (["CHAT", "--message", "99"], "its message 99 is no reply", 2),
-        (["CHAT", "CHAT", "--message", "2"], "--message is of one file, and 2 are given", 2),
+        (["CHAT", "--message", "1"], "its message 1 is not a reply", 2),
+        (["CHAT", "--message", "99"], "its message 99 is not a reply", 2),
+        (["CHAT", "CHAT", "--message", "2"], "--message needs a single file, and 2 are given", 2),
         ([], "EXPORT.json", 2),
     ],
 )

@@ -13,31 +13,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bars
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from app.cli.terminal.safe_text import safe
-from app.command_line import INTERRUPTED, OK
+from app.cli.terminal.output import safe
+from app.command_line import INTERRUPTED, OK, add_command, notify
 from app.duration_text import duration_words
 from engine.errors import UsageError
 from models.size_text import size_words
 
 if TYPE_CHECKING:
+    from app.command_line import Commands
     from models.convert.atomic_folder import ImportProgress, OnProgress
     from models.convert.model_import import ImportSource
 
-
-_ABOUT = (
+_IMPORT = (
     "Import a GGUF file (llama, qwen2, qwen3 or gemma3), a Hugging Face folder, or an MLX folder, which stays where it "
     "is. An import that is stopped leaves no model."
 )
-_EXAMPLES = """examples:
+_IMPORT_EXAMPLES = """examples:
   redline models import Qwen3-4B-Q4_K_M.gguf              keep the precision where MLX has it
   redline models import Qwen3-4B-F16.gguf --bits 4        quantize
   redline models import split-00001-of-00004.gguf         import all four parts
   redline models import path/to/mlx-folder --name mine    use the folder under another name
 """
-_CONVERT_ABOUT = (
+_CONVERT = (
     "Convert a Hugging Face folder with safetensors to an MLX model; with --bits, mlx-lm quantizes it. A conversion "
     "that is stopped leaves no model."
 )
@@ -45,52 +44,31 @@ _CONVERT_EXAMPLES = """examples:
   redline models convert path/to/folder                   keep the precision
   redline models convert path/to/folder --bits 4          quantize in groups of 64
 """
-
-
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the command `import`."""
-    parser = subparsers.add_parser(
-        "import",
-        description=_ABOUT,
-        epilog=_EXAMPLES,
-    )
-    parser.add_argument("path", metavar="PATH", help="a GGUF file, a model folder, or the name of a model in LM Studio")
-    add_storage(parser)
-    parser.set_defaults(run=run)
-
-
-def add_convert_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the command `convert`."""
-    parser = subparsers.add_parser(
-        "convert",
-        description=_CONVERT_ABOUT,
-        epilog=_CONVERT_EXAMPLES,
-    )
-    parser.add_argument("path", metavar="FOLDER", help="a folder with config.json, safetensors and tokenizer.json")
-    add_storage(parser)
-    parser.set_defaults(run=functools.partial(run, convert=True))
-
-
-_BITS = (2, 3, 4, 5, 6, 8, 16)
 _KINDS = {"gguf": "GGUF file", "mlx": "MLX folder", "huggingface": "Hugging Face folder"}
+_BITS = "quantize to this many bits; 16: do not quantize (default: as in the source)"
+_GROUP_SIZE = "weights that share a scale, for --bits 2 to 8 (default: 64)"
 
 
-def add_storage(parser: argparse.ArgumentParser) -> None:
+def add_import(commands: Commands) -> None:
+    """Adds the command `import`."""
+    parser = add_command(commands, "import", run, _IMPORT, _IMPORT_EXAMPLES)
+    parser.add_argument("path", metavar="PATH", help="a GGUF file, a model folder, or the name of a model in LM Studio")
+    _add_storage(parser)
+
+
+def add_convert(commands: Commands) -> None:
+    """Adds the command `convert`."""
+    parser = add_command(commands, "convert", functools.partial(run, convert=True), _CONVERT, _CONVERT_EXAMPLES)
+    parser.add_argument("path", metavar="FOLDER", help="a folder with config.json, safetensors and tokenizer.json")
+    _add_storage(parser)
+
+
+def _add_storage(parser: argparse.ArgumentParser) -> None:
     """Adds the options for the model's name and the storage of its weights."""
     add = parser.add_argument
     add("--name", metavar="NAME", help="name of the model (default: that of the file or folder)")
-    add(
-        "--bits",
-        type=int,
-        choices=_BITS,
-        help="quantize to this many bits; 16: do not quantize (default: as in the source)",
-    )
-    add(
-        "--group-size",
-        type=int,
-        choices=(32, 64, 128),
-        help="weights that share a scale, for --bits 2 to 8 (default: 64)",
-    )
+    add("--bits", type=int, choices=(2, 3, 4, 5, 6, 8, 16), help=_BITS)
+    add("--group-size", type=int, choices=(32, 64, 128), help=_GROUP_SIZE)
     add("--dtype", choices=("float16", "bfloat16", "float32"), help="type of the weights that are not quantized")
     add("--replace", action="store_true", help="replace a model of the same name")
     add("--json", action="store_true", help="print one JSON document")
@@ -112,32 +90,19 @@ def run(args: argparse.Namespace, convert: bool = False) -> int:
         with _progress(found, sys.stderr.isatty() and not args.json) as report_progress:
             import_model(found, folder, options, report_progress, args.replace, convert)
     except KeyboardInterrupt:
-        print("redline: stopped; nothing was imported", file=sys.stderr)
+        notify("stopped; nothing was imported")
         return INTERRUPTED
     report = _report(found, folder, time.monotonic() - began_s)
-    print(json.dumps(report, indent=2, ensure_ascii=False) if args.json else in_words(report))
+    print(json.dumps(report, indent=2, ensure_ascii=False) if args.json else safe(_report_text(report)))
     return OK
-
-
-def in_words(report: dict[str, Any]) -> str:
-    """Returns the report as text."""
-    kept = "is used where it is" if report["linked"] else f"{size_words(report['size_bytes'])}"
-    took = "" if report["linked"] else f" in {duration_words(report['seconds'])}"
-    return safe(
-        f"{report['name']} ({report['model_type']}, {report['weights']}), {kept}{took}\n"
-        f"  {report['path']}\n"
-        f"  redline chat --target {report['name']}"
-    )
 
 
 def _source(path: Path, root: Path | None) -> Path:
     """Returns an existing path, else the folder of LM Studio's model of that name, else the path."""
-    if path.exists():
-        return path
     from models.hub.repo_names import is_repo
     from models.local.locations import find_locations
 
-    if not is_repo(str(path)):
+    if path.exists() or not is_repo(str(path)):
         return path
     studios = (studio / path for studio in find_locations(Path.home(), root).lm_studio)
     return next((folder for folder in studios if folder.is_dir()), path)
@@ -148,17 +113,16 @@ def _progress(found: ImportSource, terminal: bool) -> Iterator[OnProgress]:
     """Shows a bar on a terminal, else one line."""
     what = f"{_KINDS[found.kind]} {safe(found.path.name)}"
     if not terminal:
-        print(f"redline: importing the {what}", file=sys.stderr, flush=True)
+        notify(f"importing the {what}")
         yield lambda progress: None
         return
     columns = (TextColumn("{task.description}", markup=False), BarColumn(24), DownloadColumn(), TimeRemainingColumn())
-    with Bars(*columns, console=Console(stderr=True, highlight=False), transient=True) as bars:
+    with Progress(*columns, console=Console(stderr=True, highlight=False), transient=True) as bars:
         task = bars.add_task(what, total=None)
 
         def update(progress: ImportProgress) -> None:
-            started = progress.done_bytes > 0  # until then it is the tokenizer's time, which has no measure
-            total_bytes = progress.total_bytes if started else None
-            bars.update(task, completed=progress.done_bytes, total=total_bytes)
+            started = progress.done_bytes > 0  # until then the tokenizer is read, which has no measure
+            bars.update(task, completed=progress.done_bytes, total=progress.total_bytes if started else None)
 
         yield update
 
@@ -175,14 +139,24 @@ def _report(found: ImportSource, folder: Path, seconds: float) -> dict[str, Any]
         "kind": found.kind,
         "linked": folder.is_symlink(),
         "model_type": checked.model_type,
-        "weights": _weights(checked.config),
+        "weights": _precision(checked.config),
         "size_bytes": checked.weights_bytes,
         "context_length": checked.context_length,
         "seconds": round(seconds, 2),
     }
 
 
-def _weights(config: Any) -> str:
+def _report_text(report: dict[str, Any]) -> str:
+    took = f"{size_words(report['size_bytes'])} in {duration_words(report['seconds'])}"
+    stored = "used where it is" if report["linked"] else took
+    return (
+        f"{report['name']} ({report['model_type']}, {report['weights']}), {stored}\n"
+        f"  {report['path']}\n"
+        f"  redline chat --target {report['name']}"
+    )
+
+
+def _precision(config: Any) -> str:
     """Returns the precision in words, such as 4 bits or bfloat16."""
     plan = config.get("quantization")
     if not isinstance(plan, dict):

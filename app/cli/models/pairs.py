@@ -1,4 +1,7 @@
-"""`redline models pairs`: shows which installed drafters work with which targets, and why others do not."""
+"""`redline models pairs` and `fits`: which drafters work with which targets, and whether a pair fits in memory.
+
+Nothing is loaded.
+"""
 
 from __future__ import annotations
 
@@ -13,39 +16,51 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.cli.terminal.safe_text import safe
-from app.command_line import FAILURE, OK
-from app.protocol.model_documents import DrafterVerdict, PairVerdicts, TargetVerdicts, document_json
+from app.cli.terminal.output import output_console, plain_table, safe
+from app.command_line import FAILURE, OK, add_command, add_common
+from app.inference.options import AUTO, BUILTIN, KV_BITS, Options
+from app.protocol.model_documents import (
+    DrafterVerdict,
+    MemoryAtContext,
+    MemoryFit,
+    PairVerdicts,
+    TargetVerdicts,
+    document_json,
+)
 from engine.errors import ModelError, UsageError
 
 if TYPE_CHECKING:
+    from app.command_line import Commands
     from models.catalogue import Catalogue
     from models.compatibility import Compatibility
     from models.compatibility.best_drafter import AutoDrafter, UsableModel
+    from models.memory import AvailableMemory, FitVerdict, Footprint, FootprintAt
     from models.model_folder import ModelFolder
 
     Read = Callable[[Path], ModelFolder]
 
+CONTEXTS = (512, 2048, 8192, 32768, 131072)
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the command."""
-    parser = subparsers.add_parser(
-        "pairs",
-        description="Show which installed drafters work with which targets, and what `--drafter auto` would choose. "
-        "Compares token maps, sizes and layers; loads nothing. Exit code 1 if no pair fits.",
+
+# --- pairs
+
+
+def add_pairs(commands: Commands) -> None:
+    """Adds the command `pairs`."""
+    about = (
+        "Show which installed drafters work with which targets, and what `--drafter auto` would choose. "
+        "Compares token maps, sizes and layers; loads nothing. Exit code 1 if no pair fits."
     )
-    parser.add_argument(
-        "target", nargs="?", metavar="TARGET", help="an installed model, by name or folder (default: all)"
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.add_argument("--cache-dir", type=Path, metavar="DIR", help="folder of imported models")
-    parser.set_defaults(run=run)
+    parser = add_command(commands, "pairs", run_pairs, about)
+    installed = "an installed model, by name or folder (default: all)"
+    parser.add_argument("target", nargs="?", metavar="TARGET", help=installed)
+    add_common(parser)
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A target and what its drafters come to. auto: the drafter that auto takes, and why. trouble: what is wrong with
-    the target's own folder, "" for nothing."""
+class TargetPairs:
+    """A target with the verdict on each drafter. auto: the drafter that auto chooses, and why. trouble: what is wrong
+    with the target's own folder, or ""."""
 
     target: UsableModel
     verdicts: tuple[tuple[UsableModel, Compatibility], ...] = ()
@@ -53,32 +68,25 @@ class Judged:
     trouble: str = ""
 
 
-def run(args: argparse.Namespace) -> int:
-    """Raises UsageError for a target that is not here."""
+def run_pairs(args: argparse.Namespace) -> int:
+    """Prints the verdicts; returns 1 if no pair fits. Raises UsageError for a target that is not installed."""
     from app.inference.usable_models import present_models
     from models.catalogue import read_catalogue
     from models.model_folder import check_folder
 
     here = present_models(args.cache_dir)
-    targets = [named(args.target, here)] if args.target else [one for one in here if is_model(one)]
-    read = functools.cache(check_folder)
-    catalogue = read_catalogue()
-    judged = [judge_all(one, here, catalogue, read) for one in targets]
+    targets = [_named(args.target, here)] if args.target else [one for one in here if _can_be_target(one)]
+    read, catalogue = functools.cache(check_folder), read_catalogue()
+    found = [_judge_all(one, here, catalogue, read) for one in targets]
     if args.json:
-        print(document_json(PairVerdicts(targets=tuple(document(one) for one in judged))))
+        print(document_json(PairVerdicts(targets=tuple(map(_pairs_document, found)))))
     else:
-        print("\n".join(_wrapped(line) for line in lines(judged)))
-    return OK if any(verdict.fits for one in judged for _, verdict in one.verdicts) else FAILURE
+        print("\n".join(map(_wrapped, _pair_lines(found))))
+    return OK if any(verdict.fits for one in found for _, verdict in one.verdicts) else FAILURE
 
 
-def _wrapped(line: str) -> str:
-    """On a terminal, under its own beginning; a pipe gets lines as they are."""
-    width = shutil.get_terminal_size().columns
-    return textwrap.fill(line, width, subsequent_indent=" " * 4) if sys.stdout.isatty() else line
-
-
-def named(name: str, here: Sequence[UsableModel]) -> UsableModel:
-    """The model that `name` means: a folder, a name, or a part of one that no other has. Raises UsageError."""
+def _named(name: str, here: Sequence[UsableModel]) -> UsableModel:
+    """Returns the model that `name` means: a folder, a name, or a part of only one name. Raises UsageError."""
     from models.compatibility.best_drafter import UsableModel
 
     exact = [one for one in here if name in (one.name, str(one.path))]
@@ -92,8 +100,8 @@ def named(name: str, here: Sequence[UsableModel]) -> UsableModel:
     raise UsageError(f"no model {name!r}: `redline models list` shows the installed ones")
 
 
-def is_model(one: UsableModel) -> bool:
-    """Whether it can be a target: heads and drafters that cannot stand alone cannot."""
+def _can_be_target(one: UsableModel) -> bool:
+    """Returns whether a model is more than a head or another drafter that cannot stand alone."""
     from models.drafters import kind_of, unsupported_kind
     from models.durable_files import read_json_object
 
@@ -103,8 +111,8 @@ def is_model(one: UsableModel) -> bool:
         return False
 
 
-def judge_all(target: UsableModel, here: Sequence[UsableModel], catalogue: Catalogue, read: Read) -> Judged:
-    """Every other of `here` as a drafter for `target`, those that fit first, the smallest of them before the others."""
+def _judge_all(target: UsableModel, here: Sequence[UsableModel], catalogue: Catalogue, read: Read) -> TargetPairs:
+    """Returns the verdict on every other model as a drafter; those that fit come first, the smallest before others."""
     from models.builtin import is_builtin
     from models.compatibility.best_drafter import auto_drafter, shipped_drafters
     from models.compatibility.pair_check import check_compatibility
@@ -112,19 +120,19 @@ def judge_all(target: UsableModel, here: Sequence[UsableModel], catalogue: Catal
     try:
         folder = read(target.path)
     except ModelError as error:
-        return Judged(target, trouble=str(error))
+        return TargetPairs(target, trouble=str(error))
     others = [one for one in here if os.path.realpath(one.path) != os.path.realpath(target.path)]
     others += shipped_drafters() if is_builtin(target.path) else []
     verdicts = [(one, check_compatibility(folder, one.path, read)) for one in others]
     verdicts.sort(key=lambda pair: (not pair[1].fits, pair[0].size_bytes))
-    return Judged(target, tuple(verdicts), auto_drafter(folder, here, catalogue))
+    return TargetPairs(target, tuple(verdicts), auto_drafter(folder, here, catalogue))
 
 
-def document(judged: Judged) -> TargetVerdicts:
+def _pairs_document(found: TargetPairs) -> TargetVerdicts:
     """Returns the verdicts for a target as a document."""
     return TargetVerdicts(
-        target=judged.target.name,
-        path=str(judged.target.path),
+        target=found.target.name,
+        path=str(found.target.path),
         pairs=tuple(
             DrafterVerdict(
                 drafter=one.name,
@@ -135,23 +143,139 @@ def document(judged: Judged) -> TargetVerdicts:
                 why=verdict.reason,
                 notes=tuple(verdict.notes),
             )
-            for one, verdict in judged.verdicts
+            for one, verdict in found.verdicts
         ),
-        auto=judged.auto.spec if judged.auto else None,
-        auto_why=judged.auto.why if judged.auto else "",
-        trouble=judged.trouble or None,
+        auto=found.auto.spec if found.auto else None,
+        auto_why=found.auto.why if found.auto else "",
+        trouble=found.trouble or None,
     )
 
 
-def lines(judged: Sequence[Judged]) -> Iterator[str]:
-    """For people: each target, its drafters with a verdict, and what auto takes."""
-    if not judged:
+def _pair_lines(found: Sequence[TargetPairs]) -> Iterator[str]:
+    """Yields each target, its drafters with a verdict, and what auto chooses."""
+    if not found:
         yield "no target is installed: `redline models search` shows some to pull"
-    for one in judged:
+    for one in found:
         yield safe(one.target.name)
         if one.trouble:
             yield f"  {safe(one.trouble)}"
         for drafter, verdict in one.verdicts:
             yield f"  {'✓' if verdict.fits else '✗'} {safe(drafter.name)}: {safe(verdict.line)}"
         if one.auto:
-            yield f"  auto takes {safe(one.auto.why)}"
+            yield f"  auto chooses {safe(one.auto.why)}"
+
+
+def _wrapped(line: str) -> str:
+    """Returns a line with a hanging indent on a terminal; in a pipe, as it is."""
+    width = shutil.get_terminal_size().columns
+    return textwrap.fill(line, width, subsequent_indent=" " * 4) if sys.stdout.isatty() else line
+
+
+# --- fits
+
+
+_EXAMPLES = """examples:
+  redline models fits                                       the built-in model with its automatic drafter
+  redline models fits mlx-community/Qwen3-8B-4bit --context 32768
+  redline models fits mlx-community/Qwen3-8B-4bit --kv-bits 8
+"""
+_COLOURS = {"good": "green", "tight": "yellow", "refused": "red"}
+
+
+def add_fits(commands: Commands) -> None:
+    """Adds the command `fits`."""
+    about = (
+        "Show whether a model and its drafter fit in memory: weights, keys and values by context, and working memory. "
+        "Loads nothing. Exit code 1 if they do not fit."
+    )
+    parser = add_command(commands, "fits", run_fits, about, _EXAMPLES)
+    add = parser.add_argument
+    add("target", nargs="?", default=BUILTIN, metavar="TARGET", help="an installed model, by name or folder")
+    add("--drafter", default=AUTO, metavar="NAME|FOLDER", help="as for `redline chat` (default: auto)")
+    add("--context", type=int, metavar="N", help="tokens of prompt and reply (default: the model's own)")
+    add("--kv-bits", type=int, choices=KV_BITS, metavar="N", help="bits of keys and values, 8 or 4")
+    add_common(parser)
+
+
+def run_fits(args: argparse.Namespace) -> int:
+    """Prints the verdict; returns 1 if the pair does not fit. Raises UsageError, ModelError."""
+    from app.inference.memory_fit import FitRequest, declared_context, this_room, verdict_of
+    from app.inference.pair_resolution import chosen, drafter_folders, target_folder
+    from models.model_folder import check_folder
+
+    options = Options(
+        target=args.target,
+        drafters=(args.drafter,),
+        context=args.context,
+        kv_bits=args.kv_bits,
+        cache_root=args.cache_dir,
+    )
+    folder = check_folder(target_folder(options))
+    drafter = chosen(folder)[0] if args.drafter == AUTO else args.drafter
+    request = FitRequest(folder, drafter_folders(drafter, folder), options)
+    verdict, taken, wanted = verdict_of(request), request.taken, declared_context(folder, args.context)
+    fit = _fit_document((folder.path.name, drafter), wanted, taken, verdict, this_room())
+    if args.json:
+        print(document_json(fit))
+    else:
+        _show_fit(fit, taken(verdict.context))
+    return FAILURE if verdict.level == "refused" else OK
+
+
+def _fit_document(
+    pair: tuple[str, str], wanted: int, taken: FootprintAt, verdict: FitVerdict, room: AvailableMemory
+) -> MemoryFit:
+    """Returns the verdict as a document. pair: target and drafter. wanted: tokens as declared or requested."""
+    from models.memory import judge_fit
+
+    footprint = taken(verdict.context)
+    contexts = [context for context in sorted({*CONTEXTS, verdict.context, wanted}) if context <= wanted]
+    return MemoryFit(
+        target=pair[0],
+        drafter=pair[1],
+        wanted=wanted,
+        context=verdict.context,
+        level=verdict.level,
+        reason=verdict.reason,
+        remedies=tuple(verdict.remedies),
+        needed_bytes=verdict.needed,
+        most_bytes=room.most,
+        weights_bytes=footprint.weights,
+        cache_bytes=footprint.cache,
+        contexts=tuple(
+            MemoryAtContext(
+                context=context, needed_bytes=taken(context).total, level=judge_fit(taken, context, room).level
+            )
+            for context in contexts
+        ),
+    )
+
+
+def _show_fit(fit: MemoryFit, footprint: Footprint) -> None:
+    """Prints the verdict, its parts, and a line for each context."""
+    from rich.text import Text
+
+    from models.size_text import memory_words
+
+    console = output_console()
+    console.print(Text.assemble((fit.target, "bold"), f" with {fit.drafter}: ", fit.reason))
+    for remedy in fit.remedies:
+        console.print(Text(f"  {remedy}", "yellow"))
+    if fit.context < fit.wanted:
+        made_for = f"made for {fit.wanted:,} tokens; chats use {fit.context:,}, which fit easily"
+        console.print(Text(made_for, "dim"))
+    parts = {
+        "weights": footprint.weights,
+        "keys and values": footprint.cache,
+        "working memory": footprint.working,
+        "program and tokenizers": footprint.process,
+    }
+    sizes = ", ".join(f"{name} {memory_words(size)}" for name, size in parts.items())
+    console.print(Text(f"at {fit.context:,} tokens: {sizes}", "dim"))
+    console.print()
+    table = plain_table([], ["context", "memory"])
+    table.add_column("fits")
+    for row in fit.contexts:
+        level = Text(row.level, _COLOURS[row.level])
+        table.add_row(f"{row.context:,}", memory_words(row.needed_bytes), level)
+    console.print(table)

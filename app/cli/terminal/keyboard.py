@@ -1,5 +1,4 @@
-"""The terminal while the user waits: Ctrl-C stops a reply, typing does not show, keys count one by one, and a line
-says what goes on."""
+"""The keyboard while the user waits: Ctrl-C stops a reply, typing does not show, and keys can be read one by one."""
 
 from __future__ import annotations
 
@@ -8,7 +7,6 @@ import re
 import select
 import signal
 import termios
-import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -16,12 +14,13 @@ from typing import TextIO
 
 LEFT, RIGHT = "\x1b[D", "\x1b[C"
 _KEY = re.compile(r"\x1b\[[A-Z]|.", re.DOTALL)
-_MOST = 64  # bytes of keys at a time
+_READ_BYTES = 64
 
 
 @contextmanager
 def ctrl_c() -> Iterator[Callable[[], bool]]:
-    """While a reply is under way Ctrl-C asks it to stop, which the function given says; a second one insists."""
+    """Yields a function that returns whether Ctrl-C was pressed, which asks a reply to stop. Pressed a second time, it
+    raises KeyboardInterrupt."""
     stopping = False
 
     def ask(number: int, frame: FrameType | None) -> None:
@@ -39,53 +38,36 @@ def ctrl_c() -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def unseen_typing(stream: TextIO) -> Iterator[None]:
-    """What is typed ahead waits for the next prompt, and does not run into the reply."""
-    if not stream.isatty():
+    """Keeps what is typed ahead for the next prompt, and out of the reply that is being shown."""
+    with _without(stream, termios.ECHO):
         yield
-        return
-    keyboard = stream.fileno()
-    before = termios.tcgetattr(keyboard)
-    quiet = termios.tcgetattr(keyboard)
-    quiet[3] &= ~termios.ECHO
-    termios.tcsetattr(keyboard, termios.TCSANOW, quiet)
-    try:
-        yield
-    finally:
-        termios.tcsetattr(keyboard, termios.TCSANOW, before)
 
 
 @contextmanager
 def key_presses(stream: TextIO) -> Iterator[Callable[[], list[str]]]:
-    """Keys as they are pressed, unseen and without Enter; the function given says which were since it was last asked,
-    arrows as the escape sequences that terminals send. None where `stream` is no terminal."""
-    if not stream.isatty():
-        yield list
-        return
-    keyboard = stream.fileno()
-    before = termios.tcgetattr(keyboard)
-    tty.setcbreak(keyboard)
+    """Yields a function that returns the keys pressed since its last call, unseen and without Enter; arrows are the
+    escape sequences that terminals send. It returns none if `stream` is not a terminal."""
 
     def pressed() -> list[str]:
-        waits, _, _ = select.select([keyboard], [], [], 0)
-        return _KEY.findall(os.read(keyboard, _MOST).decode(errors="ignore")) if waits else []
+        keyboard = stream.fileno()
+        waiting, _, _ = select.select([keyboard], [], [], 0)
+        return _KEY.findall(os.read(keyboard, _READ_BYTES).decode(errors="ignore")) if waiting else []
 
+    with _without(stream, termios.ECHO | termios.ICANON):
+        yield pressed if stream.isatty() else list
+
+
+@contextmanager
+def _without(stream: TextIO, flags: int) -> Iterator[None]:
+    """Clears local modes of a terminal for a while. Does nothing if `stream` is not a terminal."""
+    if not stream.isatty():
+        yield
+        return
+    before = termios.tcgetattr(stream)
+    changed = termios.tcgetattr(stream)
+    changed[3] &= ~flags
+    termios.tcsetattr(stream, termios.TCSANOW, changed)
     try:
-        yield pressed
+        yield
     finally:
-        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
-
-
-class Status:
-    """One line on a terminal that says what is being waited for, and goes when it is over."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream if stream.isatty() else None
-
-    def __call__(self, text: str) -> None:
-        """An empty text clears the line."""
-        if self._stream is not None:
-            self._stream.write(f"\r\x1b[K\x1b[2m{text} …\x1b[0m" if text else "\r\x1b[K")
-            self._stream.flush()
-
-    def clear(self) -> None:
-        self("")
+        termios.tcsetattr(stream, termios.TCSADRAIN, before)

@@ -1,69 +1,82 @@
-"""The progress of a long-running command on standard error: bars on a terminal, else a line from time to time."""
+"""The progress of a command on standard error: a line or bars on a terminal, else a line from time to time."""
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from app.command_line import notify
 
 if TYPE_CHECKING:
     from models.training.pipeline import TrainingProgress
 
-_COUNT_LINE_EVERY_S = 60.0
+LINE_EVERY_S = 60.0
 _STAGE_LINE_EVERY_S = 30.0
 _TRUSTED_SHARE = 0.2  # of a stage, after which only its measured speed counts
+_BAR_WIDTH = 24
+Step = Callable[[int, str], None]
+
+
+class Status:
+    """One line on a terminal that says what the user is waiting for."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream if stream.isatty() else None
+
+    def __call__(self, text: str) -> None:
+        """Replaces the line; an empty text clears it."""
+        if self._stream is not None:
+            self._stream.write(f"\r\x1b[K\x1b[2m{text} …\x1b[0m" if text else "\r\x1b[K")
+            self._stream.flush()
+
+    def clear(self) -> None:
+        """Clears the line."""
+        self("")
+
+
+@contextmanager
+def progress(total: int, unit: str = "", begin: str = "") -> Iterator[Step]:
+    """Yields a function to call with how many of `total` are done and what comes next. begin: what comes first."""
+    console = Console(stderr=True)
+    unit = f" {unit}" if unit else ""
+    if not console.is_terminal:
+        yield _lines(total, unit)
+        return
+    columns = (
+        TimeElapsedColumn(),
+        BarColumn(_BAR_WIDTH),
+        TextColumn(f"{{task.completed:,}}/{{task.total:,}}{unit} · left"),
+        TimeRemainingColumn(compact=True),
+        TextColumn("· {task.description}", markup=False),
+    )
+    with Progress(*columns, console=console, transient=True, speed_estimate_period=600) as bar:
+        task = bar.add_task(begin, total=total)
+        yield lambda done, text: bar.update(task, completed=done, description=text)
 
 
 @contextmanager
 def count_progress(total: int) -> Iterator[Callable[[str], None]]:
     """Yields a function to call with a short description before each of `total` steps."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield _count_lines(total)
-        return
-    columns = (
-        TimeElapsedColumn(),
-        BarColumn(24),
-        MofNCompleteColumn(),
-        TextColumn("· left"),
-        TimeRemainingColumn(compact=True),
-        TextColumn("· {task.description}"),
-    )
-    with Progress(*columns, console=console, transient=True, speed_estimate_period=600) as bar:
-        task, begun = bar.add_task("", total=total), -1
-
-        def step(text: str) -> None:
-            nonlocal begun
-            begun += 1
-            bar.update(task, completed=begun, description=text)
-
-        yield step
+    with progress(total) as step:
+        begun = iter(range(total + 1))
+        yield lambda text: step(next(begun, total), text)
 
 
-def _count_lines(total: int) -> Callable[[str], None]:
-    begun, began_s, printed_s = 0, time.monotonic(), 0.0
+def _lines(total: int, unit: str) -> Step:
+    began_s, printed_s = time.monotonic(), 0.0
 
-    def step(text: str) -> None:
-        nonlocal begun, printed_s
-        begun += 1
+    def step(done: int, text: str) -> None:
+        nonlocal printed_s
         now_s = time.monotonic()
-        if now_s - printed_s >= _COUNT_LINE_EVERY_S:
+        if now_s - printed_s >= LINE_EVERY_S:
             printed_s = now_s
-            left = f", {(now_s - began_s) / (begun - 1) * (total - begun + 1) / 60:.0f} min left" if begun > 1 else ""
-            _print_line(f"{begun}/{total}{left} · {text}")
+            left = f", {(now_s - began_s) / done * (total - done) / 60:.0f} min left" if done else ""
+            notify(f"{done:,}/{total:,}{unit}{left} · {text}")
 
     return step
 
@@ -92,47 +105,41 @@ class StageClock:
 
 def show_stages(events: Iterable[TrainingProgress], expected_s: Mapping[str, float]) -> None:
     """Runs the stages to the end and shows their progress."""
-    console = Console(stderr=True)
-    if console.is_terminal:
-        _stage_bars(events, StageClock(expected_s), console)
-    else:
-        _stage_lines(events, StageClock(expected_s))
+    console, clock = Console(stderr=True), StageClock(expected_s)
+    (_stage_bars if console.is_terminal else _stage_lines)(events, clock, console)
 
 
 def _stage_bars(events: Iterable[TrainingProgress], clock: StageClock, console: Console) -> None:
     fields = (TextColumn(f"{{task.fields[{name}]}}") for name in ("amount", "left", "note"))
-    with Progress(TextColumn("{task.description:<9}"), BarColumn(24), *fields, console=console, transient=True) as bars:
+    columns = (TextColumn("{task.description:<9}"), BarColumn(_BAR_WIDTH), *fields)
+    with Progress(*columns, console=console, transient=True) as bars:
         tasks: dict[str, TaskID] = {}
         whole = bars.add_task("all", total=1, amount="", note="", left="")
         for event in events:
             stage_s, all_s = clock.left_s(event, time.monotonic())
             if event.stage not in tasks:
                 tasks[event.stage] = bars.add_task(event.stage, amount="", note="", left="")
-            bars.update(
-                tasks[event.stage],
-                total=event.total,
-                completed=event.done,
-                amount=f"{event.done:,.0f}/{event.total:,.0f} {event.unit}",
-                note=event.note,
-                left=f"{duration(stage_s)} left" if event.done < event.total else "",
-            )
+            left = f"{duration(stage_s)} left" if event.done < event.total else ""
+            task, amount = tasks[event.stage], _amount(event)
+            bars.update(task, total=event.total, completed=event.done, amount=amount, note=event.note, left=left)
             spent_s = bars.tasks[whole].elapsed or 0.0
             share = spent_s / (spent_s + all_s) if spent_s + all_s else 1.0
             bars.update(whole, completed=share, amount=f"{share:.0%}", left=f"{duration(all_s)} left")
 
 
-def _stage_lines(events: Iterable[TrainingProgress], clock: StageClock) -> None:
+def _stage_lines(events: Iterable[TrainingProgress], clock: StageClock, _: Console) -> None:
     printed_s, stage = 0.0, ""
     for event in events:
         now_s = time.monotonic()
         stage_s, all_s = clock.left_s(event, now_s)
         if event.stage != stage or now_s - printed_s >= _STAGE_LINE_EVERY_S:
             printed_s, stage = now_s, event.stage
-            note = f" · {event.note}" if event.note else ""
-            _print_line(
-                f"{event.stage} {event.done:,.0f}/{event.total:,.0f} {event.unit} · "
-                f"{duration(stage_s)} left, {duration(all_s)} in total{note}"
-            )
+            left = f"{duration(stage_s)} left, {duration(all_s)} in total"
+            notify(f"{event.stage} {_amount(event)} · {left}{f' · {event.note}' if event.note else ''}")
+
+
+def _amount(event: TrainingProgress) -> str:
+    return f"{event.done:,.0f}/{event.total:,.0f} {event.unit}"
 
 
 def duration(seconds: float) -> str:
@@ -142,7 +149,3 @@ def duration(seconds: float) -> str:
         return f"{whole} s"
     minutes = round(whole / 60)
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def _print_line(text: str) -> None:
-    print(f"redline: {text}", file=sys.stderr, flush=True)

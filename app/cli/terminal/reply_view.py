@@ -9,13 +9,16 @@ speculated, and a reply that drafts little should not be tinted from end to end.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
 from typing import TextIO
 
-from app.cli.terminal.line_wrap import Wrapper
-from app.cli.terminal.safe_text import safe
+from rich.cells import cell_len
+
+from app.cli.terminal.output import safe
 from app.cli.terminal.token_style import FAINT, RESET, Look
 from app.inference.reply_events import FellBack, ShownEvent
 from app.reply_statistics import count, in_words
@@ -33,6 +36,67 @@ _ENDINGS: dict[Reason, str] = {
     "cancelled": "stopped by Ctrl-C",
 }
 _CLEAR_LINE = "\r\x1b[K"
+_TAB, _MIN_WIDTH = 4, 16
+# Letters of scripts written with spaces, one cell each in any terminal, and the punctuation between them.
+_LETTER = re.compile(r"[\x21-\x7e\xa1-\xac\xae-\u02ff\u0370-\u0482\u048a-\u052f\u2010-\u2027]")
+
+
+class Wrapper:
+    """Breaks styled text that arrives in pieces into lines between words. width: columns of the terminal.
+
+    Invariants
+    ----------
+    1. No style is open when a line ends, and the last column stays empty: a terminal paints the rest of a line, or a
+       line that it scrolls in, with the background that is set when it gets there.
+    2. Only letters, which are surely one cell wide, are ever moved: the unfinished word at the end of the line.
+    """
+
+    def __init__(self, width: Callable[[], int]) -> None:
+        self._width = width
+        self._line: list[tuple[str, str]] = []  # characters since the last break and their styles
+        self._shown = 0  # how many of them have been written
+        self._broken = False  # whether the line begins after a break of ours, so that spaces do not begin it
+
+    def write(self, text: str, style: str = "") -> str:
+        """Returns `text` ready to be written. A style is an escape sequence, or "" for none."""
+        limit, out = max(self._width() - 1, _MIN_WIDTH), ""
+        for given in text:
+            for character in " " * (_TAB - _cells(self._line) % _TAB) if given == "\t" else given:
+                if character == "\n":
+                    out += self._end_line(len(self._line), broken=False)
+                elif character != " " or self._line or not self._broken:
+                    self._line.append((character, style))
+                if _cells(self._line) > limit:
+                    out += self._end_line(self._break(limit), broken=True)
+        out += _styled(self._line[self._shown :])
+        self._shown = len(self._line)
+        return out
+
+    def _break(self, limit: int) -> int:
+        """Returns where the line breaks: before its last word, or where it is full if it is one word."""
+        letters = [bool(_LETTER.match(character)) for character, _ in self._line]
+        word = len(letters) - 1
+        while word and letters[word] and letters[word - 1]:
+            word -= 1
+        return word if word and _cells(self._line[word:]) <= limit else len(self._line) - 1
+
+    def _end_line(self, place: int, broken: bool) -> str:
+        """Ends the line before the character at `place`; those behind it begin the next one."""
+        moved = self._shown - place
+        back = f"\x1b[{moved}D\x1b[K" if moved > 0 else ""
+        out = f"{_styled(self._line[self._shown : place])}{back}\n"
+        rest = [one for one in self._line[place:] if one[0] != " " or not broken]
+        self._line, self._shown, self._broken = rest, 0, broken
+        return out
+
+
+def _cells(line: Sequence[tuple[str, str]]) -> int:
+    return cell_len("".join(character for character, _ in line))
+
+
+def _styled(line: Sequence[tuple[str, str]]) -> str:
+    parts = ((style, "".join(character for character, _ in part)) for style, part in groupby(line, lambda one: one[1]))
+    return "".join(f"{style}{text}{RESET}" if style else text for style, text in parts)
 
 
 class Terminal:
@@ -52,14 +116,14 @@ class Terminal:
         self._progress = False
 
     def introduce(self, line: str) -> None:
-        """A line about what follows, and the legend. Nothing where `out` is not a terminal."""
+        """Shows a line about what follows, and the legend. Shows nothing where `out` is not a terminal."""
         if self._look.escapes:
             self.note(line)
             self._out.write(f"{legend_line(self._look)}\n\n" if self.speculating else "\n")
             self._out.flush()
 
     def play(self, events: Iterable[ShownEvent], about: str = "") -> Metrics:
-        """Show a reply as it happens, then its statistics, `about` at their end."""
+        """Shows a reply as it happens, then its statistics with `about` at their end, and returns its metrics."""
         metrics, reasons = Metrics(), Counter[str]()
         self._wrapper = Wrapper(self._width)
         self._ends_line = True
@@ -80,7 +144,7 @@ class Terminal:
         return metrics
 
     def note(self, text: str) -> None:
-        """A line that is not part of the reply."""
+        """Shows a line that is not part of the reply."""
         if self._look.escapes:
             self._out.write(Wrapper(self._width).write(safe(text), FAINT) + "\n")
             self._out.flush()
@@ -116,12 +180,12 @@ class Terminal:
             self._out.write(self._wrapper.write(text, style) if self._look.escapes else text)
 
     def _end_reply(self) -> None:
-        """End the line, and on a terminal leave one free before the statistics."""
+        """Ends the line, and on a terminal leaves an empty one before the statistics."""
         self._out.write(("" if self._ends_line else "\n") + ("\n" if self._look.escapes else ""))
         self._out.flush()
 
     def _show_progress(self, event: PromptProgress) -> None:
-        """Reading a long prompt takes a while: say how far it is, on the line where the reply will begin."""
+        """Shows how much of a long prompt has been read, on the line where the reply will begin."""
         if self._look.escapes and event.total - event.reused > LONG_PROMPT and event.done < event.total - 1:
             share = event.done / event.total
             self._out.write(_CLEAR_LINE + self._look.faint(f"reading the prompt: {share:.0%} of {event.total} tokens"))
@@ -140,19 +204,20 @@ def fallback_line(event: FellBack) -> str:
 
 
 def legend_line(look: Look) -> str:
-    """The three kinds as they look, and what they mean, on one line."""
+    """Returns the three kinds as they look, and what they mean, on one line."""
     parts = [f"{look.start(kind)} {kind} {RESET} {look.faint(meaning)}" for kind, meaning in _LEGEND.items()]
     return "  ".join([*parts, look.faint("plain: no draft")])
 
 
 def statistics(metrics: Metrics, plan: str = "") -> str:
-    """One line of what was measured. plan: why the drafts were as long as they were, for replies without any."""
+    """Returns the statistics in one line. plan: why nothing was drafted, for replies without any draft."""
     endings = [text for reason, text in _ENDINGS.items() if reason == metrics.reason]
     return in_words(metrics, endings, plan)
 
 
 def details(metrics: Metrics) -> str:
-    """What was measured, a line each. Speed-up is not among it: that takes plain decoding of the same prompt."""
+    """Returns the statistics, a line each. Speed-up is not among them: it takes plain decoding of the same prompt."""
+    tau = metrics.mean_acceptance_length
     by_position = " ".join(f"{share:.0%}" for share in metrics.acceptance_by_position)
     lines = [
         ("prompt", f"{count(metrics.prompt_tokens, 'token')}, {metrics.reused_tokens} of them reused"),
@@ -162,11 +227,7 @@ def details(metrics: Metrics) -> str:
         ("accepted", f"{metrics.accepted} of {metrics.drafted} drafted"),
         ("acceptance rate", None if metrics.acceptance_rate is None else f"{metrics.acceptance_rate:.0%}"),
         ("by draft position", by_position or None),
-        ("mean acceptance length", _or_none(metrics.mean_acceptance_length)),
+        ("mean acceptance length", None if tau is None else f"{tau:.2f}"),
         ("speed-up", "`redline race` measures it"),
     ]
     return "\n".join(f"{name:24}{value}" for name, value in lines if value is not None)
-
-
-def _or_none(value: float | None) -> str | None:
-    return None if value is None else f"{value:.2f}"

@@ -1,10 +1,13 @@
-"""How the kinds of tokens look in a terminal: a tint and a second cue, so that colour is never needed to tell.
+"""How the kinds of tokens look in a terminal: a tint and a second cue, so that nobody depends on the colour.
 
 accepted: tint alone. corrected: solid underline. bonus: dotted underline, or italics where that is not known.
 """
 
 from __future__ import annotations
 
+import argparse
+import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -24,8 +27,8 @@ ITALIC = "\x1b[3m"
 
 
 class Tint(NamedTuple):
-    """rgb: "#rrggbb". indexed: of the 256 colours, the nearest of the same hue (the nearest of all would give two
-    kinds the same grey)."""
+    """A background. rgb: "#rrggbb". indexed: of the 256 colours, the nearest of the same hue (the nearest of all would
+    give two kinds the same grey)."""
 
     rgb: str
     indexed: int
@@ -44,14 +47,14 @@ TINTS: dict[Theme, dict[Origin, Tint]] = {
     for theme, tints in palette.TINTS.items()
 }
 
-# Terminals that take the 4:4 of a dotted underline for something else, or for nothing.
+# Terminals that do not understand the 4:4 of a dotted underline.
 _NO_COLON_PROGRAMS = ("Apple_Terminal",)
 _NO_COLON_TERMS = ("linux", "screen", "rxvt", "vt", "ansi", "cygwin")
 
 
 @dataclass(frozen=True)
 class Look:
-    """What may be written. escapes: whether any escape sequence may be; without, text is plain."""
+    """What a terminal can show. escapes: whether it understands escape sequences; without them, text is plain."""
 
     escapes: bool
     depth: Depth = "none"
@@ -59,13 +62,12 @@ class Look:
     dotted: bool = True
 
     def start(self, origin: Origin) -> str:
-        """The escape sequences that begin a token of this origin; `RESET` ends it."""
-        if not self.escapes:
-            return ""
-        return self._tint(origin) + self._cue(origin)
+        """Returns the escape sequences that begin a token of this origin; `RESET` ends it."""
+        cues = {"accepted": "", "corrected": SOLID, "bonus": DOTTED if self.dotted else ITALIC}
+        return self._tint(origin) + cues[origin] if self.escapes else ""
 
     def faint(self, text: str) -> str:
-        """Text about the reply, beside the reply."""
+        """Returns text about the reply, which is shown faintly."""
         return f"{FAINT}{text}{RESET}" if self.escapes else text
 
     def _tint(self, origin: Origin) -> str:
@@ -76,25 +78,28 @@ class Look:
             return f"\x1b[38;5;{text.indexed};48;5;{tint.indexed}m"
         return f"\x1b[38;2;{_triple(text.rgb)};48;2;{_triple(tint.rgb)}m"
 
-    def _cue(self, origin: Origin) -> str:
-        if origin == "accepted":
-            return ""
-        if origin == "corrected":
-            return SOLID
-        return DOTTED if self.dotted else ITALIC
-
 
 PLAIN = Look(escapes=False)
 
 
 def choose_look(is_terminal: bool, environment: Mapping[str, str], theme: str = "auto") -> Look:
-    """What suits the terminal that `environment` describes. theme: one of THEMES."""
+    """Returns what the terminal that `environment` describes can show. theme: one of THEMES."""
     term = environment.get("TERM", "")
     if not is_terminal or term in ("", "dumb"):
         return PLAIN
     program = environment.get("TERM_PROGRAM", "")
     dotted = program not in _NO_COLON_PROGRAMS and not term.startswith(_NO_COLON_TERMS)
     return Look(True, _depth(environment, term), _theme(environment, theme), dotted)
+
+
+def add_theme(parser: argparse.ArgumentParser) -> None:
+    """Adds the option for the background of the terminal."""
+    parser.add_argument("--theme", choices=THEMES, default="auto", help="background of the terminal (default: auto)")
+
+
+def output_look(theme: str) -> Look:
+    """Returns what standard output can show. theme: one of THEMES."""
+    return choose_look(sys.stdout.isatty(), os.environ, theme)
 
 
 def _depth(environment: Mapping[str, str], term: str) -> Depth:

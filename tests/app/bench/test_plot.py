@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from app.bench import bench_document, plot
-from app.bench.bench_document import BenchDocument, to_json_object
+from app.bench.bench_document import BenchDocument
 from app.bench.verdicts import ALL
 from app.cli.main import main
 from app.inference import pair_loader
@@ -134,7 +134,7 @@ def test_a_document_is_shown_and_drawn_again_without_a_model(
 ) -> None:
     monkeypatch.setattr(pair_loader, "open_target", lambda options: pytest.fail("nothing should be loaded"))
     kept, picture = tmp_path / "kept.json", tmp_path / "again.png"
-    bench_document.write_document(kept, to_json_object(some()))
+    bench_document.write_document(kept, some())
     assert main(["bench", "--from", str(kept), "--plot", str(picture)]) == 0
     assert picture.read_bytes() == drawn
     out = capsys.readouterr().out
@@ -165,6 +165,6 @@ def test_what_cannot_be_drawn_is_a_usage_error(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("other.json").write_text("{}")
-    Path("older.json").write_text(json.dumps(to_json_object(some()) | {"version": 0}))
+    Path("older.json").write_text(json.dumps(msgspec.to_builtins(some()) | {"version": 0}))
     assert main(["bench", *arguments]) == 2
     assert message in capsys.readouterr().err.splitlines()[-1]

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from app.cli.main import COMMANDS, main
-from app.cli.terminal.safe_text import safe
+from app.cli.terminal.output import safe
 from app.cli.terminal.token_style import Look
 from tests.toys.folders import make_folder
 

@@ -78,7 +78,7 @@ def test_a_fit_says_what_it_takes_and_what_came_of_it(
     assert main(["fit", str(toy_folder), "--kind", "medusa", *SMALL]) == 0
     told = capsys.readouterr()
     assert "16 conversations, 4 steps of training" in told.err
-    assert re.search(r"takes about .*judging .*\); Ctrl-C stops it, --resume goes on", told.err)
+    assert re.search(r"takes about .*judging .*\); Ctrl-C stops it, --resume continues", told.err)
     assert re.search(r"needs at most [\d.]+ [MG]B of memory and [\d.]+ [MG]B of disk", told.err)
     assert all(f"redline: {stage} " in told.err for stage in STAGES)
     assert told.out.startswith(("worth using", "not worth using"))
@@ -112,7 +112,7 @@ def test_a_finished_drafter_does_not_end_another_fit_beside_it(
     write_plan(place.plan_file, plan_for(load(toy_folder), "medusa"))
     capsys.readouterr()
     code, err = refused(capsys, str(toy_folder), "--out", str(place.out), "--resume")
-    assert code == 2 and "is of another fit than the unfinished one" in err and place.started
+    assert code == 2 and "is the result of another fit" in err and place.started
 
 
 @pytest.mark.slow
@@ -137,14 +137,14 @@ def test_an_unfinished_fit_is_gone_on_with_only_by_resume(
     assert child.returncode == 130 and f"redline fit {toy_folder} --out {out} --resume" in rest
     assert "Traceback" not in rest
 
-    assert "there is an unfinished fit of it; continue with --resume" in refused(capsys, str(toy_folder), *words)[1]
+    assert "there is an unfinished fit; continue with --resume" in refused(capsys, str(toy_folder), *words)[1]
     again = [*words, "--resume"]
     assert "is for another target, target" in refused(capsys, str(other), *again)[1]
     assert "is of kind medusa" in refused(capsys, str(toy_folder), *again[2:], "--kind", "draft")[1]
     code, err = refused(capsys, str(toy_folder), *again, "--minutes", "3")
-    assert code == 2 and "minutes was decided when the fit began" in err
+    assert code == 2 and "minutes was fixed when the fit began" in err
     assert main(["fit", str(toy_folder), *again]) == 0
-    assert "going on with a drafter of kind medusa" in capsys.readouterr().err
+    assert "resuming a drafter of kind medusa" in capsys.readouterr().err
     assert Workspace(out).finished and not Workspace(out).started
 
 
@@ -175,7 +175,7 @@ def test_few_prompts_and_long_replies_are_spoken_of_beforehand(toy_folder: Path)
     odd = replace(usual, max_lost_s=300.0, answers_per_prompt=12.4, left_out=3)
     said = announcement(odd)[len(announcement(usual)) :]
     assert said[0] == "prompts longer than 96 tokens are left out: 3"
-    assert said[1].startswith("each prompt is answered about 12 times: more prompts would teach")
+    assert said[1].startswith("each prompt is answered about 12 times: more prompts would train")
     assert said[2].endswith("stopping loses up to 5 min of work")
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from app.cli.models.overview import document, rows
-from app.cli.models.search import document as entry_document
+from app.cli.models.catalogue import entry_document, rows
+from app.cli.models.catalogue import overview_document as document
 from models.catalogue import read_catalogue
 
 CHILD = Path(__file__).with_name("child.py")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.cli.main import main
-from app.cli.models import list as listing
+from app.cli.models.local_models import list_text
 from models.hub.download_plan import write_plan
 from models.hub.repo_cache import RepoCache
 from models.hub.repo_files import HubFile, RepoListing
@@ -61,7 +61,7 @@ def test_list_is_a_table_of_all_places_and_what_is_not_whole_below(
     ]
     assert out.splitlines()[5:] == [
         "",
-        "Not whole:",
+        "Incomplete:",
         "  a/b: is GGUF; `redline models import` makes an MLX model of it",
         f"    {places.lm_studio[0] / 'a' / 'b'}",
         "  o/half: 0 bytes of 900 bytes are here",
@@ -97,7 +97,7 @@ def test_a_long_name_goes_over_its_line_and_a_hostile_one_steers_nothing() -> No
     models = [
         Installed(name, Path("x"), "hub", "model", 5, 5, None, True) for name in ("o/short", "o/" + "x" * 90, "\x1b[2J")
     ]
-    long = listing.in_words(models, 0.0, 60).splitlines()
+    long = list_text(models, 0.0, 60).splitlines()
     assert len(long[1]) <= 60 < len(long[2]) and "\x1b" not in "".join(long)
 
 

@@ -10,7 +10,8 @@ import pytest
 from huggingface_hub import constants
 
 from app.cli.main import main
-from app.cli.models import SUBCOMMANDS, overview
+from app.cli.models import SUBCOMMANDS
+from app.cli.models import catalogue as commands
 from app.inference import usable_models
 from app.inference.usable_models import usable
 from models.catalogue import Catalogue, read_catalogue
@@ -156,7 +157,7 @@ def test_pairs_gives_every_verdict_and_what_auto_takes(
         "o/target",
         "  ✓ o/small: same 310 tokens; 100% of the target's size, too large to save time",
         "  ✗ o/mtp: Incompatible: Redline cannot load drafters of the kind mtp yet",
-        "  auto takes lookup and o/small, a small model with the same tokens",
+        "  auto chooses lookup and o/small, a small model with the same tokens",
     ]
     found = document(capsys, "pairs", "--json")["targets"]
     assert [one["target"] for one in found] == ["o/target", "o/small"]  # the sidecar is no target
@@ -210,7 +211,7 @@ def catalogue() -> Catalogue:
 def test_every_mac_gets_a_screenful_of_targets_that_fit_with_their_drafters(
     catalogue: Catalogue, memory_gb: int
 ) -> None:
-    found = overview.rows(catalogue, memory_gb * GIB, set())
+    found = commands.rows(catalogue, memory_gb * GIB, set())
     assert 8 <= len(found) <= 18
     for row in found:
         drafter = catalogue.entries.get(row.drafter_repository or "")
@@ -224,7 +225,7 @@ def test_every_mac_gets_a_screenful_of_targets_that_fit_with_their_drafters(
 def test_a_drafter_that_is_here_goes_before_one_that_is_not(catalogue: Catalogue) -> None:
     small = "mlx-community/Qwen3-0.6B-4bit"
     absent, here = (
-        next(row for row in overview.rows(catalogue, 24 * GIB, found) if row.target.name == "Qwen3 14B")
+        next(row for row in commands.rows(catalogue, 24 * GIB, found) if row.target.name == "Qwen3 14B")
         for found in (set(), {small})
     )
     assert absent.drafter == "Qwen3 14B EAGLE-3" and absent.here == (False, False)
@@ -234,7 +235,7 @@ def test_a_drafter_that_is_here_goes_before_one_that_is_not(catalogue: Catalogue
 def test_a_speed_up_is_told_where_it_was_measured_and_nowhere_else(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, catalogue: Catalogue, wide: None
 ) -> None:
-    monkeypatch.setattr(overview, "memory", lambda: (36 * GIB, 20 * GIB))
+    monkeypatch.setattr(commands, "memory", lambda: (36 * GIB, 20 * GIB))
     code, out = said(capsys)
     assert code == 0 and out.splitlines()[0].endswith("36 GB of memory, up to 24 GB for a model")
     measured = [line for line in out.splitlines() if line.startswith("  Qwen2.5 32B · 4-bit")]
@@ -242,14 +243,14 @@ def test_a_speed_up_is_told_where_it_was_measured_and_nowhere_else(
     assert "Qwen2.5 32B with Qwen2.5 0.5B: 2.43 times on Apple M3 Pro, LM Studio 0.3.10, code (https://" in out
     others = [line for line in out.splitlines() if "· " in line and "Qwen2.5 32B" not in line]
     assert others and all(line.rstrip().endswith(" -") for line in others)
-    assert overview.speedup(catalogue.measured[1:4]) == "0.72 to 0.98" and overview.speedup(()) == "-"
+    assert commands.speedup_range(catalogue.measured[1:4]) == "0.72 to 0.98" and commands.speedup_range(()) == "-"
 
 
 def test_the_overview_is_one_screen_and_one_document(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, nothing_here: list[UsableModel]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr(overview, "memory", lambda: (16 * GIB, None))
+    monkeypatch.setattr(commands, "memory", lambda: (16 * GIB, None))
     nothing_here.append(UsableModel("mlx-community/Qwen3-8B-4bit", Path("x"), 9, "mlx-community/Qwen3-8B-4bit"))
     _, out = said(capsys)
     assert max(map(len, out.splitlines())) <= 80 and len(out.splitlines()) <= 32
@@ -257,5 +258,5 @@ def test_the_overview_is_one_screen_and_one_document(
     value = json.loads(said(capsys, "--json")[1])
     assert value["machine"]["memory_bytes"] == 16 * GIB and value["here"] == ["mlx-community/Qwen3-8B-4bit"]
     assert {row["target"]: row["target_here"] for row in value["targets"]}["mlx-community/Qwen3-8B-4bit"] is True
-    monkeypatch.setattr(overview, "memory", lambda: (None, None))
+    monkeypatch.setattr(commands, "memory", lambda: (None, None))
     assert json.loads(said(capsys, "--json")[1])["machine"]["memory_bytes"] == 16 * GIB

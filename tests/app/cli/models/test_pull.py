@@ -10,8 +10,7 @@ import pytest
 from rich.console import Console
 
 from app.cli.main import main
-from app.cli.models.pull import HubReference, read_reference, with_a_guess
-from app.cli.models.pull_view import Bars, Lines, in_words
+from app.cli.models.pull import Bars, HubReference, Lines, event_text, read_reference, with_suggestion
 from app.duration_text import ago_words, duration_words
 from app.protocol.download_events import (
     Done,
@@ -67,14 +66,14 @@ def test_what_fails_is_one_line_with_a_guess_at_what_was_meant(
 
 def test_a_guess_is_made_of_what_is_missing_and_of_nothing_else() -> None:
     for reason in ("missing", "token"):
-        error = with_a_guess(HubError("no", reason), "someone/qwen3-8b-4BIT")
+        error = with_suggestion(HubError("no", reason), "someone/qwen3-8b-4BIT")
         assert (str(error), error.reason) == ("no; did you mean mlx-community/Qwen3-8B-4bit?", reason)
     for repo, reason in (
         ("someone/qwen3-8b-4bit", "disk"),
         ("mlx-community/Qwen3-8B-4bit", "missing"),
         ("a/b", "token"),
     ):
-        assert str(with_a_guess(HubError("no", reason), repo)) == "no"
+        assert str(with_suggestion(HubError("no", reason), repo)) == "no"
 
 
 @pytest.mark.parametrize(
@@ -116,21 +115,21 @@ def test_lines_come_seldom_and_what_was_paused_says_how_far_it_was(
     came = DownloadProgress(SHARD, 5, 10, GB // 2, GB, 25e6, 20.0)
     with Lines() as view:
         view.show(came)
-        monkeypatch.setattr("app.cli.models.pull_view._LINE_EVERY_S", 0.0)
+        monkeypatch.setattr("app.cli.models.pull._LINE_EVERY_S", 0.0)
         view.show(came)
         view.show(Waiting("the hub answered \x1b[2J503", 90.0, 2, 6))
         view.paused()
     assert capsys.readouterr().out.splitlines() == [
         "500 MB of 1.00 GB, 25 MB/s, 20 s left",
         "Waiting 1 min 30 s: the hub answered \u241b[2J503 (2 of 6)",
-        "Paused at 500 MB of 1.00 GB; the same command goes on.",
+        "Paused at 500 MB of 1.00 GB; the same command continues.",
     ]
 
 
 def test_resumed_is_not_called_verified() -> None:
     done = Done("o/m", "c", "p", 10 * GB, 4 * GB, 4 * GB, 100.0)
-    assert in_words(done).startswith("Ready in 1 min 40 s, 40 MB/s\n")
-    assert in_words(Discarded("o/m", GB)) == "Unfinished work on o/m: 1.00 GB are free again."
+    assert event_text(done).startswith("Ready in 1 min 40 s, 40 MB/s\n")
+    assert event_text(Discarded("o/m", GB)) == "Unfinished work on o/m: 1.00 GB are free again."
 
 
 # --- on a terminal --------------------------------------------------------------------------------
@@ -185,7 +184,7 @@ def test_ctrl_c_leaves_one_line(
     capsys: pytest.CaptureFixture[str], server: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = frames(80, *STORY[:3], pause=True)
-    assert shown.splitlines()[-1] == "Paused at 13.0 GB of 99.0 GB; the same command goes on."
+    assert shown.splitlines()[-1] == "Paused at 13.0 GB of 99.0 GB; the same command continues."
     server.add(tiny("o/m"))
 
     def interrupted(view: Lines, event: DownloadEvent) -> None:
@@ -193,19 +192,19 @@ def test_ctrl_c_leaves_one_line(
             raise KeyboardInterrupt
 
     monkeypatch.setattr(Lines, "show", interrupted)
-    assert pulled(capsys, "o/m")[:2] == (130, ["Paused; the same command goes on."])
+    assert pulled(capsys, "o/m")[:2] == (130, ["Paused; the same command continues."])
 
 
 # --- words ----------------------------------------------------------------------------------------
 
 
-def test_durations_in_words() -> None:
+def test_durations_event_text() -> None:
     said = {0.4: "0 s", 59.4: "59 s", 59.6: "1 min", 200: "3 min 20 s", 700: "12 min", 3600: "1 h"}
     said |= {3900: "1 h 5 min", 86_400: "24 h", 400_000: "5 days", 3599.9: "1 h"}
     assert {seconds: duration_words(seconds) for seconds in said} == said
 
 
-def test_times_ago_in_words() -> None:
+def test_times_ago_event_text() -> None:
     said = {-5: "just now", 59: "just now", 60: "1 minute ago", 7300: "2 hours ago", 86_400: "yesterday"}
     said |= {5 * 86_400: "5 days ago", 95 * 86_400: "3 months ago"}
     assert {seconds: ago_words(1e6 - seconds, 1e6) for seconds in said} == said

@@ -1,0 +1,277 @@
+"""`redline models` and `redline models search`: what this machine can run, and the whole catalogue.
+
+The overview fits on one screen: the machine, and of each family the largest target that fits it, with the best drafter
+that Redline loads for it and the speed-up where somebody measured it. A speed-up is never guessed.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+from rich.padding import Padding
+from rich.text import Text
+
+from app.cli.terminal.output import output_console, plain_table
+from app.command_line import FAILURE, OK, add_command, add_common
+from app.inference.processor_name import processor
+from app.inference.system_memory import memory
+from app.protocol.model_documents import (
+    CatalogueEntries,
+    CatalogueEntry,
+    MachineMemory,
+    MachineOverview,
+    MeasuredSpeedup,
+    RecommendedTarget,
+    document_json,
+)
+from app.reply_statistics import count
+from models.catalogue import Catalogue, Entry, Measured, Target, read_catalogue
+from models.catalogue.mac_memory import GIB, MacFit, read_memory, room, smallest_mac_gb, wired_bytes
+from models.catalogue.search import KINDS, search
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from app.command_line import Commands
+
+LOOKUP = "lookup"
+_UNKNOWN_BYTES = 16 * GIB  # assumed if the system does not report its memory
+_MAX_WIDTH = 100  # columns of an entry
+_NAMED = 4  # targets of a drafter that are named
+
+
+# --- the overview
+
+
+@dataclass(frozen=True)
+class Row:
+    """A target for this machine. drafter: the name of the best one that loads, or lookup; drafter_repository: None for
+    lookup. here: whether target and drafter are installed. measured: the speed-ups that others found for the pair."""
+
+    target: Target
+    room: MacFit
+    drafter: str
+    drafter_repository: str | None
+    here: tuple[bool, bool]
+    measured: tuple[Measured, ...]
+
+
+def run_overview(args: argparse.Namespace) -> int:
+    """Prints what this machine can run. Needs no network."""
+    total_bytes, here = memory()[0] or _UNKNOWN_BYTES, _installed(args)
+    found = rows(read_catalogue(), total_bytes, here)
+    if args.json:
+        print(document_json(overview_document(found, total_bytes, here)))
+    else:
+        _show_overview(found, total_bytes, len(here))
+    return OK
+
+
+def _installed(args: argparse.Namespace) -> set[str]:
+    """Returns the repositories of the installed models."""
+    from app.inference.usable_models import present_models
+
+    return {one.repository for one in present_models(args.cache_dir) if one.repository}
+
+
+def rows(catalogue: Catalogue, memory_bytes: int, here: Set[str]) -> list[Row]:
+    """Returns the largest target of each family that fits with its drafter, comfortably if one does; the largest
+    first."""
+    best: dict[str, Row] = {}
+    for target in catalogue.targets:
+        row = _row(catalogue, target, memory_bytes, here)
+        other = best.get(target.family)
+        if row.room != "no" and (other is None or _rank(row) > _rank(other)):
+            best[target.family] = row
+    return sorted(best.values(), key=lambda row: -row.target.parameters_b)
+
+
+def _rank(row: Row) -> tuple[bool, float, float]:
+    return row.room == "good", row.target.parameters_b, row.target.bits
+
+
+def _row(catalogue: Catalogue, target: Target, memory_bytes: int, here: Set[str]) -> Row:
+    """Returns a target with the best drafter that loads: an installed one before one that is not."""
+    known = [one for one in catalogue.drafters_of(target) if not one.trouble]
+    known.sort(key=lambda one: one.repository not in here)
+    best = known[0] if known else None
+    both_bytes = target.size_bytes + ((best.size_bytes or 0) if best else 0)
+    return Row(
+        target,
+        room(both_bytes, memory_bytes),
+        best.name if best else LOOKUP,
+        best.repository if best else None,
+        (target.repository in here, best is None or best.repository in here),
+        tuple(catalogue.speedups(target, best)) if best else (),
+    )
+
+
+def overview_document(found: Sequence[Row], memory_bytes: int, here: Set[str]) -> MachineOverview:
+    """Returns the overview as a document."""
+    machine = MachineMemory(
+        processor=processor(), memory_bytes=memory_bytes, for_models_bytes=wired_bytes(memory_bytes)
+    )
+    targets = tuple(
+        RecommendedTarget(
+            target=row.target.repository,
+            name=row.target.name,
+            size_bytes=row.target.size_bytes,
+            size=row.target.size,
+            room=row.room,
+            drafter=row.drafter_repository or row.drafter,
+            target_here=row.here[0],
+            drafter_here=row.here[1],
+            measured=tuple(map(_measured_speedup, row.measured)),
+        )
+        for row in found
+    )
+    return MachineOverview(machine=machine, here=tuple(sorted(here)), targets=targets)
+
+
+def _measured_speedup(measured: Measured) -> MeasuredSpeedup:
+    return msgspec.convert(measured, MeasuredSpeedup, from_attributes=True)
+
+
+def _show_overview(found: Sequence[Row], memory_bytes: int, here: int) -> None:
+    """Prints the machine, the table, what was measured where, and what to do next."""
+    console = output_console()
+    most = f"up to {wired_bytes(memory_bytes) / GIB:.0f} GB for a model"
+    console.print(Text.assemble((processor(), "bold"), f", {memory_bytes / GIB:.0f} GB of memory, {most}"))
+    console.print(f"{count(here, 'model')} from the hub installed" if here else "no models from the hub are installed")
+    console.print(Text("the built-in SmolLM2 135M needs no download: `redline chat`", "dim"))
+    console.print()
+    console.print(_overview_table(found))
+    console.print()
+    notes = [
+        f"{row.target.name} with {row.drafter}: {one.speedup:g} times on {one.on} ({one.source})"
+        for row in found
+        for one in row.measured
+    ]
+    notes += [
+        "● installed; ~ estimated; tight: close other programs and use a short context",
+        "-: not measured; `redline race` measures it here",
+        "`redline models search` shows all; `redline models pull REPOSITORY` downloads one",
+    ]
+    for note in notes:
+        console.print(Text(note, "dim"))
+
+
+def _overview_table(found: Sequence[Row]) -> Table:
+    table = plain_table(["this machine can run"], ["size"])
+    table.add_column("fits", no_wrap=True)
+    table.add_column("best drafter", overflow="fold")
+    table.add_column("times as fast", justify="right", no_wrap=True)
+    for row in found:
+        name = Text(f"{'● ' if row.here[0] else '  '}{_title(row.target)}")
+        drafter = Text(f"{'● ' if row.drafter_repository and row.here[1] else ''}{row.drafter}")
+        fits = Text(row.room, "yellow" if row.room == "tight" else "green")
+        table.add_row(name, _size(row.target), fits, drafter, speedup_range(row.measured))
+    return table
+
+
+def speedup_range(measured: Sequence[Measured]) -> str:
+    """Returns the range that was measured, or "-"."""
+    found = sorted({one.speedup for one in measured})
+    return " to ".join(f"{speedup:g}" for speedup in (found if len(found) < 2 else (found[0], found[-1]))) or "-"
+
+
+# --- search
+
+
+_EXAMPLES = """examples:
+  redline models search --fits 16GB --kind target      what a Mac with 16 GB can run
+  redline models search qwen3 8b                       by words, in any order
+  redline models search llama --kind eagle3            heads that draft for Llama
+"""
+
+
+def add_search(commands: Commands) -> None:
+    """Adds the command `search`."""
+    about = (
+        "Search targets and drafters for Apple Silicon, and see which drafter goes with which target. "
+        "Works offline; `redline models check` checks that they still exist."
+    )
+    parser = add_command(commands, "search", run_search, about, _EXAMPLES)
+    add = parser.add_argument
+    add("words", nargs="*", metavar="WORD", help="show only entries with all these words")
+    add("--fits", metavar="MEMORY", help="show only what fits a Mac with this memory, such as 16GB")
+    add("--kind", choices=KINDS, help="show only one kind; draft: small models that draft for others")
+    add_common(parser)
+
+
+def run_search(args: argparse.Namespace) -> int:
+    """Prints the entries found; returns 1 if there are none. Raises UsageError for an invalid memory size."""
+    catalogue = read_catalogue()
+    memory_bytes = None if args.fits is None else read_memory(args.fits)
+    found, here = search(catalogue, args.words, args.kind, memory_bytes), _installed(args)
+    if args.json:
+        print(document_json(CatalogueEntries(entries=tuple(entry_document(one, catalogue, here) for one in found))))
+    elif found:
+        _show_entries(found, catalogue, here)
+    else:
+        print("no match in the catalogue; `redline models search` shows all entries")
+    return OK if found else FAILURE
+
+
+def entry_document(entry: Entry, catalogue: Catalogue, here: Set[str]) -> CatalogueEntry:
+    """Returns an entry as a document: a target with the smallest Mac it fits and its measured speed-ups."""
+    fields = msgspec.structs.asdict(entry)
+    fields.pop("obstacle", None)
+    fields |= {"trouble": entry.trouble or None, "here": entry.repository in here}
+    if isinstance(entry, Target):
+        fields |= {"kind": "target", "smallest_mac_gb": smallest_mac_gb(entry.size_bytes)}
+        found = (one for one in catalogue.measured if one.target == entry.repository)
+        fields["measured"] = tuple(map(_measured_speedup, found))
+    return CatalogueEntry(**fields)
+
+
+def _show_entries(found: Sequence[Entry], catalogue: Catalogue, here: Set[str]) -> None:
+    """Prints three lines for each entry: its name, size and smallest Mac; its repository; and what it works with."""
+    console = output_console()
+    for entry in found:
+        mac = smallest_mac_gb(entry.size_bytes) if isinstance(entry, Target) else None
+        numbers = f"{_size(entry):>9}" + (f"  {mac:>3} GB Mac" if mac else " " * 12)
+        name = Text(_title(entry), "bold")
+        name.truncate(min(console.width, _MAX_WIDTH) - len(numbers) - 1, overflow="ellipsis", pad=True)
+        console.print(Text.assemble(name, " ", numbers))
+        repository = Text(f"{entry.repository}{' ●' if entry.repository in here else ''}", "dim", overflow="fold")
+        for line in filter(None, (repository, _partners(entry, catalogue))):
+            console.print(Padding(line, (0, 0, 0, 2), expand=False))
+    console.print()
+    legend = "● installed, ~ estimated, † not loaded by Redline yet"
+    console.print(Text(f"{count(len(found), 'model')}; {legend}", "dim"))
+    console.print(Text("`redline models pull REPOSITORY` downloads one", "dim"))
+
+
+def _partners(entry: Entry, catalogue: Catalogue) -> Text | None:
+    """Returns the drafters of a target, or the targets of a drafter; those that do not load yet are marked and dim."""
+    drafters: list[Entry] = catalogue.drafters_of(entry) if isinstance(entry, Target) else []
+    if drafters:
+        names = [Text(one.name + (" †" if one.trouble else ""), "dim" if one.trouble else "") for one in drafters]
+        return Text.assemble("with ", Text(", ").join(names))
+    targets = list(dict.fromkeys(one.name for one in catalogue.targets_of(entry)))
+    if not targets:
+        return None
+    more = f" and {len(targets) - _NAMED} more" if len(targets) > _NAMED else ""
+    why = f" († {entry.trouble})" if entry.trouble else ""
+    return Text(f"drafts for {', '.join(targets[:_NAMED])}{more}{why}")
+
+
+def _title(entry: Entry) -> str:
+    """Returns the name of an entry, with the bits of its weights if it is a target."""
+    if not isinstance(entry, Target):
+        return entry.name
+    bits = 16 if entry.bits >= 16 else 8 if entry.bits >= 8 else 4  # without the scales, as repositories are named
+    return f"{entry.name} · {bits}-bit"
+
+
+def _size(entry: Entry) -> str:
+    """Returns the size in GB as disks are sold, marked if it is an estimate, or "" if it is unknown."""
+    if entry.size_bytes is None:
+        return ""
+    number = entry.size_bytes / 1e9
+    return f"{'~' if entry.size == 'estimated' else ''}{number:.{1 if number >= 1 else 2}f} GB"
