@@ -24,7 +24,8 @@ from typing import Any
 
 import engine  # noqa: F401  (readies the backend before MLX is imported)
 from app.bench import contestants
-from app.bench.benchmark import Benchmark, MeasuredRun
+from app.bench.bench_document import BenchRun
+from app.bench.benchmark import Benchmark
 from app.bench.prompt_file import Question, read_questions
 from app.cli.terminal.progress import count_progress
 from app.forecast.forecast import DraftLength, Forecast, Interval, rules_at
@@ -50,13 +51,13 @@ class Line:
     drafter: str
     length: DraftLength
     forecast: Forecast
-    runs: Sequence[MeasuredRun]
+    runs: Sequence[BenchRun]
 
     @property
     def tau(self) -> tuple[float, float]:
         """Predicted, measured."""
-        tokens = sum(run.reply.metrics.tokens for run in self.runs)
-        rounds = sum(run.reply.metrics.rounds for run in self.runs)
+        tokens = sum(run.tokens for run in self.runs)
+        rounds = sum(run.rounds for run in self.runs)
         return self.forecast.totals(self.length).tau, tokens / rounds if rounds else 1.0
 
     @property
@@ -65,10 +66,9 @@ class Line:
         first passes left out."""
         plain_s = other_s = 0.0
         for run in self.runs:
-            metrics = run.reply.metrics
-            if run.speedup and metrics.decode_s:
-                other_s += metrics.decode_s
-                plain_s += metrics.decode_s * run.speedup
+            if run.speedup and run.decode_s:
+                other_s += run.decode_s
+                plain_s += run.decode_s * run.speedup
         return self.forecast.speedup(self.length), plain_s / other_s if other_s else 1.0
 
     @property
@@ -140,7 +140,7 @@ def measured(
     options: Options,
     questions: Sequence[Question],
     samplings: Sequence[SamplingSettings],
-) -> list[MeasuredRun]:
+) -> list[BenchRun]:
     """The benchmark's runs."""
     everyone = contestants.make_contestants(options, pair, False, tell)
     games = Benchmark(pair.session, everyone, samplings)
@@ -153,28 +153,19 @@ def measured(
 def lines_of(
     drafters: Sequence[NamedDrafter],
     forecasts: Sequence[list[Forecast]],
-    runs: Sequence[MeasuredRun],
+    runs: Sequence[BenchRun],
     args: argparse.Namespace,
 ) -> list[Line]:
     found = []
-    names = list(dict.fromkeys(run.contestant.name for run in runs))[1:]
+    names = list(dict.fromkeys(run.drafter for run in runs))[1:]
     for place, drafter in enumerate(drafters):
         for forecast in forecasts[place]:
             for number, length in enumerate(args.lengths):
                 name = names[place * len(args.lengths) + number]
-                mine = [
-                    run
-                    for run in runs
-                    if run.contestant.name == name and same_sampling(run.settings, forecast.settings)
-                ]
+                sampling = name, forecast.settings.temperature, forecast.rule
+                mine = [run for run in runs if (run.drafter, run.temperature, run.acceptance_rule) == sampling]
                 found.append(Line(drafter.name, length, forecast, mine))
     return found
-
-
-def same_sampling(one: SamplingSettings, other: SamplingSettings) -> bool:
-    """But for the noise; at temperature 0 whatever the rule."""
-    samplings = [replace(each, seed=0) for each in (one, other)]
-    return samplings[0] == samplings[1] and (one.greedy or one.acceptance == other.acceptance)
 
 
 def tell(text: str) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -17,12 +16,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from app.bench.benchmark import MeasuredRun
-from app.inference.measured_reply import receipt_record, reply_record
 from app.inference.speedup import median
 from engine.audit.receipt import Difference
 from engine.errors import RedlineError, UsageError
-from engine.policy.costs import Costs
 from models import durable_files
 
 AUTO: Literal["auto"] = "auto"
@@ -146,49 +142,6 @@ class BenchDocument(StrictStruct, frozen=True, kw_only=True):
     runs: list[BenchRun]
     summary: list[BenchSummary]
     interrupted: bool  # whether runs are missing
-
-
-def bench_run(run: MeasuredRun) -> BenchRun:
-    """Returns what the document keeps of a measured run."""
-    reply, question, contestant = run.reply, run.question, run.contestant
-    # The end of the reply cuts the draft of the last round.
-    drafts = Counter(len(round_.drafted) for round_ in reply.rounds[:-1])
-    record = {
-        "question_id": question.id,
-        "category": question.category,
-        "turn": run.turn,
-        "repeat": run.repeat,
-        "prompt_digest": digest(question.turns[run.turn]),
-        "drafter": contestant.name,
-        "proposer": contestant.proposer,
-        "draft_length": contestant.draft_length,
-        "peer": contestant.peer,
-        "exact": contestant.exact,
-        "acceptance_rule": run.rule,
-        "temperature": float(run.settings.temperature),
-        "seed": run.settings.seed,
-        **reply_record(reply),
-        "reached": reply.metrics.reached,
-        "kept": reply.metrics.kept,
-        "drafts": {str(length): drafts[length] for length in sorted(drafts)},
-        **receipt_record(run.receipt),
-        "same_bits": None if run.receipt is None else run.receipt.same_bits,
-        "speedup": run.speedup,
-        "speedup_total": run.speedup_total,
-        "speedup_ideal": run.speedup_ideal,
-        "costs": None if run.costs is None else _measured(run.costs),
-    }
-    return msgspec.convert(record, BenchRun)
-
-
-def _measured(costs: Costs) -> dict[str, Any]:
-    """Returns costs as the document keeps them."""
-    return {
-        "pass_s": {str(width): seconds for width, seconds in costs.verify},
-        "draft_s": {str(length): seconds for length, seconds in costs.draft},
-        "plain_s": costs.plain_s,
-        "ungated_s": costs.eager,
-    }
 
 
 def make_document(

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from app.bench import bench_document
-from app.bench.bench_document import BenchDocument, BenchRun, bench_run, digest
-from app.bench.benchmark import MeasuredRun
+from app.bench.bench_document import BenchDocument, BenchRun, digest
 from app.bench.prompt_file import Question
 from engine.errors import RedlineError, UsageError
 from engine.settings import AcceptanceRule, SamplingSettings
@@ -74,9 +73,9 @@ class BenchResults:
         """How many replies each contestant has given; the order keeps rotating from there."""
         return len(self.rows) // len(self._contestants)
 
-    def add(self, runs: Sequence[MeasuredRun]) -> None:
+    def add(self, runs: Sequence[BenchRun]) -> None:
         """Adds the runs of one prompt and saves. A failed save is only reported: a later one may succeed."""
-        self.rows += [bench_run(run) for run in runs]
+        self.rows += runs
         try:
             self.save(interrupted=True)
         except RedlineError as error:

@@ -11,10 +11,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+import msgspec
+
+from app.bench.bench_document import BenchRun, digest
 from app.bench.contestants import PLAIN, PLAIN_EXACT, Contestant
 from app.bench.prompt_file import Question
-from app.inference.measured_reply import Reply, ideal_speedup, warm_up
+from app.inference.measured_reply import Reply, ideal_speedup, receipt_record, reply_record, warm_up
 from app.inference.speedup import decode_speedup, total_speedup
 from engine import cost_measurement
 from engine.audit.fingerprints import first_other_bits
@@ -35,27 +39,6 @@ IsDone = Callable[[Question, SamplingSettings], bool]
 def none_done(question: Question, settings: SamplingSettings) -> bool:
     """Returns that nothing has been measured yet."""
     return False
-
-
-@dataclass(frozen=True)
-class MeasuredRun:
-    """One reply of one contestant, compared with plain decoding of the same prompt.
-
-    turn, repeat: from 0. rule, receipt and speed-ups are None where they mean nothing. costs: None for the peer.
-    """
-
-    question: Question
-    turn: int
-    repeat: int
-    contestant: Contestant
-    settings: SamplingSettings
-    rule: str | None
-    reply: Reply
-    receipt: Receipt | None = None
-    speedup: float | None = None
-    speedup_total: float | None = None
-    speedup_ideal: float | None = None
-    costs: Costs | None = None
 
 
 @dataclass
@@ -100,14 +83,14 @@ class Benchmark:
             for contestant in self.contestants:
                 contestant.reply(prompt, warm_up(settings))
 
-    def run(self, questions: Sequence[Question], done: IsDone = none_done) -> Iterator[list[MeasuredRun]]:
+    def run(self, questions: Sequence[Question], done: IsDone = none_done) -> Iterator[list[BenchRun]]:
         """Yields the runs of one prompt at a time, except for conversations that are done."""
         for question in questions:
             for settings in self.settings:
                 if not done(question, settings):
                     yield from self._conversation(question, settings)
 
-    def _conversation(self, question: Question, settings: SamplingSettings) -> Iterator[list[MeasuredRun]]:
+    def _conversation(self, question: Question, settings: SamplingSettings) -> Iterator[list[BenchRun]]:
         """Yields the runs of each turn. Earlier replies are plain decoding's, so that all get the same prompt."""
         messages: list[dict[str, str]] = []
         for turn, text in enumerate(question.turns[: self.turns]):
@@ -119,12 +102,10 @@ class Benchmark:
             replies = [self._replies(prompt, settings, f"question {question.id}") for _ in range(self.repeats)]
             costs = self._costs(settings, replies)
             messages.append(_message("assistant", replies[0][PLAIN].text))
+            place = {"question_id": question.id, "category": question.category, "turn": turn}
+            place["prompt_digest"] = digest(text)
             yield [
-                self._compared(
-                    MeasuredRun(question, turn, repeat, one, settings, one.rule(settings), by_name[one.name]),
-                    by_name,
-                    costs,
-                )
+                msgspec.convert(place | {"repeat": repeat} | self._record(one, settings, by_name, costs), BenchRun)
                 for repeat, by_name in enumerate(replies)
                 for one in self.contestants
             ]
@@ -139,18 +120,35 @@ class Benchmark:
             replies[contestant.name] = contestant.reply(prompt, settings)
         return replies
 
-    def _compared(self, run: MeasuredRun, replies: dict[str, Reply], measured: dict[int, Costs]) -> MeasuredRun:
-        """Completes a run with its comparison to plain decoding."""
-        plain, reply = replies[PLAIN], run.reply
-        own = None if run.contestant.peer else measured[id(run.contestant.drafter)]
-        return replace(
-            run,
-            receipt=self._receipt(run.contestant, run.settings, replies),
-            speedup=decode_speedup(plain.metrics, reply.metrics),
-            speedup_total=total_speedup(plain.metrics, reply.metrics),
-            speedup_ideal=ideal_speedup(own, reply.rounds) if own else None,
-            costs=own,
-        )
+    def _record(
+        self, contestant: Contestant, settings: SamplingSettings, replies: dict[str, Reply], costs: dict[int, Costs]
+    ) -> dict[str, Any]:
+        """Returns what the document keeps of a reply, compared with plain decoding of the same prompt."""
+        plain, reply = replies[PLAIN], replies[contestant.name]
+        own = None if contestant.peer else costs[id(contestant.drafter)]
+        receipt = self._receipt(contestant, settings, replies)
+        # The end of the reply cuts the draft of the last round.
+        drafts = Counter(len(round_.drafted) for round_ in reply.rounds[:-1])
+        return {
+            "drafter": contestant.name,
+            "proposer": contestant.proposer,
+            "draft_length": contestant.draft_length,
+            "peer": contestant.peer,
+            "exact": contestant.exact,
+            "acceptance_rule": contestant.rule(settings),
+            "temperature": float(settings.temperature),
+            "seed": settings.seed or 0,
+            **reply_record(reply),
+            "reached": reply.metrics.reached,
+            "kept": reply.metrics.kept,
+            "drafts": {str(length): drafts[length] for length in sorted(drafts)},
+            **receipt_record(receipt),
+            "same_bits": None if receipt is None else receipt.same_bits,
+            "speedup": decode_speedup(plain.metrics, reply.metrics),
+            "speedup_total": total_speedup(plain.metrics, reply.metrics),
+            "speedup_ideal": ideal_speedup(own, reply.rounds) if own else None,
+            "costs": _costs_record(own) if own else None,
+        }
 
     def _costs(self, settings: SamplingSettings, replies: Sequence[dict[str, Reply]]) -> dict[int, Costs]:
         """Returns the costs of each drafter, and of none, by its identity, at the widths of all its replies."""
@@ -181,6 +179,15 @@ class Benchmark:
 
     def _sampler(self, settings: SamplingSettings) -> Sampler:
         return Sampler(settings, self.session.target.vocabulary)
+
+
+def _costs_record(costs: Costs) -> dict[str, Any]:
+    return {
+        "pass_s": {str(width): seconds for width, seconds in costs.verify},
+        "draft_s": {str(length): seconds for length, seconds in costs.draft},
+        "plain_s": costs.plain_s,
+        "ungated_s": costs.eager,
+    }
 
 
 def usual_widths(reply: Reply) -> list[int]:

@@ -23,6 +23,25 @@ from engine.policy.costs import Costs
 
 SIZE_IN, DPI = (10.4, 9.6), 160  # 1,664 pixels across: readable at half of that
 _TEXT, _QUIET, _GRID = "#1F2328", "#57606A", "#E3E6E8"
+_STYLE = {
+    "font.size": 9,
+    "text.color": _TEXT,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10.5,
+    "axes.titleweight": "bold",
+    "axes.titlecolor": _TEXT,
+    "axes.labelcolor": _QUIET,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": _GRID,
+    "xtick.color": _TEXT,
+    "ytick.color": _TEXT,
+    "legend.fontsize": 8.5,
+    "legend.frameon": False,
+}
 _DRAFTERS = ("#009E73", "#0072B2", "#D55E00", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe-Ito
 _PEERS = ("#B4BAC0", "#6E7781", "#3D444D")
 _POSITIONS = 9  # of the longest draft that the costs are drawn for
@@ -69,45 +88,41 @@ def render_png(value: BenchDocument) -> bytes:
 
 def figure(value: BenchDocument) -> Any:
     """Draws four axes: speed-up by category, acceptance by position, costs with the chosen lengths, and losses."""
+    import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     rows = plotted_runs(value)
-    picture = Figure(figsize=SIZE_IN, layout="constrained", facecolor="white")
-    FigureCanvasAgg(picture)
-    halves = picture.add_gridspec(2, 1)
-    top, bottom = picture.add_subfigure(halves[0]), picture.add_subfigure(halves[1])
-    left, middle, right = bottom.subplots(1, 3)
-    colours = _colours(proposers(rows), peers(rows))
-    _speedups(top.subplots(), speedup_series(rows), colours)
-    _acceptance(left, acceptance_series(rows), colours)
-    _costs(middle, rows, colours)
-    _losses(right, loss_strips(rows), colours)
-    warm = f", temperature {rows[0].temperature:g}" if rows else ""
-    about = f"{environment.summary(value.environment)} · at most {value.environment['max_tokens']} tokens a reply{warm}"
-    picture.suptitle("\n".join(textwrap.wrap(about, 140)), fontsize=9, color=_QUIET, x=0.01, ha="left")
+    colours = {name: _DRAFTERS[place % len(_DRAFTERS)] for place, name in enumerate(proposers(rows))}
+    colours |= {name: _PEERS[place % len(_PEERS)] for place, name in enumerate(peers(rows))}
+    with matplotlib.rc_context(_STYLE):
+        picture = Figure(figsize=SIZE_IN, layout="constrained", facecolor="white")
+        FigureCanvasAgg(picture)
+        top, bottom = (picture.add_subfigure(half) for half in picture.add_gridspec(2, 1))
+        left, middle, right = bottom.subplots(1, 3)
+        _speedups(top.subplots(), speedup_series(rows), colours)
+        _acceptance(left, acceptance_series(rows), colours)
+        _costs(middle, round_costs(rows, _POSITIONS), chosen_lengths(rows), colours)
+        _losses(right, loss_strips(rows), colours)
+        warm = f", temperature {rows[0].temperature:g}" if rows else ""
+        most = f"at most {value.environment['max_tokens']} tokens a reply"
+        about = f"{environment.summary(value.environment)} · {most}{warm}"
+        picture.suptitle("\n".join(textwrap.wrap(about, 140)), fontsize=9, color=_QUIET, x=0.01, ha="left")
     return picture
-
-
-def _colours(drafters: Sequence[str], peers: Sequence[str]) -> Colours:
-    """Assigns a colour to each name; further names reuse the first colours."""
-    found = {name: _DRAFTERS[place % len(_DRAFTERS)] for place, name in enumerate(drafters)}
-    return found | {name: _PEERS[place % len(_PEERS)] for place, name in enumerate(peers)}
 
 
 def _speedups(axis: Any, bars: Sequence[Series], colours: Colours) -> None:
     """Draws medians with the middle half of the prompts; the legend has the medians over all prompts."""
-    names = list(dict.fromkeys(name for one in bars for name in one.points))
+    names = _unique(name for one in bars for name in one.points)
     width = 0.84 / max(len(bars), 1)
     for number, one in enumerate(bars):
         places = [names.index(name) + (number - (len(bars) - 1) / 2) * width for name in one.points]
-        values = list(one.points.values())
-        axis.bar(places, values, width * 0.92, color=colours[one.name], label=f"{one.label}: {one.points[ALL]:.2f}")
-        for place, (low, high) in zip(places, one.spreads.values(), strict=True):
-            axis.plot((place, place), (low, high), color=_TEXT, linewidth=0.7, alpha=0.6)
+        label = f"{one.label}: {one.points[ALL]:.2f}"
+        axis.bar(places, one.points.values(), width * 0.92, color=colours[one.name], label=label)
+        axis.vlines(places, *zip(*one.spreads.values(), strict=True), color=_TEXT, linewidth=0.7, alpha=0.6)
     axis.axhline(1, color=_TEXT, linewidth=1)
     axis.set_xticks(range(len(names)), [name.replace("_", " ") for name in names])
-    _frame(axis, "Speed-up over plain decoding, by category (median, middle half)", "", "times plain decoding")
+    _label(axis, "Speed-up over plain decoding, by category (median, middle half)", "", "times plain decoding")
     axis.tick_params(axis="x", labelsize=10, length=0, rotation=0 if len(names) <= 8 else 30)
     _legend(axis, bars, ncols=4, loc="upper left")
     top = max((max(value, *one.spreads[name]) for one in bars for name, value in one.points.items()), default=1.0)
@@ -115,50 +130,34 @@ def _speedups(axis: Any, bars: Sequence[Series], colours: Colours) -> None:
 
 
 def _acceptance(axis: Any, lines: Sequence[Series], colours: Colours) -> None:
-    for one in lines:
-        axis.plot(
-            [int(place) for place in one.points],
-            list(one.points.values()),
-            color=colours[one.name],
-            marker="o",
-            markersize=4,
-            label=one.label,
-        )
+    _lines(axis, lines, colours, marker="o", markersize=4)
     axis.set_ylim(0, 1.04)
-    longest = max((int(place) for one in lines for place in one.points), default=1)
-    axis.set_xticks(range(1, longest + 1))
-    _frame(axis, "Acceptance by position", "position in the draft", "accepted, of those reached")
+    axis.set_xticks(range(1, max((int(place) for one in lines for place in one.points), default=1) + 1))
+    _label(axis, "Acceptance by position", "position in the draft", "accepted, of those reached")
     _legend(axis, lines)
 
 
-def _costs(axis: Any, rows: Sequence[Any], colours: Colours) -> None:
+def _costs(axis: Any, lines: Sequence[Series], chosen: Sequence[Series], colours: Colours) -> None:
     """Draws the cost of a round over the draft lengths that auto chose."""
-    lines, chosen = round_costs(rows, _POSITIONS), chosen_lengths(rows)
     shares = axis.twinx()
     axis.set_zorder(shares.get_zorder() + 1)
     axis.patch.set_visible(False)
     width = 0.8 / max(len(chosen), 1)
     for number, one in enumerate(chosen):
         places = [int(length) + (number - (len(chosen) - 1) / 2) * width for length in one.points]
-        shares.bar(places, list(one.points.values()), width * 0.9, color=colours[one.name], alpha=0.3)
-    for one in lines:
-        axis.plot(
-            [int(length) for length in one.points],
-            list(one.points.values()),
-            color=colours.get(one.name, _TEXT),
-            linestyle="-" if one.name in colours else "--",
-            linewidth=1.4,
-            label=one.label,
-        )
+        shares.bar(places, one.points.values(), width * 0.9, color=colours[one.name], alpha=0.3)
+    _lines(axis, lines[:1], {VERIFYING: _TEXT}, linewidth=1.4, linestyle="--")
+    _lines(axis, lines[1:], colours, linewidth=1.4)
     top = max((value for one in lines for value in one.points.values()), default=1.0)
     axis.set_ylim(0, top * 1.5)  # room for the legend above both
     axis.set_xticks(range(_POSITIONS))
     shares.set_ylim(0, 1.7)
     shares.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "¼", "½", "¾", "1"])
-    _frame(axis, "Cost of a round, and what auto chose", "tokens drafted", "plain passes (lines)")
     shares.tick_params(labelsize=8.5, colors=_QUIET)
-    shares.set_ylabel("share of rounds (bars)", fontsize=9, color=_QUIET)
-    shares.spines["top"].set_visible(False)
+    shares.grid(visible=False)
+    shares.spines["right"].set_visible(True)
+    _label(axis, "Cost of a round, and what auto chose", "tokens drafted", "plain passes (lines)")
+    shares.set_ylabel("share of rounds (bars)")
     _legend(axis, lines, loc="upper left")
 
 
@@ -175,25 +174,24 @@ def _losses(axis: Any, strips: Sequence[PromptSpeedups], colours: Colours) -> No
     axis.axhline(FLOOR, color=_TEXT, linewidth=0.9, linestyle=":")
     axis.set_xticks(range(len(strips)), [one.name for one in strips], rotation=35, ha="right")
     axis.margins(x=0.08)
-    known = any(one.best is not None for one in strips)
-    _frame(axis, "Never slower? Auto by prompt", "", "times plain decoding")
-    axis.set_xlabel(f"bar: median · dotted: {FLOOR}" + (" · ◇ best fixed" if known else ""), fontsize=8.5)
+    best = " · ◇ best fixed" if any(one.best is not None for one in strips) else ""
+    _label(axis, "Never slower? Auto by prompt", f"bar: median · dotted: {FLOOR}{best}", "times plain decoding")
 
 
-def _frame(axis: Any, title: str, across: str, up: str) -> None:
-    axis.set_title(title, loc="left", fontsize=10.5, fontweight="bold", color=_TEXT)
-    axis.set_xlabel(across, fontsize=9, color=_QUIET)
-    axis.set_ylabel(up, fontsize=9, color=_QUIET)
-    axis.tick_params(labelsize=9, colors=_TEXT)
-    axis.grid(axis="y", color=_GRID)
-    axis.set_axisbelow(True)
-    for side in ("top", "right"):
-        axis.spines[side].set_visible(False)
+def _lines(axis: Any, lines: Sequence[Series], colours: Colours, **style: Any) -> None:
+    for one in lines:
+        axis.plot([int(x) for x in one.points], one.points.values(), color=colours[one.name], label=one.label, **style)
+
+
+def _label(axis: Any, title: str, across: str, up: str) -> None:
+    axis.set_title(title)
+    axis.set_xlabel(across)
+    axis.set_ylabel(up)
 
 
 def _legend(axis: Any, shown: Sequence[Series], **more: Any) -> None:
     if shown:
-        axis.legend(fontsize=8.5, frameon=False, labelcolor=_TEXT, **more)
+        axis.legend(**more)
     else:
         axis.text(0.5, 0.5, "nothing was drafted", transform=axis.transAxes, ha="center", color=_QUIET)
 

@@ -161,16 +161,8 @@ def _matching(name: str, origin: str | None, models: list[Installed]) -> list[In
 
 def _removal_document(removal: Removal, freed_bytes: int | None) -> model_documents.Removal:
     """Returns the plan and what it freed; None for a plan that was not carried out."""
-    return model_documents.Removal(
-        models=tuple(map(installed_model, removal.models)),
-        frees_bytes=removal.frees_bytes,
-        stays_bytes=removal.stays_bytes,
-        note=removal.note,
-        losers=tuple(removal.losers),
-        keepers=tuple(removal.keepers),
-        removed=freed_bytes is not None,
-        freed_bytes=freed_bytes,
-    )
+    fields = {**asdict(removal), "models": tuple(map(installed_model, removal.models))}
+    return model_documents.Removal(**fields, removed=freed_bytes is not None, freed_bytes=freed_bytes)
 
 
 def _removal_text(removal: Removal) -> str:

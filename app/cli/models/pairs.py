@@ -12,7 +12,6 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from app.command_line import Commands
     from models.catalogue import Catalogue
     from models.compatibility import Compatibility
-    from models.compatibility.best_drafter import AutoDrafter, UsableModel
+    from models.compatibility.best_drafter import UsableModel
     from models.memory import AvailableMemory, FitVerdict, Footprint, FootprintAt
     from models.model_folder import ModelFolder
 
@@ -57,17 +56,6 @@ def add_pairs(commands: Commands) -> None:
     add_common(parser)
 
 
-@dataclass(frozen=True)
-class TargetPairs:
-    """A target with the verdict on each drafter. auto: the drafter that auto chooses, and why. trouble: what is wrong
-    with the target's own folder, or ""."""
-
-    target: UsableModel
-    verdicts: tuple[tuple[UsableModel, Compatibility], ...] = ()
-    auto: AutoDrafter | None = None
-    trouble: str = ""
-
-
 def run_pairs(args: argparse.Namespace) -> int:
     """Prints the verdicts; returns 1 if no pair fits. Raises UsageError for a target that is not installed."""
     from app.inference.usable_models import present_models
@@ -77,12 +65,12 @@ def run_pairs(args: argparse.Namespace) -> int:
     here = present_models(args.cache_dir)
     targets = [_named(args.target, here)] if args.target else [one for one in here if _can_be_target(one)]
     read, catalogue = functools.cache(check_folder), read_catalogue()
-    found = [_judge_all(one, here, catalogue, read) for one in targets]
+    found = PairVerdicts(targets=tuple(_judge_all(one, here, catalogue, read) for one in targets))
     if args.json:
-        print(document_json(PairVerdicts(targets=tuple(map(_pairs_document, found)))))
+        print(document_json(found))
     else:
-        print("\n".join(map(_wrapped, _pair_lines(found))))
-    return OK if any(verdict.fits for one in found for _, verdict in one.verdicts) else FAILURE
+        print("\n".join(map(_wrapped, _pair_lines(found.targets))))
+    return OK if any(pair.fits for one in found.targets for pair in one.pairs) else FAILURE
 
 
 def _named(name: str, here: Sequence[UsableModel]) -> UsableModel:
@@ -111,7 +99,7 @@ def _can_be_target(one: UsableModel) -> bool:
         return False
 
 
-def _judge_all(target: UsableModel, here: Sequence[UsableModel], catalogue: Catalogue, read: Read) -> TargetPairs:
+def _judge_all(target: UsableModel, here: Sequence[UsableModel], catalogue: Catalogue, read: Read) -> TargetVerdicts:
     """Returns the verdict on every other model as a drafter; those that fit come first, the smallest before others."""
     from models.builtin import is_builtin
     from models.compatibility.best_drafter import auto_drafter, shipped_drafters
@@ -120,49 +108,46 @@ def _judge_all(target: UsableModel, here: Sequence[UsableModel], catalogue: Cata
     try:
         folder = read(target.path)
     except ModelError as error:
-        return TargetPairs(target, trouble=str(error))
+        return TargetVerdicts(target=target.name, path=str(target.path), trouble=str(error))
     others = [one for one in here if os.path.realpath(one.path) != os.path.realpath(target.path)]
     others += shipped_drafters() if is_builtin(target.path) else []
-    verdicts = [(one, check_compatibility(folder, one.path, read)) for one in others]
-    verdicts.sort(key=lambda pair: (not pair[1].fits, pair[0].size_bytes))
-    return TargetPairs(target, tuple(verdicts), auto_drafter(folder, here, catalogue))
-
-
-def _pairs_document(found: TargetPairs) -> TargetVerdicts:
-    """Returns the verdicts for a target as a document."""
+    pairs = [_verdict(one, check_compatibility(folder, one.path, read)) for one in others]
+    pairs.sort(key=lambda pair: (not pair.fits, pair.size_bytes))
+    auto = auto_drafter(folder, here, catalogue)
     return TargetVerdicts(
-        target=found.target.name,
-        path=str(found.target.path),
-        pairs=tuple(
-            DrafterVerdict(
-                drafter=one.name,
-                path=str(one.path),
-                size_bytes=one.size_bytes,
-                kind=verdict.kind or None,
-                fits=verdict.fits,
-                why=verdict.reason,
-                notes=tuple(verdict.notes),
-            )
-            for one, verdict in found.verdicts
-        ),
-        auto=found.auto.spec if found.auto else None,
-        auto_why=found.auto.why if found.auto else "",
-        trouble=found.trouble or None,
+        target=target.name,
+        path=str(target.path),
+        pairs=tuple(pairs),
+        auto=auto.spec if auto else None,
+        auto_why=auto.why if auto else "",
     )
 
 
-def _pair_lines(found: Sequence[TargetPairs]) -> Iterator[str]:
+def _verdict(drafter: UsableModel, found: Compatibility) -> DrafterVerdict:
+    return DrafterVerdict(
+        drafter=drafter.name,
+        path=str(drafter.path),
+        size_bytes=drafter.size_bytes,
+        kind=found.kind or None,
+        fits=found.fits,
+        why=found.reason,
+        notes=tuple(found.notes),
+    )
+
+
+def _pair_lines(found: Sequence[TargetVerdicts]) -> Iterator[str]:
     """Yields each target, its drafters with a verdict, and what auto chooses."""
     if not found:
         yield "no target is installed: `redline models search` shows some to pull"
     for one in found:
-        yield safe(one.target.name)
+        yield safe(one.target)
         if one.trouble:
             yield f"  {safe(one.trouble)}"
-        for drafter, verdict in one.verdicts:
-            yield f"  {'✓' if verdict.fits else '✗'} {safe(drafter.name)}: {safe(verdict.line)}"
-        if one.auto:
-            yield f"  auto chooses {safe(one.auto.why)}"
+        for pair in one.pairs:
+            verdict = pair.why if pair.fits else f"Incompatible: {pair.why}"
+            yield f"  {'✓' if pair.fits else '✗'} {safe('; '.join((f'{pair.drafter}: {verdict}', *pair.notes)))}"
+        if one.auto_why:
+            yield f"  auto chooses {safe(one.auto_why)}"
 
 
 def _wrapped(line: str) -> str:
