@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -12,6 +11,7 @@ from rich.text import Text
 from app.bench.bench_document import BenchDocument, BenchRun, BenchSummary
 from app.bench.contestants import PLAIN, PLAIN_EXACT
 from app.bench.verdicts import FLOOR, AutoVerdict, verdicts
+from app.cli.terminal.output import ruled_table
 
 _LEGEND = (
     "tok/s: decode speed. speed-up: over plain decoding of the same prompt; total: with the prompt. "
@@ -33,17 +33,14 @@ def show(console: Console, about: str, value: BenchDocument) -> None:
         console.print()
         console.print(_verdict_table(found))
         console.print(Text(_VERDICTS, "dim"))
-        console.print(*_never_slower(found))
+        console.print(_never_slower(found))
     for line, style in _differences(value):
         console.print(Text(line, style), soft_wrap=True)
 
 
 def _table(summary: Sequence[BenchSummary]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("drafter", overflow="fold")
-    table.add_column("T", justify="right")
-    for name in ("tok/s", "speed-up", "ideal", "total", "tau", "accepted"):
-        table.add_column(name, justify="right", no_wrap=True)
+    names = ["T", "tok/s", "speed-up", "ideal", "total", "tau", "accepted"]
+    table = ruled_table(["drafter"], names)
     table.add_column("same text", justify="right")
     temperature = None
     for row in summary:
@@ -79,11 +76,8 @@ def _sameness(row: BenchSummary) -> Text:
 
 def _verdict_table(found: Sequence[AutoVerdict]) -> Table:
     """Returns the verdicts by category."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("drafter at auto", "category"):
-        table.add_column(name, overflow="fold")
-    for name in ("T", "prompts", "speed-up", "lowest", "best fixed", "share", "ideal"):
-        table.add_column(name, justify="right", no_wrap=True)
+    names = ["T", "prompts", "speed-up", "lowest", "best fixed", "share", "ideal"]
+    table = ruled_table(["drafter at auto", "category"], names)
     before = None
     for one in found:
         drafter = one.proposer, one.exact, one.temperature
@@ -105,15 +99,12 @@ def _verdict_table(found: Sequence[AutoVerdict]) -> Table:
     return table
 
 
-def _never_slower(found: Sequence[AutoVerdict]) -> tuple[Text, ...]:
-    """Says whether drafting was never slower here."""
-    lines = []
+def _never_slower(found: Sequence[AutoVerdict]) -> str:
+    """Returns how often drafting was at least as fast as plain decoding and as the best fixed length."""
     slow, behind = sum(one.slower for one in found), sum(one.behind for one in found)
     known = sum(one.share is not None for one in found)
-    lines.append(Text(f"{len(found) - slow} of {len(found)} medians at least {FLOOR} of plain decoding"))
-    if known:
-        lines.append(Text(f"· {known - behind} of {known} at least {FLOOR} of the best fixed length"))
-    return tuple(lines)
+    best = f" · {known - behind} of {known} at least {FLOOR} of the best fixed length" if known else ""
+    return f"{len(found) - slow} of {len(found)} medians at least {FLOOR} of plain decoding{best}"
 
 
 def _differences(value: BenchDocument) -> Iterator[tuple[str, str]]:

@@ -6,15 +6,22 @@ Shows only the replies at the lowest temperature, none in exact-verify.
 from __future__ import annotations
 
 import io
+import statistics
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import quantiles
-from typing import Any, TypeVar
+from typing import Any
 
-from app.bench.bench_document import AUTO, BenchDocument, BenchRun, acceptance_by_position, write_file
+from app.bench.bench_document import (
+    AUTO,
+    BenchDocument,
+    BenchRun,
+    MeasuredCosts,
+    acceptance_by_position,
+    write_file,
+)
 from app.bench.contestants import PLAIN
 from app.bench.verdicts import ALL, FLOOR, categories, category_of, verdicts
 from app.inference import environment
@@ -48,7 +55,6 @@ _POSITIONS = 9  # of the longest draft that the costs are drawn for
 VERIFYING = "verifying"
 MIN_ROUNDS = 10  # that reached a position, for its acceptance to be drawn
 Colours = dict[str, str]
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -208,6 +214,7 @@ def proposers(rows: Sequence[BenchRun]) -> list[str]:
 
 
 def peers(rows: Sequence[BenchRun]) -> list[str]:
+    """Returns the names of the other engines."""
     return _unique(row.drafter for row in rows if row.peer)
 
 
@@ -225,21 +232,25 @@ def _speedup(name: str, rows: Sequence[BenchRun]) -> Series:
         middle = median(values)
         if middle is not None:
             points[one] = middle
-            low, _, high = quantiles(values, n=4, method="inclusive") if len(values) > 1 else (middle,) * 3
+            low, _, high = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else (middle,) * 3
             spreads[one] = (low, high)
-    label = rows[0].drafter if rows[0].peer else f"{name}, {_in_words(rows[0].draft_length)}"
+    label = rows[0].drafter if rows[0].peer else f"{name}, {_length_text(rows[0].draft_length)}"
     return Series(name, label, points, spreads)
+
+
+def _mine(rows: Sequence[BenchRun], name: str) -> list[BenchRun]:
+    return [row for row in rows if row.proposer == name and not row.peer]
 
 
 def _shown(rows: Sequence[BenchRun], name: str) -> list[BenchRun]:
     """Returns the runs of a drafter at auto, or at its first length."""
-    mine = [row for row in rows if row.proposer == name and not row.peer]
+    mine = _mine(rows, name)
     lengths = [row.draft_length for row in mine]
     length = AUTO if AUTO in lengths else lengths[0]
     return [row for row in mine if row.draft_length == length]
 
 
-def _in_words(length: int | str | None) -> str:
+def _length_text(length: int | str | None) -> str:
     return AUTO if length == AUTO else f"{length} a round"
 
 
@@ -248,26 +259,25 @@ def acceptance_series(rows: Sequence[BenchRun]) -> list[Series]:
     where no fixed length has two positions. Leaves out positions that too few rounds reached."""
     found = []
     for name in proposers(rows):
-        mine = [row for row in rows if row.proposer == name and not row.peer]
+        mine = _mine(rows, name)
         longest = max((row.draft_length for row in mine if isinstance(row.draft_length, int)), default=0)
         length = AUTO if longest < 2 and any(row.draft_length == AUTO for row in mine) else longest
         shares = acceptance_by_position([row for row in mine if row.draft_length == length], MIN_ROUNDS)
         if shares:
             points = {str(place): share for place, share in enumerate(shares, 1)}
-            found.append(Series(name, f"{name}, {_in_words(length)}", points))
+            found.append(Series(name, f"{name}, {_length_text(length)}", points))
     return found
 
 
 def round_costs(rows: Sequence[BenchRun], lengths: int) -> list[Series]:
     """Returns the cost of rounds of 0 to `lengths` - 1 drafted tokens, in plain passes: verifying alone, then with each
     drafter. Medians over prompts."""
-    verifying, found = [row for row in rows if row.costs is not None], list[Series]()
-    if not any(row.drafted for row in verifying):
+    measured = [row for row in rows if row.costs is not None]
+    if not any(row.drafted for row in measured):
         return []
-    found.append(Series(VERIFYING, VERIFYING, _round_prices(verifying, lengths, drafting=False)))
+    found = [Series(VERIFYING, VERIFYING, _round_prices(measured, lengths, drafting=False))]
     for name in proposers(rows):
-        mine = [row for row in verifying if row.proposer == name]
-        points = _round_prices(mine, lengths, drafting=True)
+        points = _round_prices([row for row in measured if row.proposer == name], lengths, drafting=True)
         if points:
             found.append(Series(name, f"with {name}", points))
     return found
@@ -276,24 +286,18 @@ def round_costs(rows: Sequence[BenchRun], lengths: int) -> list[Series]:
 def _round_prices(rows: Sequence[BenchRun], lengths: int, drafting: bool) -> dict[str, float]:
     """Returns costs by draft length, up to the widest pass that was measured."""
     found: dict[str, list[float]] = {}
-    for row in rows:
-        own = _costs_of(row)
-        if own is None:
-            continue
+    for own in [_costs_of(row.costs) for row in rows if row.costs is not None]:
         for length in range(min(lengths, own.verify[-1][0])):
             price = own.pass_s(length + 1) if length and not drafting else own.round_s(length)
             found.setdefault(str(length), []).append(price / own.plain_s)
     return {length: median(values) or 0.0 for length, values in found.items()}
 
 
-def _costs_of(row: BenchRun) -> Costs | None:
-    if row.costs is None:
-        return None
+def _costs_of(measured: MeasuredCosts) -> Costs:
     verify, draft = (
-        tuple(sorted((int(key), seconds) for key, seconds in of.items()))
-        for of in (row.costs.pass_s, row.costs.draft_s)
+        tuple(sorted((int(key), seconds) for key, seconds in of.items())) for of in (measured.pass_s, measured.draft_s)
     )
-    return Costs(verify, draft, plain=row.costs.plain_s, eager=row.costs.ungated_s)
+    return Costs(verify, draft, plain=measured.plain_s, eager=measured.ungated_s)
 
 
 def chosen_lengths(rows: Sequence[BenchRun]) -> list[Series]:
@@ -301,11 +305,10 @@ def chosen_lengths(rows: Sequence[BenchRun]) -> list[Series]:
     found = []
     for name in proposers(rows):
         counts: Counter[int] = Counter()
-        for row in rows:
-            if (row.proposer, row.draft_length) == (name, AUTO):
+        for row in _mine(rows, name):
+            if row.draft_length == AUTO:
                 counts.update({int(length): rounds for length, rounds in row.drafts.items()})
-        whole = counts.total()
-        if whole:
+        if whole := counts.total():
             points = {str(length): count / whole for length, count in sorted(counts.items())}
             found.append(Series(name, name, points))
     return found
@@ -316,15 +319,14 @@ def loss_strips(rows: Sequence[BenchRun]) -> list[PromptSpeedups]:
     found = []
     best = {one.proposer: one.best_speedup for one in verdicts(rows) if one.category == ALL and not one.exact}
     for name in proposers(rows):
-        mine = [row for row in rows if (row.proposer, row.draft_length) == (name, AUTO) and row.speedup]
-        keys = _unique((row.question_id, row.turn) for row in mine)
-        values = sorted(
-            median(row.speedup for row in mine if (row.question_id, row.turn) == key) or 0.0 for key in keys
-        )
-        if values:
-            found.append(PromptSpeedups(name, values, median(values) or 0.0, best.get(name)))
+        by_prompt: dict[tuple[int | str, int], list[float]] = {}
+        for row in _mine(rows, name):
+            if row.draft_length == AUTO and row.speedup:
+                by_prompt.setdefault((row.question_id, row.turn), []).append(row.speedup)
+        if values := sorted(map(statistics.median, by_prompt.values())):
+            found.append(PromptSpeedups(name, values, statistics.median(values), best.get(name)))
     return found
 
 
-def _unique(values: Iterable[_T]) -> list[_T]:
+def _unique(values: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(values))

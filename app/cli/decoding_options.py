@@ -19,6 +19,9 @@ _SEED = (
     "on this machine, and on any with a fixed draft length or --acceptance coupled"
 )
 
+# Options that `Options` has by the same name and type.
+_UNCHANGED = ("tree", "exact", "top_p", "top_k", "min_p", "repetition_penalty", "max_tokens", "context", "kv_bits")
+
 
 def add_options(parser: argparse.ArgumentParser, several: bool = False, max_tokens: int = 512) -> None:
     """Adds the options that chat, race and bench share. several: --drafter, --draft-length and --temperature may be
@@ -51,7 +54,7 @@ def add_options(parser: argparse.ArgumentParser, several: bool = False, max_toke
 def add_sampling(group: argparse._ArgumentGroup, several: bool, max_tokens: int) -> None:
     """Adds the options that predict has too: trees, the distribution, limits and the folder of the caches."""
     add, again = group.add_argument, "; may be repeated" if several else ""
-    add("--tree", action="store_true", help="draft trees if drafter and target support them; draft length counts nodes")
+    add("--tree", action="store_true", help="draft trees if drafter and target support them; draft lengths count nodes")
     add("--temperature", action="append", type=float, metavar="T", help=f"0 is greedy (default: 0){again}")
     top_p = "sample from the most likely tokens with this total probability (1: off)"
     add("--top-p", type=float, default=1.0, metavar="P", help=top_p)
@@ -67,27 +70,20 @@ def add_sampling(group: argparse._ArgumentGroup, several: bool, max_tokens: int)
 def read_options(args: argparse.Namespace, random_seed: bool) -> Options:
     """Returns the options of parsed arguments. random_seed: draw a seed if none is given. Raises UsageError for invalid
     values."""
-    values: dict[str, Any] = {
-        "target": args.target,
-        "drafters": tuple(args.drafter or (AUTO,)),
-        "temperatures": tuple(args.temperature or (0.0,)),
-        "draft_lengths": tuple(read_draft_length(text) for text in args.draft_length or (AUTO,)),
-        "tree": args.tree,
-        "exact": args.exact,
-        "reproducible": getattr(args, "reproducible", True) or args.seed is not None,
-        "rule": args.acceptance or ACCEPTANCE_RULES[0],
-        "top_p": args.top_p,
-        "top_k": args.top_k,
-        "min_p": args.min_p,
-        "repetition_penalty": args.repetition_penalty,
-        "seed": args.seed if args.seed is not None else secrets.randbelow(2**31) if random_seed else 0,
-        "stop": tuple(args.stop),
-        "max_tokens": args.max_tokens,
-        "context": args.context,
-        "kv_bits": args.kv_bits,
-        "cache_root": args.cache_dir,
-    }
-    return Options(**values)
+    seed = args.seed if args.seed is not None else secrets.randbelow(2**31) if random_seed else 0
+    values: dict[str, Any] = {name: getattr(args, name) for name in _UNCHANGED}
+    return Options(
+        target=args.target,
+        drafters=tuple(args.drafter or (AUTO,)),
+        temperatures=tuple(args.temperature or (0.0,)),
+        draft_lengths=tuple(read_draft_length(text) for text in args.draft_length or (AUTO,)),
+        reproducible=getattr(args, "reproducible", True) or args.seed is not None,
+        rule=args.acceptance or ACCEPTANCE_RULES[0],
+        seed=seed,
+        stop=tuple(args.stop),
+        cache_root=args.cache_dir,
+        **values,
+    )
 
 
 def check_single(options: Options, instead: str) -> None:

@@ -62,7 +62,7 @@ def add_parser(commands: Commands) -> None:
     add("--speed", type=float, choices=SPEEDS, default=1.0, metavar="TIMES", help=_SPEED)
     add("--no-animation", action="store_true", help="print the texts at once instead of replaying them")
     add("--json", action="store_true", help="print the race as one JSON document")
-    add_theme(parser)
+    add_theme(parser, "the terminal and of pictures")
     add_options(parser, max_tokens=MAX_TOKENS)
 
 
@@ -161,17 +161,8 @@ def _document(builder: RaceDocumentBuilder) -> RaceDocument:
 
 def sampling_of(options: Options) -> SamplingSettings:
     """Returns the sampling settings that both sides share."""
-    return SamplingSettings(
-        temperature=options.temperatures[0],
-        top_p=options.top_p,
-        top_k=options.top_k,
-        min_p=options.min_p,
-        repetition_penalty=options.repetition_penalty,
-        seed=options.seed,
-        max_tokens=options.max_tokens,
-        stop=options.stop,
-        exact=options.exact,
-    )
+    shared = ("top_p", "top_k", "min_p", "repetition_penalty", "seed", "max_tokens", "stop", "exact")
+    return SamplingSettings(temperature=options.temperatures[0], **{name: getattr(options, name) for name in shared})
 
 
 def _show(document: RaceDocument, args: argparse.Namespace, stopped: bool) -> None:

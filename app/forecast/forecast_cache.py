@@ -166,7 +166,7 @@ class RoundCostCache:
     def _costs_at(self, milestone: int) -> Costs:
         if milestone not in self._found:
             self._found[milestone] = (
-                self._greedy_costs(milestone) if self._settings.greedy else self._sampled_costs(milestone)
+                self._greedy_costs(milestone) if self._settings.greedy else self._sampled(milestone)
             )
         return self._found[milestone]
 
@@ -177,19 +177,16 @@ class RoundCostCache:
         return self._calibration.behind(milestone)
 
     def _sampled_costs(self, milestone: int) -> Costs:
+        """Returns the costs with these settings, measured unless they are kept."""
         kept = self._kept(milestone)
         found = kept.get("")
         if found is None or not calibration.is_sound(found, len(self._drafter.parts)):
             self._notify(milestone, f"with {self._settings.acceptance} sampling")
-            found = self._measure(milestone)
+            target, drafter = self._target.model, self._drafter
+            widths = pair_loader.TREE_WIDTHS if drafter.branches else WIDTHS
+            found = measure(target, Sampler(self._settings, target.vocabulary), drafter.drafter, widths, milestone)
             kept.put("", found)
         return found
 
     def _notify(self, milestone: int, sampling: str) -> None:
         self._notice(f"measuring pass times after {milestone} tokens, {sampling} (once for this pair)")
-
-    def _measure(self, milestone: int) -> Costs:
-        target = self._target.model
-        sampler = Sampler(self._settings, target.vocabulary)
-        widths = pair_loader.TREE_WIDTHS if self._drafter.branches else WIDTHS
-        return measure(target, sampler, self._drafter.drafter, widths, milestone)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from app.cli.terminal.output import ruled_table
 from app.forecast.forecast import DraftLength, Forecast, Interval
 
 _LEGEND = (
@@ -67,17 +67,8 @@ def _error(interval: Interval | None) -> str:
     return "" if interval is None else f" ±{(interval.high - interval.low) / 2:.2f}"
 
 
-def _table(*columns: str) -> Table:
-    """Returns a table whose first column is text."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column(columns[0], overflow="fold")
-    for name in columns[1:]:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
-
-
 def _lengths(forecasts: Sequence[Forecast], tree: bool) -> Table:
-    table = _table("sampling", "nodes" if tree else "length", "tau", "speed-up", "accepted")
+    table = ruled_table(["sampling"], ["nodes" if tree else "length", "tau", "speed-up", "accepted"])
     for forecast in forecasts:
         lengths: list[DraftLength] = [*forecast.lengths, None]
         for length in lengths:
@@ -96,7 +87,7 @@ def _kept(forecast: Forecast, length: DraftLength) -> str:
 
 
 def _categories(forecasts: Sequence[Forecast]) -> Table:
-    table = _table("category", "sampling", "prompts", "tokens", "accepted", "best", "tau", "speed-up", "auto")
+    table = ruled_table(["category"], ["sampling", "prompts", "tokens", "accepted", "best", "tau", "speed-up", "auto"])
     for forecast in forecasts:
         for name in forecast.categories:
             table.add_row(*_category(name, forecast, forecast.category(name)))
@@ -120,7 +111,7 @@ def _category(name: str, forecast: Forecast, part: Forecast) -> Iterator[str]:
 
 
 def _overlaps(forecasts: Sequence[Forecast]) -> Table:
-    table = _table("sampling", "overlap", "KL", "entropy", "ECE", "agree", "covered")
+    table = ruled_table(["sampling"], ["overlap", "KL", "entropy", "ECE", "agree", "covered"])
     for forecast in forecasts:
         found = forecast.statistics
         if found is not None:

@@ -28,9 +28,12 @@ def test_every_reply_is_checked_from_the_file(chat: Path, capsys: pytest.Capture
 
 
 @pytest.mark.parametrize("number", [2, 4, 6])
-def test_one_message_alone_is_checked(chat: Path, capsys: pytest.CaptureFixture[str], number: int) -> None:
+def test_one_message_alone_is_checked_and_the_file_stays(
+    chat: Path, export: Path, capsys: pytest.CaptureFixture[str], number: int
+) -> None:
     code, out, _ = verify(capsys, chat, "--message", number)
     assert code == 0 and out.splitlines()[1].split()[0] == str(number)
+    assert chat.read_bytes() == export.read_bytes()
     assert "1 reply, 12 tokens" in out
 
 
@@ -84,27 +87,6 @@ def test_receipts_are_kept_in_the_file_and_nothing_else_changes(
     record = store.path(store.import_json(chat.read_text()).id)[1]
     assert record.receipt is not None and record.receipt.elsewhere and record.receipt.receipt.identical
     store.close()
-
-
-def test_without_write_the_file_stays_as_it_is(chat: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = chat.read_bytes()
-    verify(capsys, chat, "--message", 2)
-    assert chat.read_bytes() == before
-
-
-def test_a_file_that_changed_meanwhile_is_not_written_over(
-    chat: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    results_of = checker.results_of
-
-    def edited(*given: Any) -> Any:
-        yield from results_of(*given)
-        change(chat, note="edited")
-
-    monkeypatch.setattr(checker, "results_of", edited)
-    code, _, said = verify(capsys, chat, "--message", 2, "--write")
-    assert code == 1 and "has changed while it was verified" in said
-    assert json.loads(chat.read_text())["messages"][1]["note"] == "edited"
 
 
 def test_a_disk_that_fails_leaves_the_file_whole(
@@ -196,7 +178,7 @@ def test_text_of_a_model_cannot_steer_the_terminal(chat: Path, capsys: pytest.Ca
     assert os.linesep in out
 
 
-def test_what_one_file_refuses_the_others_take_and_the_table_is_told(
+def test_a_file_that_changed_meanwhile_is_left_as_it_is_and_others_take_their_receipts(
     chat: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = tmp_path / "other.json"
@@ -211,4 +193,5 @@ def test_what_one_file_refuses_the_others_take_and_the_table_is_told(
     code, out, said = verify(capsys, chat, other, "--write")
     assert code == 1 and "chat" in said and "has changed while it was verified" in said
     assert "identical over" in out
+    assert json.loads(chat.read_text())["messages"][1]["note"] == "edited"
     assert json.loads(other.read_text())["messages"][1]["receipt"]["receipt"]["tokens"] == LENGTH

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -46,6 +47,15 @@ def output_console(wide: bool = False) -> Console:
 def plain_table(texts: Sequence[str], numbers: Sequence[str] = ()) -> Table:
     """Returns a table without lines. texts: titles of the columns that wrap; numbers: of those aligned to the right."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    return _with_columns(table, texts, numbers)
+
+
+def ruled_table(texts: Sequence[str], numbers: Sequence[str]) -> Table:
+    """Returns a table with a line below its titles and between its sections; columns as in `plain_table`."""
+    return _with_columns(Table(box=box.SIMPLE_HEAD, pad_edge=False), texts, numbers)
+
+
+def _with_columns(table: Table, texts: Sequence[str], numbers: Sequence[str]) -> Table:
     for title in texts:
         table.add_column(title, overflow="fold")
     for title in numbers:

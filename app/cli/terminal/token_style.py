@@ -92,9 +92,9 @@ def choose_look(is_terminal: bool, environment: Mapping[str, str], theme: str = 
     return Look(True, _depth(environment, term), _theme(environment, theme), dotted)
 
 
-def add_theme(parser: argparse.ArgumentParser) -> None:
-    """Adds the option for the background of the terminal."""
-    parser.add_argument("--theme", choices=THEMES, default="auto", help="background of the terminal (default: auto)")
+def add_theme(parser: argparse.ArgumentParser, of: str = "the terminal") -> None:
+    """Adds the option for the background of the terminal. of: what has this background."""
+    parser.add_argument("--theme", choices=THEMES, default="auto", help=f"background of {of} (default: auto)")
 
 
 def output_look(theme: str) -> Look:

@@ -18,15 +18,6 @@ from engine.acceptance import Acceptance
 from engine.audit.receipt import first_difference
 from engine.settings import SamplingSettings
 
-RUN_KEYS = {
-    *("question_id", "category", "drafter", "acceptance_rule", "temperature", "seed", "token_ids", "tokens", "ttft_s"),
-    *("decode_s", "tokens_per_s", "rounds", "drafted", "accepted", "acceptance_rate", "mean_acceptance_length"),
-    *("matches_plain", "first_difference"),
-}
-SUMMARY_KEYS = {
-    *("drafter", "acceptance_rule", "temperature", "tokens_per_s", "speedup", "speedup_ideal"),
-    *("mean_acceptance_length", "acceptance_rate", "identical"),
-}
 PROMPTS = [
     {"question_id": 7, "category": "weather", "turns": ["why is the sky blue?", "and at night?"]},
     {"question_id": "x", "category": "light", "turns": ["what scatters light in the air?"]},
@@ -51,13 +42,6 @@ def measured(toy_folder: Path, toy_drafter_folder: Path, prompts: Path) -> dict[
     assert main(["bench", str(prompts), "--target", str(toy_folder), *drafters, *options, *several]) == 0
     found: dict[str, Any] = json.loads(file.read_text())
     return found
-
-
-def test_the_document_has_the_keys_it_promises(measured: dict[str, Any]) -> None:
-    assert measured.keys() >= {"environment", "runs", "summary"}
-    assert all(run.keys() >= RUN_KEYS for run in measured["runs"])
-    assert all(row.keys() >= SUMMARY_KEYS for row in measured["summary"])
-    assert measured["environment"]["target"] == "target"
 
 
 def test_everyone_answers_every_turn_at_every_temperature(measured: dict[str, Any]) -> None:

@@ -148,21 +148,26 @@ def test_an_unfinished_fit_is_gone_on_with_only_by_resume(
     assert Workspace(out).finished and not Workspace(out).started
 
 
-def test_a_disk_that_is_too_small_is_a_failure(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, toy_folder: Path, tmp_path: Path
+@pytest.mark.parametrize(
+    ("patched", "found", "said"),
+    [
+        ("models.training.resource_needs.free_disk_bytes", 1000, "of disk and 0 MB are free"),
+        ("app.inference.system_memory.memory", (2**27, 2**26), "of memory, of 128 MB there are"),
+    ],
+)
+def test_a_machine_that_is_too_small_is_a_failure(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    toy_folder: Path,
+    tmp_path: Path,
+    patched: str,
+    found: object,
+    said: str,
 ) -> None:
-    monkeypatch.setattr(resource_needs, "free_disk_bytes", lambda folder: 1000)
+    monkeypatch.setattr(patched, lambda *_: found)
     code, err = refused(capsys, str(toy_folder), *SMALL, "--kind", "medusa", "--out", str(tmp_path / "drafter"))
-    assert code == 1 and "of disk and 0 MB are free" in err
+    assert code == 1 and said in err
     assert not Workspace(tmp_path / "drafter").started
-
-
-def test_a_memory_that_is_too_small_is_a_failure(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, toy_folder: Path, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("app.inference.system_memory.memory", lambda: (2**27, 2**26))
-    code, err = refused(capsys, str(toy_folder), *SMALL, "--kind", "medusa", "--out", str(tmp_path / "drafter"))
-    assert code == 1 and "of memory, of 128 MB there are" in err
 
 
 def test_few_prompts_and_long_replies_are_spoken_of_beforehand(toy_folder: Path) -> None:
