@@ -30,7 +30,7 @@ from engine.policy.costs import Costs
 
 SIZE_IN, DPI = (10.4, 9.6), 160  # 1,664 pixels across: readable at half of that
 _TEXT, _QUIET, _GRID = "#1F2328", "#57606A", "#E3E6E8"
-_STYLE = {
+_STYLE: Any = {
     "font.size": 9,
     "text.color": _TEXT,
     "axes.titlelocation": "left",
@@ -104,7 +104,8 @@ def figure(value: BenchDocument) -> Any:
     with matplotlib.rc_context(_STYLE):
         picture = Figure(figsize=SIZE_IN, layout="constrained", facecolor="white")
         FigureCanvasAgg(picture)
-        top, bottom = (picture.add_subfigure(half) for half in picture.add_gridspec(2, 1))
+        halves = picture.add_gridspec(2, 1)
+        top, bottom = picture.add_subfigure(halves[0]), picture.add_subfigure(halves[1])
         left, middle, right = bottom.subplots(1, 3)
         _speedups(top.subplots(), speedup_series(rows), colours)
         _acceptance(left, acceptance_series(rows), colours)

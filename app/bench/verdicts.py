@@ -10,7 +10,7 @@ Where several lengths are nearly equal, the best one is partly luck, so share is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.bench.bench_document import AUTO, BenchRun
@@ -67,19 +67,16 @@ def categories(rows: Sequence[BenchRun]) -> list[str]:
 
 def verdicts(rows: Sequence[BenchRun]) -> list[AutoVerdict]:
     """Returns the verdicts on every drafter at draft length auto, by category, ALL last."""
-    return list(_verdicts(rows))
-
-
-def _verdicts(rows: Sequence[BenchRun]) -> Iterator[AutoVerdict]:
     name, by_drafter = category_of(rows), dict[tuple[float, str, bool], list[BenchRun]]()
     for row in rows:
         if not row.peer and row.draft_length is not None:
             by_drafter.setdefault((row.temperature, row.proposer, row.exact), []).append(row)
-    for mine in by_drafter.values():
-        for category in categories(rows):
-            found = _verdict(category, [row for row in mine if category in (ALL, name(row))])
-            if found is not None:
-                yield found
+    found = (
+        _verdict(category, [row for row in mine if category in (ALL, name(row))])
+        for mine in by_drafter.values()
+        for category in categories(rows)
+    )
+    return [one for one in found if one is not None]
 
 
 def _verdict(category: str, rows: Sequence[BenchRun]) -> AutoVerdict | None:
@@ -113,9 +110,8 @@ def _by_length(rows: Sequence[BenchRun], value: Callable[[BenchRun], float | Non
     """Groups the known values by draft length and reply."""
     found: dict[Length, dict[_Key, float]] = {}
     for row in rows:
-        known = value(row)
-        if known:
-            found.setdefault(row.draft_length, {})[_key(row)] = known
+        if known := value(row):
+            found.setdefault(row.draft_length, {})[row.question_id, row.turn, row.repeat] = known
     return found
 
 
@@ -130,7 +126,3 @@ def _best(
         lengths.setdefault(0, dict.fromkeys(auto, 1.0))
     best, found = max(lengths.items(), key=lambda item: median(item[1].values()) or 0.0)
     return best, median(found.values()), median(value / found[key] for key, value in auto.items() if key in found)
-
-
-def _key(row: BenchRun) -> _Key:
-    return row.question_id, row.turn, row.repeat

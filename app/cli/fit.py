@@ -101,10 +101,11 @@ def _training_options(args: argparse.Namespace) -> TrainingOptions:
     """Returns the options of a new fit. Raises UsageError."""
     from models.training.training_plan import TrainingOptions
 
-    given: dict[str, Any] = {name: getattr(args, name) for name in _PLANNED if getattr(args, name) is not None}
+    given: dict[str, Any] = {"kind": args.kind or KINDS[0]}
+    given |= {name: getattr(args, name) for name in _PLANNED if getattr(args, name) is not None}
     if "draft_vocabulary" in given:
         given["vocabulary"] = given.pop("draft_vocabulary")
-    return TrainingOptions(**{"kind": args.kind or KINDS[0]} | given)
+    return TrainingOptions(**given)
 
 
 def _place(args: argparse.Namespace, target: str) -> Workspace:

@@ -90,7 +90,7 @@ def _parser(chosen: str | None) -> Parser:
 
 
 def _add_window(parser: Parser) -> None:
-    """The window's own options."""
+    """Adds the window's own options."""
     add = parser.add_argument_group("the window").add_argument
     add("--data-dir", type=Path, metavar="DIR", help="folder of conversations (default: the user's data folder)")
     add("--replay", type=Path, metavar="FILE", help="replay recorded events instead of a model")

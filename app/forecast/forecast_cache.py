@@ -165,9 +165,8 @@ class RoundCostCache:
 
     def _costs_at(self, milestone: int) -> Costs:
         if milestone not in self._found:
-            self._found[milestone] = (
-                self._greedy_costs(milestone) if self._settings.greedy else self._sampled(milestone)
-            )
+            find = self._greedy_costs if self._settings.greedy else self._sampled_costs
+            self._found[milestone] = find(milestone)
         return self._found[milestone]
 
     def _greedy_costs(self, milestone: int) -> Costs:

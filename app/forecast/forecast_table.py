@@ -51,6 +51,7 @@ def recommendation(forecast: Forecast, tree: bool = False) -> str:
 
 
 def sampling_label(forecast: Forecast) -> str:
+    """Returns the temperature, with the acceptance rule if it matters."""
     temperature = forecast.settings.temperature
     return f"T {temperature:g}" if temperature == 0 else f"T {temperature:g}, {forecast.rule}"
 

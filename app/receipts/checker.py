@@ -66,8 +66,8 @@ def _result(
     case: Case, targets: TargetCache, step: Callable[[int], None], stopped: Callable[[], bool]
 ) -> Result | None:
     """Returns the result of a case, or None if it was stopped."""
-    if case.unknown:
-        return Result(case, error=case.unknown)
+    if case.obstacle:
+        return Result(case, error=case.obstacle)
     stop = Event()
     try:
         for answer in VerifyJob(targets.load(case.pair), case.request(), stop).answers():

@@ -56,7 +56,7 @@ class Case:
         return self.message.pair or self.export.document.settings.pair
 
     @property
-    def unknown(self) -> str:
+    def obstacle(self) -> str:
         """Why the reply cannot be checked, or ""."""
         if not self.message.rounds:
             return "its tokens are not in the file"

@@ -60,14 +60,15 @@ class Wrapper:
     def write(self, text: str, style: str = "") -> str:
         """Returns `text` ready to be written. A style is an escape sequence, or "" for none."""
         limit, out = max(self._width() - 1, _MIN_WIDTH), ""
-        for given in text:
-            for character in " " * (_TAB - _cells(self._line) % _TAB) if given == "\t" else given:
-                if character == "\n":
-                    out += self._end_line(len(self._line), broken=False)
-                elif character != " " or self._line or not self._broken:
-                    self._line.append((character, style))
-                if _cells(self._line) > limit:
-                    out += self._end_line(self._break(limit), broken=True)
+        for character in text:
+            if character == "\n":
+                out += self._end_line(len(self._line), broken=False)
+            elif character == "\t":
+                out += self.write(" " * (_TAB - _cells(self._line) % _TAB), style)
+            elif character != " " or self._line or not self._broken:
+                self._line.append((character, style))
+            if _cells(self._line) > limit:
+                out += self._end_line(self._break(limit), broken=True)
         out += _styled(self._line[self._shown :])
         self._shown = len(self._line)
         return out
@@ -91,7 +92,8 @@ class Wrapper:
 
 
 def _cells(line: Sequence[tuple[str, str]]) -> int:
-    return cell_len("".join(character for character, _ in line))
+    """Returns the columns of a line, or rather more: an emoji of several characters is counted as all of them."""
+    return sum(cell_len(character) for character, _ in line)
 
 
 def _styled(line: Sequence[tuple[str, str]]) -> str:

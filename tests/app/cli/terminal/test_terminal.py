@@ -1,12 +1,16 @@
-"""How a reply looks, from recorded events: no model is loaded here."""
+"""How a reply looks, from recorded events without a model; and keys that are read one by one."""
 
 from __future__ import annotations
 
 import io
+import os
+import pty
 import re
+import termios
 
 import pytest
 
+from app.cli.terminal.keyboard import LEFT, RIGHT, key_presses
 from app.cli.terminal.output import safe
 from app.cli.terminal.reply_view import Terminal, Wrapper, details, legend_line, statistics
 from app.cli.terminal.token_style import PLAIN, TINTS, Look, Theme, choose_look
@@ -224,3 +228,25 @@ def test_a_reply_that_breaks_off_leaves_the_cursor_on_a_line_of_its_own() -> Non
     with pytest.raises(KeyboardInterrupt):
         Terminal(out, io.StringIO(), PLAIN).play(events())  # type: ignore[arg-type]
     assert out.getvalue() == "half\n"
+
+
+# --- Keys one by one, from a terminal that is put back as it was
+
+
+def test_keys_come_without_enter_and_the_terminal_is_put_back() -> None:
+    ours, theirs = pty.openpty()
+    with open(theirs, closefd=False) as stream:
+        before = termios.tcgetattr(stream)
+        with key_presses(stream) as pressed:
+            assert pressed() == []
+            os.write(ours, f" {RIGHT}+{LEFT}".encode())
+            assert pressed() == [" ", RIGHT, "+", LEFT]
+            assert pressed() == []
+        assert termios.tcgetattr(stream) == before
+    for end in (ours, theirs):
+        os.close(end)
+
+
+def test_what_is_no_terminal_has_no_keys() -> None:
+    with key_presses(io.StringIO(" ")) as pressed:
+        assert pressed() == []
