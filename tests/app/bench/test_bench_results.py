@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from app.bench import benchmark
+from app.bench.bench_document import digest
 from app.bench.bench_results import BenchResults
 from app.bench.prompt_file import Question
 from app.cli.main import main
@@ -138,56 +139,46 @@ def test_a_disk_that_is_full_for_a_while_stops_nothing(
 # --- by themselves ---------------------------------------------------------------------------------------------------
 
 
-def _ledger(turns: int | None = 1, repeats: int = 1) -> BenchResults:
+def _results(turns: int | None = 1, repeats: int = 1) -> BenchResults:
     return BenchResults(None, ENVIRONMENT, ["none", "lookup 2"], turns, repeats)
 
 
-def _asked(*turns: str) -> Question:
-    return Question(7, "qa", turns or ("d",))
-
-
 def _rows(**changes: Any) -> list[Any]:
-    from app.bench.bench_document import digest
-
     return [
         row(name, length, 7, 1.0, prompt_digest=digest("d"), **changes)
         for name, length in (("none", None), ("lookup", 2))
     ]
 
 
-def test_a_conversation_of_which_a_turn_is_missing_is_held_anew() -> None:
-    ledger, rows = _ledger(turns=None), _rows()
-    ledger.resume(document_of(rows), [_asked("d", "e")], [COLD])
-    assert ledger.rows == []
-    ledger = _ledger()
-    ledger.resume(document_of(rows), [_asked("d", "e")], [COLD])
-    assert ledger.rows == rows
-    assert ledger.done(_asked("d", "e"), COLD)
-    assert ledger.replies_each == 1
-
-
-def test_a_prompt_with_a_repeat_missing_is_held_anew() -> None:
-    ledger = _ledger(repeats=2)
-    ledger.resume(document_of(_rows()), [_asked()], [COLD])
-    assert not ledger.done(_asked(), COLD)
-    assert ledger.rows == []
-
-
-def test_rows_of_questions_that_are_not_asked_now_are_kept() -> None:
-    ledger, rows = _ledger(), _rows()
-    ledger.resume(document_of(rows), [Question(8, "qa", ("d",))], [COLD])
-    assert ledger.rows == rows
+@pytest.mark.parametrize(
+    ("results", "question", "stays"),
+    [
+        (_results(), Question(7, "qa", ("d", "e")), True),
+        (_results(turns=None), Question(7, "qa", ("d", "e")), False),
+        (_results(repeats=2), Question(7, "qa", ("d",)), False),
+        (_results(), Question(8, "qa", ("d",)), True),
+    ],
+    ids=["whole", "a turn is missing", "a repeat is missing", "not asked now"],
+)
+def test_a_conversation_of_which_something_is_missing_is_measured_anew(
+    results: BenchResults, question: Question, stays: bool
+) -> None:
+    rows = _rows()
+    results.resume(document_of(rows), [question], [COLD])
+    assert results.rows == (rows if stays else [])
+    assert results.done(question, COLD) == (stays and question.id == 7)
+    assert results.replies_each == stays
 
 
 def test_another_seed_is_refused_where_it_shapes_the_text() -> None:
     warm = SamplingSettings(temperature=1.0, seed=5, acceptance="coupled")
     rows = _rows(temperature=1.0, seed=4, acceptance_rule="coupled")
     with pytest.raises(UsageError, match="seed 4 and coupled acceptance at temperature 1"):
-        _ledger().resume(document_of(rows), [_asked()], [warm])
+        _results().resume(document_of(rows), [Question(7, "qa", ("d",))], [warm])
     rows = _rows(temperature=1.0, seed=5, acceptance_rule="rejection")
     with pytest.raises(UsageError, match="seed 5 and rejection acceptance"):
-        _ledger().resume(document_of(rows), [_asked()], [warm])
-    _ledger().resume(document_of(_rows(seed=4)), [_asked()], [SamplingSettings(seed=5)])
+        _results().resume(document_of(rows), [Question(7, "qa", ("d",))], [warm])
+    _results().resume(document_of(_rows(seed=4)), [Question(7, "qa", ("d",))], [SamplingSettings(seed=5)])
 
 
 def test_other_weights_under_the_same_name_are_not_gone_on_with(

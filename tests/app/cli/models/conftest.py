@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import keyring
 import pytest
@@ -11,11 +13,23 @@ from huggingface_hub import constants
 from keyring.backend import KeyringBackend
 from keyring.errors import PasswordDeleteError
 
+from app.cli.main import main
 from models.local.locations import ModelLocations
 from tests.models.hub.held import Repo
 from tests.models.hub.loopback import Loopback, loopback
 from tests.models.hub.tiny import tiny
 from tests.models.local.model_placement import places_in
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    """The exit code and the output of `redline models`."""
+    code = main(["models", *words])
+    return code, capsys.readouterr().out
+
+
+def document(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    """What `redline models ... --json` prints."""
+    return json.loads(said(capsys, *words, "--json")[1])
 
 
 class Keychain(KeyringBackend):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -12,13 +11,8 @@ import pytest
 from app.cli.main import main
 from models.convert import model_import
 from models.model_folder import check_folder
+from tests.app.cli.models.conftest import document
 from tests.toys.gguf_files import tiny_llama
-
-
-def document(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
-    assert main(["models", *words, "--json"]) == 0
-    said: dict[str, object] = json.loads(capsys.readouterr().out)
-    return said
 
 
 @pytest.fixture

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,20 +13,12 @@ from models.hub.repo_cache import RepoCache
 from models.hub.repo_files import HubFile, RepoListing
 from models.local.inventory import HUB_SHARERS, Installed, note_use
 from models.local.locations import ModelLocations
+from tests.app.cli.models.conftest import document, said
 from tests.models.hub.tiny import NAME, tiny, wanted
 from tests.models.local.model_placement import write_folder, write_in_hub
 
 SIZE = sum(map(len, wanted(tiny()).values()))
 CONFIG = len(tiny().files["config.json"])
-
-
-def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
-    code = main(["models", *words])
-    return code, capsys.readouterr().out
-
-
-def document(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
-    return json.loads(said(capsys, *words, "--json")[1])
 
 
 # --- list -----------------------------------------------------------------------------------------

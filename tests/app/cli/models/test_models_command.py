@@ -18,6 +18,7 @@ from models.catalogue import Catalogue, read_catalogue
 from models.catalogue.mac_memory import GIB
 from models.compatibility.best_drafter import UsableModel
 from models.local.inventory import Installed
+from tests.app.cli.models.conftest import document, said
 from tests.models.hub.loopback import loopback
 from tests.models.hub.tiny import tiny
 
@@ -33,16 +34,6 @@ def nothing_here(monkeypatch: pytest.MonkeyPatch) -> list[UsableModel]:
 @pytest.fixture
 def wide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-
-
-def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
-    code = main(["models", *words])
-    return code, capsys.readouterr().out
-
-
-def document(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, list[dict[str, object]]]:
-    found: dict[str, list[dict[str, object]]] = json.loads(said(capsys, *words)[1])
-    return found
 
 
 # --- the tree -------------------------------------------------------------------------------------
@@ -63,7 +54,7 @@ def test_unknown_subcommands_are_usage_errors(capsys: pytest.CaptureFixture[str]
 
 
 def test_json_may_stand_before_the_subcommand(capsys: pytest.CaptureFixture[str]) -> None:
-    assert document(capsys, "--json", "search", "phi") == document(capsys, "search", "phi", "--json")
+    assert json.loads(said(capsys, "--json", "search", "phi")[1]) == document(capsys, "search", "phi")
 
 
 # --- search ---------------------------------------------------------------------------------------
@@ -84,7 +75,7 @@ def test_search_marks_what_is_here(
     nothing_here.append(UsableModel("mlx-community/Qwen3-8B-4bit", Path("x"), 9, "mlx-community/Qwen3-8B-4bit"))
     lines = [line.strip() for line in said(capsys, "search", "qwen3", "8b")[1].splitlines()]
     assert "mlx-community/Qwen3-8B-4bit ●" in lines and "mlx-community/Qwen3-8B-8bit" in lines
-    found = document(capsys, "search", "qwen3", "8b", "--json")["entries"]
+    found = document(capsys, "search", "qwen3", "8b")["entries"]
     assert [entry["repository"] for entry in found if entry["here"]] == ["mlx-community/Qwen3-8B-4bit"]
 
 
@@ -98,7 +89,7 @@ def test_search_fits_80_columns_and_keeps_repositories_whole(
 
 
 def test_search_narrows_by_kind_and_memory_and_says_when_there_is_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    found = document(capsys, "search", "--kind", "target", "--fits", "8GB", "--json")["entries"]
+    found = document(capsys, "search", "--kind", "target", "--fits", "8GB")["entries"]
     assert found and {entry["kind"] for entry in found} == {"target"}
     assert {entry["smallest_mac_gb"] for entry in found} == {8}
     fields = {"repository", "name", "family", "architecture", "parameters_b", "bits", "size_bytes", "size", "licence"}
@@ -129,7 +120,7 @@ def test_check_asks_the_hub_and_fails_when_one_is_gone(
         code, out = said(capsys, "check", "lfm2")
         assert code == 1 and out.startswith(f"gone    {there[0]}\n        there is no {there[0]} at ")
         assert out.splitlines()[-1] == f"{len(there)} entries: {len(there) - 1} there, 1 gone"
-        found = document(capsys, "check", "lfm2", "--json")["entries"]
+        found = document(capsys, "check", "lfm2")["entries"]
         assert [entry["state"] for entry in found].count("gone") == 1
     assert main(["models", "check", "no-such"]) == 2
 
@@ -159,7 +150,7 @@ def test_pairs_gives_every_verdict_and_what_auto_takes(
         "  ✗ o/mtp: Incompatible: Redline cannot load drafters of the kind mtp yet",
         "  auto chooses lookup and o/small, a small model with the same tokens",
     ]
-    found = document(capsys, "pairs", "--json")["targets"]
+    found = document(capsys, "pairs")["targets"]
     assert [one["target"] for one in found] == ["o/target", "o/small"]  # the sidecar is no target
     assert found[0]["auto"] == f"lookup+{toy_drafter_folder}"
     assert found[0].keys() == {"target", "path", "pairs", "auto", "auto_why", "trouble"}
