@@ -173,7 +173,7 @@ def _begin(target: Loaded, place: Workspace, wanted: TrainingOptions, prompts: l
     resource_needs.check_disk(needed, free)
     resource_needs.check_memory(needed.memory_bytes, free)
     if free.free_bytes is not None and needed.memory_bytes > free.free_bytes:
-        notify(f"only {memory_words(free.free_bytes)} of memory are free: close other programs if it gets slow")
+        notify(f"only {memory_words(free.free_bytes)} of memory is free: close other programs if it gets slow")
     place.begin()
     save_prompts(place.prompts_file, prompts)
     write_plan(place.plan_file, plan)

@@ -137,7 +137,7 @@ def run_remove(args: argparse.Namespace) -> int:
     if args.json:
         print(document_json(_removal_document(removal, freed_bytes)))
     elif freed_bytes is not None:
-        print(f"Deleted; {size_words(freed_bytes)} are free again.")
+        print(f"Deleted: {size_words(freed_bytes)} freed.")
     return OK
 
 
@@ -169,12 +169,12 @@ def _removal_text(removal: Removal) -> str:
     """Returns what is deleted, from where, who else loses it and what stays."""
     model, several = removal.models[0], len(removal.models) > 1
     name = f"{model.name.partition('@')[0]}, {len(removal.models)} revisions" if several else model.name
-    lines = [f"{name}: {size_words(removal.frees_bytes)} will be free"]
+    lines = [f"{name}: frees {size_words(removal.frees_bytes)}"]
     lines += [f"  {model.path}" for model in removal.models]
     if removal.losers:
         lines.append(f"  Shared with {', '.join(removal.losers)}: gone for them too.")
     if removal.keepers:
-        lines.append(f"  {size_words(removal.stays_bytes)} stay, as {', '.join(removal.keepers)} has the same files.")
+        lines.append(f"  {size_words(removal.stays_bytes)} stay: shared with {', '.join(removal.keepers)}.")
     if removal.note:
         lines.append(f"  {removal.note[0].upper()}{removal.note[1:]}.")
     return "\n".join(lines)

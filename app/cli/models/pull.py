@@ -327,18 +327,19 @@ def event_text(event: DownloadEvent) -> str:
             return f"Waiting {duration_words(event.wait_s)}: {event.why} ({event.attempt} of {event.attempts})"
         case Planned():
             missing, files = event.total_bytes - event.present_bytes, count(len(event.files), "file")
-            here = f", {size_words(event.present_bytes)} are here" if event.present_bytes and missing else ""
+            here = f", {size_words(event.present_bytes)} already downloaded" if event.present_bytes and missing else ""
             return f"{event.repo} at {event.commit[:8]}: {files}, {size_words(event.total_bytes)}{here}"
         case DownloadProgress():
             done = f"{size_words(event.done_bytes)} of {size_words(event.total_bytes)}"
             return ", ".join(filter(None, (done, _speed_text(event))))
         case Verifying():
-            return f"Verifying the {size_words(event.size_bytes)} of {event.file} that are here"
+            return f"Verifying the {size_words(event.size_bytes)} of {event.file} already downloaded"
         case Done():
             return _done_text(event)
         case Discarded():
-            freed = f"{size_words(event.freed_bytes)} are free again" if event.freed_bytes else "there was nothing"
-            return f"Unfinished work on {event.repo}: {freed}."
+            if not event.freed_bytes:
+                return f"There is no unfinished download of {event.repo}."
+            return f"Deleted the unfinished download of {event.repo}: {size_words(event.freed_bytes)} freed."
         case _:
             return ""
 
@@ -354,5 +355,5 @@ def _done_text(event: Done) -> str:
     ready = "Verified and ready" if event.verified_bytes == event.total_bytes else "Ready"
     speed = event.fetched_bytes / event.seconds if event.seconds else 0.0
     fetched = f" in {duration_words(event.seconds)}, {size_words(speed)}/s"
-    how = fetched if event.fetched_bytes else ": it was here already"
+    how = fetched if event.fetched_bytes else ": already downloaded"
     return f"{ready}{how}\n  {event.path}\n  redline chat --target {event.repo}"

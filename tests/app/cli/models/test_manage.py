@@ -106,7 +106,7 @@ def test_remove_says_what_goes_and_who_loses_it_and_asks(
         and folder.exists()
         and out.splitlines()
         == [
-            f"{NAME}: 481 kB will be free",
+            f"{NAME}: frees 481 kB",
             f"  {folder}",
             f"  Shared with {HUB_SHARERS}: gone for them too.",
             "Nothing was deleted.",
@@ -114,7 +114,7 @@ def test_remove_says_what_goes_and_who_loses_it_and_asks(
     )
     monkeypatch.setattr("builtins.input", lambda question: "yes")
     code, out = said(capsys, "remove", NAME)
-    assert code == 0 and out.endswith("Deleted; 481 kB are free again.\n") and not folder.exists()
+    assert code == 0 and out.endswith("Deleted: 481 kB freed.\n") and not folder.exists()
 
 
 def test_nobody_to_ask_deletes_nothing(capsys: pytest.CaptureFixture[str], places: ModelLocations) -> None:
@@ -137,14 +137,14 @@ def test_a_dry_run_is_the_plan_and_yes_the_deed(capsys: pytest.CaptureFixture[st
     done = document(capsys, "remove", name, "--yes")
     assert (done["removed"], done["freed_bytes"]) == (True, CONFIG + 1) and old.exists() and not new.exists()
     _, out = said(capsys, "remove", NAME, "--dry-run")
-    assert out.splitlines()[:2] == [f"{NAME}: 481 kB will be free", f"  {old}"] and old.exists()  # now the only one
+    assert out.splitlines()[:2] == [f"{NAME}: frees 481 kB", f"  {old}"] and old.exists()  # now the only one
 
 
 def test_all_revisions_go_with_the_name_alone(capsys: pytest.CaptureFixture[str], places: ModelLocations) -> None:
     write_in_hub(places.hub, main=False)
     write_in_hub(places.hub, config=b" ")
     code, out = said(capsys, "remove", NAME, "--yes")
-    assert code == 0 and out.startswith(f"{NAME}, 2 revisions: 481 kB will be free\n")
+    assert code == 0 and out.startswith(f"{NAME}, 2 revisions: frees 481 kB\n")
     assert not RepoCache(places.hub, NAME).folder.exists()
 
 

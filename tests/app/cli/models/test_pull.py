@@ -48,11 +48,11 @@ def test_a_pipe_gets_a_line_for_what_matters(capsys: pytest.CaptureFixture[str],
     assert code == 0 and plan == f"{NAME} at {commit}: 8 files, 481 kB"
     assert re.fullmatch(r"Verified and ready in \d+ s, .+/s", ready)
     assert Path(path.strip()).is_dir() and to_do == f"  redline chat --target {NAME}"
-    assert pulled(capsys, NAME)[1][1] == "Ready: it was here already"
+    assert pulled(capsys, NAME)[1][1] == "Ready: already downloaded"
     _, said, _ = pulled(capsys, NAME, "--verify")
-    assert said[-3] == "Verified and ready: it was here already"
-    assert f"Verifying the 160 kB of {SHARD} that are here" in said
-    assert pulled(capsys, NAME, "--discard")[1] == [f"Unfinished work on {NAME}: there was nothing."]
+    assert said[-3] == "Verified and ready: already downloaded"
+    assert f"Verifying the 160 kB of {SHARD} already downloaded" in said
+    assert pulled(capsys, NAME, "--discard")[1] == [f"There is no unfinished download of {NAME}."]
 
 
 def test_what_fails_is_one_line_with_a_guess_at_what_was_meant(
@@ -129,7 +129,7 @@ def test_lines_come_seldom_and_what_was_paused_says_how_far_it_was(
 def test_resumed_is_not_called_verified() -> None:
     done = Done("o/m", "c", "p", 10 * GB, 4 * GB, 4 * GB, 100.0)
     assert event_text(done).startswith("Ready in 1 min 40 s, 40 MB/s\n")
-    assert event_text(Discarded("o/m", GB)) == "Unfinished work on o/m: 1.00 GB are free again."
+    assert event_text(Discarded("o/m", GB)) == "Deleted the unfinished download of o/m: 1.00 GB freed."
 
 
 # --- on a terminal --------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def test_bars_stay_on_their_lines_and_say_files_speed_and_time(width: int) -> No
     shown = frames(width, *STORY)
     rows = [line.rstrip() for line in shown.splitlines()]
     assert max(map(len, rows)) <= width
-    assert "o/m at c0ffee00: 1 file, 99.0 GB, 1.00 GB are here" in rows
+    assert "o/m at c0ffee00: 1 file, 99.0 GB, 1.00 GB already downloaded" in rows
     whole = [row for row in rows if row.startswith("in all")]
     assert whole[-1].endswith("13.0 GB of 99.0 GB 123 MB/s, 9 min 59 s left")
     assert any(re.match(r"model-00002-of-00003\s.+ 12\.0 GB of 48\.0 GB$", row) for row in rows)
