@@ -102,10 +102,14 @@ class Benchmark:
             replies = [self._replies(prompt, settings, f"question {question.id}") for _ in range(self.repeats)]
             costs = self._costs(settings, replies)
             messages.append(_message("assistant", replies[0][PLAIN].text))
-            place = {"question_id": question.id, "category": question.category, "turn": turn}
-            place["prompt_digest"] = digest(text)
+            prompted = {
+                "question_id": question.id,
+                "category": question.category,
+                "turn": turn,
+                "prompt_digest": digest(text),
+            }
             yield [
-                msgspec.convert(place | {"repeat": repeat} | self._record(one, settings, by_name, costs), BenchRun)
+                msgspec.convert(prompted | {"repeat": repeat} | self._record(one, settings, by_name, costs), BenchRun)
                 for repeat, by_name in enumerate(replies)
                 for one in self.contestants
             ]
@@ -131,10 +135,7 @@ class Benchmark:
         drafts = Counter(len(round_.drafted) for round_ in reply.rounds[:-1])
         return {
             "drafter": contestant.name,
-            "proposer": contestant.proposer,
-            "draft_length": contestant.draft_length,
-            "peer": contestant.peer,
-            "exact": contestant.exact,
+            **{name: getattr(contestant, name) for name in ("proposer", "draft_length", "peer", "exact")},
             "acceptance_rule": contestant.rule(settings),
             "temperature": float(settings.temperature),
             "seed": settings.seed or 0,

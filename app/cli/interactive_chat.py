@@ -38,7 +38,7 @@ _COMMANDS = {  # what follows a slash, and what it does
     "/clear": "forget the conversation; the system prompt stays",
     "/system TEXT": "set the system prompt; without TEXT, remove it",
     "/regenerate": "reply to the last message again",
-    "/drafter NAME|FOLDER": "choose the drafter: auto, none, lookup, a shipped one or one in a folder",
+    "/drafter NAME|FOLDER": "choose the drafter: auto, none, lookup, a name or a folder",
     "/length N|auto": "set how many tokens to draft each round; 0 is plain decoding",
     "/temperature T": "set the temperature; 0 is greedy",
     "/stats": "show the statistics of the last reply",
