@@ -24,7 +24,7 @@ COMMANDS = {
     "chat": "chat with a model, or reply to one --prompt",
     "race": "compare plain and speculative decoding side by side",
     "bench": "compare drafters and temperatures on a file of prompts",
-    "predict": "predict the speed-up of a drafter before it drafts",
+    "predict": "predict the speed-up of a drafter before you use it",
     "fit": "train a drafter for a target on this machine",
     "models": "show what this machine can run; download, import and remove models",
     "verify": "check an exported conversation against plain decoding",

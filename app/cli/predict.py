@@ -1,4 +1,4 @@
-"""`redline predict`: forecasts what a drafter brings for a target on this machine; the pair generates nothing."""
+"""`redline predict`: forecasts how a drafter performs for a target on this machine; the pair generates nothing."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 MAX_TOKENS = 128
 _DESCRIPTION = (
-    "Forecast what a drafter brings for a target on this machine: acceptance, tokens per pass, the best draft length "
-    "and the speed-up, each with its sampling error. The target writes its replies to the prompts once and keeps them; "
+    "Forecast how a drafter performs for a target on this machine: acceptance, tokens per pass, the best draft length "
+    "and the speed-up, each with its sampling error. The target's replies to the prompts are written once and kept; "
     "both models then read them, and measured pass times give the speed-up."
 )
 _EXAMPLES = """examples:
