@@ -10,15 +10,12 @@ At the next drafted token x replaces h. Parameter names, and the variants that `
 Speculators layout (vllm-project/speculators, `src/speculators/models/eagle3/core.py` and `model_definitions.py`), so a
 checkpoint loads as it is. The embedding is the target's.
 
-Pair i is the target's states at token i together with token i + 1; the head's cache holds one entry a pair. Every pair
-of the committed sequence has the target's own states; entries of drafted steps, which build on the head's own output,
-are dropped as soon as the draft is made. So after n committed tokens n - 1 pairs are known, and drafting catches up
-with one pass over what the last round committed, whose last row is the first drafted step.
+Pairs, and the cache that holds them, are explained in `engine.drafters.pair_drafter`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,11 +23,10 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from engine.backend.mlx_lm_imports import KVCache, initialize_rope
-from engine.drafters import Draft, DraftContext, Needs, Traits, empty_draft
-from engine.drafters.chain import draw_chain
+from engine.drafters import Draft, DraftContext, Needs, Traits
 from engine.drafters.dynamic_tree import DynamicTree
-from engine.target.cached_model import PREFILL_CHUNK, CachedModel
-from engine.target.target_view import TargetView
+from engine.drafters.pair_drafter import PairDrafter
+from engine.target.cached_model import CachedModel
 from engine.tree.rotary_positions import rows_as_batch
 
 Attend = Callable[[mx.array, mx.array, mx.array], mx.array]
@@ -194,66 +190,29 @@ class Eagle3Head(nn.Module):
         return out
 
 
-# --- The EAGLE-3 head as a drafter (Li 2025, arXiv 2503.01840): chains, or the dynamic trees of EAGLE-2 (Li 2024,
-
-
-class Eagle3:
+class Eagle3(PairDrafter):
     """Drafts with `head` for `target`. trees: whether to branch; else chains."""
 
     name = "eagle3"
 
     def __init__(self, head: Eagle3Head, target: CachedModel, trees: bool = False) -> None:
+        needs = Needs(head.config.points, token_map=head.ids)
+        super().__init__(target, needs, [KVCache()], Traits("tree" if trees else "chain"))
         self.head = head
         self.trees = trees
-        self.needs = Needs(head.config.points, token_map=head.ids)
-        self.traits = Traits("tree" if trees else "chain")
-        self.target = TargetView(target, self.needs.taps)
-        self._cache = KVCache()
+        self.ids = head.ids
 
-    @property
-    def pairs(self) -> int:
-        """How many pairs are in the cache; between rounds all are of committed tokens."""
-        return int(self._cache.offset)
+    def fuse(self, states: mx.array) -> mx.array:
+        return self.head.fuse(states.astype(self.head.fc.weight.dtype))
 
-    def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
-        while len(tokens) - 1 - self.pairs > 1 and not cancelled():  # the last pair is the first step of a draft
-            upto = min(len(tokens) - 2, self.pairs + PREFILL_CHUNK)
-            self._catch_up(tokens, upto)  # its states stay unevaluated: later pairs look at keys and values alone
-            mx.eval(self._cache.keys, self._cache.values)
+    def logits(self, hidden: mx.array) -> mx.array:
+        return self.head.logits(hidden)
 
-    def propose(self, context: DraftContext, length: int) -> Draft:
-        if length == 0 or len(context.tokens) < 2:  # a first token has no pair yet
-            return empty_draft()
-        if len(context.tokens) - self.pairs > PREFILL_CHUNK:  # after a long stretch of plain steps
-            self.sync(context.tokens)
-        hidden = self._catch_up(context.tokens, len(context.tokens) - 1)[-1:]
-        known = self.pairs
-        if self.trees and length > 1:
-            tree = DynamicTree(self.steps, self.head.logits, self.head.ids, context, known, length)
-            draft = tree.draft(hidden)
-        else:
-            draft = self._chain(context, hidden, length)
-        self._cache.trim(self.pairs - known)
-        return draft
-
-    def hint(self, context: DraftContext) -> None:
-        return None
-
-    def rewind(self, length: int) -> None:
-        self._cache.trim(max(self.pairs - max(length - 1, 0), 0))
-
-    def reusable_prefix(self) -> int:
-        """Pairs are made of states, so up to the first token that has none yet."""
-        start, end = self.target.recorded
-        return max(self.pairs, end if start <= self.pairs else 0)
-
-    def _catch_up(self, tokens: Sequence[int], upto: int) -> mx.array:
-        """Runs the head over the pairs before `upto` that are missing; returns its hidden states (n, hidden)."""
-        first = self.pairs
-        states = self.target.hidden(self.needs.taps, first, upto)
-        hidden = self.head.fuse(states.astype(self.head.fc.weight.dtype))
-        following = mx.array(list(tokens[first + 1 : upto + 1]), mx.int32)
-        return self.steps(hidden, following)
+    def draft(self, context: DraftContext, hidden: mx.array, length: int) -> Draft:
+        if not self.trees or length == 1:
+            return super().draft(context, hidden, length)
+        tree = DynamicTree(self.steps, self.head.logits, self.head.ids, context, self.pairs, length)
+        return tree.draft(hidden)
 
     def steps(
         self, hidden: mx.array, tokens: mx.array, position: int | None = None, mask: mx.array | None = None
@@ -263,7 +222,7 @@ class Eagle3:
         The rows follow each other; or, with a `position` and a `mask` (n, pairs + n), they are all at that position and
         see what the mask says.
         """
-        first, cache, head = self.pairs, self._cache, self.head
+        first, cache, head = self.pairs, self._caches[0], self.head
         position = first if position is None else position
 
         def attend(queries: mx.array, keys: mx.array, values: mx.array) -> mx.array:
@@ -274,13 +233,3 @@ class Eagle3:
             return mx.fast.scaled_dot_product_attention(queries, keys, values, scale=head.scale, mask=seen)
 
         return head(hidden[None], self.target.embed(tokens)[None].astype(hidden.dtype), attend)[0]
-
-    def _chain(self, context: DraftContext, hidden: mx.array, length: int) -> Draft:
-        head = self.head
-
-        def next_logits(token: mx.array) -> mx.array:
-            nonlocal hidden
-            hidden = self.steps(hidden, token)
-            return head.logits(hidden)
-
-        return draw_chain(context, head.logits(hidden), next_logits, length, head.ids)
