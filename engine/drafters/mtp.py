@@ -1,4 +1,4 @@
-"""Multi-token prediction heads (DeepSeek-V3, arXiv 2412.19437, section 2.2): the network, and the drafter that chains it.
+"""Multi-token prediction heads (DeepSeek-V3, arXiv 2412.19437, section 2.2): the network and the drafter.
 
 A head is one decoder layer of the target's own architecture over the target's state and the next token's embedding:
 

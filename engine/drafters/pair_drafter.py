@@ -47,8 +47,8 @@ class PairDrafter(ABC):
 
     @abstractmethod
     def steps(self, hidden: mx.array, tokens: mx.array) -> mx.array:
-        """Runs the head over one pair a row, (n, hidden) and (n,), that follow each other behind the pairs in the cache;
-        returns the next hidden states (n, hidden)."""
+        """Runs the head over one pair a row, (n, hidden) and (n,), that follow each other behind the pairs in the
+        cache; returns the next hidden states (n, hidden)."""
 
     @abstractmethod
     def logits(self, hidden: mx.array) -> mx.array:

@@ -1,8 +1,10 @@
 """The kinds of drafters, one entry each: how to detect, check, measure and load their folders.
 
+    dflash           a block in one pass: DFlash, DFlash 2 and DSpark (dflash_folder: their files)
     draft_model      an ordinary, smaller model
     eagle3           a head that reads hidden states of the target (eagle3_folder: its files)
     medusa           heads that each guess the token at one depth (medusa_folder: their files)
+    mtp              a layer of the target's own architecture (mtp_folder: its files)
     prompt_lookup    built in, without a folder
 
 A new kind is one file here with a `DrafterKind`, listed in `KINDS`, and one in `engine/drafters` that drafts. Nothing
@@ -13,13 +15,20 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from engine.errors import ModelError
-from models.drafters import draft_model, eagle3, medusa, prompt_lookup
+from models.drafters import dflash, draft_model, eagle3, medusa, mtp, prompt_lookup
 from models.drafters.drafter_kind import Compatibility, DrafterKind, LoadedDrafter, speculator_algorithm
 from models.durable_files import read_json_object
 from models.model_folder import folder_names
 
 PROMPT_LOOKUP = prompt_lookup.KIND
-KINDS = (eagle3.KIND, medusa.KIND, draft_model.KIND, PROMPT_LOOKUP)  # the first that detects a folder takes it
+KINDS = (
+    eagle3.KIND,
+    medusa.KIND,
+    mtp.KIND,
+    dflash.KIND,
+    draft_model.KIND,
+    PROMPT_LOOKUP,
+)  # the first that detects a folder takes it
 
 
 def kind_of(folder: Path) -> DrafterKind:
@@ -38,12 +47,9 @@ def kind_of(folder: Path) -> DrafterKind:
 
 def unsupported_kind(config: Mapping[str, object]) -> str:
     """Returns the name of a kind of drafter that Redline cannot load yet, by its config.json; "" for any other."""
-    model_type, names = config.get("model_type"), config.get("architectures")
-    if "dflash_config" in config or (isinstance(names, list) and any("DFlash" in str(name) for name in names)):
-        return "dflash"
-    if isinstance(model_type, str) and model_type.startswith("gemma4") and model_type.endswith("_assistant"):
-        return "gemma4-assistant"
-    return "mtp" if isinstance(model_type, str) and model_type.endswith("_mtp") else ""
+    model_type = config.get("model_type")
+    is_assistant = isinstance(model_type, str) and model_type.startswith("gemma4") and model_type.endswith("_assistant")
+    return "gemma4-assistant" if is_assistant else ""
 
 
 __all__ = ["KINDS", "PROMPT_LOOKUP", "Compatibility", "DrafterKind", "LoadedDrafter", "kind_of", "unsupported_kind"]

@@ -72,6 +72,7 @@ class DrafterKind:
     footprint(folder, item_bytes): the memory that it takes, by the length of the context. item_bytes: of a number of
         the target. Raises ModelError.
     stands_alone: whether its folders are ordinary models, which can be targets too.
+    within(folder): whether the folder of a target brings a drafter of this kind, which is then loaded from there.
     """
 
     name: str
@@ -81,6 +82,7 @@ class DrafterKind:
     load: Callable[[Path, Loaded, bool], LoadedDrafter]
     footprint: Callable[[Path, int], Callable[[int], Share]]
     stands_alone: bool = False
+    within: Callable[[Path], bool] = lambda _folder: False
 
 
 def speculator_algorithm(config: Mapping[str, object]) -> object:

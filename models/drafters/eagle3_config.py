@@ -13,11 +13,11 @@ Which layer an index means, all three as points in the sense of `engine.target.l
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from engine.drafters.eagle3 import Eagle3Config
 from engine.errors import ModelError, PairError
 from models.drafters.head_folder import Fields, HeadFolder
+from models.drafters.layer_config import partial_rotary_factor, rope_of, sizes_of
 from models.drafters.target_match import TargetShape, check_vocabulary, check_width
 
 _OTHER = "choose another head"
@@ -37,13 +37,13 @@ def config_of(folder: HeadFolder, tensors: Collection[str], target: TargetShape)
     _check_layer(folder, layer)
     points = _points(folder, target.layers)
     width = _check_fit(folder, layer, points, target)
-    theta, scaling = _rope(layer)
+    theta, scaling = rope_of(layer)
     vocabulary = layer.count("vocab_size")
     known = top.count("draft_vocab_size", vocabulary)
     return Eagle3Config(
         points=points,
         feature_size=width,
-        **_sizes(layer),
+        **sizes_of(layer),
         draft_vocab_size=known,
         rms_norm_eps=layer.number("rms_norm_eps", 1e-6),
         rope_theta=theta,
@@ -69,29 +69,10 @@ def _check_fit(folder: HeadFolder, layer: Fields, points: tuple[int, ...], targe
     fused = folder.tensors.get("fc.weight")
     if fused is None or len(fused.shape) != 2:
         raise ModelError(f"{folder.path}: lacks the tensor 'fc.weight' of an EAGLE-3 head; {_OTHER}")
-    check_width(folder, fused.shape[1], target.states(points), target)
-    check_width(folder, layer.count("hidden_size"), target.hidden, target)
-    check_vocabulary(folder, layer.count("vocab_size"), target)
+    check_width(folder.path, fused.shape[1], target.states(points), target)
+    check_width(folder.path, layer.count("hidden_size"), target.hidden, target)
+    check_vocabulary(folder.path, layer.count("vocab_size"), target)
     return fused.shape[1]
-
-
-def _sizes(layer: Fields) -> dict[str, int]:
-    """Of the transformer layer."""
-    hidden, heads = layer.count("hidden_size"), layer.count("num_attention_heads")
-    shared, size = layer.count("num_key_value_heads", heads), layer.count("head_dim", max(hidden // heads, 1))
-    if heads % shared:
-        raise layer.wrong("num_key_value_heads", f"a divisor of {heads}")
-    if size % 2:
-        raise layer.wrong("head_dim", "an even number")
-    return {
-        "hidden_size": hidden,
-        "intermediate_size": layer.count("intermediate_size"),
-        "num_attention_heads": heads,
-        "num_key_value_heads": shared,
-        "head_dim": size,
-        "vocab_size": layer.count("vocab_size"),
-        "max_position_embeddings": layer.count("max_position_embeddings", 8192),
-    }
 
 
 def _check_layer(folder: HeadFolder, layer: Fields) -> None:
@@ -104,8 +85,7 @@ def _check_layer(folder: HeadFolder, layer: Fields) -> None:
         "an activation other than SiLU": layer.get("hidden_act", "silu") != "silu",
         "biases in its feed-forward part": layer.flag("mlp_bias"),
         "a sliding window": "sliding_attention" in kinds,
-        "partly rotated heads": layer.number("partial_rotary_factor", 1.0) != 1.0
-        or layer.part("rope_parameters").number("partial_rotary_factor", 1.0) != 1.0,
+        "partly rotated heads": partial_rotary_factor(layer) != 1.0,
         "no sight of the target's middle layers": middle.get("use_aux_hidden_state") is False,
     }
     for what, is_so in unsupported.items():
@@ -128,15 +108,6 @@ def _points(folder: HeadFolder, layers: int) -> tuple[int, ...]:
             "choose a drafter that was made for this target"
         )
     return tuple(sorted((2, layers // 2, layers - 3)))
-
-
-def _rope(layer: Fields) -> tuple[float, dict[str, Any] | None]:
-    """Base and scaling: transformers 4 names them apart, transformers 5 within `rope_parameters`."""
-    whole = layer.part("rope_parameters")
-    theta = whole.number("rope_theta", layer.number("rope_theta", 10_000.0))
-    scaling = {**layer.part("rope_scaling").values, **whole.values}
-    kind = scaling.get("rope_type", scaling.get("type", "default"))
-    return theta, (scaling if kind != "default" else None)
 
 
 def fields_of(config: Eagle3Config, about: Mapping[str, object], dtype: str) -> dict[str, object]:

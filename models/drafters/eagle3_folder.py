@@ -24,13 +24,21 @@ from engine.errors import ModelError, PairError
 from engine.target.model_layout import unembed
 from models.drafters.eagle3_config import config_of, fields_of
 from models.drafters.head_folder import HeadFolder, id_tensors, open_head, parameters_of, read_ids, write_head
-from models.drafters.target_match import TargetShape, check_made_for, dtype_of, sample_embedding, sample_ids, shape_of
+from models.drafters.target_match import (
+    TargetShape,
+    check_made_for,
+    dtype_of,
+    is_copy,
+    sample_embedding,
+    sample_ids,
+    shape_of,
+)
 from models.loader import Loaded
 
 _EMBEDDING = "embed_tokens.weight"
 _BESIDE = ("d2t", "t2d", _EMBEDDING, "verifier_lm_head.weight", "verifier_norm.weight")
 _DERIVED = "rotary_emb.inv_freq"  # some keep it, though the config says it
-_SAMPLED, _ALIKE = 256, 0.7  # rows of an embedding compared; least cosine of a copy. 2 bits leave .87, other rows .45
+_SAMPLED = 256  # rows of an embedding that are compared
 
 
 def load_eagle3(path: Path, target: Loaded) -> Eagle3Head:
@@ -90,16 +98,13 @@ def _empty(folder: HeadFolder, config: Eagle3Config) -> Eagle3Head:
 
 
 def _check_embedding(folder: HeadFolder, loaded: Mapping[str, mx.array], target: Loaded) -> None:
-    """An embedding in the folder must be a copy of the target's, up to its precision. Its rows are judged together, as
-    one alone may be zeros."""
+    """An embedding in the folder must be a copy of the target's, up to its precision."""
     own = loaded.get(_EMBEDDING)
     if own is None:
         return
     rows = min(_SAMPLED, target.model.vocabulary)
-    theirs = sample_embedding(target, rows).astype(mx.float32)
-    mine = own[sample_ids(target, rows)].astype(mx.float32)
-    alike = mx.sum(mine * theirs) * mx.rsqrt(mx.sum(mine * mine) * mx.sum(theirs * theirs))
-    if not (alike >= _ALIKE).item():  # NaN, where all are zeros, is not
+    theirs, mine = sample_embedding(target, rows), own[sample_ids(target, rows)]
+    if not is_copy(mine, theirs):
         raise PairError(
             f"{folder.path}: different embedding (not a copy of {target.name}'s); "
             "choose a drafter that was made for this target"

@@ -1,0 +1,74 @@
+"""Multi-token prediction heads as a kind of drafter: one layer of the target's own architecture (arXiv 2412.19437).
+
+A sidecar is a folder of its own. A target's folder may hold a head too, beside or among its weights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from models.drafters.drafter_kind import Compatibility, DrafterKind, LoadedDrafter, speculator_algorithm
+
+if TYPE_CHECKING:
+    from models.loader import Loaded
+    from models.memory import Share
+    from models.model_folder import ModelFolder
+
+_CACHE_STEP = 256  # tokens by which the head's cache grows
+_CACHED = ("k_proj.weight", "v_proj.weight", "kv_a_proj_with_mqa.weight")  # whose rows stand in the head's cache
+
+
+def detect(config: Mapping[str, object]) -> bool:
+    """Speculators' configs name the algorithm, sidecars have a model type of their own."""
+    algorithm, model_type = speculator_algorithm(config), config.get("model_type")
+    return algorithm == "mtp" or (algorithm is None and isinstance(model_type, str) and model_type.endswith("_mtp"))
+
+
+def within(folder: Path) -> bool:
+    """Whether the folder of a target brings a head of its own."""
+    from models.drafters.mtp_folder import has_mtp
+
+    return has_mtp(folder)
+
+
+def check(target: ModelFolder, folder: Path, _read: Callable[[Path], ModelFolder]) -> Compatibility:
+    from models.drafters.mtp_folder import check_mtp
+    from models.drafters.target_match import shape_in
+
+    shape = shape_in(target)
+    check_mtp(folder, target.config, shape)
+    return Compatibility(True, KIND.name, shape.summary)
+
+
+def load(folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
+    from engine.drafters.mtp import Mtp
+    from models.drafters.head_folder import usual_acceptance
+    from models.drafters.mtp_folder import load_mtp
+
+    head, tap = load_mtp(folder, target)
+    note = "drafts chains, no trees: a multi-token prediction head has no tree to offer" if trees else ""
+    return LoadedDrafter(Mtp(head, target.model, tap), usual_acceptance=usual_acceptance(folder), note=note)
+
+
+def footprint(folder: Path, item_bytes: int) -> Callable[[int], Share]:
+    from engine import backend
+    from models.drafters.mtp_folder import mtp_entries
+    from models.memory import Share
+
+    entries = mtp_entries(folder)
+    stored = sum(entry.size_bytes for entry in entries)
+    numbers = sum(math.prod(entry.shape) * (8 if entry.dtype == "U32" else 1) for entry in entries)  # 4 bits or more
+    weights = numbers * item_bytes if backend.describe().dequantize else stored
+    rows = sum(entry.shape[0] for entry in entries if entry.name.endswith(_CACHED))
+
+    def at(context: int) -> Share:
+        steps = -(-context // _CACHE_STEP) * _CACHE_STEP
+        return Share(weights=weights, loading=stored if stored != weights else 0, cache=steps * rows * item_bytes)
+
+    return at
+
+
+KIND = DrafterKind("mtp", "MTP head", detect, check, load, footprint, within=within)
