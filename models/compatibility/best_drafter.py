@@ -22,7 +22,7 @@ from engine.errors import ModelError
 from models.builtin import SHIPPED, is_builtin, is_shipped, shipped_folder
 from models.catalogue import Catalogue
 from models.compatibility.pair_check import check_compatibility
-from models.drafters import KINDS, PROMPT_LOOKUP, unsupported_kind
+from models.drafters import KINDS, PROMPT_LOOKUP
 from models.drafters.target_match import is_made_for
 from models.durable_files import read_json_object
 from models.model_folder import ModelFolder
@@ -137,7 +137,7 @@ def _small_models(target: ModelFolder, models: Sequence[UsableModel]) -> Iterabl
 def _is_similar(config: dict[str, object], target: ModelFolder) -> bool:
     """Whether this is the config.json of an ordinary model with about as many rows as the target."""
     kind = next((kind for kind in KINDS if kind.detect(config)), None)
-    if kind is None or not kind.stands_alone or unsupported_kind(config):
+    if kind is None or not kind.stands_alone:
         return False
     text = config.get("text_config")
     parts = [config, text if isinstance(text, dict) else {}]

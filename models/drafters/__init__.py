@@ -3,6 +3,7 @@
     dflash           a block in one pass: DFlash, DFlash 2 and DSpark (dflash_folder: their files)
     draft_model      an ordinary, smaller model
     eagle3           a head that reads hidden states of the target (eagle3_folder: its files)
+    gemma4_assistant layers that read the target's keys and values (gemma4_assistant_folder: their files)
     medusa           heads that each guess the token at one depth (medusa_folder: their files)
     mtp              a layer of the target's own architecture (mtp_folder: its files)
     prompt_lookup    built in, without a folder
@@ -11,24 +12,17 @@ A new kind is one file here with a `DrafterKind`, listed in `KINDS`, and one in 
 here loads MLX before a folder is checked or loaded.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from engine.errors import ModelError
-from models.drafters import dflash, draft_model, eagle3, medusa, mtp, prompt_lookup
+from models.drafters import dflash, draft_model, eagle3, gemma4_assistant, medusa, mtp, prompt_lookup
 from models.drafters.drafter_kind import Compatibility, DrafterKind, LoadedDrafter, speculator_algorithm
 from models.durable_files import read_json_object
 from models.model_folder import folder_names
 
 PROMPT_LOOKUP = prompt_lookup.KIND
-KINDS = (
-    eagle3.KIND,
-    medusa.KIND,
-    mtp.KIND,
-    dflash.KIND,
-    draft_model.KIND,
-    PROMPT_LOOKUP,
-)  # the first that detects a folder takes it
+_HEADS = (eagle3.KIND, medusa.KIND, mtp.KIND, dflash.KIND, gemma4_assistant.KIND)
+KINDS = (*_HEADS, draft_model.KIND, PROMPT_LOOKUP)  # the first that detects a folder takes it
 
 
 def kind_of(folder: Path) -> DrafterKind:
@@ -45,11 +39,4 @@ def kind_of(folder: Path) -> DrafterKind:
     return found
 
 
-def unsupported_kind(config: Mapping[str, object]) -> str:
-    """Returns the name of a kind of drafter that Redline cannot load yet, by its config.json; "" for any other."""
-    model_type = config.get("model_type")
-    is_assistant = isinstance(model_type, str) and model_type.startswith("gemma4") and model_type.endswith("_assistant")
-    return "gemma4-assistant" if is_assistant else ""
-
-
-__all__ = ["KINDS", "PROMPT_LOOKUP", "Compatibility", "DrafterKind", "LoadedDrafter", "kind_of", "unsupported_kind"]
+__all__ = ["KINDS", "PROMPT_LOOKUP", "Compatibility", "DrafterKind", "LoadedDrafter", "kind_of"]

@@ -36,8 +36,8 @@ def fill(path: Path, network: nn.Module, tensors: Mapping[str, mx.array]) -> Non
         found = tensors[name]
         if found.shape != value.shape:
             raise ModelError(f"{path}: the tensor {name!r} is {found.shape}, not {value.shape}; {_APART}")
-        if not (mx.issubdtype(found.dtype, mx.floating) or name.endswith((".weight", ".scales"))):
-            raise ModelError(f"{path}: the tensor {name!r} is stored as {found.dtype}, not as floats; {_APART}")
+        if mx.issubdtype(found.dtype, mx.floating) != mx.issubdtype(value.dtype, mx.floating):
+            raise ModelError(f"{path}: the tensor {name!r} is stored as {found.dtype}, not {value.dtype}; {_APART}")
     for name in sorted(tensors.keys() - wanted.keys()):
         raise ModelError(f"{path}: unknown tensor {name[:80]!r} for a head of this kind; choose another drafter")
     network.load_weights(list(tensors.items()))

@@ -5,7 +5,6 @@ A sidecar is a folder of its own. A target's folder may hold a head too, beside 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,9 +15,6 @@ if TYPE_CHECKING:
     from models.loader import Loaded
     from models.memory import Share
     from models.model_folder import ModelFolder
-
-_CACHE_STEP = 256  # tokens by which the head's cache grows
-_CACHED = ("k_proj.weight", "v_proj.weight", "kv_a_proj_with_mqa.weight")  # whose rows stand in the head's cache
 
 
 def detect(config: Mapping[str, object]) -> bool:
@@ -54,21 +50,10 @@ def load(folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
 
 
 def footprint(folder: Path, item_bytes: int) -> Callable[[int], Share]:
-    from engine import backend
+    from models.drafters.head_folder import entries_footprint
     from models.drafters.mtp_folder import mtp_entries
-    from models.memory import Share
 
-    entries = mtp_entries(folder)
-    stored = sum(entry.size_bytes for entry in entries)
-    numbers = sum(math.prod(entry.shape) * (8 if entry.dtype == "U32" else 1) for entry in entries)  # 4 bits or more
-    weights = numbers * item_bytes if backend.describe().dequantize else stored
-    rows = sum(entry.shape[0] for entry in entries if entry.name.endswith(_CACHED))
-
-    def at(context: int) -> Share:
-        steps = -(-context // _CACHE_STEP) * _CACHE_STEP
-        return Share(weights=weights, loading=stored if stored != weights else 0, cache=steps * rows * item_bytes)
-
-    return at
+    return entries_footprint(mtp_entries(folder), item_bytes)
 
 
 KIND = DrafterKind("mtp", "MTP head", detect, check, load, footprint, within=within)

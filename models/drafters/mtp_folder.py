@@ -31,6 +31,7 @@ from engine.errors import ModelError
 from engine.target.layer_taps import NORMED
 from models.drafters.head_folder import Fields
 from models.drafters.head_weights import fill, settle
+from models.drafters.layer_config import partial_rotary_factor, rope_of
 from models.drafters.target_match import TargetShape, check_vocabulary, check_width, dtype_of, shape_of
 from models.durable_files import read_json_object
 from models.loader import Loaded
@@ -221,7 +222,7 @@ def _layer(folder: MtpFolder) -> tuple[Any, Any]:
     family = folder.family
     module = importlib.import_module(f"mlx_lm.models.{family.module}")
     try:
-        arguments = getattr(module, family.arguments).from_dict(dict(folder.config.values))
+        arguments = getattr(module, family.arguments).from_dict(_with_rope(folder.config))
         place = _full_attention_place(arguments)
         make = getattr(module, family.layer)
         return (make(arguments) if family.layer == "TransformerBlock" else make(arguments, place)), arguments
@@ -229,6 +230,13 @@ def _layer(folder: MtpFolder) -> tuple[Any, Any]:
         raise ModelError(
             f"{folder.path}: config.json describes no layer ({error}); download the drafter again"
         ) from error
+
+
+def _with_rope(layer: Fields) -> dict[str, object]:
+    """Returns the fields with those of the rotary embedding where transformers 4 had them, which mlx-lm may expect."""
+    theta, scaling = rope_of(layer)
+    rope = {"rope_theta": theta, "rope_scaling": scaling, "partial_rotary_factor": partial_rotary_factor(layer)}
+    return {**rope, **layer.values}
 
 
 def _full_attention_place(arguments: Any) -> int:

@@ -94,11 +94,10 @@ def named(name: str, here: Sequence[UsableModel]) -> UsableModel:
 
 def is_model(one: UsableModel) -> bool:
     """Whether it can be a target: heads and drafters that cannot stand alone cannot."""
-    from models.drafters import kind_of, unsupported_kind
-    from models.durable_files import read_json_object
+    from models.drafters import kind_of
 
     try:
-        return kind_of(one.path).stands_alone and not unsupported_kind(read_json_object(one.path / "config.json"))
+        return kind_of(one.path).stands_alone
     except ModelError:
         return False
 
