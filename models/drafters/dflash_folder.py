@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
 
@@ -24,7 +23,7 @@ from engine.errors import ModelError, PairError
 from engine.target.model_layout import output_rows
 from models.drafters.head_folder import Fields, HeadFolder, open_head, read_ids
 from models.drafters.head_weights import fill, settle
-from models.drafters.layer_config import partial_rotary_factor, rope_of, sizes_of
+from models.drafters.layer_config import layer_count, partial_rotary_factor, rope_of, sizes_of, windows_of
 from models.drafters.target_match import (
     TargetShape,
     check_vocabulary,
@@ -116,7 +115,7 @@ def _config(folder: HeadFolder, tensors: Mapping[str, mx.array], target: TargetS
     whole = Fields(folder.path, {**layer.values, **top.values, **top.part("dflash_config").values})
     _check_supported(folder, layer, whole)
     sizes, sequential = sizes_of(layer), _sequential(whole, tensors)
-    layers = layer.count("num_hidden_layers")
+    layers = layer_count(folder, layer)
     windows = _windows(layer, whole, layers)
     points = _points(folder, whole, layers, target)
     width = _check_fit(folder, tensors, points, sizes, target)
@@ -245,15 +244,11 @@ def _mask_id(whole: Fields, vocabulary: int) -> int:
 
 def _windows(layer: Fields, whole: Fields, layers: int) -> tuple[int | None, ...]:
     """Returns how many tokens each layer sees, None for all."""
-    kinds: Any = layer.get("layer_types") or ["full_attention"] * layers
-    if not isinstance(kinds, list) or len(kinds) != layers or not all(isinstance(kind, str) for kind in kinds):
-        raise layer.wrong("layer_types", f"a list of {layers} kinds of attention")
-    if _flag(whole, "use_swa", False) and "sliding_attention" not in kinds:
-        kinds = ["sliding_attention"] * layers
-    if "sliding_attention" not in kinds:
-        return (None,) * layers
-    window = whole.count("swa_window_size", layer.count("sliding_window"))
-    return tuple(window if kind == "sliding_attention" else None for kind in kinds)
+    window = whole.count("swa_window_size") if whole.get("swa_window_size") is not None else None
+    windows = windows_of(layer, layers, window)
+    if _flag(whole, "use_swa", False) and not any(windows):
+        return (window or layer.count("sliding_window"),) * layers
+    return windows
 
 
 def _causal(whole: Fields, windows: tuple[int | None, ...], speculators: bool) -> tuple[bool, ...]:

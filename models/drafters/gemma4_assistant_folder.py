@@ -17,6 +17,7 @@ from engine.drafters.gemma4_assistant import AssistantConfig, AssistantHead
 from engine.errors import ModelError, PairError
 from models.drafters.head_folder import Fields, HeadFolder, open_head
 from models.drafters.head_weights import fill, settle
+from models.drafters.layer_config import layer_count
 from models.drafters.target_match import TargetShape, check_vocabulary, check_width, dtype_of, shape_of
 from models.loader import Loaded
 
@@ -90,7 +91,7 @@ def _layers(folder: HeadFolder, text: Fields) -> list[Any]:
     per_layer = text.part("per_layer_config").values
     wide = [part["head_dim"] for part in per_layer.values() if isinstance(part, dict) and "head_dim" in part]
     fields = {**text.values, **({"global_head_dim": wide[0]} if wide else {})}
-    fields["num_kv_shared_layers"] = text.count("num_hidden_layers")  # none has keys and values of its own
+    fields["num_kv_shared_layers"] = layer_count(folder, text)  # none has keys and values of its own
     try:
         arguments = gemma4_text.ModelArgs.from_dict(fields)
         if any(kind not in ("full_attention", "sliding_attention") for kind in arguments.layer_types or ()):

@@ -37,7 +37,8 @@ def fill(path: Path, network: nn.Module, tensors: Mapping[str, mx.array]) -> Non
         if found.shape != value.shape:
             raise ModelError(f"{path}: the tensor {name!r} is {found.shape}, not {value.shape}; {_APART}")
         if mx.issubdtype(found.dtype, mx.floating) != mx.issubdtype(value.dtype, mx.floating):
-            raise ModelError(f"{path}: the tensor {name!r} is stored as {found.dtype}, not {value.dtype}; {_APART}")
+            kinds = [str(array.dtype).rpartition(".")[2] for array in (found, value)]
+            raise ModelError(f"{path}: the tensor {name!r} is stored as {kinds[0]}, not {kinds[1]}; {_APART}")
     for name in sorted(tensors.keys() - wanted.keys()):
         raise ModelError(f"{path}: unknown tensor {name[:80]!r} for a head of this kind; choose another drafter")
     network.load_weights(list(tensors.items()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from models.drafters.head_folder import Fields
+from models.drafters.head_folder import Fields, HeadFolder
 
 
 def sizes_of(layer: Fields) -> dict[str, int]:
@@ -40,3 +40,23 @@ def partial_rotary_factor(layer: Fields) -> float:
     """Returns which part of each head is rotated, 1 for all of it."""
     parts = layer.part("rope_parameters").number("partial_rotary_factor", 1.0)
     return min(parts, layer.number("partial_rotary_factor", 1.0))
+
+
+def layer_count(folder: HeadFolder, layer: Fields, otherwise: int | None = None) -> int:
+    """Returns the number of decoder layers. Raises ModelError for more than the folder has tensors."""
+    count = layer.count("num_hidden_layers", otherwise)
+    if count > len(folder.tensors):
+        raise layer.wrong("num_hidden_layers", f"at most the {len(folder.tensors)} tensors that are there")
+    return count
+
+
+def windows_of(layer: Fields, layers: int, window: int | None = None) -> tuple[int | None, ...]:
+    """Returns how many tokens each of the `layers` sees, None for all. window: of all those with one, where it is known
+    from elsewhere than `sliding_window`. Raises ModelError for nonsense."""
+    kinds: Any = layer.get("layer_types") or ["full_attention"] * layers
+    if not isinstance(kinds, list) or len(kinds) != layers or not all(isinstance(kind, str) for kind in kinds):
+        raise layer.wrong("layer_types", f"a list of {layers} kinds of attention")
+    if "sliding_attention" not in kinds:
+        return (None,) * layers
+    window = window or layer.count("sliding_window")
+    return tuple(window if kind == "sliding_attention" else None for kind in kinds)

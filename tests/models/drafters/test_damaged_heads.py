@@ -47,7 +47,7 @@ FAULTS: dict[str, tuple[Change, str]] = {
     "missing tensor": (drop("layers.0.hidden_norm.weight"), "lacks the tensor 'layers.0.hidden_norm.weight'"),
     "missing fc": (drop("fc.weight"), "lacks the tensor 'fc.weight'"),
     "wrong shape": (retensor(halved), "'lm_head.weight' is (12, 32), not (24, 32)"),
-    "stored as integers": (put("norm.weight", mx.ones(32, mx.int32)), "stored as I32; choose a version in F32"),
+    "stored as integers": (put("norm.weight", mx.ones(32, mx.int32)), "stored as int32, not float32"),
     "unknown tensor": (put("layers.1.mlp.up_proj.weight", mx.ones(3)), "unknown tensor 'layers.1.mlp.up_proj.weight'"),
     "no ids": (drop("d2t"), "lacks the tensor 'd2t' for 24 of 64 tokens"),
     "ids of another size": (put("d2t", mx.zeros(23, mx.int64)), "'d2t' is I64 (23,), not integers (24,)"),
