@@ -63,7 +63,10 @@ def check_eagle3(path: Path, target: TargetShape) -> None:
     """Raises what `load_eagle3` raises, as far as it can be known without a weight: everything but its tokens and a
     copy of the embedding."""
     folder = open_head(path, ("model",))
-    _filled(folder, _tensors(folder), target)
+    tensors = _tensors(folder)
+    if not trains_embedding(folder.config):
+        tensors.pop(_EMBEDDING, None)
+    _filled(folder, tensors, target)
 
 
 def save_eagle3(path: Path, head: Eagle3Head, about: Mapping[str, object], dtype: mx.Dtype = mx.float16) -> None:
@@ -101,8 +104,16 @@ def _brings_copy(folder: HeadFolder, tensors: Mapping[str, mx.array], target: Lo
     """Whether the folder has a copy of the target's embedding. Raises PairError for another embedding, unless the head
     was trained with one of its own."""
     own = tensors.get(_EMBEDDING)
-    if own is None or own.shape != (target.model.vocabulary, sample_embedding(target, 1).shape[-1]):
-        return False  # no embedding, or one whose shape is refused or belongs to the head
+    if own is None:
+        return False
+    theirs = (target.model.vocabulary, sample_embedding(target, 1).shape[-1])
+    if own.shape != theirs and trains_embedding(folder.config):
+        return False
+    if own.shape != theirs:
+        raise ModelError(
+            f"{folder.path}: the tensor {_EMBEDDING!r} is {own.shape}, not {theirs}; "
+            "config.json and weights do not belong together, download the drafter again"
+        )
     rows = min(_SAMPLED, target.model.vocabulary)
     if is_copy(own[sample_ids(target, rows)], sample_embedding(target, rows)):
         return True
