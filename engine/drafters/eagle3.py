@@ -240,8 +240,9 @@ class Eagle3(PairDrafter):
         return self.head.logits(hidden)
 
     def draft(self, context: DraftContext, hidden: mx.array, length: int) -> Draft:
-        if length > 1 and self.head.config.mask_id is not None:
-            return self._block(context, hidden, length)
+        mask_id = self.head.config.mask_id
+        if length > 1 and mask_id is not None:
+            return self._block(context, hidden, length, mask_id)
         if length == 1 or not self.trees:
             return super().draft(context, hidden, length)
         tree = DynamicTree(self.steps, self.head.logits, self.head.ids, context, self.pairs, length)
@@ -280,11 +281,12 @@ class Eagle3(PairDrafter):
 
         return attend
 
-    def _block(self, context: DraftContext, hidden: mx.array, length: int) -> Draft:
-        """Returns a chain whose tokens behind the first come from one pass over masks; each is drawn by itself."""
+    def _block(self, context: DraftContext, hidden: mx.array, length: int, mask_id: int) -> Draft:
+        """Returns a chain whose tokens behind the first come from one pass over the token `mask_id`; each is drawn by
+        itself."""
         head, slots = self.head, length - 1
         masked = mx.broadcast_to(head.fuse(head.mask_hidden[0]), (slots, hidden.shape[-1]))
-        rows = self.steps(masked.astype(hidden.dtype), mx.full(slots, head.config.mask_id, mx.int32))
+        rows = self.steps(masked.astype(hidden.dtype), mx.full(slots, mask_id, mx.int32))
         logits = head.logits(mx.concatenate([hidden, rows]))
         following = iter(range(1, length))
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlx.utils import tree_flatten
 
 from engine import backend
 from engine.backend.mlx_lm_imports import dequantize_model
 from engine.errors import ModelError
+from models.drafters.head_folder import parameters_of
 
 _APART = "config.json and weights do not belong together, download the drafter again"
 _MODES = {(4, 32): "mxfp4", (4, 16): "nvfp4", (8, 32): "mxfp8"}  # bits and group size of what has no biases
@@ -29,7 +29,7 @@ def fill(path: Path, network: nn.Module, tensors: Mapping[str, mx.array]) -> Non
     left over, of another shape or no numbers.
     """
     nn.quantize(network, class_predicate=lambda name, module: _quantization(path, name, module, tensors))
-    wanted = dict(tree_flatten(network.parameters()))
+    wanted = parameters_of(network)
     for name, value in wanted.items():
         if name not in tensors:
             raise ModelError(f"{path}: lacks the tensor {name!r}; {_APART}")
@@ -51,7 +51,7 @@ def settle(network: nn.Module, dtype: mx.Dtype) -> None:
         network.set_dtype(mx.float32)
         dequantize_model(network)
     network.set_dtype(dtype)
-    mx.eval(network.parameters())
+    mx.eval(parameters_of(network))
 
 
 def _quantization(path: Path, name: str, module: Any, tensors: Mapping[str, mx.array]) -> bool | dict[str, object]:

@@ -308,7 +308,10 @@ def _norms_are_delta(tensors: Mapping[str, mx.array]) -> bool:
     By their means (mtplx, `compressed_tensors.py`, `mtp_sidecar_norms_are_delta`): the norms of queries and keys lie
     well above 1 where they are whole, and some norm lies well below where none is.
     """
-    norms = {name: value for name, value in tensors.items() if value.ndim == 1 and "norm" in name}
-    means = {name: mx.mean(value.astype(mx.float32)).item() for name, value in norms.items()}
+    means: dict[str, float] = {}
+    for name, value in tensors.items():
+        if value.ndim == 1 and "norm" in name:
+            mean: Any = mx.mean(value.astype(mx.float32)).item()
+            means[name] = mean
     heads = [mean for name, mean in means.items() if name.endswith(("q_norm.weight", "k_norm.weight"))]
     return max(heads, default=1.0) < 1.25 and min(means.values(), default=1.0) < 0.5
