@@ -33,11 +33,10 @@ def read_token_bytes(folder: Path) -> list[bytes]:
         )
     whole = _contents(content)
     texts = [b""] * vocabulary_size(vocabulary)
+    read = _of_byte_level if "ByteLevel" in kinds else _of_sentence_piece
     for token, number in vocabulary.items():
-        if token in whole:
-            texts[number] = token.encode()
-        else:
-            texts[number] = _of_byte_level(token) if "ByteLevel" in kinds else _of_sentence_piece(token)
+        is_whole = token in whole and not _BYTE.fullmatch(token)
+        texts[number] = token.encode() if is_whole else read(token)
     return texts
 
 

@@ -4,7 +4,7 @@ The built-in model has its own. For any other target, the first of these that is
 
     1. a drafter that the catalogue knows for the target, in the catalogue's order
     2. one that was trained here for the target's tokens, as its config.json says (`redline fit`)
-    3. a small model with the same tokens, the smallest first
+    3. a small model with the same tokens, the smallest first; one with other tokens only if it is named
 
 Prompt lookup always drafts too: it costs nothing where it has nothing to copy, and the policy takes whichever of the
 two is worth more now. Folders are checked one after the other and no more than needed, as a large tokenizer takes a
@@ -81,7 +81,8 @@ def best_drafter(target: ModelFolder, models: Sequence[UsableModel], catalogue: 
     others = [model for model in models if os.path.realpath(model.path) != own]
     refused = 0
     for model, reason in _candidates(target, repository, others, catalogue):
-        if check_compatibility(target, model.path).fits:
+        verdict = check_compatibility(target, model.path)
+        if verdict.fits and (verdict.tokens is not None or not verdict.is_model):
             return DrafterChoice(f"{model.name}, {reason}", model)
         refused += 1
     if refused:

@@ -44,7 +44,7 @@ def check(target: ModelFolder, folder: Path, read: Callable[[Path], ModelFolder]
         return _check_other_tokenizer(target, drafter)
     count, shared = vocabulary_size(target.vocabulary), tokens.shared_vocabulary
     same = f"same {count:,} tokens" if shared == count else f"same tokens up to {shared:,} of {count:,}"
-    return Compatibility(True, KIND.name, same, tuple(_notes(target, drafter)), tokens)
+    return Compatibility(True, KIND.name, same, tuple(_notes(target, drafter)), tokens, is_model=True)
 
 
 def load(folder: Path, target: Loaded, _trees: bool) -> LoadedDrafter:
@@ -81,7 +81,7 @@ def _check_other_tokenizer(target: ModelFolder, drafter: ModelFolder) -> Compati
             "choose a drafter of the same family"
         )
     reason = f"different tokenizer; drafts the {share:.0%} of the target's tokens that both have"
-    return Compatibility(True, KIND.name, reason, tuple(_notes(target, drafter)))
+    return Compatibility(True, KIND.name, reason, tuple(_notes(target, drafter)), is_model=True)
 
 
 def _load_other_tokenizer(loaded: Loaded, target: Loaded) -> LoadedDrafter:

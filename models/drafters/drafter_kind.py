@@ -27,7 +27,8 @@ class Compatibility:
 
     kind: the name of the drafter's kind, also of one that Redline cannot load yet; "" if it is unknown. reason: why
     they fit or do not, in one line without a path. notes: differences that do not matter, or only for speed.
-    tokens: for a compatible draft model, which ids it shares with the target.
+    tokens: for a compatible draft model, which ids it shares with the target; None if its tokenizer is another one.
+    is_model: whether it is an ordinary model, which could draft for any target.
     """
 
     fits: bool
@@ -35,6 +36,7 @@ class Compatibility:
     reason: str
     notes: tuple[str, ...] = ()
     tokens: SharedTokens | None = None
+    is_model: bool = False
 
     @property
     def line(self) -> str:
