@@ -35,7 +35,7 @@ class TokenBytes:
 
     target, drafter: the bytes of each id; empty for tokens without a text. encode: from a text to the drafter's ids,
     without special tokens around it. start: the ids that the drafter wants before every text. ends: pairs of ids
-    (target, drafter) that end a reply. """
+    (target, drafter) that end a reply."""
 
     target: Sequence[bytes]
     drafter: Sequence[bytes]

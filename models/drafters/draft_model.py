@@ -59,7 +59,8 @@ def load(folder: Path, target: Loaded, _trees: bool) -> LoadedDrafter:
     except PairError:
         return _load_other_tokenizer(loaded, target)
     ids = apply_draft_vocabulary(loaded, shared)
-    drafter = DraftModel(loaded.model, target.model.vocabulary, shared, loaded.name, ids)
+    mask_id = _mask_id(loaded.folder)
+    drafter = DraftModel(loaded.model, target.model.vocabulary, shared, loaded.name, ids, mask_id)
     return LoadedDrafter(drafter, loaded, usual_acceptance=usual_acceptance(folder))
 
 
@@ -68,6 +69,21 @@ def footprint(folder: Path, _item_bytes: int) -> Callable[[int], Share]:
     from models.model_folder import check_folder
 
     return measure(check_folder(folder)).share
+
+
+def _mask_id(folder: ModelFolder) -> int | None:
+    """Returns the token that stands for tokens drafted in parallel, None for an ordinary model (vllm-project/vllm,
+    `vllm/v1/spec_decode/llm_base_proposer.py`). Raises ModelError for one that the model does not have."""
+    value = next(
+        (folder.config[key] for key in ("pard_token", "ptd_token_id") if folder.config.get(key) is not None), None
+    )
+    if value is None:
+        return None
+    if type(value) is not int or not 0 <= value < (folder.rows or 0):
+        raise ModelError(
+            f"{folder.path}: config.json has no usable pard_token ({str(value)[:20]}); choose another drafter"
+        )
+    return value
 
 
 def _check_other_tokenizer(target: ModelFolder, drafter: ModelFolder) -> Compatibility:
