@@ -27,7 +27,7 @@ def check_compatibility(
     """
     name = ""
     try:
-        kind = kind_of(drafter)
+        kind = kind_of(drafter, target.path)
         name = kind.name
         return kind.check(target, drafter, read)
     except RedlineError as error:

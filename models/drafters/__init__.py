@@ -25,10 +25,15 @@ _HEADS = (eagle3.KIND, medusa.KIND, mtp.KIND, dflash.KIND, gemma4_assistant.KIND
 KINDS = (*_HEADS, draft_model.KIND, PROMPT_LOOKUP)  # the first that detects a folder takes it
 
 
-def kind_of(folder: Path) -> DrafterKind:
-    """Returns the kind of the model or drafter in `folder`. Raises ModelError: no folder, no or bad config.json, or a
-    kind of head that Redline does not know."""
+def kind_of(folder: Path, target: Path | None = None) -> DrafterKind:
+    """Returns the kind of the model or drafter in `folder`. target: the folder of the target that it is to draft for;
+    one that brings a head of its own drafts for itself with that.
+
+    Raises ModelError: no folder, no or bad config.json, or a kind of head that Redline does not know.
+    """
     folder_names(folder)
+    if target is not None and folder.resolve() == target.resolve() and (own := own_head(folder)) is not None:
+        return own
     config = read_json_object(folder / "config.json")
     found = next((kind for kind in KINDS if kind.detect(config)), None)
     if found is None:
@@ -39,4 +44,9 @@ def kind_of(folder: Path) -> DrafterKind:
     return found
 
 
-__all__ = ["KINDS", "PROMPT_LOOKUP", "Compatibility", "DrafterKind", "LoadedDrafter", "kind_of"]
+def own_head(target: Path) -> DrafterKind | None:
+    """Returns the kind of the head that the folder of a target brings beside or among its weights, None without one."""
+    return next((kind for kind in KINDS if kind.within(target)), None)
+
+
+__all__ = ["KINDS", "PROMPT_LOOKUP", "Compatibility", "DrafterKind", "LoadedDrafter", "kind_of", "own_head"]
