@@ -37,6 +37,7 @@ from models.durable_files import read_json_object
 from models.loader import Loaded
 from models.model_folder import check_links, folder_names
 from models.safetensors_file import Entry, read_entries
+from models.tensor_file import write_tensors
 
 _FILES = ("mtp.safetensors", "mtp/weights.safetensors", "model-mtp.safetensors", "model-mtp-head.safetensors")
 _OTHER = "choose another drafter"
@@ -106,6 +107,20 @@ def has_mtp(folder: Path) -> bool:
         return bool(_tensors(folder, read_json_object(folder / "config.json"))[1])
     except (ModelError, OSError):
         return False
+
+
+def copy_mtp(source: Path, destination: Path) -> bool:
+    """Copies the head that the upstream folder `source` brings into `destination`, a converted model, as a file beside
+    its weights; returns whether there is one. mlx-lm's conversions drop it.
+
+    Raises ModelError for damaged files, OSError when the disk refuses.
+    """
+    config = read_json_object(source / "config.json")
+    _, names, files = _tensors(source, config)
+    if names:
+        loaded = {name: value for file in files for name, value in _load_file(file).items() if name in names}
+        write_tensors(destination / _FILES[0], loaded)
+    return bool(names)
 
 
 def load_mtp(path: Path, target: Loaded) -> tuple[MtpHead, int]:
@@ -178,9 +193,8 @@ def _belongs(name: str, config: Mapping[str, object], sidecar: bool) -> bool:
     if inner.startswith("mtp."):
         return True
     added = re.match(r"layers\.(\d+)\.", inner)
-    layers = _text(config).get("num_hidden_layers")
-    if added and isinstance(layers, int) and int(added[1]) >= layers and not sidecar:
-        return int(added[1]) == layers
+    if added and int(added[1]) == _text(config).get("num_hidden_layers"):
+        return True
     return sidecar and (added is None or int(added[1]) == 0)
 
 
@@ -211,10 +225,15 @@ def _load(folder: MtpFolder) -> dict[str, mx.array]:
     """Returns the tensors by the names of `MtpHead`, lazily, without a copy of the target's embedding."""
     loaded: dict[str, mx.array] = {}
     for file in folder.files:
-        part = mx.load(str(file))
-        assert isinstance(part, dict)
-        loaded |= {folder.names[name]: value for name, value in part.items() if name in folder.names}
+        loaded |= {folder.names[name]: value for name, value in _load_file(file).items() if name in folder.names}
     return {name: value for name, value in loaded.items() if not name.startswith("embed_tokens.")}
+
+
+def _load_file(file: Path) -> dict[str, mx.array]:
+    """Returns all tensors of a file, lazily."""
+    loaded = mx.load(str(file))
+    assert isinstance(loaded, dict)
+    return loaded
 
 
 def _layer(folder: MtpFolder) -> tuple[Any, Any]:

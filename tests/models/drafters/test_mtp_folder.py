@@ -19,7 +19,7 @@ from models.drafters import mtp_folder
 from models.drafters.head_weights import settle
 from models.drafters.mtp import KIND
 from models.drafters.target_match import TargetShape
-from tests.models.drafters.head_folders import drop, put, retensor
+from tests.models.drafters.head_folders import config_of, drop, put, retensor
 
 ORACLE = Path(__file__).parent / "oracles" / "qwen3_5_mtp"
 SHAPE = TargetShape("target", 64, 4, 32, lambda points: 32 * len(points), {})
@@ -240,3 +240,21 @@ def test_the_footprint_counts_the_head_alone(folder: Path) -> None:
     share = KIND.footprint(folder, 4)(100)
     assert share.weights >= 4 * numbers and share.weights < 4 * numbers + 4 * 40
     assert share.cache == 256 * 2 * 2 * 16 * 4
+
+
+@pytest.mark.parametrize("name", ["qwen3_5_mtp", "nextn_glm4_moe"])
+def test_a_head_can_be_copied_beside_converted_weights(name: str, tmp_path: Path) -> None:
+    """Of a whole checkpoint only the head's tensors are copied, and they load from there."""
+    source = Path(shutil.copytree(ORACLE.parent / name, tmp_path / "source"))
+    if name == "qwen3_5_mtp":
+        checkpoint(source)
+    converted = tmp_path / "converted"
+    converted.mkdir()
+    shutil.copy(source / "config.json", converted / "config.json")
+    mx.save_safetensors(str(converted / "model.safetensors"), {"model.norm.weight": mx.ones(4)})
+    assert mtp_folder.copy_mtp(source, converted)
+    shape = TargetShape("target", 64, 3, 32, lambda points: 32, {})
+    heads = [mtp_folder._filled(mtp_folder._open(path, config_of(path)), shape) for path in (source, converted)]
+    outputs = [output(head) for head in heads if settle(head, mx.float32) is None]
+    assert mx.array_equal(outputs[0], outputs[1]) and KIND.within(converted)
+    assert (converted / "mtp.safetensors").stat().st_size < (source / "model.safetensors").stat().st_size
