@@ -313,14 +313,24 @@ class DFlashHead(nn.Module):
 
 
 class DFlash:
-    """Drafts blocks with `head` for `target`. Raises ModelError for a target whose states cannot be read."""
+    """Drafts blocks with `head` for `target`. points, from_anchor: other than the head's config says, for a trial.
+
+    Raises ModelError for a target whose states cannot be read.
+    """
 
     name = "dflash"
 
-    def __init__(self, head: DFlashHead, target: CachedModel) -> None:
+    def __init__(
+        self,
+        head: DFlashHead,
+        target: CachedModel,
+        points: tuple[int, ...] | None = None,
+        from_anchor: bool | None = None,
+    ) -> None:
         self.head = head
-        self.needs = Needs(head.config.points, token_map=head.ids)
-        self.traits = Traits("block", longest=head.config.longest)
+        self._from_anchor = head.config.from_anchor if from_anchor is None else from_anchor
+        self.needs = Needs(points or head.config.points, token_map=head.ids)
+        self.traits = Traits("block", longest=head.config.block - (not self._from_anchor))
         self.target = TargetView(target, self.needs.taps)
         self._caches = head.make_caches()
 
@@ -336,7 +346,7 @@ class DFlash:
 
     def propose(self, context: DraftContext, length: int) -> Draft:
         """Before a second token there is no state to read, and nothing to propose."""
-        length, tokens = min(length, self.head.config.longest), context.tokens
+        length, tokens = min(length, self.traits.longest or 0), context.tokens
         if length == 0 or len(tokens) < 2:
             return empty_draft()
         if len(tokens) - 1 - self.known > PREFILL_CHUNK:  # after a long stretch of plain steps
@@ -375,7 +385,7 @@ class DFlash:
     def _block(self, last: int, length: int) -> mx.array:
         """Returns the states (length, hidden) of the slots behind the token `last`."""
         config = self.head.config
-        inputs = length if config.from_anchor else length + 1
+        inputs = length if self._from_anchor else length + 1
         block = mx.array([last] + [config.mask_id] * (inputs - 1), mx.int32)
         embed = self.head.embed_tokens if config.own_embedding else self.target.embed
         return self.head(embed(block), self._caches)[-length:]

@@ -34,13 +34,28 @@ def check(target: ModelFolder, folder: Path, _read: Callable[[Path], ModelFolder
 
 
 def load(folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
+    """Two things are disputed: whether layer ids name inputs or outputs (mlx-dspark reads Speculators' as outputs, vLLM
+    as inputs), and whether the first slot of a DSpark head proposes (its config may not say)."""
     from engine.drafters.dflash import DFlash
+    from engine.target.model_layout import layers_of
     from models.drafters.dflash_folder import load_dflash
     from models.drafters.head_folder import usual_acceptance
+    from models.drafters.variant_trial import Variant
 
+    head, layers = load_dflash(folder, target), len(layers_of(target.network))
+    config = head.config
+    later = tuple(point + 1 for point in config.points)
+    variants = [Variant("the layers that its config names", lambda: DFlash(head, target.model))]
+    if max(later) <= layers:
+        variants.append(Variant("each layer one later", lambda: DFlash(head, target.model, points=later)))
+    if "markov" in config.sequential:
+        other = not config.from_anchor
+        slot = "its first slot" if other else "no first slot"
+        variants.append(Variant(slot, lambda: DFlash(head, target.model, from_anchor=other)))
     note = "drafts chains, no trees: Redline drafts blocks as chains" if trees else ""
-    drafter = DFlash(load_dflash(folder, target), target.model)
-    return LoadedDrafter(drafter, usual_acceptance=usual_acceptance(folder), note=note)
+    return LoadedDrafter(
+        variants[0].make(), usual_acceptance=usual_acceptance(folder), note=note, variants=tuple(variants)
+    )
 
 
 def footprint(folder: Path, item_bytes: int) -> Callable[[int], Share]:

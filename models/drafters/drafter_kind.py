@@ -14,6 +14,7 @@ from models.token_map import SharedTokens
 
 if TYPE_CHECKING:
     from engine.drafters import Drafter
+    from models.drafters.variant_trial import Variant
     from models.loader import Loaded
     from models.memory import Share
     from models.model_folder import ModelFolder
@@ -50,7 +51,8 @@ class LoadedDrafter:
 
     model: the draft model, None for other kinds. branches: whether it drafts trees. usual_acceptance: the
     probability that each token of a chain is accepted after those before it, as measured when it was made. tree_tau:
-    the mean acceptance length by nodes of a tree, likewise. note: what the user should know, or "".
+    the mean acceptance length by nodes of a tree, likewise. note: what the user should know, or "". variants: the ways
+    to read a head whose files leave it open, the one that sources recommend first, which `drafter` is.
     """
 
     drafter: Drafter
@@ -59,6 +61,7 @@ class LoadedDrafter:
     usual_acceptance: tuple[float, ...] = ()
     tree_tau: Mapping[int, float] = field(default_factory=dict)
     note: str = ""
+    variants: tuple[Variant, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -40,13 +40,22 @@ def check(target: ModelFolder, folder: Path, _read: Callable[[Path], ModelFolder
 
 
 def load(folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
+    """Which state a head reads is disputed for DeepSeek's and GLM's, and for heads that Speculators trained: vLLM's and
+    transformers' code take the one behind the final norm, llama.cpp's notes the one before it."""
     from engine.drafters.mtp import Mtp
+    from engine.target.layer_taps import NORMED
+    from engine.target.model_layout import layers_of
     from models.drafters.head_folder import usual_acceptance
     from models.drafters.mtp_folder import load_mtp
+    from models.drafters.variant_trial import Variant
 
-    head, tap = load_mtp(folder, target)
+    head, before = load_mtp(folder, target), len(layers_of(target.network))
+    variants = (
+        Variant("the state behind the final norm", lambda: Mtp(head, target.model, NORMED)),
+        Variant("the state before the final norm", lambda: Mtp(head, target.model, before)),
+    )
     note = "drafts chains, no trees: a multi-token prediction head has no tree to offer" if trees else ""
-    return LoadedDrafter(Mtp(head, target.model, tap), usual_acceptance=usual_acceptance(folder), note=note)
+    return LoadedDrafter(variants[0].make(), usual_acceptance=usual_acceptance(folder), note=note, variants=variants)
 
 
 def footprint(folder: Path, item_bytes: int) -> Callable[[int], Share]:

@@ -28,7 +28,6 @@ import mlx.core as mx
 
 from engine.drafters.mtp import MtpHead
 from engine.errors import ModelError
-from engine.target.layer_taps import NORMED
 from models.drafters.head_folder import Fields
 from models.drafters.head_weights import fill, settle
 from models.drafters.layer_config import partial_rotary_factor, rope_of
@@ -123,16 +122,15 @@ def copy_mtp(source: Path, destination: Path) -> bool:
     return bool(names)
 
 
-def load_mtp(path: Path, target: Loaded) -> tuple[MtpHead, int]:
-    """Loads the head at `path` for `target`, in the type that the target computes in; returns it and the layer tap that
-    it reads.
+def load_mtp(path: Path, target: Loaded) -> MtpHead:
+    """Loads the head at `path` for `target`, in the type that the target computes in.
 
     Raises ModelError for anything wrong with the folder, PairError where head and target do not fit.
     """
     folder = _open(path, target.folder.config)
     head = _filled(folder, shape_of(target))
     settle(head, dtype_of(target))
-    return head, NORMED
+    return head
 
 
 def check_mtp(path: Path, config: Mapping[str, object], target: TargetShape) -> None:
