@@ -142,12 +142,19 @@ def _config(folder: HeadFolder, tensors: Mapping[str, mx.array], target: TargetS
         candidates=min(whole.count("selector_top_k", 16), sizes["vocab_size"]),
         conv_kernel=whole.count("conv_kernel_size", 2) if sequential == "selector" else 0,
         conv_group=whole.count("conv_group_size", 16),
-        embedding_scale=whole.number("input_embedding_scale", 1.0),
-        output_multiplier=whole.number("output_multiplier", 1.0),
-        softcap=whole.number("final_logit_softcapping", 1.0) if whole.get("final_logit_softcapping") else 0.0,
+        **_scales(whole),
         own_output="lm_head.weight" in tensors,
         own_embedding="embed_tokens.weight" in tensors,
     )
+
+
+def _scales(whole: Fields) -> dict[str, float]:
+    """Returns what embeddings and logits are multiplied by, and the bound of the logits."""
+    return {
+        "embedding_scale": whole.number("input_embedding_scale", 1.0),
+        "output_multiplier": whole.number("output_multiplier", 1.0),
+        "softcap": whole.number("final_logit_softcapping", 1.0) if whole.get("final_logit_softcapping") else 0.0,
+    }
 
 
 def _flag(fields: Fields, key: str, otherwise: bool) -> bool:

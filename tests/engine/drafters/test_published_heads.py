@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from engine.drafters import DraftContext, Drafter
+from engine.drafters.eagle3 import Eagle3
 from engine.errors import ModelError
 from engine.policy.fixed import FixedLength
 from engine.sampling import Sampler, TokenCounts
@@ -22,6 +23,7 @@ from tests.engine.fakes import ByteTokenizer
 from tests.engine.replies import PROMPT, attach, reply
 from tests.toys.architectures import build
 from tests.toys.block_heads import BLOCKS, random_assistant, random_block, random_mtp
+from tests.toys.heads import random_eagle3
 
 SHAPED = SamplingSettings(temperature=0.9, top_p=0.95, repetition_penalty=1.2, seed=3)
 MAKERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
@@ -128,3 +130,55 @@ def test_no_token_is_drafted_before_the_target_has_seen_one() -> None:
 def test_an_assistant_needs_keys_and_values_of_the_target() -> None:
     with pytest.raises((ModelError, ValueError)):
         random_assistant(network("mamba2"))
+
+
+def proposed(drafter: Any, name: str, length: int) -> list[int]:
+    """A greedy draft behind the prompt, from nothing."""
+    target = CachedModel(network(name))
+    attach(drafter, target)
+    drafter.rewind(0)
+    target.feed(PROMPT[:-1])
+    sampler = Sampler(SamplingSettings(), 64)
+    draft = drafter.propose(DraftContext(PROMPT, TokenCounts(sampler.distribution, PROMPT), sampler), length)
+    return [int(token) for token in np.array(draft.tokens)]
+
+
+def test_the_first_slot_follows_the_last_token() -> None:
+    """Its bias is that of the last committed token, its logits those of a block over it and masks."""
+    drafter = drafter_of("dspark for qwen3_5")
+    found = proposed(drafter, "qwen3_5", 1)
+    head, target = drafter.head, drafter.target
+    hidden = head(target.embed(mx.array([PROMPT[-1]])), drafter._caches)
+    logits = head.following(head.logits(hidden, target.unembed), hidden, mx.array([PROMPT[-1]]))
+    others = head.following(head.logits(hidden, target.unembed), hidden, mx.array([PROMPT[0]]))
+    assert found == [mx.argmax(logits).item()] and not mx.array_equal(logits, others)
+
+
+def test_an_assistant_stands_at_the_last_place_that_the_target_wrote() -> None:
+    """Against the head called by hand: scaled embedding, the target's last normed state, position P - 1 for every
+    step."""
+    drafter = drafter_of("assistant")
+    found = proposed(drafter, "gemma4_text", 3)
+    head, target, seen = drafter.head, drafter.target, len(PROMPT) - 1
+    kv, token, wanted = drafter._keys_values(), mx.array([PROMPT[-1]]), []
+    state = target.hidden(drafter.needs.taps, seen - 1, seen)
+    for _ in range(3):
+        state, hidden = head(target.embed(token) * 32**0.5, state, kv, seen - 1)
+        token = mx.argmax(head.logits(hidden), -1)
+        wanted.append(token.item())
+    assert found == wanted
+
+
+def test_a_parallel_head_drafts_over_masks() -> None:
+    """P-EAGLE: the first token is a chain's, the others come from one pass over mask state and mask token."""
+    net = network("qwen3")
+    head = random_eagle3(seed=3, mask_id=5, own_embedding=True)
+    drafter = Eagle3(head, CachedModel(net))
+    assert drafter.traits.shape == "block"
+    found = proposed(drafter, "qwen3", 4)
+    drafter.rewind(len(PROMPT) - 1)
+    hidden = drafter._catch_up(PROMPT, len(PROMPT) - 1)[-1:]
+    masked = mx.broadcast_to(head.fuse(head.mask_hidden[0]), (3, 32))
+    rows = mx.concatenate([hidden, drafter.steps(masked, mx.array([5] * 3))])
+    assert found == head.ids[mx.argmax(head.logits(rows), -1)].tolist()
+    assert reply(net, Eagle3(head, CachedModel(net)), 3)[0] == reply(net)[0]
