@@ -16,14 +16,17 @@ from engine.errors import ModelError
 from engine.policy.fixed import FixedLength
 from engine.sampling import Sampler, TokenCounts
 from engine.session import Session
-from engine.settings import SamplingSettings
+from engine.settings import AcceptanceRule, SamplingSettings
 from engine.target.cached_model import CachedModel
 from tests.engine.conversations import read
 from tests.engine.fakes import ByteTokenizer
 from tests.engine.replies import PROMPT, attach, reply
+from tests.engine.test_waits import Instrument, Watched, instrument
 from tests.toys.architectures import build
 from tests.toys.block_heads import BLOCKS, random_assistant, random_block, random_mtp
 from tests.toys.heads import random_eagle3
+
+__all__ = ["instrument"]  # a fixture
 
 SHAPED = SamplingSettings(temperature=0.9, top_p=0.95, repetition_penalty=1.2, seed=3)
 MAKERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
@@ -182,3 +185,12 @@ def test_a_parallel_head_drafts_over_masks() -> None:
     rows = mx.concatenate([hidden, drafter.steps(masked, mx.array([5] * 3))])
     assert found == head.ids[mx.argmax(head.logits(rows), -1)].tolist()
     assert reply(net, Eagle3(head, CachedModel(net)), 3)[0] == reply(net)[0]
+
+
+@pytest.mark.parametrize("maker", ["mtp for qwen3_5", "dflash2 for qwen3_5", "dspark for qwen3_5", "ordered assistant"])
+@pytest.mark.parametrize("rule", ["coupled", "rejection"])
+def test_a_round_waits_for_the_device_once(maker: str, rule: AcceptanceRule, instrument: Instrument) -> None:
+    name, drafter = MAKERS[maker][0], drafter_of(maker)
+    policy = Watched(FixedLength(3), instrument)
+    _, rounds, _ = reply(network(name), drafter, sampling=SHAPED, rule=rule, policy=policy, tokens=20)
+    assert set(np.diff(policy.counts)) == {1} and sum(len(round_.drafted) for round_ in rounds) > 20
