@@ -78,6 +78,10 @@ class FolderTokenizer:
         """Ids of plain text, with the special tokens that the model wants around it."""
         return self._ids(text, special=True)
 
+    def pieces(self, text: str) -> list[int]:
+        """Ids of a part of a text, without special tokens around it."""
+        return self._ids(text, special=False)
+
     def decode(self, ids: Sequence[int]) -> str:
         """Text of ids, special tokens left out."""
         return str(self._fast.decode(list(ids), skip_special_tokens=True))

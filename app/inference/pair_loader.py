@@ -109,7 +109,7 @@ def _open(spec: str, target: Loaded, trees: bool, note: str) -> NamedDrafter:
     folder = None if spec == LOOKUP else drafter_folder(spec)
     if folder is not None:
         note_used(folder)
-    kind = PROMPT_LOOKUP if folder is None else kind_of(folder)
+    kind = PROMPT_LOOKUP if folder is None else kind_of(folder, target.folder.path)
     found = kind.load(folder or Path(), target, trees)
     return NamedDrafter(
         spec,

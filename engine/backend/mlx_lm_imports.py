@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlx_lm.models.base import create_causal_mask
+from mlx_lm.models.base import create_attention_mask, create_causal_mask
 from mlx_lm.models.cache import (
     ArraysCache,
     CacheList,
@@ -26,6 +26,7 @@ __all__ = [
     "KVCache",
     "QuantizedKVCache",
     "RotatingKVCache",
+    "create_attention_mask",
     "create_causal_mask",
     "dequantize_model",
     "initialize_rope",

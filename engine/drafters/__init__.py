@@ -38,6 +38,9 @@ class Needs:
     token_map: mx.array | None = None
 
 
+Shape = Literal["chain", "block", "tree"]
+
+
 @dataclass(frozen=True)
 class Traits:
     """How a drafter drafts.
@@ -46,7 +49,7 @@ class Traits:
     branches. longest: tokens of its longest chain, None where there is no limit.
     """
 
-    shape: Literal["chain", "block", "tree"] = "chain"
+    shape: Shape = "chain"
     longest: int | None = None
 
 
@@ -135,6 +138,7 @@ __all__ = [
     "DraftContext",
     "Drafter",
     "Needs",
+    "Shape",
     "Traits",
     "check_probabilities",
     "empty_draft",

@@ -1,4 +1,8 @@
-"""A small model of the same vocabulary drafts, token by token (Leviathan 2023, Chen 2023)."""
+"""A small model of the same vocabulary drafts, token by token (Leviathan 2023, Chen 2023).
+
+A model that was trained to draft in parallel (PARD, arXiv 2504.18583) proposes the whole chain in one pass: behind the
+text it reads a mask for every token but the first, and the logits in the place of each mask are those of the token
+there."""
 
 from __future__ import annotations
 
@@ -20,11 +24,9 @@ class DraftModel:
 
     vocabulary: width of the target's logits. Either side may be padded: ids from `shared` on are never proposed, and q
     is laid out in the target's width. ids: the tokens below `shared` that the columns of its logits stand for, where
-    `engine.drafters.draft_vocabulary` made them fewer; None where they are all tokens. Drafting ends where its table of
-    positions ends: MLX does not check what is read behind it.
-    """
-
-    traits = Traits("chain")
+    `engine.drafters.draft_vocabulary` made them fewer; None where they are all tokens. mask_id: the token that stands
+    for tokens to be drafted in parallel, None for a model that drafts one by one. Drafting ends where its table of
+    positions ends: MLX does not check what is read behind it."""
 
     def __init__(
         self,
@@ -33,9 +35,12 @@ class DraftModel:
         shared: int | None = None,
         name: str = "draft",
         ids: mx.array | None = None,
+        mask_id: int | None = None,
     ) -> None:
         self.model = model
         self.name = name
+        self.traits = Traits("chain" if mask_id is None else "block")
+        self._mask_id = mask_id
         self.needs = Needs(token_map=ids)
         self._width = vocabulary
         self._shared = min(shared or vocabulary, vocabulary, model.vocabulary)
@@ -57,12 +62,28 @@ class DraftModel:
             return empty_draft()
         if len(context.tokens) - self.model.length > PREFILL_CHUNK:  # after a long stretch of plain steps
             self.sync(context.tokens)
+        if self._mask_id is not None:
+            return self._block(context, length, self._mask_id)
         logits, _ = self.model.continue_from(self._readable(context.tokens), mx.zeros(0, mx.int32))
 
         def next_logits(token: mx.array) -> mx.array:
             return self._fit(self.model.forward(token))
 
         return draw_chain(context, self._fit(logits), next_logits, length, self.ids)
+
+    def _block(self, context: DraftContext, length: int, mask_id: int) -> Draft:
+        """Returns a chain whose tokens all come from one pass; each is drawn by itself."""
+        masks = mx.full(length - 1, mask_id, mx.int32)
+        logits, _ = self.model.continue_from(self._readable(context.tokens), masks)
+        rows, following = self._fit(logits), iter(range(1, length))
+
+        def next_logits(_token: mx.array) -> mx.array:
+            row = next(following)
+            return rows[row : row + 1]
+
+        draft = draw_chain(context, rows[:1], next_logits, length, self.ids)
+        self.model.rewind(len(context.tokens))
+        return draft
 
     def logits_along(self, tokens: Sequence[int], first: int) -> mx.array:
         """Returns the logits (n, target's width, or that of `ids`) behind each of `tokens` from the place `first` on,

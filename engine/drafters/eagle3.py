@@ -6,31 +6,31 @@ The head is one decoder layer over fused hidden states of the target:
     states at t_i, (3 x target hidden) -> fc -> h_i      embedding of t_(i+1) -> e_(i+1)
     x = h_i + attention([norm(e_(i+1)), norm(h_i)]);  x = x + mlp(norm(x));  logits of t_(i+2) = lm_head(norm(x))
 
-At the next drafted token x replaces h. Parameter names, and the variants that `Eagle3Config` knows, are those of the
-Speculators layout (vllm-project/speculators, `src/speculators/models/eagle3/core.py` and `model_definitions.py`), so a
-checkpoint loads as it is. The embedding is the target's.
+At the next drafted token x replaces h. A head may have further layers, which are ordinary ones. A parallel head
+(P-EAGLE, vllm-project/speculators, `src/speculators/models/peagle`) drafts all tokens behind the first in one more
+pass, over slots that hold a mask in place of the state and of the token. Parameter names, and the variants that
+`Eagle3Config` knows, are those of the Speculators layout (vllm-project/speculators,
+`src/speculators/models/eagle3/core.py` and `model_definitions.py`), so a checkpoint loads as it is. The embedding is
+the target's.
 
-Pair i is the target's states at token i together with token i + 1; the head's cache holds one entry a pair. Every pair
-of the committed sequence has the target's own states; entries of drafted steps, which build on the head's own output,
-are dropped as soon as the draft is made. So after n committed tokens n - 1 pairs are known, and drafting catches up
-with one pass over what the last round committed, whose last row is the first drafted step.
+Pairs, and the cache that holds them, are explained in `engine.drafters.pair_drafter`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
 
-from engine.backend.mlx_lm_imports import KVCache, initialize_rope
-from engine.drafters import Draft, DraftContext, Needs, Traits, empty_draft
+from engine.backend.mlx_lm_imports import KVCache, create_causal_mask, initialize_rope
+from engine.drafters import Draft, DraftContext, Needs, Shape, Traits
 from engine.drafters.chain import draw_chain
 from engine.drafters.dynamic_tree import DynamicTree
-from engine.target.cached_model import PREFILL_CHUNK, CachedModel
-from engine.target.target_view import TargetView
+from engine.drafters.pair_drafter import PairDrafter
+from engine.target.cached_model import CachedModel
 from engine.tree.rotary_positions import rows_as_batch
 
 Attend = Callable[[mx.array, mx.array, mx.array], mx.array]
@@ -44,9 +44,9 @@ class Eagle3Config:
     draft_vocab_size: rows of the output matrix. norm_before_residual: the attention block adds
     to the normed hidden state instead of to the plain one. qk_norm: queries and keys are normed per head, as
     Qwen3's are. norm_before_fc: all states are normed together before they are fused; fc_norm: those of each
-    point by themselves. norm_output: what replaces h is normed already. own_output: an output matrix of its own,
-    not the target's.
-    """
+    point by themselves. norm_output: what replaces h is normed already. own_output, own_embedding: an output matrix or
+    an embedding of its own, not the target's. windows: of each layer, how many pairs it sees, None for all. mask_id:
+    the token in the slots of a parallel head, None for a head that drafts step by step."""
 
     points: tuple[int, ...]
     feature_size: int
@@ -68,16 +68,21 @@ class Eagle3Config:
     fc_norm: bool = False
     norm_output: bool = False
     own_output: bool = True
+    own_embedding: bool = False
+    windows: tuple[int | None, ...] = (None,)
+    mask_id: int | None = None
 
 
 class _Attention(nn.Module):
-    def __init__(self, config: Eagle3Config) -> None:
+    """width: of the rows that it reads."""
+
+    def __init__(self, config: Eagle3Config, width: int) -> None:
         super().__init__()
         size, bias = config.head_dim, config.attention_bias
         self.heads, self.kv_heads = config.num_attention_heads, config.num_key_value_heads
-        self.q_proj = nn.Linear(2 * config.hidden_size, self.heads * size, bias=bias)
-        self.k_proj = nn.Linear(2 * config.hidden_size, self.kv_heads * size, bias=bias)
-        self.v_proj = nn.Linear(2 * config.hidden_size, self.kv_heads * size, bias=bias)
+        self.q_proj = nn.Linear(width, self.heads * size, bias=bias)
+        self.k_proj = nn.Linear(width, self.kv_heads * size, bias=bias)
+        self.v_proj = nn.Linear(width, self.kv_heads * size, bias=bias)
         self.o_proj = nn.Linear(self.heads * size, config.hidden_size, bias=bias)
         if config.qk_norm:
             self.q_norm = nn.RMSNorm(size, config.rms_norm_eps)
@@ -111,7 +116,7 @@ class _Layer(nn.Module):
         super().__init__()
         self.input_layernorm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.hidden_norm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
-        self.self_attn = _Attention(config)
+        self.self_attn = _Attention(config, 2 * config.hidden_size)
         self.post_attention_layernorm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.mlp = _MLP(config)
         self.norm_before_residual = config.norm_before_residual
@@ -124,13 +129,28 @@ class _Layer(nn.Module):
         return out
 
 
+class _FurtherLayer(nn.Module):
+    """An ordinary decoder layer behind the first."""
+
+    def __init__(self, config: Eagle3Config) -> None:
+        super().__init__()
+        self.input_layernorm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.self_attn = _Attention(config, config.hidden_size)
+        self.post_attention_layernorm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.mlp = _MLP(config)
+
+    def __call__(self, x: mx.array, attend: Attend) -> mx.array:
+        x = x + self.self_attn(self.input_layernorm(x), attend)
+        out: mx.array = x + self.mlp(self.post_attention_layernorm(x))
+        return out
+
+
 class Eagle3Head(nn.Module):
     """The network alone: no cache, no positions, no distribution.
 
-    `attend(queries, keys, values)` comes from the caller, who knows them: heads-first arrays (batch, heads, n,
-    head_dim) before rotation, to the attended values in the queries' shape. `self.rope` rotates. `ids`
-    (draft_vocab_size,): the target's id of each row of the output matrix, increasing.
-    """
+    `attend(queries, keys, values)`, one for each layer, comes from the caller, who knows them: heads-first arrays
+    (batch, heads, n, head_dim) before rotation, to the attended values in the queries' shape. `self.rope` rotates.
+    `ids` (draft_vocab_size,): the target's id of each row of the output matrix, increasing."""
 
     def __init__(self, config: Eagle3Config) -> None:
         super().__init__()
@@ -141,10 +161,14 @@ class Eagle3Head(nn.Module):
         if config.fc_norm:
             size = config.feature_size // len(config.points)
             self.fc_norm = [nn.RMSNorm(size, config.rms_norm_eps) for _ in config.points]
-        self.layers = [_Layer(config)]
+        self.layers = [_Layer(config), *(_FurtherLayer(config) for _ in config.windows[1:])]
         self.norm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
         if config.own_output:
             self.lm_head = nn.Linear(config.hidden_size, config.draft_vocab_size, bias=False)
+        if config.own_embedding:
+            self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        if config.mask_id is not None:
+            self.mask_hidden = mx.zeros((1, 1, config.feature_size))
         self._ids = mx.arange(config.draft_vocab_size)
         self._project: Callable[[mx.array], mx.array] | None = None
         self._rope = initialize_rope(
@@ -182,9 +206,11 @@ class Eagle3Head(nn.Module):
         out: mx.array = self.fc(features)
         return out
 
-    def __call__(self, hidden: mx.array, embedded: mx.array, attend: Attend) -> mx.array:
+    def __call__(self, hidden: mx.array, embedded: mx.array, *attends: Attend) -> mx.array:
         """Returns the hidden states one drafted step on, for every row: (batch, n, hidden) twice, to the same shape."""
-        out: mx.array = self.layers[0](hidden, embedded, attend)
+        out: mx.array = self.layers[0](hidden, embedded, attends[0])
+        for layer, attend in zip(self.layers[1:], attends[1:], strict=True):
+            out = layer(out, attend)
         return self.norm(out) if self.config.norm_output else out
 
     def logits(self, hidden: mx.array) -> mx.array:
@@ -194,66 +220,33 @@ class Eagle3Head(nn.Module):
         return out
 
 
-# --- The EAGLE-3 head as a drafter (Li 2025, arXiv 2503.01840): chains, or the dynamic trees of EAGLE-2 (Li 2024,
-
-
-class Eagle3:
-    """Drafts with `head` for `target`. trees: whether to branch; else chains."""
+class Eagle3(PairDrafter):
+    """Drafts with `head` for `target`. trees: whether to branch; else chains. A parallel head drafts chains."""
 
     name = "eagle3"
 
     def __init__(self, head: Eagle3Head, target: CachedModel, trees: bool = False) -> None:
         self.head = head
-        self.trees = trees
-        self.needs = Needs(head.config.points, token_map=head.ids)
-        self.traits = Traits("tree" if trees else "chain")
-        self.target = TargetView(target, self.needs.taps)
-        self._cache = KVCache()
+        self.trees = trees and head.config.mask_id is None
+        self.ids = head.ids
+        shape: Shape = "tree" if self.trees else "chain" if head.config.mask_id is None else "block"
+        needs = Needs(head.config.points, token_map=head.ids)
+        super().__init__(target, needs, [KVCache() for _ in head.layers], Traits(shape))
 
-    @property
-    def pairs(self) -> int:
-        """How many pairs are in the cache; between rounds all are of committed tokens."""
-        return int(self._cache.offset)
+    def fuse(self, states: mx.array) -> mx.array:
+        return self.head.fuse(states.astype(self.head.norm.weight.dtype))
 
-    def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
-        while len(tokens) - 1 - self.pairs > 1 and not cancelled():  # the last pair is the first step of a draft
-            upto = min(len(tokens) - 2, self.pairs + PREFILL_CHUNK)
-            self._catch_up(tokens, upto)  # its states stay unevaluated: later pairs look at keys and values alone
-            mx.eval(self._cache.keys, self._cache.values)
+    def logits(self, hidden: mx.array) -> mx.array:
+        return self.head.logits(hidden)
 
-    def propose(self, context: DraftContext, length: int) -> Draft:
-        if length == 0 or len(context.tokens) < 2:  # a first token has no pair yet
-            return empty_draft()
-        if len(context.tokens) - self.pairs > PREFILL_CHUNK:  # after a long stretch of plain steps
-            self.sync(context.tokens)
-        hidden = self._catch_up(context.tokens, len(context.tokens) - 1)[-1:]
-        known = self.pairs
-        if self.trees and length > 1:
-            tree = DynamicTree(self.steps, self.head.logits, self.head.ids, context, known, length)
-            draft = tree.draft(hidden)
-        else:
-            draft = self._chain(context, hidden, length)
-        self._cache.trim(self.pairs - known)
-        return draft
-
-    def hint(self, context: DraftContext) -> None:
-        return None
-
-    def rewind(self, length: int) -> None:
-        self._cache.trim(max(self.pairs - max(length - 1, 0), 0))
-
-    def reusable_prefix(self) -> int:
-        """Pairs are made of states, so up to the first token that has none yet."""
-        start, end = self.target.recorded
-        return max(self.pairs, end if start <= self.pairs else 0)
-
-    def _catch_up(self, tokens: Sequence[int], upto: int) -> mx.array:
-        """Runs the head over the pairs before `upto` that are missing; returns its hidden states (n, hidden)."""
-        first = self.pairs
-        states = self.target.hidden(self.needs.taps, first, upto)
-        hidden = self.head.fuse(states.astype(self.head.fc.weight.dtype))
-        following = mx.array(list(tokens[first + 1 : upto + 1]), mx.int32)
-        return self.steps(hidden, following)
+    def draft(self, context: DraftContext, hidden: mx.array, length: int) -> Draft:
+        mask_id = self.head.config.mask_id
+        if length > 1 and mask_id is not None:
+            return self._block(context, hidden, length, mask_id)
+        if length == 1 or not self.trees:
+            return super().draft(context, hidden, length)
+        tree = DynamicTree(self.steps, self.head.logits, self.head.ids, context, self.pairs, length)
+        return tree.draft(hidden)
 
     def steps(
         self, hidden: mx.array, tokens: mx.array, position: int | None = None, mask: mx.array | None = None
@@ -263,24 +256,51 @@ class Eagle3:
         The rows follow each other; or, with a `position` and a `mask` (n, pairs + n), they are all at that position and
         see what the mask says.
         """
-        first, cache, head = self.pairs, self._cache, self.head
-        position = first if position is None else position
+        first = self.pairs
+        place = first if position is None else position
+        windows = zip(self._caches, self.head.config.windows, strict=True)
+        attends = [self._attend(cache, first, place, mask, window) for cache, window in windows]
+        embed = self.head.embed_tokens if self.head.config.own_embedding else self.target.embed
+        return self.head(hidden[None], embed(tokens)[None].astype(hidden.dtype), *attends)[0]
+
+    def _attend(self, cache: KVCache, first: int, position: int, mask: mx.array | None, window: int | None) -> Attend:
+        """Returns the attention of one layer behind `first` pairs, see `steps`. window: how many pairs a row sees."""
+        head = self.head
 
         def attend(queries: mx.array, keys: mx.array, values: mx.array) -> mx.array:
+            rows = queries.shape[2]
             rotate = head.rope if mask is None else rows_as_batch(head.rope)
             queries, keys = rotate(queries, offset=position), rotate(keys, offset=position)
             keys, values = cache.update_and_fetch(keys, values)
-            seen = "causal" if mask is None and queries.shape[2] > 1 else mask
+            seen: mx.array | str | None = mask
+            if window is not None and first + rows > window:
+                seen = _within(window, first, rows, position, mask)
+            elif mask is None and rows > 1:
+                seen = "causal"
             return mx.fast.scaled_dot_product_attention(queries, keys, values, scale=head.scale, mask=seen)
 
-        return head(hidden[None], self.target.embed(tokens)[None].astype(hidden.dtype), attend)[0]
+        return attend
 
-    def _chain(self, context: DraftContext, hidden: mx.array, length: int) -> Draft:
-        head = self.head
+    def _block(self, context: DraftContext, hidden: mx.array, length: int, mask_id: int) -> Draft:
+        """Returns a chain whose tokens behind the first come from one pass over the token `mask_id`; each is drawn by
+        itself."""
+        head, slots = self.head, length - 1
+        masked = mx.broadcast_to(head.fuse(head.mask_hidden[0]), (slots, hidden.shape[-1]))
+        rows = self.steps(masked.astype(hidden.dtype), mx.full(slots, mask_id, mx.int32))
+        logits = head.logits(mx.concatenate([hidden, rows]))
+        following = iter(range(1, length))
 
-        def next_logits(token: mx.array) -> mx.array:
-            nonlocal hidden
-            hidden = self.steps(hidden, token)
-            return head.logits(hidden)
+        def next_logits(_token: mx.array) -> mx.array:
+            row = next(following)
+            return logits[row : row + 1]
 
-        return draw_chain(context, head.logits(hidden), next_logits, length, head.ids)
+        return draw_chain(context, logits[:1], next_logits, length, head.ids)
+
+
+def _within(window: int, first: int, rows: int, position: int, mask: mx.array | None) -> mx.array:
+    """Returns what each row sees of `first` pairs and of the rows, no further back than `window` pairs. mask: of rows
+    that all stand at `position`; None: they follow each other."""
+    if mask is None:
+        causal: mx.array = create_causal_mask(rows, first, window_size=window)
+        return causal
+    return mask & (mx.arange(first + rows) > position - window)

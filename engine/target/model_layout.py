@@ -42,6 +42,15 @@ def layers_of(model: Any) -> list[Any]:
     return layers
 
 
+def leading_layers_with_kv(model: Any) -> int | None:
+    """Returns how many layers have keys and values of their own, in a model whose further layers read those of earlier
+    ones (Gemma 4's attention says so in `has_kv`); None where layers do not say."""
+    own = [getattr(getattr(layer, "self_attn", None), "has_kv", None) for layer in layers_of(model)]
+    if None in own:
+        return None
+    return own.index(False) if False in own and True not in own[own.index(False) :] else None
+
+
 def embedding_of(model: Any) -> Any:
     """Returns the token embedding: ids (n,) to (n, hidden), as the first layer sees them before any scaling."""
     for module in _named(model, _EMBEDDINGS):

@@ -15,7 +15,7 @@ import mlx.core as mx
 from engine.cache.model_cache import LayerKV
 from engine.errors import ModelError
 from engine.target.cached_model import CachedModel
-from engine.target.model_layout import embed, layers_of, unembed
+from engine.target.model_layout import embed, layers_of, leading_layers_with_kv, unembed
 
 
 class TargetView:
@@ -82,7 +82,8 @@ class TargetView:
         count = len(layers_of(self.model.model))
         if not 0 <= layer < count:
             raise ValueError(f"layer {layer} of a model with {count} layers: give 0 to {count - 1}")
-        if len(self.model.cache.entries) != count:
+        caches = len(self.model.cache.entries)
+        if caches != count and not (layer < caches and leading_layers_with_kv(self.model.model) == caches):
             raise ModelError("the model's layers share their caches, so keys and values of one cannot be told apart")
 
     @cached_property

@@ -18,12 +18,6 @@ Positive = Annotated[float, msgspec.Meta(gt=0)]
 Bytes = Annotated[int, msgspec.Meta(gt=0)]
 Sources = Annotated[tuple[Text, ...], msgspec.Meta(min_length=1)]
 
-_NOT_YET: Mapping[CatalogueKind, str] = {
-    "mtp": "Redline has no drafter for MTP sidecars yet",
-    "gemma4-assistant": "Redline has no drafter for Gemma 4 assistants yet",
-    "dflash": "Redline has no DFlash drafter yet",
-}
-
 
 class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A model that people chat with, and that may draft for a larger one of its family.
@@ -76,7 +70,7 @@ class Drafter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     @property
     def trouble(self) -> str:
         """Why Redline cannot load it, "" where it can."""
-        return self.obstacle or _NOT_YET.get(self.kind, "")
+        return self.obstacle
 
 
 class Measured(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -2,9 +2,10 @@
 
 The built-in model has its own. For any other target, the first of these that is compatible:
 
-    1. a drafter that the catalogue knows for the target, in the catalogue's order
-    2. one that was trained here for the target's tokens, as its config.json says (`redline fit`)
-    3. a small model with the same tokens, the smallest first
+    1. the head that the target's own folder brings
+    2. a drafter that the catalogue knows for the target, in the catalogue's order
+    3. one that was trained here for the target's tokens, as its config.json says (`redline fit`)
+    4. a small model with the same tokens, the smallest first; one with other tokens only if it is named
 
 Prompt lookup always drafts too: it costs nothing where it has nothing to copy, and the policy takes whichever of the
 two is worth more now. Folders are checked one after the other and no more than needed, as a large tokenizer takes a
@@ -22,7 +23,7 @@ from engine.errors import ModelError
 from models.builtin import SHIPPED, is_builtin, is_shipped, shipped_folder
 from models.catalogue import Catalogue
 from models.compatibility.pair_check import check_compatibility
-from models.drafters import KINDS, PROMPT_LOOKUP, unsupported_kind
+from models.drafters import KINDS, PROMPT_LOOKUP, own_head
 from models.drafters.target_match import is_made_for
 from models.durable_files import read_json_object
 from models.model_folder import ModelFolder
@@ -81,7 +82,8 @@ def best_drafter(target: ModelFolder, models: Sequence[UsableModel], catalogue: 
     others = [model for model in models if os.path.realpath(model.path) != own]
     refused = 0
     for model, reason in _candidates(target, repository, others, catalogue):
-        if check_compatibility(target, model.path).fits:
+        verdict = check_compatibility(target, model.path)
+        if verdict.fits and (verdict.tokens is not None or not verdict.is_model):
             return DrafterChoice(f"{model.name}, {reason}", model)
         refused += 1
     if refused:
@@ -103,6 +105,7 @@ def _candidates(
     """Those worth checking, the best first, each once, with the reason to take it."""
     seen: set[Path] = set()
     for model, reason in (
+        *_own(target),
         *_known(repository, models, catalogue),
         *_trained(target, models),
         *_small_models(target, models),
@@ -110,6 +113,12 @@ def _candidates(
         if model.path not in seen:
             seen.add(model.path)
             yield model, reason
+
+
+def _own(target: ModelFolder) -> Iterable[tuple[UsableModel, str]]:
+    head = own_head(target.path)
+    name = f"the {head.label} of {target.path.name}" if head is not None else ""
+    return [(UsableModel(name, target.path, 0), "which comes with it")] if head is not None else []
 
 
 def _known(
@@ -137,7 +146,7 @@ def _small_models(target: ModelFolder, models: Sequence[UsableModel]) -> Iterabl
 def _is_similar(config: dict[str, object], target: ModelFolder) -> bool:
     """Whether this is the config.json of an ordinary model with about as many rows as the target."""
     kind = next((kind for kind in KINDS if kind.detect(config)), None)
-    if kind is None or not kind.stands_alone or unsupported_kind(config):
+    if kind is None or not kind.stands_alone:
         return False
     text = config.get("text_config")
     parts = [config, text if isinstance(text, dict) else {}]

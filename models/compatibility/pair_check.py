@@ -14,8 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine.errors import PairError, RedlineError
-from models.drafters import Compatibility, kind_of, unsupported_kind
-from models.durable_files import read_json_object
+from models.drafters import Compatibility, kind_of
 from models.model_folder import ModelFolder, check_folder
 
 
@@ -28,10 +27,7 @@ def check_compatibility(
     """
     name = ""
     try:
-        name = unsupported_kind(read_json_object(drafter / "config.json"))
-        if name:
-            return Compatibility(False, name, f"Redline cannot load drafters of the kind {name} yet")
-        kind = kind_of(drafter)
+        kind = kind_of(drafter, target.path)
         name = kind.name
         return kind.check(target, drafter, read)
     except RedlineError as error:

@@ -1,31 +1,39 @@
 """The kinds of drafters, one entry each: how to detect, check, measure and load their folders.
 
+    dflash           a block in one pass: DFlash, DFlash 2 and DSpark (dflash_folder: their files)
     draft_model      an ordinary, smaller model
     eagle3           a head that reads hidden states of the target (eagle3_folder: its files)
+    gemma4_assistant layers that read the target's keys and values (gemma4_assistant_folder: their files)
     medusa           heads that each guess the token at one depth (medusa_folder: their files)
+    mtp              a layer of the target's own architecture (mtp_folder: its files)
     prompt_lookup    built in, without a folder
 
 A new kind is one file here with a `DrafterKind`, listed in `KINDS`, and one in `engine/drafters` that drafts. Nothing
 here loads MLX before a folder is checked or loaded.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from engine.errors import ModelError
-from models.drafters import draft_model, eagle3, medusa, prompt_lookup
+from models.drafters import dflash, draft_model, eagle3, gemma4_assistant, medusa, mtp, prompt_lookup
 from models.drafters.drafter_kind import Compatibility, DrafterKind, LoadedDrafter, speculator_algorithm
 from models.durable_files import read_json_object
 from models.model_folder import folder_names
 
 PROMPT_LOOKUP = prompt_lookup.KIND
-KINDS = (eagle3.KIND, medusa.KIND, draft_model.KIND, PROMPT_LOOKUP)  # the first that detects a folder takes it
+_HEADS = (eagle3.KIND, medusa.KIND, mtp.KIND, dflash.KIND, gemma4_assistant.KIND)
+KINDS = (*_HEADS, draft_model.KIND, PROMPT_LOOKUP)  # the first that detects a folder takes it
 
 
-def kind_of(folder: Path) -> DrafterKind:
-    """Returns the kind of the model or drafter in `folder`. Raises ModelError: no folder, no or bad config.json, or a
-    kind of head that Redline does not know."""
+def kind_of(folder: Path, target: Path | None = None) -> DrafterKind:
+    """Returns the kind of the model or drafter in `folder`. target: the folder of the target that it is to draft for;
+    one that brings a head of its own drafts for itself with that.
+
+    Raises ModelError: no folder, no or bad config.json, or a kind of head that Redline does not know.
+    """
     folder_names(folder)
+    if target is not None and folder.resolve() == target.resolve() and (own := own_head(folder)) is not None:
+        return own
     config = read_json_object(folder / "config.json")
     found = next((kind for kind in KINDS if kind.detect(config)), None)
     if found is None:
@@ -36,14 +44,9 @@ def kind_of(folder: Path) -> DrafterKind:
     return found
 
 
-def unsupported_kind(config: Mapping[str, object]) -> str:
-    """Returns the name of a kind of drafter that Redline cannot load yet, by its config.json; "" for any other."""
-    model_type, names = config.get("model_type"), config.get("architectures")
-    if "dflash_config" in config or (isinstance(names, list) and any("DFlash" in str(name) for name in names)):
-        return "dflash"
-    if isinstance(model_type, str) and model_type.startswith("gemma4") and model_type.endswith("_assistant"):
-        return "gemma4-assistant"
-    return "mtp" if isinstance(model_type, str) and model_type.endswith("_mtp") else ""
+def own_head(target: Path) -> DrafterKind | None:
+    """Returns the kind of the head that the folder of a target brings beside or among its weights, None without one."""
+    return next((kind for kind in KINDS if kind.within(target)), None)
 
 
-__all__ = ["KINDS", "PROMPT_LOOKUP", "Compatibility", "DrafterKind", "LoadedDrafter", "kind_of", "unsupported_kind"]
+__all__ = ["KINDS", "PROMPT_LOOKUP", "Compatibility", "DrafterKind", "LoadedDrafter", "kind_of", "own_head"]

@@ -1,4 +1,4 @@
-"""Draft models as a kind of drafter: an ordinary, smaller model with the target's tokens.
+"""Draft models as a kind of drafter: an ordinary, smaller model, with the target's tokens or with its own.
 
 A chat template, an end-of-text token or a context length of its own is no reason to refuse one: the target's are used,
 and the drafter's tokens are only accepted less often.
@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.errors import ModelError
+from engine.errors import ModelError, PairError
 from models.drafters.drafter_kind import Compatibility, DrafterKind, LoadedDrafter, speculator_algorithm
 from models.durable_files import read_json_object
+from models.token_bytes import read_token_bytes
 from models.token_map import match_tokens, vocabulary_size
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from models.memory import Share
     from models.model_folder import ModelFolder
 
+_LEAST_SHARED = 0.05  # of the target's tokens: with fewer in common hardly a word could be drafted
 _MAX_TARGET_SHARE = 0.5  # of its bytes: a larger drafter hardly drafts faster than the target verifies
 
 
@@ -36,10 +38,13 @@ def check(target: ModelFolder, folder: Path, read: Callable[[Path], ModelFolder]
     drafter = read(folder)
     if reason := why_unsound_type(drafter.model_type):
         raise ModelError(f"{folder}: {drafter.model_type} models cannot be decoded exactly ({reason})")
-    tokens = match_tokens(target, drafter)
+    try:
+        tokens = match_tokens(target, drafter)
+    except PairError:
+        return _check_other_tokenizer(target, drafter)
     count, shared = vocabulary_size(target.vocabulary), tokens.shared_vocabulary
     same = f"same {count:,} tokens" if shared == count else f"same tokens up to {shared:,} of {count:,}"
-    return Compatibility(True, KIND.name, same, tuple(_notes(target, drafter)), tokens)
+    return Compatibility(True, KIND.name, same, tuple(_notes(target, drafter)), tokens, is_model=True)
 
 
 def load(folder: Path, target: Loaded, _trees: bool) -> LoadedDrafter:
@@ -49,9 +54,13 @@ def load(folder: Path, target: Loaded, _trees: bool) -> LoadedDrafter:
     from models.loader import load as load_model
 
     loaded = load_model(folder)
-    shared = match_tokens(target.folder, loaded.folder).shared_vocabulary
+    try:
+        shared = match_tokens(target.folder, loaded.folder).shared_vocabulary
+    except PairError:
+        return _load_other_tokenizer(loaded, target)
     ids = apply_draft_vocabulary(loaded, shared)
-    drafter = DraftModel(loaded.model, target.model.vocabulary, shared, loaded.name, ids)
+    mask_id = _mask_id(loaded.folder)
+    drafter = DraftModel(loaded.model, target.model.vocabulary, shared, loaded.name, ids, mask_id)
     return LoadedDrafter(drafter, loaded, usual_acceptance=usual_acceptance(folder))
 
 
@@ -60,6 +69,49 @@ def footprint(folder: Path, _item_bytes: int) -> Callable[[int], Share]:
     from models.model_folder import check_folder
 
     return measure(check_folder(folder)).share
+
+
+def _mask_id(folder: ModelFolder) -> int | None:
+    """Returns the token that stands for tokens drafted in parallel, None for an ordinary model (vllm-project/vllm,
+    `vllm/v1/spec_decode/llm_base_proposer.py`). Raises ModelError for one that the model does not have."""
+    value = next(
+        (folder.config[key] for key in ("pard_token", "ptd_token_id") if folder.config.get(key) is not None), None
+    )
+    if value is None:
+        return None
+    if type(value) is not int or not 0 <= value < (folder.rows or 0):
+        raise ModelError(
+            f"{folder.path}: config.json has no usable pard_token ({str(value)[:20]}); choose another drafter"
+        )
+    return value
+
+
+def _check_other_tokenizer(target: ModelFolder, drafter: ModelFolder) -> Compatibility:
+    """How a model with other tokens fits: by the bytes that its tokens and the target's stand for. Raises PairError for
+    two that have too little in common, ModelError for a tokenizer whose tokens cannot be read as bytes."""
+    texts = [set(read_token_bytes(folder.path)) - {b""} for folder in (target, drafter)]
+    share = len(texts[0] & texts[1]) / max(len(texts[0]), 1)
+    if share < _LEAST_SHARED:
+        raise PairError(
+            f"{drafter.path}: different tokenizer (only {share:.1%} of the target's tokens are known to it); "
+            "choose a drafter of the same family"
+        )
+    reason = f"different tokenizer; drafts the {share:.0%} of the target's tokens that both have"
+    return Compatibility(True, KIND.name, reason, tuple(_notes(target, drafter)), is_model=True)
+
+
+def _load_other_tokenizer(loaded: Loaded, target: Loaded) -> LoadedDrafter:
+    from engine.drafters.cross_tokenizer import CrossTokenizerModel, TokenBytes
+
+    tokens = TokenBytes(
+        target=read_token_bytes(target.folder.path),
+        drafter=read_token_bytes(loaded.folder.path),
+        encode=loaded.tokenizer.pieces,
+        start=tuple(loaded.tokenizer.encode("")),
+        ends=tuple(zip(sorted(target.tokenizer.eos), sorted(loaded.tokenizer.eos), strict=False)),
+    )
+    drafter = CrossTokenizerModel(loaded.model, tokens, loaded.name)
+    return LoadedDrafter(drafter, loaded, note="its tokenizer is another one, so it drafts only tokens that both have")
 
 
 def _notes(target: ModelFolder, drafter: ModelFolder) -> Iterator[str]:

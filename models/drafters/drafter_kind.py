@@ -14,6 +14,7 @@ from models.token_map import SharedTokens
 
 if TYPE_CHECKING:
     from engine.drafters import Drafter
+    from models.drafters.variant_trial import Variant
     from models.loader import Loaded
     from models.memory import Share
     from models.model_folder import ModelFolder
@@ -27,7 +28,8 @@ class Compatibility:
 
     kind: the name of the drafter's kind, also of one that Redline cannot load yet; "" if it is unknown. reason: why
     they fit or do not, in one line without a path. notes: differences that do not matter, or only for speed.
-    tokens: for a compatible draft model, which ids it shares with the target.
+    tokens: for a compatible draft model, which ids it shares with the target; None if its tokenizer is another one.
+    is_model: whether it is an ordinary model, which could draft for any target.
     """
 
     fits: bool
@@ -35,6 +37,7 @@ class Compatibility:
     reason: str
     notes: tuple[str, ...] = ()
     tokens: SharedTokens | None = None
+    is_model: bool = False
 
     @property
     def line(self) -> str:
@@ -48,7 +51,8 @@ class LoadedDrafter:
 
     model: the draft model, None for other kinds. branches: whether it drafts trees. usual_acceptance: the
     probability that each token of a chain is accepted after those before it, as measured when it was made. tree_tau:
-    the mean acceptance length by nodes of a tree, likewise. note: what the user should know, or "".
+    the mean acceptance length by nodes of a tree, likewise. note: what the user should know, or "". variants: the ways
+    to read a head whose files leave it open, the one that sources recommend first, which `drafter` is.
     """
 
     drafter: Drafter
@@ -57,6 +61,7 @@ class LoadedDrafter:
     usual_acceptance: tuple[float, ...] = ()
     tree_tau: Mapping[int, float] = field(default_factory=dict)
     note: str = ""
+    variants: tuple[Variant, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,7 @@ class DrafterKind:
     footprint(folder, item_bytes): the memory that it takes, by the length of the context. item_bytes: of a number of
         the target. Raises ModelError.
     stands_alone: whether its folders are ordinary models, which can be targets too.
+    within(folder): whether the folder of a target brings a drafter of this kind, which is then loaded from there.
     """
 
     name: str
@@ -81,6 +87,7 @@ class DrafterKind:
     load: Callable[[Path, Loaded, bool], LoadedDrafter]
     footprint: Callable[[Path, int], Callable[[int], Share]]
     stands_alone: bool = False
+    within: Callable[[Path], bool] = lambda _folder: False
 
 
 def speculator_algorithm(config: Mapping[str, object]) -> object:

@@ -19,7 +19,7 @@ def detect(config: Mapping[str, object]) -> bool:
     heads may have too), whatever architecture they name."""
     algorithm = speculator_algorithm(config)
     if algorithm is not None or "medusa_num_heads" in config:
-        return algorithm == "eagle3"
+        return algorithm in ("eagle3", "peagle")
     return "draft_vocab_size" in config or "eagle_config" in config
 
 

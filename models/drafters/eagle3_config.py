@@ -12,19 +12,23 @@ Which layer an index means, all three as points in the sense of `engine.target.l
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Mapping
+
+import mlx.core as mx
 
 from engine.drafters.eagle3 import Eagle3Config
 from engine.errors import ModelError, PairError
+from models.drafters.drafter_kind import speculator_algorithm
 from models.drafters.head_folder import Fields, HeadFolder
+from models.drafters.layer_config import layer_count, partial_rotary_factor, rope_of, sizes_of, windows_of
 from models.drafters.target_match import TargetShape, check_vocabulary, check_width
 
 _OTHER = "choose another head"
 
 
-def config_of(folder: HeadFolder, tensors: Collection[str], target: TargetShape) -> Eagle3Config:
-    """Sizes and switches of the head in `folder`. tensors: those that it has, as the Speculators layout names them.
+def config_of(folder: HeadFolder, tensors: Mapping[str, mx.array], target: TargetShape) -> Eagle3Config:
+    """Returns sizes and switches of the head in `folder`. tensors: those that it has, as the Speculators layout names
+    them.
 
     They tell what no field tells everywhere. Who norms queries and keys is said by `model_type` in one layout and by
     `architectures` in the other; NVIDIA has `norm_before_fc` within eagle_config (vllm-project/vllm, PR 42143). A head
@@ -36,14 +40,14 @@ def config_of(folder: HeadFolder, tensors: Collection[str], target: TargetShape)
     layer = top.part("transformer_layer_config") if top.get("transformer_layer_config") is not None else top
     _check_layer(folder, layer)
     points = _points(folder, target.layers)
-    width = _check_fit(folder, layer, points, target)
-    theta, scaling = _rope(layer)
+    width = _check_fit(folder, layer, points, tensors, target)
+    theta, scaling = rope_of(layer)
     vocabulary = layer.count("vocab_size")
     known = top.count("draft_vocab_size", vocabulary)
     return Eagle3Config(
         points=points,
         feature_size=width,
-        **_sizes(layer),
+        **sizes_of(layer),
         draft_vocab_size=known,
         rms_norm_eps=layer.number("rms_norm_eps", 1e-6),
         rope_theta=theta,
@@ -55,57 +59,58 @@ def config_of(folder: HeadFolder, tensors: Collection[str], target: TargetShape)
         fc_norm=top.flag("fc_norm"),
         norm_output=top.flag("norm_output"),
         own_output=known != vocabulary or "lm_head.weight" in tensors,
+        own_embedding="embed_tokens.weight" in tensors and trains_embedding(top),
+        windows=windows_of(layer, layer_count(folder, layer, 1)),
+        mask_id=_mask_id(top, vocabulary) if speculator_algorithm(top.values) == "peagle" else None,
     )
 
 
-def _check_fit(folder: HeadFolder, layer: Fields, points: tuple[int, ...], target: TargetShape) -> int:
-    """Layers, widths and vocabulary against the target's; returns the width of the features."""
+def trains_embedding(top: Fields) -> bool:
+    """Whether a head has an embedding that was trained with it, so that it may differ from the target's."""
+    always = speculator_algorithm(top.values) == "peagle"
+    return always if top.get("embed_requires_grad") is None else top.flag("embed_requires_grad")
+
+
+def _mask_id(top: Fields, vocabulary: int) -> int:
+    value = top.get("mask_token_id")
+    if type(value) is not int or not 0 <= value < vocabulary:
+        raise top.wrong("mask_token_id", f"a token below {vocabulary:,}")
+    return value
+
+
+def _check_fit(
+    folder: HeadFolder,
+    layer: Fields,
+    points: tuple[int, ...],
+    tensors: Mapping[str, mx.array],
+    target: TargetShape,
+) -> int:
+    """Compares layers, widths and vocabulary with the target's; returns the width of the features."""
     if max(points) > target.layers:
         raise PairError(
             f"{folder.path}: different number of layers "
             f"(reads layer {max(points)}; {target.name} has {target.layers}); "
             "choose a drafter that was made for this target"
         )
-    fused = folder.tensors.get("fc.weight")
-    if fused is None or len(fused.shape) != 2:
+    fused, states = tensors.get("fc.weight"), target.states(points)
+    if fused is None or fused.ndim != 2:
         raise ModelError(f"{folder.path}: lacks the tensor 'fc.weight' of an EAGLE-3 head; {_OTHER}")
-    check_width(folder, fused.shape[1], target.states(points), target)
-    check_width(folder, layer.count("hidden_size"), target.hidden, target)
-    check_vocabulary(folder, layer.count("vocab_size"), target)
-    return fused.shape[1]
-
-
-def _sizes(layer: Fields) -> dict[str, int]:
-    """Of the transformer layer."""
-    hidden, heads = layer.count("hidden_size"), layer.count("num_attention_heads")
-    shared, size = layer.count("num_key_value_heads", heads), layer.count("head_dim", max(hidden // heads, 1))
-    if heads % shared:
-        raise layer.wrong("num_key_value_heads", f"a divisor of {heads}")
-    if size % 2:
-        raise layer.wrong("head_dim", "an even number")
-    return {
-        "hidden_size": hidden,
-        "intermediate_size": layer.count("intermediate_size"),
-        "num_attention_heads": heads,
-        "num_key_value_heads": shared,
-        "head_dim": size,
-        "vocab_size": layer.count("vocab_size"),
-        "max_position_embeddings": layer.count("max_position_embeddings", 8192),
-    }
+    if "fc.scales" not in tensors:
+        check_width(folder.path, fused.shape[1], states, target)
+    if not trains_embedding(folder.config):
+        check_width(folder.path, layer.count("hidden_size"), target.hidden, target)
+    check_vocabulary(folder.path, layer.count("vocab_size"), target)
+    return states
 
 
 def _check_layer(folder: HeadFolder, layer: Fields) -> None:
     """Refuse a head whose layer computes something else than `engine.drafters.eagle3` does."""
-    kinds = layer.values.get("layer_types") or []
     middle = folder.config.part("eagle_config").values
     unsupported = {
-        "more than one layer": layer.count("num_hidden_layers", 1) != 1,
         f"a {layer.get('model_type')} layer": layer.get("model_type", "llama") not in ("llama", "qwen3"),
         "an activation other than SiLU": layer.get("hidden_act", "silu") != "silu",
         "biases in its feed-forward part": layer.flag("mlp_bias"),
-        "a sliding window": "sliding_attention" in kinds,
-        "partly rotated heads": layer.number("partial_rotary_factor", 1.0) != 1.0
-        or layer.part("rope_parameters").number("partial_rotary_factor", 1.0) != 1.0,
+        "partly rotated heads": partial_rotary_factor(layer) != 1.0,
         "no sight of the target's middle layers": middle.get("use_aux_hidden_state") is False,
     }
     for what, is_so in unsupported.items():
@@ -128,15 +133,6 @@ def _points(folder: HeadFolder, layers: int) -> tuple[int, ...]:
             "choose a drafter that was made for this target"
         )
     return tuple(sorted((2, layers // 2, layers - 3)))
-
-
-def _rope(layer: Fields) -> tuple[float, dict[str, Any] | None]:
-    """Base and scaling: transformers 4 names them apart, transformers 5 within `rope_parameters`."""
-    whole = layer.part("rope_parameters")
-    theta = whole.number("rope_theta", layer.number("rope_theta", 10_000.0))
-    scaling = {**layer.part("rope_scaling").values, **whole.values}
-    kind = scaling.get("rope_type", scaling.get("type", "default"))
-    return theta, (scaling if kind != "default" else None)
 
 
 def fields_of(config: Eagle3Config, about: Mapping[str, object], dtype: str) -> dict[str, object]:
@@ -170,7 +166,7 @@ def fields_of(config: Eagle3Config, about: Mapping[str, object], dtype: str) -> 
 def _layer_fields(config: Eagle3Config) -> dict[str, object]:
     return {
         "model_type": "qwen3" if config.qk_norm else "llama",
-        "num_hidden_layers": 1,
+        "num_hidden_layers": len(config.windows),
         "hidden_size": config.hidden_size,
         "intermediate_size": config.intermediate_size,
         "num_attention_heads": config.num_attention_heads,

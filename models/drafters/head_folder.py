@@ -18,6 +18,7 @@ from typing import Any
 import mlx.core as mx
 from mlx.utils import tree_flatten
 
+from engine import backend
 from engine.errors import ModelError
 from engine.target.cached_model import PREFILL_CHUNK
 from engine.target.tree_support import why_no_trees
@@ -31,7 +32,12 @@ from models.tensor_file import write_tensors
 _FLOATS = ("F32", "F16", "BF16")
 _INTEGERS = ("I64", "I32")
 _LEFT_ON_DISK = ("embed_tokens.weight", "verifier_lm_head.weight", "verifier_norm.weight", "d2t", "t2d")
-_CACHED = ("k_proj.weight", "v_proj.weight")  # whose rows stand in the head's own cache, one a token
+_PACKED = ("U32", "U8")  # quantized weights, and scales of the micro-scaled types
+_CACHED = (
+    "k_proj.weight",
+    "v_proj.weight",
+    "kv_a_proj_with_mqa.weight",
+)  # whose rows stand in the head's own cache, one a token
 _FUSED = "fc.weight"  # whose columns are the tapped states of a token
 _CACHE_STEP = 256  # tokens by which the head's cache grows
 _COPIES = 3  # of a chunk's tapped states at the same time: as they came, side by side, and fused
@@ -257,17 +263,33 @@ def head_footprint(path: Path, item_bytes: int) -> Callable[[int], Share]:
     """
     files = [path / name for name in folder_names(path) if name.endswith(".safetensors")]
     entries = [entry for file in files for entry in read_entries(file).values() if entry.name not in _LEFT_ON_DISK]
-    numbers = sum(math.prod(entry.shape) for entry in entries)
+    return entries_footprint(entries, item_bytes)
+
+
+def entries_footprint(entries: Iterable[Entry], item_bytes: int) -> Callable[[int], Share]:
+    """Returns the same from the headers of a head's tensors. Quantized ones stay as they are where the backend keeps
+    quantized weights."""
+    entries = list(entries)
+    dequantize = backend.describe().dequantize
+    weights = sum(_weight_bytes(entry, item_bytes, dequantize) for entry in entries)
     rows = sum(entry.shape[0] for entry in entries if entry.name.endswith(_CACHED))
-    tapped = sum(entry.shape[1] for entry in entries if entry.name.endswith(_FUSED))
+    tapped = sum(entry.shape[1] for entry in entries if entry.name.endswith(_FUSED) and len(entry.shape) == 2)
     stored = sum(entry.size_bytes for entry in entries)
 
     def at(context: int) -> Share:
         return Share(
-            weights=numbers * item_bytes,
-            loading=stored if stored != numbers * item_bytes else 0,
+            weights=weights,
+            loading=stored if stored != weights else 0,
             cache=-(-context // _CACHE_STEP) * _CACHE_STEP * rows * item_bytes,
             working=_COPIES * min(PREFILL_CHUNK, context) * tapped * item_bytes,
         )
 
     return at
+
+
+def _weight_bytes(entry: Entry, item_bytes: int, dequantize: bool) -> int:
+    """Returns the bytes of a tensor in memory. A packed one is taken to have 4 bits a number, the least that is
+    usual."""
+    if entry.dtype in _PACKED:
+        return entry.size_bytes * 2 * item_bytes if dequantize else entry.size_bytes
+    return math.prod(entry.shape) * item_bytes

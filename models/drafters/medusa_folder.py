@@ -109,8 +109,8 @@ def _config(folder: HeadFolder, names: Mapping[str, str], target: TargetShape) -
         raise fields.wrong("medusa_num_heads", f"at most {_MAX_HEADS}")
     states = target.states((NORMED,))
     hidden = fields.count("hidden_size", _width(folder, names))
-    check_width(folder, hidden, states, target)
-    check_vocabulary(folder, fields.count("vocab_size", vocabulary), target)
+    check_width(folder.path, hidden, states, target)
+    check_vocabulary(folder.path, fields.count("vocab_size", vocabulary), target)
     return MedusaConfig(
         hidden_size=hidden,
         vocab_size=vocabulary,

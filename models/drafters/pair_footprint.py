@@ -17,7 +17,7 @@ def pair_footprint(target: ModelFolder, drafters: Sequence[Path] = (), kv_bits: 
     kv_bits: of the target's keys and values. Raises ModelError if a folder would not load.
     """
     measured = measure(target, kv_bits)
-    shares = [kind_of(path).footprint(path, measured.item_bytes) for path in drafters]
+    shares = [kind_of(path, target.path).footprint(path, measured.item_bytes) for path in drafters]
 
     def at(context: int) -> Footprint:
         drafter = Share.together([share(context) for share in shares])

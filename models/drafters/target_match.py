@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import mlx.core as mx
 
@@ -20,6 +21,7 @@ from models.loader import Loaded
 from models.model_folder import ModelFolder
 
 _OTHER = "choose a drafter that was made for this target"
+_ALIKE = 0.7  # the least cosine of a copy: 2 bits leave .87, other rows .45
 
 
 @dataclass(frozen=True)
@@ -92,18 +94,18 @@ def is_made_for(config: Mapping[str, object], vocabulary: Mapping[str, int]) -> 
     return isinstance(recorded, Mapping) and recorded.get("vocabulary_sha256") == _digest(vocabulary)
 
 
-def check_vocabulary(folder: HeadFolder, vocabulary: int, target: TargetShape) -> None:
+def check_vocabulary(path: Path, vocabulary: int, target: TargetShape) -> None:
     """Raises PairError unless a head's target vocabulary is as large as the target's."""
     if vocabulary != target.rows:
         sizes = f"{vocabulary:,}; {target.name} has {target.rows:,}"
-        raise PairError(f"{folder.path}: different vocabulary size ({sizes}); {_OTHER}")
+        raise PairError(f"{path}: different vocabulary size ({sizes}); {_OTHER}")
 
 
-def check_width(folder: HeadFolder, width: int, states: int, target: TargetShape) -> None:
+def check_width(path: Path, width: int, states: int, target: TargetShape) -> None:
     """Raises PairError unless the head reads (`width`) as many numbers a token as the target shows it (`states`)."""
     if width != states:
         sizes = f"{width:,} numbers a token; {target.name} has {states:,}"
-        raise PairError(f"{folder.path}: different hidden size ({sizes}); {_OTHER}")
+        raise PairError(f"{path}: different hidden size ({sizes}); {_OTHER}")
 
 
 def dtype_of(target: Loaded) -> mx.Dtype:
@@ -119,6 +121,16 @@ def sample_embedding(target: Loaded, rows: int) -> mx.array:
 def sample_ids(target: Loaded, rows: int) -> mx.array:
     """Returns the ids of those rows."""
     return mx.arange(rows) * (target.model.vocabulary // rows)
+
+
+def is_copy(mine: mx.array, theirs: mx.array) -> bool:
+    """Whether rows (n, hidden) are a copy of others, up to their precision. They are judged together, as one alone may
+    be zeros."""
+    mine, theirs = mine.astype(mx.float32), theirs.astype(mx.float32)
+    if mine.shape != theirs.shape:
+        return False
+    alike = mx.sum(mine * theirs) * mx.rsqrt(mx.sum(mine * mine) * mx.sum(theirs * theirs))
+    return bool((alike >= _ALIKE).item())  # NaN, where all are zeros, is not
 
 
 def _size(target: ModelFolder, key: str) -> int:

@@ -90,11 +90,10 @@ def _named(name: str, here: Sequence[UsableModel]) -> UsableModel:
 
 def _can_be_target(one: UsableModel) -> bool:
     """Returns whether a model is more than a head or another drafter that cannot stand alone."""
-    from models.drafters import kind_of, unsupported_kind
-    from models.durable_files import read_json_object
+    from models.drafters import kind_of
 
     try:
-        return kind_of(one.path).stands_alone and not unsupported_kind(read_json_object(one.path / "config.json"))
+        return kind_of(one.path).stands_alone
     except ModelError:
         return False
 

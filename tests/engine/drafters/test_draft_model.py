@@ -244,3 +244,28 @@ def test_coupled_drafts_use_the_targets_noise_and_rejection_its_own(
         mine = drafter.propose(standing([1, 2], 8, sampling, rule), 1).tokens.item()
         agree += mine == reply(network, None, 0, sampling, rule, tokens=1, prompt=[1, 2])[0][0]
     assert least <= agree <= most
+
+
+# --- in parallel ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("sampling", [SamplingSettings(), WARM], ids=["greedy", "coupled"])
+def test_a_parallel_draft_leaves_the_text_alone(name: str, sampling: SamplingSettings) -> None:
+    drafter = DraftModel(CachedModel(NETWORKS[name]), 64, mask_id=63)
+    ids, rounds, _ = reply(NETWORKS[name], drafter, 3, sampling)
+    assert ids == reply(NETWORKS[name], sampling=sampling)[0]
+    assert drafter.traits.shape == "block" and sum(len(round_.drafted) for round_ in rounds) > 40
+
+
+def test_a_parallel_draft_reads_masks_in_place_of_tokens() -> None:
+    """Each token is that of the logits behind the text and so many masks, in one pass; what was read of masks goes."""
+    network = NETWORKS["qwen3"]
+    counting = Counting(network)
+    drafter, target = DraftModel(CachedModel(counting), 64, mask_id=63), CachedModel(network)
+    drafter.sync(PROMPT)
+    counting.rows.clear()
+    draft = drafter.propose(standing(PROMPT, 64, SamplingSettings()), 4)
+    wanted, _ = target.continue_from(PROMPT, mx.array([63] * 3))
+    assert np.array(draft.tokens).tolist() == np.array(mx.argmax(wanted, -1)).tolist()
+    assert drafter.model.length == len(PROMPT) and counting.rows == [4]

@@ -247,7 +247,7 @@ def test_the_heads_cache_holds_the_committed_pairs_and_no_others(name: str, tree
         other.feed(sequence[:-1])
         anew._catch_up(sequence, d.pairs)
         attach(d, target)
-        for mine, fresh_ in ((d._cache.keys, anew._cache.keys), (d._cache.values, anew._cache.values)):
+        for mine, fresh_ in ((d._caches[0].keys, anew._caches[0].keys), (d._caches[0].values, anew._caches[0].values)):
             assert np.allclose(mine[..., : d.pairs, :], fresh_[..., : d.pairs, :], atol=1e-4)
     assert kept > 10
 

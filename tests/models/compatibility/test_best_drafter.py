@@ -111,13 +111,13 @@ def test_a_head_for_another_width_is_refused_before_anything_is_loaded(heads: Pa
         ({"model_type": "qwen3", "dflash_config": {}}, "dflash"),
     ],
 )
-def test_kinds_that_redline_cannot_load_yet_are_named(
+def test_the_kind_of_an_incomplete_head_is_named(
     config: dict[str, Any], kind: str, target: Loaded, tmp_path: Path
 ) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
     verdict = check_compatibility(target.folder, tmp_path)
     assert (verdict.fits, verdict.kind) == (False, kind)
-    assert verdict.reason == f"Redline cannot load drafters of the kind {kind} yet"
+    assert verdict.reason.startswith(("has no model*.safetensors", "holds no multi-token prediction head"))
 
 
 def test_other_templates_ends_contexts_and_sizes_are_notes_and_no_refusal(

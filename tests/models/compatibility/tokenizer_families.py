@@ -17,7 +17,7 @@ from models.model_folder import check_folder
 from tests.toys.tokenizers import families, write_model
 
 SAME, PART, OTHER = "=", "<", "x"
-LEGEND = f"{SAME} the same tokens, {PART} the target has more at its end, which are never drafted, {OTHER} refused"
+LEGEND = f"{SAME} the same tokens, {PART} the target has more at its end, which are never drafted, {OTHER} other tokens"
 
 
 def verdicts(root: Path) -> dict[tuple[str, str], Compatibility]:
@@ -29,7 +29,7 @@ def verdicts(root: Path) -> dict[tuple[str, str], Compatibility]:
 
 def symbol(verdict: Compatibility) -> str:
     """One cell."""
-    if not verdict.fits:
+    if verdict.tokens is None:
         return OTHER
     return SAME if " up to " not in verdict.reason else PART
 

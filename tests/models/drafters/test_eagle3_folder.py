@@ -224,6 +224,13 @@ def test_a_copy_of_the_targets_embedding_is_passed_over_and_another_refused(
         ({"speculators_config": {"algorithm": "eagle3"}}, "eagle3"),
         ({"model_type": "llama", "draft_vocab_size": 32000}, "eagle3"),
         ({"model_type": "llama", "eagle_config": {}}, "eagle3"),
+        ({"speculators_model_type": "peagle"}, "eagle3"),
+        ({"speculators_model_type": "mtp"}, "mtp"),
+        ({"model_type": "qwen3_5_mtp", "text_config": {}}, "mtp"),
+        ({"speculators_config": {"algorithm": "dspark"}}, "dflash"),
+        ({"model_type": "qwen3", "architectures": ["DFlashDraftModel"]}, "dflash"),
+        ({"model_type": "qwen3", "dflash_config": {}}, "dflash"),
+        ({"model_type": "gemma4_unified_assistant"}, "gemma4-assistant"),
         ({"medusa_num_heads": 4}, "medusa"),
         ({"medusa_num_heads": 4, "draft_vocab_size": 8192}, "medusa"),
     ],
@@ -234,9 +241,9 @@ def test_the_kind_of_a_folder_is_told_by_its_config(config: dict[str, Any], kind
 
 
 def test_speculators_of_other_kinds_are_refused(tmp_path: Path) -> None:
-    for config in ({"speculators_model_type": "dflash"}, {"speculators_config": {"algorithm": "mtp"}}):
+    for config in ({"speculators_model_type": "hydra"}, {"speculators_config": {"algorithm": "mlp"}}):
         (tmp_path / "config.json").write_text(json.dumps(config))
-        with pytest.raises(ModelError, match=r"unknown kind of drafter '(dflash|mtp)'; choose"):
+        with pytest.raises(ModelError, match=r"unknown kind of drafter '(hydra|mlp)'; choose"):
             kind_of(tmp_path)
     with pytest.raises(ModelError, match="no such model folder"):
         kind_of(tmp_path / "nowhere")

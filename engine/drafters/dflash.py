@@ -1,0 +1,391 @@
+"""DFlash block drafters (arXiv 2602.06036): the network, and the drafter that proposes a whole block in one pass.
+
+Several of the target's layers are fused into one context row for every committed token:
+
+    c = hidden_norm(fc([states at the taps]))
+
+The block is the last committed token and masks behind it. Each of its layers attends to the context's keys and values,
+which are computed of c and kept, and to the block itself, in both directions unless the head is causal. The state in
+the slot of a mask gives the logits of the token there. Only committed tokens enter the cache.
+
+What a slot's logits become, by the head's sequential part:
+
+    none        DFlash: the slots are independent of each other
+    Selector    DFlash 2 (z-lab dflash 0.1.0, `dflash/model.py`): the best candidates of a slot, scored with the token
+                that was drafted before; its layers also have short dynamic convolutions along the block
+    Markov      DSpark (DeepSeek's DeepSpec; vllm-project/speculators, `models/dspark/model_definitions.py`): a low-rank
+                bias that depends on the token drafted before
+
+Each token is drawn from what its slot became, given those drafted before it, so a draft has a chain's distribution.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import mlx.core as mx
+import mlx.nn as nn
+
+from engine.backend.mlx_lm_imports import KVCache, create_causal_mask, initialize_rope
+from engine.drafters import Draft, DraftContext, Needs, Traits, empty_draft
+from engine.drafters.chain import draw_chain
+from engine.target.cached_model import PREFILL_CHUNK, CachedModel
+from engine.target.target_view import TargetView
+
+Sequential = Literal["none", "selector", "markov", "gated_markov"]
+
+
+@dataclass(frozen=True)
+class DFlashConfig:
+    """Sizes of a block drafter.
+
+    points: the hidden states that it reads, as layer taps, side by side `feature_size` numbers. windows: of each layer,
+    how many tokens it sees, None for all. causal: of each layer, whether a slot sees no later one. block: the most
+    inputs of a pass. from_anchor: the first input, the last committed token, already has a token to propose. mask_id:
+    the token in slots. vocab_size, draft_vocab_size: of the target, and columns of the logits. rank, candidates: of the
+    sequential part. conv_kernel, conv_group: of the convolutions, 0 for none. embedding_scale: of what is embedded.
+    output_multiplier and softcap (0 for none) shape the logits. own_output, own_embedding: not the target's."""
+
+    points: tuple[int, ...]
+    feature_size: int
+    hidden_size: int
+    intermediate_size: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    vocab_size: int
+    draft_vocab_size: int
+    block: int
+    mask_id: int
+    windows: tuple[int | None, ...]
+    causal: tuple[bool, ...]
+    from_anchor: bool = False
+    rms_norm_eps: float = 1e-6
+    rope_theta: float = 10_000.0
+    rope_scaling: dict[str, Any] | None = None
+    rope_interleaved: bool = False
+    max_position_embeddings: int = 8192
+    attention_bias: bool = False
+    sequential: Sequential = "none"
+    rank: int = 0
+    candidates: int = 0
+    conv_kernel: int = 0
+    conv_group: int = 1
+    embedding_scale: float = 1.0
+    output_multiplier: float = 1.0
+    softcap: float = 0.0
+    own_output: bool = False
+    own_embedding: bool = False
+
+    @property
+    def longest(self) -> int:
+        """The most tokens of a draft."""
+        return self.block if self.from_anchor else self.block - 1
+
+
+class _Attention(nn.Module):
+    """Attends from the block to the context and to the block."""
+
+    def __init__(self, config: DFlashConfig, layer: int) -> None:
+        super().__init__()
+        hidden, size, bias = config.hidden_size, config.head_dim, config.attention_bias
+        self.q_proj = nn.Linear(hidden, config.num_attention_heads * size, bias=bias)
+        self.k_proj = nn.Linear(hidden, config.num_key_value_heads * size, bias=bias)
+        self.v_proj = nn.Linear(hidden, config.num_key_value_heads * size, bias=bias)
+        self.o_proj = nn.Linear(config.num_attention_heads * size, hidden, bias=bias)
+        self.q_norm = nn.RMSNorm(size, config.rms_norm_eps)
+        self.k_norm = nn.RMSNorm(size, config.rms_norm_eps)
+        self._size = size
+        self._window, self._causal = config.windows[layer], config.causal[layer]
+
+    def remember(self, context: mx.array, rope: Any, cache: KVCache) -> None:
+        """Adds the keys and values of context rows (1, n, hidden) to the cache."""
+        cache.update_and_fetch(*self._keys_values(context, rope, cache.offset))
+
+    def __call__(self, x: mx.array, rope: Any, cache: KVCache) -> mx.array:
+        """Returns the attended rows of a block (1, n, hidden), and leaves the cache as it was."""
+        known = cache.offset
+        queries = rope(self.q_norm(self._heads(self.q_proj(x))), offset=known)
+        keys, values = cache.update_and_fetch(*self._keys_values(x, rope, known))
+        cache.trim(x.shape[1])
+        first = max(known + 1 - self._window, 0) if self._window is not None else 0  # what no row of the block sees
+        mask = self._mask(x.shape[1], known - first)
+        attended = mx.fast.scaled_dot_product_attention(
+            queries, keys[:, :, first:], values[:, :, first:], scale=self._size**-0.5, mask=mask
+        )
+        out: mx.array = self.o_proj(attended.swapaxes(1, 2).reshape(*x.shape[:2], -1))
+        return out
+
+    def _keys_values(self, x: mx.array, rope: Any, offset: int) -> tuple[mx.array, mx.array]:
+        return rope(self.k_norm(self._heads(self.k_proj(x))), offset=offset), self._heads(self.v_proj(x))
+
+    def _heads(self, x: mx.array) -> mx.array:
+        """Returns (1, n, heads x head_dim) as (1, heads, n, head_dim)."""
+        return x.reshape(*x.shape[:2], -1, self._size).swapaxes(1, 2)
+
+    def _mask(self, rows: int, known: int) -> mx.array | None:
+        """Returns what each row of the block sees of `known` context rows and of the block, None for everything."""
+        if self._causal:
+            mask: mx.array = create_causal_mask(rows, known, window_size=self._window)
+            return mask
+        if self._window is None:
+            return None
+        queries, keys = known + mx.arange(rows)[:, None], mx.arange(known + rows)[None]
+        return mx.abs(queries - keys) < self._window
+
+
+class _MLP(nn.Module):
+    def __init__(self, config: DFlashConfig) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
+
+    def __call__(self, x: mx.array) -> mx.array:
+        out: mx.array = self.down_proj(nn.silu(self.gate_proj(x)) * self.up_proj(x))
+        return out
+
+
+class _Convolution(nn.Module):
+    """Two short convolutions along the block around a part of a layer, one before and one behind it. Their kernels are
+    a fixed one plus one that the rows choose, shared by the channels of a group."""
+
+    def __init__(self, config: DFlashConfig) -> None:
+        super().__init__()
+        hidden, self._kernel = config.hidden_size, config.conv_kernel
+        self._groups = hidden // config.conv_group
+        self.base_kernel = mx.zeros((2, self._kernel, hidden))
+        self.kernel_projection = nn.Linear(hidden, 2 * self._kernel * self._groups, bias=False)
+
+    def around(self, x: mx.array, part: Callable[[mx.array], mx.array]) -> mx.array:
+        """Returns `part` of the convolved rows (1, n, hidden), convolved again by the kernels of the same rows."""
+        chosen = self.kernel_projection(x).reshape(*x.shape[:2], 2, self._kernel, self._groups, 1)
+        return self._convolve(part(self._convolve(x, chosen, 0)), chosen, 1)
+
+    def _convolve(self, x: mx.array, chosen: mx.array, which: int) -> mx.array:
+        total = mx.zeros_like(x)
+        for back in range(self._kernel):
+            shifted = mx.pad(x, [(0, 0), (back, 0), (0, 0)])[:, : x.shape[1]]
+            grouped = shifted.reshape(*x.shape[:2], self._groups, -1)
+            total = total + self.base_kernel[which, back] * shifted
+            total = total + (chosen[:, :, which, back] * grouped).reshape(x.shape)
+        return total
+
+
+class _Layer(nn.Module):
+    def __init__(self, config: DFlashConfig, layer: int) -> None:
+        super().__init__()
+        self.input_layernorm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.self_attn = _Attention(config, layer)
+        self.post_attention_layernorm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.mlp = _MLP(config)
+        if config.conv_kernel:
+            self.attention_conv = _Convolution(config)
+            self.mlp_conv = _Convolution(config)
+
+    def __call__(self, x: mx.array, rope: Any, cache: KVCache) -> mx.array:
+        def attend(rows: mx.array) -> mx.array:
+            return self.self_attn(rows, rope, cache)
+
+        x = x + self._part("attention_conv", self.input_layernorm(x), attend)
+        return x + self._part("mlp_conv", self.post_attention_layernorm(x), self.mlp)
+
+    def _part(self, convolution: str, x: mx.array, part: Callable[[mx.array], mx.array]) -> mx.array:
+        return self[convolution].around(x, part) if convolution in self else part(x)
+
+
+class _Selector(nn.Module):
+    """The sequential part of DFlash 2: scores candidates by the token before them and the state of their slot."""
+
+    def __init__(self, config: DFlashConfig) -> None:
+        super().__init__()
+        self.predecessor_codebook = mx.zeros((config.vocab_size, config.rank))
+        self.successor_codebook = mx.zeros((config.vocab_size, config.rank))
+        self.hidden_projection = nn.Linear(config.hidden_size, config.rank, bias=False)
+        self._candidates = config.candidates
+
+    def __call__(self, logits: mx.array, hidden: mx.array, before: mx.array) -> mx.array:
+        """Returns logits (1, vocabulary) that leave the candidates alone, of those and the state (1, hidden) of a slot
+        and the token (1,) before it."""
+        found = mx.argpartition(-logits, self._candidates - 1, -1)[:, : self._candidates]
+        wanted = self.predecessor_codebook[before] * self.hidden_projection(hidden)
+        scores = mx.take_along_axis(logits, found, -1) + self.successor_codebook[found[0]] @ wanted[0]
+        return mx.put_along_axis(mx.full(logits.shape, -math.inf, scores.dtype), found, scores, -1)
+
+
+class _Markov(nn.Module):
+    """The sequential part of DSpark: a bias of low rank by the token before, gated by the slot's state or not."""
+
+    def __init__(self, config: DFlashConfig) -> None:
+        super().__init__()
+        self.markov_w1 = nn.Embedding(config.vocab_size, config.rank)
+        self.markov_w2 = nn.Linear(config.rank, config.draft_vocab_size, bias=False)
+        if config.sequential == "gated_markov":
+            self.gate_proj = nn.Linear(config.hidden_size + config.rank, config.rank)
+
+    def __call__(self, logits: mx.array, hidden: mx.array, before: mx.array) -> mx.array:
+        """Returns the logits (1, width) of a slot, of those, its state (1, hidden) and the token (1,) before it."""
+        embedded = self.markov_w1(before)
+        if "gate_proj" in self:
+            embedded = mx.sigmoid(self.gate_proj(mx.concatenate([hidden, embedded], -1))) * embedded
+        return logits + self.markov_w2(embedded)
+
+
+class DFlashHead(nn.Module):
+    """The network alone: no positions but those of its caches, no distribution.
+
+    `ids` (draft_vocab_size,): the target's id of each column of the logits, increasing.
+    """
+
+    def __init__(self, config: DFlashConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.fc = nn.Linear(config.feature_size, config.hidden_size, bias=False)
+        self.hidden_norm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.layers = [_Layer(config, layer) for layer in range(len(config.windows))]
+        self.norm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
+        if config.sequential == "selector":
+            self.candidate_selector = _Selector(config)
+        elif config.sequential != "none":
+            self.markov_head = _Markov(config)
+        if config.own_output:
+            self.lm_head = nn.Linear(config.hidden_size, config.draft_vocab_size, bias=False)
+        if config.own_embedding:
+            self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        self._ids = mx.arange(config.draft_vocab_size)
+        self._rope = initialize_rope(
+            config.head_dim,
+            config.rope_theta,
+            config.rope_interleaved,
+            config.rope_scaling,
+            config.max_position_embeddings,
+        )
+
+    @property
+    def ids(self) -> mx.array:
+        return self._ids
+
+    def set_draft_vocabulary(self, ids: mx.array) -> None:
+        """Makes the columns of the logits stand for the target's tokens `ids` (draft_vocab_size,), increasing."""
+        self._ids = ids.astype(mx.int32)
+
+    @property
+    def dtype(self) -> mx.Dtype:
+        """The type that the head computes in."""
+        return self.norm.weight.dtype
+
+    def make_caches(self) -> list[KVCache]:
+        """Returns empty caches of the context, one a layer."""
+        return [KVCache() for _ in self.layers]
+
+    def remember(self, states: mx.array, caches: Sequence[KVCache]) -> None:
+        """Adds the target's states (n, feature_size) of committed tokens to the context."""
+        context = self.hidden_norm(self.fc(states))[None]
+        for layer, cache in zip(self.layers, caches, strict=True):
+            layer.self_attn.remember(context, self._rope, cache)
+
+    def __call__(self, embedded: mx.array, caches: Sequence[KVCache]) -> mx.array:
+        """Returns the normed states (n, hidden) of a block whose inputs are embedded as (n, hidden)."""
+        x = (embedded * self.config.embedding_scale).astype(self.dtype)[None]
+        for layer, cache in zip(self.layers, caches, strict=True):
+            x = layer(x, self._rope, cache)
+        normed: mx.array = self.norm(x)[0]
+        return normed
+
+    def logits(self, hidden: mx.array, project: Callable[[mx.array], mx.array]) -> mx.array:
+        """Returns logits (n, width) of states (n, hidden). project: the target's output matrix, used by heads without
+        one of their own."""
+        logits = (self.lm_head if "lm_head" in self else project)(hidden) * self.config.output_multiplier
+        softcap = self.config.softcap
+        return mx.tanh(logits / softcap) * softcap if softcap else logits
+
+    def following(self, logits: mx.array, hidden: mx.array, before: mx.array) -> mx.array:
+        """Returns the logits (1, width) of one slot given the token (1,) before it, of the slot's own and its state
+        (1, hidden)."""
+        if self.config.sequential == "none":
+            return logits
+        part = self.candidate_selector if self.config.sequential == "selector" else self.markov_head
+        out: mx.array = part(logits, hidden, before)
+        return out
+
+
+class DFlash:
+    """Drafts blocks with `head` for `target`. points, from_anchor: other than the head's config says, for a trial.
+
+    Raises ModelError for a target whose states cannot be read.
+    """
+
+    name = "dflash"
+
+    def __init__(
+        self,
+        head: DFlashHead,
+        target: CachedModel,
+        points: tuple[int, ...] | None = None,
+        from_anchor: bool | None = None,
+    ) -> None:
+        self.head = head
+        self._from_anchor = head.config.from_anchor if from_anchor is None else from_anchor
+        self.needs = Needs(points or head.config.points, token_map=head.ids)
+        self.traits = Traits("block", longest=head.config.block - (not self._from_anchor))
+        self.target = TargetView(target, self.needs.taps)
+        self._caches = head.make_caches()
+
+    @property
+    def known(self) -> int:
+        """How many committed tokens the context has."""
+        return int(self._caches[0].offset)
+
+    def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
+        while self.known < len(tokens) - 1 and not cancelled():
+            self._remember(min(len(tokens) - 1, self.known + PREFILL_CHUNK))
+            mx.eval([(cache.keys, cache.values) for cache in self._caches])
+
+    def propose(self, context: DraftContext, length: int) -> Draft:
+        """Before a second token there is no state to read, and nothing to propose."""
+        length, tokens = min(length, self.traits.longest or 0), context.tokens
+        if length == 0 or len(tokens) < 2:
+            return empty_draft()
+        if len(tokens) - 1 - self.known > PREFILL_CHUNK:  # after a long stretch of plain steps
+            self.sync(tokens)
+        self._remember(len(tokens) - 1)
+        head = self.head
+        hidden = self._block(tokens[-1], length)
+        logits = head.logits(hidden, self.target.unembed)
+        rows = iter(range(1, length))
+
+        def next_logits(token: mx.array) -> mx.array:
+            row = next(rows)
+            return head.following(logits[row : row + 1], hidden[row : row + 1], token)
+
+        first = head.following(logits[:1], hidden[:1], mx.array([tokens[-1]], mx.int32))
+        return draw_chain(context, first, next_logits, length, head.ids)
+
+    def hint(self, context: DraftContext) -> None:
+        return None
+
+    def rewind(self, length: int) -> None:
+        for cache in self._caches:
+            cache.trim(max(cache.offset - length, 0))
+
+    def reusable_prefix(self) -> int:
+        """The context is made of states, so up to the first token that has none yet."""
+        start, end = self.target.recorded
+        return max(self.known, end if start <= self.known else 0)
+
+    def _remember(self, upto: int) -> None:
+        """Adds the states of tokens before `upto` that the context lacks."""
+        if self.known < upto:
+            states = self.target.hidden(self.needs.taps, self.known, upto)
+            self.head.remember(states.astype(self.head.dtype), self._caches)
+
+    def _block(self, last: int, length: int) -> mx.array:
+        """Returns the states (length, hidden) of the slots behind the token `last`."""
+        config = self.head.config
+        inputs = length if self._from_anchor else length + 1
+        block = mx.array([last] + [config.mask_id] * (inputs - 1), mx.int32)
+        embed = self.head.embed_tokens if config.own_embedding else self.target.embed
+        return self.head(embed(block), self._caches)[-length:]

@@ -1,0 +1,172 @@
+"""Gemma 4's assistants: a few layers that read the target's own keys and values (transformers,
+`models/gemma4_assistant`).
+
+Each drafted token is one step from the token before it, t, and a state h of the target's width:
+
+    x = pre_projection([embed(t), h]);  x = layers(x);  y = norm(x);  h' = post_projection(y);  logits = y @ embedding
+
+First h is the target's last state behind its final norm, then h'. The layers have queries alone: they attend to the
+keys and values of the target's last layer of the same kind, full or sliding, that has its own. So there is no cache to
+rewind, and every step of a draft stands at one position: that of the last token that the target has seen (as vLLM,
+SGLang and mlx-vlm have it; transformers says one more).
+
+With ordered embeddings (E2B, E4B) the tokens are in clusters. Only those of the best clusters have a probability.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+
+from engine.drafters import Draft, DraftContext, Needs, Traits, empty_draft
+from engine.drafters.chain import draw_chain
+from engine.target.cached_model import CachedModel
+from engine.target.layer_taps import NORMED
+from engine.target.target_view import TargetView
+
+KeysValues = Mapping[str, tuple[mx.array, mx.array]]  # by the kind of layer
+
+
+@dataclass(frozen=True)
+class AssistantConfig:
+    """Sizes of an assistant. backbone_size: numbers in a state of the target. clusters: of ordered embeddings, 0 for
+    none; best_clusters: of them, how many have tokens with a probability. tied: the output matrix is the embedding."""
+
+    backbone_size: int
+    hidden_size: int
+    vocab_size: int
+    rms_norm_eps: float = 1e-6
+    clusters: int = 0
+    best_clusters: int = 0
+    tied: bool = True
+
+
+class _Clusters(nn.Module):
+    """Which tokens belong to which cluster, and where the clusters are."""
+
+    def __init__(self, config: AssistantConfig) -> None:
+        super().__init__()
+        self.centroids = nn.Linear(config.hidden_size, config.clusters, bias=False)
+        self.token_ordering = mx.zeros(config.vocab_size, mx.int32)
+        self._best = config.best_clusters
+
+    def tokens(self, hidden: mx.array) -> mx.array:
+        """Returns the tokens (n,) of the clusters that are best for a state (1, hidden)."""
+        best = mx.argpartition(-self.centroids(hidden)[0], self._best - 1)[: self._best]
+        return self.token_ordering.reshape(self.centroids.weight.shape[0], -1)[best].reshape(-1)
+
+
+class _Inner(nn.Module):
+    def __init__(self, config: AssistantConfig, layers: Sequence[Any]) -> None:
+        super().__init__()
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.layers = list(layers)
+        self.norm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
+
+
+class AssistantHead(nn.Module):
+    """The network alone. layers: decoder layers of mlx-lm's Gemma 4 that have no keys and values of their own; each has
+    a `layer_type`."""
+
+    def __init__(self, config: AssistantConfig, layers: Sequence[Any]) -> None:
+        super().__init__()
+        self.config = config
+        self.model = _Inner(config, layers)
+        self.pre_projection = nn.Linear(2 * config.backbone_size, config.hidden_size, bias=False)
+        self.post_projection = nn.Linear(config.hidden_size, config.backbone_size, bias=False)
+        if not config.tied:
+            self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        if config.clusters:
+            self.masked_embedding = _Clusters(config)
+
+    @property
+    def dtype(self) -> mx.Dtype:
+        """The type that the head computes in."""
+        return self.model.norm.weight.dtype
+
+    @property
+    def layer_types(self) -> tuple[str, ...]:
+        """The kinds of layers whose keys and values it reads."""
+        return tuple(sorted({layer.layer_type for layer in self.model.layers}))
+
+    def __call__(self, embedded: mx.array, state: mx.array, kv: KeysValues, position: int) -> tuple[mx.array, mx.array]:
+        """Returns the state that follows, (1, backbone), and what the output matrix reads, (1, hidden).
+
+        embedded: (1, backbone) of a token, scaled as the target scales it. state: (1, backbone). kv: keys and values
+        (1, heads, n, head_dim) by the kind of layer.
+        """
+        x = self.pre_projection(mx.concatenate([embedded, state], -1))[None]
+        for layer in self.model.layers:
+            x, _, _ = layer(x, shared_kv=kv[layer.layer_type], offset=position)
+        normed = self.model.norm(x)[0]
+        return self.post_projection(normed), normed
+
+    def logits(self, hidden: mx.array) -> mx.array:
+        """Returns logits (1, vocabulary) of what the output matrix reads."""
+        if "masked_embedding" not in self:
+            out: mx.array = (self.model.embed_tokens.as_linear if self.config.tied else self.lm_head)(hidden)
+            return out
+        tokens = self.masked_embedding.tokens(hidden)
+        scores = hidden @ self.model.embed_tokens(tokens).T
+        unlikely = mx.full((1, self.config.vocab_size), -math.inf, scores.dtype)
+        return mx.put_along_axis(unlikely, tokens[None], scores, -1)
+
+
+class Gemma4Assistant:
+    """Drafts chains with `head` for `target`.
+
+    kv_layers: by the kind of layer, the target's layer whose keys and values the head reads. Raises ModelError, or its
+    kind UnsupportedCache, for a target that cannot show them.
+    """
+
+    name = "gemma4-assistant"
+    traits = Traits("chain")
+
+    def __init__(self, head: AssistantHead, target: CachedModel, kv_layers: Mapping[str, int]) -> None:
+        self.head = head
+        self.needs = Needs((NORMED,), latest_only=True, kv_layers=tuple(kv_layers.values()))
+        self.target = TargetView(target, self.needs.taps, True, self.needs.kv_layers)
+        self._kv_layers = kv_layers
+        self._known = 0
+
+    def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
+        pass
+
+    def propose(self, context: DraftContext, length: int) -> Draft:
+        """Before a second token the target has seen none, and there is nothing to propose."""
+        seen = len(context.tokens) - 1
+        if length == 0 or seen < 1:
+            return empty_draft()
+        kv, head, dtype = self._keys_values(), self.head, self.head.dtype
+        state = self.target.hidden(self.needs.taps, seen - 1, seen).astype(dtype)
+
+        def next_logits(token: mx.array) -> mx.array:
+            nonlocal state
+            embedded = self.target.embed(token).astype(dtype) * head.config.backbone_size**0.5
+            state, hidden = head(embedded, state, kv, seen - 1)
+            return head.logits(hidden)
+
+        return draw_chain(context, next_logits(mx.array([context.tokens[-1]], mx.int32)), next_logits, length)
+
+    def hint(self, context: DraftContext) -> None:
+        return None
+
+    def rewind(self, length: int) -> None:
+        self._known = length
+
+    def reusable_prefix(self) -> int:
+        """All that is known, if the last state of it can be read; else the target must see one token again."""
+        start, end = self.target.recorded
+        return self._known if start < self._known <= end else max(self._known - 1, 0)
+
+    def _keys_values(self) -> dict[str, tuple[mx.array, mx.array]]:
+        """Returns the target's keys and values by the kind of layer; those of a window are what that layer still
+        sees."""
+        found = {kind: self.target.kv(layer) for kind, layer in self._kv_layers.items()}
+        dtype = self.head.dtype
+        return {kind: (kv.keys[None].astype(dtype), kv.values[None].astype(dtype)) for kind, kv in found.items()}

@@ -1,0 +1,71 @@
+"""Puts the tensors of a head into its network: compared with it by name and shape, quantized or not.
+
+A tensor that is quantized stands as `weight`, `scales` and, in affine mode, `biases`, as `mlx.nn.quantize` writes it.
+Its bits and group size follow from the shapes, so configs that name each module by another layout's name need not be
+read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+
+from engine import backend
+from engine.backend.mlx_lm_imports import dequantize_model
+from engine.errors import ModelError
+from models.drafters.head_folder import parameters_of
+
+_APART = "config.json and weights do not belong together, download the drafter again"
+_MODES = {(4, 32): "mxfp4", (4, 16): "nvfp4", (8, 32): "mxfp8"}  # bits and group size of what has no biases
+
+
+def fill(path: Path, network: nn.Module, tensors: Mapping[str, mx.array]) -> None:
+    """Makes `tensors`, by the network's names, the weights of `network`; modules that they hold quantized become so.
+
+    path: of the folder, for messages. Nothing is evaluated. Raises ModelError, naming the first tensor that is missing,
+    left over, of another shape or no numbers.
+    """
+    nn.quantize(network, class_predicate=lambda name, module: _quantization(path, name, module, tensors))
+    wanted = parameters_of(network)
+    for name, value in wanted.items():
+        if name not in tensors:
+            raise ModelError(f"{path}: lacks the tensor {name!r}; {_APART}")
+        found = tensors[name]
+        if found.shape != value.shape:
+            raise ModelError(f"{path}: the tensor {name!r} is {found.shape}, not {value.shape}; {_APART}")
+        if mx.issubdtype(found.dtype, mx.floating) != mx.issubdtype(value.dtype, mx.floating):
+            kinds = [str(array.dtype).rpartition(".")[2] for array in (found, value)]
+            raise ModelError(f"{path}: the tensor {name!r} is stored as {kinds[0]}, not {kinds[1]}; {_APART}")
+    for name in sorted(tensors.keys() - wanted.keys()):
+        raise ModelError(f"{path}: unknown tensor {name[:80]!r} for a head of this kind; choose another drafter")
+    network.load_weights(list(tensors.items()))
+
+
+def settle(network: nn.Module, dtype: mx.Dtype) -> None:
+    """Evaluates the weights in the type that the target computes in; on CPU quantized modules are dequantized, as their
+    kernels are scalar code there."""
+    if backend.describe().dequantize:
+        network.set_dtype(mx.float32)
+        dequantize_model(network)
+    network.set_dtype(dtype)
+    mx.eval(parameters_of(network))
+
+
+def _quantization(path: Path, name: str, module: Any, tensors: Mapping[str, mx.array]) -> bool | dict[str, object]:
+    """How `mlx.nn.quantize` shall quantize a module; False where its tensors are plain."""
+    scales = tensors.get(f"{name}.scales")
+    if scales is None or not hasattr(module, "to_quantized"):
+        return False
+    packed = tensors.get(f"{name}.weight")
+    width = module.weight.shape[-1]
+    if packed is None or not packed.size or not scales.size or packed.shape[-1] * 32 % width:
+        raise ModelError(f"{path}: the tensor {name + '.scales'!r} has no quantized weight beside it; {_APART}")
+    bits, group = packed.shape[-1] * 32 // width, width // scales.shape[-1]
+    if f"{name}.biases" in tensors:
+        return {"bits": bits, "group_size": group}
+    if (bits, group) not in _MODES:
+        raise ModelError(f"{path}: {name!r} is quantized in an unknown way ({bits} bits by {group}); choose another")
+    return {"bits": bits, "group_size": group, "mode": _MODES[bits, group]}

@@ -1,0 +1,68 @@
+"""Multi-token prediction heads as a kind of drafter: one layer of the target's own architecture (arXiv 2412.19437).
+
+A sidecar is a folder of its own. A target's folder may hold a head too, beside or among its weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from models.drafters.drafter_kind import Compatibility, DrafterKind, LoadedDrafter, speculator_algorithm
+
+if TYPE_CHECKING:
+    from models.loader import Loaded
+    from models.memory import Share
+    from models.model_folder import ModelFolder
+
+
+def detect(config: Mapping[str, object]) -> bool:
+    """Speculators' configs name the algorithm, sidecars have a model type of their own."""
+    algorithm, model_type = speculator_algorithm(config), config.get("model_type")
+    return algorithm == "mtp" or (algorithm is None and isinstance(model_type, str) and model_type.endswith("_mtp"))
+
+
+def within(folder: Path) -> bool:
+    """Whether the folder of a target brings a head of its own."""
+    from models.drafters.mtp_folder import has_mtp
+
+    return has_mtp(folder)
+
+
+def check(target: ModelFolder, folder: Path, _read: Callable[[Path], ModelFolder]) -> Compatibility:
+    from models.drafters.mtp_folder import check_mtp
+    from models.drafters.target_match import shape_in
+
+    shape = shape_in(target)
+    check_mtp(folder, target.config, shape)
+    return Compatibility(True, KIND.name, shape.summary)
+
+
+def load(folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
+    """Which state a head reads is disputed for DeepSeek's and GLM's, and for heads that Speculators trained: vLLM's and
+    transformers' code take the one behind the final norm, llama.cpp's notes the one before it."""
+    from engine.drafters.mtp import Mtp
+    from engine.target.layer_taps import NORMED
+    from engine.target.model_layout import layers_of
+    from models.drafters.head_folder import usual_acceptance
+    from models.drafters.mtp_folder import load_mtp
+    from models.drafters.variant_trial import Variant
+
+    head, before = load_mtp(folder, target), len(layers_of(target.network))
+    variants = (
+        Variant("the state behind the final norm", lambda: Mtp(head, target.model, NORMED)),
+        Variant("the state before the final norm", lambda: Mtp(head, target.model, before)),
+    )
+    note = "drafts chains, no trees: a multi-token prediction head has no tree to offer" if trees else ""
+    return LoadedDrafter(variants[0].make(), usual_acceptance=usual_acceptance(folder), note=note, variants=variants)
+
+
+def footprint(folder: Path, item_bytes: int) -> Callable[[int], Share]:
+    from models.drafters.head_folder import entries_footprint
+    from models.drafters.mtp_folder import mtp_entries
+
+    return entries_footprint(mtp_entries(folder), item_bytes)
+
+
+KIND = DrafterKind("mtp", "MTP head", detect, check, load, footprint, within=within)

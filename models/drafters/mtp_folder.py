@@ -1,0 +1,334 @@
+"""Multi-token prediction heads on disk, in every layout in which they are published.
+
+    in a checkpoint     Qwen3-Next, Qwen3.5 and later: `mtp.*`, also below `model.` or `language_model.`
+                        (vllm-project/vllm, `vllm/model_executor/models/qwen3_5_mtp.py`). DeepSeek-V3, GLM-4.5:
+                        `model.layers.N.*`, behind the N layers of the model (`deepseek_mtp.py`, `glm4_moe_mtp.py`).
+                        MiMo: `model.mtp_layers.0.*`
+    sidecar             a folder of its own, model_type `qwen3_5_mtp`, names without `mtp.` (Blaizzy/mlx-vlm,
+                        `speculative/drafters/qwen3_5_mtp/split.py`)
+    mtplx               a file beside the target's weights, see `_FILES` (mtplx, `artifacts.py`)
+    Speculators         `speculators_model_type: mtp`, `mtp_layers.0.*` (vllm-project/speculators,
+                        `convert/mtp/converter.py`)
+
+All of them become the names of `engine.drafters.mtp.MtpHead`. The layer is mlx-lm's own of the target's architecture,
+filled by mlx-lm's own conversion where the upstream tensors have other shapes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import mlx.core as mx
+
+from engine.drafters.mtp import MtpHead
+from engine.errors import ModelError
+from models.drafters.head_folder import Fields
+from models.drafters.head_weights import fill, settle
+from models.drafters.layer_config import partial_rotary_factor, rope_of
+from models.drafters.target_match import TargetShape, check_vocabulary, check_width, dtype_of, shape_of
+from models.durable_files import read_json_object
+from models.loader import Loaded
+from models.model_folder import check_links, folder_names
+from models.safetensors_file import Entry, read_entries
+from models.tensor_file import write_tensors
+
+_FILES = ("mtp.safetensors", "mtp/weights.safetensors", "model-mtp.safetensors", "model-mtp-head.safetensors")
+_OTHER = "choose another drafter"
+_OUTER = re.compile(r"^(?:language_model\.|model\.)+")
+_PART = re.compile(r"^(?:mtp\.|mtp_layers\.0\.|layers\.(\d+)\.)?(?:layers\.0\.)?")
+
+# What the layouts call the parts of a head; everything else belongs to its layer.
+_NAMES = {
+    "norm_embedding": ("pre_fc_norm_embedding", "token_layernorm", "enorm"),
+    "norm_hidden": ("pre_fc_norm_hidden", "hidden_layernorm", "hnorm"),
+    "fc": ("fc", "input_proj", "eh_proj"),
+    "norm": ("norm", "final_layernorm", "shared_head.norm"),
+    "lm_head": ("lm_head", "shared_head.head"),
+    "embed_tokens": ("embed_tokens",),
+}
+_OURS = {theirs: ours for ours, names in _NAMES.items() for theirs in names}
+
+
+@dataclass(frozen=True)
+class _Family:
+    """An architecture whose layer a head can have. module: of mlx_lm.models. hidden_first: see `MtpHead`.
+    delta_norms: upstream stores the norms' weights minus one."""
+
+    module: str
+    arguments: str
+    layer: str
+    hidden_first: bool = False
+    delta_norms: bool = False
+
+
+_QWEN3_5 = _Family("qwen3_5", "TextModelArgs", "DecoderLayer", delta_norms=True)
+_FAMILIES = {
+    **dict.fromkeys(("qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"), _QWEN3_5),
+    "qwen3_next": _Family("qwen3_next", "ModelArgs", "Qwen3NextDecoderLayer", delta_norms=True),
+    "qwen3": _Family("qwen3", "ModelArgs", "TransformerBlock"),
+    "llama": _Family("llama", "ModelArgs", "TransformerBlock"),
+    "mimo": _Family("mimo", "ModelArgs", "TransformerBlock", hidden_first=True),
+    "deepseek_v3": _Family("deepseek_v3", "ModelArgs", "DeepseekV3DecoderLayer"),
+    "glm4_moe": _Family("glm4_moe", "ModelArgs", "DecoderLayer"),
+    "glm4_moe_lite": _Family("glm4_moe_lite", "ModelArgs", "Glm4MoeLiteDecoderLayer"),
+}
+
+
+@dataclass(frozen=True)
+class MtpFolder:
+    """The headers of a head's tensors. files: those that hold them. names: what `MtpHead` calls each tensor, by what
+    the file calls it. config: of the head's layer, from the target's where the head's own says nothing."""
+
+    path: Path
+    files: tuple[Path, ...]
+    entries: Mapping[str, Entry]
+    names: Mapping[str, str]
+    config: Fields
+
+    @property
+    def family(self) -> _Family:
+        """Raises ModelError for an architecture whose layer no head is known to have."""
+        kind = str(self.config.get("model_type"))
+        if kind not in _FAMILIES:
+            raise ModelError(f"{self.path}: Redline knows no {kind[:40]!r} layer for multi-token prediction; {_OTHER}")
+        return _FAMILIES[kind]
+
+
+def has_mtp(folder: Path) -> bool:
+    """Whether the folder of a target holds a multi-token prediction head beside or among its weights."""
+    try:
+        return bool(_tensors(folder, read_json_object(folder / "config.json"))[1])
+    except (ModelError, OSError):
+        return False
+
+
+def copy_mtp(source: Path, destination: Path) -> bool:
+    """Copies the head that the upstream folder `source` brings into `destination`, a converted model, as a file beside
+    its weights; returns whether there is one. mlx-lm's conversions drop it.
+
+    Raises ModelError for damaged files, OSError when the disk refuses.
+    """
+    config = read_json_object(source / "config.json")
+    _, names, files = _tensors(source, config)
+    if names:
+        loaded = {name: value for file in files for name, value in _load_file(file).items() if name in names}
+        write_tensors(destination / _FILES[0], loaded)
+    return bool(names)
+
+
+def load_mtp(path: Path, target: Loaded) -> MtpHead:
+    """Loads the head at `path` for `target`, in the type that the target computes in.
+
+    Raises ModelError for anything wrong with the folder, PairError where head and target do not fit.
+    """
+    folder = _open(path, target.folder.config)
+    head = _filled(folder, shape_of(target))
+    settle(head, dtype_of(target))
+    return head
+
+
+def check_mtp(path: Path, config: Mapping[str, object], target: TargetShape) -> None:
+    """Raises what `load_mtp` raises, as far as it can be known without a weight. config: of the target."""
+    _filled(_open(path, config), target)
+
+
+def mtp_entries(path: Path) -> list[Entry]:
+    """Returns the tensors of a head by their headers. Raises ModelError for damaged files."""
+    config = read_json_object(path / "config.json")
+    entries, names, _ = _tensors(path, config)
+    return [entry for name, entry in entries.items() if names[name] != "embed_tokens.weight"]
+
+
+def _open(path: Path, target: Mapping[str, object]) -> MtpFolder:
+    check_links(path, folder_names(path))
+    own = read_json_object(path / "config.json")
+    entries, names, files = _tensors(path, own)
+    if not names:
+        raise ModelError(f"{path}: holds no multi-token prediction head; {_OTHER}")
+    return MtpFolder(path, files, entries, names, Fields(path, {**_text(target), **_text(own)}))
+
+
+def _text(config: Mapping[str, object]) -> dict[str, object]:
+    """Returns the fields of the model of text in a config.json. A sidecar names only itself at the top."""
+    for key in ("text_config", "transformer_layer_config"):
+        part = config.get(key)
+        if isinstance(part, dict):
+            return dict(part)
+    named = str(config.get("model_type", ""))
+    return {key: value for key, value in config.items() if key != "model_type" or not named.endswith("_mtp")}
+
+
+def _tensors(path: Path, config: Mapping[str, object]) -> tuple[dict[str, Entry], dict[str, str], tuple[Path, ...]]:
+    """Returns the head's tensors by their headers, what `MtpHead` calls each, and the files that hold them."""
+    names = [name for name in folder_names(path) if name.endswith(".safetensors")]
+    named = config.get("mlx_lm_extra_tensors")
+    extra = [str(named.get("mtp_file"))] if isinstance(named, dict) and named.get("mtp_file") else []
+    beside = [path / name for name in (*extra, *_FILES) if (path / name).is_file() and ".." not in Path(name).parts]
+    files = beside[:1] or [path / name for name in names if name.startswith("model")]
+    sidecar = bool(beside) or str(config.get("model_type")).endswith("_mtp")
+    entries: dict[str, Entry] = {}
+    ours: dict[str, str] = {}
+    used = []
+    for file in files:
+        found = {name: entry for name, entry in read_entries(file).items() if _belongs(name, config, sidecar)}
+        entries |= found
+        ours |= {name: _our_name(name) for name in found}
+        used += [file] if found else []
+    return entries, ours, tuple(used)
+
+
+def _belongs(name: str, config: Mapping[str, object], sidecar: bool) -> bool:
+    """Whether a tensor is part of the first head of its file."""
+    inner = _OUTER.sub("", name)
+    if inner.startswith(("mtp.layers.", "mtp_layers.")):
+        return inner.split(".")[2 if inner.startswith("mtp.") else 1] == "0"
+    if inner.startswith("mtp."):
+        return True
+    added = re.match(r"layers\.(\d+)\.", inner)
+    if added and int(added[1]) == _text(config).get("num_hidden_layers"):
+        return True
+    return sidecar and (added is None or int(added[1]) == 0)
+
+
+def _our_name(name: str) -> str:
+    """Returns what `MtpHead` calls a tensor of any layout."""
+    inner = _PART.sub("", _OUTER.sub("", name))
+    part, _, kind = inner.rpartition(".")
+    return f"{_OURS[part]}.{kind}" if part in _OURS else f"layer.{inner}"
+
+
+def _filled(folder: MtpFolder, target: TargetShape) -> MtpHead:
+    """Returns the head with its weights, none of which is evaluated yet."""
+    config, family = folder.config, folder.family
+    hidden = config.count("hidden_size")
+    check_width(folder.path, hidden, target.hidden, target)
+    check_vocabulary(folder.path, config.count("vocab_size", target.rows), target)
+    tensors = _converted(folder, _load(folder))
+    own_output = tensors["lm_head.weight"].shape[0] if "lm_head.weight" in tensors else None
+    if own_output is not None:
+        check_vocabulary(folder.path, own_output, target)
+    layer, _ = _layer(folder)
+    head = MtpHead(layer, hidden, config.number("rms_norm_eps", 1e-6), family.hidden_first, own_output)
+    fill(folder.path, head, tensors)
+    return head
+
+
+def _load(folder: MtpFolder) -> dict[str, mx.array]:
+    """Returns the tensors by the names of `MtpHead`, lazily, without a copy of the target's embedding."""
+    loaded: dict[str, mx.array] = {}
+    for file in folder.files:
+        loaded |= {folder.names[name]: value for name, value in _load_file(file).items() if name in folder.names}
+    return {name: value for name, value in loaded.items() if not name.startswith("embed_tokens.")}
+
+
+def _load_file(file: Path) -> dict[str, mx.array]:
+    """Returns all tensors of a file, lazily."""
+    loaded = mx.load(str(file))
+    assert isinstance(loaded, dict)
+    return loaded
+
+
+def _layer(folder: MtpFolder) -> tuple[Any, Any]:
+    """Returns a layer of the head's family without weights, and mlx-lm's arguments for it. Raises ModelError."""
+    family = folder.family
+    module = importlib.import_module(f"mlx_lm.models.{family.module}")
+    try:
+        arguments = getattr(module, family.arguments).from_dict(_with_rope(folder.config))
+        place = _full_attention_place(arguments)
+        make = getattr(module, family.layer)
+        return (make(arguments) if family.layer == "TransformerBlock" else make(arguments, place)), arguments
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise ModelError(
+            f"{folder.path}: config.json describes no layer ({error}); download the drafter again"
+        ) from error
+
+
+def _with_rope(layer: Fields) -> dict[str, object]:
+    """Returns the fields with those of the rotary embedding where transformers 4 had them, which mlx-lm may expect."""
+    theta, scaling = rope_of(layer)
+    rope = {"rope_theta": theta, "rope_scaling": scaling, "partial_rotary_factor": partial_rotary_factor(layer)}
+    return {**rope, **layer.values}
+
+
+def _full_attention_place(arguments: Any) -> int:
+    """Returns the place of a layer like the head's: of full attention in a hybrid, else behind the last one."""
+    interval = getattr(arguments, "full_attention_interval", None)
+    return int(interval) - 1 if interval else int(arguments.num_hidden_layers)
+
+
+# --- from upstream's tensors to mlx-lm's -------------------------------------------------------
+
+
+def _converted(folder: MtpFolder, tensors: dict[str, mx.array]) -> dict[str, mx.array]:
+    """Returns the tensors as mlx-lm's layer has them: experts stacked, latent attention split, norms not minus one."""
+    family = folder.family
+    if family.module in ("deepseek_v3", "glm4_moe_lite"):
+        tensors = _by_mlx_lm(folder, tensors)
+    tensors = _stack_experts(folder, _split_experts(tensors))
+    if family.delta_norms and _norms_are_delta(tensors):
+        tensors = {name: value + 1 if value.ndim == 1 and "norm" in name else value for name, value in tensors.items()}
+    return tensors
+
+
+def _split_experts(tensors: dict[str, mx.array]) -> dict[str, mx.array]:
+    """Takes the joint matrix of all experts apart: its first half is the gate's (Qwen3.5)."""
+    joint = tensors.pop("layer.mlp.experts.gate_up_proj", None)
+    if joint is not None:
+        middle = joint.shape[-2] // 2
+        tensors["layer.mlp.switch_mlp.gate_proj.weight"] = joint[..., :middle, :]
+        tensors["layer.mlp.switch_mlp.up_proj.weight"] = joint[..., middle:, :]
+        down = tensors.pop("layer.mlp.experts.down_proj", None)
+        if down is not None:
+            tensors["layer.mlp.switch_mlp.down_proj.weight"] = down
+    return tensors
+
+
+def _stack_experts(folder: MtpFolder, tensors: dict[str, mx.array]) -> dict[str, mx.array]:
+    """Stacks the matrices of single experts. Raises ModelError unless they are numbered from 0 without a gap."""
+    pattern = re.compile(r"layer\.mlp\.experts\.(\d+)\.(.+)")
+    single = {name: match for name in tensors if (match := pattern.fullmatch(name))}
+    parts: dict[str, dict[int, mx.array]] = {}
+    for name, match in single.items():
+        parts.setdefault(match[2], {})[int(match[1])] = tensors[name]
+    for part, experts in parts.items():
+        if sorted(experts) != list(range(len(experts))):
+            raise ModelError(f"{folder.path}: experts are missing; download the drafter again")
+        tensors[f"layer.mlp.switch_mlp.{part}"] = mx.stack([experts[place] for place in sorted(experts)])
+    return {name: value for name, value in tensors.items() if name not in single}
+
+
+def _by_mlx_lm(folder: MtpFolder, tensors: dict[str, mx.array]) -> dict[str, mx.array]:
+    """Runs mlx-lm's own conversion over the layer, as if it were the only one of a model."""
+    _, arguments = _layer(folder)
+    arguments.num_hidden_layers = 1
+    model = importlib.import_module(f"mlx_lm.models.{folder.family.module}").Model
+    outer = {
+        name.replace("layer.", "model.layers.0.", 1) if name.startswith("layer.") else name: value
+        for name, value in tensors.items()
+    }
+    try:
+        converted = model.sanitize(SimpleNamespace(args=arguments), outer)
+    except (KeyError, ValueError) as error:
+        raise ModelError(f"{folder.path}: tensors are missing ({error}); download the drafter again") from error
+    return {name.replace("model.layers.0.", "layer.", 1): value for name, value in converted.items()}
+
+
+def _norms_are_delta(tensors: Mapping[str, mx.array]) -> bool:
+    """Whether the norms' weights are stored minus one, as upstream stores Qwen's and a sidecar may or may not.
+
+    By their means (mtplx, `compressed_tensors.py`, `mtp_sidecar_norms_are_delta`): the norms of queries and keys lie
+    well above 1 where they are whole, and some norm lies well below where none is.
+    """
+    means: dict[str, float] = {}
+    for name, value in tensors.items():
+        if value.ndim == 1 and "norm" in name:
+            mean: Any = mx.mean(value.astype(mx.float32)).item()
+            means[name] = mean
+    heads = [mean for name, mean in means.items() if name.endswith(("q_norm.weight", "k_norm.weight"))]
+    return max(heads, default=1.0) < 1.25 and min(means.values(), default=1.0) < 0.5

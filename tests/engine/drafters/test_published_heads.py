@@ -1,0 +1,196 @@
+"""MTP, block drafters and Gemma 4's assistants in the loop: the text is the target's alone, whatever they draft."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from engine.drafters import DraftContext, Drafter
+from engine.drafters.eagle3 import Eagle3
+from engine.errors import ModelError
+from engine.policy.fixed import FixedLength
+from engine.sampling import Sampler, TokenCounts
+from engine.session import Session
+from engine.settings import AcceptanceRule, SamplingSettings
+from engine.target.cached_model import CachedModel
+from tests.engine.conversations import read
+from tests.engine.fakes import ByteTokenizer
+from tests.engine.replies import PROMPT, attach, reply
+from tests.engine.test_waits import Instrument, Watched, instrument
+from tests.toys.architectures import build
+from tests.toys.block_heads import BLOCKS, random_assistant, random_block, random_mtp
+from tests.toys.heads import random_eagle3
+
+__all__ = ["instrument"]  # a fixture
+
+SHAPED = SamplingSettings(temperature=0.9, top_p=0.95, repetition_penalty=1.2, seed=3)
+MAKERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    **{f"mtp for {name}": (name, lambda net, name=name: random_mtp(net, name)) for name in ("qwen3_5", "qwen3_next")},
+    **{
+        f"nextn for {name}": (name, lambda net, name=name: random_mtp(net, name))
+        for name in ("deepseek_v3", "glm4_moe")
+    },
+    **{f"{kind} for qwen3_5": ("qwen3_5", lambda net, kind=kind: random_block(net, kind)) for kind in BLOCKS},
+    "dflash for a windowed target": ("gemma3_text", lambda net: random_block(net, "dflash")),
+    "assistant": ("gemma4_text", random_assistant),
+    "ordered assistant": ("gemma4_text", lambda net: random_assistant(net, ordered=True)),
+}
+SEQUENTIAL = ["mtp for qwen3_5", "dflash for qwen3_5", "dflash2 for qwen3_5", "dspark for qwen3_5", "ordered assistant"]
+DRAWS = 200
+
+
+@cache
+def network(name: str) -> Any:
+    return build(name)
+
+
+@cache
+def drafter_of(maker: str) -> Any:
+    name, make = MAKERS[maker]
+    return make(network(name))
+
+
+@cache
+def plain(name: str, shaped: bool) -> list[int]:
+    return reply(network(name), sampling=SHAPED if shaped else None)[0]
+
+
+@pytest.mark.parametrize("shaped", [False, True], ids=["greedy", "coupled"])
+@pytest.mark.parametrize("maker", MAKERS)
+def test_the_text_is_that_of_plain_decoding(maker: str, shaped: bool) -> None:
+    """Forty tokens behind a prompt longer than the toys' windows, over rounds that are mostly refused."""
+    name, drafter = MAKERS[maker][0], drafter_of(maker)
+    ids, rounds, _ = reply(network(name), drafter, 4, SHAPED if shaped else None)
+    assert ids == plain(name, shaped)
+    assert sum(len(round_.drafted) for round_ in rounds) > 40
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_drafts_are_the_same_after_rounds_and_edits_as_from_nothing(maker: str) -> None:
+    """What a drafter remembers over refused drafts, another turn and an edited one is what a new one would know."""
+    name, drafter = MAKERS[maker][0], drafter_of(maker)
+    target, settings = CachedModel(network(name)), SamplingSettings(max_tokens=9, temperature=0.8, seed=1)
+    attach(drafter, target)
+    session = Session(target, ByteTokenizer(), 1000)
+    prompt = list(PROMPT)
+    for turn in ([7, 8, 9], [1, 2], [5]):
+        events = list(session.continue_tokens(prompt, settings, drafter, FixedLength(4)))
+        again = Session(target, ByteTokenizer(), 1000)
+        fresh = list(again.continue_tokens(prompt, settings, drafter, FixedLength(4)))
+        assert read(events).drafts == read(fresh).drafts
+        assert read(events).ids == read(fresh).ids
+        prompt = [*prompt[: -len(turn) if turn == [5] else None], *read(events).ids, *turn]
+        session = again
+
+
+@pytest.mark.parametrize("maker", SEQUENTIAL)
+def test_each_token_is_drawn_from_the_q_that_is_told(maker: str) -> None:
+    """200 draws of a chain of two under rejection: the first token's frequencies against log q of its row, and each row
+    of log q is a distribution that has the token."""
+    drafter, (name, _) = drafter_of(maker), MAKERS[maker]
+    target = CachedModel(network(name))
+    attach(drafter, target)
+    drafter.rewind(0)
+    target.feed(PROMPT[:-1])
+    counts, q = np.zeros(64), np.zeros(64)
+    for seed in range(DRAWS):
+        sampler = Sampler(SamplingSettings(temperature=1.3, top_k=20, seed=seed, acceptance="rejection"), 64)
+        drafter.rewind(len(PROMPT) - 1)
+        draft = drafter.propose(DraftContext(PROMPT, TokenCounts(sampler.distribution, PROMPT), sampler), 2)
+        logq, tokens = np.array(draft.logq, np.float64), np.array(draft.tokens)
+        assert np.allclose(np.exp(logq).sum(-1), 1, atol=1e-4)
+        assert np.isfinite(logq[np.arange(2), tokens]).all()
+        counts[tokens[0]] += 1
+        q = np.exp(logq[0])
+    likely = q * DRAWS > 4
+    chi = ((counts - q * DRAWS) ** 2 / np.maximum(q * DRAWS, 1e-9))[likely].sum()
+    freedom = likely.sum()
+    assert chi < freedom + 6 * (2 * freedom) ** 0.5
+    assert counts[q == 0].sum() == 0
+
+
+def test_a_selector_leaves_all_but_its_candidates_without_a_probability() -> None:
+    drafter = drafter_of("dflash2 for qwen3_5")
+    head = drafter.head
+    logits, hidden = mx.random.normal((1, 64)), mx.random.normal((1, 32))
+    possible = np.isfinite(np.array(head.following(logits, hidden, mx.array([3]))[0]))
+    best = np.argsort(-np.array(logits[0]))[:5]
+    assert set(np.flatnonzero(possible)) == set(best)
+
+
+def test_no_token_is_drafted_before_the_target_has_seen_one() -> None:
+    for maker in MAKERS:
+        drafter: Drafter = drafter_of(maker)
+        sampler = Sampler(SamplingSettings(), 64)
+        assert drafter.propose(DraftContext([3], TokenCounts(sampler.distribution, [3]), sampler), 3).tokens.size == 0
+
+
+def test_an_assistant_needs_keys_and_values_of_the_target() -> None:
+    with pytest.raises((ModelError, ValueError)):
+        random_assistant(network("mamba2"))
+
+
+def proposed(drafter: Any, name: str, length: int) -> list[int]:
+    """A greedy draft behind the prompt, from nothing."""
+    target = CachedModel(network(name))
+    attach(drafter, target)
+    drafter.rewind(0)
+    target.feed(PROMPT[:-1])
+    sampler = Sampler(SamplingSettings(), 64)
+    draft = drafter.propose(DraftContext(PROMPT, TokenCounts(sampler.distribution, PROMPT), sampler), length)
+    return [int(token) for token in np.array(draft.tokens)]
+
+
+def test_the_first_slot_follows_the_last_token() -> None:
+    """Its bias is that of the last committed token, its logits those of a block over it and masks."""
+    drafter = drafter_of("dspark for qwen3_5")
+    found = proposed(drafter, "qwen3_5", 1)
+    head, target = drafter.head, drafter.target
+    hidden = head(target.embed(mx.array([PROMPT[-1]])), drafter._caches)
+    logits = head.following(head.logits(hidden, target.unembed), hidden, mx.array([PROMPT[-1]]))
+    others = head.following(head.logits(hidden, target.unembed), hidden, mx.array([PROMPT[0]]))
+    assert found == [mx.argmax(logits).item()] and not mx.array_equal(logits, others)
+
+
+def test_an_assistant_stands_at_the_last_place_that_the_target_wrote() -> None:
+    """Against the head called by hand: scaled embedding, the target's last normed state, position P - 1 for every
+    step."""
+    drafter = drafter_of("assistant")
+    found = proposed(drafter, "gemma4_text", 3)
+    head, target, seen = drafter.head, drafter.target, len(PROMPT) - 1
+    kv, token, wanted = drafter._keys_values(), mx.array([PROMPT[-1]]), []
+    state = target.hidden(drafter.needs.taps, seen - 1, seen)
+    for _ in range(3):
+        state, hidden = head(target.embed(token) * 32**0.5, state, kv, seen - 1)
+        token = mx.argmax(head.logits(hidden), -1)
+        wanted.append(token.item())
+    assert found == wanted
+
+
+def test_a_parallel_head_drafts_over_masks() -> None:
+    """P-EAGLE: the first token is a chain's, the others come from one pass over mask state and mask token."""
+    net = network("qwen3")
+    head = random_eagle3(seed=3, mask_id=5, own_embedding=True)
+    drafter = Eagle3(head, CachedModel(net))
+    assert drafter.traits.shape == "block"
+    found = proposed(drafter, "qwen3", 4)
+    drafter.rewind(len(PROMPT) - 1)
+    hidden = drafter._catch_up(PROMPT, len(PROMPT) - 1)[-1:]
+    masked = mx.broadcast_to(head.fuse(head.mask_hidden[0]), (3, 32))
+    rows = mx.concatenate([hidden, drafter.steps(masked, mx.array([5] * 3))])
+    assert found == head.ids[mx.argmax(head.logits(rows), -1)].tolist()
+    assert reply(net, Eagle3(head, CachedModel(net)), 3)[0] == reply(net)[0]
+
+
+@pytest.mark.parametrize("maker", ["mtp for qwen3_5", "dflash2 for qwen3_5", "dspark for qwen3_5", "ordered assistant"])
+@pytest.mark.parametrize("rule", ["coupled", "rejection"])
+def test_a_round_waits_for_the_device_once(maker: str, rule: AcceptanceRule, instrument: Instrument) -> None:
+    name, drafter = MAKERS[maker][0], drafter_of(maker)
+    policy = Watched(FixedLength(3), instrument)
+    _, rounds, _ = reply(network(name), drafter, sampling=SHAPED, rule=rule, policy=policy, tokens=20)
+    assert set(np.diff(policy.counts)) == {1} and sum(len(round_.drafted) for round_ in rounds) > 20

@@ -1,0 +1,260 @@
+"""Multi-token prediction heads in every layout, whole, quantized and damaged."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from mlx.utils import tree_flatten
+
+from engine.backend.mlx_lm_imports import KVCache
+from engine.drafters.mtp import MtpHead
+from engine.errors import ModelError, PairError
+from models.drafters import mtp_folder
+from models.drafters.head_weights import settle
+from models.drafters.mtp import KIND
+from models.drafters.target_match import TargetShape
+from tests.models.drafters.head_folders import config_of, drop, put, retensor
+
+ORACLE = Path(__file__).parent / "oracles" / "qwen3_5_mtp"
+SHAPE = TargetShape("target", 64, 4, 32, lambda points: 32 * len(points), {})
+TO_SPECULATORS = {
+    "mtp.fc": "mtp_layers.0.input_proj",
+    "mtp.norm": "mtp_layers.0.final_layernorm",
+    "mtp.pre_fc_norm_hidden": "mtp_layers.0.hidden_layernorm",
+    "mtp.pre_fc_norm_embedding": "mtp_layers.0.token_layernorm",
+    "mtp.layers.0": "mtp_layers.0",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(ORACLE, tmp_path / "head"))
+
+
+def opened(path: Path, target: dict[str, object] | None = None) -> MtpHead:
+    head = mtp_folder._filled(mtp_folder._open(path, target or {}), SHAPE)
+    settle(head, mx.float32)
+    return head
+
+
+def output(head: MtpHead) -> mx.array:
+    mx.random.seed(1)
+    hidden, embedded = mx.random.normal((1, 7, 32)), mx.random.normal((1, 7, 32))
+    return head(hidden, embedded, KVCache())
+
+
+def renamed(names: Callable[[str], str]) -> Callable[[Path], None]:
+    def change(tensors: dict[str, mx.array]) -> None:
+        moved = {names(name): tensors.pop(name) for name in list(tensors)}
+        tensors.update(moved)
+
+    return retensor(change)
+
+
+def as_speculators(name: str) -> str:
+    found = next(theirs for theirs in sorted(TO_SPECULATORS, key=len, reverse=True) if name.startswith(theirs + "."))
+    return name.replace(found, TO_SPECULATORS[found], 1)
+
+
+def write(path: Path, config: dict[str, object]) -> None:
+    (path / "config.json").write_text(json.dumps(config))
+
+
+def text_config(path: Path) -> dict[str, Any]:
+    return dict(json.loads((path / "config.json").read_text())["text_config"])
+
+
+def sidecar(path: Path) -> None:
+    renamed(lambda name: name.removeprefix("mtp."))(path)
+
+
+def speculators(path: Path) -> None:
+    layer = text_config(path)
+    renamed(as_speculators)(path)
+    write(path, {"speculators_model_type": "mtp", "transformer_layer_config": layer})
+
+
+def checkpoint(path: Path) -> None:
+    """Among the weights of a target, below `language_model`, beside a vision tower's and a second head's."""
+    layer = text_config(path)
+    renamed(lambda name: f"language_model.{name}")(path)
+    put("language_model.model.layers.0.mlp.up_proj.weight", mx.ones((4, 4)))(path)
+    put("language_model.mtp.layers.1.mlp.up_proj.weight", mx.ones((4, 4)))(path)
+    write(path, {"model_type": "qwen3_5", "text_config": layer})
+
+
+def mtplx(path: Path) -> None:
+    """A file of its own beside the target's weights, named in the target's config."""
+    layer = text_config(path)
+    (path / "model.safetensors").rename(path / "extra.safetensors")
+    mx.save_safetensors(str(path / "model.safetensors"), {"model.layers.0.mlp.up_proj.weight": mx.ones((4, 4))})
+    write(
+        path, {"model_type": "qwen3_5", "text_config": layer, "mlx_lm_extra_tensors": {"mtp_file": "extra.safetensors"}}
+    )
+
+
+LAYOUTS = {"sidecar": sidecar, "speculators": speculators, "checkpoint": checkpoint, "mtplx": mtplx}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_head_is_the_same_in_every_layout(folder: Path, layout: str) -> None:
+    want = output(opened(folder))
+    LAYOUTS[layout](folder)
+    assert mx.array_equal(output(opened(folder)), want)
+    assert KIND.within(folder)
+
+
+def test_norms_that_are_whole_stay_as_they_are(folder: Path) -> None:
+    """Upstream stores the norms minus one, converted sidecars do not."""
+
+    def whole(tensors: dict[str, mx.array]) -> None:
+        tensors.update({name: value + 1 for name, value in tensors.items() if value.ndim == 1})
+
+    want = output(opened(folder))
+    retensor(whole)(folder)
+    assert mx.allclose(output(opened(folder)), want, atol=1e-5)
+
+
+def test_fields_that_a_sidecar_leaves_out_are_the_targets(folder: Path) -> None:
+    layer, want = text_config(folder), output(opened(folder))
+    write(folder, {"model_type": "qwen3_5_mtp"})
+    assert mx.array_equal(output(opened(folder, {"model_type": "qwen3_5", "text_config": layer})), want)
+
+
+@pytest.mark.parametrize(("bits", "mode"), [(4, "affine"), (8, "affine"), (4, "mxfp4")])
+def test_quantized_heads_load(folder: Path, bits: int, mode: str) -> None:
+    """Every matrix but `fc`, as converters leave it, near the head in full."""
+
+    def quantize(tensors: dict[str, mx.array]) -> None:
+        for name, value in list(tensors.items()):
+            if value.ndim == 2 and "fc" not in name and value.shape[1] % 32 == 0:
+                parts = mx.quantize(value, group_size=32, bits=bits, mode=mode)
+                ends = ("weight", "scales", "biases")
+                tensors.update({name.replace("weight", end): part for end, part in zip(ends, parts, strict=False)})
+
+    want = output(opened(folder))
+    retensor(quantize)(folder)
+    found = output(opened(folder))
+    assert 0 < mx.mean(mx.abs(found - want)).item() < (0.02 if bits == 8 else 0.4)  # type: ignore[operator]
+
+
+def test_experts_are_stacked(folder: Path) -> None:
+    """Alone as Qwen3-Next has them, or all in one matrix as Qwen3.5 has them: the same layer."""
+    layer = text_config(folder) | {
+        "num_experts": 4,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 16,
+        "shared_expert_intermediate_size": 16,
+    }
+    mx.random.seed(2)
+    gates, ups, downs = (mx.random.normal(shape) for shape in ((4, 16, 32), (4, 16, 32), (4, 32, 16)))
+    shared = {f"shared_expert.{part}": mx.random.normal((16, 32)) for part in ("gate_proj", "up_proj")}
+    shared |= {"shared_expert.down_proj": mx.random.normal((32, 16)), "gate": mx.random.normal((4, 32))}
+    shared["shared_expert_gate"] = mx.random.normal((1, 32))
+    alone = {
+        f"experts.{e}.{part}": one[e]
+        for part, one in zip(("gate_proj", "up_proj", "down_proj"), (gates, ups, downs), strict=True)
+        for e in range(4)
+    }
+    joint = {"experts.gate_up_proj": mx.concatenate([gates, ups], 1), "experts.down_proj": downs}
+    outputs = []
+    for number, experts in enumerate((alone, joint)):
+        path = Path(shutil.copytree(folder, folder.parent / f"moe{number}"))
+
+        def change(tensors: dict[str, mx.array], experts: dict[str, mx.array] = experts) -> None:
+            for name in [name for name in tensors if ".mlp." in name]:
+                del tensors[name]
+            tensors.update({f"mtp.layers.0.mlp.{name}.weight": value for name, value in shared.items()})
+            end = ".weight" if experts is alone else ""
+            tensors.update({f"mtp.layers.0.mlp.{name}{end}": value for name, value in experts.items()})
+
+        retensor(change)(path)
+        write(path, {"model_type": "qwen3_5_mtp", "text_config": layer})
+        outputs.append(output(opened(path)))
+    assert mx.allclose(outputs[0], outputs[1], atol=1e-5)
+
+
+def several(*changes: Callable[[Path], None]) -> Callable[[Path], None]:
+    def change(path: Path) -> None:
+        for one in changes:
+            one(path)
+
+    return change
+
+
+FAULTS: dict[str, tuple[Callable[[Path], None], str]] = {
+    "missing tensor": (drop("mtp.fc.weight"), "lacks the tensor 'fc.weight'"),
+    "wrong shape": (put("mtp.norm.weight", mx.ones(31)), "'norm.weight' is (31,), not (32,)"),
+    "integers": (put("mtp.norm.weight", mx.ones(32, mx.int32)), "stored as int32, not float32"),
+    "unknown tensor": (put("mtp.extra.weight", mx.ones(3)), "unknown tensor 'layer.extra.weight'"),
+    "scales alone": (put("mtp.fc.scales", mx.ones((32, 1))), "'fc' is quantized in an unknown way"),
+    "no head": (renamed(lambda name: name.replace("mtp.", "model.")), "holds no multi-token prediction head"),
+    "pickle": (lambda path: (path / "model.safetensors").rename(path / "mtp.pt"), "no multi-token prediction head"),
+    "cut file": (lambda path: (path / "model.safetensors").write_bytes(b"123"), "cut short or no safetensors"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_is_named_in_one_line(folder: Path, fault: str) -> None:
+    spoil, reason = FAULTS[fault]
+    write(folder, {"model_type": "qwen3_5", "text_config": text_config(folder)})
+    spoil(folder)
+    with pytest.raises(ModelError) as caught:
+        opened(folder)
+    assert reason in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"model_type": "gpt2"}, "knows no 'gpt2' layer"),
+        ({"hidden_size": "32"}, "has hidden_size '32'"),
+        ({"head_dim": 7}, "'layer.self_attn.q_proj.weight' is (128, 32), not (56, 32)"),
+        ({"num_attention_heads": 10**12}, "config.json describes no layer"),
+        ({"rope_parameters": {"rope_theta": "x"}}, "has rope_theta 'x'"),
+    ],
+)
+def test_nonsense_in_the_config_is_named(folder: Path, changes: dict[str, object], reason: str) -> None:
+    write(folder, {"model_type": "qwen3_5_mtp", "text_config": text_config(folder) | changes})
+    with pytest.raises(ModelError) as caught:
+        opened(folder)
+    assert reason in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_head_of_another_target_is_refused(folder: Path) -> None:
+    with pytest.raises(PairError, match="different hidden size"):
+        mtp_folder._filled(mtp_folder._open(folder, {}), TargetShape("t", 64, 4, 48, lambda points: 48, {}))
+    with pytest.raises(PairError, match="different vocabulary size"):
+        mtp_folder._filled(mtp_folder._open(folder, {}), TargetShape("t", 99, 4, 32, lambda points: 32, {}))
+
+
+def test_the_footprint_counts_the_head_alone(folder: Path) -> None:
+    numbers = sum(value.size for _, value in tree_flatten(opened(folder).parameters()))
+    checkpoint(folder)
+    share = KIND.footprint(folder, 4)(100)
+    assert share.weights >= 4 * numbers and share.weights < 4 * numbers + 4 * 40
+    assert share.cache == 256 * 2 * 2 * 16 * 4
+
+
+@pytest.mark.parametrize("name", ["qwen3_5_mtp", "nextn_glm4_moe"])
+def test_a_head_can_be_copied_beside_converted_weights(name: str, tmp_path: Path) -> None:
+    """Of a whole checkpoint only the head's tensors are copied, and they load from there."""
+    source = Path(shutil.copytree(ORACLE.parent / name, tmp_path / "source"))
+    if name == "qwen3_5_mtp":
+        checkpoint(source)
+    converted = tmp_path / "converted"
+    converted.mkdir()
+    shutil.copy(source / "config.json", converted / "config.json")
+    mx.save_safetensors(str(converted / "model.safetensors"), {"model.norm.weight": mx.ones(4)})
+    assert mtp_folder.copy_mtp(source, converted)
+    shape = TargetShape("target", 64, 3, 32, lambda points: 32, {})
+    heads = [mtp_folder._filled(mtp_folder._open(path, config_of(path)), shape) for path in (source, converted)]
+    outputs = [output(head) for head in heads if settle(head, mx.float32) is None]
+    assert mx.array_equal(outputs[0], outputs[1]) and KIND.within(converted)
+    assert (converted / "mtp.safetensors").stat().st_size < (source / "model.safetensors").stat().st_size

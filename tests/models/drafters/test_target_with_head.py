@@ -1,0 +1,94 @@
+"""A target whose folder brings a multi-token prediction head drafts for itself with it."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shutil
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+from mlx.utils import tree_flatten
+
+from engine.drafters.mtp import Mtp
+from engine.policy.fixed import FixedLength
+from engine.session import Session
+from engine.settings import SamplingSettings
+from models.compatibility.best_drafter import auto_drafter, best_drafter
+from models.compatibility.pair_check import check_compatibility
+from models.drafters import kind_of, own_head
+from models.drafters.pair_footprint import pair_footprint
+from models.loader import Loaded, load
+from models.model_folder import check_folder
+from tests.engine.conversations import read
+from tests.toys.architectures import _config, _redraw
+from tests.toys.block_heads import random_mtp
+from tests.toys.folders import VOCABULARY
+
+UPSTREAM = {"norm_embedding": "pre_fc_norm_embedding", "norm_hidden": "pre_fc_norm_hidden"}
+
+
+@pytest.fixture(scope="module")
+def folder(toy_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A toy Qwen3.5 with `mtp.*` among its weights, which mlx-lm drops."""
+    path = Path(shutil.copytree(toy_folder, tmp_path_factory.mktemp("targets") / "qwen"))
+    config = _config("qwen3_5")
+    for part in (config, config["text_config"]):
+        part["vocab_size"] = VOCABULARY
+    module = importlib.import_module("mlx_lm.models.qwen3_5")
+    mx.random.seed(4)
+    network = module.Model(module.ModelArgs.from_dict(config))
+    _redraw(network)
+    weights = dict(tree_flatten(network.parameters()))
+    for name, value in tree_flatten(random_mtp(network, "qwen3_5").head.parameters()):
+        part, _, rest = name.partition(".")
+        upstream = f"layers.0.{rest}" if part == "layer" else f"{UPSTREAM.get(part, part)}.{rest}"
+        weights[f"language_model.mtp.{upstream}"] = value
+    mx.save_safetensors(str(path / "model.safetensors"), weights)
+    (path / "config.json").write_text(json.dumps(config))
+    return path
+
+
+@pytest.fixture(scope="module")
+def target(folder: Path) -> Loaded:
+    return load(folder)
+
+
+def test_auto_takes_the_head_that_comes_with_the_target(folder: Path, toy_folder: Path) -> None:
+    checked = check_folder(folder)
+    found = best_drafter(checked, [], None)
+    assert found.drafter is not None and found.drafter.path == folder
+    assert found.why == "the MTP head of qwen, which comes with it"
+    assert auto_drafter(checked, [], None).spec == f"lookup+{folder}"
+    assert own_head(toy_folder) is None
+
+
+def test_the_folder_is_a_head_for_its_own_target_alone(folder: Path, toy_folder: Path) -> None:
+    assert (kind_of(folder, folder).name, kind_of(folder, toy_folder).name, kind_of(folder).name) == (
+        "mtp",
+        "model",
+        "model",
+    )
+    verdict = check_compatibility(check_folder(folder), folder)
+    assert (verdict.fits, verdict.kind) == (True, "mtp") and verdict.reason.startswith("same hidden size")
+
+
+def test_its_footprint_is_the_heads(folder: Path) -> None:
+    checked = check_folder(folder)
+    both, alone = pair_footprint(checked, [folder])(100), pair_footprint(checked)(100)
+    assert 0 < both.drafter.weights < alone.target.weights / 2
+
+
+def test_replies_are_those_of_the_target_alone(folder: Path, target: Loaded) -> None:
+    found = kind_of(folder, folder).load(folder, target, False)
+    assert isinstance(found.drafter, Mtp)
+    messages = [{"role": "user", "content": "why is the sky blue?"}]
+    coupled = SamplingSettings(max_tokens=24, temperature=0.9, seed=2, acceptance="coupled")
+    for settings in (SamplingSettings(max_tokens=24), coupled):
+        session = Session(target.model, target.tokenizer, 400)
+        drafted = read(list(session.reply(messages, settings, found.drafter, FixedLength(3))))
+        session.forget()
+        plain = read(list(session.reply(messages, settings)))
+        assert drafted.ids == plain.ids and drafted.text == plain.text
+        assert sum(map(len, drafted.drafts)) > 20

@@ -1,0 +1,94 @@
+"""A head that is read in the wrong way is found out by a trial, which is made once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.drafters import Drafter
+from engine.session import Session
+from engine.settings import SamplingSettings
+from models.drafters import variant_trial
+from models.drafters.drafter_kind import LoadedDrafter
+from models.drafters.variant_trial import TOKENS, Variant, choose_variant
+from models.loader import Loaded, load
+from tests.engine.conversations import read
+from tests.engine.replies import Scripted
+
+
+@pytest.fixture(scope="module")
+def target(toy_folder: Path) -> Loaded:
+    return load(toy_folder)
+
+
+@pytest.fixture(scope="module")
+def truth(target: Loaded) -> tuple[int, list[int]]:
+    """The length of the trial's prompt, and the target's own answer to it."""
+    prompt = target.tokenizer.chat([{"role": "user", "content": variant_trial._PROMPT}])
+    session = Session(target.model, target.tokenizer, 500)
+    return len(prompt), read(list(session.continue_tokens(prompt, SamplingSettings(max_tokens=TOKENS)))).ids
+
+
+@pytest.fixture
+def heads(truth: tuple[int, list[int]]) -> Callable[[int], Callable[[], Drafter]]:
+    """Makes makers of drafters that are wrong at every n-th token."""
+
+    def maker(every: int) -> Callable[[], Drafter]:
+        prompt, answer = truth
+        wrong = frozenset(place for place in range(len(answer)) if place % every == 0)
+        return lambda: Scripted(prompt, answer, wrong, 300)
+
+    return maker
+
+
+def found(*variants: Variant) -> LoadedDrafter:
+    return LoadedDrafter(variants[0].make(), note="a note", variants=variants)
+
+
+def test_the_variant_that_is_accepted_most_is_kept_and_named(
+    heads: Callable[[int], Callable[[], Drafter]], target: Loaded, toy_folder: Path, tmp_path: Path
+) -> None:
+    right, wrong = Variant("the right state", heads(9)), Variant("the wrong state", heads(2))
+    kept = choose_variant(found(wrong, right), toy_folder, target, tmp_path)
+    assert kept.note.startswith("a note; reads the right state: ") and kept.note.endswith("% with the wrong state")
+    assert kept.drafter is not None and kept.drafter._wrong == right.make()._wrong  # type: ignore[attr-defined]
+    first = found(right, wrong)
+    assert choose_variant(first, toy_folder, target, tmp_path / "other") is first
+
+
+def test_a_trial_is_made_once_for_a_head_and_a_target(
+    heads: Callable[[int], Callable[[], Drafter]],
+    target: Loaded,
+    toy_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[int] = []
+    real = variant_trial.try_variants
+
+    def counted(variants: object, of: Loaded) -> list[float]:
+        made.append(1)
+        return real(variants, of)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(variant_trial, "try_variants", counted)
+    pair = found(Variant("one", heads(2)), Variant("two", heads(9)))
+    notes = {choose_variant(pair, toy_folder, target, tmp_path).note for _ in range(3)}
+    assert len(made) == 1 and len(notes) == 1
+    head = tmp_path / "head"
+    head.mkdir()
+    (head / "config.json").write_text("{}")
+    choose_variant(pair, head, target, tmp_path)
+    assert len(made) == 2
+    (tmp_path / "head-variants.json").write_text("damaged")
+    choose_variant(pair, toy_folder, target, tmp_path)
+    assert len(made) == 3 and len(json.loads((tmp_path / "head-variants.json").read_text())) == 1
+
+
+def test_a_head_with_one_reading_needs_no_trial(target: Loaded, toy_folder: Path, tmp_path: Path) -> None:
+    alone = replace(found(Variant("one", lambda: Scripted(1, [1]))), variants=())
+    assert choose_variant(alone, toy_folder, target, tmp_path) is alone
+    assert not list(tmp_path.iterdir())
