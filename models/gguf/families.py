@@ -5,13 +5,13 @@ mlx-lm has none) is refused by name, never dropped. Keys: ggml's docs/gguf.md "L
 llama.cpp's convert_hf_to_gguf.py; configs: mlx_lm/models/{llama,qwen2,qwen3,gemma3_text}.py.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from models.gguf.gguf_reader import GgufFile
-from models.gguf.rope_scaling import rope_scaling
 from models.gguf.tensor_storage import Part
 
 _DAMAGED = "the file is damaged, download it again"
@@ -75,6 +75,9 @@ FAMILIES = {
 }
 _GEMMA_PATTERN = 6  # every sixth layer sees everything; llama.cpp's llm_load_hparams has it fixed
 _GEMMA_27B_LAYERS = 62
+# Of RoPE scaling "llama3", whose factor is the largest number of `rope_freqs.weight`.
+# All of Meta's models have these (their config.json).
+_LOW, _HIGH, _ORIGINAL = 1.0, 4.0, 8192
 
 
 @dataclass(frozen=True)
@@ -147,7 +150,7 @@ def make_config(gguf: GgufFile, shape: Shape) -> dict[str, object]:
     epsilon = gguf.get(f"{name}.attention.layer_norm_rms_epsilon", float)
     if not 0 < epsilon < 1:
         raise gguf.unfit(f"its norms have the epsilon {epsilon}", _DAMAGED)
-    scaling = rope_scaling(gguf, name, shape.head_width, base)
+    scaling = _rope_scaling(gguf, name, shape.head_width, base)
     config: dict[str, object] = {
         "architectures": [family.architecture],
         "model_type": family.model_type,
@@ -242,3 +245,59 @@ def _wanted(shape: Shape) -> list[Part]:
             )
     wanted.append(Part("output_norm.weight", "model.norm.weight", (shape.hidden,), less=less))
     return wanted if shape.tied else [*wanted, Part("output.weight", "lm_head.weight", matrix)]
+
+
+def _rope_scaling(gguf: GgufFile, name: str, width: int, base: float) -> dict[str, object] | None:
+    """config.json's "rope_scaling" in the words of mlx_lm/models/rope_utils.py, None where there is none.
+
+    Linear scaling is in the metadata. Llama 3.1 and later have a tensor `rope_freqs.weight` instead, what each
+    frequency is divided by; it is taken for the "llama3" rule only where it is what that rule gives.
+    Raises ModelError for what mlx-lm may do otherwise.
+    """
+    kind = gguf.get(f"{name}.rope.scaling.type", str, "none")
+    if "rope_freqs.weight" in gguf.tensors:
+        if kind != "none":
+            raise gguf.unfit(f"has RoPE scaling {kind[:40]!r} and frequencies of its own as well", _OTHER_VERSION)
+        return _llama3(gguf, width, base)
+    if kind == "linear":
+        factor = gguf.get(f"{name}.rope.scaling.factor", float)
+        if not 1 <= factor < 1e6:
+            raise gguf.unfit(f"its RoPE is scaled by {factor}", _DAMAGED)
+        return {"type": "linear", "factor": shortest(factor)}
+    if kind != "none" or gguf.get(f"{name}.rope.scale_linear", float, 1.0) != 1.0:
+        raise gguf.unfit(f"RoPE scaling {kind[:40]!r} is not imported yet", _OTHER_VERSION)
+    return None
+
+
+def _llama3_divisors(width: int, base: float, factor: float) -> list[float]:
+    """What Llama 3.1's rule divides each of the width / 2 frequencies by (transformers' _compute_llama3_parameters)."""
+    divisors = []
+    for place in range(0, width, 2):
+        turns = _ORIGINAL / (2 * math.pi * base ** (place / width))  # of this frequency in the original context
+        if turns >= _HIGH:
+            divisors.append(1.0)
+        elif turns <= _LOW:
+            divisors.append(factor)
+        else:
+            smooth = (turns - _LOW) / (_HIGH - _LOW)
+            divisors.append(1 / ((1 - smooth) / factor + smooth))
+    return divisors
+
+
+def _llama3(gguf: GgufFile, width: int, base: float) -> dict[str, object] | None:
+    info = gguf.tensors["rope_freqs.weight"]
+    if info.shape != (width // 2,) or info.type.name != "F32":
+        raise gguf.unfit(f"tensor 'rope_freqs.weight' is {info.type.name} {info.shape}", _OTHER_VERSION)
+    found = gguf.raw(info.name).view("<f4").astype(float)
+    factor = float(found.max())
+    if np.array_equal(found, np.ones(width // 2)):
+        return None
+    if not 1 < factor < 1e6 or not np.allclose(found, _llama3_divisors(width, base, factor), rtol=1e-4):
+        raise gguf.unfit("its RoPE frequencies follow no rule that is imported", _OTHER_VERSION)
+    return {
+        "rope_type": "llama3",
+        "factor": factor,
+        "low_freq_factor": _LOW,
+        "high_freq_factor": _HIGH,
+        "original_max_position_embeddings": _ORIGINAL,
+    }

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.gguf.affine import DTYPES, Array, all_finite, pack, quantize, store
-from models.gguf.blocks import AFFINE, GROUP, Bytes, Floats
+from models.gguf.affine_groups import AFFINE, DTYPES, GROUP, Array, Bytes, Floats, all_finite, pack, quantize, store
 from models.gguf.gguf_reader import GgufFile, TensorInfo
 from models.safetensors_file import Entry, Piece
 from models.storage_options import StorageOptions
