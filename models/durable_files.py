@@ -1,4 +1,4 @@
-"""Small durable file operations, and JSON that strangers wrote.
+"""Small durable file operations, locks between processes, and JSON that strangers wrote.
 
 Knows bytes and folders; refuses to know what a model is.
 """
@@ -6,10 +6,13 @@ Knows bytes and folders; refuses to know what a model is.
 import json
 import os
 import shutil
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from engine.errors import ModelError
+from filelock import FileLock, Timeout
+
+from engine.errors import ModelError, RedlineError
 
 LARGEST_JSON_BYTES = 256 * 1024 * 1024
 
@@ -53,11 +56,20 @@ def write_json(path: Path, value: object) -> None:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Like `write_file`, but a reader or a power cut sees the old file or the new one, never a half. The new one may be
-    read and written by whom the old one might; a draft that a kill left behind is written over the next time."""
-    draft = path.with_name(f".{path.name[:48]}.partial")  # not longer than a name may be, whatever the path's
+    """Like `write_file`, but a reader or a power cut sees the old file or the new one, never a half. Raises OSError."""
+    replace_with(path, lambda draft: draft.write_bytes(content))
+
+
+def replace_with(path: Path, write: Callable[[Path], object]) -> None:
+    """Lets `write` make a draft of the file, then renames it to `path`, which is the old file or all of the new one.
+
+    The draft keeps the extension, which numpy and MLX depend on. The new file may be read and written by whom the old
+    one might; a draft that a kill left behind is written over the next time. Raises OSError.
+    """
+    draft = path.with_name(f".partial-{path.stem[:48]}{path.suffix[:16]}")  # not longer than a name may be
     try:
-        write_file(draft, content)
+        write(draft)
+        sync_folder(draft)
         if path.exists():
             shutil.copymode(path, draft)
         draft.replace(path)
@@ -79,6 +91,31 @@ def sync_folder(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def locked(path: Path, timeout_s: float, busy: RedlineError) -> Iterator[None]:
+    """Holds the lock file `path`, whose folders are made; a killed process leaves it free.
+
+    Raises `busy` if another process still holds it after `timeout_s` seconds, OSError.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path, timeout=timeout_s)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise busy from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def free_disk_bytes(place: Path) -> int:
+    """Returns the free bytes of the disk that `place`, which need not exist, lies on. Raises OSError."""
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    return shutil.disk_usage(place).free
 
 
 def _json(value: object) -> bytes:

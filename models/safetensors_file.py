@@ -3,21 +3,26 @@
     u64 length of the header | header: JSON, name -> {"dtype", "shape", "data_offsets"} | data, end to end
 
 Our own so that a file is judged before MLX maps it, and so that the importer needs neither MLX nor the whole model
-in memory. Format: huggingface/safetensors, README "Format".
+in memory. `write_tensors` writes arrays of MLX by MLX itself. Format: huggingface/safetensors, README "Format".
 """
+
+from __future__ import annotations
 
 import json
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import ModelError
+
+if TYPE_CHECKING:
+    import mlx.core as mx
 
 # The reference implementation takes 100 MB, which a hostile header can blow up to gigabytes; real ones have a few MB.
 LARGEST_HEADER_BYTES = 1 << 25
@@ -104,6 +109,19 @@ def write_entries(path: Path, entries: Sequence[Entry], pieces: Iterable[Piece])
             missing_bytes[piece.name] -= piece.array.nbytes
         if any(missing_bytes.values()):
             raise ValueError(f"not the bytes announced, by tensor: {missing_bytes}")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def write_tensors(path: Path, tensors: Mapping[str, mx.array], form: str = "mlx") -> None:
+    """Writes arrays of MLX durably. form: the "format" of their metadata, which readers ask for.
+
+    Raises OSError, also for a disk that is full: MLX, when it opens the file itself, has errors of its own for that.
+    """
+    import mlx.core as mx
+
+    with path.open("wb") as file:
+        mx.save_safetensors(file, dict(tensors), {"format": form})
         file.flush()
         os.fsync(file.fileno())
 

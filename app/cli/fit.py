@@ -173,13 +173,14 @@ def _work(args: argparse.Namespace, options: Options, place: Workspace, wish: Tr
 def _begin(target: Loaded, place: Workspace, wish: TrainingOptions, prompts: list[str]) -> TrainingPlan:
     """Measure, say what it will take, and write the plan down. Raises FitError when it does not fit here."""
     from app.inference.system_memory import memory
+    from models import durable_files
     from models.size_text import memory_words
     from models.training import resource_needs
     from models.training.plan_measurement import prepare_training
     from models.training.training_plan import write_plan
     from models.training.training_prompts import save_prompts
 
-    room = resource_needs.FreeResources(resource_needs.free_disk_bytes(place.out.absolute().parent), *memory())
+    room = resource_needs.FreeResources(durable_files.free_disk_bytes(place.out.absolute().parent), *memory())
     _tell("measuring what this machine does in a second")
     prepared = prepare_training(target, wish, prompts, room)
     plan, needed = prepared.plan, prepared.needs

@@ -65,7 +65,7 @@ def convert_folder(
         raise ModelError(f"{source}: is already quantized; import it as it is, or convert the model it was made from")
     files = tuple(path for name in ("config.json", *_COPIED) if (path := source / name).is_file())
     recorded = {"bits": options.bits, "group": options.group, "dtype": options.dtype}
-    origin = FolderSource(source.resolve().name, (*files, *checked.weights), recorded, hashed=False)
+    origin = FolderSource(source.resolve().name, (*files, *checked.weights), recorded)
     build_folder(folder, origin, lambda work: _fill(checked, options, work, folder, on_progress), replace)
     return folder
 

@@ -19,11 +19,12 @@ from urllib.parse import urlsplit
 import httpx2
 from huggingface_hub import constants
 from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
-from huggingface_hub.utils import build_hf_headers, logging
+from huggingface_hub.utils import build_hf_headers, get_session, hf_raise_for_status, logging
 
 from engine.errors import HubError
 from models.hub.download_events import Waiting
 from models.hub.failures import explain, is_transient, requested_wait_s, short_reason
+from models.hub.repo_names import shown
 
 LIBRARY = "redline"
 HTTP_ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, HfHubHTTPError, OfflineModeIsEnabled)
@@ -128,3 +129,22 @@ class Retries:
             raise error
         yield Waiting(short_reason(error), wait_s, self._attempt, patience.tries(error, self._reached))
         self._sleep(wait_s)
+
+
+def account_name(hub: Hub) -> str:
+    """Returns the name of the account of the token. Raises HubError if it is unknown or the hub cannot be reached.
+
+    Not by huggingface_hub's own `whoami`, which has no timeout.
+    """
+    try:
+        address, silence_s = f"{hub.endpoint}/api/whoami-v2", hub.patience.silence_s
+        answer = get_session().get(address, headers=hub.headers, timeout=silence_s)
+        hf_raise_for_status(answer)
+        name = answer.json()["name"]
+    except HTTP_ERRORS as error:
+        if isinstance(error, HfHubHTTPError) and error.response.status_code in (401, 403):
+            raise HubError("the hub does not accept this token; create a new one on the hub", "token") from None
+        raise hub.explain(error, "the account", "") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise hub.explain(error, "the account", "") from error
+    return str(name) if str(name).isprintable() else shown(name)

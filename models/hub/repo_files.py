@@ -1,8 +1,12 @@
-"""The files of one revision of a repository, as plain values."""
+"""The files of one revision of a repository: requested from the hub in one request, before a byte is downloaded.
+
+Only data are downloaded: never Python, never a pickle, nothing that could run.
+"""
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Literal
 
 from huggingface_hub import HfApi
@@ -11,8 +15,56 @@ from huggingface_hub.hf_api import ModelInfo, RepoSibling
 from engine.errors import HubError
 from models.hub.client import HTTP_ERRORS, Hub, Retries
 from models.hub.download_events import Waiting
-from models.hub.file_filter import model_files
 from models.hub.repo_names import check_commit, check_listed, check_repo, check_wanted, is_commit, is_repo, shown
+
+WEIGHTS = ("*.safetensors",)
+ALLOWED = (
+    *WEIGHTS,
+    "*.json",
+    "*.jinja",
+    "*.tiktoken",
+    "tokenizer.model",
+    "tiktoken.model",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "merges.txt",
+    "vocab.txt",
+    "additional_chat_templates/*.jinja",
+)
+_TWINS = "consolidated*.safetensors"  # Mistral's own layout of the same weights
+_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+
+
+def model_files(names: Iterable[str], repo: str) -> list[str]:
+    """Those of `names` that make a model, sorted. Weights in a second layout are left where the first is there.
+
+    Raises HubError: no config.json, or no safetensors.
+    """
+    listed = list(names)
+    found = sorted(name for name in listed if any(_matches(name, pattern) for pattern in ALLOWED))
+    if any(name.startswith("model") and _matches(name, WEIGHTS[0]) for name in found):
+        found = [name for name in found if not _matches(name, _TWINS)]
+    if not any(_matches(name, WEIGHTS[0]) for name in found):
+        raise HubError(f"{repo}: {_lack(listed)}", "unsuitable")
+    if "config.json" not in found:
+        raise HubError(f"{repo}: has no config.json, so MLX cannot load it; choose another model", "unsuitable")
+    return found
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """A star never reaches over a slash."""
+    return name.count("/") == pattern.count("/") and fnmatchcase(name, pattern)
+
+
+def _lack(names: list[str]) -> str:
+    """Why there is nothing to load, and what to take instead."""
+    if any(name.endswith(".gguf") for name in names):
+        return (
+            "holds GGUF files, no safetensors; choose an MLX version, or `redline models import` a GGUF file you have"
+        )
+    if any(name.endswith(_PICKLES) for name in names):
+        return "its weights are pickles, which can run code and are never fetched; choose a safetensors version"
+    return "has no safetensors, so there is no model in it; choose another"
 
 
 @dataclass(frozen=True)
@@ -46,18 +98,11 @@ class RepoListing:
         return sum(file.size_bytes for file in self.contents)
 
 
-# --- What a revision of a repository holds: asked once, in one request, before a byte is fetched.
-
-
 LARGEST_BYTES = 50_000_000_000  # of one file: beyond, the hub serves Xet only
 MAX_FILES = 10_000
 _HEX = frozenset("0123456789abcdef")
-_NONSENSE = (
-    KeyError,
-    TypeError,
-    ValueError,
-    AttributeError,
-)  # what huggingface_hub makes of an answer that is no hub's
+# What huggingface_hub raises for an answer that is no hub's.
+_NONSENSE = (KeyError, TypeError, ValueError, AttributeError)
 
 
 def request_listing(

@@ -11,8 +11,7 @@ from huggingface_hub import scan_cache_dir
 from huggingface_hub.errors import CacheNotFound
 from huggingface_hub.utils import CachedRepoInfo, CachedRevisionInfo
 
-from models.hub.download_plan import planned_repos, read_plans
-from models.hub.repo_cache import RepoCache
+from models.hub.repo_cache import RepoCache, planned_repos, read_plans
 from models.hub.repo_names import is_repo
 from models.size_text import size_words
 

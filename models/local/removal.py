@@ -12,9 +12,8 @@ from huggingface_hub import scan_cache_dir
 from huggingface_hub.utils import DeleteCacheStrategy
 
 from engine.errors import ModelError
-from models.hub.cleanup import discard
 from models.hub.failures import disk_error
-from models.hub.repo_cache import RepoCache
+from models.hub.repo_cache import RepoCache, discard
 from models.local.inventory import HUB_SHARERS, LM_STUDIO, Installed
 from models.local.locations import ModelLocations
 

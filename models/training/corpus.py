@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import FitError, ModelError
-from models.durable_files import read_json_object, replace_json
+from models.durable_files import read_json_object, replace_json, replace_with
 from models.loader import Loaded
 from models.training.text_generation import TextRequest, batching_is_exact, continue_texts, seed_of
 from models.training.training_plan import LONGEST_QUESTION, MIN_TOKENS, TrainingPlan
@@ -34,7 +34,6 @@ from models.training.training_prompts import (
     user_turn_end,
     user_turn_prefix,
 )
-from models.training.workspace import write_whole
 
 TEMPERATURES = (0.0, 0.7, 0.0, 1.0)  # in turn
 _WARM = (0.7, 1.0)
@@ -195,7 +194,7 @@ def save_shard(path: Path, conversations: Sequence[Conversation]) -> None:
         "prompt": np.array([c.prompt for c in conversations], np.int32),
         "temperature": np.array([c.temperature for c in conversations], np.float32),
     }
-    write_whole(path, lambda draft: np.savez(draft, **columns))
+    replace_with(path, lambda draft: np.savez(draft, **columns))
 
 
 def unfinished_file(folder: Path) -> Path:

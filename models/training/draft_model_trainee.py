@@ -21,7 +21,7 @@ from engine.target.model_layout import layers_of
 from models.drafters.draft_vocabulary_file import write_draft_vocabulary
 from models.durable_files import write_json
 from models.loader import Loaded, in_float32
-from models.tensor_file import write_tensors
+from models.safetensors_file import write_tensors
 from models.training.batches import Batch, States
 from models.training.corpus import Conversation
 from models.training.trainee import flat_parameters

@@ -7,9 +7,7 @@ training hold at most at the same time. They are known before anything is tried.
 from __future__ import annotations
 
 import math
-import shutil
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
@@ -148,13 +146,6 @@ def most_tokens(plan: TrainingPlan, rates: MachineRates) -> int:
     prompts go with them."""
     replies = plan.tokens or plan.conversations * plan.reply_tokens
     return int(replies + plan.conversations * rates.prompt_tokens)
-
-
-def free_disk_bytes(folder: Path) -> int:
-    """Of the disk that `folder`, or the nearest folder above it that exists, lies on. Raises OSError."""
-    while not folder.exists():
-        folder = folder.parent
-    return shutil.disk_usage(folder).free
 
 
 def check_disk(needed: ResourceNeeds, free: FreeResources) -> None:

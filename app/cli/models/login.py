@@ -32,8 +32,7 @@ def add_logout_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentPa
 
 def run(args: argparse.Namespace) -> int:
     """Reads a token, checks it with the hub and saves it. Raises UsageError, HubError."""
-    from models.hub.account import account_name
-    from models.hub.client import default_hub
+    from models.hub.client import account_name, default_hub
 
     token = check_token(_read_token(args.token_stdin))
     hub = default_hub(token)

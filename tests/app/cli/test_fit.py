@@ -16,6 +16,7 @@ import pytest
 from app.cli.fit import KINDS, announcement
 from app.cli.main import main
 from app.cli.terminal.progress import StageClock, duration
+from models import durable_files
 from models.loader import load
 from models.training import resource_needs, training_plan
 from models.training.pipeline import STAGES, TrainingProgress
@@ -97,7 +98,7 @@ def test_a_folder_named_by_a_dot_has_a_name(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, toy_folder: Path
 ) -> None:
     monkeypatch.chdir(toy_folder)
-    monkeypatch.setattr(resource_needs, "free_disk_bytes", lambda folder: 1000)
+    monkeypatch.setattr(durable_files, "free_disk_bytes", lambda folder: 1000)
     assert main(["fit", ".", "--kind", "medusa", *SMALL]) == 1
     assert f"fitting a drafter of kind medusa for {toy_folder.name}: " in capsys.readouterr().err
 
@@ -151,7 +152,7 @@ def test_an_unfinished_fit_is_gone_on_with_only_by_resume(
 def test_a_disk_that_is_too_small_is_a_failure(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, toy_folder: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(resource_needs, "free_disk_bytes", lambda folder: 1000)
+    monkeypatch.setattr(durable_files, "free_disk_bytes", lambda folder: 1000)
     code, err = refused(capsys, str(toy_folder), *SMALL, "--kind", "medusa", "--out", str(tmp_path / "drafter"))
     assert code == 1 and "of disk and 0 MB are free" in err
     assert not Workspace(tmp_path / "drafter").started

@@ -11,8 +11,7 @@ import pytest
 
 from engine.errors import HubError
 from models.hub.client import Hub
-from models.hub.disk_space import SPARE_BYTES
-from models.hub.download import pull
+from models.hub.download import SPARE_BYTES, pull
 from models.hub.download_events import Done, DownloadProgress, Verifying
 from models.hub.repo_cache import PARTIAL, RepoCache
 from models.local.inventory import installed
@@ -145,7 +144,7 @@ def test_too_little_room_is_told_before_anything_is_fetched(
     hub: Hub, server: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = type("Usage", (), {"free": SPARE_BYTES + 480_000})
-    monkeypatch.setattr("models.hub.disk_space.shutil.disk_usage", lambda _: usage)
+    monkeypatch.setattr("models.durable_files.shutil.disk_usage", lambda _: usage)
     error = refused(hub)
     assert error.reason == "disk"
     assert f"{NAME} needs 481 kB more, and 68 MB are free" in str(error)
@@ -156,7 +155,7 @@ def test_too_little_room_is_told_before_anything_is_fetched(
 
 def test_what_is_here_needs_no_room(hub: Hub, repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     whole(hub, repo)
-    monkeypatch.setattr("models.hub.disk_space.shutil.disk_usage", lambda _: type("Usage", (), {"free": 0}))
+    monkeypatch.setattr("models.durable_files.shutil.disk_usage", lambda _: type("Usage", (), {"free": 0}))
     whole(hub, repo)
 
 

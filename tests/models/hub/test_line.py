@@ -108,7 +108,7 @@ def test_through_a_proxy_the_model_comes(
 def test_a_server_that_holds_still_is_told_of_every_second(
     hub: Hub, server: Loopback, repo: Repo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("models.hub.transfer_threads._SILENCE_S", 0.02)
+    monkeypatch.setattr("models.hub.download._SILENCE_S", 0.02)
     server.trouble(f"/blobs/{repo.etag(FIRST)}", hold=64 * 1024)
     events, told = pull(hub, NAME), []
     for event in events:

@@ -12,7 +12,6 @@ import pytest
 from huggingface_hub import hf_hub_download, scan_cache_dir, snapshot_download
 
 from engine.errors import HubError
-from models.hub.cleanup import discard
 from models.hub.client import Hub
 from models.hub.download import pull
 from models.hub.download_events import (
@@ -24,7 +23,7 @@ from models.hub.download_events import (
     Planned,
     Resolving,
 )
-from models.hub.repo_cache import PARTIAL, RepoCache
+from models.hub.repo_cache import PARTIAL, RepoCache, discard
 from tests.models.hub.held import Repo
 from tests.models.hub.loopback import Loopback
 from tests.models.hub.tiny import NAME, NEVER, read_folder, tiny, wanted
@@ -48,7 +47,7 @@ def pull_some(hub: Hub, server: Loopback, file: tuple[str, int], repo: Repo) -> 
     assert any(isinstance(event, Fetched | DownloadProgress) for event in events)
     assert server.held.wait(DEADLINE_S)
     until(lambda: part.stat().st_size == held_at)
-    with patch("models.hub.transfer_threads._LEAVE_S", 0.01):  # the thread is stuck in a read, on purpose
+    with patch("models.hub.download._LEAVE_S", 0.01):  # the thread is stuck in a read, on purpose
         events.close()
     server.go.set()
 

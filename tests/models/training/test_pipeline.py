@@ -24,7 +24,7 @@ from models.training.corpus import Conversation, load_shard, load_unfinished, sh
 from models.training.eagle3_trainee import Eagle3Trainee
 from models.training.pipeline import STAGES, TrainingPipeline
 from models.training.training_plan import TrainingKind, write_plan
-from models.training.workspace import MANIFEST, Workspace, write_whole
+from models.training.workspace import MANIFEST, Workspace
 from tests.models.training.training_plans import CHEAP, begun, contents, fit, plan_for
 
 pytestmark = pytest.mark.slow
@@ -165,18 +165,6 @@ def test_two_fits_do_not_share_a_folder(tmp_path: Path) -> None:
         said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         assert "another process is fitting" in said
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "in\n"
-
-
-def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
-    def half(draft: Path) -> None:
-        draft.write_text("half")
-        raise OSError("no space")
-
-    with pytest.raises(OSError, match="no space"):
-        write_whole(tmp_path / "file.npz", half)
-    assert not (tmp_path / "file.npz").exists()
-    write_whole(tmp_path / "file.npz", lambda draft: draft.write_text("whole") and None)
-    assert (tmp_path / "file.npz").read_text() == "whole"
 
 
 def test_a_kill_between_the_folder_and_the_clearing_up_loses_nothing(target: Loaded, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from mlx.utils import tree_map
 
 from engine.errors import FitError
 from models.loader import Loaded
-from models.tensor_file import write_tensors
+from models.safetensors_file import write_tensors
 from models.training.batches import Batches, schedule
 from models.training.corpus import Conversation, ConversationWriter, choose_draft_vocabulary, draft_vocabulary_coverage
 from models.training.target_states import StoredStates, TargetStateReader, store_states

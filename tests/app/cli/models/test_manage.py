@@ -10,8 +10,7 @@ import pytest
 
 from app.cli.main import main
 from app.cli.models import list as listing
-from models.hub.download_plan import write_plan
-from models.hub.repo_cache import RepoCache
+from models.hub.repo_cache import RepoCache, write_plan
 from models.hub.repo_files import HubFile, RepoListing
 from models.local.inventory import HUB_SHARERS, Installed, note_use
 from models.local.locations import ModelLocations
