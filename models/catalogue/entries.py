@@ -1,12 +1,17 @@
-"""What an entry of the catalogue says. Plain frozen values; `models/catalogue.toml` explains each field."""
+"""The entries of the catalogue, plain frozen values, and their reader; `models/catalogue.toml` explains each field."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from functools import cached_property
+from importlib import resources
+from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
+
+from engine.errors import ModelError
 
 CatalogueKind = Literal["draft", "eagle3", "medusa", "mtp", "gemma4-assistant", "dflash"]
 SizeFrom = Literal["stated", "estimated"]
@@ -127,3 +132,47 @@ class Catalogue:
         """What was measured of the pair, if anything."""
         pair = (target.repository, drafter.repository)
         return [one for one in self.measured if (one.target, one.drafter) == pair]
+
+
+class _Document(msgspec.Struct, forbid_unknown_fields=True):
+    """The tables of the file."""
+
+    target: tuple[Target, ...] = ()
+    drafter: tuple[Drafter, ...] = ()
+    measured: tuple[Measured, ...] = ()
+
+
+def read_catalogue(path: Path | None = None) -> Catalogue:
+    """Returns the catalogue in the file `path`, by default Redline's own.
+
+    Raises ModelError, naming the entry: not there, no TOML, a field missing, unknown or of the wrong kind, a repository
+    that is listed twice, a drafter or target that is no entry.
+    """
+    path = path or Path(str(resources.files("models"))) / "catalogue.toml"
+    try:
+        document = msgspec.toml.decode(path.read_bytes(), type=_Document)
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read ({error.strerror}); install redline again") from error
+    except (UnicodeDecodeError, msgspec.DecodeError) as error:  # these say the line, or the table and its number
+        raise ModelError(f"{path}: {error}; correct it") from error
+    catalogue = Catalogue(document.target, document.drafter, document.measured)
+    for fault in _faults(catalogue):
+        raise ModelError(f"{path}: {fault}; correct it")
+    return catalogue
+
+
+def _faults(catalogue: Catalogue) -> Iterator[str]:
+    """Yields what is wrong between entries."""
+    counts = Counter(entry.repository for entry in catalogue.listed)
+    yield from (f"{name} is listed twice" for name, count in counts.items() if count > 1)
+    for drafter in catalogue.drafters:
+        if (drafter.size_bytes is None) != (drafter.size is None):
+            yield f"{drafter.repository} gives only one of size_bytes and size"
+    for target in catalogue.targets:
+        for name in target.drafters:
+            if name not in counts or name == target.repository:
+                yield f"{target.repository}: its drafter {name} is no other entry"
+    for one in catalogue.measured:
+        known = catalogue.target(one.target)
+        if known is None or one.drafter not in known.drafters:
+            yield f"measured {one.target}: {one.drafter} is no drafter of it"

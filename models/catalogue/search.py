@@ -1,4 +1,10 @@
-"""Entries of the catalogue by words, kind and size of Mac."""
+"""Finds entries of the catalogue by words, kind and size of Mac, for models that are not downloaded yet.
+
+    wired    macOS lets the GPU have two thirds of the memory up to 36 GB, and three quarters of more
+    needed   weights of target and drafter, a twentieth for buffers, 1 GB for a short context
+
+A long context needs more, which only the model's own config can tell.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +12,41 @@ import re
 from collections.abc import Sequence
 from typing import Literal, get_args
 
+from engine.errors import UsageError
 from models.catalogue.entries import Catalogue, CatalogueKind, Entry, Target
-from models.catalogue.mac_memory import room
+
+MacFit = Literal["good", "tight", "no"]
+GIB = 1 << 30
+MAC_SIZES_GB = (8, 16, 24, 32, 48, 64, 96, 128, 192)
+
+_LARGE = 36 * GIB
+_CONTEXT_BYTES = 1 * GIB
+_TIGHT = 0.85  # of what can be wired: beyond, a longer context or another program is felt
+
+
+def room(weights_bytes: int, memory_bytes: int) -> MacFit:
+    """For these weights, target and drafter together, on a Mac with this much memory."""
+    share = (weights_bytes * 1.05 + _CONTEXT_BYTES) / wired_bytes(memory_bytes)
+    return "good" if share <= _TIGHT else "tight" if share <= 1 else "no"
+
+
+def wired_bytes(memory_bytes: int) -> int:
+    """What of this memory a model may take."""
+    return memory_bytes * 2 // 3 if memory_bytes <= _LARGE else memory_bytes * 3 // 4
+
+
+def smallest_mac_gb(weights_bytes: int) -> int | None:
+    """The smallest Mac that these weights fit, tightly or better; None where not even the largest does."""
+    return next((size for size in MAC_SIZES_GB if room(weights_bytes, size * GIB) != "no"), None)
+
+
+def read_memory(text: str) -> int:
+    """Bytes of "16GB", "16 GB", "16" or "16G": a Mac's gigabytes. Raises UsageError for anything else."""
+    found = re.fullmatch(r"\s*(\d{1,4})\s*(?:g|gb|gib)?\s*", text, re.IGNORECASE)
+    if not found or not int(found[1]):
+        raise UsageError(f"fits is {text!r}: give a Mac's memory, such as 16GB")
+    return int(found[1]) * GIB
+
 
 Kind = CatalogueKind | Literal["target"]
 _BETWEEN = re.compile(r"[\s/_-]+")

@@ -17,7 +17,7 @@ from app.inference.processor_name import processor
 from app.inference.system_memory import memory
 from app.protocol.model_documents import MachineMemory, MachineOverview, RecommendedTarget, document_json
 from models.catalogue import Catalogue, Measured, Target, read_catalogue
-from models.catalogue.mac_memory import GIB, MacFit, room, wired_bytes
+from models.catalogue.search import GIB, MacFit, room, wired_bytes
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -48,8 +48,7 @@ def run(args: argparse.Namespace) -> int:
     """Exit code 1 where nothing is found. Raises UsageError for a memory that is none."""
     from app.inference.usable_models import present_models
     from models.catalogue import read_catalogue
-    from models.catalogue.mac_memory import read_memory
-    from models.catalogue.search import search
+    from models.catalogue.search import read_memory, search
 
     catalogue = read_catalogue()
     memory_bytes = None if args.fits is None else read_memory(args.fits)
@@ -69,7 +68,7 @@ def document(entry: Entry, catalogue: Catalogue, here: Set[str | None]) -> Catal
     import msgspec
 
     from models.catalogue import Target
-    from models.catalogue.mac_memory import smallest_mac_gb
+    from models.catalogue.search import smallest_mac_gb
 
     fields = msgspec.structs.asdict(entry)
     fields.pop("obstacle", None)
@@ -117,7 +116,7 @@ def _first(entry: Entry, width: int) -> Text:
     from rich.text import Text
 
     from models.catalogue import Target
-    from models.catalogue.mac_memory import smallest_mac_gb
+    from models.catalogue.search import smallest_mac_gb
 
     mac = smallest_mac_gb(entry.size_bytes) if isinstance(entry, Target) else None
     numbers = f"{size_of(entry):>9}" + (f"  {mac:>3} GB Mac" if mac else " " * 12)

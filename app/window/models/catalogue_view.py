@@ -19,7 +19,7 @@ from app.protocol.model_documents import (
 )
 from app.window.models.downloads import Download
 from app.window.models.model_text import KINDS, ROOMS, automatic
-from models.catalogue.mac_memory import room
+from models.catalogue.search import room
 
 BUILTIN, LOOKUP = "builtin", "lookup"
 BUILTIN_NAME = "SmolLM2-135M-Instruct"

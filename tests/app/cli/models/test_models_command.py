@@ -14,7 +14,7 @@ from app.cli.models import SUBCOMMANDS, overview
 from app.inference import usable_models
 from app.inference.usable_models import usable
 from models.catalogue import Catalogue, read_catalogue
-from models.catalogue.mac_memory import GIB
+from models.catalogue.search import GIB
 from models.compatibility.best_drafter import UsableModel
 from models.local.inventory import Installed
 from tests.models.hub.loopback import loopback
