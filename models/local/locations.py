@@ -1,10 +1,18 @@
-"""The folders of models on this machine."""
+"""The folders of models on this machine, and the folder that a name means.
+
+A name is `owner/name` of the hub or of LM Studio, or a model of Redline's own. A path that exists is taken as it is,
+before any name. Nothing is scanned: a name is looked up where it would be.
+"""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
+from engine.errors import ModelError
+from models.hub.repo_names import is_repo, shown
 from models.paths import models_dir
 
 _LARGEST_BYTES = 1024 * 1024
@@ -65,3 +73,73 @@ def _read(path: Path) -> str:
         return path.read_text() if path.stat().st_size <= _LARGEST_BYTES else ""
     except (OSError, UnicodeDecodeError):
         return ""
+
+
+_PATHS = ("/", ".", "~")
+_COMMIT = re.compile(r"[0-9a-f]{7,40}")
+
+
+def find_model(name: str, places: ModelLocations) -> Path:
+    """The folder of the model called `name`. Raises ModelError: it is not here, or only in part, with what to do."""
+    if _is_place(name) or name.startswith(_PATHS):
+        return Path(name)
+    repo, at, commit = name.partition("@")
+    if not is_repo(repo) or (at and not _COMMIT.fullmatch(commit)):
+        raise ModelError(f"{shown(name)}: no such folder, and no name that a model can have; check it")
+    from models.local.completeness import missing_part  # a path needs none of what it imports
+
+    candidates = _candidates(repo, commit, places)
+    troubles = [(folder, missing_part(folder)) for folder in candidates]
+    for folder, trouble in troubles:
+        if not trouble:
+            return folder
+    if troubles:
+        folder, trouble = troubles[0]
+        raise ModelError(f"{name} is not whole here ({trouble}): `redline models pull {repo}` goes on with it")
+    raise ModelError(_absent(name, repo, places))
+
+
+def _candidates(repo: str, commit: str, places: ModelLocations) -> list[Path]:
+    """Where a model of this name lies, if it does: the hub's snapshots first."""
+    found = _snapshots(repo, commit, places.hub)
+    if commit:
+        return found
+    found += [root / repo for root in places.lm_studio if repo.count("/") == 1]
+    found += [places.own / repo] if "/" not in repo else []
+    return [folder for folder in found if folder.is_dir()]
+
+
+def _snapshots(repo: str, commit: str, cache: Path) -> list[Path]:
+    """The current snapshot of a repository, or those whose commit begins with `commit`."""
+    from models.hub.repo_cache import RepoCache  # huggingface_hub's settings: a path needs none of them
+    from models.local.hub_snapshots import current
+
+    if not commit:
+        folder = current(cache, repo)
+        return [folder] if folder is not None else []
+    return sorted((RepoCache(cache, repo).folder / "snapshots").glob(f"{commit}*"))
+
+
+def _absent(name: str, repo: str, places: ModelLocations) -> str:
+    """What to say of a model that is not here."""
+    known = {known.rpartition("/")[2]: known for known in _names(places)}  # owners are all alike, models are not
+    close = get_close_matches(repo.rpartition("/")[2], known, n=1, cutoff=0.75)
+    meant = f"; did you mean {known[close[0]]}?" if close else ""
+    if "/" in repo:
+        return f"{name} is not on this machine: `redline models pull {repo}` fetches it{meant}"
+    return f"no folder and no model here is called {shown(name)}; `redline models list` shows what is{meant}"
+
+
+def _names(places: ModelLocations) -> list[str]:
+    """Names of what may be here, by their folders alone."""
+    hub = [path.name.removeprefix("models--").replace("--", "/") for path in places.hub.glob("models--*")]
+    studio = [path.relative_to(root).as_posix() for root in places.lm_studio for path in root.glob("[!.]*/[!.]*")]
+    return sorted({*hub, *studio, *(path.name for path in places.own.glob("[!.]*"))})
+
+
+def _is_place(name: str) -> bool:
+    """Whether `name` is on disk as it stands. A name that no file can have is not."""
+    try:
+        return bool(name) and Path(name).exists()
+    except (OSError, ValueError):  # too long, or with a NUL in it
+        return False

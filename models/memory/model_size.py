@@ -19,7 +19,7 @@ from engine.errors import UnsupportedCache
 from engine.target.cached_model import PREFILL_CHUNK
 from engine.target.model_layout import layers_of
 from models.loader import assemble, not_loading
-from models.memory.footprint import TOKEN_BYTES, Share
+from models.memory.fit_verdict import TOKEN_BYTES, Share
 from models.model_folder import ModelFolder
 
 _REMEMBERED = 8  # models

@@ -7,7 +7,7 @@ comes out is an ordinary MLX model folder that mlx-lm loads too.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,8 @@ from models.drafters.draft_vocabulary_file import write_draft_vocabulary
 from models.durable_files import write_json
 from models.loader import Loaded, in_float32
 from models.safetensors_file import write_tensors
-from models.training.batches import Batch, States
-from models.training.corpus import Conversation
-from models.training.trainee import flat_parameters
+from models.training.batches import Batch
+from models.training.trainee import Trainee, flat_parameters
 
 _COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 _TOKENIZER = (
@@ -41,12 +40,10 @@ def default_layers(layers: int) -> int:
     return max(1, round(layers / 8))
 
 
-class DraftTrainee:
+class DraftTrainee(Trainee):
     """layers: how many are kept. shortlist: the tokens that it will draft, (n,) int32 increasing; it learns to know
     all. Raises FitError for a target that cannot be shortened."""
 
-    points: tuple[int, ...] = ()
-    ids: mx.array | None = None
     depths = max_depth = 1
     min_context = 0
 
@@ -67,9 +64,6 @@ class DraftTrainee:
         mx.eval(self.network.parameters())
         _try(self.network)
 
-    def initialize(self, conversations: Sequence[Conversation], states: States, tokens: int) -> Iterator[int]:
-        return iter(())
-
     def predict(self, batch: Batch, depths: int) -> list[mx.array]:
         logits: mx.array = self.network(batch.tokens)
         chosen = logits.reshape(-1, logits.shape[-1])[batch.rows].astype(mx.float32)
@@ -83,9 +77,6 @@ class DraftTrainee:
         self.network = in_float32(self.network)
         mx.eval(self.network.parameters())
 
-    def observe(self, logits: list[mx.array], batch: Batch) -> None:
-        pass
-
     def save(self, folder: Path, about: Mapping[str, Any]) -> None:
         write_tensors(folder / "model.safetensors", self._stored or self._weights())
         write_draft_vocabulary(folder, self._shortlist, self._vocabulary)
@@ -93,10 +84,6 @@ class DraftTrainee:
             if (self._folder / name).is_file():
                 shutil.copyfile(self._folder / name, folder / name)
         write_json(folder / "config.json", {**self.config, "redline": dict(about)})
-
-    @property
-    def tree_probs(self) -> list[float]:
-        return []
 
     def _weights(self) -> dict[str, mx.array]:
         """What is stored, which the network then is."""

@@ -28,7 +28,7 @@ from models.loader import Loaded
 from models.training.batches import Batch, States
 from models.training.corpus import Conversation
 from models.training.eagle3_initialization import StateSums, add_induction_head, initialize_from_target
-from models.training.trainee import flat_parameters, round_parameters, shift
+from models.training.trainee import Trainee, flat_parameters, shift
 
 DEEPEST = 6
 
@@ -38,7 +38,7 @@ def points(layers: int) -> tuple[int, ...]:
     return tuple(sorted((min(2, layers - 1), layers // 2, max(layers - 3, 0))))
 
 
-class Eagle3Trainee:
+class Eagle3Trainee(Trainee):
     """ids: draft vocabulary, (n,) int32 increasing. depths: unrolled steps. width: of the features of a token."""
 
     def __init__(self, target: Loaded, ids: mx.array, depths: int, width: int, seed: int) -> None:
@@ -76,18 +76,8 @@ class Eagle3Trainee:
             hidden = shift(hidden, 1, 1)
         return logits
 
-    def finalize(self) -> None:
-        round_parameters(self.network, mx.float16)
-
-    def observe(self, logits: list[mx.array], batch: Batch) -> None:
-        pass
-
     def save(self, folder: Path, about: Mapping[str, Any]) -> None:
         save_eagle3(folder, self.network, {**about, "target": made_for(self._target)}, mx.float16)
-
-    @property
-    def tree_probs(self) -> list[float]:
-        return []
 
 
 class Unrolled:

@@ -8,9 +8,11 @@ judged where the earlier ones are those of the text. Replies drawn at temperatur
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
@@ -86,8 +88,8 @@ class HeldOutScores:
             self.reach[depth] += float(share.sum())
 
 
-def evaluate(trainee: Trainee, batch: Batch, temperatures: Sequence[float], scores: HeldOutScores) -> list[mx.array]:
-    """Add the conversations of `batch` to `judged`; returns the logits by depth, for who wants more of them."""
+def evaluate(trainee: Trainee, batch: Batch, temperature: float, scores: HeldOutScores) -> list[mx.array]:
+    """Adds the one conversation of `batch` to `scores`; returns the logits by depth."""
     logits = trainee.predict(batch, trainee.max_depth)
     agreed, overlap = [], []
     for one in logits:
@@ -95,11 +97,7 @@ def evaluate(trainee: Trainee, batch: Batch, temperatures: Sequence[float], scor
         agreed.append((best if trainee.ids is None else trainee.ids[best]) == batch.labels)
         overlap.append(mx.sum(mx.minimum(batch.target_probs, mx.softmax(one, -1)), -1))
         mx.eval(agreed[-1], overlap[-1])
-    yes, common = np.array(mx.stack(agreed)), np.array(mx.stack(overlap))
-    first = 0
-    for count, temperature in zip(batch.starts, temperatures, strict=True):
-        scores.add(yes[:, first : first + count], common[:, first : first + count], temperature)
-        first += count
+    scores.add(np.array(mx.stack(agreed)), np.array(mx.stack(overlap)), temperature)
     return logits
 
 
@@ -202,12 +200,6 @@ def _advise(scores: HeldOutScores, best: float, costs: Costs) -> str:
     return f"not worth using on this machine: {best:.2f}x at best, because {why}"
 
 
-def held_out_loss(losses: Callable[[], Iterator[tuple[float, int]]]) -> float:
-    """The mean of (loss, rows) pairs, by rows."""
-    pairs = list(losses())
-    return sum(loss * rows for loss, rows in pairs) / max(1, sum(rows for _, rows in pairs))
-
-
 def report_fields(scores: HeldOutScores, verdict: TrainingVerdict, costs: Costs) -> dict[str, Any]:
     """JSON-ready; numbers rounded to what they are good for."""
 
@@ -233,3 +225,93 @@ def report_fields(scores: HeldOutScores, verdict: TrainingVerdict, costs: Costs)
         "pass_s": {str(width): seconds for width, seconds in costs.verify},
         "draft_s": {str(length): seconds for length, seconds in costs.draft},
     }
+
+
+# Okabe-Ito, as in the terminal: what is accepted is green, what the target says itself is blue.
+COLD, WARM, PLAIN, TREE = "#009E73", "#D55E00", "#56606B", "#56B4E9"
+_GRID = "#E3E6E8"
+
+
+def draw_report(path: Path, report: Mapping[str, Any]) -> None:
+    """Draws a report as a PNG: loss, acceptance by position, what drafting costs, and the expected speed-up.
+
+    report: as `models.training.pipeline` writes it. Raises OSError.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 7.6), dpi=110, layout="constrained", facecolor="white")
+    axes = figure.subplots(2, 2)
+    title = f"{report['kind']} for {report['target']}\n{textwrap.fill(report['verdict'], 110)}"
+    figure.suptitle(title, fontsize=11.5, parse_math=False)
+    _plot_loss(axes[0, 0], report["loss"])
+    _plot_acceptance(axes[0, 1], report)
+    _plot_costs(axes[1, 0], report)
+    _plot_speedup(axes[1, 1], report)
+    figure.savefig(path, format="png", metadata={"Software": None})
+
+
+def _frame(axis: Any, title: str, across: str, up: str) -> None:
+    axis.set_title(title, loc="left", fontsize=10.5, fontweight="bold")
+    axis.set_xlabel(across, fontsize=9)
+    axis.set_ylabel(up, fontsize=9)
+    axis.tick_params(labelsize=8.5)
+    axis.grid(axis="y", color=_GRID)
+    axis.set_axisbelow(True)
+    for side in ("top", "right"):
+        axis.spines[side].set_visible(False)
+
+
+def _plot_loss(axis: Any, loss: Mapping[str, Any]) -> None:
+    width = loss["steps_a_point"]
+    steps = [width * (place + 1) for place in range(len(loss["training"]))]
+    axis.plot(steps, loss["training"], color=PLAIN, linewidth=1, label="training")
+    if loss["held_out"]:
+        axis.plot(*zip(*loss["held_out"], strict=True), color=COLD, marker="o", markersize=3.5, label="held out")
+    _frame(axis, "Loss", "step", "share refused + half the nats, a guess")
+    axis.legend(fontsize=8.5, frameon=False)
+
+
+def _plot_acceptance(axis: Any, report: Mapping[str, Any]) -> None:
+    both = (
+        ("temperature 0", report["acceptance_by_position"], COLD, -0.2),
+        ("temperature 1, expected", report["acceptance_by_position_warm"], WARM, 0.2),
+    )
+    for label, values, colour, shift in both:
+        places = [place + 1 + shift for place in range(len(values))]
+        axis.bar(places, values, 0.38, color=colour, label=label)
+        for place, value in zip(places, values, strict=True):
+            axis.text(place, value + 0.015, f"{value:.2f}", ha="center", fontsize=7.5, color=PLAIN)
+    axis.set_ylim(0, 1.08)
+    axis.set_xticks(range(1, 1 + max(len(both[0][1]), len(both[1][1]), 1)))
+    _frame(axis, "Acceptance", "position in the draft", "kept of those that were reached")
+    axis.legend(fontsize=8.5, frameon=False, loc="upper right")
+
+
+def _plot_costs(axis: Any, report: Mapping[str, Any]) -> None:
+    plain = report["pass_s"]["1"]
+    widths = [(int(width), seconds / plain) for width, seconds in report["pass_s"].items()]
+    drafts = [(int(length), seconds / plain) for length, seconds in report["draft_s"].items()]
+    axis.plot(*zip(*widths, strict=True), color=TREE, marker="o", label="verifying, by rows")
+    axis.plot(*zip(*drafts, strict=True), color=COLD, marker="o", label="drafting, by tokens")
+    axis.set_ylim(0, None)
+    share, milliseconds = report["draft_share_of_a_pass"], plain * 1000
+    _frame(axis, f"Costs: a draft step is {share:.1%} of a plain pass", "rows, tokens", "plain passes")
+    axis.annotate(
+        f"a plain pass: {milliseconds:.1f} ms", (0.03, 0.92), xycoords="axes fraction", fontsize=8.5, color=PLAIN
+    )
+    axis.legend(fontsize=8.5, frameon=False, loc="lower right")
+
+
+def _plot_speedup(axis: Any, report: Mapping[str, Any]) -> None:
+    for label, key, colour in (
+        ("temperature 0", "speedup_by_draft_length", COLD),
+        ("temperature 1, expected", "speedup_by_draft_length_warm", WARM),
+    ):
+        axis.plot(range(len(report[key])), report[key], color=colour, marker="o", markersize=4, label=label)
+    if len(report["speedup_by_tree_size"]) > 1:
+        tree = report["speedup_by_tree_size"][:17]
+        axis.plot(range(len(tree)), tree, color=TREE, linestyle="--", label="static tree, temperature 0, by nodes")
+    axis.axhline(1, color=PLAIN, linewidth=1, linestyle=":")
+    axis.set_ylim(0, None)
+    _frame(axis, "Expected speed-up", "tokens drafted a round", "times plain decoding")
+    axis.legend(fontsize=8.5, frameon=False, loc="lower left")

@@ -7,7 +7,7 @@ labels are the target's distribution before that token, the tokens between being
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -21,18 +21,15 @@ from engine.target.model_layout import output_rows
 from models.drafters.medusa_folder import RankPath, save_medusa
 from models.drafters.target_match import made_for
 from models.loader import Loaded
-from models.training.batches import Batch, States
-from models.training.corpus import Conversation
-from models.training.trainee import flat_parameters, round_parameters
+from models.training.batches import Batch
+from models.training.trainee import Trainee, flat_parameters
 
 RANKS = 10  # guesses of a head that a tree may hold
 LARGEST_TREE = 64
 
 
-class MedusaTrainee:
+class MedusaTrainee(Trainee):
     """ids: draft vocabulary, (n,) int32 increasing. depths: heads."""
-
-    points: tuple[int, ...] = ()
 
     def __init__(self, target: Loaded, ids: mx.array, depths: int, hidden: int, seed: int) -> None:
         self.depths = self.max_depth = self.min_context = depths
@@ -46,29 +43,22 @@ class MedusaTrainee:
         self._choosing, self._scoring = Ranks(depths), Ranks(depths)
         mx.eval(flat_parameters(self.network), self._output)
 
-    def initialize(self, conversations: Sequence[Conversation], states: States, tokens: int) -> Iterator[int]:
-        return iter(())
-
     def predict(self, batch: Batch, depths: int) -> list[mx.array]:
-        flat_parameters = batch.states.reshape(-1, batch.states.shape[-1])
+        states = batch.states.reshape(-1, batch.states.shape[-1])
         logits = []
         for depth in range(min(depths, self.depths)):
-            x = flat_parameters[batch.rows - 1 - depth]
+            x = states[batch.rows - 1 - depth]
             for block in self.network.heads[depth]:
                 x = block(x)
             logits.append(x @ self._output.T)
         return logits
 
-    def finalize(self) -> None:
-        round_parameters(self.network, mx.float16)
-
     def observe(self, logits: list[mx.array], batch: Batch) -> None:
-        """One half of each reply chooses the tree, and the other scores it: by what chose it, it looks too good."""
+        """Lets one half of the reply choose the tree, and the other score it: by what chose it, it looks too good."""
         ranks = np.stack([_ranks(one, batch.labels, self.network.ids) for one in logits])
-        for reply in np.split(ranks, np.cumsum(batch.starts)[:-1], 1):
-            chooses, scores = np.array_split(reply, 2, 1)
-            self._choosing.add(chooses)
-            self._scoring.add(scores)
+        chooses, scores = np.array_split(ranks, 2, 1)
+        self._choosing.add(chooses)
+        self._scoring.add(scores)
 
     def save(self, folder: Path, about: Mapping[str, Any]) -> None:
         about = {**about, "target": made_for(self._target)}

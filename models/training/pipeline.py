@@ -39,8 +39,7 @@ from models.training.corpus import (
     shard_files,
     split_corpus,
 )
-from models.training.evaluation import HeldOutScores, assess, evaluate, held_out_loss, report_fields
-from models.training.report_plot import draw_report
+from models.training.evaluation import HeldOutScores, assess, draw_report, evaluate, report_fields
 from models.training.resource_needs import CACHE_BYTES
 from models.training.target_states import StoredStates, TargetStateReader, states_file, store_states
 from models.training.trainee import Trainee
@@ -177,7 +176,7 @@ class TrainingPipeline:
             yield TrainingProgress("judging", done, total, "replies")
             batch = batches.make([number])
             temperature = corpus.conversations[number].temperature
-            logits = evaluate(trainee, batch, [temperature], scores)
+            logits = evaluate(trainee, batch, temperature, scores)
             if temperature == 0:
                 trainee.observe(logits, batch)
         yield TrainingProgress("judging", total - 1, total, "replies", "measuring what it costs")
@@ -217,15 +216,13 @@ class TrainingPipeline:
 
 
 def _loss(trainee: Trainee, batches: Batches, numbers: Sequence[int]) -> float:
-    """On held-out conversations, one at a time."""
-
-    def each() -> Iterator[tuple[float, int]]:
-        for number in numbers:
-            batch = batches.make([number])
-            loss: Any = loss_of(trainee, batch, trainee.depths).item()
-            yield loss, batch.rows.size
-
-    return held_out_loss(each)
+    """Returns the mean loss on held-out conversations, which are read one at a time, by rows."""
+    pairs: list[tuple[float, int]] = []
+    for number in numbers:
+        batch = batches.make([number])
+        loss: Any = loss_of(trainee, batch, trainee.depths).item()
+        pairs.append((loss, batch.rows.size))
+    return sum(loss * rows for loss, rows in pairs) / max(1, sum(rows for _, rows in pairs))
 
 
 def _losses(history: History) -> dict[str, Any]:

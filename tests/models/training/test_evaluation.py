@@ -22,9 +22,8 @@ from models.loader import Loaded
 from models.training import pipeline
 from models.training.batches import Batch, Batches
 from models.training.corpus import Conversation, ConversationWriter, choose_draft_vocabulary
-from models.training.evaluation import HeldOutScores, assess, evaluate, report_fields
+from models.training.evaluation import HeldOutScores, assess, draw_report, evaluate, report_fields
 from models.training.medusa_trainee import MedusaTrainee, Ranks, _ranks, best_tree
-from models.training.report_plot import draw_report
 from models.training.trainee_kinds import make_reader, make_trainee
 from models.training.training_plan import TrainingKind
 from tests.models.training.training_plans import CHEAP, DEAR, fit, plan_for
@@ -116,7 +115,7 @@ def test_a_tree_is_chosen_by_one_half_of_each_reply_and_scored_by_the_other(targ
     trainee: Any = make_trainee(target, "medusa", (2, 0), make_reader(target, "medusa"), [4, 5, 6], 0)
     right = mx.array([[9.0, 0, 0], [0, 9.0, 0]])
     rows = mx.concatenate([right, -right])
-    reply: Any = SimpleNamespace(labels=mx.array([4, 5, 4, 5], mx.int32), starts=(4,))
+    reply: Any = SimpleNamespace(labels=mx.array([4, 5, 4, 5], mx.int32))
     trainee.finalize()
     trainee.save(tmp_path / "unknown", {})
     assert trainee.tree_probs == [] and "tree_tau" not in (tmp_path / "unknown" / "config.json").read_text()
@@ -168,7 +167,7 @@ def test_a_fit_asks_about_trees_and_looks_at_them_along_greedy_replies(
     looked: list[Batch] = []
 
     def judged_too(*args: Any) -> list[mx.array]:
-        temperatures.extend(args[2])
+        temperatures.append(args[2])
         return evaluate(*args)
 
     def looked_too(self: MedusaTrainee, logits: list[mx.array], batch: Batch) -> None:
@@ -203,7 +202,7 @@ def test_what_is_judged_is_what_the_loop_then_accepts(target: Loaded, kind: Trai
     judged = HeldOutScores()
     for number in range(len(talk)):
         batch = batches.make([number])
-        trainee.observe(evaluate(trainee, batch, [0.0], judged), batch)
+        trainee.observe(evaluate(trainee, batch, 0.0, judged), batch)
     folder = tmp_path / "drafter"
     folder.mkdir()
     trainee.save(folder, {"kind": kind})
