@@ -12,7 +12,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from engine.errors import ModelError, RedlineError
+from engine.errors import ModelError
 
 LARGEST_JSON_BYTES = 256 * 1024 * 1024
 
@@ -94,7 +94,7 @@ def sync_folder(path: Path) -> None:
 
 
 @contextmanager
-def locked(path: Path, timeout_s: float, busy: RedlineError) -> Iterator[None]:
+def locked(path: Path, timeout_s: float, busy: Exception) -> Iterator[None]:
     """Holds the lock file `path`, whose folders are made; a killed process leaves it free.
 
     Raises `busy` if another process still holds it after `timeout_s` seconds, OSError.

@@ -90,6 +90,22 @@ class RepoCache:
         folder = self.snapshot(listing.commit)
         return all(_size(folder / file.name) == file.size_bytes for file in listing.files)
 
+    def current_snapshot(self) -> Path | None:
+        """Returns the snapshot that the repository's name means: what main was at the last download, else the newest;
+        None if there is none."""
+        snapshots = self.folder / "snapshots"
+        try:
+            commit = (self.folder / "refs" / "main").read_text().strip()
+        except (OSError, UnicodeDecodeError):
+            commit = ""
+        if commit.isalnum() and (snapshots / commit).is_dir():
+            return snapshots / commit
+        try:
+            found = [path for path in snapshots.iterdir() if path.is_dir()]
+            return max(found, key=lambda path: (path.stat().st_mtime, path.name), default=None)
+        except OSError:
+            return None
+
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Locks the repository against other downloads of Redline. Raises HubError if one is running."""

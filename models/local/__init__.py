@@ -2,7 +2,6 @@
 
     locations      the folders of models (the Hugging Face cache, LM Studio's, Redline's own), and the one a name means
     completeness   whether a folder is a complete model, without loading it
-    hub_snapshots  the revisions in the Hugging Face cache
     inventory      the models present: name, folder, size, last use, shared files
     removal        plans a deletion and carries it out
 

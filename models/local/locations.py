@@ -112,12 +112,11 @@ def _candidates(repo: str, commit: str, places: ModelLocations) -> list[Path]:
 def _snapshots(repo: str, commit: str, cache: Path) -> list[Path]:
     """The current snapshot of a repository, or those whose commit begins with `commit`."""
     from models.hub.repo_cache import RepoCache  # huggingface_hub's settings: a path needs none of them
-    from models.local.hub_snapshots import current
 
-    if not commit:
-        folder = current(cache, repo)
-        return [folder] if folder is not None else []
-    return sorted((RepoCache(cache, repo).folder / "snapshots").glob(f"{commit}*"))
+    if commit:
+        return sorted((RepoCache(cache, repo).folder / "snapshots").glob(f"{commit}*"))
+    current = RepoCache(cache, repo).current_snapshot()
+    return [current] if current is not None else []
 
 
 def _absent(name: str, repo: str, places: ModelLocations) -> str:
