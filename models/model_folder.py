@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from engine.errors import ModelError
 from models.durable_files import read_json_object
@@ -61,8 +62,8 @@ def check_folder(path: Path) -> ModelFolder:
             path=path,
             config=MappingProxyType(config),
             model_type=_model_type(path, config),
-            context_length=_first_count(config, _CONTEXT_KEYS),
-            rows=_first_count(config, ("vocab_size",)),
+            context_length=first_count(config, _CONTEXT_KEYS),
+            rows=first_count(config, ("vocab_size",)),
             eos_token_ids=_eos(path, config, names),
             weights=tuple(sorted(weights)),
             weights_bytes=sum(entry.size_bytes for entries in weights.values() for entry in entries.values()),
@@ -140,8 +141,7 @@ def _check_index(path: Path, weights: Mapping[Path, Mapping[str, Entry]]) -> Non
 
 def _check_layers(path: Path, config: Mapping[str, object], tensors: int) -> None:
     """A layer has a tensor at least; mlx-lm would make as many as the config says, until the memory is full."""
-    text = config.get("text_config")
-    for part in (config, text if isinstance(text, dict) else {}):
+    for part in config_parts(config):
         for key in _LAYER_KEYS:
             count = part.get(key)
             if isinstance(count, int | float) and count > tensors:
@@ -156,20 +156,20 @@ def _model_type(path: Path, config: Mapping[str, object]) -> str:
     return model_type
 
 
-def _first_count(config: Mapping[str, object], keys: tuple[str, ...]) -> int | None:
-    """The first positive int under one of `keys`, in the config or in the text part of a config of several."""
+def config_parts(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """Returns the config and, where it has one, its text part, in which models of several kinds keep their sizes."""
     text = config.get("text_config")
-    for part in (config, text if isinstance(text, dict) else {}):
-        for key in keys:
-            value = part.get(key)
-            if type(value) is int and value > 0:
-                return value
-    return None
+    return (config, text) if isinstance(text, dict) else (config,)
+
+
+def first_count(config: Mapping[str, object], keys: tuple[str, ...]) -> int | None:
+    """Returns the first positive int under one of `keys`, in the config or in its text part."""
+    found = (part.get(key) for part in config_parts(config) for key in keys)
+    return next((value for value in found if type(value) is int and value > 0), None)
 
 
 def _eos(path: Path, config: Mapping[str, object], names: list[str]) -> tuple[int, ...]:
-    text = config.get("text_config")
-    parts = [config, text if isinstance(text, dict) else {}]
+    parts = [*config_parts(config)]
     if "generation_config.json" in names:
         parts.insert(0, read_json_object(path / "generation_config.json"))
     for part in parts:

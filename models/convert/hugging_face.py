@@ -32,7 +32,7 @@ from models.convert.atomic_folder import (
     ignore_progress,
 )
 from models.loader import not_loading
-from models.model_folder import ModelFolder, check_folder
+from models.model_folder import ModelFolder, check_folder, config_parts
 from models.storage_options import FLOAT_TYPES, StorageOptions
 from models.tokenizer import FolderTokenizer
 
@@ -108,8 +108,7 @@ def _converted(source: ModelFolder, options: StorageOptions) -> tuple[Any, dict[
 
 def _cast(network: Any, options: StorageOptions, config: dict[str, Any]) -> None:
     """Casts floats to the requested type, else to the config's, where the model allows it, as mlx-lm's convert does."""
-    text = config.get("text_config")
-    declared = [part.get(key) for part in (config, text or {}) for key in ("torch_dtype", "dtype")]
+    declared = [part.get(key) for part in config_parts(config) for key in ("torch_dtype", "dtype")]
     name = options.dtype or next((one for one in declared if one in FLOAT_TYPES), None)
     if name is None:
         return

@@ -1,9 +1,9 @@
-"""How good a drafter is on text that it has not seen, and what that is worth with the passes of this machine.
+"""Measures how good a drafter is on held-out text, and what speed-up that gives with the passes of this machine.
 
-At temperature 0 nothing is estimated: in a greedy reply every token is the target's choice, so a draft is kept just
-as far as it agrees with the text, and walking along the text as the loop does counts the rounds that it would take.
-At temperature 1 a token drawn from q is kept with probability sum(min(p, q)) (Leviathan 2023); the later ones are
-judged where the earlier ones are those of the text. Replies drawn at temperature 1 serve for that.
+At temperature 0 nothing is estimated: in a greedy reply every token is the target's choice, so a draft is accepted just
+as far as it agrees with the text, and following the text as the loop does counts the rounds that it would take. At
+temperature 1 a token sampled from q is accepted with probability sum(min(p, q)) (Leviathan 2023); later tokens are
+evaluated where the earlier ones are those of the text. Replies sampled at temperature 1 serve for that.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from models.training.trainee import Trainee
 
 LONGEST = 8  # drafts that are considered
 RELIABLE_COUNT = 50  # times that a position must have been reached for a policy to rely on its acceptance
-WORTH = 1.1  # a speed-up that a user feels, and that is past what differs from run to run
+WORTH = 1.1  # a speed-up that a user notices, and larger than the differences between runs
 
 
 @dataclass
 class HeldOutScores:
     """Counts over held-out replies, by depth. roots: drafts begun, warm ones at temperature 1.
 
-    rounds, kept, drafted: by draft length k, of walks at temperature 0 with drafts of k tokens: rounds and tokens; and
-    by depth, for the longest draft, how many were kept of those that were reached. reach: sums over warm roots of the
-    probability that a draft is kept up to each depth.
+    rounds, tokens: by draft length k, at temperature 0. reached, kept: by depth, for the longest draft at temperature
+    0, how many tokens were verified and how many of them accepted. reach: sums over warm roots of the probability that
+    a draft is accepted up to each depth.
     """
 
     rounds: NDArray[np.int64] = field(default_factory=lambda: np.zeros(LONGEST + 1, np.int64))
@@ -47,17 +47,18 @@ class HeldOutScores:
 
     @property
     def acceptance(self) -> list[float]:
-        """Of the tokens that were reached, by position, at temperature 0."""
+        """The share accepted of the tokens that were verified, by position, at temperature 0."""
         return [float(k / n) for k, n in zip(self.kept, self.reached, strict=True) if n]
 
     @property
     def reliable_acceptance(self) -> list[float]:
-        """The same, of the first positions that were reached often enough for others to rely on."""
+        """The same, for the first positions that were verified often enough to be reliable."""
         return [share for share, n in zip(self.acceptance, self.reached, strict=False) if n >= RELIABLE_COUNT]
 
     def add(self, agreed: NDArray[np.bool_], overlap: NDArray[np.float32], temperature: float) -> None:
-        """One reply. agreed, overlap: (depths, n), for each token of the reply, guessed at each depth: whether the
-        guess was the token, and how much of the two distributions is common. One row serves for every depth."""
+        """Adds one reply. agreed, overlap: (depths, n), for each token of the reply, drafted at each depth: whether the
+        drafter's most likely token was that token, and the overlap of the two distributions. A single row serves for
+        every depth."""
         if temperature == 0:
             self._walk(agreed)
         elif temperature == 1:
@@ -101,16 +102,16 @@ def evaluate(trainee: Trainee, batch: Batch, temperature: float, scores: HeldOut
     return logits
 
 
-# --- what it is worth -------------------------------------------------------------------------
+# --- the verdict ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class TrainingVerdict:
-    """What a drafter is worth here. By draft length, from 0: tau and speed-up at temperature 0 and 1 (1: expected).
+    """Whether a drafter is worth using on this machine. tau, speedup: by draft length from 0; warm: at temperature 1.
 
-    acceptance: of the tokens that were reached, by position, at temperature 0; warm_acceptance: at 1. best, warm_best:
+    acceptance: share of the verified tokens, by position, at temperature 0; warm_acceptance: at 1. best, warm_best:
     the draft lengths with the greatest speed-up. tree_tau, tree_speedup: by nodes of a static tree from 0, at
-    temperature 0, the latter as far as passes were measured so wide; empty where none is verified. words: for people.
+    temperature 0, the latter as far as passes were measured so wide; empty where none is verified. words: one sentence.
     """
 
     acceptance: list[float]
@@ -130,8 +131,8 @@ class TrainingVerdict:
 def assess(
     scores: HeldOutScores, costs: Costs, tree: Sequence[float] = (), trouble: str | None = None
 ) -> TrainingVerdict:
-    """Rates from counts, and speed-ups from rates and measured seconds. tree: chances of the nodes of a static tree.
-    trouble: why the target cannot verify one, None where it can."""
+    """Returns rates from counts, and speed-ups from rates and measured seconds. tree: the acceptance probabilities of
+    the nodes of a static tree. trouble: why the target cannot verify one, None where it can."""
     tau = [float(t / r) for t, r in zip(scores.tokens, scores.rounds, strict=True) if r] or [1.0]
     reach = [float(one) / scores.warm_roots for one in scores.reach if one] if scores.warm_roots else []
     warm_tau = [1.0 + sum(reach[:length]) for length in range(len(reach) + 1)]
@@ -148,12 +149,12 @@ def assess(
 
 
 def _speedups(tau: Sequence[float], costs: Costs) -> list[float]:
-    """Tokens a second over those of plain decoding; for draft lengths from 0, where it is 1."""
+    """Returns the speed-up over plain decoding for draft lengths from 0, where it is 1."""
     return [1.0, *(t * _share(costs.round_s(k), costs) for k, t in enumerate(tau) if k)]
 
 
 def _share(round_s: float, costs: Costs) -> float:
-    """A plain step as a share of a round. A wider pass that was measured cheaper than a plain one is a fluke."""
+    """Returns a plain step as a share of a round. A wider pass that was measured faster is a measuring error."""
     return min(1.0, costs.plain_s / round_s)
 
 
@@ -166,7 +167,7 @@ def _tokens(count: int) -> str:
 
 
 def _praise(verdict: TrainingVerdict) -> str:
-    """What is gained, and with what."""
+    """Returns the sentence for a drafter that is worth using: which speed-up, and with what."""
 
     def gain(speedup: float, temperature: int, means: str) -> str:
         return f"{speedup:.2f}x expected at temperature {temperature} with {means}"
@@ -183,7 +184,7 @@ def _praise(verdict: TrainingVerdict) -> str:
 
 
 def _advise(scores: HeldOutScores, best: float, costs: Costs) -> str:
-    """Why it is not worth using, and what would help."""
+    """Returns the sentence for a drafter that is not worth using: why, and what would help."""
     plain, draft, two = costs.pass_s(1), costs.draft_s(1), costs.pass_s(2)
     if not scores.tokens[0] and not scores.warm_roots:
         return "not known to be worth using: no text was left to judge it by; give more minutes, or more prompts"
@@ -201,7 +202,7 @@ def _advise(scores: HeldOutScores, best: float, costs: Costs) -> str:
 
 
 def report_fields(scores: HeldOutScores, verdict: TrainingVerdict, costs: Costs) -> dict[str, Any]:
-    """JSON-ready; numbers rounded to what they are good for."""
+    """Returns the fields of the report, ready for JSON, with rounded numbers."""
 
     def short(values: Sequence[float]) -> list[float]:
         return [round(value, 4) for value in values]

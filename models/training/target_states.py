@@ -23,6 +23,7 @@ from engine.errors import FitError
 from engine.target.layer_taps import NORMED, LayerTaps
 from engine.target.model_layout import output_of, output_rows
 from models.durable_files import replace_with
+from models.model_folder import config_parts
 from models.training.corpus import Conversation
 
 _LOGITS_BYTES = 64 * 1024**2  # of logits at a time
@@ -99,7 +100,7 @@ class TargetStateReader:
 
 
 def _softcap(config: Mapping[str, Any]) -> float | None:
-    for part in (config, config.get("text_config") or {}):
+    for part in config_parts(config):
         if isinstance(value := part.get("final_logit_softcapping"), int | float) and value > 0:
             return float(value)
     return None

@@ -20,7 +20,7 @@ from engine import backend
 from engine.errors import FitError
 from models.loader import Loaded, load
 from models.training import pipeline, workspace
-from models.training.corpus import Conversation, load_shard, load_unfinished, shard_files
+from models.training.corpus import Conversation, load_shard
 from models.training.eagle3_trainee import Eagle3Trainee
 from models.training.pipeline import STAGES, TrainingPipeline
 from models.training.training_plan import TrainingKind, write_plan
@@ -116,26 +116,6 @@ def test_stages_come_in_order_and_are_told_to_their_end(target: Loaded, tmp_path
     for stage in STAGES:
         done = [event.done for event in events if event.stage == stage]
         assert done == sorted(done) and done[-1] == next(e.total for e in events if e.stage == stage)
-
-
-@pytest.mark.slow
-def test_what_was_kept_of_a_shard_is_not_written_again(target: Loaded, tmp_path: Path) -> None:
-    plan = plan_for(target, "medusa", chunk_tokens=5)
-    whole = sum(event.stage == "writing" for event in begun(target, tmp_path / "whole", plan))
-    events, before = begun(target, tmp_path / "stopped", plan), 0
-    corpus = Workspace(tmp_path / "stopped").corpus
-    while not any(kept.generated if (kept := load_unfinished(corpus, 0)) else ()):
-        assert next(events).stage == "writing"
-        before += 1
-    events.close()
-    assert before > 8 * 5 and not shard_files(corpus)
-    place = Workspace(tmp_path / "stopped")
-    after = sum(
-        event.stage == "writing" for event in TrainingPipeline(target, place, plan, [], lambda folder: CHEAP).run()
-    )
-    assert before + after <= whole + 2
-    assert contents(place.out) == contents(tmp_path / "whole")
-    assert not place.path.exists()
 
 
 def test_what_was_written_is_loaded_once(target: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
