@@ -1,4 +1,4 @@
-"""Small durable file operations, locks between processes, and JSON that strangers wrote.
+"""Small durable file operations, locks between processes, and JSON files that may be damaged.
 
 Knows bytes and folders; refuses to know what a model is.
 """
@@ -18,7 +18,7 @@ LARGEST_JSON_BYTES = 256 * 1024 * 1024
 
 
 def read_json_object(path: Path) -> dict[str, object]:
-    """The JSON object in `path`.
+    """Returns the JSON object in `path`.
 
     Raises ModelError if the file is missing, unreadable, absurdly large, not UTF-8, not JSON or not an object.
     """
@@ -43,7 +43,7 @@ def read_json_object(path: Path) -> dict[str, object]:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write `content` and wait until the disk has it. Raises OSError."""
+    """Writes `content` and waits until the disk has it. Raises OSError."""
     with path.open("wb") as file:
         file.write(content)
         file.flush()
@@ -51,7 +51,7 @@ def write_file(path: Path, content: bytes) -> None:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write `value` as indented UTF-8 JSON and wait until the disk has it. Raises OSError."""
+    """Writes `value` as indented UTF-8 JSON and waits until the disk has it. Raises OSError."""
     write_file(path, _json(value))
 
 
@@ -85,7 +85,7 @@ def replace_json(path: Path, value: object) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Make renames and new names inside the folder `path` durable; of a file, what is in it. Raises OSError."""
+    """Makes renames and new names inside the folder `path` durable, or the content of a file. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,8 +1,8 @@
-"""Is this an MLX model folder that is whole and safe to load? Asked before mlx-lm touches it.
+"""Checks that an MLX model folder is complete and safe to load, before mlx-lm reads it.
 
-mlx-lm reads config.json, every model*.safetensors and the tokenizer's files. Here each of them is checked to be
-there, inside the folder, and as long as it says; code and pickles are refused. Whether mlx-lm knows the architecture
-is the engine's question.
+mlx-lm reads config.json, every model*.safetensors and the tokenizer's files. Each of them must exist, be inside the
+folder, and be as long as it says; code and pickles are refused. Whether mlx-lm knows the architecture is not checked
+here.
 """
 
 import os
@@ -44,7 +44,7 @@ class ModelFolder:
 
 
 def check_folder(path: Path) -> ModelFolder:
-    """Check the model folder `path`, reading headers but no weights.
+    """Checks the model folder `path`, reading headers but no weights.
 
     Raises ModelError: missing; no or bad config.json, tokenizer.json or safetensors; shards missing or cut short;
     weights that are pickles or GGUF; a model that needs its own Python code; a link that leaves the folder.
@@ -74,7 +74,7 @@ def check_folder(path: Path) -> ModelFolder:
 
 
 def folder_names(path: Path) -> list[str]:
-    """What lies in the folder, sorted. Raises ModelError: no folder, or no config.json in it."""
+    """Returns the sorted names in the folder. Raises ModelError: no folder, or no config.json in it."""
     if path.is_file() and path.suffix == ".gguf":
         raise ModelError(f"{path}: is a GGUF file, not a model folder; import it first")
     if not path.is_dir():
@@ -86,8 +86,8 @@ def folder_names(path: Path) -> list[str]:
 
 
 def check_links(path: Path, names: list[str]) -> None:
-    """Links may point inside the folder, or from a Hugging Face snapshot into the blobs of the same cache. Folders in
-    it are looked through, but for hidden ones, which nothing reads. Raises ModelError for any other link."""
+    """Checks that links point inside the folder, or from a Hugging Face snapshot into the blobs of the same cache, in
+    subfolders too, except hidden ones, which nothing reads. Raises ModelError for any other link."""
     real = Path(os.path.realpath(path))
     homes = [real]
     if real.parent.name == "snapshots":  # cache/models--x/snapshots/revision; blobs beside it, or shared by the cache
@@ -101,7 +101,7 @@ def check_links(path: Path, names: list[str]) -> None:
 
 
 def _links(path: Path, names: list[str]) -> Iterator[Path]:
-    """Every link in the folder and in the folders in it, none of them followed."""
+    """Yields every link in the folder and its subfolders, none of them followed."""
     for name in names:
         if (path / name).is_symlink():
             yield path / name
@@ -110,8 +110,8 @@ def _links(path: Path, names: list[str]) -> Iterator[Path]:
 
 
 def weights_of(path: Path, names: list[str], begins: tuple[str, ...] = ("model",)) -> dict[Path, dict[str, Entry]]:
-    """Every file of weights, with its tensors: by default those that mlx-lm will load. Raises ModelError: there are
-    none, or only pickles or GGUF; one is damaged."""
+    """Returns every file of weights with its tensors, by default those that mlx-lm will load. Raises ModelError: there
+    are none, or only pickles or GGUF; one is damaged."""
     files = [name for name in names if name.startswith(begins) and name.endswith(".safetensors")]
     if files:
         return {path / name: read_entries(path / name) for name in files}
@@ -125,7 +125,7 @@ def weights_of(path: Path, names: list[str], begins: tuple[str, ...] = ("model",
 
 
 def _check_index(path: Path, weights: Mapping[Path, Mapping[str, Entry]]) -> None:
-    """Every tensor that model.safetensors.index.json lists must be in the shard that it names."""
+    """Checks that every tensor in model.safetensors.index.json is in the shard that it names."""
     if not os.path.lexists(path / "model.safetensors.index.json"):
         return
     listed = read_json_object(path / "model.safetensors.index.json").get("weight_map")
@@ -140,7 +140,7 @@ def _check_index(path: Path, weights: Mapping[Path, Mapping[str, Entry]]) -> Non
 
 
 def _check_layers(path: Path, config: Mapping[str, object], tensors: int) -> None:
-    """A layer has a tensor at least; mlx-lm would make as many as the config says, until the memory is full."""
+    """Checks that there is a tensor per layer: mlx-lm would make as many as the config says, until memory is full."""
     for part in config_parts(config):
         for key in _LAYER_KEYS:
             count = part.get(key)

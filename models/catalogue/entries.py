@@ -51,7 +51,7 @@ class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     @property
     def kind(self) -> CatalogueKind:
-        """As a drafter it is an ordinary model."""
+        """The kind of drafter that it is: an ordinary model."""
         return "draft"
 
     @property
@@ -61,7 +61,7 @@ class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class Drafter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What drafts for targets and cannot stand alone. size_bytes, parameters_b, bits: None where no source has them.
+    """A drafter that cannot be a target. size_bytes, parameters_b, bits: None where no source has them.
 
     obstacle: why Redline cannot load this one, though it may load its kind.
     """
@@ -98,7 +98,7 @@ Entry = Target | Drafter
 
 
 class Catalogue:
-    """All entries. Every drafter that a target names is an entry, every repository stands once."""
+    """All entries. Every drafter that a target names is an entry, and every repository is listed once."""
 
     def __init__(
         self, targets: tuple[Target, ...], drafters: tuple[Drafter, ...] = (), measured: tuple[Measured, ...] = ()
@@ -107,29 +107,29 @@ class Catalogue:
 
     @property
     def listed(self) -> list[Entry]:
-        """All of them, targets first."""
+        """All entries, targets first."""
         return [*self.targets, *self.drafters]
 
     @cached_property
     def entries(self) -> Mapping[str, Entry]:
-        """By repository."""
+        """The entries by repository."""
         return {entry.repository: entry for entry in self.listed}
 
     def target(self, repository: str | None) -> Target | None:
-        """The target of that name; None where there is none."""
+        """Returns the target of that name; None if there is none."""
         entry = self.entries.get(repository or "")
         return entry if isinstance(entry, Target) else None
 
     def drafters_of(self, target: Target) -> list[Entry]:
-        """The drafters that are known for it, the best first."""
+        """Returns the drafters that are known for `target`, the best first."""
         return [self.entries[name] for name in target.drafters]
 
     def targets_of(self, drafter: Entry) -> list[Target]:
-        """The targets that it is known to serve."""
+        """Returns the targets that `drafter` is known to draft for."""
         return [target for target in self.targets if drafter.repository in target.drafters]
 
     def speedups(self, target: Target, drafter: Entry) -> list[Measured]:
-        """What was measured of the pair, if anything."""
+        """Returns the measured speed-ups of the pair."""
         pair = (target.repository, drafter.repository)
         return [one for one in self.measured if (one.target, one.drafter) == pair]
 

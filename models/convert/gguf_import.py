@@ -83,7 +83,7 @@ def _reported(
 
 
 def _special_ids(gguf: GgufFile, rows: int) -> dict[str, object]:
-    """The special ids for config.json; the vocabulary must fit the `rows` of the embedding (it may be padded)."""
+    """Returns the special ids for config.json. Raises ModelError for more tokens than the embedding has `rows`."""
     tokens = len(read_tokens(gguf).tokens)
     if tokens > rows:
         raise gguf.unfit(f"{tokens} tokens and an embedding of {rows} rows", "the file is damaged, download it again")
@@ -94,7 +94,7 @@ def _special_ids(gguf: GgufFile, rows: int) -> dict[str, object]:
 
 
 def _dtype(gguf: GgufFile, shape: Shape, options: StorageOptions, pieces: list[Part]) -> str:
-    """The folder's dtype, as safetensors calls it: the requested one; else the file's own, F16 where it has
+    """Returns the folder's dtype, as safetensors calls it: the requested one; else the file's own, F16 where it has
     several, but BF16 where activations or vectors leave the range of F16."""
     for name, called in DTYPES.items():
         if called == options.dtype:
@@ -110,7 +110,7 @@ def _dtype(gguf: GgufFile, shape: Shape, options: StorageOptions, pieces: list[P
 
 
 def _quantization(stored: dict[str, Storage]) -> dict[str, object]:
-    """mlx-lm's "quantization": the commonest width for all, an entry for each part of another width."""
+    """Returns mlx-lm's "quantization": the most common width for all, and an entry for each part of another width."""
     widths = {base: (how.group, how.bits) for base, how in stored.items() if how.bits is not None}
     if not widths:
         return {}

@@ -1,7 +1,7 @@
 """Converts a Hugging Face folder to an MLX model folder, with mlx-lm's own loading, quantization and saving.
 
 The new folder appears whole or not at all. A conversion that is stopped starts again from the beginning: it takes
-minutes, and mlx-lm's writer has no place to go on from. Files for the tokenizer are copied as they are, and only those
+minutes, and mlx-lm's writer cannot continue. Files for the tokenizer are copied as they are, and only those
 named here, so never code.
 """
 
@@ -90,7 +90,7 @@ def _fill(source: ModelFolder, options: StorageOptions, work: Path, folder: Path
 
 
 def _converted(source: ModelFolder, options: StorageOptions) -> tuple[Any, dict[str, Any]]:
-    """The network that is to be saved, not evaluated yet, and its config."""
+    """Returns the network to be saved, not evaluated yet, and its config."""
     with not_loading(source.path):
         network, config = load_model(source.path, lazy=True, trust_remote_code=False)
         _cast(network, options, config)

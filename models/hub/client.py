@@ -116,7 +116,7 @@ class Retries:
         self._hub, self._sleep, self._reached = hub, sleep, reached
         self._attempt = 0
 
-    def came(self) -> None:
+    def reset(self) -> None:
         """Resets the count of failures, because bytes arrived."""
         self._attempt = 0
 

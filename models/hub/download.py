@@ -27,8 +27,8 @@ from models.size_text import size_words
 
 MAIN = "main"
 SPARE_BYTES = 64 * 1024 * 1024  # for the file system itself, and so that the disk is not full afterwards
-WORKERS = 4  # connections: one alone seldom fills the line
-_SILENCE_S = 1.0  # after which the reader hears how far it is all the same
+WORKERS = 4  # connections: one alone seldom uses the whole bandwidth
+_SILENCE_S = 1.0  # after which the progress is reported all the same
 _LOCK_WAIT_S = 0.5
 _LEAVE_S = 1.0
 
@@ -56,7 +56,7 @@ class DownloadWorkers:
         self.verified_bytes = 0
 
     def events(self) -> Iterator[DownloadEvent]:
-        """Everything that happens until all files are here. Raises HubError, OSError."""
+        """Downloads all files; yields every event. Raises HubError, OSError."""
         (self._cache.folder / "blobs").mkdir(parents=True, exist_ok=True)
         threads = [threading.Thread(target=self._work, daemon=True) for _ in self._waiting[:WORKERS]]
         for thread in threads:
@@ -65,12 +65,12 @@ class DownloadWorkers:
         try:
             working = len(threads)
             while working:
-                event = self._hear()
+                event = self._next_event()
                 if isinstance(event, DownloadEvent):
                     yield event
                     continue
                 working -= 1
-                if event is not None and fault is None:  # whoever stops for another's fault comes after it
+                if event is not None and fault is None:  # those that stop because of it come after it
                     fault = event
                     self._stop.set()
         finally:
@@ -81,8 +81,8 @@ class DownloadWorkers:
         if fault is not None:
             raise fault
 
-    def _hear(self) -> DownloadEvent | BaseException | None:
-        """Returns the next event of a thread, or the progress where all are silent."""
+    def _next_event(self) -> DownloadEvent | BaseException | None:
+        """Returns the next event of a thread, or the progress if all have been silent for a while."""
         while True:
             try:
                 return self._events.get(timeout=_SILENCE_S)
@@ -91,10 +91,10 @@ class DownloadWorkers:
                     return still
 
     def _work(self) -> None:
-        """A thread's life: file after file; its last word is None or what ended it."""
+        """Downloads file after file in a thread; its last event is None, or the error that ended it."""
         try:
-            while (file := self._next()) is not None:
-                self._bring(file)
+            while (file := self._next_file()) is not None:
+                self._complete(file)
         except (HubError, OSError, TransferStopped) as ended:
             self._events.put(ended)
         except BaseException as bug:  # noqa: BLE001 - of a thread: raised again by the reader, with its traceback
@@ -102,12 +102,12 @@ class DownloadWorkers:
         else:
             self._events.put(None)
 
-    def _next(self) -> HubFile | None:
+    def _next_file(self) -> HubFile | None:
         with self._lock:
             return self._waiting.pop() if self._waiting else None
 
-    def _bring(self, file: HubFile) -> None:
-        """One file, under the lock by which huggingface_hub keeps its own tools off the same blob."""
+    def _complete(self, file: HubFile) -> None:
+        """Completes one file, under the lock by which huggingface_hub keeps its own tools off the same blob."""
         lock = FileLock(self._cache.lock_of(file), timeout=_LOCK_WAIT_S, mode=0o664)
         self._acquire(lock)
         try:
@@ -131,7 +131,8 @@ class DownloadWorkers:
         self._cache.keep(file)
 
     def _is_proven(self, file: HubFile) -> bool:
-        """Read what is here again. Where it is not the file it goes at once, so that nobody takes it for whole."""
+        """Returns whether what is on disk has the right digest. If not, it is deleted, so that nobody takes it for
+        complete."""
         places = self._cache.places(file, self._listing)
         self._events.put(Verifying(file.name, file.size_bytes))
         for place in {path.resolve() for path in places}:
@@ -145,7 +146,7 @@ class DownloadWorkers:
         return True
 
     def _planned(self) -> None:
-        """The plan goes to the disk with the first bytes: a pull that was refused leaves nothing to list."""
+        """Stores the plan with the first bytes: a download that was refused leaves nothing to list."""
         with self._lock:
             if not self._is_planned:
                 write_plan(self._cache, self._listing)
@@ -160,11 +161,11 @@ class DownloadWorkers:
                 return
             except Timeout:
                 if not reported:
-                    self._events.put(Waiting("another program fetches the same file", _LOCK_WAIT_S, 1, 1))
+                    self._events.put(Waiting("another program is downloading the same file", _LOCK_WAIT_S, 1, 1))
                     reported = True
 
     def _moved(self, file: HubFile, count: int, over_the_network: bool = True) -> None:
-        """`count` more bytes of `file` are here, or fewer."""
+        """Reports `count` more bytes of `file`, or fewer."""
         self._planned()
         progress = self.tally.moved(file, count, over_the_network)
         if progress is not None:

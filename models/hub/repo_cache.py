@@ -5,7 +5,7 @@ The cache is as huggingface_hub lays it out ("Understand caching" in its guide):
     models--owner--name/blobs/ETAG                        the bytes of a file
                         snapshots/COMMIT/config.json ->   ../../blobs/ETAG
                         refs/main                         the commit that a branch or tag stood for
-                        .redline/COMMIT.json              ours: what is being pulled, or was
+                        .redline/COMMIT.json              ours: the plan of a download
                         blobs/ETAG.redline.incomplete     ours: the first bytes of a file
 
 Invariants:
@@ -38,7 +38,7 @@ _OWN = ".redline"
 
 @dataclass(frozen=True)
 class RepoCache:
-    """Where one repository lies in the `cache`. Nothing is created by asking."""
+    """The places of one repository in the `cache`. Reading them creates nothing."""
 
     cache: Path
     repo: str
@@ -70,18 +70,18 @@ class RepoCache:
         return self.cache / ".locks" / self.folder.name
 
     def has(self, file: HubFile, commit: str) -> bool:
-        """Whether the bytes of `file` are here, as a blob or (on a disk without links) in the snapshot itself."""
+        """Whether `file` is on disk, as a blob or (on a disk without links) in the snapshot itself."""
         return _size(self.blob(file)) == file.size_bytes or _size(self.snapshot(commit) / file.name) == file.size_bytes
 
     def present_bytes(self, file: HubFile, commit: str) -> int:
-        """How much of `file` need not be fetched again."""
+        """Returns how many bytes of `file` need not be downloaded again."""
         if self.has(file, commit):
             return file.size_bytes
         left = _size(self.part(file))
         return left if 0 <= left <= file.size_bytes else 0
 
     def places(self, file: HubFile, listing: RepoListing) -> list[Path]:
-        """Where the bytes of `file` lie: its blob and its names in the snapshot, those of them that are there."""
+        """Returns the existing files with the bytes of `file`: its blob and its names in the snapshot."""
         names = [self.snapshot(listing.commit) / one.name for one in listing.files if one.digest == file.digest]
         return [path for path in (self.blob(file), *names) if path.is_file()]
 
@@ -114,12 +114,12 @@ class RepoCache:
             yield
 
     def keep(self, file: HubFile) -> None:
-        """A proven partial file becomes the blob."""
+        """Renames a complete partial file to the blob."""
         self.part(file).replace(self.blob(file))
         sync_folder(self.blob(file).parent)
 
     def publish(self, listing: RepoListing) -> Path:
-        """Make the snapshot and the ref; every blob is there. Returns the snapshot's folder. Raises OSError."""
+        """Creates the snapshot and the ref from blobs that are all there. Returns the snapshot. Raises OSError."""
         snapshot = self.snapshot(listing.commit)
         snapshot.parent.mkdir(parents=True, exist_ok=True)
         draft = self.folder / f"{_OWN}-{listing.commit}"
@@ -136,7 +136,7 @@ class RepoCache:
         return snapshot
 
     def _place(self, file: HubFile, path: Path) -> None:
-        """Link `path` to the blob, or where the disk knows no links, move the blob there."""
+        """Links `path` to the blob, or moves the blob there on a disk without links."""
         if _size(path) == file.size_bytes:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -149,7 +149,7 @@ class RepoCache:
             self.blob(file).unlink()
 
     def _point(self, listing: RepoListing) -> None:
-        """Let the revision mean this commit, for every tool."""
+        """Writes the ref, by which every tool takes the revision for this commit."""
         if listing.revision == listing.commit:
             return
         ref = self.folder / "refs" / listing.revision
@@ -161,7 +161,7 @@ class RepoCache:
 
 
 def _size(path: Path) -> int:
-    """Bytes of a file, links followed; -1 where there is none."""
+    """Returns the bytes of a file, links followed; -1 if there is none."""
     try:
         return path.stat().st_size if path.is_file() else -1
     except OSError:

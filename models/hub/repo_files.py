@@ -36,7 +36,7 @@ _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 
 def model_files(names: Iterable[str], repo: str) -> list[str]:
-    """Those of `names` that make a model, sorted. Weights in a second layout are left where the first is there.
+    """Returns those of `names` that make a model, sorted. Weights in a second layout are left out.
 
     Raises HubError: no config.json, or no safetensors.
     """
@@ -52,12 +52,12 @@ def model_files(names: Iterable[str], repo: str) -> list[str]:
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """A star never reaches over a slash."""
+    """Whether `name` matches `pattern`, whose stars match no slash."""
     return name.count("/") == pattern.count("/") and fnmatchcase(name, pattern)
 
 
 def _lack(names: list[str]) -> str:
-    """Why there is nothing to load, and what to take instead."""
+    """Returns why there is nothing to load, and what to choose instead."""
     if any(name.endswith(".gguf") for name in names):
         return (
             "holds GGUF files, no safetensors; choose an MLX version, or `redline models import` a GGUF file you have"
@@ -69,8 +69,8 @@ def _lack(names: list[str]) -> str:
 
 @dataclass(frozen=True)
 class HubFile:
-    """One file. digest: hexadecimal; sha256 of the bytes where the file is in LFS, else git's sha1 of them as a blob.
-    It is the file's ETag too, and its name among the cache's blobs."""
+    """One file of a repository. digest: hexadecimal; sha256 of the bytes where the file is in LFS, else git's sha1 of
+    them as a blob. It is also the file's ETag, and its name among the cache's blobs."""
 
     name: str
     size_bytes: int
@@ -90,7 +90,7 @@ class RepoListing:
 
     @property
     def contents(self) -> tuple[HubFile, ...]:
-        """One file for each content: twins are fetched and kept once."""
+        """One file for each content: files with the same content are downloaded and stored once."""
         return tuple({file.digest: file for file in self.files}.values())
 
     @property
@@ -108,7 +108,7 @@ _NONSENSE = (KeyError, TypeError, ValueError, AttributeError)
 def request_listing(
     hub: Hub, repo: str, revision: str, sleep: Callable[[float], None] = time.sleep
 ) -> Generator[Waiting, None, RepoListing]:
-    """Ask `hub` for the files of a revision; yields a record for each wait, returns the listing.
+    """Requests the files of a revision from `hub`; yields an event for each wait, returns the listing.
 
     `repo` in the answer is spelled as the hub spells it. Raises HubError.
     """
@@ -142,12 +142,13 @@ def _listing(info: ModelInfo, repo: str, revision: str) -> RepoListing:
 
 
 def _spelled(spelling: str, repo: str) -> str:
-    """As the hub writes the same name, so that one model has one folder; another name is an old one's new home."""
+    """Returns the name as the hub spells it, so that one model has one folder; a repository that was renamed keeps the
+    old name."""
     return check_repo(spelling) if is_repo(spelling) and spelling.casefold() == repo.casefold() else repo
 
 
 def _file(sibling: RepoSibling, repo: str) -> HubFile:
-    """Raises HubError: no size or digest, or nonsense for one."""
+    """Returns one file of the listing. Raises HubError if its size or digest is missing or malformed."""
     name = sibling.rfilename
     size: object = sibling.lfs.size if sibling.lfs is not None else sibling.size
     digest: object = sibling.lfs.sha256 if sibling.lfs is not None else sibling.blob_id

@@ -37,9 +37,9 @@ _WEIGHTS = (".safetensors", ".safetensors.index.json")
 
 @dataclass(frozen=True)
 class Installed:
-    """One model. name: what --target and --drafter take. size_bytes: on disk, twins counted once. total_bytes: what it
-    will have when it is whole. last_used_s: since the epoch, None for never by Redline. complete: whether it is whole;
-    trouble says what is not. revision: of the hub, "" elsewhere. shared_with: who else loses it, or keeps its files."""
+    """One model. name: what --target and --drafter take. size_bytes: on disk, the same content counted once.
+    total_bytes: when it is complete. last_used_s: since the epoch, None if Redline never used it. trouble: why it is
+    not complete. revision: of the hub, "" elsewhere. shared_with: who else uses it, or keeps its files."""
 
     name: str
     path: Path
@@ -55,7 +55,7 @@ class Installed:
 
 
 def installed(places: ModelLocations) -> list[Installed]:
-    """Every model in the places, partial downloads included (they are not complete), sorted by name."""
+    """Returns every model in the places, sorted by name; unfinished downloads are included as incomplete."""
     uses = read_uses(places.root)
     found = [*_of_hub(places, uses), *_of_lm_studio(places, uses), *_own(places, uses)]
     return sorted(found, key=lambda model: (model.name.casefold(), model.origin, model.revision))
@@ -130,7 +130,7 @@ def _unfinished(cache: RepoCache, listing: RepoListing) -> Installed:
 
 
 def _of_lm_studio(places: ModelLocations, uses: dict[str, float]) -> Iterator[Installed]:
-    """publisher/model/files, as its documentation has it; GGUF files can be imported, MLX folders used as they are."""
+    """Yields LM Studio's models, in publisher/model as it documents. GGUF files can be imported, MLX folders used."""
     for root in places.lm_studio:
         for folder in _folders(root, 2):
             name = folder.relative_to(root).as_posix()
@@ -146,7 +146,7 @@ def _own(places: ModelLocations, uses: dict[str, float]) -> Iterator[Installed]:
 def _plain(
     name: str, folder: Path, origin: Origin, uses: dict[str, float], shared_with: tuple[str, ...]
 ) -> Iterator[Installed]:
-    """The model in an ordinary folder, if there is one."""
+    """Yields the model in an ordinary folder, if there is one."""
     sizes = _sizes(folder)
     gguf = "config.json" not in sizes and any(file.endswith(".gguf") for file in sizes)
     if not gguf and not any(file.endswith(_WEIGHTS) for file in sizes):
@@ -168,7 +168,7 @@ def _kind(folder: Path) -> str:
 
 
 def _folders(root: Path, depth: int) -> list[Path]:
-    """Folders `depth` below `root`, hidden ones left out."""
+    """Returns the folders `depth` levels below `root`, without hidden ones."""
     try:
         below = sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
     except OSError:
@@ -177,7 +177,7 @@ def _folders(root: Path, depth: int) -> list[Path]:
 
 
 def _sizes(folder: Path) -> dict[str, int]:
-    """Bytes of each file of the folder, by name; of what cannot be read, none."""
+    """Returns the bytes of each file of the folder, by name; 0 for what cannot be read."""
     try:
         return {path.name: _size(path) for path in folder.iterdir() if not path.is_dir()}
     except OSError:
@@ -192,7 +192,7 @@ def _size(path: Path) -> int:
 
 
 def note_use(folder: Path, root: Path | None = None, now_s: float | None = None) -> None:
-    """Remember that the model in `folder` is used now; folders that are gone are forgotten. now_s: seconds since the
+    """Records that the model in `folder` is used now, and forgets folders that are gone. now_s: seconds since the
     epoch. Raises OSError."""
     record = cache_dir(root) / _USES_FILE
     busy = TimeoutError(f"{record} is being written by another process")
@@ -203,7 +203,7 @@ def note_use(folder: Path, root: Path | None = None, now_s: float | None = None)
 
 
 def read_uses(root: Path | None = None) -> dict[str, float]:
-    """Seconds since the epoch, by the real path of the folder. What cannot be read was never used."""
+    """Returns the last uses in seconds since the epoch, by the real path of the folder; {} if there is no record."""
     try:
         used = read_json_object(cache_dir(root) / _USES_FILE).get("used_s")
     except ModelError:

@@ -20,9 +20,9 @@ _LARGEST_BYTES = 1024 * 1024
 
 @dataclass(frozen=True)
 class ModelLocations:
-    """hub: the Hugging Face cache, shared with every tool that uses it. lm_studio: LM Studio's folders of models, the
-    current one first. own: what Redline has imported or converted. root: of Redline's cache, None for the user's. None
-    of them need exist."""
+    """The folders of models. hub: the Hugging Face cache, shared with every tool that uses it. lm_studio: LM Studio's
+    folders, the current one first. own: what Redline has imported or converted. root: of Redline's cache, None for the
+    user's. None of them need exist."""
 
     hub: Path
     lm_studio: tuple[Path, ...]
@@ -30,14 +30,14 @@ class ModelLocations:
     root: Path | None = None
 
     def holds(self, folder: Path) -> bool:
-        """Whether `folder` lies in one of them."""
+        """Whether `folder` is in one of them."""
         real = folder.resolve()
         return any(real.is_relative_to(place.resolve()) for place in (self.hub, *self.lm_studio, self.own))
 
 
 def find_locations(home: Path, root: Path | None = None, hub: Path | None = None) -> ModelLocations:
-    """The places of the user whose home folder is `home`. root: of Redline's cache; hub: the Hugging Face cache, as
-    huggingface_hub's own settings have it unless given."""
+    """Returns the places of the user whose home folder is `home`. root: of Redline's cache. hub: the Hugging Face
+    cache, by default that of huggingface_hub's own settings."""
     if hub is None:
         from huggingface_hub import constants
 
@@ -68,7 +68,7 @@ def _downloads(folder: Path) -> list[Path]:
 
 
 def _read(path: Path) -> str:
-    """A small text file of another program; "" where there is none."""
+    """Returns a small text file of another program; "" if there is none."""
     try:
         return path.read_text() if path.stat().st_size <= _LARGEST_BYTES else ""
     except (OSError, UnicodeDecodeError):
@@ -80,7 +80,7 @@ _COMMIT = re.compile(r"[0-9a-f]{7,40}")
 
 
 def find_model(name: str, places: ModelLocations) -> Path:
-    """The folder of the model called `name`. Raises ModelError: it is not here, or only in part, with what to do."""
+    """Returns the folder of the model called `name`. Raises ModelError if it is not here, or incomplete."""
     if _is_place(name) or name.startswith(_PATHS):
         return Path(name)
     repo, at, commit = name.partition("@")
@@ -100,7 +100,7 @@ def find_model(name: str, places: ModelLocations) -> Path:
 
 
 def _candidates(repo: str, commit: str, places: ModelLocations) -> list[Path]:
-    """Where a model of this name lies, if it does: the hub's snapshots first."""
+    """Returns the folders that this name may mean, the hub's snapshots first."""
     found = _snapshots(repo, commit, places.hub)
     if commit:
         return found
@@ -110,7 +110,7 @@ def _candidates(repo: str, commit: str, places: ModelLocations) -> list[Path]:
 
 
 def _snapshots(repo: str, commit: str, cache: Path) -> list[Path]:
-    """The current snapshot of a repository, or those whose commit begins with `commit`."""
+    """Returns the current snapshot of a repository, or those whose commit begins with `commit`."""
     from models.hub.repo_cache import RepoCache  # huggingface_hub's settings: a path needs none of them
 
     if commit:
@@ -120,7 +120,7 @@ def _snapshots(repo: str, commit: str, cache: Path) -> list[Path]:
 
 
 def _absent(name: str, repo: str, places: ModelLocations) -> str:
-    """What to say of a model that is not here."""
+    """Returns the message for a model that is not here."""
     known = {known.rpartition("/")[2]: known for known in _names(places)}  # owners are all alike, models are not
     close = get_close_matches(repo.rpartition("/")[2], known, n=1, cutoff=0.75)
     meant = f"; did you mean {known[close[0]]}?" if close else ""
@@ -130,14 +130,14 @@ def _absent(name: str, repo: str, places: ModelLocations) -> str:
 
 
 def _names(places: ModelLocations) -> list[str]:
-    """Names of what may be here, by their folders alone."""
+    """Returns the names of the models that may be here, by their folders alone."""
     hub = [path.name.removeprefix("models--").replace("--", "/") for path in places.hub.glob("models--*")]
     studio = [path.relative_to(root).as_posix() for root in places.lm_studio for path in root.glob("[!.]*/[!.]*")]
     return sorted({*hub, *studio, *(path.name for path in places.own.glob("[!.]*"))})
 
 
 def _is_place(name: str) -> bool:
-    """Whether `name` is on disk as it stands. A name that no file can have is not."""
+    """Whether `name` is an existing path. A name that no file can have is not."""
     try:
         return bool(name) and Path(name).exists()
     except (OSError, ValueError):  # too long, or with a NUL in it

@@ -17,7 +17,7 @@ from app.inference.processor_name import processor
 from app.inference.system_memory import memory
 from app.protocol.model_documents import MachineMemory, MachineOverview, RecommendedTarget, document_json
 from models.catalogue import Catalogue, Measured, Target, read_catalogue
-from models.catalogue.search import GIB, MacFit, room, wired_bytes
+from models.catalogue.search import GIB, MacFit, mac_fit, wired_bytes
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -76,7 +76,7 @@ def _row(catalogue: Catalogue, target: Target, memory_bytes: int, here: set[str]
     both_bytes = target.size_bytes + ((best.size_bytes or 0) if best else 0)
     return Row(
         target,
-        room(both_bytes, memory_bytes),
+        mac_fit(both_bytes, memory_bytes),
         best.name if best else LOOKUP,
         best.repository if best else None,
         (target.repository in here, best is None or best.repository in here),

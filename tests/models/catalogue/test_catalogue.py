@@ -11,7 +11,7 @@ from mlx_lm.utils import MODEL_REMAPPING
 
 from engine.errors import ModelError, UsageError
 from models.catalogue import Catalogue, Drafter, Target, read_catalogue
-from models.catalogue.search import GIB, MAC_SIZES_GB, read_memory, room, search, smallest_mac_gb, wired_bytes
+from models.catalogue.search import GIB, MAC_SIZES_GB, mac_fit, read_memory, search, smallest_mac_gb, wired_bytes
 
 TARGET = """
 [[target]]
@@ -168,7 +168,7 @@ def test_kinds_and_memory_narrow_it(own: Catalogue) -> None:
 
 def test_the_bound_is_good_then_tight_then_no() -> None:
     sizes = (0, 8_200_000_000, 8_300_000_000, 9_800_000_000, 9_950_000_000)
-    assert [room(size, 16 * GIB) for size in sizes] == ["good", "good", "tight", "tight", "no"]
+    assert [mac_fit(size, 16 * GIB) for size in sizes] == ["good", "good", "tight", "tight", "no"]
     assert wired_bytes(36 * GIB) == 24 * GIB and wired_bytes(48 * GIB) == 36 * GIB
     assert smallest_mac_gb(4_600_000_000) == 16 and smallest_mac_gb(200_000_000_000) is None
 
