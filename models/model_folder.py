@@ -6,6 +6,7 @@ here.
 """
 
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,12 @@ from models.safetensors_file import Entry, read_entries
 from models.token_map import read_vocabulary
 
 _AGAIN = "the model folder is incomplete, download it again"
-_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+# The files of a tokenizer and of its chat template, and the settings of generation. None of them is code.
+TOKENIZER_FILES = (
+    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "tokenizer.model"),
+    *("vocab.json", "merges.txt", "generation_config.json", "chat_template.jinja", "chat_template.json"),
+)
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _LAYER_KEYS = ("num_hidden_layers", "num_layers", "n_layers", "n_layer", "num_transformer_layers")
 _CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "n_ctx", "seq_length")
 
@@ -115,13 +121,20 @@ def weights_of(path: Path, names: list[str], begins: tuple[str, ...] = ("model",
     files = [name for name in names if name.startswith(begins) and name.endswith(".safetensors")]
     if files:
         return {path / name: read_entries(path / name) for name in files}
-    pickles = [name for name in names if name.endswith(_PICKLES)]
+    pickles = [name for name in names if name.endswith(PICKLES)]
     if pickles:
         what = f"its weights ({pickles[0]}) are a pickle, which can run code and is never loaded"
         raise ModelError(f"{path}: {what}; choose a safetensors version")
     if any(name.endswith(".gguf") for name in names):
         raise ModelError(f"{path}: holds a GGUF file but no MLX weights; import the GGUF file first")
     raise ModelError(f"{path}: has no {begins[0]}*.safetensors; {_AGAIN}")
+
+
+def copy_tokenizer(source: Path, folder: Path) -> None:
+    """Copies the `TOKENIZER_FILES` that `source` has. Raises OSError."""
+    for name in TOKENIZER_FILES:
+        if (source / name).is_file():
+            shutil.copyfile(source / name, folder / name)
 
 
 def _check_index(path: Path, weights: Mapping[Path, Mapping[str, Entry]]) -> None:

@@ -55,7 +55,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Piece:
-    """Some of a tensor's rows, from `row` on: shape (rows, the rest of the tensor's shape)."""
+    """Consecutive rows of a tensor, from `row` on: shape (rows, the rest of the tensor's shape)."""
 
     name: str
     row: int
@@ -113,7 +113,7 @@ def write_tensors(path: Path, tensors: Mapping[str, mx.array], form: str = "mlx"
 
 
 def _offset(entry: Entry, piece: Piece) -> int:
-    """Where a piece begins in its tensor, in bytes. Raises ValueError if it is not what was announced."""
+    """Returns where a piece begins in its tensor, in bytes. Raises ValueError if it is not what was announced."""
     array = piece.array
     if array.shape[1:] != entry.shape[1:] or array.dtype != NUMPY[entry.dtype]:
         raise ValueError(f"{entry} announced, but {array.dtype} {array.shape} came")
@@ -122,7 +122,7 @@ def _offset(entry: Entry, piece: Piece) -> int:
 
 
 def _header(entries: Sequence[Entry]) -> tuple[bytes, dict[str, int]]:
-    """The bytes of the header, and where in the file the data of each tensor start."""
+    """Returns the bytes of the header, and where in the file the data of each tensor start."""
     fields: dict[str, object] = {"__metadata__": {"format": "mlx"}}
     end, starts = 0, dict[str, int]()
     for entry in entries:

@@ -100,7 +100,7 @@ def shipped_drafters() -> list[UsableModel]:
 def _candidates(
     target: ModelFolder, repository: str | None, models: Sequence[UsableModel], catalogue: Catalogue | None
 ) -> Iterator[tuple[UsableModel, str]]:
-    """Those worth checking, the best first, each once, with the reason to take it."""
+    """Yields those worth checking, the best first, each once, with the reason to take it."""
     seen: set[Path] = set()
     for model, reason in (
         *_known(repository, models, catalogue),

@@ -130,7 +130,7 @@ def _is_current(folder: Path, source: FolderSource) -> bool:
 
 
 def _unfinished(folder: Path) -> tuple[Path, Path]:
-    """Where the unfinished folder and a replaced one stand while an import runs."""
+    """Returns where the unfinished folder and a replaced one stand while an import runs."""
     return folder.with_name(f".{folder.name}.partial"), folder.with_name(f".{folder.name}.old")
 
 

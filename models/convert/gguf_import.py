@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 from models.convert.atomic_folder import (
@@ -43,8 +44,7 @@ def import_gguf(
     not end; the disk refuses.
     """
     options = options or StorageOptions()
-    recorded = {"bits": options.bits, "group": options.group, "dtype": options.dtype}
-    origin = FolderSource(source.name, paths_of(source), recorded)
+    origin = FolderSource(source.name, paths_of(source), asdict(options))
     build_folder(folder, origin, lambda work: _fill(source, options, work, folder, on_progress), replace)
     return folder
 

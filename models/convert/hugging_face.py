@@ -7,7 +7,7 @@ named here, so never code.
 
 import contextlib
 import io
-import shutil
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +32,10 @@ from models.convert.atomic_folder import (
     ignore_progress,
 )
 from models.loader import not_loading
-from models.model_folder import ModelFolder, check_folder, config_parts
+from models.model_folder import TOKENIZER_FILES, ModelFolder, check_folder, config_parts, copy_tokenizer
 from models.storage_options import FLOAT_TYPES, StorageOptions
 from models.tokenizer import FolderTokenizer
 
-_COPIED = (
-    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "tokenizer.model"),
-    *("vocab.json", "merges.txt", "generation_config.json", "chat_template.jinja", "chat_template.json"),
-)
 _QUANTIZED = ("quantization", "quantization_config")
 
 
@@ -63,9 +59,8 @@ def convert_folder(
         )
     if options.quantizes and set(_QUANTIZED) & checked.config.keys():
         raise ModelError(f"{source}: is already quantized; import it as it is, or convert the model it was made from")
-    files = tuple(path for name in ("config.json", *_COPIED) if (path := source / name).is_file())
-    recorded = {"bits": options.bits, "group": options.group, "dtype": options.dtype}
-    origin = FolderSource(source.resolve().name, (*files, *checked.weights), recorded)
+    files = tuple(path for name in ("config.json", *TOKENIZER_FILES) if (path := source / name).is_file())
+    origin = FolderSource(source.resolve().name, (*files, *checked.weights), asdict(options))
     build_folder(folder, origin, lambda work: _fill(checked, options, work, folder, on_progress), replace)
     return folder
 
@@ -78,9 +73,7 @@ def _fill(source: ModelFolder, options: StorageOptions, work: Path, folder: Path
     total_bytes = sum(array.nbytes for array in arrays.values())
     del arrays  # so that what is written can be freed
     check_space(folder, total_bytes)
-    for name in _COPIED:
-        if (source.path / name).is_file():
-            shutil.copyfile(source.path / name, work / name)
+    copy_tokenizer(source.path, work)
     on_progress(ImportProgress("weights", 0, total_bytes))
     with not_loading(source.path):
         save_model(work, network, donate_model=True)  # evaluates and writes a file of at most 5 GB at a time

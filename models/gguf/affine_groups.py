@@ -37,7 +37,7 @@ Groups = tuple[Bytes, Floats, Floats]  # q (groups, 32), scale (groups,), bias (
 
 @dataclass(frozen=True)
 class Affine:
-    """A way to make affine groups of `bits` bits: `split` turns blocks (n, block bytes) into groups, in order."""
+    """The affine form of a ggml type: `bits` per value, and `split` from blocks (n, block bytes) to groups in order."""
 
     bits: int
     split: Callable[[Bytes], Groups]
@@ -121,7 +121,7 @@ AFFINE: Mapping[str, Affine] = {
 
 
 def store(values: Floats, dtype: str) -> Array:
-    """f32 values as safetensors stores `dtype`: rounded to nearest, ties to even; bf16 as the u16 that it is.
+    """Returns f32 values as safetensors stores `dtype`: rounded to nearest, ties to even; bf16 as the u16 that it is.
 
     What does not fit becomes an infinity; see `all_finite`.
     """
@@ -136,7 +136,7 @@ def store(values: Floats, dtype: str) -> Array:
 
 
 def read_back(stored: Array, dtype: str) -> Floats:
-    """What `store` made, as f32 again."""
+    """Returns what `store` made as f32."""
     if dtype == "BF16":
         return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32)
     return stored.astype(np.float32)
@@ -148,7 +148,7 @@ def all_finite(stored: Array, dtype: str) -> bool:
 
 
 def pack(values: Bytes, bits: int) -> Words:
-    """q (rows, columns) of `bits` bits each -> (rows, columns * bits / 32) words. columns is a multiple of 32."""
+    """Packs q (rows, columns) of `bits` bits into (rows, columns * bits / 32) words. columns is a multiple of 32."""
     rows = values.shape[0]
     if bits == 8:
         packed = values
@@ -161,7 +161,7 @@ def pack(values: Bytes, bits: int) -> Words:
 
 
 def quantize(values: Floats, bits: int, group: int, dtype: str) -> tuple[Bytes, Array, Array]:
-    """f32 (rows, columns) -> q (rows, columns), and scales and biases (rows, columns / group) stored as `dtype`.
+    """Quantizes f32 (rows, columns) to q (rows, columns), scales and biases (rows, columns / group) of `dtype`.
 
     The extremes of a group become 0 and the largest q; every other value the nearest step of the *stored* scale.
     """

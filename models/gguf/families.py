@@ -47,7 +47,7 @@ _FOUR_NORMS = {
 
 @dataclass(frozen=True)
 class Family:
-    """What sets a family apart.
+    """The properties of a family of models.
 
     interleaved: llama.cpp's converter has reordered the rows of q and k. norms_plus_one: it has added 1 to the norms.
     wide_range: activations leave f16, so that the folder has to be in bf16.
@@ -82,7 +82,7 @@ _LOW, _HIGH, _ORIGINAL = 1.0, 4.0, 8192
 
 @dataclass(frozen=True)
 class Shape:
-    """The sizes a model has, in units of one (values, heads, layers, tokens), and its family."""
+    """The sizes of a model (numbers of values, heads, layers, tokens), and its family."""
 
     family: Family
     name: str
@@ -97,7 +97,7 @@ class Shape:
 
 
 def read_shape(gguf: GgufFile) -> Shape:
-    """The model's sizes. Raises ModelError unless mlx-lm's model of that family computes it as it is."""
+    """Returns the model's sizes. Raises ModelError unless mlx-lm's model of that family computes it as it is."""
     name = gguf.get("general.architecture", str)
     if name not in FAMILIES:
         what = f"the architecture {name[:40]!r} is not imported, only {', '.join(FAMILIES)}"
@@ -123,7 +123,7 @@ def read_shape(gguf: GgufFile) -> Shape:
 
 
 def parts(gguf: GgufFile, shape: Shape) -> list[Part]:
-    """Every tensor of the file with its place in MLX. Raises ModelError on a missing, extra or misshapen one."""
+    """Returns every tensor with its place in MLX. Raises ModelError for a missing, extra or misshapen one."""
     wanted = _wanted(shape)
     for part in wanted:
         info = gguf.tensors.get(part.name)
@@ -142,7 +142,7 @@ def parts(gguf: GgufFile, shape: Shape) -> list[Part]:
 
 
 def make_config(gguf: GgufFile, shape: Shape) -> dict[str, object]:
-    """config.json as mlx-lm reads it, but for the weights. Raises ModelError where a needed number is missing."""
+    """Returns config.json as mlx-lm reads it, without the quantization. Raises ModelError if a number is missing."""
     name, family = shape.name, shape.family
     base = gguf.get(f"{name}.rope.freq_base", float, family.rope_base)
     if not 1 <= base < 1e12:
@@ -174,7 +174,7 @@ def make_config(gguf: GgufFile, shape: Shape) -> dict[str, object]:
 
 
 def count(gguf: GgufFile, name: str, key: str, default: int | None = None) -> int:
-    """The positive number `name.key` of the metadata. Raises ModelError where it is none."""
+    """Returns the positive number `name.key` of the metadata. Raises ModelError where it is none."""
     value = gguf.get(f"{name}.{key}", int, default)
     if not 1 <= value < 1 << 31:
         raise gguf.unfit(f"{name}.{key} is {value}", _DAMAGED)
@@ -182,7 +182,7 @@ def count(gguf: GgufFile, name: str, key: str, default: int | None = None) -> in
 
 
 def shortest(value: float) -> float:
-    """The shortest decimal that is the same f32: 1e-05, not 9.999999747378752e-06."""
+    """Returns the shortest decimal that is the same f32: 1e-05, not 9.999999747378752e-06."""
     return float(str(np.float32(value)))
 
 
@@ -225,7 +225,7 @@ def _refuse_what_differs(gguf: GgufFile, shape: Shape) -> None:
 
 
 def _wanted(shape: Shape) -> list[Part]:
-    """Every part with the shape it must have, in the order a forward pass meets them."""
+    """Returns every part with the shape it must have, in the order a forward pass meets them."""
     family = shape.family
     sides = {"hidden": shape.hidden, "wide": shape.feed_forward, "head": shape.head_width}
     sides |= {"queries": shape.heads * shape.head_width, "keys": shape.kv_heads * shape.head_width}
@@ -248,7 +248,7 @@ def _wanted(shape: Shape) -> list[Part]:
 
 
 def _rope_scaling(gguf: GgufFile, name: str, width: int, base: float) -> dict[str, object] | None:
-    """config.json's "rope_scaling" in the words of mlx_lm/models/rope_utils.py, None where there is none.
+    """Returns config.json's "rope_scaling" as mlx_lm/models/rope_utils.py reads it, None if there is none.
 
     Linear scaling is in the metadata. Llama 3.1 and later have a tensor `rope_freqs.weight` instead, what each
     frequency is divided by; it is taken for the "llama3" rule only where it is what that rule gives.
@@ -270,7 +270,7 @@ def _rope_scaling(gguf: GgufFile, name: str, width: int, base: float) -> dict[st
 
 
 def _llama3_divisors(width: int, base: float, factor: float) -> list[float]:
-    """What Llama 3.1's rule divides each of the width / 2 frequencies by (transformers' _compute_llama3_parameters)."""
+    """Returns Llama 3.1's divisors of the width / 2 frequencies (transformers' _compute_llama3_parameters)."""
     divisors = []
     for place in range(0, width, 2):
         turns = _ORIGINAL / (2 * math.pi * base ** (place / width))  # of this frequency in the original context

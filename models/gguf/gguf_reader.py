@@ -1,6 +1,6 @@
 """A bounds-checked reader of GGUF, versions 2 and 3, little-endian (format: ggml's docs/gguf.md).
 
-The file is a stranger's: every count, length and offset is checked against the file's size before it is used, so a
+The file is not trusted: every count, length and offset is checked against the file's size before it is used, so a
 cut, damaged or hostile file ends in a ModelError of one line, never in a wild read or a huge allocation.
 
     header      "GGUF", u32 version, u64 tensor count, u64 pair count
@@ -83,7 +83,7 @@ class Cursor:
         return self.size_bytes - self.position
 
     def damaged(self, what: str) -> ModelError:
-        """The error to raise for `what` is wrong with the file."""
+        """Returns the error for a damaged file. what: the damage."""
         return ModelError(f"{self.path}: {what}; the file is damaged, download it again")
 
     def take(self, count_bytes: int, what: str) -> bytes:
@@ -114,7 +114,7 @@ class Cursor:
             raise self.damaged(f"{what} is not UTF-8") from error
 
     def value(self, code: int, key: str, depth: int = 0) -> Value:
-        """One metadata value of type `code`; `key` is only for messages."""
+        """Reads one metadata value of type `code`; `key` is only for messages."""
         shown = f"the value of {key[:60]!r}"
         if code == STRING:
             return self.text(shown)
@@ -196,12 +196,12 @@ class GgufFile:
     tensors: Mapping[str, TensorInfo]
 
     def raw(self, name: str) -> Bytes:
-        """All bytes of a tensor, shape (size_bytes,). Raises ModelError as `rows` does."""
+        """Returns all bytes of a tensor, shape (size_bytes,). Raises ModelError as `rows` does."""
         info = self.tensors[name]
         return self.rows(name, 0, info.size_bytes // info.row_bytes).reshape(-1)
 
     def rows(self, name: str, start: int, stop: int) -> Bytes:
-        """The bytes of some rows of a tensor (a vector is one row), shape (stop - start, bytes of a row).
+        """Returns the bytes of some rows of a tensor (a vector is one row), shape (stop - start, bytes of a row).
 
         Raises ModelError when the file has been cut since its header was read, or cannot be read.
         """
@@ -220,7 +220,7 @@ class GgufFile:
         return np.frombuffer(content, np.uint8).reshape(stop - start, info.row_bytes)
 
     def get(self, key: str, kind: type[T], default: T | None = None) -> T:
-        """The metadata value of `key`; ints pass for floats. Raises ModelError if it is missing or of another kind."""
+        """Returns the value of `key`; ints pass for floats. Raises ModelError if it is missing or of another kind."""
         value = self.metadata.get(key, default)
         if kind is float and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
@@ -231,7 +231,7 @@ class GgufFile:
         return value
 
     def get_all(self, key: str, kind: type[T]) -> tuple[T, ...]:
-        """The metadata array of `key`. Raises ModelError if it is missing or holds anything but `kind`."""
+        """Returns the metadata array of `key`. Raises ModelError if it is missing or holds anything but `kind`."""
         value = self.metadata.get(key)
         if not isinstance(value, tuple):
             raise self.unfit(f"lacks the list {key}", "use a complete model file")
@@ -241,12 +241,12 @@ class GgufFile:
         return items
 
     def unfit(self, what: str, to_do: str) -> ModelError:
-        """The error for a file that is readable GGUF, but not what the caller needs."""
+        """Returns the error for a file that is readable GGUF, but not what the caller needs."""
         return ModelError(f"{self.path}: {what}; {to_do}")
 
 
 def read_gguf(path: Path) -> GgufFile:
-    """Read header, metadata and tensor table of `path`, and of its siblings where the model is split.
+    """Reads header, metadata and tensor table of `path`, and of its siblings where the model is split.
 
     Raises ModelError: no such file, not GGUF, big-endian, an unsupported version or tensor type, cut short, or any
     number in it that does not fit the file; a sibling that is missing or does not belong to it.
@@ -257,7 +257,7 @@ def read_gguf(path: Path) -> GgufFile:
 
 
 def paths_of(path: Path) -> tuple[Path, ...]:
-    """The files of the model that `path` is, or is one of: its siblings by their names, there or not."""
+    """Returns the files of the model that `path` is, or is one of: its siblings by their names, there or not."""
     name = _SPLIT.fullmatch(path.name)
     if name is None or not 1 <= int(name[2]) <= int(name[3]) <= _MAX_FILES:
         return (path,)
@@ -288,7 +288,7 @@ def _read_open(path: Path, file: BinaryIO, size_bytes: int) -> GgufFile:
 
 
 def _joined(path: Path, count: int) -> GgufFile:
-    """All `count` files of the model that `path` is one of."""
+    """Returns all `count` files of the model that `path` is one of."""
     paths = paths_of(path)
     if len(paths) != count:
         what = f"is one of {count} files of a split model, but is not named -00001-of-{count:05d}.gguf or the like"
@@ -341,7 +341,7 @@ def _alignment(cursor: Cursor, metadata: Mapping[str, Value]) -> int:
 
 
 def _read_tensor(cursor: Cursor) -> TensorInfo:
-    """One entry of the tensor table, its offset still relative to the start of the data."""
+    """Reads one entry of the tensor table, its offset still relative to the start of the data."""
     name = cursor.text("a tensor name")
     shown = f"tensor {name[:60]!r}"
     dimensions = cursor.u32(shown)
@@ -371,7 +371,7 @@ def _tensor_type(cursor: Cursor, shown: str, code: int) -> TensorType:
 
 
 def _place(cursor: Cursor, entries: list[TensorInfo], alignment: int) -> dict[str, TensorInfo]:
-    """Turn data offsets into file offsets; every tensor must be inside the file, aligned, and on its own."""
+    """Turns data offsets into file offsets; every tensor must be inside the file, aligned, and on its own."""
     start = -(-cursor.position // alignment) * alignment
     end, tensors = start, dict[str, TensorInfo]()
     for entry in sorted(entries, key=lambda entry: entry.offset_bytes):

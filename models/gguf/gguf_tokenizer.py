@@ -80,7 +80,7 @@ SPLITS: Mapping[str, Split] = {
 
 
 def split_of(gguf: GgufFile) -> Split:
-    """Raises ModelError where the file names no pre-tokenizer that is known here."""
+    """Returns the split that the file names. Raises ModelError for an unknown one."""
     name = gguf.get("tokenizer.ggml.pre", str, "")
     if name not in SPLITS:
         raise gguf.unfit(f"its tokenizer splits text in the way {name[:40]!r}, which is not imported yet", _OTHER)
@@ -88,7 +88,7 @@ def split_of(gguf: GgufFile) -> Split:
 
 
 def byte_level(gguf: GgufFile, vocabulary: Mapping[str, int]) -> Tokenizer:
-    """The tokenizer without its special tokens. Raises ModelError: an unknown split, merges that do not fit."""
+    """Returns the tokenizer without its special tokens. Raises ModelError: an unknown split, merges that do not fit."""
     split = split_of(gguf)
     model = models.BPE(vocab=dict(vocabulary), merges=_merges(gguf, vocabulary), ignore_merges=split.whole_words)
     tokenizer = Tokenizer(model)
@@ -100,7 +100,7 @@ def byte_level(gguf: GgufFile, vocabulary: Mapping[str, int]) -> Tokenizer:
 
 
 def _merges(gguf: GgufFile, vocabulary: Mapping[str, int]) -> list[tuple[str, str]]:
-    """The merges in order of rank. All parts must be tokens: the tokenizers library fails less kindly."""
+    """Returns the merges in order of rank. All parts must be tokens: the library's own error is less clear."""
     merges: list[tuple[str, str]] = []
     for merge in gguf.get_all("tokenizer.ggml.merges", str):
         left, space, right = merge.partition(" ")
@@ -118,7 +118,7 @@ _MAX_MERGES = 1 << 23
 def sentencepiece(
     gguf: GgufFile, vocabulary: Mapping[str, int], apart: Sequence[str], unknown: str | None, prefixed: bool
 ) -> Tokenizer:
-    """The tokenizer without its special tokens.
+    """Returns the tokenizer without its special tokens.
 
     apart: tokens that are never put together from others. prefixed: a text begins with a space that nobody wrote.
     Raises ModelError: scores that are missing or no numbers, pieces of absurd length.
@@ -138,7 +138,7 @@ def sentencepiece(
 
 
 def _piece_merges(gguf: GgufFile, vocabulary: Mapping[str, int], apart: set[str]) -> list[tuple[str, str]]:
-    """Every pair of pieces that makes a piece: best score first, then as transformers' generate_merges has it."""
+    """Returns every pair of pieces that makes a piece: best score first, then as transformers' generate_merges."""
     scores = gguf.get_all("tokenizer.ggml.scores", float)
     if len(scores) < len(vocabulary) or not all(map(math.isfinite, scores)):
         raise gguf.unfit(f"{len(scores)} scores for {len(vocabulary)} tokens, or some that are no numbers", _DAMAGED)
@@ -177,7 +177,7 @@ class TokenType(IntEnum):
 
 @dataclass(frozen=True)
 class SpecialIds:
-    """Token ids with a job; None where the file names none. `ends` are all that end a reply."""
+    """The ids of special tokens; None where the file names none. `ends`: all that end a reply."""
 
     bos: int | None
     eos: int | None
@@ -202,7 +202,7 @@ class Vocabulary:
 
 
 def read_tokens(gguf: GgufFile) -> Vocabulary:
-    """Raises ModelError: lists that are missing or disagree, a token that is empty or there twice."""
+    """Returns the vocabulary. Raises ModelError: lists that are missing or disagree, an empty or repeated token."""
     tokens = gguf.get_all("tokenizer.ggml.tokens", str)
     types = gguf.get_all("tokenizer.ggml.token_type", int)
     if len(types) != len(tokens):
@@ -220,7 +220,7 @@ def read_tokens(gguf: GgufFile) -> Vocabulary:
 
 
 def read_special_ids(gguf: GgufFile) -> SpecialIds:
-    """The ids of the special tokens. Raises ModelError if one is not in the vocabulary."""
+    """Returns the ids of the special tokens. Raises ModelError if one is not in the vocabulary."""
     tokens = gguf.get_all("tokenizer.ggml.tokens", str)
 
     def find(role: str) -> int | None:
@@ -239,7 +239,7 @@ def read_special_ids(gguf: GgufFile) -> SpecialIds:
 
 
 def make_tokenizer(gguf: GgufFile) -> Tokenizer:
-    """The tokenizer, every id as in the file. Raises ModelError on a kind not known here or lists that disagree."""
+    """Returns the tokenizer, every id as in the file. Raises ModelError for an unknown kind or lists that disagree."""
     vocabulary, special = read_tokens(gguf), read_special_ids(gguf)
     with _boundary(gguf):
         if _is_sentencepiece(gguf):
@@ -253,7 +253,7 @@ def make_tokenizer(gguf: GgufFile) -> Tokenizer:
 
 
 def make_tokenizer_config(gguf: GgufFile) -> dict[str, object]:
-    """tokenizer_config.json: which class loads tokenizer.json, and the special tokens by name."""
+    """Returns tokenizer_config.json: which class loads tokenizer.json, and the special tokens by name."""
     tokens, special = gguf.get_all("tokenizer.ggml.tokens", str), read_special_ids(gguf)
     named = {
         "bos_token": special.bos,
@@ -270,12 +270,12 @@ def make_tokenizer_config(gguf: GgufFile) -> dict[str, object]:
 
 
 def read_chat_template(gguf: GgufFile) -> str | None:
-    """The Jinja chat template, or None if the file has none."""
+    """Returns the Jinja chat template, or None if the file has none."""
     return gguf.get("tokenizer.chat_template", str) if "tokenizer.chat_template" in gguf.metadata else None
 
 
 def _is_sentencepiece(gguf: GgufFile) -> bool:
-    """Raises ModelError for a kind that is neither."""
+    """Whether the tokenizer is SentencePiece, not byte-level. Raises ModelError for another kind."""
     kind = gguf.get("tokenizer.ggml.model", str)
     if kind not in ("gpt2", "llama"):
         raise gguf.unfit(f"its tokenizer {kind[:40]!r} is not imported yet", "use an MLX version of this model")
@@ -283,7 +283,7 @@ def _is_sentencepiece(gguf: GgufFile) -> bool:
 
 
 def _sentencepiece(gguf: GgufFile, vocabulary: Vocabulary, special: SpecialIds) -> Tokenizer:
-    """Where a text gets no space in front, the user's tokens are looked for behind the normalizer, and so among ▁."""
+    """Returns the SentencePiece tokenizer. Without a space before texts, user tokens are found in normalized text."""
     prefixed = gguf.get("tokenizer.ggml.add_space_prefix", bool, True)
     unknown = None if special.unknown is None else vocabulary.tokens[special.unknown]
     apart = vocabulary.of(TokenType.CONTROL, TokenType.UNKNOWN, TokenType.USER_DEFINED, TokenType.BYTE)
@@ -293,7 +293,7 @@ def _sentencepiece(gguf: GgufFile, vocabulary: Vocabulary, special: SpecialIds) 
 
 
 def _added(vocabulary: Vocabulary, normalized: bool) -> list[AddedToken]:
-    """Tokens that are matched whole before any splitting: control ones are special (left out of decoded text).
+    """Returns the tokens that are matched whole before any splitting: control ones are special (not decoded).
 
     normalized: whether users' tokens are looked for in the normalized text.
     """
@@ -318,7 +318,7 @@ def _start_with(gguf: GgufFile, tokenizer: Tokenizer, tokens: Sequence[str], bos
 
 @contextmanager
 def _boundary(gguf: GgufFile) -> Iterator[None]:
-    """What the tokenizers library throws at lists that it can make no sense of, as a ModelError."""
+    """Turns what the tokenizers library raises for lists that it cannot use into a ModelError."""
     try:
         yield
     except (RedlineError, KeyboardInterrupt, SystemExit, MemoryError):

@@ -16,6 +16,7 @@ from engine.errors import HubError
 from models.hub.client import HTTP_ERRORS, Hub, Retries
 from models.hub.download_events import Waiting
 from models.hub.repo_names import check_commit, check_listed, check_repo, check_wanted, is_commit, is_repo, shown
+from models.model_folder import PICKLES
 
 WEIGHTS = ("*.safetensors",)
 ALLOWED = (
@@ -32,7 +33,6 @@ ALLOWED = (
     "additional_chat_templates/*.jinja",
 )
 _TWINS = "consolidated*.safetensors"  # Mistral's own layout of the same weights
-_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 
 def model_files(names: Iterable[str], repo: str) -> list[str]:
@@ -62,7 +62,7 @@ def _lack(names: list[str]) -> str:
         return (
             "holds GGUF files, no safetensors; choose an MLX version, or `redline models import` a GGUF file you have"
         )
-    if any(name.endswith(_PICKLES) for name in names):
+    if any(name.endswith(PICKLES) for name in names):
         return "its weights are pickles, which can run code and are never fetched; choose a safetensors version"
     return "has no safetensors, so there is no model in it; choose another"
 

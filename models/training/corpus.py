@@ -160,7 +160,7 @@ def shard_files(folder: Path) -> list[Path]:
 
 
 def save_shard(path: Path, conversations: Sequence[Conversation]) -> None:
-    """Raises OSError."""
+    """Stores a shard in one file. Raises OSError."""
     columns: dict[str, Any] = {
         "tokens": np.concatenate([c.tokens for c in conversations]),
         "length": np.array([len(c.tokens) for c in conversations], np.int32),
@@ -171,7 +171,7 @@ def save_shard(path: Path, conversations: Sequence[Conversation]) -> None:
 
 
 def load_shard(path: Path) -> list[Conversation]:
-    """Raises FitError for a file that is damaged."""
+    """Returns a stored shard. Raises FitError for a damaged file."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as columns:
             tokens, ends = columns["tokens"], np.cumsum(columns["length"])
@@ -223,13 +223,10 @@ def _tells(held: Iterable[Conversation]) -> bool:
     return {c.temperature for c in held} >= {0.0, 1.0}
 
 
-# --- Which tokens a drafter knows: those that the target says most.
-
-
 def choose_draft_vocabulary(conversations: Iterable[Conversation], size: int, rows: int) -> list[int]:
-    """The `size` tokens that stand most often in the replies, increasing; `rows`: of the target's vocabulary.
+    """Returns the `size` most frequent tokens of the replies, increasing. rows: of the target's vocabulary.
 
-    Where fewer stand there, the lowest of the other ids fill up: byte-pair merges number frequent pieces first.
+    If there are fewer, the lowest other ids are added: byte-pair merges number frequent pieces first.
     """
     counts = Counter(token for c in conversations for token in c.tokens[c.prompt :].tolist())
     ranked = sorted((token for token in counts if token < rows), key=lambda token: (-counts[token], token))[:size]
@@ -242,7 +239,7 @@ def choose_draft_vocabulary(conversations: Iterable[Conversation], size: int, ro
 
 
 def draft_vocabulary_coverage(conversations: Iterable[Conversation], ids: Sequence[int]) -> float:
-    """Share of the tokens of the replies that are among `ids`."""
+    """Returns the share of the tokens of the replies that are among `ids`."""
     known, seen, found = set(ids), 0, 0
     for c in conversations:
         reply = c.tokens[c.prompt :].tolist()
@@ -252,5 +249,5 @@ def draft_vocabulary_coverage(conversations: Iterable[Conversation], ids: Sequen
 
 
 def ids_array(ids: Sequence[int]) -> mx.array:
-    """(n,) int32."""
+    """Returns the ids as (n,) int32."""
     return mx.array(list(ids), mx.int32)

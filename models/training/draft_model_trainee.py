@@ -6,7 +6,6 @@ result is an ordinary MLX model folder that mlx-lm loads too.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,15 +20,12 @@ from engine.target.model_layout import layers_of
 from models.drafters.draft_vocabulary_file import write_draft_vocabulary
 from models.durable_files import write_json
 from models.loader import Loaded, in_float32
+from models.model_folder import copy_tokenizer
 from models.safetensors_file import write_tensors
 from models.training.batches import Batch
 from models.training.trainee import Trainee, flat_parameters
 
 _COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
-_TOKENIZER = (
-    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json"),
-    *("merges.txt", "chat_template.jinja", "chat_template.json", "generation_config.json"),
-)
 # What the code of architectures raises for sizes that it was not made for.
 _AMISS = (ValueError, TypeError, KeyError, IndexError, AttributeError, StopIteration, RuntimeError)
 _FINAL_NORMS = ("norm", "ln_f", "final_layernorm", "norm_f")
@@ -80,9 +76,7 @@ class DraftTrainee(Trainee):
     def save(self, folder: Path, about: Mapping[str, Any]) -> None:
         write_tensors(folder / "model.safetensors", self._stored or self._weights())
         write_draft_vocabulary(folder, self._shortlist, self._vocabulary)
-        for name in _TOKENIZER:
-            if (self._folder / name).is_file():
-                shutil.copyfile(self._folder / name, folder / name)
+        copy_tokenizer(self._folder, folder)
         write_json(folder / "config.json", {**self.config, "redline": dict(about)})
 
     def _weights(self) -> dict[str, mx.array]:
