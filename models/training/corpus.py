@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
-import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
@@ -246,8 +245,3 @@ def draft_vocabulary_coverage(conversations: Iterable[Conversation], ids: Sequen
         seen += len(reply)
         found += sum(token in known for token in reply)
     return found / seen if seen else 0.0
-
-
-def ids_array(ids: Sequence[int]) -> mx.array:
-    """Returns the ids as (n,) int32."""
-    return mx.array(list(ids), mx.int32)

@@ -203,8 +203,8 @@ def _output(coordinates: Matrix, output_rows: Matrix) -> Matrix:
 def _write_attention(
     head: Eagle3Head, dims: NDArray[np.intp], match: tuple[Matrix, Matrix], copy: tuple[Matrix, Matrix]
 ) -> None:
-    """Writes the weights of the last group. match: (code, hidden) twice, for the embedding and for the state. copy: into
-    values and out of them."""
+    """Writes the weights of the last group. match: (code, hidden) twice, for the embedding and for the state. copy:
+    into values and out of them."""
     attention, hidden, size = head.layers[0].self_attn, head.config.hidden_size, head.config.head_dim
     queries = head.config.num_attention_heads // head.config.num_key_value_heads
     sharpness = np.geomspace(*_SHARPNESS, queries) if queries > 1 else [np.sqrt(np.prod(_SHARPNESS))]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
-import msgspec
 import pytest
 from mlx_lm.utils import MODEL_REMAPPING
 
@@ -178,8 +177,3 @@ def test_memory_is_read_as_people_write_it() -> None:
     for text in ("", "0", "-8", "16TB", "many"):
         with pytest.raises(UsageError, match="give a Mac's memory, such as 16GB"):
             read_memory(text)
-
-
-def test_entries_survive_json(own: Catalogue) -> None:
-    for entry in own.listed:
-        assert msgspec.convert(msgspec.to_builtins(entry), type(entry)) == entry

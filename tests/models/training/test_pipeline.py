@@ -19,8 +19,7 @@ from app.inference.pair_loader import open_drafter
 from engine import backend
 from engine.errors import FitError
 from models.loader import Loaded, load
-from models.training import pipeline, workspace
-from models.training.corpus import Conversation, load_shard
+from models.training import workspace
 from models.training.eagle3_trainee import Eagle3Trainee
 from models.training.pipeline import STAGES, TrainingPipeline
 from models.training.training_plan import TrainingKind, write_plan
@@ -116,18 +115,6 @@ def test_stages_come_in_order_and_are_told_to_their_end(target: Loaded, tmp_path
     for stage in STAGES:
         done = [event.done for event in events if event.stage == stage]
         assert done == sorted(done) and done[-1] == next(e.total for e in events if e.stage == stage)
-
-
-def test_what_was_written_is_loaded_once(target: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded: list[str] = []
-
-    def noted(path: Path) -> list[Conversation]:
-        loaded.append(path.name)
-        return load_shard(path)
-
-    monkeypatch.setattr(pipeline, "load_shard", noted)
-    fit(target, tmp_path / "drafter", plan_for(target, "medusa"))
-    assert loaded == ["00000.npz", "00001.npz", "00002.npz"]
 
 
 # --- the folder that is worked in -----------------------------------------------------------------
