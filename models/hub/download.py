@@ -87,8 +87,8 @@ class DownloadWorkers:
             try:
                 return self._events.get(timeout=_SILENCE_S)
             except Empty:
-                if (still := self.tally.still()) is not None:
-                    return still
+                if (progress := self.tally.current()) is not None:
+                    return progress
 
     def _work(self) -> None:
         """Downloads file after file in a thread; its last event is None, or the error that ended it."""
@@ -118,7 +118,7 @@ class DownloadWorkers:
             if self._verify or not is_here:
                 with self._lock:
                     self.verified_bytes += file.size_bytes
-            self._moved(file, self.tally.lacks(file), over_the_network=False)
+            self._moved(file, self.tally.missing_bytes(file), over_the_network=False)
             self._planned()
             self._events.put(Fetched(file.name, file.size_bytes))
         finally:

@@ -141,7 +141,7 @@ class FileTransfer:
         url = hf_hub_url(listing.repo, self._file.name, revision=listing.commit, endpoint=self._hub.endpoint)
         if self._digest.count:
             headers["Range"] = f"bytes={self._digest.count}-"
-        silence_s = self._hub.patience.silence_s
+        silence_s = self._hub.policy.silence_s
         with get_session().stream("GET", url, headers=headers, timeout=silence_s, follow_redirects=True) as response:
             if self._hub.endpoint.startswith("https:") and response.url.scheme != "https":
                 raise self._damaged("the hub sends to a place without https")

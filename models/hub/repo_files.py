@@ -112,11 +112,11 @@ def request_listing(
 
     `repo` in the answer is spelled as the hub spells it. Raises HubError.
     """
-    api = HfApi(endpoint=hub.endpoint, token=hub.said_token, headers=hub.headers)
+    api = HfApi(endpoint=hub.endpoint, token=hub.token_or_false, headers=hub.headers)
     patient = Retries(hub, sleep, reached=False)
     while True:
         try:
-            info = api.model_info(repo, revision=revision, files_metadata=True, timeout=hub.patience.silence_s)
+            info = api.model_info(repo, revision=revision, files_metadata=True, timeout=hub.policy.silence_s)
             return _listing(info, repo, revision)
         except HTTP_ERRORS as error:
             try:

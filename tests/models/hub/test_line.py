@@ -58,7 +58,7 @@ def test_a_server_that_begins_over_for_ever_is_given_up(hub: Hub, server: Loopba
 
 def test_a_silent_server_is_given_up(hub: Hub, server: Loopback) -> None:
     server.trouble("/blobs/", hold=0, times=None)
-    error = refused(dataclasses.replace(hub, patience=dataclasses.replace(QUICK, silence_s=0.1)))
+    error = refused(dataclasses.replace(hub, policy=dataclasses.replace(QUICK, silence_s=0.1)))
     assert error.reason == "network" and "does not answer" in str(error)
 
 
@@ -70,7 +70,7 @@ def test_no_network(hub: Hub) -> None:
         assert error.reason == "network" and "check the network and any proxy" in str(error)
         events = pull(nobody, NAME)
         assert next(events) == Resolving(NAME, "main")
-        assert next(events) == Waiting("no connection", 0.01, 1, QUICK.calls)  # who is offline hears it soon
+        assert next(events) == Waiting("no connection", 0.01, 1, QUICK.first_attempts)  # who is offline hears it soon
         with pytest.raises(HubError):
             next(events)
 
