@@ -48,7 +48,7 @@ def test_mlx_lm_computes_what_the_gguf_says(tmp_path: Path, family: str, tied: b
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_q6_k_and_16_bits_cost_is_little(tmp_path: Path, family: str) -> None:
-    """As it is imported unless one optionses otherwise: Q6_K in 8 bits, the rest rounded to 16."""
+    """As it is imported unless the options say otherwise: Q6_K in 8 bits, the rest rounded to 16."""
     toy = tiny(family, seed=4)
     wanted = logits(toy, IDS)
     found = found_logits(import_gguf(toy.write(tmp_path / "toy.gguf"), tmp_path / "toy"))

@@ -172,7 +172,7 @@ def test_pieces_of_a_few_rows_are_the_whole_tensor(tmp_path: Path, kind: str, mo
     assert all(np.array_equal(array, at_once[name]) for name, array in converted(gguf, part, how).items())
 
 
-def test_optionses_decide_how_matrices_are_stored_and_vectors_stay_plain(tmp_path: Path) -> None:
+def test_options_decide_how_matrices_are_stored_and_vectors_stay_plain(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     sizes = {"q4": ("Q4_0", (8, 256)), "q6": ("Q6_K", (8, 256)), "odd": ("F32", (8, 33)), "v": ("F32", (64,))}
     gguf = toy(tmp_path, *(random_tensor(rng, name, kind, size, 1.0) for name, (kind, size) in sizes.items()))

@@ -73,7 +73,7 @@ def spoil(hub: Hub, repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("links", [True, False])
-def test_a_bit_that_turned_on_the_disk_is_found_when_asked_and_fetched_anew(
+def test_a_flipped_bit_is_found_by_verify_and_fetched_again(
     hub: Hub, repo: Repo, monkeypatch: pytest.MonkeyPatch, links: bool
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
@@ -94,7 +94,7 @@ def test_a_bit_that_turned_on_the_disk_is_found_when_asked_and_fetched_anew(
     assert max(progress) == progress[-1] == done.total_bytes
 
 
-def test_what_is_found_damaged_is_no_model_until_it_is_mended(hub: Hub, server: Loopback, repo: Repo) -> None:
+def test_a_damaged_model_is_incomplete_until_it_is_repaired(hub: Hub, server: Loopback, repo: Repo) -> None:
     whole(hub, repo)
     spoil(hub, repo)
     places = ModelLocations(hub.cache, (), hub.cache, None)
@@ -140,7 +140,7 @@ def test_a_disk_that_fills_up(hub: Hub, repo: Repo, monkeypatch: pytest.MonkeyPa
     assert isinstance(whole(hub, repo)[-1], Done)
 
 
-def test_too_little_room_is_told_before_anything_is_fetched(
+def test_too_little_disk_space_is_an_error_before_anything_is_fetched(
     hub: Hub, server: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = type("Usage", (), {"free": SPARE_BYTES + 480_000})
@@ -153,7 +153,7 @@ def test_too_little_room_is_told_before_anything_is_fetched(
     assert not hub.cache.joinpath("models--tiny-org--Tiny-4bit").exists()
 
 
-def test_what_is_here_needs_no_room(hub: Hub, repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_present_files_need_no_disk_space(hub: Hub, repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     whole(hub, repo)
     monkeypatch.setattr("models.durable_files.shutil.disk_usage", lambda _: type("Usage", (), {"free": 0}))
     whole(hub, repo)

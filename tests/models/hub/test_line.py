@@ -33,7 +33,7 @@ def test_a_cut_connection_is_taken_up_at_the_byte(hub: Hub, server: Loopback, re
     assert [event.attempt for event in events if isinstance(event, Waiting)] == [1, 1]  # bytes came in between
 
 
-def test_a_line_that_is_cut_again_and_again_ends_in_words(hub: Hub, server: Loopback, repo: Repo) -> None:
+def test_a_connection_that_breaks_again_and_again_ends_in_an_error(hub: Hub, server: Loopback, repo: Repo) -> None:
     server.trouble(f"/blobs/{repo.etag(FIRST)}", cut_after=48 * 1024)
     server.trouble(f"/blobs/{repo.etag(FIRST)}", cut_after=0, times=None)
     error = refused(hub)
@@ -43,14 +43,14 @@ def test_a_line_that_is_cut_again_and_again_ends_in_words(hub: Hub, server: Loop
     whole(hub, repo)
 
 
-def test_a_server_without_ranges_is_put_up_with(hub: Hub, server: Loopback, repo: Repo) -> None:
+def test_a_server_without_ranges_works(hub: Hub, server: Loopback, repo: Repo) -> None:
     path = f"/blobs/{repo.etag(FIRST)}"
     server.trouble(path, cut_after=48 * 1024)
     server.trouble(path, deaf=True)
     whole(hub, repo)
 
 
-def test_a_server_that_begins_over_for_ever_is_given_up(hub: Hub, server: Loopback, repo: Repo) -> None:
+def test_a_server_that_starts_over_for_ever_is_given_up(hub: Hub, server: Loopback, repo: Repo) -> None:
     server.trouble(f"/blobs/{repo.etag(FIRST)}", cut_after=48 * 1024, deaf=True, times=None)
     assert refused(hub).reason == "network"
     assert len(server.requests(f"/blobs/{repo.etag(FIRST)}")) == QUICK.attempts
@@ -129,7 +129,7 @@ def test_offline_is_offline(hub: Hub, server: Loopback, monkeypatch: pytest.Monk
     "body",
     [b"<html>Welcome to the hotel</html>", b"[]", b"null", b"{}", b'{"id": 3}', b'{"id": "a/b", "siblings": [{}]}'],
 )
-def test_an_answer_that_is_no_hubs(hub: Hub, server: Loopback, body: bytes) -> None:
+def test_an_answer_that_no_hub_would_give(hub: Hub, server: Loopback, body: bytes) -> None:
     server.trouble(API, body=body, times=None)
     assert refused(hub).reason in ("hub", "unsuitable")
 

@@ -68,7 +68,7 @@ def test_everything_that_is_allowed_comes_and_nothing_else(hub: Hub, repo: Repo,
     assert not everything & {name.rpartition("/")[2] for name in NEVER}
 
 
-def test_it_lies_as_huggingface_hub_lays_it(hub: Hub, repo: Repo, cache: Path) -> None:
+def test_the_layout_is_that_of_huggingface_hub(hub: Hub, repo: Repo, cache: Path) -> None:
     folder = Path(pulled(hub).path)
     assert folder == cache / "models--tiny-org--Tiny-4bit" / "snapshots" / repo.commit
     assert (folder.parents[1] / "refs" / "main").read_text() == repo.commit
@@ -79,7 +79,7 @@ def test_it_lies_as_huggingface_hub_lays_it(hub: Hub, repo: Repo, cache: Path) -
     assert [(one.repo_id, set(one.refs)) for one in found.repos] == [(NAME, {"main"})]
 
 
-def test_other_tools_take_it_as_theirs(hub: Hub, server: Loopback, repo: Repo, cache: Path) -> None:
+def test_other_tools_use_the_download(hub: Hub, server: Loopback, repo: Repo, cache: Path) -> None:
     done = pulled(hub)
     assert snapshot_download(NAME, cache_dir=cache, local_files_only=True) == done.path
     before = server.sent_bytes, len(server.requests("/blobs/"))
@@ -122,7 +122,7 @@ def test_a_second_pull_fetches_nothing(hub: Hub, server: Loopback) -> None:
     assert [seen.path.split("?")[0] for seen in server.seen] == [f"/api/models/{NAME}/revision/main"]
 
 
-def test_a_pull_that_was_left_goes_on_where_it_was(hub: Hub, server: Loopback, repo: Repo) -> None:
+def test_a_stopped_pull_continues_where_it_was(hub: Hub, server: Loopback, repo: Repo) -> None:
     pull_some(hub, server, (FIRST, 96 * 1024), repo)
     left = {path.name: path.stat().st_size for path in (hub.cache / "models--tiny-org--Tiny-4bit/blobs").iterdir()}
     server.seen.clear()
@@ -138,7 +138,7 @@ def test_nothing_of_an_unfinished_pull_is_a_snapshot(hub: Hub, server: Loopback,
     assert own.plans.is_dir() and not (own.folder / "snapshots").exists() and not (own.folder / "refs").exists()
 
 
-def test_unfinished_work_can_be_thrown_away(hub: Hub, server: Loopback, repo: Repo, cache: Path) -> None:
+def test_an_unfinished_pull_can_be_discarded(hub: Hub, server: Loopback, repo: Repo, cache: Path) -> None:
     pull_some(hub, server, (FIRST, 64 * 1024), repo)
     there = sum(path.stat().st_size for path in (RepoCache(cache, NAME).folder / "blobs").iterdir())
     assert discard(cache, NAME.lower()) == there > 0  # spelled as it may have been asked for
@@ -146,7 +146,7 @@ def test_unfinished_work_can_be_thrown_away(hub: Hub, server: Loopback, repo: Re
     assert discard(cache, NAME) == 0
 
 
-def test_throwing_away_leaves_what_is_whole(hub: Hub, server: Loopback, repo: Repo, cache: Path) -> None:
+def test_discarding_leaves_complete_models(hub: Hub, server: Loopback, repo: Repo, cache: Path) -> None:
     done = pulled(hub)
     new = tiny()
     new.files["config.json"] += b" "
@@ -158,7 +158,7 @@ def test_throwing_away_leaves_what_is_whole(hub: Hub, server: Loopback, repo: Re
     assert not list(cache.rglob("*.incomplete"))
 
 
-def test_two_pulls_of_one_model_do_not_meet(hub: Hub, cache: Path) -> None:
+def test_two_pulls_of_one_model_do_not_run_at_once(hub: Hub, cache: Path) -> None:
     with RepoCache(cache, NAME).alone(), pytest.raises(HubError, match="pulled by another process") as caught:
         pulled(hub)
     assert caught.value.reason == "busy"

@@ -53,13 +53,13 @@ def test_each_file_is_told_ten_times_a_second_and_its_end_always() -> None:
     assert (tally.done_bytes, tally.missing_bytes(BIG), tally.fetched_bytes) == (800, 300, 350)
 
 
-def test_what_is_fetched_anew_goes_back_and_is_not_counted_twice_as_here() -> None:
+def test_bytes_fetched_again_are_not_counted_twice() -> None:
     tally = ProgressCounter({BIG.digest: 400, SMALL.digest: 100}, 1100, Clock())
     tally.moved(BIG, -400, over_the_network=True)
     assert (tally.done_bytes, tally.fetched_bytes) == (100, 0)
 
 
-def test_silence_is_told_once_anything_has_moved() -> None:
+def test_progress_is_reported_in_silence_once_anything_arrived() -> None:
     clock = Clock()
     tally = ProgressCounter({BIG.digest: 0}, 1000, clock)
     assert tally.current() is None

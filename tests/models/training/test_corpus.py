@@ -44,7 +44,7 @@ def test_a_shard_is_a_function_of_its_number(target: Loaded) -> None:
     assert plain(shard_of(ConversationWriter(target, other), 1)) != everything[1]
 
 
-def test_a_template_that_prints_the_date_prints_the_day_that_the_fit_was_begun_on(target: Loaded) -> None:
+def test_a_template_that_prints_the_date_prints_the_day_on_which_the_fit_began(target: Loaded) -> None:
     template = "{{ strftime_now('%Y-%m-%d') }} {{ messages[0].content }}"
     tokenizer = copy(target.tokenizer)
     tokenizer._tokenizer = copy(tokenizer._tokenizer)
@@ -139,7 +139,7 @@ def test_no_prompt_is_both_trained_on_and_held_out(target: Loaded) -> None:
 
 
 @pytest.mark.parametrize(("prompts", "judged"), [(4, 1), (20, 5), (50, 8), (100, 8)])
-def test_what_is_judged_by_is_of_several_prompts(target: Loaded, prompts: int, judged: int) -> None:
+def test_held_out_conversations_have_several_prompts(target: Loaded, prompts: int, judged: int) -> None:
     """And no more than a quarter of the prompts is kept from training for that."""
     talk = answers(prompts, 40)
     corpus = split_corpus(talk, plan_for(target, "eagle3", held_out=32))
@@ -148,7 +148,7 @@ def test_what_is_judged_by_is_of_several_prompts(target: Loaded, prompts: int, j
     assert len(corpus.training) == (prompts - judged) * 40
 
 
-def test_more_is_held_back_until_there_is_text_to_judge_both_temperatures_by(target: Loaded) -> None:
+def test_more_is_held_out_until_both_temperatures_can_be_evaluated(target: Loaded) -> None:
     """As far as half of the prompts go."""
     for seed in range(20):
         talk = [conversation((40 + n, *range(20)), 6, (0.0, 0.7, 0.0, 1.0)[n % 4]) for n in range(8)]
@@ -159,7 +159,7 @@ def test_more_is_held_back_until_there_is_text_to_judge_both_temperatures_by(tar
     assert len(split_corpus(cold, plan_for(target, "eagle3", held_out=2)).held_out) == 4
 
 
-def test_what_is_too_short_for_any_guess_is_left_out(target: Loaded) -> None:
+def test_conversations_too_short_for_a_draft_are_left_out(target: Loaded) -> None:
     talk = [*answers(20, 1), conversation((30, 31, *range(7)), 2)]
     corpus = split_corpus(talk, plan_for(target, "eagle3"))
     assert 20 not in {*corpus.held_out, *corpus.training}

@@ -47,7 +47,7 @@ def test_the_work_fills_the_minutes(target: Loaded, kind: str, minutes: float, s
     assert epochs == pytest.approx(EPOCHS[kind], rel=0.02)
 
 
-def test_a_head_looks_at_what_is_read_in_no_time_before_it_is_trained(target: Loaded) -> None:
+def test_initialization_reads_no_more_tokens_than_take_a_short_time(target: Loaded) -> None:
     assert initialization_tokens("eagle3", 64, MEASURED, stored=True) == 64 * 64
     assert initialization_tokens("eagle3", 8192, MEASURED, stored=True) == 32_768
     assert initialization_tokens("eagle3", 8192, MEASURED, stored=False) == 20 * MEASURED.read
@@ -114,7 +114,7 @@ def test_a_machine_that_writes_a_token_in_seconds_says_what_is_lost(target: Load
     assert plan.rows == 1 and seconds_lost_by_a_kill(replace(plan, shard=1), rates) == (80 + 384) / 4.0
 
 
-def test_a_step_and_the_judging_are_lost_too(target: Loaded) -> None:
+def test_a_kill_may_lose_a_step_or_the_evaluation(target: Loaded) -> None:
     plan = plan_for(target, "eagle3", batch_tokens=2048, held_out=4)
     quick = replace(MEASURED, write=10_000.0, read=10_000.0)
     assert seconds_lost_by_a_kill(plan, replace(quick, train=10.0)) == pytest.approx(30 + 204.8)
@@ -146,7 +146,7 @@ def test_a_plan_comes_back_as_it_was(target: Loaded, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut", "version", "missing"])
-def test_a_plan_that_cannot_be_gone_on_with_says_so(target: Loaded, tmp_path: Path, damage: str) -> None:
+def test_a_plan_that_cannot_be_resumed_is_reported(target: Loaded, tmp_path: Path, damage: str) -> None:
     path = tmp_path / "plan.json"
     write_plan(path, plan_for(target, "medusa"))
     value = json.loads(path.read_text())
@@ -177,7 +177,7 @@ def test_a_plan_that_cannot_be_gone_on_with_says_so(target: Loaded, tmp_path: Pa
         ({"vocabulary": 1}, "vocabulary is 1"),
     ],
 )
-def test_nonsense_is_refused(wrong: dict[str, float], said: str) -> None:
+def test_invalid_options_are_refused(wrong: dict[str, float], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         TrainingOptions("eagle3", **wrong)  # type: ignore[arg-type]
 
