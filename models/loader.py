@@ -1,4 +1,4 @@
-"""From a model folder to something that computes: checked, loaded by mlx-lm, fitted to the backend."""
+"""Loads a model folder: checked, loaded by mlx-lm, and made fit for the backend."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from models.tokenizer import FolderTokenizer
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model ready to run, and what is known of it. network: mlx-lm's own model, inside `model`."""
+    """A model ready to run, with its folder and tokenizer. network: mlx-lm's own model, inside `model`."""
 
     folder: ModelFolder
     network: Any
@@ -36,7 +36,7 @@ class Loaded:
 
 
 def load(path: Path, kv_bits: int | None = None) -> Loaded:
-    """Load the model folder at `path`.
+    """Loads the model folder at `path`.
 
     On CPU the weights become float32 (its quantized and 16-bit kernels are scalar code); on Metal
     they stay as they are. Raises ModelError for anything wrong with the folder.
@@ -52,14 +52,14 @@ def load(path: Path, kv_bits: int | None = None) -> Loaded:
 
 
 def _rows(folder: ModelFolder, network: Any) -> int | None:
-    """How many tokens the embedding has, None where neither the network nor the config says. (Of several embeddings
-    the largest is the one of tokens; that of positions is small.)"""
+    """Returns how many tokens the embedding has, None if neither the network nor the config says. Of several embeddings
+    the largest is that of tokens; that of positions is small."""
     found = [m.weight.shape[0] for m in network.modules() if isinstance(m, nn.Embedding | nn.QuantizedEmbedding)]
     return min((rows for rows in (max(found, default=None), folder.rows) if rows), default=None)
 
 
 def assemble(folder: ModelFolder) -> Any:
-    """The network of a checked folder as it will compute, its weights still on the disk. Raises ModelError."""
+    """Returns the network of a checked folder as it will compute, its weights still on the disk. Raises ModelError."""
     if reason := why_unsound_type(folder.model_type):
         raise ModelError(
             f"{folder.path}: {folder.model_type} models cannot be decoded exactly ({reason}); choose another model"
@@ -71,7 +71,7 @@ def assemble(folder: ModelFolder) -> Any:
 
 @contextmanager
 def not_loading(path: Path) -> Iterator[None]:
-    """What mlx-lm throws at a config or weights that it can't make sense of, as a ModelError about `path`."""
+    """Turns what mlx-lm raises for a config or weights that it cannot use into a ModelError about `path`."""
     try:
         yield
     except RedlineError:
@@ -85,7 +85,7 @@ def not_loading(path: Path) -> Iterator[None]:
 
 
 def in_float32(network: Any) -> Any:
-    """The same network with every float in 32 bits and every quantized layer dequantized: in that order,
-    or the 16-bit scales round every weight (0.11 instead of 0.00008 off in the built-in's logits)."""
+    """Returns the network with every float in 32 bits and every quantized layer dequantized: in that order, or the
+    16-bit scales round every weight (0.11 instead of 0.00008 off in the built-in model's logits)."""
     network.set_dtype(mx.float32)
     return dequantize_model(network)

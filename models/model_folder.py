@@ -1,15 +1,17 @@
-"""Is this an MLX model folder that is whole and safe to load? Asked before mlx-lm touches it.
+"""Checks that an MLX model folder is complete and safe to load, before mlx-lm reads it.
 
-mlx-lm reads config.json, every model*.safetensors and the tokenizer's files. Here each of them is checked to be
-there, inside the folder, and as long as it says; code and pickles are refused. Whether mlx-lm knows the architecture
-is the engine's question.
+mlx-lm reads config.json, every model*.safetensors and the tokenizer's files. Each of them must exist, be inside the
+folder, and be as long as it says; code and pickles are refused. Whether mlx-lm knows the architecture is not checked
+here.
 """
 
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from engine.errors import ModelError
 from models.durable_files import read_json_object
@@ -17,7 +19,12 @@ from models.safetensors_file import Entry, read_entries
 from models.token_map import read_vocabulary
 
 _AGAIN = "the model folder is incomplete, download it again"
-_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+# The files of a tokenizer and of its chat template, and the settings of generation. None of them is code.
+TOKENIZER_FILES = (
+    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "tokenizer.model"),
+    *("vocab.json", "merges.txt", "generation_config.json", "chat_template.jinja", "chat_template.json"),
+)
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _LAYER_KEYS = ("num_hidden_layers", "num_layers", "n_layers", "n_layer", "num_transformer_layers")
 _CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "n_ctx", "seq_length")
 
@@ -43,7 +50,7 @@ class ModelFolder:
 
 
 def check_folder(path: Path) -> ModelFolder:
-    """Check the model folder `path`, reading headers but no weights.
+    """Checks the model folder `path`, reading headers but no weights.
 
     Raises ModelError: missing; no or bad config.json, tokenizer.json or safetensors; shards missing or cut short;
     weights that are pickles or GGUF; a model that needs its own Python code; a link that leaves the folder.
@@ -61,8 +68,8 @@ def check_folder(path: Path) -> ModelFolder:
             path=path,
             config=MappingProxyType(config),
             model_type=_model_type(path, config),
-            context_length=_first_count(config, _CONTEXT_KEYS),
-            rows=_first_count(config, ("vocab_size",)),
+            context_length=first_count(config, _CONTEXT_KEYS),
+            rows=first_count(config, ("vocab_size",)),
             eos_token_ids=_eos(path, config, names),
             weights=tuple(sorted(weights)),
             weights_bytes=sum(entry.size_bytes for entries in weights.values() for entry in entries.values()),
@@ -73,7 +80,7 @@ def check_folder(path: Path) -> ModelFolder:
 
 
 def folder_names(path: Path) -> list[str]:
-    """What lies in the folder, sorted. Raises ModelError: no folder, or no config.json in it."""
+    """Returns the sorted names in the folder. Raises ModelError: no folder, or no config.json in it."""
     if path.is_file() and path.suffix == ".gguf":
         raise ModelError(f"{path}: is a GGUF file, not a model folder; import it first")
     if not path.is_dir():
@@ -85,8 +92,8 @@ def folder_names(path: Path) -> list[str]:
 
 
 def check_links(path: Path, names: list[str]) -> None:
-    """Links may point inside the folder, or from a Hugging Face snapshot into the blobs of the same cache. Folders in
-    it are looked through, but for hidden ones, which nothing reads. Raises ModelError for any other link."""
+    """Checks that links point inside the folder, or from a Hugging Face snapshot into the blobs of the same cache, in
+    subfolders too, except hidden ones, which nothing reads. Raises ModelError for any other link."""
     real = Path(os.path.realpath(path))
     homes = [real]
     if real.parent.name == "snapshots":  # cache/models--x/snapshots/revision; blobs beside it, or shared by the cache
@@ -100,7 +107,7 @@ def check_links(path: Path, names: list[str]) -> None:
 
 
 def _links(path: Path, names: list[str]) -> Iterator[Path]:
-    """Every link in the folder and in the folders in it, none of them followed."""
+    """Yields every link in the folder and its subfolders, none of them followed."""
     for name in names:
         if (path / name).is_symlink():
             yield path / name
@@ -109,12 +116,12 @@ def _links(path: Path, names: list[str]) -> Iterator[Path]:
 
 
 def weights_of(path: Path, names: list[str], begins: tuple[str, ...] = ("model",)) -> dict[Path, dict[str, Entry]]:
-    """Every file of weights, with its tensors: by default those that mlx-lm will load. Raises ModelError: there are
-    none, or only pickles or GGUF; one is damaged."""
+    """Returns every file of weights with its tensors, by default those that mlx-lm will load. Raises ModelError: there
+    are none, or only pickles or GGUF; one is damaged."""
     files = [name for name in names if name.startswith(begins) and name.endswith(".safetensors")]
     if files:
         return {path / name: read_entries(path / name) for name in files}
-    pickles = [name for name in names if name.endswith(_PICKLES)]
+    pickles = [name for name in names if name.endswith(PICKLES)]
     if pickles:
         what = f"its weights ({pickles[0]}) are a pickle, which can run code and is never loaded"
         raise ModelError(f"{path}: {what}; choose a safetensors version")
@@ -123,8 +130,15 @@ def weights_of(path: Path, names: list[str], begins: tuple[str, ...] = ("model",
     raise ModelError(f"{path}: has no {begins[0]}*.safetensors; {_AGAIN}")
 
 
+def copy_tokenizer(source: Path, folder: Path) -> None:
+    """Copies the `TOKENIZER_FILES` that `source` has. Raises OSError."""
+    for name in TOKENIZER_FILES:
+        if (source / name).is_file():
+            shutil.copyfile(source / name, folder / name)
+
+
 def _check_index(path: Path, weights: Mapping[Path, Mapping[str, Entry]]) -> None:
-    """Every tensor that model.safetensors.index.json lists must be in the shard that it names."""
+    """Checks that every tensor in model.safetensors.index.json is in the shard that it names."""
     if not os.path.lexists(path / "model.safetensors.index.json"):
         return
     listed = read_json_object(path / "model.safetensors.index.json").get("weight_map")
@@ -139,9 +153,8 @@ def _check_index(path: Path, weights: Mapping[Path, Mapping[str, Entry]]) -> Non
 
 
 def _check_layers(path: Path, config: Mapping[str, object], tensors: int) -> None:
-    """A layer has a tensor at least; mlx-lm would make as many as the config says, until the memory is full."""
-    text = config.get("text_config")
-    for part in (config, text if isinstance(text, dict) else {}):
+    """Checks that there is a tensor per layer: mlx-lm would make as many as the config says, until memory is full."""
+    for part in config_parts(config):
         for key in _LAYER_KEYS:
             count = part.get(key)
             if isinstance(count, int | float) and count > tensors:
@@ -156,20 +169,20 @@ def _model_type(path: Path, config: Mapping[str, object]) -> str:
     return model_type
 
 
-def _first_count(config: Mapping[str, object], keys: tuple[str, ...]) -> int | None:
-    """The first positive int under one of `keys`, in the config or in the text part of a config of several."""
+def config_parts(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """Returns the config and, where it has one, its text part, in which models of several kinds keep their sizes."""
     text = config.get("text_config")
-    for part in (config, text if isinstance(text, dict) else {}):
-        for key in keys:
-            value = part.get(key)
-            if type(value) is int and value > 0:
-                return value
-    return None
+    return (config, text) if isinstance(text, dict) else (config,)
+
+
+def first_count(config: Mapping[str, object], keys: tuple[str, ...]) -> int | None:
+    """Returns the first positive int under one of `keys`, in the config or in its text part."""
+    found = (part.get(key) for part in config_parts(config) for key in keys)
+    return next((value for value in found if type(value) is int and value > 0), None)
 
 
 def _eos(path: Path, config: Mapping[str, object], names: list[str]) -> tuple[int, ...]:
-    text = config.get("text_config")
-    parts = [config, text if isinstance(text, dict) else {}]
+    parts = [*config_parts(config)]
     if "generation_config.json" in names:
         parts.insert(0, read_json_object(path / "generation_config.json"))
     for part in parts:

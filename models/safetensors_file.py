@@ -1,41 +1,43 @@
-"""The safetensors format, read with suspicion and written in one pass.
+"""The safetensors format: headers read by the safetensors library, files written in one pass.
 
     u64 length of the header | header: JSON, name -> {"dtype", "shape", "data_offsets"} | data, end to end
 
-Our own so that a file is judged before MLX maps it, and so that the importer needs neither MLX nor the whole model
-in memory. Format: huggingface/safetensors, README "Format".
+A file is judged by its header before MLX maps it: the library refuses gaps, overlaps, and data that are shorter or
+longer than the header says. The writer is our own, so that the importer needs neither MLX nor the whole model in
+memory; `write_tensors` writes arrays of MLX by MLX itself. Format: huggingface/safetensors, README "Format".
 """
+
+from __future__ import annotations
 
 import json
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
 
 from engine.errors import ModelError
 
+if TYPE_CHECKING:
+    import mlx.core as mx
+
 # The reference implementation takes 100 MB, which a hostile header can blow up to gigabytes; real ones have a few MB.
 LARGEST_HEADER_BYTES = 1 << 25
-_MAX_DIMENSIONS, _LARGEST_COUNT = 16, 1 << 62
 
-_BITS = {"BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8, "I16": 16, "U16": 16, "F16": 16}
-_BITS |= {"BF16": 16, "I32": 32, "U32": 32, "F32": 32, "I64": 64, "U64": 64, "F64": 64, "C64": 64}
-_BITS |= {"F4": 4, "F6_E2M3": 6, "F6_E3M2": 6}
+_BITS = {"F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "I16": 16, "U16": 16, "F16": 16, "BF16": 16}
+_BITS |= dict.fromkeys(("BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ"), 8)
+_BITS |= {"I32": 32, "U32": 32, "F32": 32, "I64": 64, "U64": 64, "F64": 64, "C64": 64}
 
 # What numpy makes of the types that are written; it has no bf16, which goes as the 16 bits that it is.
-NUMPY: dict[str, np.dtype[Any]] = {
-    "BOOL": np.dtype("?"),
-    "U8": np.dtype("u1"),
-    "I8": np.dtype("i1"),
-    "BF16": np.dtype("<u2"),
-}
-NUMPY |= {"U32": np.dtype("<u4"), "I32": np.dtype("<i4"), "I64": np.dtype("<i8")}
-NUMPY |= {"F16": np.dtype("<f2"), "F32": np.dtype("<f4")}
+_CODES = {"BOOL": "?", "U8": "u1", "I8": "i1", "BF16": "<u2", "U32": "<u4", "I32": "<i4", "I64": "<i8"}
+_CODES |= {"F16": "<f2", "F32": "<f4"}
+NUMPY: dict[str, np.dtype[Any]] = {name: np.dtype(code) for name, code in _CODES.items()}
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Piece:
-    """Some of a tensor's rows, from `row` on: shape (rows, the rest of the tensor's shape)."""
+    """Consecutive rows of a tensor, from `row` on: shape (rows, the rest of the tensor's shape)."""
 
     name: str
     row: int
@@ -61,31 +63,20 @@ class Piece:
 
 
 def read_metadata(path: Path) -> dict[str, str]:
-    """What the writer says of the file: {"format": "mlx"} or "pt". Raises ModelError where the header is none."""
-    metadata = _read_header(path)[0].get("__metadata__")
-    return (
-        {key: value for key, value in metadata.items() if isinstance(value, str)} if isinstance(metadata, dict) else {}
-    )
+    """Returns what the writer says of the file: {"format": "mlx"} or "pt". Raises ModelError as `read_entries` does."""
+    with _opened(path) as file:
+        return dict(file.metadata() or {})
 
 
 def read_entries(path: Path) -> dict[str, Entry]:
-    """The tensors of `path`, by name. Reads the header only, and proves that the data is as long as it says.
+    """Returns the tensors of `path` by name. Reads the header only.
 
-    Raises ModelError: missing, cut short, a header that is no JSON, an unknown dtype, offsets with gaps or overlaps,
-    a tensor whose shape does not fit its bytes, data left over.
+    Raises ModelError: missing, cut short, a header that is no JSON, an unknown type, offsets with gaps or overlaps, a
+    tensor whose shape does not fit its bytes, data left over.
     """
-    header, data_bytes = _read_header(path)
-    header.pop("__metadata__", None)
-    placed = sorted((_entry(path, name, value) for name, value in header.items()), key=lambda place: place[1:])
-    end = 0
-    for entry, start, stop in placed:
-        if start != end or stop - start != entry.size_bytes:
-            raise _damaged(path, f"tensor {entry.name[:60]!r} does not fit its place in the data")
-        end = stop
-    if end != data_bytes:
-        fault = "cut short" if end > data_bytes else "too long"
-        raise _damaged(path, f"{fault}, its header wants {end} bytes of data and {data_bytes} are there")
-    return {entry.name: entry for entry, _, _ in placed}
+    with _opened(path) as file:
+        tensors = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 - it is no mapping
+        return {name: Entry(name, one.get_dtype(), tuple(one.get_shape())) for name, one in tensors.items()}
 
 
 def write_entries(path: Path, entries: Sequence[Entry], pieces: Iterable[Piece]) -> None:
@@ -108,8 +99,21 @@ def write_entries(path: Path, entries: Sequence[Entry], pieces: Iterable[Piece])
         os.fsync(file.fileno())
 
 
+def write_tensors(path: Path, tensors: Mapping[str, mx.array], form: str = "mlx") -> None:
+    """Writes arrays of MLX durably. form: the "format" of their metadata, which readers ask for.
+
+    Raises OSError, also for a disk that is full: MLX, when it opens the file itself, has errors of its own for that.
+    """
+    import mlx.core as mx
+
+    with path.open("wb") as file:
+        mx.save_safetensors(file, dict(tensors), {"format": form})
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def _offset(entry: Entry, piece: Piece) -> int:
-    """Where a piece begins in its tensor, in bytes. Raises ValueError if it is not what was announced."""
+    """Returns where a piece begins in its tensor, in bytes. Raises ValueError if it is not what was announced."""
     array = piece.array
     if array.shape[1:] != entry.shape[1:] or array.dtype != NUMPY[entry.dtype]:
         raise ValueError(f"{entry} announced, but {array.dtype} {array.shape} came")
@@ -118,7 +122,7 @@ def _offset(entry: Entry, piece: Piece) -> int:
 
 
 def _header(entries: Sequence[Entry]) -> tuple[bytes, dict[str, int]]:
-    """The bytes of the header, and where in the file the data of each tensor start."""
+    """Returns the bytes of the header, and where in the file the data of each tensor start."""
     fields: dict[str, object] = {"__metadata__": {"format": "mlx"}}
     end, starts = 0, dict[str, int]()
     for entry in entries:
@@ -131,48 +135,23 @@ def _header(entries: Sequence[Entry]) -> tuple[bytes, dict[str, int]]:
     return header, {name: start + len(header) for name, start in starts.items()}
 
 
-def _read_header(path: Path) -> tuple[dict[str, object], int]:
-    """The header, and how many bytes of data follow it."""
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """Opens a file with the safetensors library, which checks its header. Raises ModelError."""
     try:
         if not path.is_file():
             raise ModelError(f"{path}: no such file; the model folder is incomplete, download it again")
         with path.open("rb") as file:
-            size_bytes = os.fstat(file.fileno()).st_size
             length = int.from_bytes(file.read(8), "little")
-            if size_bytes < 8 or length > min(size_bytes - 8, LARGEST_HEADER_BYTES):
-                raise _damaged(path, f"cut short or no safetensors file, {size_bytes} bytes")
-            header = json.loads(file.read(length), object_pairs_hook=_without_twins)
+        if length > LARGEST_HEADER_BYTES:
+            raise _damaged(path, f"its header would have {length} bytes")
+        with safe_open(path, "np") as opened:
+            yield opened
     except OSError as error:
-        raise ModelError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
-    except (ValueError, RecursionError) as error:
-        raise _damaged(path, "its header is not valid JSON") from error
-    if not isinstance(header, dict):
-        raise _damaged(path, "its header is not a JSON object")
-    return header, size_bytes - 8 - length
+        raise ModelError(f"{path}: cannot be read ({error.strerror or error}); check its permissions") from error
+    except SafetensorError as error:
+        raise _damaged(path, str(error).removeprefix("Error while deserializing header: ")[:120]) from error
 
 
-def _without_twins(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    if len(dict(pairs)) != len(pairs):
-        raise ValueError("a key appears twice")
-    return dict(pairs)
-
-
-def _entry(path: Path, name: str, value: object) -> tuple[Entry, int, int]:
-    fields = value if isinstance(value, dict) else {}
-    dtype, shape, offsets = fields.get("dtype"), fields.get("shape"), fields.get("data_offsets")
-    shown = f"tensor {name[:60]!r}"
-    if not isinstance(dtype, str) or dtype not in _BITS:
-        raise _damaged(path, f"{shown} has an unknown type {str(dtype)[:20]!r}")
-    if not _is_counts(shape) or not _is_counts(offsets) or len(offsets) != 2:
-        raise _damaged(path, f"{shown} has a nonsense shape or place")
-    return Entry(name, dtype, tuple(shape)), offsets[0], offsets[1]
-
-
-def _is_counts(value: object) -> TypeGuard[list[int]]:
-    if not isinstance(value, list) or len(value) > _MAX_DIMENSIONS:
-        return False
-    return all(type(item) is int and 0 <= item < _LARGEST_COUNT for item in value)
-
-
-def _damaged(path: Path, what: str) -> ModelError:
-    return ModelError(f"{path}: {what}; the file is damaged, download it again")
+def _damaged(path: Path, reason: str) -> ModelError:
+    return ModelError(f"{path}: cut short or no safetensors file ({' '.join(reason.split())}); download it again")

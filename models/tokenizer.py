@@ -1,4 +1,4 @@
-"""A model folder's tokenizer, as the engine wants it.
+"""A model folder's tokenizer, as the engine needs it.
 
 transformers reads the folder and renders the chat template (Jinja, sandboxed; no code of the
 model's is run); the tokenizers library turns ids back into text as they come.
@@ -50,7 +50,7 @@ class FolderTokenizer:
         return bool(self._tokenizer.chat_template)
 
     def on(self, day: date) -> FolderTokenizer:
-        """The same, only that a chat template which prints the date prints this one and not today's.
+        """Returns the same tokenizer, whose chat template prints `day` instead of today's date, if it prints a date.
 
         transformers lets no function into a template, so the date stands in it as text.
         """
@@ -61,7 +61,7 @@ class FolderTokenizer:
         return other
 
     def chat(self, messages: Sequence[Message]) -> list[int]:
-        """Ids of the conversation and of the opening of the assistant's turn. A model without a chat
+        """Returns the ids of the conversation and of the opening of the assistant's turn. A model without a chat
         template gets the texts of the messages as they are, a blank line between them."""
         if not self.has_template:
             return self.encode("\n\n".join(m["content"] for m in messages))
@@ -75,7 +75,7 @@ class FolderTokenizer:
         return self._ids(text, special=False)
 
     def encode(self, text: str) -> list[int]:
-        """Ids of plain text, with the special tokens that the model wants around it."""
+        """Returns the ids of plain text, with the special tokens that the model wants around it."""
         return self._ids(text, special=True)
 
     def pieces(self, text: str) -> list[int]:
@@ -83,11 +83,11 @@ class FolderTokenizer:
         return self._ids(text, special=False)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text of ids, special tokens left out."""
+        """Returns the text of ids, without special tokens."""
         return str(self._fast.decode(list(ids), skip_special_tokens=True))
 
     def piece(self, token: int) -> str:
-        """Text of one id as it stands inside a text, its leading space included; a special token's name."""
+        """Returns the text of one id inside a text, its leading space included; the name of a special token."""
         once, twice = (self._fast.decode([token] * n, skip_special_tokens=False) for n in (1, 2))
         return str(twice[len(once) :])
 
@@ -126,7 +126,7 @@ class FolderStream:
 
 
 def _check_text(text: str) -> None:
-    """Raises UsageError for what is no Unicode: Python smuggles bytes that are no UTF-8 in as lone surrogates."""
+    """Raises UsageError for text that is not Unicode: Python turns bytes that are not UTF-8 into lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -135,7 +135,7 @@ def _check_text(text: str) -> None:
 
 @contextmanager
 def _boundary(what: str) -> Iterator[None]:
-    """What a model's tokenizer and template make the libraries throw, as a ModelError."""
+    """Turns what the libraries raise for a model's tokenizer or template into a ModelError."""
     try:
         yield
     except (RedlineError, KeyboardInterrupt, SystemExit):

@@ -158,13 +158,14 @@ def _train(args: argparse.Namespace, options: Options, place: Workspace, wanted:
 def _begin(target: Loaded, place: Workspace, wanted: TrainingOptions, prompts: list[str]) -> TrainingPlan:
     """Measures this machine, announces what the fit takes, and saves its plan. Raises FitError if it does not fit."""
     from app.inference.system_memory import memory
+    from models import durable_files
     from models.size_text import memory_words
     from models.training import resource_needs
     from models.training.plan_measurement import prepare_training
     from models.training.training_plan import write_plan
     from models.training.training_prompts import save_prompts
 
-    free = resource_needs.FreeResources(resource_needs.free_disk_bytes(place.out.absolute().parent), *memory())
+    free = resource_needs.FreeResources(durable_files.free_disk_bytes(place.out.absolute().parent), *memory())
     notify("measuring the speed of this machine")
     prepared = prepare_training(target, wanted, prompts, free)
     plan, needed = prepared.plan, prepared.needs

@@ -8,8 +8,7 @@ from pathlib import Path
 from filelock import Timeout
 
 from models.local.inventory import note_use
-from models.local.locations import find_locations
-from models.local.model_lookup import find_model
+from models.local.locations import find_locations, find_model
 
 
 def model_folder(name: str, cache_root: Path | None = None) -> Path:

@@ -1,12 +1,17 @@
-"""What an entry of the catalogue says. Plain frozen values; `models/catalogue.toml` explains each field."""
+"""The entries of the catalogue, plain frozen values, and their reader; `models/catalogue.toml` explains each field."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from functools import cached_property
+from importlib import resources
+from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
+
+from engine.errors import ModelError
 
 CatalogueKind = Literal["draft", "eagle3", "medusa", "mtp", "gemma4-assistant", "dflash"]
 SizeFrom = Literal["stated", "estimated"]
@@ -40,7 +45,7 @@ class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     @property
     def kind(self) -> CatalogueKind:
-        """As a drafter it is an ordinary model."""
+        """The kind of drafter that it is: an ordinary model."""
         return "draft"
 
     @property
@@ -50,7 +55,7 @@ class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class Drafter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What drafts for targets and cannot stand alone. size_bytes, parameters_b, bits: None where no source has them.
+    """A drafter that cannot be a target. size_bytes, parameters_b, bits: None where no source has them.
 
     obstacle: why Redline cannot load this one, though it may load its kind.
     """
@@ -87,7 +92,7 @@ Entry = Target | Drafter
 
 
 class Catalogue:
-    """All entries. Every drafter that a target names is an entry, every repository stands once."""
+    """All entries. Every drafter that a target names is an entry, and every repository is listed once."""
 
     def __init__(
         self, targets: tuple[Target, ...], drafters: tuple[Drafter, ...] = (), measured: tuple[Measured, ...] = ()
@@ -96,28 +101,72 @@ class Catalogue:
 
     @property
     def listed(self) -> list[Entry]:
-        """All of them, targets first."""
+        """All entries, targets first."""
         return [*self.targets, *self.drafters]
 
     @cached_property
     def entries(self) -> Mapping[str, Entry]:
-        """By repository."""
+        """The entries by repository."""
         return {entry.repository: entry for entry in self.listed}
 
     def target(self, repository: str | None) -> Target | None:
-        """The target of that name; None where there is none."""
+        """Returns the target of that name; None if there is none."""
         entry = self.entries.get(repository or "")
         return entry if isinstance(entry, Target) else None
 
     def drafters_of(self, target: Target) -> list[Entry]:
-        """The drafters that are known for it, the best first."""
+        """Returns the drafters that are known for `target`, the best first."""
         return [self.entries[name] for name in target.drafters]
 
     def targets_of(self, drafter: Entry) -> list[Target]:
-        """The targets that it is known to serve."""
+        """Returns the targets that `drafter` is known to draft for."""
         return [target for target in self.targets if drafter.repository in target.drafters]
 
     def speedups(self, target: Target, drafter: Entry) -> list[Measured]:
-        """What was measured of the pair, if anything."""
+        """Returns the measured speed-ups of the pair."""
         pair = (target.repository, drafter.repository)
         return [one for one in self.measured if (one.target, one.drafter) == pair]
+
+
+class _Document(msgspec.Struct, forbid_unknown_fields=True):
+    """The tables of the file."""
+
+    target: tuple[Target, ...] = ()
+    drafter: tuple[Drafter, ...] = ()
+    measured: tuple[Measured, ...] = ()
+
+
+def read_catalogue(path: Path | None = None) -> Catalogue:
+    """Returns the catalogue in the file `path`, by default Redline's own.
+
+    Raises ModelError, naming the entry: not there, no TOML, a field missing, unknown or of the wrong kind, a repository
+    that is listed twice, a drafter or target that is no entry.
+    """
+    path = path or Path(str(resources.files("models"))) / "catalogue.toml"
+    try:
+        document = msgspec.toml.decode(path.read_bytes(), type=_Document)
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read ({error.strerror}); install redline again") from error
+    except (UnicodeDecodeError, msgspec.DecodeError) as error:  # these say the line, or the table and its number
+        raise ModelError(f"{path}: {error}; correct it") from error
+    catalogue = Catalogue(document.target, document.drafter, document.measured)
+    for fault in _faults(catalogue):
+        raise ModelError(f"{path}: {fault}; correct it")
+    return catalogue
+
+
+def _faults(catalogue: Catalogue) -> Iterator[str]:
+    """Yields what is wrong between entries."""
+    counts = Counter(entry.repository for entry in catalogue.listed)
+    yield from (f"{name} is listed twice" for name, count in counts.items() if count > 1)
+    for drafter in catalogue.drafters:
+        if (drafter.size_bytes is None) != (drafter.size is None):
+            yield f"{drafter.repository} gives only one of size_bytes and size"
+    for target in catalogue.targets:
+        for name in target.drafters:
+            if name not in counts or name == target.repository:
+                yield f"{target.repository}: its drafter {name} is no other entry"
+    for one in catalogue.measured:
+        known = catalogue.target(one.target)
+        if known is None or one.drafter not in known.drafters:
+            yield f"measured {one.target}: {one.drafter} is no drafter of it"

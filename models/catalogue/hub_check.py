@@ -37,9 +37,9 @@ class EntryState:
 
 
 def check_entries(hub: Hub, entries: Sequence[Entry], sleep: Callable[[float], None]) -> Iterator[EntryState]:
-    """The standing of each of `entries`, in their order, as soon as it is known. sleep: waits between two tries.
+    """Yields the state of each of `entries`, in their order, as soon as it is known. sleep: waits between two attempts.
 
-    Raises HubError where the way to the hub is at fault, not an entry.
+    Raises HubError if the hub cannot be reached at all.
     """
     if not entries:
         return
@@ -75,7 +75,7 @@ def _listing(hub: Hub, entry: Entry, sleep: Callable[[float], None]) -> RepoList
 
 
 def _state(error: HubError) -> State:
-    """The hub answers 401, not 404, where nobody is logged in and there is no such repository."""
+    """Returns the state for an error. The hub answers 401, not 404, for a missing repository if nobody is logged in."""
     if error.reason in ("missing", "token"):
         return "gone"
     if error.reason == "gated":

@@ -1,4 +1,10 @@
-"""Entries of the catalogue by words, kind and size of Mac."""
+"""Finds entries of the catalogue by words, kind and size of Mac, for models that are not downloaded yet.
+
+    wired    macOS lets the GPU have two thirds of the memory up to 36 GB, and three quarters of more
+    needed   weights of target and drafter, a twentieth for buffers, 1 GB for a short context
+
+A long context needs more, which only the model's own config can tell.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +12,41 @@ import re
 from collections.abc import Sequence
 from typing import Literal, get_args
 
+from engine.errors import UsageError
 from models.catalogue.entries import Catalogue, CatalogueKind, Entry, Target
-from models.catalogue.mac_memory import room
+
+MacFit = Literal["good", "tight", "no"]
+GIB = 1 << 30
+MAC_SIZES_GB = (8, 16, 24, 32, 48, 64, 96, 128, 192)
+
+_LARGE = 36 * GIB
+_CONTEXT_BYTES = 1 * GIB
+_TIGHT = 0.85  # of what can be wired: beyond, a longer context or another program is felt
+
+
+def mac_fit(weights_bytes: int, memory_bytes: int) -> MacFit:
+    """Returns how these weights, target and drafter together, fit a Mac with this much memory."""
+    share = (weights_bytes * 1.05 + _CONTEXT_BYTES) / wired_bytes(memory_bytes)
+    return "good" if share <= _TIGHT else "tight" if share <= 1 else "no"
+
+
+def wired_bytes(memory_bytes: int) -> int:
+    """Returns the bytes of this memory that a model may take."""
+    return memory_bytes * 2 // 3 if memory_bytes <= _LARGE else memory_bytes * 3 // 4
+
+
+def smallest_mac_gb(weights_bytes: int) -> int | None:
+    """Returns the smallest Mac that these weights fit, tightly or better; None if not even the largest does."""
+    return next((size for size in MAC_SIZES_GB if mac_fit(weights_bytes, size * GIB) != "no"), None)
+
+
+def read_memory(text: str) -> int:
+    """Returns the bytes of "16GB", "16 GB", "16" or "16G". Raises UsageError for anything else."""
+    found = re.fullmatch(r"\s*(\d{1,4})\s*(?:g|gb|gib)?\s*", text, re.IGNORECASE)
+    if not found or not int(found[1]):
+        raise UsageError(f"fits is {text!r}: give a Mac's memory, such as 16GB")
+    return int(found[1]) * GIB
+
 
 Kind = CatalogueKind | Literal["target"]
 _BETWEEN = re.compile(r"[\s/_-]+")
@@ -18,30 +57,30 @@ KINDS: tuple[str, ...] = ("target", *get_args(CatalogueKind))
 def search(
     catalogue: Catalogue, words: Sequence[str] = (), kind: str | None = None, memory_bytes: int | None = None
 ) -> list[Entry]:
-    """Entries that every one of `words` names, in the catalogue's order.
+    """Returns the entries that match every one of `words`, in the catalogue's order.
 
-    A word is one of a name's own, or begins one if it has three letters or more: 8b is not 8bit. kind: one of KINDS.
-    memory_bytes: of a Mac that they must fit; a drafter whose size is not known does not count as too large.
+    A word matches a whole word of a name, or its beginning if it has three letters or more: 8b does not match 8bit.
+    kind: one of KINDS. memory_bytes: of a Mac that they must fit; a drafter of unknown size always fits.
     """
-    found = [entry for entry in catalogue.listed if _is(entry, kind) and _has(entry, words)]
-    return [entry for entry in found if memory_bytes is None or room(entry.size_bytes or 0, memory_bytes) != "no"]
+    found = [entry for entry in catalogue.listed if _is_kind(entry, kind) and _matches(entry, words)]
+    return [entry for entry in found if memory_bytes is None or mac_fit(entry.size_bytes or 0, memory_bytes) != "no"]
 
 
-def _is(entry: Entry, kind: str | None) -> bool:
-    """Small targets are drafters too, of the kind draft."""
+def _is_kind(entry: Entry, kind: str | None) -> bool:
+    """Whether an entry is of this kind. Targets are drafters too, of the kind draft."""
     return kind is None or (kind == "target" and isinstance(entry, Target)) or kind == entry.kind
 
 
-def _has(entry: Entry, words: Sequence[str]) -> bool:
+def _matches(entry: Entry, words: Sequence[str]) -> bool:
     names = [entry.repository, entry.name, entry.kind, entry.licence]
     if isinstance(entry, Target):
         names += [entry.family, entry.architecture]
     text = " ".join(names).casefold()
     own = set(_BETWEEN.split(text))
-    return all(_names(word.casefold(), own, text) for word in words)
+    return all(_matches_word(word.casefold(), own, text) for word in words)
 
 
-def _names(word: str, own: set[str], text: str) -> bool:
+def _matches_word(word: str, own: set[str], text: str) -> bool:
     if _BETWEEN.search(word):
         return word in text
     return word in own or (len(word) >= _LETTERS and any(one.startswith(word) for one in own))

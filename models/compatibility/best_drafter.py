@@ -26,7 +26,7 @@ from models.compatibility.pair_check import check_compatibility
 from models.drafters import KINDS, PROMPT_LOOKUP, own_head
 from models.drafters.target_match import is_made_for
 from models.durable_files import read_json_object
-from models.model_folder import ModelFolder
+from models.model_folder import ModelFolder, first_count
 
 LOOKUP = PROMPT_LOOKUP.name
 SMALL_ENOUGH = 0.25  # of the target's bytes: a draft of four then costs no more than a pass of the target
@@ -102,7 +102,7 @@ def shipped_drafters() -> list[UsableModel]:
 def _candidates(
     target: ModelFolder, repository: str | None, models: Sequence[UsableModel], catalogue: Catalogue | None
 ) -> Iterator[tuple[UsableModel, str]]:
-    """Those worth checking, the best first, each once, with the reason to take it."""
+    """Yields those worth checking, the best first, each once, with the reason to take it."""
     seen: set[Path] = set()
     for model, reason in (
         *_own(target),
@@ -148,10 +148,8 @@ def _is_similar(config: dict[str, object], target: ModelFolder) -> bool:
     kind = next((kind for kind in KINDS if kind.detect(config)), None)
     if kind is None or not kind.stands_alone:
         return False
-    text = config.get("text_config")
-    parts = [config, text if isinstance(text, dict) else {}]
-    rows = next((part["vocab_size"] for part in parts if type(part.get("vocab_size")) is int), None)
-    return isinstance(rows, int) and target.rows is not None and abs(rows - target.rows) <= _PADDING
+    rows = first_count(config, ("vocab_size",))
+    return rows is not None and target.rows is not None and abs(rows - target.rows) <= _PADDING
 
 
 def _config(model: UsableModel) -> dict[str, object]:

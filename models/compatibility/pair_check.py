@@ -35,6 +35,6 @@ def check_compatibility(
 
 
 def _reason(error: RedlineError, path: Path) -> str:
-    """The message of an error about `path` without it; without what to do, where that is to choose another drafter."""
+    """Returns the message of an error about `path` without the path and the advice to choose another drafter."""
     message = " ".join(str(error).split()).removeprefix(f"{path}: ")
     return message.rpartition("; choose ")[0] or message if isinstance(error, PairError) else message

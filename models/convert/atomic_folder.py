@@ -5,11 +5,11 @@ Invariants:
 2. Unfinished work lies beside it under a name with a leading dot. A killed process leaves it there, and the next
    import of that name deletes it and starts again.
 3. One process works at a time (a lock file beside the folder); a killed process frees the lock.
-4. The manifest names the source, the options and the size of every file. A folder that does not match its manifest is
-   built again. A folder without a manifest belongs to somebody else and is never touched.
+4. The manifest names the files of the source with size and time, the options, and the size of every file of the
+   folder. A folder that does not match its manifest is built again, and so is one whose source has another time.
+5. A folder without a manifest belongs to somebody else and is never touched.
 """
 
-import hashlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,10 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from engine.errors import ModelError
-from models.durable_files import read_json_object, replace_json, sync_folder, write_json
+from models.durable_files import free_disk_bytes, locked, read_json_object, sync_folder, write_json
 
 IMPORTER_VERSION = 3  # raise it whenever the same source would give other files
 MANIFEST = "redline-import.json"
@@ -46,15 +44,11 @@ def ignore_progress(progress: ImportProgress) -> None:
 
 @dataclass(frozen=True)
 class FolderSource:
-    """What a folder is built from. name: for people. options: what else decides its content, as JSON values.
-
-    hashed: whether a file with another modification time is compared by content; else name, size and time decide.
-    """
+    """What a folder is built from. name: for people. options: what else decides its content, as JSON values."""
 
     name: str
     files: tuple[Path, ...]
     options: Mapping[str, object] = field(default_factory=dict)
-    hashed: bool = True
 
 
 def build_folder(folder: Path, source: FolderSource, fill: Callable[[Path], None], replace: bool = True) -> bool:
@@ -68,12 +62,14 @@ def build_folder(folder: Path, source: FolderSource, fill: Callable[[Path], None
         for path in source.files:
             if not path.is_file():
                 raise ModelError(f"{path}: no such file; check the path")
-        if _is_current(folder, source, trust_time=True) and not any(map(Path.exists, _unfinished(folder))):
+        if _is_current(folder, source) and not any(map(Path.exists, _unfinished(folder))):
             return False
-        with _locked(folder):
+        waited = f"{folder}: another process has been importing this model for {_LOCK_WAIT_S:.0f} s"
+        busy = ModelError(f"{waited}; quit it, then try again")
+        with locked(folder.with_name(f".{folder.name}.lock"), _LOCK_WAIT_S, busy):
             _check_replaceable(folder)
             _delete_unfinished(folder)
-            if _is_current(folder, source, trust_time=False):
+            if _is_current(folder, source):
                 return False
             if not replace and folder.exists():
                 raise ModelError(f"{folder}: another model has this name; give a new name, or remove that model first")
@@ -83,7 +79,7 @@ def build_folder(folder: Path, source: FolderSource, fill: Callable[[Path], None
 
 def check_space(folder: Path, needed_bytes: int) -> None:
     """Raises ModelError unless the disk of `folder`, which need not exist yet, has this much space left."""
-    free_bytes = shutil.disk_usage(folder.parent).free
+    free_bytes = free_disk_bytes(folder)
     if needed_bytes + _SPARE_DISK_BYTES > free_bytes:
         needs = f"needs {needed_bytes / 1e9:.1f} GB of disk and {free_bytes / 1e9:.1f} GB are free"
         raise ModelError(f"{folder.parent}: the model {needs}; free some space, or choose another folder")
@@ -103,7 +99,9 @@ def _build(folder: Path, source: FolderSource, fill: Callable[[Path], None]) -> 
         fill(work)
         for path in (*sorted(work.iterdir()), work):
             sync_folder(path)  # the files too, whoever wrote them
-        write_json(work / MANIFEST, _manifest(source, work))
+        write_json(
+            work / MANIFEST, _manifest(source, {path.name: path.stat().st_size for path in sorted(work.iterdir())})
+        )
         sync_folder(work)
         if folder.exists():
             folder.rename(old)
@@ -113,70 +111,26 @@ def _build(folder: Path, source: FolderSource, fill: Callable[[Path], None]) -> 
         _delete_unfinished(folder)
 
 
-def _manifest(source: FolderSource, folder: Path) -> dict[str, object]:
-    sizes_bytes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
-    return {**_description(source), "files_bytes": sizes_bytes}
+def _manifest(source: FolderSource, sizes_bytes: Mapping[str, int]) -> dict[str, object]:
+    """Returns the manifest of a folder whose files have these sizes."""
+    stats = [(path.name, path.stat()) for path in source.files]
+    files = [{"name": name, "bytes": stat.st_size, "mtime_ns": stat.st_mtime_ns} for name, stat in stats]
+    made_from = {"name": source.name, "options": dict(source.options), "files": files}
+    return {"importer": IMPORTER_VERSION, "source": made_from, "files_bytes": dict(sizes_bytes)}
 
 
-def _description(source: FolderSource) -> dict[str, object]:
-    files = [_file_entry(path, source.hashed) for path in source.files]
-    return {
-        "importer": IMPORTER_VERSION,
-        "source": {"name": source.name, "options": dict(source.options), "files": files},
-    }
-
-
-def _file_entry(path: Path, hashed: bool) -> dict[str, object]:
-    status = path.stat()
-    digest = {"sha256": _sha256(path)} if hashed else {}
-    return {"name": path.name, "bytes": status.st_size, "mtime_ns": status.st_mtime_ns, **digest}
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _is_current(folder: Path, source: FolderSource, trust_time: bool) -> bool:
-    """Whether `folder` is whole and was built from `source`.
-
-    With `trust_time` the files' sizes and times must agree, which takes microseconds to check. Without, a file with
-    another time is hashed, and if its content is the same, the manifest takes the new time (the caller has the lock).
-    """
-    if not (folder / MANIFEST).is_file():
-        return False
+def _is_current(folder: Path, source: FolderSource) -> bool:
+    """Whether `folder` is whole and was built from `source` as it is now, which takes microseconds to check."""
     try:
         manifest: dict[str, Any] = read_json_object(folder / MANIFEST)
-        sizes = {name: (folder / name).stat().st_size for name in manifest["files_bytes"]}
-        was = manifest["source"]
-        if (manifest["importer"], sizes) != (IMPORTER_VERSION, manifest["files_bytes"]):
-            return False
-        if was["options"] != source.options or len(was["files"]) != len(source.files):
-            return False
-        pairs = list(zip(was["files"], source.files, strict=True))
-        if all(_same_time(file, path) for file, path in pairs):
-            return True
-        if trust_time or not all(_same_time(file, path) or _same_content(file, path) for file, path in pairs):
-            return False
+        sizes_bytes = {name: (folder / name).stat().st_size for name in manifest["files_bytes"]}
+        return bool(manifest == _manifest(source, sizes_bytes))
     except (ModelError, OSError, KeyError, TypeError):  # a damaged manifest proves nothing
         return False
-    for file, path in pairs:
-        file["mtime_ns"] = path.stat().st_mtime_ns
-    replace_json(folder / MANIFEST, manifest)
-    return True
-
-
-def _same_time(was: Mapping[str, object], path: Path) -> bool:
-    status = path.stat()
-    return (was["bytes"], was["mtime_ns"]) == (status.st_size, status.st_mtime_ns)
-
-
-def _same_content(was: Mapping[str, object], path: Path) -> bool:
-    return was["bytes"] == path.stat().st_size and was.get("sha256") == _sha256(path)
 
 
 def _unfinished(folder: Path) -> tuple[Path, Path]:
-    """Where the unfinished folder and a replaced one stand while an import runs."""
+    """Returns where the unfinished folder and a replaced one stand while an import runs."""
     return folder.with_name(f".{folder.name}.partial"), folder.with_name(f".{folder.name}.old")
 
 
@@ -185,21 +139,6 @@ def _delete_unfinished(folder: Path) -> None:
     for path in _unfinished(folder):
         if path.exists():
             shutil.rmtree(path)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder.with_name(f".{folder.name}.lock"), timeout=_LOCK_WAIT_S)
-    try:
-        lock.acquire()
-    except Timeout as error:
-        waited = f"{folder}: another process has been importing this model for {_LOCK_WAIT_S:.0f} s"
-        raise ModelError(f"{waited}; quit it, then try again") from error
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 from models.convert.atomic_folder import (
@@ -14,7 +15,7 @@ from models.convert.atomic_folder import (
 )
 from models.durable_files import write_file, write_json
 from models.gguf import GgufFile, paths_of, read_gguf
-from models.gguf.affine import DTYPES, all_finite, store
+from models.gguf.affine_groups import DTYPES, all_finite, store
 from models.gguf.families import Shape, make_config, parts, read_shape
 from models.gguf.gguf_tokenizer import (
     make_tokenizer,
@@ -43,8 +44,7 @@ def import_gguf(
     not end; the disk refuses.
     """
     options = options or StorageOptions()
-    recorded = {"bits": options.bits, "group": options.group, "dtype": options.dtype}
-    origin = FolderSource(source.name, paths_of(source), recorded)
+    origin = FolderSource(source.name, paths_of(source), asdict(options))
     build_folder(folder, origin, lambda work: _fill(source, options, work, folder, on_progress), replace)
     return folder
 
@@ -83,7 +83,7 @@ def _reported(
 
 
 def _special_ids(gguf: GgufFile, rows: int) -> dict[str, object]:
-    """The special ids for config.json; the vocabulary must fit the `rows` of the embedding (it may be padded)."""
+    """Returns the special ids for config.json. Raises ModelError for more tokens than the embedding has `rows`."""
     tokens = len(read_tokens(gguf).tokens)
     if tokens > rows:
         raise gguf.unfit(f"{tokens} tokens and an embedding of {rows} rows", "the file is damaged, download it again")
@@ -94,7 +94,7 @@ def _special_ids(gguf: GgufFile, rows: int) -> dict[str, object]:
 
 
 def _dtype(gguf: GgufFile, shape: Shape, options: StorageOptions, pieces: list[Part]) -> str:
-    """The folder's dtype, as safetensors calls it: the requested one; else the file's own, F16 where it has
+    """Returns the folder's dtype, as safetensors calls it: the requested one; else the file's own, F16 where it has
     several, but BF16 where activations or vectors leave the range of F16."""
     for name, called in DTYPES.items():
         if called == options.dtype:
@@ -110,7 +110,7 @@ def _dtype(gguf: GgufFile, shape: Shape, options: StorageOptions, pieces: list[P
 
 
 def _quantization(stored: dict[str, Storage]) -> dict[str, object]:
-    """mlx-lm's "quantization": the commonest width for all, an entry for each part of another width."""
+    """Returns mlx-lm's "quantization": the most common width for all, and an entry for each part of another width."""
     widths = {base: (how.group, how.bits) for base, how in stored.items() if how.bits is not None}
     if not widths:
         return {}

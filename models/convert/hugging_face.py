@@ -1,13 +1,13 @@
 """Converts a Hugging Face folder to an MLX model folder, with mlx-lm's own loading, quantization and saving.
 
 The new folder appears whole or not at all. A conversion that is stopped starts again from the beginning: it takes
-minutes, and mlx-lm's writer has no place to go on from. Files for the tokenizer are copied as they are, and only those
+minutes, and mlx-lm's writer cannot continue. Files for the tokenizer are copied as they are, and only those
 named here, so never code.
 """
 
 import contextlib
 import io
-import shutil
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +32,10 @@ from models.convert.atomic_folder import (
     ignore_progress,
 )
 from models.loader import not_loading
-from models.model_folder import ModelFolder, check_folder
+from models.model_folder import TOKENIZER_FILES, ModelFolder, check_folder, config_parts, copy_tokenizer
 from models.storage_options import FLOAT_TYPES, StorageOptions
 from models.tokenizer import FolderTokenizer
 
-_COPIED = (
-    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "tokenizer.model"),
-    *("vocab.json", "merges.txt", "generation_config.json", "chat_template.jinja", "chat_template.json"),
-)
 _QUANTIZED = ("quantization", "quantization_config")
 
 
@@ -63,9 +59,8 @@ def convert_folder(
         )
     if options.quantizes and set(_QUANTIZED) & checked.config.keys():
         raise ModelError(f"{source}: is already quantized; import it as it is, or convert the model it was made from")
-    files = tuple(path for name in ("config.json", *_COPIED) if (path := source / name).is_file())
-    recorded = {"bits": options.bits, "group": options.group, "dtype": options.dtype}
-    origin = FolderSource(source.resolve().name, (*files, *checked.weights), recorded, hashed=False)
+    files = tuple(path for name in ("config.json", *TOKENIZER_FILES) if (path := source / name).is_file())
+    origin = FolderSource(source.resolve().name, (*files, *checked.weights), asdict(options))
     build_folder(folder, origin, lambda work: _fill(checked, options, work, folder, on_progress), replace)
     return folder
 
@@ -78,9 +73,7 @@ def _fill(source: ModelFolder, options: StorageOptions, work: Path, folder: Path
     total_bytes = sum(array.nbytes for array in arrays.values())
     del arrays  # so that what is written can be freed
     check_space(folder, total_bytes)
-    for name in _COPIED:
-        if (source.path / name).is_file():
-            shutil.copyfile(source.path / name, work / name)
+    copy_tokenizer(source.path, work)
     on_progress(ImportProgress("weights", 0, total_bytes))
     with not_loading(source.path):
         save_model(work, network, donate_model=True)  # evaluates and writes a file of at most 5 GB at a time
@@ -90,7 +83,7 @@ def _fill(source: ModelFolder, options: StorageOptions, work: Path, folder: Path
 
 
 def _converted(source: ModelFolder, options: StorageOptions) -> tuple[Any, dict[str, Any]]:
-    """The network that is to be saved, not evaluated yet, and its config."""
+    """Returns the network to be saved, not evaluated yet, and its config."""
     with not_loading(source.path):
         network, config = load_model(source.path, lazy=True, trust_remote_code=False)
         _cast(network, options, config)
@@ -108,8 +101,7 @@ def _converted(source: ModelFolder, options: StorageOptions) -> tuple[Any, dict[
 
 def _cast(network: Any, options: StorageOptions, config: dict[str, Any]) -> None:
     """Casts floats to the requested type, else to the config's, where the model allows it, as mlx-lm's convert does."""
-    text = config.get("text_config")
-    declared = [part.get(key) for part in (config, text or {}) for key in ("torch_dtype", "dtype")]
+    declared = [part.get(key) for part in config_parts(config) for key in ("torch_dtype", "dtype")]
     name = options.dtype or next((one for one in declared if one in FLOAT_TYPES), None)
     if name is None:
         return

@@ -1,4 +1,4 @@
-"""Finds out what stands at a path, and imports it.
+"""Finds out what is at a path, and imports it.
 
 GGUF file               converted to an MLX folder                            models.convert.gguf_import
 MLX folder              linked where it is
@@ -111,12 +111,12 @@ def _name_of(path: Path) -> str:
 
 
 def _plain(name: str) -> str:
-    """The name with a dash for every character that a model's name may not have."""
+    """Returns the name with a dash for every character that a model's name may not have."""
     return re.sub(r"[^A-Za-z0-9._]+|-{2,}|\.{2,}", "-", name).strip("-._")[:96].rstrip("-._") or "model"
 
 
 def _link(source: Path, folder: Path) -> Path:
-    """Links `folder` to the folder `source` in one step, unless it is linked there already."""
+    """Makes `folder` a link to the folder `source` in one step, unless it is one already."""
     real = Path(os.path.realpath(source))
     if folder.exists() and folder.samefile(real):
         return folder

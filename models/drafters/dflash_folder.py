@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 
@@ -148,7 +149,7 @@ def _config(folder: HeadFolder, tensors: Mapping[str, mx.array], target: TargetS
     )
 
 
-def _scales(whole: Fields) -> dict[str, float]:
+def _scales(whole: Fields) -> dict[str, Any]:
     """Returns what embeddings and logits are multiplied by, and the bound of the logits."""
     return {
         "embedding_scale": whole.number("input_embedding_scale", 1.0),

@@ -16,7 +16,7 @@ from engine.drafters.draft_vocabulary import shorten_output
 from engine.errors import ModelError
 from models.drafters.head_folder import open_head, read_ids
 from models.loader import Loaded
-from models.tensor_file import write_tensors
+from models.safetensors_file import write_tensors
 
 NAME = "draft_vocabulary.safetensors"
 

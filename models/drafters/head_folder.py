@@ -26,8 +26,7 @@ from models.durable_files import read_json_object, replace_json
 from models.loader import Loaded
 from models.memory import Share
 from models.model_folder import check_links, folder_names, weights_of
-from models.safetensors_file import Entry, read_entries
-from models.tensor_file import write_tensors
+from models.safetensors_file import Entry, read_entries, write_tensors
 
 _FLOATS = ("F32", "F16", "BF16")
 _INTEGERS = ("I64", "I32")

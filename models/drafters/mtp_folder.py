@@ -35,8 +35,7 @@ from models.drafters.target_match import TargetShape, check_vocabulary, check_wi
 from models.durable_files import read_json_object
 from models.loader import Loaded
 from models.model_folder import check_links, folder_names
-from models.safetensors_file import Entry, read_entries
-from models.tensor_file import write_tensors
+from models.safetensors_file import Entry, read_entries, write_tensors
 
 _FILES = ("mtp.safetensors", "mtp/weights.safetensors", "model-mtp.safetensors", "model-mtp-head.safetensors")
 _OTHER = "choose another drafter"

@@ -97,7 +97,7 @@ class TextForecast:
         return accepted, statistics
 
     def _acceptance(self, accepted: Floats, copied: dict[int, Floats]) -> ChainAcceptance:
-        """Of the drafter that samples, except where one that copies comes before it and has something to propose."""
+        """Returns the acceptance of the drafter that samples, or of an earlier one that copies and has a proposal."""
         survival = survival_probs(accepted, self._longest)
         member = np.full(len(survival), self._sampling_member)
         for place in sorted((place for place in copied if place < self._sampling_member), reverse=True):

@@ -5,13 +5,13 @@ mlx-lm has none) is refused by name, never dropped. Keys: ggml's docs/gguf.md "L
 llama.cpp's convert_hf_to_gguf.py; configs: mlx_lm/models/{llama,qwen2,qwen3,gemma3_text}.py.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from models.gguf.gguf_reader import GgufFile
-from models.gguf.rope_scaling import rope_scaling
 from models.gguf.tensor_storage import Part
 
 _DAMAGED = "the file is damaged, download it again"
@@ -47,7 +47,7 @@ _FOUR_NORMS = {
 
 @dataclass(frozen=True)
 class Family:
-    """What sets a family apart.
+    """The properties of a family of models.
 
     interleaved: llama.cpp's converter has reordered the rows of q and k. norms_plus_one: it has added 1 to the norms.
     wide_range: activations leave f16, so that the folder has to be in bf16.
@@ -75,11 +75,14 @@ FAMILIES = {
 }
 _GEMMA_PATTERN = 6  # every sixth layer sees everything; llama.cpp's llm_load_hparams has it fixed
 _GEMMA_27B_LAYERS = 62
+# Of RoPE scaling "llama3", whose factor is the largest number of `rope_freqs.weight`.
+# All of Meta's models have these (their config.json).
+_LOW, _HIGH, _ORIGINAL = 1.0, 4.0, 8192
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The sizes a model has, in units of one (values, heads, layers, tokens), and its family."""
+    """The sizes of a model (numbers of values, heads, layers, tokens), and its family."""
 
     family: Family
     name: str
@@ -94,7 +97,7 @@ class Shape:
 
 
 def read_shape(gguf: GgufFile) -> Shape:
-    """The model's sizes. Raises ModelError unless mlx-lm's model of that family computes it as it is."""
+    """Returns the model's sizes. Raises ModelError unless mlx-lm's model of that family computes it as it is."""
     name = gguf.get("general.architecture", str)
     if name not in FAMILIES:
         what = f"the architecture {name[:40]!r} is not imported, only {', '.join(FAMILIES)}"
@@ -120,7 +123,7 @@ def read_shape(gguf: GgufFile) -> Shape:
 
 
 def parts(gguf: GgufFile, shape: Shape) -> list[Part]:
-    """Every tensor of the file with its place in MLX. Raises ModelError on a missing, extra or misshapen one."""
+    """Returns every tensor with its place in MLX. Raises ModelError for a missing, extra or misshapen one."""
     wanted = _wanted(shape)
     for part in wanted:
         info = gguf.tensors.get(part.name)
@@ -139,7 +142,7 @@ def parts(gguf: GgufFile, shape: Shape) -> list[Part]:
 
 
 def make_config(gguf: GgufFile, shape: Shape) -> dict[str, object]:
-    """config.json as mlx-lm reads it, but for the weights. Raises ModelError where a needed number is missing."""
+    """Returns config.json as mlx-lm reads it, without the quantization. Raises ModelError if a number is missing."""
     name, family = shape.name, shape.family
     base = gguf.get(f"{name}.rope.freq_base", float, family.rope_base)
     if not 1 <= base < 1e12:
@@ -147,7 +150,7 @@ def make_config(gguf: GgufFile, shape: Shape) -> dict[str, object]:
     epsilon = gguf.get(f"{name}.attention.layer_norm_rms_epsilon", float)
     if not 0 < epsilon < 1:
         raise gguf.unfit(f"its norms have the epsilon {epsilon}", _DAMAGED)
-    scaling = rope_scaling(gguf, name, shape.head_width, base)
+    scaling = _rope_scaling(gguf, name, shape.head_width, base)
     config: dict[str, object] = {
         "architectures": [family.architecture],
         "model_type": family.model_type,
@@ -171,7 +174,7 @@ def make_config(gguf: GgufFile, shape: Shape) -> dict[str, object]:
 
 
 def count(gguf: GgufFile, name: str, key: str, default: int | None = None) -> int:
-    """The positive number `name.key` of the metadata. Raises ModelError where it is none."""
+    """Returns the positive number `name.key` of the metadata. Raises ModelError where it is none."""
     value = gguf.get(f"{name}.{key}", int, default)
     if not 1 <= value < 1 << 31:
         raise gguf.unfit(f"{name}.{key} is {value}", _DAMAGED)
@@ -179,7 +182,7 @@ def count(gguf: GgufFile, name: str, key: str, default: int | None = None) -> in
 
 
 def shortest(value: float) -> float:
-    """The shortest decimal that is the same f32: 1e-05, not 9.999999747378752e-06."""
+    """Returns the shortest decimal that is the same f32: 1e-05, not 9.999999747378752e-06."""
     return float(str(np.float32(value)))
 
 
@@ -222,7 +225,7 @@ def _refuse_what_differs(gguf: GgufFile, shape: Shape) -> None:
 
 
 def _wanted(shape: Shape) -> list[Part]:
-    """Every part with the shape it must have, in the order a forward pass meets them."""
+    """Returns every part with the shape it must have, in the order a forward pass meets them."""
     family = shape.family
     sides = {"hidden": shape.hidden, "wide": shape.feed_forward, "head": shape.head_width}
     sides |= {"queries": shape.heads * shape.head_width, "keys": shape.kv_heads * shape.head_width}
@@ -242,3 +245,59 @@ def _wanted(shape: Shape) -> list[Part]:
             )
     wanted.append(Part("output_norm.weight", "model.norm.weight", (shape.hidden,), less=less))
     return wanted if shape.tied else [*wanted, Part("output.weight", "lm_head.weight", matrix)]
+
+
+def _rope_scaling(gguf: GgufFile, name: str, width: int, base: float) -> dict[str, object] | None:
+    """Returns config.json's "rope_scaling" as mlx_lm/models/rope_utils.py reads it, None if there is none.
+
+    Linear scaling is in the metadata. Llama 3.1 and later have a tensor `rope_freqs.weight` instead, what each
+    frequency is divided by; it is taken for the "llama3" rule only where it is what that rule gives.
+    Raises ModelError for what mlx-lm may do otherwise.
+    """
+    kind = gguf.get(f"{name}.rope.scaling.type", str, "none")
+    if "rope_freqs.weight" in gguf.tensors:
+        if kind != "none":
+            raise gguf.unfit(f"has RoPE scaling {kind[:40]!r} and frequencies of its own as well", _OTHER_VERSION)
+        return _llama3(gguf, width, base)
+    if kind == "linear":
+        factor = gguf.get(f"{name}.rope.scaling.factor", float)
+        if not 1 <= factor < 1e6:
+            raise gguf.unfit(f"its RoPE is scaled by {factor}", _DAMAGED)
+        return {"type": "linear", "factor": shortest(factor)}
+    if kind != "none" or gguf.get(f"{name}.rope.scale_linear", float, 1.0) != 1.0:
+        raise gguf.unfit(f"RoPE scaling {kind[:40]!r} is not imported yet", _OTHER_VERSION)
+    return None
+
+
+def _llama3_divisors(width: int, base: float, factor: float) -> list[float]:
+    """Returns Llama 3.1's divisors of the width / 2 frequencies (transformers' _compute_llama3_parameters)."""
+    divisors = []
+    for place in range(0, width, 2):
+        turns = _ORIGINAL / (2 * math.pi * base ** (place / width))  # of this frequency in the original context
+        if turns >= _HIGH:
+            divisors.append(1.0)
+        elif turns <= _LOW:
+            divisors.append(factor)
+        else:
+            smooth = (turns - _LOW) / (_HIGH - _LOW)
+            divisors.append(1 / ((1 - smooth) / factor + smooth))
+    return divisors
+
+
+def _llama3(gguf: GgufFile, width: int, base: float) -> dict[str, object] | None:
+    info = gguf.tensors["rope_freqs.weight"]
+    if info.shape != (width // 2,) or info.type.name != "F32":
+        raise gguf.unfit(f"tensor 'rope_freqs.weight' is {info.type.name} {info.shape}", _OTHER_VERSION)
+    found = gguf.raw(info.name).view("<f4").astype(float)
+    factor = float(found.max())
+    if np.array_equal(found, np.ones(width // 2)):
+        return None
+    if not 1 < factor < 1e6 or not np.allclose(found, _llama3_divisors(width, base, factor), rtol=1e-4):
+        raise gguf.unfit("its RoPE frequencies follow no rule that is imported", _OTHER_VERSION)
+    return {
+        "rope_type": "llama3",
+        "factor": factor,
+        "low_freq_factor": _LOW,
+        "high_freq_factor": _HIGH,
+        "original_max_position_embeddings": _ORIGINAL,
+    }

@@ -1,6 +1,6 @@
 """A bounds-checked reader of GGUF, versions 2 and 3, little-endian (format: ggml's docs/gguf.md).
 
-The file is a stranger's: every count, length and offset is checked against the file's size before it is used, so a
+The file is not trusted: every count, length and offset is checked against the file's size before it is used, so a
 cut, damaged or hostile file ends in a ModelError of one line, never in a wild read or a huge allocation.
 
     header      "GGUF", u32 version, u64 tensor count, u64 pair count
@@ -14,6 +14,7 @@ has the metadata, each has tensors.
 
 import os
 import re
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,8 +25,136 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import ModelError
-from models.gguf.cursor import MAX_ITEMS, Cursor, Value
-from models.gguf.tensor_types import TENSOR_TYPES, UNSUPPORTED_TENSOR_TYPES, TensorType
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """How ggml stores a row: blocks of `block_values` values in `block_bytes` bytes each."""
+
+    name: str
+    block_values: int
+    block_bytes: int
+
+
+# By ggml.h's `ggml_type`. A type that models/gguf/affine_groups.py does not repack is dequantized by the gguf package.
+TENSOR_TYPES = {
+    0: TensorType("F32", 1, 4),
+    1: TensorType("F16", 1, 2),
+    2: TensorType("Q4_0", 32, 2 + 16),
+    3: TensorType("Q4_1", 32, 2 + 2 + 16),
+    6: TensorType("Q5_0", 32, 2 + 4 + 16),
+    7: TensorType("Q5_1", 32, 2 + 2 + 4 + 16),
+    8: TensorType("Q8_0", 32, 2 + 32),
+    12: TensorType("Q4_K", 256, 2 + 2 + 12 + 128),
+    13: TensorType("Q5_K", 256, 2 + 2 + 12 + 32 + 128),
+    14: TensorType("Q6_K", 256, 128 + 64 + 16 + 2),
+    30: TensorType("BF16", 1, 2),
+}
+
+# By docs/gguf.md's `gguf_metadata_value_type`: numbers as struct formats, without the byte order.
+NUMBER_FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 10: "Q", 11: "q", 12: "d"}
+BOOL, STRING, ARRAY = 7, 8, 9
+Value = int | float | bool | str | tuple["Value", ...]
+
+# Far above any real file; they keep a hostile one of many gigabytes from filling the memory with Python objects.
+MAX_ITEMS = 1 << 22
+LARGEST_HEADER_BYTES = 1 << 26
+_LONGEST_STRING_BYTES = 1 << 24
+_DEEPEST_ARRAY = 4
+_SMALLEST_STRING_BYTES = 8
+_SMALLEST_ARRAY_BYTES = 4 + 8
+
+
+class Cursor:
+    """Reads little-endian values in order. Every method raises ModelError rather than pass the end of the file.
+
+    It maps nothing: a file that another program cuts while it is mapped kills the process that reads it. path: for
+    messages. file: at its beginning, of `size_bytes`.
+    """
+
+    def __init__(self, path: Path, file: BinaryIO, size_bytes: int) -> None:
+        self.path = path
+        self.position = 0
+        self.size_bytes = size_bytes
+        self._file = file
+
+    @property
+    def left_bytes(self) -> int:
+        return self.size_bytes - self.position
+
+    def damaged(self, what: str) -> ModelError:
+        """Returns the error for a damaged file. what: the damage."""
+        return ModelError(f"{self.path}: {what}; the file is damaged, download it again")
+
+    def take(self, count_bytes: int, what: str) -> bytes:
+        if count_bytes > self.left_bytes:
+            raise self.damaged(f"cut short in {what}, {count_bytes} bytes wanted and {self.left_bytes} left")
+        if self.position + count_bytes > LARGEST_HEADER_BYTES:
+            raise self.damaged(f"its metadata go on past {LARGEST_HEADER_BYTES >> 20} MiB, more than any model has")
+        raw = self._file.read(count_bytes)
+        if len(raw) != count_bytes:
+            raise self.damaged(f"cut short in {what} while it was read")
+        self.position += count_bytes
+        return raw
+
+    def u32(self, what: str) -> int:
+        return int.from_bytes(self.take(4, what), "little")
+
+    def u64(self, what: str) -> int:
+        return int.from_bytes(self.take(8, what), "little")
+
+    def text(self, what: str) -> str:
+        length_bytes = self.u64(what)
+        if length_bytes > _LONGEST_STRING_BYTES:
+            raise self.damaged(f"{what} claims {length_bytes} bytes, too many for a text")
+        raw = self.take(length_bytes, what)
+        try:
+            return raw.decode()
+        except UnicodeDecodeError as error:
+            raise self.damaged(f"{what} is not UTF-8") from error
+
+    def value(self, code: int, key: str, depth: int = 0) -> Value:
+        """Reads one metadata value of type `code`; `key` is only for messages."""
+        shown = f"the value of {key[:60]!r}"
+        if code == STRING:
+            return self.text(shown)
+        if code == BOOL:
+            return self._bools(1, shown)[0]
+        if code == ARRAY:
+            return self._array(key, depth)
+        return self._numbers(code, 1, shown)[0]
+
+    def _array(self, key: str, depth: int) -> tuple[Value, ...]:
+        shown = f"the list {key[:60]!r}"
+        if depth >= _DEEPEST_ARRAY:
+            raise self.damaged(f"{shown} is nested too deeply")
+        code, count = self.u32(shown), self.u64(shown)
+        if count > MAX_ITEMS:
+            raise self.damaged(f"{shown} claims {count} items, more than any model has")
+        if code == BOOL:
+            return self._bools(count, shown)
+        if code not in (STRING, ARRAY):
+            return self._numbers(code, count, shown)
+        smallest = _SMALLEST_STRING_BYTES if code == STRING else _SMALLEST_ARRAY_BYTES
+        if count * smallest > self.left_bytes:
+            raise self.damaged(f"{shown} claims {count} items, too many for the file")
+        if code == STRING:
+            return tuple(self.text(shown) for _ in range(count))
+        return tuple(self._array(key, depth + 1) for _ in range(count))
+
+    def _numbers(self, code: int, count: int, what: str) -> tuple[int | float, ...]:
+        if code not in NUMBER_FORMATS:
+            raise self.damaged(f"{what} has an unknown type {code}")
+        size_bytes = struct.calcsize(f"<{NUMBER_FORMATS[code]}")
+        raw = self.take(count * size_bytes, what)
+        return struct.unpack(f"<{count}{NUMBER_FORMATS[code]}", raw)
+
+    def _bools(self, count: int, what: str) -> tuple[bool, ...]:
+        raw = self.take(count, what)
+        if raw.strip(b"\x00\x01"):
+            raise self.damaged(f"{what} is neither true nor false")
+        return tuple(byte == 1 for byte in raw)
+
 
 _MAGIC = b"GGUF"
 _HEADER_BYTES = 24
@@ -67,12 +196,12 @@ class GgufFile:
     tensors: Mapping[str, TensorInfo]
 
     def raw(self, name: str) -> Bytes:
-        """All bytes of a tensor, shape (size_bytes,). Raises ModelError as `rows` does."""
+        """Returns all bytes of a tensor, shape (size_bytes,). Raises ModelError as `rows` does."""
         info = self.tensors[name]
         return self.rows(name, 0, info.size_bytes // info.row_bytes).reshape(-1)
 
     def rows(self, name: str, start: int, stop: int) -> Bytes:
-        """The bytes of some rows of a tensor (a vector is one row), shape (stop - start, bytes of a row).
+        """Returns the bytes of some rows of a tensor (a vector is one row), shape (stop - start, bytes of a row).
 
         Raises ModelError when the file has been cut since its header was read, or cannot be read.
         """
@@ -91,7 +220,7 @@ class GgufFile:
         return np.frombuffer(content, np.uint8).reshape(stop - start, info.row_bytes)
 
     def get(self, key: str, kind: type[T], default: T | None = None) -> T:
-        """The metadata value of `key`; ints pass for floats. Raises ModelError if it is missing or of another kind."""
+        """Returns the value of `key`; ints pass for floats. Raises ModelError if it is missing or of another kind."""
         value = self.metadata.get(key, default)
         if kind is float and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
@@ -102,7 +231,7 @@ class GgufFile:
         return value
 
     def get_all(self, key: str, kind: type[T]) -> tuple[T, ...]:
-        """The metadata array of `key`. Raises ModelError if it is missing or holds anything but `kind`."""
+        """Returns the metadata array of `key`. Raises ModelError if it is missing or holds anything but `kind`."""
         value = self.metadata.get(key)
         if not isinstance(value, tuple):
             raise self.unfit(f"lacks the list {key}", "use a complete model file")
@@ -112,12 +241,12 @@ class GgufFile:
         return items
 
     def unfit(self, what: str, to_do: str) -> ModelError:
-        """The error for a file that is readable GGUF, but not what the caller needs."""
+        """Returns the error for a file that is readable GGUF, but not what the caller needs."""
         return ModelError(f"{self.path}: {what}; {to_do}")
 
 
 def read_gguf(path: Path) -> GgufFile:
-    """Read header, metadata and tensor table of `path`, and of its siblings where the model is split.
+    """Reads header, metadata and tensor table of `path`, and of its siblings where the model is split.
 
     Raises ModelError: no such file, not GGUF, big-endian, an unsupported version or tensor type, cut short, or any
     number in it that does not fit the file; a sibling that is missing or does not belong to it.
@@ -128,7 +257,7 @@ def read_gguf(path: Path) -> GgufFile:
 
 
 def paths_of(path: Path) -> tuple[Path, ...]:
-    """The files of the model that `path` is, or is one of: its siblings by their names, there or not."""
+    """Returns the files of the model that `path` is, or is one of: its siblings by their names, there or not."""
     name = _SPLIT.fullmatch(path.name)
     if name is None or not 1 <= int(name[2]) <= int(name[3]) <= _MAX_FILES:
         return (path,)
@@ -159,7 +288,7 @@ def _read_open(path: Path, file: BinaryIO, size_bytes: int) -> GgufFile:
 
 
 def _joined(path: Path, count: int) -> GgufFile:
-    """All `count` files of the model that `path` is one of."""
+    """Returns all `count` files of the model that `path` is one of."""
     paths = paths_of(path)
     if len(paths) != count:
         what = f"is one of {count} files of a split model, but is not named -00001-of-{count:05d}.gguf or the like"
@@ -212,7 +341,7 @@ def _alignment(cursor: Cursor, metadata: Mapping[str, Value]) -> int:
 
 
 def _read_tensor(cursor: Cursor) -> TensorInfo:
-    """One entry of the tensor table, its offset still relative to the start of the data."""
+    """Reads one entry of the tensor table, its offset still relative to the start of the data."""
     name = cursor.text("a tensor name")
     shown = f"tensor {name[:60]!r}"
     dimensions = cursor.u32(shown)
@@ -232,15 +361,17 @@ def _read_tensor(cursor: Cursor) -> TensorInfo:
 def _tensor_type(cursor: Cursor, shown: str, code: int) -> TensorType:
     if code in TENSOR_TYPES:
         return TENSOR_TYPES[code]
-    if code in UNSUPPORTED_TENSOR_TYPES:
-        supported = ", ".join(kind.name for kind in TENSOR_TYPES.values())
-        name = UNSUPPORTED_TENSOR_TYPES[code]
-        raise ModelError(f"{cursor.path}: {shown} is {name}, which is not supported; use a file of {supported}")
-    raise cursor.damaged(f"{shown} has an unknown type {code}")
+    from gguf import GGMLQuantizationType  # takes half a second to import
+
+    name = next((kind.name for kind in GGMLQuantizationType if kind == code), None)
+    if name is None:
+        raise cursor.damaged(f"{shown} has an unknown type {code}")
+    supported = ", ".join(kind.name for kind in TENSOR_TYPES.values())
+    raise ModelError(f"{cursor.path}: {shown} is {name}, which is not supported; use a file of {supported}")
 
 
 def _place(cursor: Cursor, entries: list[TensorInfo], alignment: int) -> dict[str, TensorInfo]:
-    """Turn data offsets into file offsets; every tensor must be inside the file, aligned, and on its own."""
+    """Turns data offsets into file offsets; every tensor must be inside the file, aligned, and on its own."""
     start = -(-cursor.position // alignment) * alignment
     end, tensors = start, dict[str, TensorInfo]()
     for entry in sorted(entries, key=lambda entry: entry.offset_bytes):

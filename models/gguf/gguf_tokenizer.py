@@ -1,23 +1,162 @@
 """The tokenizer and chat template that a GGUF carries, as the files transformers and mlx-lm load.
 
-Two kinds: byte-level BPE (models.gguf.byte_level) and SentencePiece BPE (models.gguf.sentencepiece); every id as in the
-file. Keys: ggml's docs/gguf.md "Tokenizer"; files: tokenizers' tokenizer.json, transformers' tokenizer_config.json and
+Every id is as in the file. Two kinds:
+
+    gpt2     byte-level BPE: letters for bytes, words split off by a pattern, merges by rank. The pattern goes by the
+             name of a pre-tokenizer; an unknown one is refused, because a wrong split would give other ids in silence
+    llama    SentencePiece BPE, as Gemma's and Llama 2's own tokenizer.json have it: spaces become ▁, merges are every
+             way to put a piece together in order of the piece's score, and what no piece covers goes in bytes. GGUF
+             writes the pieces that users have defined with real spaces; here they get their ▁ back
+
+Keys: ggml's docs/gguf.md "Tokenizer"; patterns and what goes with them: llama.cpp's llama-vocab.cpp, for qwen2 also
+transformers' tokenization_qwen2.py; files: tokenizers' tokenizer.json, transformers' tokenizer_config.json and
 chat_template.jinja.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 
-from tokenizers import AddedToken, Tokenizer, processors
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from engine.errors import RedlineError
-from models.gguf.byte_level import byte_level, split_of
 from models.gguf.gguf_reader import GgufFile
-from models.gguf.sentencepiece import SPACE, sentencepiece
 
 _DAMAGED = "the file is damaged, download it again"
+_OTHER = "use an MLX version of this model"
+_ENDINGS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+_WORDS = r"[^\r\n\p{L}\p{N}]?\p{L}+"
+_REST = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+_LLAMA3 = rf"{_ENDINGS}|{_WORDS}|\p{{N}}{{1,3}}|{_REST}"
+_QWEN2 = rf"{_ENDINGS}|{_WORDS}|\p{{N}}|{_REST}"
+_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+_TEKKEN = (
+    rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+|[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*"
+    r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
+@dataclass(frozen=True)
+class Split:
+    """How text is split into words: by `pattern`, or by GPT-2's own, with each digit apart where `digits`.
+
+    whole_words: a word that is a token is taken as it is, whatever the merges would make of it. starts: whether the
+    first token is put before a text unless the file says otherwise. composes: text is brought into NFC first.
+    """
+
+    pattern: str = ""
+    digits: bool = False
+    whole_words: bool = False
+    starts: bool = False
+    composes: bool = False
+
+    def build(self) -> pre_tokenizers.PreTokenizer:
+        """Returns the pre-tokenizer, which writes bytes as letters last."""
+        letters = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=not self.pattern)
+        if self.pattern:
+            return pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(self.pattern), "isolated"), letters])
+        if self.digits:
+            return pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), letters])
+        return letters
+
+
+_DIGITS_SPLIT, _LLAMA3_SPLIT = Split(digits=True), Split(_LLAMA3, whole_words=True, starts=True)
+
+# By `tokenizer.ggml.pre`.
+SPLITS: Mapping[str, Split] = {
+    "smollm": _DIGITS_SPLIT,
+    "starcoder": _DIGITS_SPLIT,
+    "refact": _DIGITS_SPLIT,
+    "gpt-2": Split(),
+    "llama-bpe": _LLAMA3_SPLIT,
+    "llama3": _LLAMA3_SPLIT,
+    "llama-v3": _LLAMA3_SPLIT,
+    "qwen2": Split(_QWEN2, composes=True),
+    "deepseek-r1-qwen": Split(_QWEN2),
+    "tekken": Split(_TEKKEN, whole_words=True, starts=True),
+}
+
+
+def split_of(gguf: GgufFile) -> Split:
+    """Returns the split that the file names. Raises ModelError for an unknown one."""
+    name = gguf.get("tokenizer.ggml.pre", str, "")
+    if name not in SPLITS:
+        raise gguf.unfit(f"its tokenizer splits text in the way {name[:40]!r}, which is not imported yet", _OTHER)
+    return SPLITS[name]
+
+
+def byte_level(gguf: GgufFile, vocabulary: Mapping[str, int]) -> Tokenizer:
+    """Returns the tokenizer without its special tokens. Raises ModelError: an unknown split, merges that do not fit."""
+    split = split_of(gguf)
+    model = models.BPE(vocab=dict(vocabulary), merges=_merges(gguf, vocabulary), ignore_merges=split.whole_words)
+    tokenizer = Tokenizer(model)
+    if split.composes:
+        tokenizer.normalizer = normalizers.NFC()
+    tokenizer.pre_tokenizer = split.build()
+    tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer
+
+
+def _merges(gguf: GgufFile, vocabulary: Mapping[str, int]) -> list[tuple[str, str]]:
+    """Returns the merges in order of rank. All parts must be tokens: the library's own error is less clear."""
+    merges: list[tuple[str, str]] = []
+    for merge in gguf.get_all("tokenizer.ggml.merges", str):
+        left, space, right = merge.partition(" ")
+        if not space or not {left, right, left + right} <= vocabulary.keys():
+            raise gguf.unfit(f"merge {merge[:40]!r} does not fit its vocabulary", _DAMAGED)
+        merges.append((left, right))
+    return merges
+
+
+SPACE = "▁"
+_LONGEST_PIECE = 256  # characters; the longest of any model here is 48
+_MAX_MERGES = 1 << 23
+
+
+def sentencepiece(
+    gguf: GgufFile, vocabulary: Mapping[str, int], apart: Sequence[str], unknown: str | None, prefixed: bool
+) -> Tokenizer:
+    """Returns the tokenizer without its special tokens.
+
+    apart: tokens that are never put together from others. prefixed: a text begins with a space that nobody wrote.
+    Raises ModelError: scores that are missing or no numbers, pieces of absurd length.
+    """
+    merges = _piece_merges(gguf, vocabulary, set(apart))
+    model = models.BPE(vocab=dict(vocabulary), merges=merges, unk_token=unknown, fuse_unk=True, byte_fallback=True)
+    tokenizer = Tokenizer(model)
+    spaces = normalizers.Replace(" ", SPACE)
+    steps = [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
+    if prefixed:
+        tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend(SPACE), spaces])
+        steps.append(decoders.Strip(" ", 1, 0))
+    else:
+        tokenizer.normalizer = spaces
+    tokenizer.decoder = decoders.Sequence(steps)
+    return tokenizer
+
+
+def _piece_merges(gguf: GgufFile, vocabulary: Mapping[str, int], apart: set[str]) -> list[tuple[str, str]]:
+    """Returns every pair of pieces that makes a piece: best score first, then as transformers' generate_merges."""
+    scores = gguf.get_all("tokenizer.ggml.scores", float)
+    if len(scores) < len(vocabulary) or not all(map(math.isfinite, scores)):
+        raise gguf.unfit(f"{len(scores)} scores for {len(vocabulary)} tokens, or some that are no numbers", _DAMAGED)
+    found: list[tuple[float, int, int, str, str]] = []
+    for piece, number in vocabulary.items():
+        if piece in apart:
+            continue
+        if len(piece) > _LONGEST_PIECE:
+            raise gguf.unfit(f"its vocabulary has a piece of {len(piece)} characters", _DAMAGED)
+        for place in range(1, len(piece)):
+            left, right = piece[:place], piece[place:]
+            if left in vocabulary and right in vocabulary and left not in apart and right not in apart:
+                found.append((-scores[number], -len(left), -len(right), left, right))
+        if len(found) > _MAX_MERGES:
+            raise gguf.unfit("its vocabulary can be put together in too many ways", _DAMAGED)
+    found.sort(key=lambda merge: merge[:3])
+    return [(left, right) for *_, left, right in found]
+
 
 # Tokens that end a turn wherever they are in a vocabulary: GGUF has room for three ids at most, and converters have
 # long filled in one (llama.cpp's llama-vocab.cpp looks for these as well). The last two where they end the text.
@@ -38,7 +177,7 @@ class TokenType(IntEnum):
 
 @dataclass(frozen=True)
 class SpecialIds:
-    """Token ids with a job; None where the file names none. `ends` are all that end a reply."""
+    """The ids of special tokens; None where the file names none. `ends`: all that end a reply."""
 
     bos: int | None
     eos: int | None
@@ -63,7 +202,7 @@ class Vocabulary:
 
 
 def read_tokens(gguf: GgufFile) -> Vocabulary:
-    """Raises ModelError: lists that are missing or disagree, a token that is empty or there twice."""
+    """Returns the vocabulary. Raises ModelError: lists that are missing or disagree, an empty or repeated token."""
     tokens = gguf.get_all("tokenizer.ggml.tokens", str)
     types = gguf.get_all("tokenizer.ggml.token_type", int)
     if len(types) != len(tokens):
@@ -81,7 +220,7 @@ def read_tokens(gguf: GgufFile) -> Vocabulary:
 
 
 def read_special_ids(gguf: GgufFile) -> SpecialIds:
-    """The ids of the special tokens. Raises ModelError if one is not in the vocabulary."""
+    """Returns the ids of the special tokens. Raises ModelError if one is not in the vocabulary."""
     tokens = gguf.get_all("tokenizer.ggml.tokens", str)
 
     def find(role: str) -> int | None:
@@ -100,7 +239,7 @@ def read_special_ids(gguf: GgufFile) -> SpecialIds:
 
 
 def make_tokenizer(gguf: GgufFile) -> Tokenizer:
-    """The tokenizer, every id as in the file. Raises ModelError on a kind not known here or lists that disagree."""
+    """Returns the tokenizer, every id as in the file. Raises ModelError for an unknown kind or lists that disagree."""
     vocabulary, special = read_tokens(gguf), read_special_ids(gguf)
     with _boundary(gguf):
         if _is_sentencepiece(gguf):
@@ -114,7 +253,7 @@ def make_tokenizer(gguf: GgufFile) -> Tokenizer:
 
 
 def make_tokenizer_config(gguf: GgufFile) -> dict[str, object]:
-    """tokenizer_config.json: which class loads tokenizer.json, and the special tokens by name."""
+    """Returns tokenizer_config.json: which class loads tokenizer.json, and the special tokens by name."""
     tokens, special = gguf.get_all("tokenizer.ggml.tokens", str), read_special_ids(gguf)
     named = {
         "bos_token": special.bos,
@@ -131,12 +270,12 @@ def make_tokenizer_config(gguf: GgufFile) -> dict[str, object]:
 
 
 def read_chat_template(gguf: GgufFile) -> str | None:
-    """The Jinja chat template, or None if the file has none."""
+    """Returns the Jinja chat template, or None if the file has none."""
     return gguf.get("tokenizer.chat_template", str) if "tokenizer.chat_template" in gguf.metadata else None
 
 
 def _is_sentencepiece(gguf: GgufFile) -> bool:
-    """Raises ModelError for a kind that is neither."""
+    """Whether the tokenizer is SentencePiece, not byte-level. Raises ModelError for another kind."""
     kind = gguf.get("tokenizer.ggml.model", str)
     if kind not in ("gpt2", "llama"):
         raise gguf.unfit(f"its tokenizer {kind[:40]!r} is not imported yet", "use an MLX version of this model")
@@ -144,7 +283,7 @@ def _is_sentencepiece(gguf: GgufFile) -> bool:
 
 
 def _sentencepiece(gguf: GgufFile, vocabulary: Vocabulary, special: SpecialIds) -> Tokenizer:
-    """Where a text gets no space in front, the user's tokens are looked for behind the normalizer, and so among ▁."""
+    """Returns the SentencePiece tokenizer. Without a space before texts, user tokens are found in normalized text."""
     prefixed = gguf.get("tokenizer.ggml.add_space_prefix", bool, True)
     unknown = None if special.unknown is None else vocabulary.tokens[special.unknown]
     apart = vocabulary.of(TokenType.CONTROL, TokenType.UNKNOWN, TokenType.USER_DEFINED, TokenType.BYTE)
@@ -154,7 +293,7 @@ def _sentencepiece(gguf: GgufFile, vocabulary: Vocabulary, special: SpecialIds) 
 
 
 def _added(vocabulary: Vocabulary, normalized: bool) -> list[AddedToken]:
-    """Tokens that are matched whole before any splitting: control ones are special (left out of decoded text).
+    """Returns the tokens that are matched whole before any splitting: control ones are special (not decoded).
 
     normalized: whether users' tokens are looked for in the normalized text.
     """
@@ -179,7 +318,7 @@ def _start_with(gguf: GgufFile, tokenizer: Tokenizer, tokens: Sequence[str], bos
 
 @contextmanager
 def _boundary(gguf: GgufFile) -> Iterator[None]:
-    """What the tokenizers library throws at lists that it can make no sense of, as a ModelError."""
+    """Turns what the tokenizers library raises for lists that it cannot use into a ModelError."""
     try:
         yield
     except (RedlineError, KeyboardInterrupt, SystemExit, MemoryError):

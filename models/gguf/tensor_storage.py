@@ -1,6 +1,6 @@
-"""How each tensor is stored in the MLX folder, and its numbers, some rows at a time.
+"""Decides how each tensor is stored in the MLX folder, and converts it some rows at a time.
 
-What a tensor loses on the way, by ggml's type and the storage options:
+What a tensor loses in conversion, by ggml's type and the storage options:
 
     kept, 16-bit  F32 F16 BF16                  rounded to the folder's dtype: 2^-12 of each value in f16, 2^-9 in bf16
     kept, affine  Q4_0 Q4_1 Q5_0 Q5_1 Q8_0      nothing in f16; in bf16 the scale is rounded by 2^-9
@@ -18,8 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.gguf.affine import DTYPES, Array, all_finite, pack, quantize, store
-from models.gguf.blocks import AFFINE, GROUP, Bytes, Floats
+from models.gguf.affine_groups import AFFINE, DTYPES, GROUP, Array, Bytes, Floats, all_finite, pack, quantize, store
 from models.gguf.gguf_reader import GgufFile, TensorInfo
 from models.safetensors_file import Entry, Piece
 from models.storage_options import StorageOptions
@@ -49,7 +48,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Storage:
-    """bits: of an affine tensor, None for a plain one. again: whether it is quantized anew, not repacked."""
+    """How a tensor is stored. bits: of an affine one, None for a plain one. again: whether it is quantized anew."""
 
     dtype: str
     bits: int | None = None
@@ -58,7 +57,7 @@ class Storage:
 
 
 def storage_of(info: TensorInfo, options: StorageOptions, dtype: str) -> Storage:
-    """How the tensor will be stored in a folder of `dtype` (as safetensors calls it)."""
+    """Returns how the tensor will be stored in a folder of `dtype` (as safetensors calls it)."""
     kind, columns = info.type.name, info.shape[-1]
     plain = Storage(dtype)
     if len(info.shape) < 2 or options.bits == 16 or (options.bits is None and kind in _PLAIN):
@@ -71,7 +70,7 @@ def storage_of(info: TensorInfo, options: StorageOptions, dtype: str) -> Storage
 
 
 def entries_of(part: Part, storage: Storage) -> list[Entry]:
-    """What `pieces_of` will make of it."""
+    """Returns the entries that `pieces_of` will fill."""
     if storage.bits is None:
         return [Entry(part.target, storage.dtype, part.shape)]
     rows, columns = part.shape
@@ -84,7 +83,7 @@ def entries_of(part: Part, storage: Storage) -> list[Entry]:
 
 
 def pieces_of(gguf: GgufFile, part: Part, storage: Storage) -> Iterator[Piece]:
-    """The tensor as MLX has it, in runs of rows. Raises ModelError when a number is not finite or the file ends."""
+    """Yields the tensor for MLX, some rows at a time. Raises ModelError if a number is not finite or the file ends."""
     info = gguf.tensors[part.name]
     rows, columns = (1, *info.shape)[-2:]
     step = max(1, _CHUNK_VALUES // columns)
@@ -101,7 +100,7 @@ def pieces_of(gguf: GgufFile, part: Part, storage: Storage) -> Iterator[Piece]:
 
 
 def unpermute(rows: Array, heads: int) -> Array:
-    """Undo llama.cpp's reordering of q and k: (heads * width, any) -> the same shape.
+    """Undoes llama.cpp's reordering of q and k: (heads * width, any) -> the same shape.
 
     llama.cpp rotates neighbours (0, 1), Hugging Face and MLX rotate halves (0, width / 2), so its converter
     interleaves the two halves of each head's rows. Rows move whole, so packed rows and their scales move alike.

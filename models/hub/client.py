@@ -19,11 +19,12 @@ from urllib.parse import urlsplit
 import httpx2
 from huggingface_hub import constants
 from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
-from huggingface_hub.utils import build_hf_headers, logging
+from huggingface_hub.utils import build_hf_headers, get_session, hf_raise_for_status, logging
 
 from engine.errors import HubError
 from models.hub.download_events import Waiting
 from models.hub.failures import explain, is_transient, requested_wait_s, short_reason
+from models.hub.repo_names import shown
 
 LIBRARY = "redline"
 HTTP_ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, HfHubHTTPError, OfflineModeIsEnabled)
@@ -39,28 +40,28 @@ class Request(Protocol[Answer]):
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How often and how patiently requests are retried. attempts: failures in a row before giving up. first_wait_s
-    doubles each time up to longest_wait_s; a wait that the hub requests is kept, up to most_asked_s. silence_s: the
-    timeout of an attempt. calls: attempts to connect for the first time, few because the network may be down."""
+    """How requests are retried. attempts: failures in a row before giving up. first_wait_s doubles each time up to
+    longest_wait_s; a wait that the hub requests is kept, up to longest_requested_s. silence_s: the timeout of an
+    attempt. first_attempts: to connect for the first time, few because the network may be down."""
 
     attempts: int = 6
     first_wait_s: float = 1.0
     longest_wait_s: float = 16.0
-    most_asked_s: float = 300.0
+    longest_requested_s: float = 300.0
     silence_s: float = 20.0
-    calls: int = 2
+    first_attempts: int = 2
 
-    def tries(self, error: Exception, reached: bool) -> int:
+    def attempts_for(self, error: Exception, reached: bool) -> int:
         """Returns the number of attempts. reached: whether the hub has answered before."""
-        return self.attempts if reached or not isinstance(error, httpx2.ConnectError) else self.calls
+        return self.attempts if reached or not isinstance(error, httpx2.ConnectError) else self.first_attempts
 
     def wait_s(self, attempt: int, error: Exception, reached: bool) -> float | None:
         """Returns the seconds before the next attempt; None after the last, or if the hub requests too long a wait."""
-        if attempt >= self.tries(error, reached) or not is_transient(error):
+        if attempt >= self.attempts_for(error, reached) or not is_transient(error):
             return None
         requested_s = requested_wait_s(error)
         if requested_s is not None:
-            return requested_s if requested_s <= self.most_asked_s else None
+            return requested_s if requested_s <= self.longest_requested_s else None
         return min(self.longest_wait_s, self.first_wait_s * 2.0 ** (attempt - 1))
 
 
@@ -71,7 +72,7 @@ class Hub:
     endpoint: str
     cache: Path
     token: str | None = field(default=None, repr=False)
-    patience: RetryPolicy = RetryPolicy()
+    policy: RetryPolicy = RetryPolicy()
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.endpoint)
@@ -83,13 +84,13 @@ class Hub:
         logging.set_verbosity(logging.CRITICAL)  # its log messages are sent as events or raised
 
     @property
-    def said_token(self) -> str | bool:
+    def token_or_false(self) -> str | bool:
         """The token for huggingface_hub; False keeps it from looking for one."""
         return self.token if self.token is not None else False
 
     @property
     def headers(self) -> dict[str, str]:
-        headers = build_hf_headers(token=self.said_token, library_name=LIBRARY, library_version=version(LIBRARY))
+        headers = build_hf_headers(token=self.token_or_false, library_name=LIBRARY, library_version=version(LIBRARY))
         return headers | {"Accept-Encoding": "identity"}  # a range is of the file, not of something packed
 
     def explain(self, error: Exception, repo: str, revision: str) -> HubError:
@@ -115,16 +116,35 @@ class Retries:
         self._hub, self._sleep, self._reached = hub, sleep, reached
         self._attempt = 0
 
-    def came(self) -> None:
+    def reset(self) -> None:
         """Resets the count of failures, because bytes arrived."""
         self._attempt = 0
 
     def wait(self, error: Exception) -> Iterator[Waiting]:
         """Yields an event, then waits. Raises `error` if another attempt is useless."""
         self._attempt += 1
-        patience = self._hub.patience
-        wait_s = patience.wait_s(self._attempt, error, self._reached)
+        policy = self._hub.policy
+        wait_s = policy.wait_s(self._attempt, error, self._reached)
         if wait_s is None:
             raise error
-        yield Waiting(short_reason(error), wait_s, self._attempt, patience.tries(error, self._reached))
+        yield Waiting(short_reason(error), wait_s, self._attempt, policy.attempts_for(error, self._reached))
         self._sleep(wait_s)
+
+
+def account_name(hub: Hub) -> str:
+    """Returns the name of the account of the token. Raises HubError if it is unknown or the hub cannot be reached.
+
+    Not by huggingface_hub's own `whoami`, which has no timeout.
+    """
+    try:
+        address, silence_s = f"{hub.endpoint}/api/whoami-v2", hub.policy.silence_s
+        answer = get_session().get(address, headers=hub.headers, timeout=silence_s)
+        hf_raise_for_status(answer)
+        name = answer.json()["name"]
+    except HTTP_ERRORS as error:
+        if isinstance(error, HfHubHTTPError) and error.response.status_code in (401, 403):
+            raise HubError("the hub does not accept this token; create a new one on the hub", "token") from None
+        raise hub.explain(error, "the account", "") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise hub.explain(error, "the account", "") from error
+    return str(name) if str(name).isprintable() else shown(name)

@@ -1,25 +1,183 @@
 """Downloads a whole model from the hub into the Hugging Face cache, as a stream of events that can stop at any time.
 
 If it stops (the generator is closed, the process ends, the power fails), everything received is kept, and the next
-download of the same revision continues from there. `models.hub.cleanup` deletes it instead.
+download of the same revision continues from there. `discard` in `models.hub.repo_cache` deletes it instead.
 """
 
+import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
-from models.hub.cleanup import remove_empty
+from filelock import FileLock, Timeout
+
+from engine.errors import HubError
+from models.durable_files import free_disk_bytes
 from models.hub.client import Hub
-from models.hub.disk_space import check_space
-from models.hub.download_events import Done, DownloadEvent, Planned, PlannedFile, Resolving
-from models.hub.download_plan import write_plan
+from models.hub.download_events import Done, DownloadEvent, Fetched, Planned, PlannedFile, Resolving, Verifying, Waiting
+from models.hub.download_progress import ProgressCounter
 from models.hub.failures import disk_error
-from models.hub.repo_cache import RepoCache
-from models.hub.repo_files import RepoListing, request_listing
+from models.hub.file_transfer import FileDigest, FileTransfer, TransferCallbacks, TransferStopped
+from models.hub.repo_cache import RepoCache, remove_empty, write_plan
+from models.hub.repo_files import HubFile, RepoListing, request_listing
 from models.hub.repo_names import check_repo, check_revision
-from models.hub.transfer_threads import DownloadWorkers
+from models.size_text import size_words
 
 MAIN = "main"
+SPARE_BYTES = 64 * 1024 * 1024  # for the file system itself, and so that the disk is not full afterwards
+WORKERS = 4  # connections: one alone seldom uses the whole bandwidth
+_SILENCE_S = 1.0  # after which the progress is reported all the same
+_LOCK_WAIT_S = 0.5
+_LEAVE_S = 1.0
+
+
+class DownloadWorkers:
+    """Downloads what a listing lacks into the blobs of `cache`; a queue carries the threads' events to the reader.
+
+    verify: files that are present are checked against the hub's digests too, and downloaded again where they differ.
+    clock: seconds. The first failure ends the other threads at their next byte. verified_bytes: in files whose digest
+    was found to agree.
+    """
+
+    def __init__(
+        self, hub: Hub, cache: RepoCache, listing: RepoListing, verify: bool, clock: Callable[[], float]
+    ) -> None:
+        self._hub, self._cache, self._listing, self._verify, self._clock = hub, cache, listing, verify, clock
+        commit = listing.commit
+        tasks = [file for file in listing.contents if verify or not cache.has(file, commit)]
+        self._waiting = sorted(tasks, key=lambda file: file.size_bytes, reverse=True)  # the small ones, from the end
+        present = {file.digest: cache.present_bytes(file, commit) for file in listing.contents}
+        self.tally = ProgressCounter(present, listing.total_bytes, clock)
+        self._events: SimpleQueue[DownloadEvent | BaseException | None] = SimpleQueue()
+        self._lock, self._stop = threading.Lock(), threading.Event()
+        self._is_planned = False
+        self.verified_bytes = 0
+
+    def events(self) -> Iterator[DownloadEvent]:
+        """Downloads all files; yields every event. Raises HubError, OSError."""
+        (self._cache.folder / "blobs").mkdir(parents=True, exist_ok=True)
+        threads = [threading.Thread(target=self._work, daemon=True) for _ in self._waiting[:WORKERS]]
+        for thread in threads:
+            thread.start()
+        fault: BaseException | None = None
+        try:
+            working = len(threads)
+            while working:
+                event = self._next_event()
+                if isinstance(event, DownloadEvent):
+                    yield event
+                    continue
+                working -= 1
+                if event is not None and fault is None:  # those that stop because of it come after it
+                    fault = event
+                    self._stop.set()
+        finally:
+            self._stop.set()
+            last_s = self._clock() + _LEAVE_S  # one that is stuck in a read ends at its next byte, without writing it
+            for thread in threads:
+                thread.join(max(0.0, last_s - self._clock()))
+        if fault is not None:
+            raise fault
+
+    def _next_event(self) -> DownloadEvent | BaseException | None:
+        """Returns the next event of a thread, or the progress if all have been silent for a while."""
+        while True:
+            try:
+                return self._events.get(timeout=_SILENCE_S)
+            except Empty:
+                if (progress := self.tally.current()) is not None:
+                    return progress
+
+    def _work(self) -> None:
+        """Downloads file after file in a thread; its last event is None, or the error that ended it."""
+        try:
+            while (file := self._next_file()) is not None:
+                self._complete(file)
+        except (HubError, OSError, TransferStopped) as ended:
+            self._events.put(ended)
+        except BaseException as bug:  # noqa: BLE001 - of a thread: raised again by the reader, with its traceback
+            self._events.put(bug)
+        else:
+            self._events.put(None)
+
+    def _next_file(self) -> HubFile | None:
+        with self._lock:
+            return self._waiting.pop() if self._waiting else None
+
+    def _complete(self, file: HubFile) -> None:
+        """Completes one file, under the lock by which huggingface_hub keeps its own tools off the same blob."""
+        lock = FileLock(self._cache.lock_of(file), timeout=_LOCK_WAIT_S, mode=0o664)
+        self._acquire(lock)
+        try:
+            is_here = self._cache.has(file, self._listing.commit)
+            if not is_here or (self._verify and not self._is_proven(file)):
+                self._fetch(file)
+                is_here = False
+            if self._verify or not is_here:
+                with self._lock:
+                    self.verified_bytes += file.size_bytes
+            self._moved(file, self.tally.missing_bytes(file), over_the_network=False)
+            self._planned()
+            self._events.put(Fetched(file.name, file.size_bytes))
+        finally:
+            lock.release()
+
+    def _fetch(self, file: HubFile) -> None:
+        callbacks = TransferCallbacks(self._events.put, partial(self._moved, file), self._check, self._sleep)
+        FileTransfer(self._hub, self._listing, file, self._cache.part(file), callbacks).run()
+        self._check()
+        self._cache.keep(file)
+
+    def _is_proven(self, file: HubFile) -> bool:
+        """Returns whether what is on disk has the right digest. If not, it is deleted, so that nobody takes it for
+        complete."""
+        places = self._cache.places(file, self._listing)
+        self._events.put(Verifying(file.name, file.size_bytes))
+        for place in {path.resolve() for path in places}:
+            digest = FileDigest(file)
+            digest.add_file(place, self._check)
+            if not digest.agrees:
+                for damaged in places:
+                    damaged.unlink()
+                self._moved(file, -file.size_bytes)
+                return False
+        return True
+
+    def _planned(self) -> None:
+        """Stores the plan with the first bytes: a download that was refused leaves nothing to list."""
+        with self._lock:
+            if not self._is_planned:
+                write_plan(self._cache, self._listing)
+                self._is_planned = True
+
+    def _acquire(self, lock: FileLock) -> None:
+        reported = False
+        while True:
+            self._check()
+            try:
+                lock.acquire()
+                return
+            except Timeout:
+                if not reported:
+                    self._events.put(Waiting("another program is downloading the same file", _LOCK_WAIT_S, 1, 1))
+                    reported = True
+
+    def _moved(self, file: HubFile, count: int, over_the_network: bool = True) -> None:
+        """Reports `count` more bytes of `file`, or fewer."""
+        self._planned()
+        progress = self.tally.moved(file, count, over_the_network)
+        if progress is not None:
+            self._events.put(progress)
+
+    def _check(self) -> None:
+        if self._stop.is_set():
+            raise TransferStopped
+
+    def _sleep(self, seconds: float) -> None:
+        if self._stop.wait(seconds):
+            raise TransferStopped
 
 
 def pull(
@@ -39,16 +197,16 @@ def pull(
     try:
         with cache.alone():
             yield _plan(cache, listing)
-            crew = DownloadWorkers(hub, cache, listing, verify, clock)
+            workers = DownloadWorkers(hub, cache, listing, verify, clock)
             try:
-                yield from crew.events()
+                yield from workers.events()
                 write_plan(cache, listing)
                 snapshot = cache.publish(listing)
             finally:
                 remove_empty(cache)
     except OSError as error:
         raise disk_error(error, cache.folder) from error
-    yield _done(listing, snapshot, crew, clock() - begun_s)
+    yield _done(listing, snapshot, workers, clock() - begun_s)
 
 
 def _plan(cache: RepoCache, listing: RepoListing) -> Planned:
@@ -57,19 +215,21 @@ def _plan(cache: RepoCache, listing: RepoListing) -> Planned:
         PlannedFile(file.name, file.size_bytes, cache.present_bytes(file, listing.commit)) for file in listing.contents
     )
     present_bytes = sum(file.present_bytes for file in files)
-    free_bytes = check_space(listing.repo, listing.total_bytes - present_bytes, cache.folder)
-    return Planned(
-        listing.repo,
-        listing.revision,
-        listing.commit,
-        files,
-        listing.total_bytes,
-        present_bytes,
-        free_bytes,
-        listing.left_out,
-    )
+    free_bytes = _check_space(listing.repo, listing.total_bytes - present_bytes, cache.folder)
+    amounts = (listing.total_bytes, present_bytes, free_bytes, listing.left_out)
+    return Planned(listing.repo, listing.revision, listing.commit, files, *amounts)
 
 
-def _done(listing: RepoListing, snapshot: Path, crew: DownloadWorkers, seconds: float) -> Done:
-    fetched, verified = crew.tally.fetched_bytes, crew.verified_bytes
+def _check_space(repo: str, needed_bytes: int, place: Path) -> int:
+    """Returns the free bytes of the disk. Raises HubError if they are too few for `needed_bytes` more."""
+    free = free_disk_bytes(place)
+    if needed_bytes and free < needed_bytes + SPARE_BYTES:
+        needs = f"{repo} needs {size_words(needed_bytes)} more, and {size_words(free)} are free on the disk of {place}"
+        lacking = size_words(needed_bytes + SPARE_BYTES - free)
+        raise HubError(f"{needs}; free {lacking}, or point HF_HOME to another disk", "disk")
+    return free
+
+
+def _done(listing: RepoListing, snapshot: Path, workers: DownloadWorkers, seconds: float) -> Done:
+    fetched, verified = workers.tally.fetched_bytes, workers.verified_bytes
     return Done(listing.repo, listing.commit, str(snapshot), listing.total_bytes, fetched, verified, seconds)

@@ -17,19 +17,19 @@ class TransferSpeed:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._begun_s = clock()
-        self._came: deque[tuple[float, int]] = deque()
+        self._received: deque[tuple[float, int]] = deque()
         self._bytes = 0
 
     def add(self, count: int) -> None:
         """Records `count` bytes received over the network."""
-        self._came.append((self._clock(), count))
+        self._received.append((self._clock(), count))
         self._bytes += count
 
     def bytes_per_s(self) -> float | None:
         """Returns the speed; None during the first second."""
         now_s = self._clock()
-        while self._came and self._came[0][0] < now_s - WINDOW_S:
-            self._bytes -= self._came.popleft()[1]
+        while self._received and self._received[0][0] < now_s - WINDOW_S:
+            self._bytes -= self._received.popleft()[1]
         span_s = min(now_s - self._begun_s, WINDOW_S)
         return self._bytes / span_s if span_s >= _SHORTEST_S else None
 
@@ -47,9 +47,9 @@ class ProgressCounter:
     received over the network."""
 
     def __init__(self, present: dict[str, int], total_bytes: int, clock: Callable[[], float]) -> None:
-        self._came, self._total_bytes, self._clock = present, total_bytes, clock
-        self._pace = TransferSpeed(clock)
-        self._said_s: dict[str, float] = {}
+        self._present, self._total_bytes, self._clock = present, total_bytes, clock
+        self._speed = TransferSpeed(clock)
+        self._reported_s: dict[str, float] = {}
         self._last: HubFile | None = None
         self._lock = threading.Lock()
         self.fetched_bytes = 0
@@ -57,11 +57,11 @@ class ProgressCounter:
     @property
     def done_bytes(self) -> int:
         """Bytes of all files on disk."""
-        return sum(self._came.values())
+        return sum(self._present.values())
 
-    def lacks(self, file: HubFile) -> int:
+    def missing_bytes(self, file: HubFile) -> int:
         """Returns the number of bytes of `file` that are missing."""
-        return file.size_bytes - self._came[file.digest]
+        return file.size_bytes - self._present[file.digest]
 
     def moved(self, file: HubFile, count: int, over_the_network: bool) -> DownloadProgress | None:
         """Adds `count` bytes, which may be negative, to `file`; returns the progress at most ten times a second.
@@ -69,25 +69,25 @@ class ProgressCounter:
         Without the network the progress is always returned, because that is how a file ends.
         """
         with self._lock:
-            self._came[file.digest] += count
+            self._present[file.digest] += count
             self._last = file
             if over_the_network and count > 0:
                 self.fetched_bytes += count
-                self._pace.add(count)
+                self._speed.add(count)
             now_s = self._clock()
-            if over_the_network and now_s - self._said_s.get(file.digest, float("-inf")) < _EVERY_S:
+            if over_the_network and now_s - self._reported_s.get(file.digest, float("-inf")) < _EVERY_S:
                 return None
-            self._said_s[file.digest] = now_s
+            self._reported_s[file.digest] = now_s
             return self._progress(file)
 
-    def still(self) -> DownloadProgress | None:
+    def current(self) -> DownloadProgress | None:
         """Returns the current progress; None before the first byte."""
         with self._lock:
             return self._progress(self._last) if self._last is not None else None
 
     def _progress(self, file: HubFile) -> DownloadProgress:
         done = self.done_bytes
-        speed, eta_s = self._pace.bytes_per_s(), self._pace.eta_s(self._total_bytes - done)
+        speed, eta_s = self._speed.bytes_per_s(), self._speed.eta_s(self._total_bytes - done)
         return DownloadProgress(
-            file.name, self._came[file.digest], file.size_bytes, done, self._total_bytes, speed, eta_s
+            file.name, self._present[file.digest], file.size_bytes, done, self._total_bytes, speed, eta_s
         )

@@ -1,14 +1,15 @@
-"""One file, from the hub to a partial file beside its place among the blobs, gone on with where a killed one ended.
+"""Downloads one file from the hub to a partial file beside its blob, and continues where a killed download ended.
 
-Our own, because huggingface_hub 2 writes to a file with a random name and deletes it when it fails: nothing could be
-gone on with. The session, its headers, redirects and errors are huggingface_hub's.
+Our own, because huggingface_hub 2 writes to a file with a random name and deletes it when it fails, so that nothing
+could be continued. The session, its headers, redirects and errors are huggingface_hub's.
 
 Invariants:
-1. A partial file holds the first bytes of the file, of some download. Only its digest says whether they are right.
+1. A partial file holds the first bytes of the file, from any download. Only its digest says whether they are right.
 2. It becomes a blob by a rename, after its digest agreed and the disk has it.
 3. A partial file whose digest disagrees is deleted; if part of it was from an earlier download, once more from nothing.
 """
 
+import hashlib
 import os
 import re
 from collections.abc import Callable
@@ -22,23 +23,58 @@ from huggingface_hub.utils import get_session, hf_raise_for_status
 
 from engine.errors import HubError
 from models.hub.client import HTTP_ERRORS, Hub, Retries
-from models.hub.digest import FileDigest
 from models.hub.download_events import DownloadEvent, Verifying
 from models.hub.failures import disk_error
 from models.hub.repo_files import HubFile, RepoListing
+
+_CHUNK_BYTES = 1 << 20
+
+
+class FileDigest:
+    """The digest of the first `count` bytes of a file as the hub knows it, updated as they arrive: sha256 of the bytes,
+    or git's sha1 of them as a blob."""
+
+    def __init__(self, file: HubFile) -> None:
+        self._file = file
+        self.restart()
+
+    def restart(self) -> None:
+        """Starts again with no bytes."""
+        self.count = 0
+        if self._file.kind == "sha256":
+            self._hash = hashlib.sha256()
+        else:  # git hash-object: a header of type and length goes before the bytes
+            self._hash = hashlib.sha1(f"blob {self._file.size_bytes}\0".encode(), usedforsecurity=False)
+
+    def add(self, data: bytes) -> None:
+        self._hash.update(data)
+        self.count += len(data)
+
+    def add_file(self, path: Path, check: Callable[[], None]) -> None:
+        """Adds the contents of `path`. check: called between chunks; may raise."""
+        with path.open("rb") as file:
+            while data := file.read(_CHUNK_BYTES):
+                check()
+                self.add(data)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the bytes are exactly the file that the hub lists."""
+        return self.count == self._file.size_bytes and self._hash.hexdigest() == self._file.digest
+
 
 _RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
 _UNSATISFIABLE = 416
 
 
 class TransferStopped(Exception):
-    """The download is to end here: paused, or another file failed."""
+    """Raised to end a download: it was paused, or another file failed."""
 
 
 @dataclass(frozen=True)
 class TransferCallbacks:
-    """Whom a transfer answers to. tell: hears of every event. moved: hears how many bytes came (or went, below zero).
-    check, sleep: raise TransferStopped when it is to end."""
+    """What a transfer calls. tell: with every event. moved: with the number of bytes received (negative: discarded).
+    check, sleep: raise TransferStopped to end it."""
 
     tell: Callable[[DownloadEvent], None]
     moved: Callable[[int], None]
@@ -53,11 +89,11 @@ class FileTransfer:
         self._hub, self._listing, self._file, self._part = hub, listing, file, part
         self._tell, self._moved, self._check = callbacks.tell, callbacks.moved, callbacks.check
         self._digest = FileDigest(file)
-        self._patient = Retries(hub, callbacks.sleep, reached=True)
+        self._retries = Retries(hub, callbacks.sleep, reached=True)
         self._furthest = 0
 
     def run(self) -> None:
-        """Fill the partial file and prove it. Raises HubError, TransferStopped."""
+        """Downloads the rest of the partial file and checks its digest. Raises HubError, TransferStopped."""
         try:
             with self._part.open("ab", buffering=0) as out:
                 resumed = self._read_again(out)
@@ -72,7 +108,7 @@ class FileTransfer:
             raise disk_error(error, self._part.parent) from error
 
     def _read_again(self, out: BinaryIO) -> bool:
-        """Take in what an earlier download left; whether there was anything."""
+        """Adds what an earlier download left to the digest. Returns whether there was anything."""
         left = os.fstat(out.fileno()).st_size
         if left > self._file.size_bytes:
             out.truncate(0)
@@ -94,18 +130,18 @@ class FileTransfer:
 
     def _wait(self, error: Exception) -> None:
         try:
-            for waiting in self._patient.wait(error):
+            for waiting in self._retries.wait(error):
                 self._tell(waiting)
         except HTTP_ERRORS as last:
             raise self._hub.explain(last, self._listing.repo, self._listing.revision) from last
 
     def _stream(self, out: BinaryIO) -> None:
-        """One request, for what is missing. Raises HTTP_ERRORS, OSError, HubError, TransferStopped."""
+        """Requests what is missing, once. Raises HTTP_ERRORS, OSError, HubError, TransferStopped."""
         listing, headers = self._listing, self._hub.headers
         url = hf_hub_url(listing.repo, self._file.name, revision=listing.commit, endpoint=self._hub.endpoint)
         if self._digest.count:
             headers["Range"] = f"bytes={self._digest.count}-"
-        silence_s = self._hub.patience.silence_s
+        silence_s = self._hub.policy.silence_s
         with get_session().stream("GET", url, headers=headers, timeout=silence_s, follow_redirects=True) as response:
             if self._hub.endpoint.startswith("https:") and response.url.scheme != "https":
                 raise self._damaged("the hub sends to a place without https")
@@ -115,7 +151,7 @@ class FileTransfer:
             hf_raise_for_status(response)
             if self._digest.count and not self._continues(response):
                 self._begin_anew(out)
-            for data in response.iter_bytes():  # as it arrives: what is gathered is lost with the process
+            for data in response.iter_bytes():  # as it arrives: what is buffered is lost with the process
                 self._take(data, out)
 
     def _continues(self, response: httpx2.Response) -> bool:
@@ -135,7 +171,7 @@ class FileTransfer:
         self._moved(len(data))
         if self._digest.count > self._furthest:  # not where a server that knows no ranges begins over and over
             self._furthest = self._digest.count
-            self._patient.came()
+            self._retries.reset()
 
     def _begin_anew(self, out: BinaryIO) -> None:
         self._moved(-self._digest.count)
@@ -143,7 +179,7 @@ class FileTransfer:
         self._digest.restart()
 
     def _damaged(self, what: str) -> HubError:
-        """What came is not the file; it is deleted, so that the next download does not go on with it."""
+        """Deletes the partial file, so that the next download does not continue it. Returns the error."""
         self._part.unlink(missing_ok=True)
         to_do = "pull again; if it stays so, a proxy or the mirror alters files"
         return HubError(f"{self._listing.repo}: {self._file.name} arrived damaged: {what}; {to_do}", "damaged")

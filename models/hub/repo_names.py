@@ -1,6 +1,6 @@
-"""Names that strangers chose: of repositories, revisions, commits and files. Each becomes a part of a path.
+"""Checks names that come from outside, of repositories, revisions, commits and files, before they become paths.
 
-The hub's own rules are narrower than these; a mirror or a man in the middle need not keep them.
+The hub's own rules are narrower than these; a mirror or a man in the middle need not follow them.
 """
 
 import re
@@ -18,7 +18,7 @@ _SHOWN = 80
 
 
 def shown(name: object) -> str:
-    """A stranger's name in a message: quoted, escaped, not endless."""
+    """Returns a name from outside for a message: quoted, escaped and cut to 80 characters."""
     text = str(name)
     return ascii(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
 
@@ -29,14 +29,14 @@ def is_repo(name: str) -> bool:
 
 
 def check_repo(name: str) -> str:
-    """The name of a repository. Raises UsageError for what cannot be one."""
+    """Returns the name of a repository. Raises UsageError for what cannot be one."""
     if not is_repo(name):
         raise UsageError(f"{shown(name)} is no repository: give owner/name, such as mlx-community/Qwen3-0.6B-4bit")
     return name
 
 
 def check_revision(name: str) -> str:
-    """A branch, a tag or a commit. Raises UsageError for what cannot be one."""
+    """Returns a branch, a tag or a commit. Raises UsageError for what cannot be one."""
     parts = name.split("/")
     if not _REVISION.fullmatch(name) or ".." in name or any(not part or part.endswith(".lock") for part in parts):
         raise UsageError(f"{shown(name)} is no revision: give a branch, a tag or the 40 digits of a commit")
@@ -44,20 +44,20 @@ def check_revision(name: str) -> str:
 
 
 def is_commit(revision: str) -> bool:
-    """Whether a revision is a commit itself, which never moves."""
+    """Whether a revision is a commit, which never changes."""
     return bool(_COMMIT.fullmatch(revision))
 
 
 def check_commit(value: object, repo: str) -> str:
-    """The commit that the hub names. Raises HubError for anything but 40 hexadecimal digits."""
+    """Returns the commit that the hub names. Raises HubError for anything but 40 hexadecimal digits."""
     if not isinstance(value, str) or not is_commit(value):
         raise HubError(f"{repo}: the hub names no commit but {shown(value)}; check HF_ENDPOINT", "damaged")
     return value
 
 
 def check_listed(names: Iterable[str], repo: str) -> None:
-    """Every name of a listing, wanted or not: a hub that lists one which leaves its folder is not to be trusted with
-    the others. Raises HubError."""
+    """Checks every name of a listing: a hub that lists one which leaves its folder is not trusted with the others.
+    Raises HubError."""
     for name in names:
         parts = name.split("/")
         if any(part in ("", ".", "..") for part in parts) or "\\" in name or not name.isprintable():
@@ -65,7 +65,7 @@ def check_listed(names: Iterable[str], repo: str) -> None:
 
 
 def check_wanted(names: Iterable[str], repo: str) -> None:
-    """Those that will lie on this disk: plain letters, and no two alike where case does not count.
+    """Checks the names of the files to download: plain letters, and no two alike where case does not matter.
     Raises HubError."""
     seen: dict[str, str] = {}
     for name in names:

@@ -36,7 +36,7 @@ def missing_part(folder: Path) -> str:
 
 
 def _announced(folder: Path, names: list[str], shards: set[str]) -> set[str]:
-    """The weight files that the index lists, and those that the numbers of the others count."""
+    """Returns the weight files that the index lists, and those that the numbers of the others count."""
     listed: set[str] = set()
     if INDEX in names:
         weights = read_json_object(folder / INDEX).get("weight_map")

@@ -1,10 +1,18 @@
-"""The folders of models on this machine."""
+"""The folders of models on this machine, and the folder that a name means.
+
+A name is `owner/name` of the hub or of LM Studio, or a model of Redline's own. A path that exists is taken as it is,
+before any name. Nothing is scanned: a name is looked up where it would be.
+"""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
+from engine.errors import ModelError
+from models.hub.repo_names import is_repo, shown
 from models.paths import models_dir
 
 _LARGEST_BYTES = 1024 * 1024
@@ -12,9 +20,9 @@ _LARGEST_BYTES = 1024 * 1024
 
 @dataclass(frozen=True)
 class ModelLocations:
-    """hub: the Hugging Face cache, shared with every tool that uses it. lm_studio: LM Studio's folders of models, the
-    current one first. own: what Redline has imported or converted. root: of Redline's cache, None for the user's. None
-    of them need exist."""
+    """The folders of models. hub: the Hugging Face cache, shared with every tool that uses it. lm_studio: LM Studio's
+    folders, the current one first. own: what Redline has imported or converted. root: of Redline's cache, None for the
+    user's. None of them need exist."""
 
     hub: Path
     lm_studio: tuple[Path, ...]
@@ -22,14 +30,14 @@ class ModelLocations:
     root: Path | None = None
 
     def holds(self, folder: Path) -> bool:
-        """Whether `folder` lies in one of them."""
+        """Whether `folder` is in one of them."""
         real = folder.resolve()
         return any(real.is_relative_to(place.resolve()) for place in (self.hub, *self.lm_studio, self.own))
 
 
 def find_locations(home: Path, root: Path | None = None, hub: Path | None = None) -> ModelLocations:
-    """The places of the user whose home folder is `home`. root: of Redline's cache; hub: the Hugging Face cache, as
-    huggingface_hub's own settings have it unless given."""
+    """Returns the places of the user whose home folder is `home`. root: of Redline's cache. hub: the Hugging Face
+    cache, by default that of huggingface_hub's own settings."""
     if hub is None:
         from huggingface_hub import constants
 
@@ -60,8 +68,77 @@ def _downloads(folder: Path) -> list[Path]:
 
 
 def _read(path: Path) -> str:
-    """A small text file of another program; "" where there is none."""
+    """Returns a small text file of another program; "" if there is none."""
     try:
         return path.read_text() if path.stat().st_size <= _LARGEST_BYTES else ""
     except (OSError, UnicodeDecodeError):
         return ""
+
+
+_PATHS = ("/", ".", "~")
+_COMMIT = re.compile(r"[0-9a-f]{7,40}")
+
+
+def find_model(name: str, places: ModelLocations) -> Path:
+    """Returns the folder of the model called `name`. Raises ModelError if it is not here, or incomplete."""
+    if _is_place(name) or name.startswith(_PATHS):
+        return Path(name)
+    repo, at, commit = name.partition("@")
+    if not is_repo(repo) or (at and not _COMMIT.fullmatch(commit)):
+        raise ModelError(f"{shown(name)}: no such folder, and no name that a model can have; check it")
+    from models.local.completeness import missing_part  # a path needs none of what it imports
+
+    candidates = _candidates(repo, commit, places)
+    troubles = [(folder, missing_part(folder)) for folder in candidates]
+    for folder, trouble in troubles:
+        if not trouble:
+            return folder
+    if troubles:
+        folder, trouble = troubles[0]
+        raise ModelError(f"{name} is not whole here ({trouble}): `redline models pull {repo}` goes on with it")
+    raise ModelError(_absent(name, repo, places))
+
+
+def _candidates(repo: str, commit: str, places: ModelLocations) -> list[Path]:
+    """Returns the folders that this name may mean, the hub's snapshots first."""
+    found = _snapshots(repo, commit, places.hub)
+    if commit:
+        return found
+    found += [root / repo for root in places.lm_studio if repo.count("/") == 1]
+    found += [places.own / repo] if "/" not in repo else []
+    return [folder for folder in found if folder.is_dir()]
+
+
+def _snapshots(repo: str, commit: str, cache: Path) -> list[Path]:
+    """Returns the current snapshot of a repository, or those whose commit begins with `commit`."""
+    from models.hub.repo_cache import RepoCache  # huggingface_hub's settings: a path needs none of them
+
+    if commit:
+        return sorted((RepoCache(cache, repo).folder / "snapshots").glob(f"{commit}*"))
+    current = RepoCache(cache, repo).current_snapshot()
+    return [current] if current is not None else []
+
+
+def _absent(name: str, repo: str, places: ModelLocations) -> str:
+    """Returns the message for a model that is not here."""
+    known = {known.rpartition("/")[2]: known for known in _names(places)}  # owners are all alike, models are not
+    close = get_close_matches(repo.rpartition("/")[2], known, n=1, cutoff=0.75)
+    meant = f"; did you mean {known[close[0]]}?" if close else ""
+    if "/" in repo:
+        return f"{name} is not on this machine: `redline models pull {repo}` fetches it{meant}"
+    return f"no folder and no model here is called {shown(name)}; `redline models list` shows what is{meant}"
+
+
+def _names(places: ModelLocations) -> list[str]:
+    """Returns the names of the models that may be here, by their folders alone."""
+    hub = [path.name.removeprefix("models--").replace("--", "/") for path in places.hub.glob("models--*")]
+    studio = [path.relative_to(root).as_posix() for root in places.lm_studio for path in root.glob("[!.]*/[!.]*")]
+    return sorted({*hub, *studio, *(path.name for path in places.own.glob("[!.]*"))})
+
+
+def _is_place(name: str) -> bool:
+    """Whether `name` is an existing path. A name that no file can have is not."""
+    try:
+        return bool(name) and Path(name).exists()
+    except (OSError, ValueError):  # too long, or with a NUL in it
+        return False

@@ -1,7 +1,7 @@
-"""Deleting a model: first what it takes away and from whom, then the deed.
+"""Plans the deletion of a model, with what it frees and who else uses the files, and carries it out.
 
 Files of the Hugging Face cache are deleted by huggingface_hub, which knows which blobs other revisions need. LM
-Studio's are LM Studio's: the plan says so before anything is asked.
+Studio's files belong to LM Studio, and the plan says so.
 """
 
 import shutil
@@ -12,17 +12,16 @@ from huggingface_hub import scan_cache_dir
 from huggingface_hub.utils import DeleteCacheStrategy
 
 from engine.errors import ModelError
-from models.hub.cleanup import discard
 from models.hub.failures import disk_error
-from models.hub.repo_cache import RepoCache
+from models.hub.repo_cache import RepoCache, discard
 from models.local.inventory import HUB_SHARERS, LM_STUDIO, Installed
 from models.local.locations import ModelLocations
 
 
 @dataclass(frozen=True)
 class Removal:
-    """What deleting `models` means: one, or several revisions of one. frees_bytes: on the disk; stays_bytes: kept, as
-    others need it. losers: who else can no longer use it; keepers: for whom files stay. note: what else to know."""
+    """A planned deletion of `models`: one, or several revisions of one. frees_bytes: on the disk; stays_bytes: kept
+    because others need them. losers: who else can no longer use it; keepers: for whom files stay. note: for users."""
 
     models: tuple[Installed, ...]
     frees_bytes: int
@@ -33,8 +32,8 @@ class Removal:
 
 
 def plan_removal(models: Sequence[Installed], places: ModelLocations) -> Removal:
-    """What would go with `models`: one, or revisions of one repository. Deletes nothing. Raises ModelError where it
-    cannot be told."""
+    """Returns what deleting `models` would mean: one, or revisions of one repository. Deletes nothing.
+    Raises ModelError if huggingface_hub does not know a revision."""
     model = models[0]
     if model.origin == "hub":
         return _plan_of_hub(tuple(models), places)
@@ -50,7 +49,7 @@ def plan_removal(models: Sequence[Installed], places: ModelLocations) -> Removal
 
 
 def remove(removal: Removal, places: ModelLocations) -> int:
-    """Delete what the plan names; returns the bytes that are free again. Raises ModelError, HubError."""
+    """Deletes what the plan names; returns the bytes freed. Raises ModelError, HubError."""
     model = removal.models[0]
     try:
         if model.origin == "hub":
@@ -94,7 +93,7 @@ def _remove_from_hub(removal: Removal, places: ModelLocations) -> int:
 
 
 def _strategy(models: Sequence[Installed], places: ModelLocations) -> DeleteCacheStrategy:
-    """huggingface_hub's own plan. Raises ModelError where it does not know a revision (any more).
+    """Returns huggingface_hub's own plan. Raises ModelError if it does not know a revision.
 
     Of this repository alone: a copy of a repository has its commits too, and huggingface_hub takes the first it finds.
     """
@@ -109,7 +108,7 @@ def _strategy(models: Sequence[Installed], places: ModelLocations) -> DeleteCach
 
 
 def _check_inside(model: Installed, places: ModelLocations) -> None:
-    """Never delete what does not lie where models lie."""
+    """Raises ModelError for a folder outside the folders of models, which is never deleted."""
     roots = (places.own, *places.lm_studio)
     if not any(model.path.parent.resolve().is_relative_to(root.resolve()) for root in roots):
         raise ModelError(f"{model.path}: is in none of the folders of models; delete it by hand")

@@ -1,8 +1,7 @@
 """Whether a model fits in memory, decided before anything is loaded.
 
-footprint     bytes by what holds them
+fit_verdict   bytes by what holds them: good, tight or refused, with the number, and what would make it fit
 model_size    the sizes of a model, from its files and the shapes of a network that is never evaluated
-fit_verdict   good, tight or refused, with the number, and what would make it fit
 
 What a drafter takes is known by its kind; `models.drafters.pair_footprint` adds up a target and its drafters.
 """
@@ -12,11 +11,12 @@ from models.memory.fit_verdict import (
     TIGHT,
     AvailableMemory,
     FitVerdict,
+    Footprint,
     FootprintAt,
+    Share,
     judge_fit,
     largest_context,
 )
-from models.memory.footprint import Footprint, Share
 from models.memory.model_size import ModelSize, measure
 
 __all__ = [

@@ -19,8 +19,8 @@ from engine.errors import UnsupportedCache
 from engine.target.cached_model import PREFILL_CHUNK
 from engine.target.model_layout import layers_of
 from models.loader import assemble, not_loading
-from models.memory.footprint import TOKEN_BYTES, Share
-from models.model_folder import ModelFolder
+from models.memory.fit_verdict import TOKEN_BYTES, Share
+from models.model_folder import ModelFolder, config_parts, first_count
 
 _REMEMBERED = 8  # models
 FUSED_HEADS = (64, 80, 128)  # head sizes for which MLX's Metal kernels keep no scores
@@ -78,7 +78,7 @@ def _measure(folder: ModelFolder, kv_bits: int | None) -> ModelSize:
     logits = _first_pass(network, cache, folder, kv_bits)
     config = text_config(folder)
     weights = weights_bytes(network)
-    hidden = _count(config, ("hidden_size", "n_embd", "d_model", "dim")) or inner_width(network)
+    hidden = first_count(config, ("hidden_size", "n_embd", "d_model", "dim")) or inner_width(network)
     return ModelSize(
         weights_bytes=weights,
         loading_bytes=folder.weights_bytes if weights != folder.weights_bytes else 0,
@@ -121,21 +121,16 @@ def inner_width(network: Any) -> int:
     return max(found)
 
 
-def text_config(folder: ModelFolder) -> dict[str, object]:
+def text_config(folder: ModelFolder) -> dict[str, Any]:
     """Returns the config, with the fields of its text part on top."""
-    inner = folder.config.get("text_config")
-    return {**folder.config, **(inner if isinstance(inner, dict) else {})}
+    return {key: value for part in config_parts(folder.config) for key, value in part.items()}
 
 
-def _scores(config: dict[str, object], hidden: int) -> int:
+def _scores(config: dict[str, Any], hidden: int) -> int:
     """Returns how many heads keep their scores in memory, one number for each query and key."""
-    heads = _count(config, _HEADS) or max(1, hidden // 64)
-    size = _count(config, ("head_dim",)) or hidden // heads
+    heads = first_count(config, _HEADS) or max(1, hidden // 64)
+    size = first_count(config, ("head_dim",)) or hidden // heads
     return 0 if backend.describe().device == "gpu" and size in FUSED_HEADS else heads
-
-
-def _count(config: dict[str, object], keys: tuple[str, ...]) -> int | None:
-    return next((value for key in keys if type(value := config.get(key)) is int and value > 0), None)
 
 
 _remembered: dict[tuple[tuple[tuple[str, int, int], ...], int | None], ModelSize] = {}

@@ -29,7 +29,7 @@ class Batch:
     tokens: (conversations, length) int32, padded at the end. states: (conversations, length, width + hidden), the
     features and then the normed state of each token. rows: (n,) indices into the flattened (conversations * length),
     each right before a token of a reply. target_probs: (n, columns), the target's distribution there. labels: (n,)
-    int32, the token that follows. starts: the number of rows of each conversation.
+    int32, the token that follows.
     """
 
     tokens: mx.array
@@ -37,7 +37,6 @@ class Batch:
     rows: mx.array
     target_probs: mx.array
     labels: mx.array
-    starts: tuple[int, ...]
 
 
 class Batches:
@@ -61,18 +60,17 @@ class Batches:
         chosen = [self._conversations[number] for number in numbers]
         length = -(-max(len(c.tokens) for c in chosen) // _ROUND) * _ROUND
         tokens = np.zeros((len(chosen), length), np.int32)
-        states, rows, labels, starts = [], [], [], []
+        states, rows, labels = [], [], []
         for line, (number, c) in enumerate(zip(numbers, chosen, strict=True)):
             tokens[line, : len(c.tokens)] = c.tokens
             states.append(mx.pad(self._states(number), [(0, length - len(c.tokens)), (0, 0)]))
             first = max(c.prompt - 1, self._lead)
             rows.append(np.arange(first, len(c.tokens) - 1) + line * length)
             labels.append(c.tokens[first + 1 :])
-            starts.append(max(len(c.tokens) - 1 - first, 0))
         stacked, places = mx.stack(states), mx.array(np.concatenate(rows).astype(np.int32))
         target_probs = self._target_probs(stacked.reshape(-1, stacked.shape[-1])[places, self._width :])
         follows = mx.array(np.concatenate(labels))
-        batch = Batch(mx.array(tokens), stacked[..., :-1], places, target_probs, follows, tuple(starts))
+        batch = Batch(mx.array(tokens), stacked[..., :-1], places, target_probs, follows)
         mx.eval(batch.tokens, batch.states, batch.rows, batch.target_probs, batch.labels)
         return batch
 

@@ -10,22 +10,21 @@ from __future__ import annotations
 import random
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from itertools import chain
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
-import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import FitError, ModelError
-from models.durable_files import read_json_object, replace_json
+from engine.errors import FitError
+from models.durable_files import replace_with
 from models.loader import Loaded
-from models.training.text_generation import TextRequest, batching_is_exact, continue_texts, seed_of
+from models.training.text_generation import TextRequest, batching_is_exact, seed_of, write_texts
 from models.training.training_plan import LONGEST_QUESTION, MIN_TOKENS, TrainingPlan
 from models.training.training_prompts import (
     SELF_SHARE,
@@ -34,7 +33,6 @@ from models.training.training_prompts import (
     user_turn_end,
     user_turn_prefix,
 )
-from models.training.workspace import write_whole
 
 TEMPERATURES = (0.0, 0.7, 0.0, 1.0)  # in turn
 _WARM = (0.7, 1.0)
@@ -59,16 +57,6 @@ class Conversation:
         return len(self.tokens) - self.prompt
 
 
-@dataclass
-class UnfinishedShard:
-    """An unfinished shard. questions: the tokens of the target's own questions so far, in order. prompts: the ids of
-    all prompts, once the questions are complete. generated: the tokens of the replies so far."""
-
-    questions: list[list[int]]
-    prompts: list[list[int]]
-    generated: list[list[int]]
-
-
 class ConversationWriter:
     """Writes shards of conversations with `target` by `plan`. prompts: the user's, or none. self_questions: whether the
     target writes questions itself if there are none.
@@ -86,50 +74,37 @@ class ConversationWriter:
         self._prompts = list(prompts_that_fit(prompts, self._tokenizer, plan.prompt_tokens)) if prompts else []
         self._opening, self._closing = user_turn_prefix(self._tokenizer), user_turn_end(self._tokenizer)
 
-    def write_shard(
-        self, number: int, unfinished: UnfinishedShard | None = None
-    ) -> Iterator[Conversation | UnfinishedShard | None]:
-        """Conversations `number * plan.shard` and on, as `write_texts` tells them."""
+    def write_shard(self, number: int) -> Iterator[Conversation | None]:
+        """Yields conversations `number * plan.shard` and on, as `write` does."""
         first = number * self.plan.shard
-        return self.write(range(first, min(first + self.plan.shard, self.plan.conversations)), unfinished)
+        return self.write(range(first, min(first + self.plan.shard, self.plan.conversations)))
 
-    def write(
-        self, numbers: Sequence[int], unfinished: UnfinishedShard | None = None
-    ) -> Iterator[Conversation | UnfinishedShard | None]:
-        """Yields the conversations with these numbers in order, None at every token, and after each chunk the
-        unfinished shard, from which writing can resume with the same result."""
-        unfinished = unfinished or UnfinishedShard([[] for _ in self._own(numbers)], [], [])
-        if not unfinished.prompts:
-            self.pending_tokens = 0
-            yield from self._ask(numbers, unfinished)
-            unfinished.prompts = self._render(numbers, unfinished)
-            unfinished.generated = [[] for _ in numbers]
-            yield unfinished
-        requests = [self._reply(number, ids) for number, ids in zip(numbers, unfinished.prompts, strict=True)]
+    def write(self, numbers: Sequence[int]) -> Iterator[Conversation | None]:
+        """Yields the conversations with these numbers in order, and None at every token."""
+        self.pending_tokens = 0
+        own = [number for number in numbers if self._writes_its_own(number)]
+        questions: dict[int, list[int]] = {}
+        for text in write_texts(self._network, [self._question(number) for number in own], self._rows):
+            questions[own[text.number]] = text.tokens
+            yield None
+        prompts = self._render(numbers, questions)
+        requests = [self._reply(number, ids) for number, ids in zip(numbers, prompts, strict=True)]
+        generated: list[list[int]] = [[] for _ in requests]
         emitted = 0
-        for between in chain((False,), self._go_on(requests, unfinished.generated)):
-            while emitted < len(requests) and requests[emitted].ended(unfinished.generated[emitted]):
-                request, generated = requests[emitted], unfinished.generated[emitted]
-                tokens = np.array([*request.tokens, *generated], np.int32)
+        for text in write_texts(self._network, requests, self._rows):
+            generated[text.number] = text.tokens
+            while emitted < len(requests) and requests[emitted].ended(generated[emitted]):
+                request, tokens = requests[emitted], np.array([*prompts[emitted], *generated[emitted]], np.int32)
                 emitted += 1
                 yield Conversation(tokens, len(request.tokens), request.temperature)
-            self.pending_tokens = sum(map(len, unfinished.generated[emitted:]))
-            yield unfinished if between else None
+            self.pending_tokens = sum(map(len, generated[emitted:]))
+            yield None
 
-    def _go_on(self, requests: Sequence[TextRequest], generated: Sequence[list[int]]) -> Iterator[bool]:
-        return continue_texts(self._network, requests, generated, self._rows, self.plan.chunk_tokens)
-
-    def _ask(self, numbers: Sequence[int], unfinished: UnfinishedShard) -> Iterator[UnfinishedShard | None]:
-        """Generates the target's own questions for some of `numbers`."""
-        requests = [self._question(number) for number in self._own(numbers)]
-        for between in self._go_on(requests, unfinished.questions):
-            yield unfinished if between else None
-
-    def _render(self, numbers: Sequence[int], unfinished: UnfinishedShard) -> list[list[int]]:
+    def _render(self, numbers: Sequence[int], questions: Mapping[int, list[int]]) -> list[list[int]]:
         """Returns the ids of the prompts, with the target's own questions where they are complete. Prompts that are too
         long are replaced or, failing that, cut."""
         texts = {number: self._given(number) for number in numbers}
-        for number, generated in zip(self._own(numbers), unfinished.questions, strict=True):
+        for number, generated in questions.items():
             if generated[-1] in self._question(number).ends and (
                 text := self._tokenizer.decode(generated[:-1]).strip()
             ):
@@ -146,10 +121,6 @@ class ConversationWriter:
         if self._prompts:
             return self._prompts[number % len(self._prompts)]
         return template_question(random.Random(f"{self.plan.seed}/question/{number}"))
-
-    def _own(self, numbers: Sequence[int]) -> list[int]:
-        """Returns the numbers whose question the target writes itself."""
-        return [number for number in numbers if self._writes_its_own(number)]
 
     def _writes_its_own(self, number: int) -> bool:
         if not self._self_questions or self._prompts or not self._opening or self._closing is None:
@@ -188,48 +159,18 @@ def shard_files(folder: Path) -> list[Path]:
 
 
 def save_shard(path: Path, conversations: Sequence[Conversation]) -> None:
-    """Raises OSError."""
+    """Stores a shard in one file. Raises OSError."""
     columns: dict[str, Any] = {
         "tokens": np.concatenate([c.tokens for c in conversations]),
         "length": np.array([len(c.tokens) for c in conversations], np.int32),
         "prompt": np.array([c.prompt for c in conversations], np.int32),
         "temperature": np.array([c.temperature for c in conversations], np.float32),
     }
-    write_whole(path, lambda draft: np.savez(draft, **columns))
-
-
-def unfinished_file(folder: Path) -> Path:
-    return folder / "unfinished.json"
-
-
-def save_unfinished(folder: Path, number: int, unfinished: UnfinishedShard) -> None:
-    """Raises OSError."""
-    replace_json(unfinished_file(folder), {"shard": number, **asdict(unfinished)})
-
-
-def load_unfinished(folder: Path, number: int) -> UnfinishedShard | None:
-    """Returns the unfinished shard `number`; None if there is none. Raises FitError for a damaged file."""
-    path = unfinished_file(folder)
-    if not path.exists():
-        return None
-    try:
-        value: dict[str, Any] = read_json_object(path)
-        if value["shard"] != number:
-            return None
-        return UnfinishedShard(*(_texts(value[name]) for name in ("questions", "prompts", "generated")))
-    except (ModelError, KeyError, ValueError) as error:
-        raise FitError(f"{path} is damaged ({error}): remove it and continue with --resume") from error
-
-
-def _texts(value: Any) -> list[list[int]]:
-    """Raises ValueError for what is no list of lists of tokens."""
-    if isinstance(value, list) and all(isinstance(ids, list) and all(type(id) is int for id in ids) for ids in value):
-        return value
-    raise ValueError("ids of texts are something else")
+    replace_with(path, lambda draft: np.savez(draft, **columns))
 
 
 def load_shard(path: Path) -> list[Conversation]:
-    """Raises FitError for a file that is damaged."""
+    """Returns a stored shard. Raises FitError for a damaged file."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as columns:
             tokens, ends = columns["tokens"], np.cumsum(columns["length"])
@@ -281,13 +222,10 @@ def _tells(held: Iterable[Conversation]) -> bool:
     return {c.temperature for c in held} >= {0.0, 1.0}
 
 
-# --- Which tokens a drafter knows: those that the target says most.
-
-
 def choose_draft_vocabulary(conversations: Iterable[Conversation], size: int, rows: int) -> list[int]:
-    """The `size` tokens that stand most often in the replies, increasing; `rows`: of the target's vocabulary.
+    """Returns the `size` most frequent tokens of the replies, increasing. rows: of the target's vocabulary.
 
-    Where fewer stand there, the lowest of the other ids fill up: byte-pair merges number frequent pieces first.
+    If there are fewer, the lowest other ids are added: byte-pair merges number frequent pieces first.
     """
     counts = Counter(token for c in conversations for token in c.tokens[c.prompt :].tolist())
     ranked = sorted((token for token in counts if token < rows), key=lambda token: (-counts[token], token))[:size]
@@ -300,15 +238,10 @@ def choose_draft_vocabulary(conversations: Iterable[Conversation], size: int, ro
 
 
 def draft_vocabulary_coverage(conversations: Iterable[Conversation], ids: Sequence[int]) -> float:
-    """Share of the tokens of the replies that are among `ids`."""
+    """Returns the share of the tokens of the replies that are among `ids`."""
     known, seen, found = set(ids), 0, 0
     for c in conversations:
         reply = c.tokens[c.prompt :].tolist()
         seen += len(reply)
         found += sum(token in known for token in reply)
     return found / seen if seen else 0.0
-
-
-def ids_array(ids: Sequence[int]) -> mx.array:
-    """(n,) int32."""
-    return mx.array(list(ids), mx.int32)

@@ -1,13 +1,12 @@
 """A small draft model in training: the target with fewer layers, distilled.
 
-Embedding, output matrix and tokenizer are the target's and stay as they are; the chosen layers begin as copies. What
-comes out is an ordinary MLX model folder that mlx-lm loads too.
+Embedding, output matrix and tokenizer are the target's and stay as they are; the chosen layers begin as copies. The
+result is an ordinary MLX model folder that mlx-lm loads too.
 """
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,32 +20,26 @@ from engine.target.model_layout import layers_of
 from models.drafters.draft_vocabulary_file import write_draft_vocabulary
 from models.durable_files import write_json
 from models.loader import Loaded, in_float32
-from models.tensor_file import write_tensors
-from models.training.batches import Batch, States
-from models.training.corpus import Conversation
-from models.training.trainee import flat_parameters
+from models.model_folder import copy_tokenizer
+from models.safetensors_file import write_tensors
+from models.training.batches import Batch
+from models.training.trainee import Trainee, flat_parameters
 
 _COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
-_TOKENIZER = (
-    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json"),
-    *("merges.txt", "chat_template.jinja", "chat_template.json", "generation_config.json"),
-)
-# What architectures' code throws at sizes that it was not made for.
+# What the code of architectures raises for sizes that it was not made for.
 _AMISS = (ValueError, TypeError, KeyError, IndexError, AttributeError, StopIteration, RuntimeError)
 _FINAL_NORMS = ("norm", "ln_f", "final_layernorm", "norm_f")
 
 
 def default_layers(layers: int) -> int:
-    """Of a draft model for a target of so many."""
+    """Returns how many layers a draft model has by default, for a target of `layers` layers."""
     return max(1, round(layers / 8))
 
 
-class DraftTrainee:
-    """layers: how many are kept. shortlist: the tokens that it will draft, (n,) int32 increasing; it learns to know
-    all. Raises FitError for a target that cannot be shortened."""
+class DraftTrainee(Trainee):
+    """A draft model in training. layers: how many of the target's are kept. shortlist: the tokens that it will draft,
+    (n,) int32 increasing; it is trained on all tokens. Raises FitError for a target that cannot be shortened."""
 
-    points: tuple[int, ...] = ()
-    ids: mx.array | None = None
     depths = max_depth = 1
     min_context = 0
 
@@ -67,39 +60,27 @@ class DraftTrainee:
         mx.eval(self.network.parameters())
         _try(self.network)
 
-    def initialize(self, conversations: Sequence[Conversation], states: States, tokens: int) -> Iterator[int]:
-        return iter(())
-
     def predict(self, batch: Batch, depths: int) -> list[mx.array]:
         logits: mx.array = self.network(batch.tokens)
         chosen = logits.reshape(-1, logits.shape[-1])[batch.rows].astype(mx.float32)
         return [chosen if self._drafts is None else mx.where(self._drafts, chosen, -mx.inf)]
 
     def finalize(self) -> None:
-        """Quantized as the target is, and back; and drafting from the shortlist alone."""
+        """Rounds the weights by quantizing them as the target's are; drafts from the shortlist alone from now on."""
         self._drafts = mx.zeros(self._vocabulary, mx.bool_)
         self._drafts[self._shortlist] = True
         self._stored = self._weights()
         self.network = in_float32(self.network)
         mx.eval(self.network.parameters())
 
-    def observe(self, logits: list[mx.array], batch: Batch) -> None:
-        pass
-
     def save(self, folder: Path, about: Mapping[str, Any]) -> None:
         write_tensors(folder / "model.safetensors", self._stored or self._weights())
         write_draft_vocabulary(folder, self._shortlist, self._vocabulary)
-        for name in _TOKENIZER:
-            if (self._folder / name).is_file():
-                shutil.copyfile(self._folder / name, folder / name)
+        copy_tokenizer(self._folder, folder)
         write_json(folder / "config.json", {**self.config, "redline": dict(about)})
 
-    @property
-    def tree_probs(self) -> list[float]:
-        return []
-
     def _weights(self) -> dict[str, mx.array]:
-        """What is stored, which the network then is."""
+        """Returns the weights to store, to which the network is rounded."""
         self.network.set_dtype(_dtype(self.config))
         quantization = self.config.get("quantization")
         if isinstance(quantization, dict):
@@ -110,8 +91,8 @@ class DraftTrainee:
 
 
 def shorten(target: Loaded, layers: int) -> tuple[dict[str, Any], list[int]]:
-    """The config of `target` with only `layers` layers, and which of its own those are: spread evenly, the first and
-    the last among them. Lists with an entry a layer are shortened too."""
+    """Returns the config of `target` with only `layers` layers, and the numbers of its layers that are kept: spread
+    evenly, the first and the last among them. Lists with one entry per layer are shortened too."""
     whole = len(layers_of(target.network))
     if whole == 1:
         raise FitError("the target has one layer, which cannot be fewer: choose --kind eagle3 or medusa")
@@ -140,7 +121,7 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 def _renumbered(quantization: dict[str, Any], prefix: str, kept: list[int]) -> dict[str, Any]:
-    """Settings of single modules, under the names that they have in the shortened model."""
+    """Returns the settings of single modules under the names that they have in the shortened model."""
     found: dict[str, Any] = {key: value for key, value in quantization.items() if not key.startswith(prefix)}
     for new, old in enumerate(kept):
         own = f"{prefix}{old}."
@@ -149,7 +130,7 @@ def _renumbered(quantization: dict[str, Any], prefix: str, kept: list[int]) -> d
 
 
 def _prefix(network: Any) -> str:
-    """What the names of the layers' parameters begin with: "model.layers." for most."""
+    """Returns what the names of the layers' parameters begin with: "model.layers." for most."""
     first = layers_of(network)[0]
     name = next(name for name, module in network.named_modules() if module is first)
     return str(name.removesuffix("0"))
@@ -165,7 +146,7 @@ def _build(config: dict[str, Any]) -> Any:
 
 
 def _copy(student: Any, target: Loaded, kept: list[int]) -> None:
-    """The target's weights in float32, under the student's names."""
+    """Copies the target's weights in float32 to the student, under its names."""
     network = target.network
     if not backend.describe().dequantize:
         network, _ = load_model(target.folder.path, lazy=True, trust_remote_code=False)
@@ -203,13 +184,13 @@ def _refusal(why: str) -> FitError:
 
 
 def _dtype(config: Mapping[str, Any]) -> mx.Dtype:
-    """What the target's floats are stored in, half precision where the config does not say."""
+    """Returns the type that the target's floats are stored in; float16 where the config does not say."""
     named = {"bfloat16": mx.bfloat16, "float32": mx.float32}
     return named.get(str(config.get("torch_dtype") or config.get("dtype")).removeprefix("torch."), mx.float16)
 
 
 def _quantize(network: nn.Module, quantization: dict[str, Any]) -> None:
-    """As the config says, module by module. Raises ModelError for a mode that mlx does not know."""
+    """Quantizes the network as the config says, module by module. Raises ModelError for a mode that MLX lacks."""
 
     def choose(path: str, module: Any) -> bool | dict[str, Any]:
         if not hasattr(module, "to_quantized") or module.weight.shape[-1] % quantization["group_size"]:

@@ -42,8 +42,11 @@ def initialize_from_target(head: Eagle3Head, target: Loaded) -> None:
 
 
 def _attend_like(own: Any, theirs: Any, config: Eagle3Config) -> None:
-    """All key-value heads but the last, with their query heads, look at the hidden states as the first of the target's
-    layer do, and at embeddings hardly; as far as names and shapes are llama's. The last ones say nothing yet."""
+    """Copies the attention of the target's layer, as far as names and shapes are llama's.
+
+    All key-value heads but the last, with their query heads, read the hidden states as the target's do, and hardly the
+    embeddings. The last ones write nothing yet.
+    """
     hidden, size = config.hidden_size, config.head_dim
     group = config.num_attention_heads // config.num_key_value_heads
     for name, last in (("q_proj", group), ("k_proj", 1), ("v_proj", 1)):
@@ -60,7 +63,7 @@ def _attend_like(own: Any, theirs: Any, config: Eagle3Config) -> None:
 
 
 def _final_norm(network: Any, hidden: int) -> mx.array | None:
-    """The weight of the norm behind the last layer."""
+    """Returns the weight of the norm behind the last layer."""
     inside = {id(part) for layer in layers_of(network) for part in layer.modules()}
     for name, module in network.named_modules():
         if name.rpartition(".")[2] in ("norm", "ln_f", "final_layernorm", "norm_f") and id(module) not in inside:
@@ -71,14 +74,14 @@ def _final_norm(network: Any, hidden: int) -> mx.array | None:
 
 
 def _at(module: Any, name: str) -> Any:
-    """The module `name` below `module`, None where there is none."""
+    """Returns the module `name` below `module`, None where there is none."""
     for part in name.split("."):
         module = getattr(module, part, None)
     return module
 
 
 def _dense(module: Any) -> mx.array | None:
-    """The weight of a linear map or a norm, dequantized; None for anything else."""
+    """Returns the weight of a linear map or a norm, dequantized; None for anything else."""
     if not isinstance(module, nn.Linear | nn.QuantizedLinear | nn.RMSNorm):
         return None
     weight: mx.array = module.weight
@@ -97,7 +100,7 @@ def _copy(module: Any, weight: mx.array | None) -> None:
 
 Matrix = NDArray[np.float64]
 
-SINKS = 4  # places at the beginning of a text, whose states may be a hundred times as large as others
+SINKS = 4  # positions at the beginning of a text, whose states may be a hundred times as large as others
 _SLOW = 3 / 8  # of the rotary pairs
 _SHARPNESS = (9.0, 24.0)  # the score of a token with itself: of the bluntest and of the sharpest query head
 _CODE_SIZE = 0.5  # of the code in the fused state, in root mean squares of that
@@ -107,8 +110,8 @@ _RIDGE = 1e-3
 
 @dataclass
 class StateSums:
-    """Over places of the target's texts: of the embeddings; of products of the states that come first, and of these
-    with the embeddings; of the fused states, of their products, and of their root mean squares."""
+    """Sums over the positions of texts: of the embeddings; of products of the states that come first, and of these with
+    the embeddings; of the fused states, of their products, and of their root mean squares."""
 
     places: int
     embedded: mx.array
@@ -124,7 +127,7 @@ class StateSums:
         return cls(0, *(mx.zeros(shape) for shape in (one, two, two, one, two, ())))
 
     def add(self, head: Eagle3Head, states: mx.array, embedded: mx.array) -> None:
-        """states: (n, feature_size) of a text from its beginning. embedded: (n, hidden) of the tokens read there."""
+        """Adds a text. states: (n, feature_size) from its beginning. embedded: (n, hidden) of the tokens read there."""
         states, embedded = states[SINKS:].astype(mx.float32), embedded[SINKS:].astype(mx.float32)
         low, fused = states[:, : len(self.low)], head.fuse(states)
         self.places += states.shape[0]
@@ -136,12 +139,12 @@ class StateSums:
 
 
 def add_induction_head(head: Eagle3Head, sums: StateSums, embedded: mx.array, output_rows: mx.array) -> None:
-    """Make the last key-value head of `head`, with its query heads, an induction head, and let `fc` carry its code in
+    """Makes the last key-value head of `head`, with its query heads, an induction head, and lets `fc` carry its code in
     place of what it wrote along those directions.
 
     embedded, output_rows: (columns, hidden), the embeddings and output rows of the draft vocabulary.
-    Leaves the head as it is where that is not enough to go by: `sums` of fewer places than a state has numbers, or
-    fewer tokens or numbers than a code has.
+    Leaves the head as it is if there is too little data: `sums` of fewer positions than a state has numbers, or fewer
+    tokens or numbers than a code has.
     """
     rows, dims, layer = _numbers(embedded), _slowest(head.config.head_dim), head.layers[0]
     if sums.places < head.config.hidden_size or min(rows.shape) <= len(dims):
@@ -157,14 +160,14 @@ def add_induction_head(head: Eagle3Head, sums: StateSums, embedded: mx.array, ou
 
 
 def _slowest(head_dim: int) -> NDArray[np.intp]:
-    """Numbers of a head in the pairs that are turned slowest: the first of each pair, then the second."""
+    """Returns the indices of the slowest rotary pairs of a head: the first of each pair, then the second."""
     pairs = head_dim // 2
     slow = np.arange(pairs - max(1, round(_SLOW * pairs)), pairs)
     return np.concatenate([slow, slow + pairs])
 
 
 def _principal(rows: Matrix, mean: Matrix) -> tuple[Matrix, Matrix]:
-    """Principal directions of the rows, (hidden, hidden), none along `mean`, and variances along them, falling."""
+    """Returns the principal directions of rows, (hidden, hidden), none along `mean`, and their variances, falling."""
     unit = mean / max(float(np.linalg.norm(mean)), 1e-12)
     centred = rows - mean
     centred -= np.outer(centred @ unit, unit)
@@ -173,7 +176,7 @@ def _principal(rows: Matrix, mean: Matrix) -> tuple[Matrix, Matrix]:
 
 
 def _carry(head: Eagle3Head, sums: StateSums, code: Matrix, size: float) -> Matrix:
-    """Let the fused state carry, `size` large, the code of the token read; returns what reads it there, (code,
+    """Lets the fused state carry the code of the token read, with the size `size`. Returns what reads it there, (code,
     hidden)."""
     deviations = np.sqrt(np.diag(_numbers(sums.low)) / sums.places)
     deviations = np.maximum(deviations, 1e-3 * deviations.mean()) + 1e-9
@@ -191,7 +194,7 @@ def _carry(head: Eagle3Head, sums: StateSums, code: Matrix, size: float) -> Matr
 
 
 def _output(coordinates: Matrix, output_rows: Matrix) -> Matrix:
-    """What makes output rows of coordinates, (hidden, coordinates), by least squares, of length 1 on average."""
+    """Returns the map from coordinates to output rows, (hidden, coordinates), by least squares."""
     made, *_ = np.linalg.lstsq(coordinates, output_rows - output_rows.mean(0), rcond=None)
     length = np.sqrt(np.mean(np.sum((coordinates @ made) ** 2, 1)))
     return np.asarray(made.T / max(float(length), 1e-12))
@@ -200,7 +203,8 @@ def _output(coordinates: Matrix, output_rows: Matrix) -> Matrix:
 def _write_attention(
     head: Eagle3Head, dims: NDArray[np.intp], match: tuple[Matrix, Matrix], copy: tuple[Matrix, Matrix]
 ) -> None:
-    """match: (code, hidden) twice, of the embedding and of the state. copy: into values and out of them."""
+    """Writes the weights of the last group. match: (code, hidden) twice, for the embedding and for the state. copy:
+    into values and out of them."""
     attention, hidden, size = head.layers[0].self_attn, head.config.hidden_size, head.config.head_dim
     queries = head.config.num_attention_heads // head.config.num_key_value_heads
     sharpness = np.geomspace(*_SHARPNESS, queries) if queries > 1 else [np.sqrt(np.prod(_SHARPNESS))]
@@ -222,7 +226,7 @@ def _replace_last(linear: Any, weight: Matrix, axis: int) -> None:
 
 
 def _inverse(weight: mx.array) -> Matrix:
-    """One over each number of a norm's weight, nothing where that is too large to be useful."""
+    """Returns the inverse of each number of a norm's weight, 0 where it would be too large to be useful."""
     numbers = _numbers(weight)
     useful = np.abs(numbers) > 1e-2 * np.abs(numbers).mean()
     return np.where(useful, 1 / np.where(useful, numbers, 1), 0)

@@ -1,9 +1,9 @@
-"""An EAGLE-3 head in training: unrolled over its own guesses (training-time test, Li 2025, arXiv 2503.01840).
+"""An EAGLE-3 head in training: unrolled over its own predictions (training-time test, Li 2025, arXiv 2503.01840).
 
 While it drafts, the head reads the target's features up to the last committed token and its own output from there
 on. In training every token of a conversation is such a last token at once:
 
-    depth 0, place i    reads the features of t_i and the embedding of t_(i+1), guesses t_(i+2)
+    depth 0, place i    reads the features of t_i and the embedding of t_(i+1), predicts t_(i+2)
     depth j, place i    reads the output of depth j - 1 at place i - 1 in place of the features
 
 A draft that began at place i - j has seen the features of places up to i - j, and then its own steps: so the query of
@@ -25,21 +25,24 @@ from engine.target.model_layout import embed, layers_of, output_rows
 from models.drafters.eagle3_folder import save_eagle3
 from models.drafters.target_match import made_for
 from models.loader import Loaded
+from models.memory.model_size import text_config
+from models.model_folder import first_count
 from models.training.batches import Batch, States
 from models.training.corpus import Conversation
 from models.training.eagle3_initialization import StateSums, add_induction_head, initialize_from_target
-from models.training.trainee import flat_parameters, round_parameters, shift
+from models.training.trainee import Trainee, flat_parameters, shift
 
 DEEPEST = 6
 
 
 def points(layers: int) -> tuple[int, ...]:
-    """Which hidden states a head reads: low, middle and high (SafeAILab's choice), of any number of layers."""
+    """Returns which hidden states a head reads: low, middle and high (SafeAILab's choice), of any number of layers."""
     return tuple(sorted((min(2, layers - 1), layers // 2, max(layers - 3, 0))))
 
 
-class Eagle3Trainee:
-    """ids: draft vocabulary, (n,) int32 increasing. depths: unrolled steps. width: of the features of a token."""
+class Eagle3Trainee(Trainee):
+    """An EAGLE-3 head in training. ids: the draft vocabulary, (n,) int32 increasing. depths: unrolled steps. width: of
+    the features of a token."""
 
     def __init__(self, target: Loaded, ids: mx.array, depths: int, width: int, seed: int) -> None:
         self._target, self._embed = target, embed(target.network)
@@ -76,22 +79,12 @@ class Eagle3Trainee:
             hidden = shift(hidden, 1, 1)
         return logits
 
-    def finalize(self) -> None:
-        round_parameters(self.network, mx.float16)
-
-    def observe(self, logits: list[mx.array], batch: Batch) -> None:
-        pass
-
     def save(self, folder: Path, about: Mapping[str, Any]) -> None:
         save_eagle3(folder, self.network, {**about, "target": made_for(self._target)}, mx.float16)
 
-    @property
-    def tree_probs(self) -> list[float]:
-        return []
-
 
 class Unrolled:
-    """The attention of all depths, for `Eagle3Head`'s hook: called once a depth, remembers what each depth showed.
+    """The attention of all depths, for `Eagle3Head`'s hook: called once per depth, it keeps all keys and values.
 
     Shapes: (batch, heads, n, head_dim), keys and values with fewer heads where they are shared. Later depths may have
     the last rows of the first one alone.
@@ -126,48 +119,45 @@ class Unrolled:
 
 
 def geometry(target: Loaded, points: tuple[int, ...], width: int, columns: int) -> Eagle3Config:
-    """A layer of the target's own shape, where its config names one, but for its heads. Raises FitError: the embedding
-    is narrower or wider than the hidden states."""
-    config = {**target.folder.config, **_part(target.folder.config.get("text_config"))}
+    """Returns the config of a head whose layer has the target's own shape, except for the number of heads.
+
+    Raises FitError if the embedding is narrower or wider than the hidden states.
+    """
+    config = text_config(target.folder)
     hidden = width // len(points)
     if int(embed(target.network)(mx.zeros(1, mx.int32)).shape[-1]) != hidden:
         raise FitError("the target's embedding is not as wide as its hidden states: choose --kind medusa or draft")
-    heads = _count(config, "num_attention_heads", max(1, hidden // 64))
-    shared = _count(config, "num_key_value_heads", heads)
-    size = _count(config, "head_dim", max(2, hidden // heads))
+    heads = first_count(config, ("num_attention_heads",)) or max(1, hidden // 64)
+    shared = first_count(config, ("num_key_value_heads",)) or heads
+    size = first_count(config, ("head_dim",)) or max(2, hidden // heads)
     heads, shared = heads_with_induction_group(hidden, heads, shared)
-    rope = _part(config.get("rope_parameters"))
+    rope = config.get("rope_parameters")
     return Eagle3Config(
         points=points,
         feature_size=width,
         hidden_size=hidden,
-        intermediate_size=min(_count(config, "intermediate_size", 4 * hidden), 4 * hidden),
+        intermediate_size=min(first_count(config, ("intermediate_size",)) or 4 * hidden, 4 * hidden),
         num_attention_heads=heads,
         num_key_value_heads=shared,
         head_dim=size,
         vocab_size=target.model.vocabulary,
         draft_vocab_size=columns,
         rms_norm_eps=_number(config, "rms_norm_eps", 1e-5),
-        rope_theta=_number(config, "rope_theta", _number(rope, "rope_theta", 10_000.0)),
-        max_position_embeddings=_count(config, "max_position_embeddings", 8192),
+        rope_theta=_number(
+            config, "rope_theta", _number(rope if isinstance(rope, dict) else {}, "rope_theta", 10_000.0)
+        ),
+        max_position_embeddings=first_count(config, ("max_position_embeddings",)) or 8192,
     )
 
 
 def heads_with_induction_group(hidden: int, heads: int, shared: int) -> tuple[int, int]:
-    """Query and key-value heads with a group more, for `induction`. As many as before where more would not divide
-    `hidden`, which the configs of transformers want and so those who load the layout: then the last group is for it,
-    if there is another."""
+    """Returns the numbers of query and key-value heads with one more group, for the induction head.
+
+    They stay as they are where more would not divide `hidden`, as the configs of transformers require: then the last
+    group is used for it, if there is another.
+    """
     more = heads + heads // shared
     return (more, shared + 1) if shared == 1 or hidden % more == 0 else (heads, shared)
-
-
-def _part(value: object) -> dict[str, Any]:
-    return dict(value) if isinstance(value, dict) else {}
-
-
-def _count(config: Mapping[str, Any], key: str, otherwise: int) -> int:
-    value = config.get(key)
-    return value if type(value) is int and value > 0 else otherwise
 
 
 def _number(config: Mapping[str, Any], key: str, otherwise: float) -> float:

@@ -1,16 +1,18 @@
-"""How good a drafter is on text that it has not seen, and what that is worth with the passes of this machine.
+"""Measures how good a drafter is on held-out text, and what speed-up that gives with the passes of this machine.
 
-At temperature 0 nothing is estimated: in a greedy reply every token is the target's choice, so a draft is kept just
-as far as it agrees with the text, and walking along the text as the loop does counts the rounds that it would take.
-At temperature 1 a token drawn from q is kept with probability sum(min(p, q)) (Leviathan 2023); the later ones are
-judged where the earlier ones are those of the text. Replies drawn at temperature 1 serve for that.
+At temperature 0 nothing is estimated: in a greedy reply every token is the target's choice, so a draft is accepted just
+as far as it agrees with the text, and following the text as the loop does counts the rounds that it would take. At
+temperature 1 a token sampled from q is accepted with probability sum(min(p, q)) (Leviathan 2023); later tokens are
+evaluated where the earlier ones are those of the text. Replies sampled at temperature 1 serve for that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
@@ -24,16 +26,16 @@ from models.training.trainee import Trainee
 
 LONGEST = 8  # drafts that are considered
 RELIABLE_COUNT = 50  # times that a position must have been reached for a policy to rely on its acceptance
-WORTH = 1.1  # a speed-up that a user feels, and that is past what differs from run to run
+WORTH = 1.1  # a speed-up that a user notices, and larger than the differences between runs
 
 
 @dataclass
 class HeldOutScores:
     """Counts over held-out replies, by depth. roots: drafts begun, warm ones at temperature 1.
 
-    rounds, kept, drafted: by draft length k, of walks at temperature 0 with drafts of k tokens: rounds and tokens; and
-    by depth, for the longest draft, how many were kept of those that were reached. reach: sums over warm roots of the
-    probability that a draft is kept up to each depth.
+    rounds, tokens: by draft length k, at temperature 0. reached, kept: by depth, for the longest draft at temperature
+    0, how many tokens were verified and how many of them accepted. reach: sums over warm roots of the probability that
+    a draft is accepted up to each depth.
     """
 
     rounds: NDArray[np.int64] = field(default_factory=lambda: np.zeros(LONGEST + 1, np.int64))
@@ -45,17 +47,18 @@ class HeldOutScores:
 
     @property
     def acceptance(self) -> list[float]:
-        """Of the tokens that were reached, by position, at temperature 0."""
+        """The share accepted of the tokens that were verified, by position, at temperature 0."""
         return [float(k / n) for k, n in zip(self.kept, self.reached, strict=True) if n]
 
     @property
     def reliable_acceptance(self) -> list[float]:
-        """The same, of the first positions that were reached often enough for others to rely on."""
+        """The same, for the first positions that were verified often enough to be reliable."""
         return [share for share, n in zip(self.acceptance, self.reached, strict=False) if n >= RELIABLE_COUNT]
 
     def add(self, agreed: NDArray[np.bool_], overlap: NDArray[np.float32], temperature: float) -> None:
-        """One reply. agreed, overlap: (depths, n), for each token of the reply, guessed at each depth: whether the
-        guess was the token, and how much of the two distributions is common. One row serves for every depth."""
+        """Adds one reply. agreed, overlap: (depths, n), for each token of the reply, drafted at each depth: whether the
+        drafter's most likely token was that token, and the overlap of the two distributions. A single row serves for
+        every depth."""
         if temperature == 0:
             self._walk(agreed)
         elif temperature == 1:
@@ -86,8 +89,8 @@ class HeldOutScores:
             self.reach[depth] += float(share.sum())
 
 
-def evaluate(trainee: Trainee, batch: Batch, temperatures: Sequence[float], scores: HeldOutScores) -> list[mx.array]:
-    """Add the conversations of `batch` to `judged`; returns the logits by depth, for who wants more of them."""
+def evaluate(trainee: Trainee, batch: Batch, temperature: float, scores: HeldOutScores) -> list[mx.array]:
+    """Adds the one conversation of `batch` to `scores`; returns the logits by depth."""
     logits = trainee.predict(batch, trainee.max_depth)
     agreed, overlap = [], []
     for one in logits:
@@ -95,24 +98,20 @@ def evaluate(trainee: Trainee, batch: Batch, temperatures: Sequence[float], scor
         agreed.append((best if trainee.ids is None else trainee.ids[best]) == batch.labels)
         overlap.append(mx.sum(mx.minimum(batch.target_probs, mx.softmax(one, -1)), -1))
         mx.eval(agreed[-1], overlap[-1])
-    yes, common = np.array(mx.stack(agreed)), np.array(mx.stack(overlap))
-    first = 0
-    for count, temperature in zip(batch.starts, temperatures, strict=True):
-        scores.add(yes[:, first : first + count], common[:, first : first + count], temperature)
-        first += count
+    scores.add(np.array(mx.stack(agreed)), np.array(mx.stack(overlap)), temperature)
     return logits
 
 
-# --- what it is worth -------------------------------------------------------------------------
+# --- the verdict ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class TrainingVerdict:
-    """What a drafter is worth here. By draft length, from 0: tau and speed-up at temperature 0 and 1 (1: expected).
+    """Whether a drafter is worth using on this machine. tau, speedup: by draft length from 0; warm: at temperature 1.
 
-    acceptance: of the tokens that were reached, by position, at temperature 0; warm_acceptance: at 1. best, warm_best:
+    acceptance: share of the verified tokens, by position, at temperature 0; warm_acceptance: at 1. best, warm_best:
     the draft lengths with the greatest speed-up. tree_tau, tree_speedup: by nodes of a static tree from 0, at
-    temperature 0, the latter as far as passes were measured so wide; empty where none is verified. words: for people.
+    temperature 0, the latter as far as passes were measured so wide; empty where none is verified. words: one sentence.
     """
 
     acceptance: list[float]
@@ -132,8 +131,8 @@ class TrainingVerdict:
 def assess(
     scores: HeldOutScores, costs: Costs, tree: Sequence[float] = (), trouble: str | None = None
 ) -> TrainingVerdict:
-    """Rates from counts, and speed-ups from rates and measured seconds. tree: chances of the nodes of a static tree.
-    trouble: why the target cannot verify one, None where it can."""
+    """Returns rates from counts, and speed-ups from rates and measured seconds. tree: the acceptance probabilities of
+    the nodes of a static tree. trouble: why the target cannot verify one, None where it can."""
     tau = [float(t / r) for t, r in zip(scores.tokens, scores.rounds, strict=True) if r] or [1.0]
     reach = [float(one) / scores.warm_roots for one in scores.reach if one] if scores.warm_roots else []
     warm_tau = [1.0 + sum(reach[:length]) for length in range(len(reach) + 1)]
@@ -150,12 +149,12 @@ def assess(
 
 
 def _speedups(tau: Sequence[float], costs: Costs) -> list[float]:
-    """Tokens a second over those of plain decoding; for draft lengths from 0, where it is 1."""
+    """Returns the speed-up over plain decoding for draft lengths from 0, where it is 1."""
     return [1.0, *(t * _share(costs.round_s(k), costs) for k, t in enumerate(tau) if k)]
 
 
 def _share(round_s: float, costs: Costs) -> float:
-    """A plain step as a share of a round. A wider pass that was measured cheaper than a plain one is a fluke."""
+    """Returns a plain step as a share of a round. A wider pass that was measured faster is a measuring error."""
     return min(1.0, costs.plain_s / round_s)
 
 
@@ -168,7 +167,7 @@ def _tokens(count: int) -> str:
 
 
 def _praise(verdict: TrainingVerdict) -> str:
-    """What is gained, and with what."""
+    """Returns the sentence for a drafter that is worth using: which speed-up, and with what."""
 
     def gain(speedup: float, temperature: int, means: str) -> str:
         return f"{speedup:.2f}x expected at temperature {temperature} with {means}"
@@ -185,7 +184,7 @@ def _praise(verdict: TrainingVerdict) -> str:
 
 
 def _advise(scores: HeldOutScores, best: float, costs: Costs) -> str:
-    """Why it is not worth using, and what would help."""
+    """Returns the sentence for a drafter that is not worth using: why, and what would help."""
     plain, draft, two = costs.pass_s(1), costs.draft_s(1), costs.pass_s(2)
     if not scores.tokens[0] and not scores.warm_roots:
         return "not known to be worth using: no text was left to judge it by; give more minutes, or more prompts"
@@ -202,14 +201,8 @@ def _advise(scores: HeldOutScores, best: float, costs: Costs) -> str:
     return f"not worth using on this machine: {best:.2f}x at best, because {why}"
 
 
-def held_out_loss(losses: Callable[[], Iterator[tuple[float, int]]]) -> float:
-    """The mean of (loss, rows) pairs, by rows."""
-    pairs = list(losses())
-    return sum(loss * rows for loss, rows in pairs) / max(1, sum(rows for _, rows in pairs))
-
-
 def report_fields(scores: HeldOutScores, verdict: TrainingVerdict, costs: Costs) -> dict[str, Any]:
-    """JSON-ready; numbers rounded to what they are good for."""
+    """Returns the fields of the report, ready for JSON, with rounded numbers."""
 
     def short(values: Sequence[float]) -> list[float]:
         return [round(value, 4) for value in values]
@@ -233,3 +226,93 @@ def report_fields(scores: HeldOutScores, verdict: TrainingVerdict, costs: Costs)
         "pass_s": {str(width): seconds for width, seconds in costs.verify},
         "draft_s": {str(length): seconds for length, seconds in costs.draft},
     }
+
+
+# Okabe-Ito, as in the terminal: what is accepted is green, what the target says itself is blue.
+COLD, WARM, PLAIN, TREE = "#009E73", "#D55E00", "#56606B", "#56B4E9"
+_GRID = "#E3E6E8"
+
+
+def draw_report(path: Path, report: Mapping[str, Any]) -> None:
+    """Draws a report as a PNG: loss, acceptance by position, what drafting costs, and the expected speed-up.
+
+    report: as `models.training.pipeline` writes it. Raises OSError.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 7.6), dpi=110, layout="constrained", facecolor="white")
+    axes = figure.subplots(2, 2)
+    title = f"{report['kind']} for {report['target']}\n{textwrap.fill(report['verdict'], 110)}"
+    figure.suptitle(title, fontsize=11.5, parse_math=False)
+    _plot_loss(axes[0, 0], report["loss"])
+    _plot_acceptance(axes[0, 1], report)
+    _plot_costs(axes[1, 0], report)
+    _plot_speedup(axes[1, 1], report)
+    figure.savefig(path, format="png", metadata={"Software": None})
+
+
+def _frame(axis: Any, title: str, across: str, up: str) -> None:
+    axis.set_title(title, loc="left", fontsize=10.5, fontweight="bold")
+    axis.set_xlabel(across, fontsize=9)
+    axis.set_ylabel(up, fontsize=9)
+    axis.tick_params(labelsize=8.5)
+    axis.grid(axis="y", color=_GRID)
+    axis.set_axisbelow(True)
+    for side in ("top", "right"):
+        axis.spines[side].set_visible(False)
+
+
+def _plot_loss(axis: Any, loss: Mapping[str, Any]) -> None:
+    width = loss["steps_a_point"]
+    steps = [width * (place + 1) for place in range(len(loss["training"]))]
+    axis.plot(steps, loss["training"], color=PLAIN, linewidth=1, label="training")
+    if loss["held_out"]:
+        axis.plot(*zip(*loss["held_out"], strict=True), color=COLD, marker="o", markersize=3.5, label="held out")
+    _frame(axis, "Loss", "step", "share refused + half the nats, a guess")
+    axis.legend(fontsize=8.5, frameon=False)
+
+
+def _plot_acceptance(axis: Any, report: Mapping[str, Any]) -> None:
+    both = (
+        ("temperature 0", report["acceptance_by_position"], COLD, -0.2),
+        ("temperature 1, expected", report["acceptance_by_position_warm"], WARM, 0.2),
+    )
+    for label, values, colour, shift in both:
+        places = [place + 1 + shift for place in range(len(values))]
+        axis.bar(places, values, 0.38, color=colour, label=label)
+        for place, value in zip(places, values, strict=True):
+            axis.text(place, value + 0.015, f"{value:.2f}", ha="center", fontsize=7.5, color=PLAIN)
+    axis.set_ylim(0, 1.08)
+    axis.set_xticks(range(1, 1 + max(len(both[0][1]), len(both[1][1]), 1)))
+    _frame(axis, "Acceptance", "position in the draft", "kept of those that were reached")
+    axis.legend(fontsize=8.5, frameon=False, loc="upper right")
+
+
+def _plot_costs(axis: Any, report: Mapping[str, Any]) -> None:
+    plain = report["pass_s"]["1"]
+    widths = [(int(width), seconds / plain) for width, seconds in report["pass_s"].items()]
+    drafts = [(int(length), seconds / plain) for length, seconds in report["draft_s"].items()]
+    axis.plot(*zip(*widths, strict=True), color=TREE, marker="o", label="verifying, by rows")
+    axis.plot(*zip(*drafts, strict=True), color=COLD, marker="o", label="drafting, by tokens")
+    axis.set_ylim(0, None)
+    share, milliseconds = report["draft_share_of_a_pass"], plain * 1000
+    _frame(axis, f"Costs: a draft step is {share:.1%} of a plain pass", "rows, tokens", "plain passes")
+    axis.annotate(
+        f"a plain pass: {milliseconds:.1f} ms", (0.03, 0.92), xycoords="axes fraction", fontsize=8.5, color=PLAIN
+    )
+    axis.legend(fontsize=8.5, frameon=False, loc="lower right")
+
+
+def _plot_speedup(axis: Any, report: Mapping[str, Any]) -> None:
+    for label, key, colour in (
+        ("temperature 0", "speedup_by_draft_length", COLD),
+        ("temperature 1, expected", "speedup_by_draft_length_warm", WARM),
+    ):
+        axis.plot(range(len(report[key])), report[key], color=colour, marker="o", markersize=4, label=label)
+    if len(report["speedup_by_tree_size"]) > 1:
+        tree = report["speedup_by_tree_size"][:17]
+        axis.plot(range(len(tree)), tree, color=TREE, linestyle="--", label="static tree, temperature 0, by nodes")
+    axis.axhline(1, color=PLAIN, linewidth=1, linestyle=":")
+    axis.set_ylim(0, None)
+    _frame(axis, "Expected speed-up", "tokens drafted a round", "times plain decoding")
+    axis.legend(fontsize=8.5, frameon=False, loc="lower left")

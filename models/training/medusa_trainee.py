@@ -1,13 +1,13 @@
 """Medusa heads in training (Cai 2024, arXiv 2401.10774), and the static tree that suits them.
 
-Head k reads the normed state at token i and guesses token i + 2 + k: token i + 1 is the target's own by then. Its
-labels are the target's distribution before that token, the tokens between being what was written.
+Head k reads the normed state at token i and predicts token i + 2 + k: token i + 1 is the target's own by then. Its
+labels are the target's distribution before that token, given the tokens of the text in between.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -21,18 +21,15 @@ from engine.target.model_layout import output_rows
 from models.drafters.medusa_folder import RankPath, save_medusa
 from models.drafters.target_match import made_for
 from models.loader import Loaded
-from models.training.batches import Batch, States
-from models.training.corpus import Conversation
-from models.training.trainee import flat_parameters, round_parameters
+from models.training.batches import Batch
+from models.training.trainee import Trainee, flat_parameters
 
-RANKS = 10  # guesses of a head that a tree may hold
+RANKS = 10  # of a head's most likely tokens that a tree may hold
 LARGEST_TREE = 64
 
 
-class MedusaTrainee:
-    """ids: draft vocabulary, (n,) int32 increasing. depths: heads."""
-
-    points: tuple[int, ...] = ()
+class MedusaTrainee(Trainee):
+    """Medusa heads in training. ids: the draft vocabulary, (n,) int32 increasing. depths: the number of heads."""
 
     def __init__(self, target: Loaded, ids: mx.array, depths: int, hidden: int, seed: int) -> None:
         self.depths = self.max_depth = self.min_context = depths
@@ -46,29 +43,22 @@ class MedusaTrainee:
         self._choosing, self._scoring = Ranks(depths), Ranks(depths)
         mx.eval(flat_parameters(self.network), self._output)
 
-    def initialize(self, conversations: Sequence[Conversation], states: States, tokens: int) -> Iterator[int]:
-        return iter(())
-
     def predict(self, batch: Batch, depths: int) -> list[mx.array]:
-        flat_parameters = batch.states.reshape(-1, batch.states.shape[-1])
+        states = batch.states.reshape(-1, batch.states.shape[-1])
         logits = []
         for depth in range(min(depths, self.depths)):
-            x = flat_parameters[batch.rows - 1 - depth]
+            x = states[batch.rows - 1 - depth]
             for block in self.network.heads[depth]:
                 x = block(x)
             logits.append(x @ self._output.T)
         return logits
 
-    def finalize(self) -> None:
-        round_parameters(self.network, mx.float16)
-
     def observe(self, logits: list[mx.array], batch: Batch) -> None:
-        """One half of each reply chooses the tree, and the other scores it: by what chose it, it looks too good."""
+        """Lets one half of the reply choose the tree, and the other score it: by what chose it, it looks too good."""
         ranks = np.stack([_ranks(one, batch.labels, self.network.ids) for one in logits])
-        for reply in np.split(ranks, np.cumsum(batch.starts)[:-1], 1):
-            chooses, scores = np.array_split(reply, 2, 1)
-            self._choosing.add(chooses)
-            self._scoring.add(scores)
+        chooses, scores = np.array_split(ranks, 2, 1)
+        self._choosing.add(chooses)
+        self._scoring.add(scores)
 
     def save(self, folder: Path, about: Mapping[str, Any]) -> None:
         about = {**about, "target": made_for(self._target)}
@@ -88,15 +78,15 @@ class MedusaTrainee:
 
 
 class Ranks:
-    """Counts how often the true continuation of a root took each path of ranks through the heads' guesses. roots: how
-    many there were."""
+    """Counts how often the text after a root followed each path of ranks through the heads' predictions. roots: their
+    number."""
 
     def __init__(self, depths: int) -> None:
         self._counts: Counter[RankPath] = Counter()
         self._depths, self.roots = depths, 0
 
     def add(self, ranks: NDArray[np.int32]) -> None:
-        """ranks: (depths, n), of what was written in each head's guesses, along a text."""
+        """Adds a text. ranks: (depths, n), the rank of each token among the predictions of each head."""
         depths, rows = ranks.shape
         for root in range(rows - depths + 1):
             self.roots += 1
@@ -109,12 +99,12 @@ class Ranks:
             self._counts[tuple(path[:length])] += 1
 
     def probs(self) -> dict[RankPath, float]:
-        """How likely each path is to be the true continuation; those that never were are left out."""
+        """Returns the probability of each path that the text followed at least once."""
         return {path: count / max(self.roots, 1) for path, count in self._counts.items()}
 
 
 def _ranks(logits: mx.array, labels: mx.array, ids: mx.array) -> NDArray[np.int32]:
-    """(n,) int32: how many tokens are likelier than the one that was written; RANKS or more where it is not known."""
+    """Returns (n,) int32: how many tokens are more likely than the text's; RANKS if that is not in the vocabulary."""
     place = mx.argmax((labels[:, None] == ids[None]).astype(mx.int32), -1)
     known = ids[place] == labels
     own = mx.take_along_axis(logits, place[:, None], -1)
@@ -123,8 +113,8 @@ def _ranks(logits: mx.array, labels: mx.array, ids: mx.array) -> NDArray[np.int3
 
 
 def best_tree(probs: Mapping[RankPath, float], depths: int, ranks: int, size: int = LARGEST_TREE) -> list[RankPath]:
-    """At most `size` nodes, each time the likeliest of those whose parent and likelier sibling are in: so each
-    beginning of the list is a tree. Ends where no node is known to be right ever, but not before the first."""
+    """Returns at most `size` nodes, each time the most likely of those whose parent and more likely sibling are in, so
+    that each beginning of the list is a tree. Ends where no other node was ever right, but has one node at least."""
     tree: list[RankPath] = []
     open_: set[RankPath] = {(0,)}
     while open_ and len(tree) < size:

@@ -5,7 +5,7 @@
     training   the drafter learns its distribution                          training/
     judging    on what was held out; costs; report; folder         drafter/, then OUT
 
-Each stage begins with what is there already, so a fit that was killed is gone on with by running it again.
+Each stage starts from what is already there, so running a killed fit again continues it.
 """
 
 from __future__ import annotations
@@ -32,15 +32,12 @@ from models.training.corpus import (
     choose_draft_vocabulary,
     draft_vocabulary_coverage,
     load_shard,
-    load_unfinished,
     save_shard,
-    save_unfinished,
     shard_file,
     shard_files,
     split_corpus,
 )
-from models.training.evaluation import HeldOutScores, assess, evaluate, held_out_loss, report_fields
-from models.training.report_plot import draw_report
+from models.training.evaluation import HeldOutScores, assess, draw_report, evaluate, report_fields
 from models.training.resource_needs import CACHE_BYTES
 from models.training.target_states import StoredStates, TargetStateReader, states_file, store_states
 from models.training.trainee import Trainee
@@ -57,7 +54,7 @@ Shards = Sequence[Sequence[Conversation]]
 
 @dataclass(frozen=True)
 class TrainingProgress:
-    """How far a stage is. unit: what is counted. note: the newest number worth a look."""
+    """The progress of a stage. unit: what is counted. note: the latest interesting number."""
 
     stage: str
     done: float
@@ -67,7 +64,7 @@ class TrainingProgress:
 
 
 class TrainingPipeline:
-    """One fit of `target` at `place`, as `plan` says. measure: costs of the passes of the drafter in a folder."""
+    """One fit of `target` at `place` by `plan`. measure: returns the costs of the drafter in a folder."""
 
     def __init__(
         self, target: Loaded, place: Workspace, plan: TrainingPlan, prompts: Sequence[str], measure: Measure
@@ -76,8 +73,8 @@ class TrainingPipeline:
         self._prompts, self._measure = prompts, measure
 
     def run(self) -> Iterator[TrainingProgress]:
-        """Everything that is still to do; at the end the drafter's folder is there. Closing it between two events is
-        fine. Raises FitError, ModelError, OSError."""
+        """Does everything that is still to do; at the end the drafter's folder exists. It may be closed between two
+        events. Raises FitError, ModelError, OSError."""
         before = mx.set_cache_limit(CACHE_BYTES)
         try:
             yield from self._write()
@@ -105,18 +102,15 @@ class TrainingPipeline:
         while done < total and shards * plan.shard < plan.conversations:
             author = author or ConversationWriter(self.target, plan, self._prompts)
             written: list[Conversation] = []
-            for new in author.write_shard(shards, load_unfinished(self.place.corpus, shards)):
-                counted = done + self._counted(written)
-                if isinstance(new, Conversation):
-                    written.append(new)
-                    if counted + self._counted([new]) >= total:
-                        break
+            for new in author.write_shard(shards):
+                if new is None:
+                    pending = author.pending_tokens if plan.tokens else 0
+                    counted = done + self._counted(written)
+                    yield TrainingProgress("writing", min(counted + pending, total), total, unit)
                     continue
-                if new is not None:
-                    save_unfinished(self.place.corpus, shards, new)
-                yield TrainingProgress(
-                    "writing", min(counted + (author.pending_tokens if plan.tokens else 0), total), total, unit
-                )
+                written.append(new)
+                if done + self._counted(written) >= total:
+                    break
             save_shard(shard_file(self.place.corpus, shards), written)
             done, shards = done + self._counted(written), shards + 1
         yield TrainingProgress("writing", total, total, unit)
@@ -153,7 +147,7 @@ class TrainingPipeline:
             for tokens in trainee.initialize(
                 known, lambda place: states(corpus.training[place]), plan.initialization_tokens
             ):
-                yield TrainingProgress("training", 0, plan.steps, "steps", f"looking at {tokens} tokens first")
+                yield TrainingProgress("training", 0, plan.steps, "steps", f"initializing from {tokens} tokens")
             trainer.save()
         yield TrainingProgress("training", trainer.step, plan.steps, "steps")
         checked = random.Random(f"{plan.seed}/check").sample(corpus.held_out, min(_CHECKED, len(corpus.held_out)))
@@ -177,10 +171,10 @@ class TrainingPipeline:
             yield TrainingProgress("judging", done, total, "replies")
             batch = batches.make([number])
             temperature = corpus.conversations[number].temperature
-            logits = evaluate(trainee, batch, [temperature], scores)
+            logits = evaluate(trainee, batch, temperature, scores)
             if temperature == 0:
                 trainee.observe(logits, batch)
-        yield TrainingProgress("judging", total - 1, total, "replies", "measuring what it costs")
+        yield TrainingProgress("judging", total - 1, total, "replies", "measuring the costs")
         folder = self.place.drafter
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
@@ -197,7 +191,7 @@ class TrainingPipeline:
         yield TrainingProgress("judging", total, total, "replies")
 
     def _about(self, corpus: Corpus, covered: float) -> dict[str, Any]:
-        """What the drafter is and was made from, for whoever finds its folder; the same for the same plan."""
+        """Returns what the drafter is and was made from, for its config.json; the same for the same plan."""
         plan = self.plan
         return {
             "made_by": f"redline {version('redline')} fit",
@@ -217,19 +211,17 @@ class TrainingPipeline:
 
 
 def _loss(trainee: Trainee, batches: Batches, numbers: Sequence[int]) -> float:
-    """On held-out conversations, one at a time."""
-
-    def each() -> Iterator[tuple[float, int]]:
-        for number in numbers:
-            batch = batches.make([number])
-            loss: Any = loss_of(trainee, batch, trainee.depths).item()
-            yield loss, batch.rows.size
-
-    return held_out_loss(each)
+    """Returns the mean loss on held-out conversations, which are read one at a time, by rows."""
+    pairs: list[tuple[float, int]] = []
+    for number in numbers:
+        batch = batches.make([number])
+        loss: Any = loss_of(trainee, batch, trainee.depths).item()
+        pairs.append((loss, batch.rows.size))
+    return sum(loss * rows for loss, rows in pairs) / max(1, sum(rows for _, rows in pairs))
 
 
 def _losses(history: History) -> dict[str, Any]:
-    """At most 500 points of the training's, all of the held-out text's."""
+    """Returns the losses for the report: at most 500 points of training, and all of the held-out text."""
     losses = history.losses
     width = -(-len(losses) // 500)
     parts = [losses[start : start + width] for start in range(0, len(losses), width)]

@@ -16,7 +16,8 @@ import numpy as np
 from engine import backend
 from engine.errors import FitError
 from models.loader import Loaded
-from models.memory.model_size import inner_width, weights_bytes
+from models.memory.model_size import inner_width, text_config, weights_bytes
+from models.model_folder import first_count
 from models.training.batches import Batches
 from models.training.corpus import Conversation, ConversationWriter
 from models.training.resource_needs import (
@@ -37,19 +38,16 @@ from models.training.trainee_kinds import draft_model_layers, draft_vocabulary_s
 from models.training.trainer import Trainer
 from models.training.training_plan import (
     DEPTHS,
-    LONGEST_QUESTION,
     MIN_TOKENS,
     PLAN_VERSION,
     RATES,
     MachineRates,
     TrainingOptions,
     TrainingPlan,
-    chunk_tokens,
     expected_conversations,
     held_out_size,
     initialization_tokens,
-    rates_with_rereading,
-    rows_in_chunks,
+    rows_in_a_shard,
     seconds_lost_by_a_kill,
     shard_size,
     training_amounts,
@@ -101,11 +99,9 @@ def prepare_training(
     rates = _measure(target, trial, given, reader, trainee)
     if not batching_is_exact(target.network):
         trial = replace(trial, rows=1)  # as replies are written one after the other
-    if (kept := rows_in_chunks(trial, rates)) < trial.rows:
+    if (kept := rows_in_a_shard(trial, rates)) < trial.rows:
         trial = replace(trial, rows=kept)
         rates = replace(rates, write=_measure_writing(target, trial, given)[0])
-    trial = replace(trial, chunk_tokens=chunk_tokens(trial, rates))
-    rates = rates_with_rereading(trial, rates)
     spent = (time.monotonic() - began_s) / 60
     options = replace(options, minutes=max(options.minutes - spent, 0.1 * options.minutes))
     plan = final_plan(options, replace(trial, stored=True), rates)
@@ -135,7 +131,7 @@ def _prompts_of_user(target: Loaded, prompts: Sequence[str], longest: int) -> di
 
 
 def final_plan(options: TrainingOptions, trial: TrainingPlan, rates: MachineRates) -> TrainingPlan:
-    """The plan with the amounts that fill the minutes."""
+    """Returns the plan with the amounts that fill the minutes."""
     plan = replace(trial, **training_amounts(options, rates, trial.batch_tokens, trial.stored)._asdict())
     return replace(
         plan, held_out=held_out_size(expected_conversations(plan, rates), rates), shard=shard_size(plan, rates)
@@ -152,7 +148,7 @@ def fingerprint(target: Loaded) -> str:
 
 
 def _sampled(path: Path) -> bytes:
-    """The name and size of a file, and some of its bytes, from places spread over it."""
+    """Returns the name and size of a file, and some of its bytes, from places spread over it."""
     size_bytes = path.stat().st_size
     found = [f"{path.name}:{size_bytes};".encode()]
     with path.open("rb") as file:
@@ -164,8 +160,7 @@ def _sampled(path: Path) -> bytes:
 
 def sizes_of(target: Loaded, reader: TargetStateReader, trainee: Trainee, plan: TrainingPlan) -> NetworkSizes:
     network = target.network
-    config = {**target.folder.config, **_object(target.folder.config.get("text_config"))}
-    heads = config.get("num_attention_heads")
+    heads = first_count(text_config(target.folder), ("num_attention_heads",)) or max(1, reader.hidden // 64)
     held_bytes, stored_bytes = weights_bytes(network), target.folder.weights_bytes
     trained = trainable_parameters(trainee.network).values()
     frozen_bytes = weights_bytes(trainee.network) - sum(value.nbytes for value in trained)
@@ -177,7 +172,7 @@ def sizes_of(target: Loaded, reader: TargetStateReader, trainee: Trainee, plan: 
         states=reader.width + reader.hidden + 2,
         hidden=reader.hidden,
         inner=inner_width(network),
-        heads=max(heads if type(heads) is int else max(1, reader.hidden // 64), _own_heads(trainee)),
+        heads=max(heads, _own_heads(trainee)),
         columns=target.model.vocabulary if plan.kind == "draft" else plan.vocabulary,
         trained=sum(value.size for value in trained),
         frozen_bytes=0 if backend.describe().dequantize else frozen_bytes,  # in float32 the target's own serve
@@ -186,17 +181,13 @@ def sizes_of(target: Loaded, reader: TargetStateReader, trainee: Trainee, plan: 
 
 
 def _own_heads(trainee: Trainee) -> int:
-    """Of a head with attention; 0 for others."""
+    """Returns the attention heads of a drafter that has some; 0 for others."""
     config = getattr(trainee.network, "config", None)
     return int(getattr(config, "num_attention_heads", 0))
 
 
-def _object(value: object) -> dict[str, object]:
-    return dict(value) if isinstance(value, dict) else {}
-
-
 def _first_plan(target: Loaded, options: TrainingOptions, given: bool) -> TrainingPlan:
-    """Everything that does not hang on how fast the machine is."""
+    """Returns a plan with everything that does not depend on the speed of the machine."""
     context = target.folder.context_length or DEFAULT_CONTEXT
     reply = min(options.reply_tokens, max(8, context * 3 // 4))
     batch = BATCH_TOKENS
@@ -215,7 +206,6 @@ def _first_plan(target: Loaded, options: TrainingOptions, given: bool) -> Traini
         held_out=0,
         shard=1,
         rows=1,
-        chunk_tokens=max(reply, LONGEST_QUESTION),
         prompt_tokens=max(8, min(context - reply, _LONGEST_GIVEN if given else _LONGEST_PROMPT)),
         reply_tokens=reply,
         steps=1,
@@ -254,7 +244,7 @@ def _decomposing_s(hidden: int) -> float:
 
 
 def _measure_writing(target: Loaded, plan: TrainingPlan, given: Mapping[str, int]) -> tuple[float, list[Conversation]]:
-    """Tokens of replies that are written in a second, and the beginnings of `plan.rows`."""
+    """Returns the tokens of replies that are written in a second, and the beginnings of `plan.rows` conversations."""
     plan = replace(plan, conversations=plan.rows, shard=plan.rows)
     prompts = random.Random(plan.seed).sample(list(given), min(len(given), plan.rows))
     reply = _LIKELY_REPLY * plan.reply_tokens
@@ -266,7 +256,7 @@ def _measure_writing(target: Loaded, plan: TrainingPlan, given: Mapping[str, int
 
 
 def _write(target: Loaded, plan: TrainingPlan, prompts: Sequence[str], tokens: int) -> tuple[float, list[Conversation]]:
-    """Seconds of writing a batch of replies of so many tokens, and the replies."""
+    """Returns the seconds of writing a batch of replies of so many tokens, and the conversations."""
     author = ConversationWriter(target, replace(plan, reply_tokens=tokens), prompts, self_questions=False)
     began_s = time.monotonic()
     written = [c for c in author.write(range(plan.rows)) if isinstance(c, Conversation)]
@@ -274,7 +264,7 @@ def _write(target: Loaded, plan: TrainingPlan, prompts: Sequence[str], tokens: i
 
 
 def _stretched(conversation: Conversation, reply: int) -> Conversation:
-    """With a reply of so many tokens."""
+    """Returns the conversation with a reply of so many tokens."""
     prompt, reply_tokens = np.split(conversation.tokens, [conversation.prompt])
     return replace(conversation, tokens=np.concatenate([prompt, np.resize(reply_tokens, reply)]))
 
@@ -282,7 +272,7 @@ def _stretched(conversation: Conversation, reply: int) -> Conversation:
 def _rates_of_training(
     target: Loaded, plan: TrainingPlan, reader: TargetStateReader, trainee: Trainee, trial: Sequence[Conversation]
 ) -> tuple[float, float]:
-    """Tokens a second of reading and of training on what has been read."""
+    """Returns the tokens a second of reading states and of training on them."""
     reader.read(trial[0])
     count = max(1, min(len(trial), plan.batch_tokens // max(len(c.tokens) for c in trial)))
     began_s = time.monotonic()

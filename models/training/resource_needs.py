@@ -1,15 +1,13 @@
-"""How much disk and memory a fit needs, reported before it begins.
+"""Estimates the disk and memory that a fit needs, before it begins.
 
-Bounds from sizes, not measurements: what the target, a batch of it writing, a pass of it reading, and a step of
-training hold at most at the same time. They are known before anything is tried.
+These are bounds from sizes, not measurements: what the target, a batch that it writes, a pass that it reads, and a step
+of training hold at most at the same time.
 """
 
 from __future__ import annotations
 
 import math
-import shutil
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
@@ -31,7 +29,7 @@ _PREFILL = 8 * 512
 
 @dataclass(frozen=True)
 class NetworkSizes:
-    """Of a target and the drafter that is made for it. In tokens, numbers or bytes, as the names say.
+    """The sizes of a target and of the drafter that is trained for it, in tokens, numbers or bytes, as the names say.
 
     loading_bytes: beside the weights, while they are made of what is stored. kv_bytes: of one text of up to `_KV_STEP`
     tokens. states: numbers of a token, features and normed state. columns: of the distribution that is learnt. trained:
@@ -55,7 +53,7 @@ class NetworkSizes:
 
 @dataclass(frozen=True)
 class ResourceNeeds:
-    """Bytes: of memory at most, and of disk while the fit runs."""
+    """The bytes of memory and disk that a fit takes at most. states_bytes: of disk, for hidden states."""
 
     memory_bytes: int
     disk_bytes: int
@@ -64,7 +62,7 @@ class ResourceNeeds:
 
 @dataclass(frozen=True)
 class FreeResources:
-    """Bytes that there are: of disk, free; of memory, in all and free, None where the system does not say."""
+    """The free bytes of the disk, and those of the memory, in all and free; None where the system does not say."""
 
     disk_bytes: int
     memory_bytes: int | None
@@ -72,22 +70,22 @@ class FreeResources:
 
 
 def kv_bytes(network: Any) -> int:
-    """Of a cache of up to `_KV_STEP` tokens, from a pass that is never evaluated."""
+    """Returns the bytes of a cache of up to `_KV_STEP` tokens, from a pass that is never evaluated."""
     cache = make_prompt_cache(network)
     network(mx.zeros((1, 1), mx.int32), cache=cache)
     return sum(int(entry.nbytes) for entry in cache if entry is not None)
 
 
 def writing_bytes(sizes: NetworkSizes, rows: int, tokens: int) -> int:
-    """A batch of `rows` texts of `tokens` tokens: caches, which are copied when they grow or a text ends, logits, and
-    the passes over prompts."""
+    """Returns the bytes of writing `rows` texts of `tokens` tokens side by side: of caches, which are copied when they
+    grow or a text ends, of logits, and of the passes over prompts."""
     caches = 3 * rows * sizes.kv_bytes * math.ceil(tokens / _KV_STEP)
     prefill = _PREFILL * 4 * (4 * sizes.hidden + 3 * sizes.inner) + 8 * sizes.heads * 512 * 512 * 4 * 2
     return caches + 8 * rows * sizes.vocabulary * 4 + prefill
 
 
 def rows_within(sizes: NetworkSizes, tokens: int, free_bytes: int | None) -> int:
-    """How many texts to write side by side so that half of what is free is enough."""
+    """Returns how many texts can be written side by side in half of the free memory."""
     if free_bytes is None:
         return MAX_ROWS // 2
     rows = MAX_ROWS
@@ -97,8 +95,8 @@ def rows_within(sizes: NetworkSizes, tokens: int, free_bytes: int | None) -> int
 
 
 def batch_within(sizes: NetworkSizes, plan: TrainingPlan, free: FreeResources) -> int:
-    """How many tokens to train on at a time: as many as `plan` says, or a half, a quarter and so on, where that makes
-    the fit small enough for the memory that is free, or else for the machine."""
+    """Returns how many tokens to train on at a time: as many as `plan` says, or a half, a quarter and so on, where that
+    makes the fit small enough for the free memory, or else for the machine."""
     free_bytes = None if free.free_bytes is None else free.free_bytes + sizes.weights_bytes  # which are loaded already
     tried = [tokens for n in range(4) if (tokens := plan.batch_tokens >> n) >= MIN_BATCH_TOKENS]
     for most_bytes in (free_bytes, free.memory_bytes):
@@ -109,8 +107,8 @@ def batch_within(sizes: NetworkSizes, plan: TrainingPlan, free: FreeResources) -
 
 
 def training_bytes(sizes: NetworkSizes, kind: TrainingKind, plan_tokens: int, longest: int, depths: int) -> int:
-    """A step: weights, those that stay as they are too, gradients and moments, old and new; what is kept of every layer
-    and depth for the way back; and the logits and distributions."""
+    """Returns the bytes of a training step: weights, the frozen ones too, gradients and moments, old and new; what is
+    kept of every layer and depth for the backward pass; and the logits and distributions."""
     optimiser = 28 * sizes.trained
     attention = 0 if kind == "medusa" else 4 * sizes.heads * longest
     kept = sizes.layers * depths * (16 * sizes.hidden + 6 * sizes.inner + attention)
@@ -119,7 +117,7 @@ def training_bytes(sizes: NetworkSizes, kind: TrainingKind, plan_tokens: int, lo
 
 
 def working_bytes(sizes: NetworkSizes, plan: TrainingPlan, unsaved_bytes: int = 0) -> int:
-    """Memory for whatever stage takes most, the corpus left out. unsaved_bytes: of the states that a shard has."""
+    """Returns the memory of the stage that takes most, without the corpus. unsaved_bytes: of the states of a shard."""
     longest = plan.prompt_tokens + plan.reply_tokens
     batch = max(plan.batch_tokens, longest)
     read = longest * 4 * (4 * sizes.states + 4 * sizes.inner + sizes.heads * longest) + 3 * 64 * 1024**2
@@ -133,7 +131,7 @@ def working_bytes(sizes: NetworkSizes, plan: TrainingPlan, unsaved_bytes: int = 
 
 
 def estimate_needs(sizes: NetworkSizes, plan: TrainingPlan, rates: MachineRates) -> ResourceNeeds:
-    """Bounds for `plan`, whose prompts and replies are about as long as `rates` says."""
+    """Returns bounds for `plan`, whose prompts and replies are about as long as `rates` says."""
     tokens = most_tokens(plan, rates)
     states = tokens * sizes.states * 2
     shard = int(plan.shard * rates.conversation_tokens * sizes.states * 2 * 2) if plan.stored else 0
@@ -144,21 +142,13 @@ def estimate_needs(sizes: NetworkSizes, plan: TrainingPlan, rates: MachineRates)
 
 
 def most_tokens(plan: TrainingPlan, rates: MachineRates) -> int:
-    """Of all conversations together. So many tokens of replies are written, and the shorter these are, the more
-    prompts go with them."""
+    """Returns the tokens of all conversations. The shorter the replies are, the more prompts go with them."""
     replies = plan.tokens or plan.conversations * plan.reply_tokens
     return int(replies + plan.conversations * rates.prompt_tokens)
 
 
-def free_disk_bytes(folder: Path) -> int:
-    """Of the disk that `folder`, or the nearest folder above it that exists, lies on. Raises OSError."""
-    while not folder.exists():
-        folder = folder.parent
-    return shutil.disk_usage(folder).free
-
-
 def check_disk(needed: ResourceNeeds, free: FreeResources) -> None:
-    """Raises FitError when the disk is too small."""
+    """Raises FitError if the disk has too little space."""
     if needed.disk_bytes > free.disk_bytes:
         raise FitError(
             f"the fit needs {memory_words(needed.disk_bytes)} of disk and {memory_words(free.disk_bytes)} are free: "
@@ -167,7 +157,7 @@ def check_disk(needed: ResourceNeeds, free: FreeResources) -> None:
 
 
 def check_memory(needed_bytes: int, free: FreeResources) -> None:
-    """Raises FitError when the machine is too small."""
+    """Raises FitError if the machine has too little memory."""
     if free.memory_bytes is not None and needed_bytes > free.memory_bytes:
         raise FitError(
             f"the fit may need {memory_words(needed_bytes)} of memory, of {memory_words(free.memory_bytes)} there are: "

@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from engine.errors import FitError
 from engine.target.layer_taps import NORMED, LayerTaps
 from engine.target.model_layout import output_of, output_rows
+from models.durable_files import replace_with
+from models.model_folder import config_parts
 from models.training.corpus import Conversation
-from models.training.workspace import write_whole
 
 _LOGITS_BYTES = 64 * 1024**2  # of logits at a time
 _TRIAL = 24
@@ -99,7 +100,7 @@ class TargetStateReader:
 
 
 def _softcap(config: Mapping[str, Any]) -> float | None:
-    for part in (config, config.get("text_config") or {}):
+    for part in config_parts(config):
         if isinstance(value := part.get("final_logit_softcapping"), int | float) and value > 0:
             return float(value)
     return None
@@ -135,7 +136,7 @@ def store_states(path: Path, reader: TargetStateReader, conversations: Sequence[
     for conversation in conversations:
         rows.append(_halves(reader.read(conversation)))
         yield len(conversation.tokens)
-    write_whole(path, lambda draft: np.save(draft, np.concatenate(rows)))
+    replace_with(path, lambda draft: np.save(draft, np.concatenate(rows)))
 
 
 def _halves(rows: mx.array) -> NDArray[np.float16]:

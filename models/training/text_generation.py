@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import mlx.core as mx
@@ -26,8 +26,8 @@ _AGREES = 0.05  # of the spread, on average: more than 16-bit arithmetic in anot
 
 @dataclass(frozen=True)
 class TextRequest:
-    """Go on from `tokens` with at most `limit` more, until one of `ends`, which is kept. temperature 0 is greedy.
-    min_p: what is less likely than this share of the likeliest is not drawn. place: of the next token in its text."""
+    """A request to continue `tokens` with at most `limit` more, until one of `ends`, which is kept. temperature: 0 is
+    greedy. min_p: tokens less likely than this share of the most likely one are not sampled."""
 
     tokens: tuple[int, ...]
     limit: int
@@ -35,16 +35,10 @@ class TextRequest:
     seed: int
     ends: frozenset[int]
     min_p: float = 0.0
-    place: int = 0
 
     def ended(self, generated: Sequence[int]) -> bool:
         """Whether the text is complete with `generated`."""
         return bool(generated) and (len(generated) >= self.limit or generated[-1] in self.ends)
-
-    def behind(self, generated: Sequence[int], most: int) -> TextRequest:
-        """Returns the request for at most `most` more tokens after `generated`."""
-        limit = min(most, self.limit - len(generated))
-        return replace(self, tokens=(*self.tokens, *generated), limit=limit, place=self.place + len(generated))
 
 
 def seed_of(*parts: object) -> int:
@@ -53,7 +47,7 @@ def seed_of(*parts: object) -> int:
 
 
 class GeneratedText(NamedTuple):
-    """number: of the request. tokens: what was generated so far, or all where it is `finished`."""
+    """A text in the making. number: of its request. tokens: those generated so far, or all where it is `finished`."""
 
     number: int
     tokens: list[int]
@@ -61,8 +55,8 @@ class GeneratedText(NamedTuple):
 
 
 def write_texts(network: Any, requests: Sequence[TextRequest], rows: int) -> Iterator[GeneratedText]:
-    """A text at each token that it gains; at most `rows` are in the making at a time. 0 rows: one text after the
-    other, for models that mlx-lm does not batch soundly."""
+    """Yields a text at each token that it gains; at most `rows` texts are generated at a time. 0 rows: one text after
+    the other, for models that mlx-lm does not batch correctly."""
     if not rows:
         for number, request in enumerate(requests):
             yield from _write_alone(network, number, request)
@@ -87,29 +81,6 @@ def write_texts(network: Any, requests: Sequence[TextRequest], rows: int) -> Ite
         mx.clear_cache()
 
 
-def continue_texts(
-    network: Any, requests: Sequence[TextRequest], generated: Sequence[list[int]], rows: int, stretch: int
-) -> Iterator[bool]:
-    """Continues each text after its `generated` tokens until all have ended, `stretch` tokens of each at a time; yields
-    False at each token and True after each stretch.
-
-    Every stretch reads all previous tokens again, so a run that resumes from what was `generated` at a True produces
-    the same texts.
-    """
-    open_ = _open(requests, generated)
-    while open_:
-        pieces = [requests[number].behind(generated[number], stretch) for number in open_]
-        for text in write_texts(network, pieces, rows):
-            generated[open_[text.number]].append(text.tokens[-1])
-            yield False
-        if open_ := _open(requests, generated):
-            yield True
-
-
-def _open(requests: Sequence[TextRequest], generated: Sequence[Sequence[int]]) -> list[int]:
-    return [number for number, request in enumerate(requests) if not request.ended(generated[number])]
-
-
 def batching_is_exact(network: Any) -> bool:
     """Whether a batch generates the same texts as one at a time, judged by a few short prompts.
 
@@ -127,7 +98,7 @@ def batching_is_exact(network: Any) -> bool:
                 if (mx.mean(mx.abs(alone - other)) > _AGREES * mx.std(alone)).item():
                     return False
                 prompts[response.uid].append(response.token)
-    except (ValueError, TypeError, AttributeError, IndexError, KeyError, RuntimeError):  # whatever a cache lacks
+    except (ValueError, TypeError, AttributeError, IndexError, KeyError, RuntimeError):  # what caches raise
         return False
     finally:
         if generator is not None:
@@ -155,8 +126,8 @@ def _write_alone(network: Any, number: int, request: TextRequest) -> Iterator[Ge
 
 
 def make_sampler(request: TextRequest) -> Callable[[mx.array], mx.array]:
-    """From log-probabilities (1, vocabulary) to a token (1,); called once for each token of one text, in order."""
-    noise, place = Noise(request.seed), request.place
+    """Returns a function from logprobs (1, vocabulary) to a token (1,), to be called once per token, in order."""
+    noise, place = Noise(request.seed), 0
 
     def choose(logprobs: mx.array) -> mx.array:
         nonlocal place

@@ -1,10 +1,11 @@
-"""The protocol of a drafter in training, and helpers for its parameters."""
+"""A drafter in training, whatever its kind, and helpers for its parameters."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import mlx.core as mx
 from mlx.utils import tree_flatten
@@ -13,7 +14,7 @@ from models.training.batches import Batch, States
 from models.training.corpus import Conversation
 
 
-class Trainee(Protocol):
+class Trainee(ABC):
     """A drafter in training.
 
     network: the module whose trainable parameters are trained. points: the target's hidden states that it reads in
@@ -23,8 +24,8 @@ class Trainee(Protocol):
     """
 
     network: Any
-    points: tuple[int, ...]
-    ids: mx.array | None
+    points: tuple[int, ...] = ()
+    ids: mx.array | None = None
     depths: int
     max_depth: int
     min_context: int
@@ -32,7 +33,9 @@ class Trainee(Protocol):
     def initialize(self, conversations: Sequence[Conversation], states: States, tokens: int) -> Iterator[int]:
         """Initializes the network from about `tokens` tokens of training text; yields the number of tokens read so
         far. states: returns the rows of the conversation at an index of `conversations`."""
+        return iter(())
 
+    @abstractmethod
     def predict(self, batch: Batch, depths: int) -> list[mx.array]:
         """Returns for each depth the logits (n, columns) of the token after each of `batch.rows`: as the first token
         of a draft, as the second if the first is right, etc. Returns fewer than `depths` arrays if the depth makes
@@ -40,16 +43,20 @@ class Trainee(Protocol):
 
     def finalize(self) -> None:
         """Rounds the weights to exactly what will be saved. Called once, after training."""
+        round_parameters(self.network, mx.float16)
 
     def observe(self, logits: list[mx.array], batch: Batch) -> None:
         """Records the output of `predict` for a held-out reply at temperature 0."""
+        return
 
+    @abstractmethod
     def save(self, folder: Path, about: Mapping[str, Any]) -> None:
         """Writes the drafter's files into the existing `folder`. about: the metadata for its config."""
 
     @property
     def tree_probs(self) -> list[float]:
         """The probability that each node of the static tree is accepted, in its order; empty if there is no tree."""
+        return []
 
 
 def shift(x: mx.array, by: int, axis: int) -> mx.array:

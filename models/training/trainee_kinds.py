@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import mlx.core as mx
+
 from engine.target.model_layout import layers_of
 from models.loader import Loaded
 from models.training import eagle3_trainee
-from models.training.corpus import ids_array
 from models.training.draft_model_trainee import DraftTrainee, default_layers
 from models.training.eagle3_trainee import Eagle3Trainee
 from models.training.medusa_trainee import MedusaTrainee
@@ -33,11 +34,12 @@ def make_trainee(
 ) -> Trainee:
     """Returns a new trainee. shape: (depths, layers). ids: the draft vocabulary. Raises FitError."""
     depths, layers = shape
+    vocabulary = mx.array(list(ids), mx.int32)
     if kind == "eagle3":
-        return Eagle3Trainee(target, ids_array(ids), depths, reader.width, seed)
+        return Eagle3Trainee(target, vocabulary, depths, reader.width, seed)
     if kind == "medusa":
-        return MedusaTrainee(target, ids_array(ids), depths, reader.hidden, seed)
-    return DraftTrainee(target, layers, ids_array(ids))
+        return MedusaTrainee(target, vocabulary, depths, reader.hidden, seed)
+    return DraftTrainee(target, layers, vocabulary)
 
 
 def draft_vocabulary_size(target: Loaded, options: TrainingOptions) -> int:

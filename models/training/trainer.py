@@ -22,11 +22,11 @@ import mlx.optimizers as optim
 from mlx.utils import tree_flatten, tree_unflatten
 
 from engine.errors import FitError
-from models.tensor_file import write_tensors
+from models.durable_files import replace_with
+from models.safetensors_file import write_tensors
 from models.training.batches import Batch
 from models.training.trainee import Trainee, trainable_parameters
 from models.training.training_plan import CHECKPOINT_S
-from models.training.workspace import write_whole
 
 DEPTH_WEIGHT = 0.8
 CROSS_ENTROPY_WEIGHT = 0.5
@@ -109,7 +109,7 @@ class Trainer:
         arrays |= {f"optimizer/{name}": value for name, value in _flat(self._optimizer.state)}
         arrays["losses"] = mx.array(self.history.losses, mx.float32)
         arrays["checks"] = mx.array(self.history.checks or mx.zeros((0, 2)), mx.float32)
-        write_whole(self._place / _CHECKPOINT, lambda draft: write_tensors(draft, arrays))
+        replace_with(self._place / _CHECKPOINT, lambda draft: write_tensors(draft, arrays))
 
     def run(
         self,

@@ -1,7 +1,7 @@
 """The plan of a fit: all amounts, decided once from a short measurement and never changed afterwards.
 
-The numbers of a plan are written down before the work begins. From then on nothing looks at the clock, so a fit that
-was killed and resumed does what an uninterrupted one would have done, and ends with the same bytes.
+A plan is stored before the work begins. From then on nothing depends on the clock, so a fit that was killed and resumed
+does what an uninterrupted one would have done, and ends with the same bytes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from models.durable_files import read_json_object, replace_json
 
 TrainingKind = Literal["eagle3", "medusa", "draft"]
 KINDS: tuple[TrainingKind, ...] = get_args(TrainingKind)
-PLAN_VERSION = 6  # raise it whenever the same plan would give other files
+PLAN_VERSION = 7  # raise it whenever the same plan would give other files
 
 EPOCHS = {"eagle3": 4, "medusa": 4, "draft": 3}
 DEPTHS = {"eagle3": 3, "medusa": 4, "draft": 1}
@@ -23,14 +23,12 @@ RATES = {"eagle3": 1e-3, "medusa": 1e-3, "draft": 5e-4}
 DRAFT_VOCABULARY = 8192  # of a head
 MIN_SHORTLIST, SHORTLIST_SHARE = 16_384, 4  # of a draft model: so many, or one in so many of its vocabulary
 MAX_DEPTHS = 8
-MIN_TOKENS = MAX_DEPTHS + 2  # of a conversation: what the deepest drafter looks back on, and a guess
+MIN_TOKENS = MAX_DEPTHS + 2  # of a conversation: what the deepest drafter reads before its first draft, and a draft
 MIN_CONVERSATIONS, MIN_STEPS = 24, 20
 MIN_BATCH_TOKENS, ENOUGH_STEPS = 256, 400
 MAX_HELD_OUT, JUDGING_S = 96, 45.0
 CHECKPOINT_S = 30.0  # between two checkpoints of the training
-SHARD_S = 40.0  # what a kill may lose of the writing
-MIN_STRETCH = 16
-_READING_SHARE = 0.25  # of that, at most, for reading again what stands before a stretch
+SHARD_S = 50.0  # of writing, which a kill may lose
 LONGEST_QUESTION = 80  # that the target writes itself, in tokens
 _BEGIN_TOKENS, _MAX_BEGIN_TOKENS = 64, 32_768  # for each number of a state; in all
 _BEGIN_S = 20.0  # of reading them where states are not kept
@@ -105,10 +103,10 @@ class TrainingPlan:
     target, fingerprint: its name, and what identifies it. day: that it was begun on, in ISO format, which
     a chat template may print. prompts: where they come from, in words.
     conversations: at most, of which about `held_out` are kept for judging. tokens: of replies, after which no more
-    are written; 0 for no such limit. shard: conversations written at a time, `rows` of them side by side. chunk_tokens:
-    tokens of each of them after which what is written is kept. steps: of training, of about `batch_tokens` tokens
-    each. initialization_tokens: read before an EAGLE-3 head starts. stored: whether hidden states are stored
-    on disk or computed for each batch. stages_s: seconds expected.
+    are written; 0 for no such limit. shard: conversations written at a time, `rows` of them side by side; they are kept
+    when all of them are complete. steps: of training, of about `batch_tokens` tokens each. initialization_tokens: read
+    before an EAGLE-3 head starts. stored: whether hidden states are stored on disk or computed for each batch.
+    stages_s: seconds expected.
     """
 
     version: int
@@ -123,7 +121,6 @@ class TrainingPlan:
     held_out: int
     shard: int
     rows: int
-    chunk_tokens: int
     prompt_tokens: int
     reply_tokens: int
     steps: int
@@ -149,9 +146,12 @@ class TrainingAmounts(NamedTuple):
 def training_amounts(
     options: TrainingOptions, rates: MachineRates, most_batch_tokens: int, stored: bool
 ) -> TrainingAmounts:
-    """What fills the minutes: each conversation is written once and trained on for a fixed number of epochs, because
-    data is the lever and epochs past a few teach little. It is read once where states are `stored`, else in every
-    epoch. In a short fit batches are small, so that there are steps enough."""
+    """Returns the amounts that fill the minutes.
+
+    Each conversation is written once and trained on for a fixed number of epochs, because more data helps more than
+    more epochs. It is read once where states are `stored`, else in every epoch. In a short fit batches are small, so
+    that there are enough steps.
+    """
     if options.conversations is not None and options.steps is not None:
         return TrainingAmounts(options.conversations, 0, options.steps, most_batch_tokens)
     epochs = EPOCHS[options.kind]
@@ -167,13 +167,13 @@ def training_amounts(
 
 
 def expected_conversations(plan: TrainingPlan, rates: MachineRates) -> int:
-    """How many conversations there will be, if replies are as long as `rates` says."""
+    """Returns how many conversations there will be if replies are as long as `rates` says."""
     return round(plan.tokens / rates.reply_tokens) if plan.tokens else plan.conversations
 
 
 def initialization_tokens(kind: TrainingKind, hidden: int, rates: MachineRates, stored: bool) -> int:
-    """How many tokens a head looks at before it is trained: enough for least squares over `hidden` numbers, no more
-    than are read in `_BEGIN_S` where states are not `stored`."""
+    """Returns how many tokens initialize a head: enough for least squares over `hidden` numbers, but no more than are
+    read in `_BEGIN_S` where states are not `stored`."""
     if kind != "eagle3":
         return 0
     enough = min(_BEGIN_TOKENS * hidden, _MAX_BEGIN_TOKENS)
@@ -181,7 +181,7 @@ def initialization_tokens(kind: TrainingKind, hidden: int, rates: MachineRates, 
 
 
 def held_out_size(conversations: int, rates: MachineRates) -> int:
-    """How many conversations are kept for judging: enough to tell, few enough to be judged in less than a minute."""
+    """Returns how many conversations are held out: enough for reliable rates, few enough to take less than a minute."""
     most = max(4, int(JUDGING_S / _judging_s(1, rates)))
     return min(MAX_HELD_OUT, max(conversations // 20, min(8, conversations // 4)), most)
 
@@ -191,41 +191,20 @@ def _judging_s(conversations: int, rates: MachineRates) -> float:
 
 
 def shard_size(plan: TrainingPlan, rates: MachineRates) -> int:
-    """Conversations that are written at a time: as many as go side by side, which take as long as one, or more where
-    all of them are written within `SHARD_S` even if the longest comes last."""
+    """Returns how many conversations are written at a time: as many as go side by side, which take as long as one, or
+    more where all of them are written within `SHARD_S` even if the longest comes last."""
     within = int((SHARD_S - _longest_s(plan, rates)) * rates.write / rates.reply_tokens)
     return max(plan.rows, min(within, 8 * plan.rows, expected_conversations(plan, rates) // 8))
 
 
-def rows_in_chunks(plan: TrainingPlan, rates: MachineRates) -> int:
-    """How many texts go side by side if they are written in stretches: no more than are read again in a fourth of
-    `SHARD_S`."""
-    if _longest_s(plan, rates) <= SHARD_S:
-        return plan.rows
-    return max(1, min(plan.rows, int(_READING_SHARE * SHARD_S * rates.read / rates.conversation_tokens)))
-
-
-def chunk_tokens(plan: TrainingPlan, rates: MachineRates) -> int:
-    """Tokens of each text that are written before they are kept: whole replies where the longest are written within
-    `SHARD_S`, else what is, less the time for reading what stands before them."""
-    if _longest_s(plan, rates) <= SHARD_S:
-        return max(plan.reply_tokens, LONGEST_QUESTION)
-    read_s = plan.rows * rates.conversation_tokens / rates.read
-    return max(MIN_STRETCH, int((SHARD_S - read_s) * rates.write / plan.rows))
-
-
-def rates_with_rereading(plan: TrainingPlan, rates: MachineRates) -> MachineRates:
-    """The rates, writing being slower by what each stretch behind a text's first reads again."""
-    if plan.chunk_tokens >= plan.reply_tokens:
-        return rates
-    again = max(0.0, rates.reply_tokens / plan.chunk_tokens - 0.5)
-    reading_s = again * rates.conversation_tokens / rates.read
-    return replace(rates, write=rates.reply_tokens / (rates.reply_tokens / rates.write + reading_s))
+def rows_in_a_shard(plan: TrainingPlan, rates: MachineRates) -> int:
+    """Returns how many texts go side by side: at least one, and no more than are written within `SHARD_S`."""
+    return max(1, min(plan.rows, int(plan.rows * SHARD_S / _longest_s(plan, rates))))
 
 
 def seconds_lost_by_a_kill(plan: TrainingPlan, rates: MachineRates) -> float:
-    """Seconds of work that a kill may lose: of writing, of what comes before the first step, of training since the last
-    checkpoint, or all of judging."""
+    """Returns the seconds of work that a kill may lose: of writing, of initialization, of training since the last
+    checkpoint, or of the whole evaluation."""
     step_s = plan.batch_tokens * (1 / rates.train + (0 if plan.stored else 1 / rates.read))
     parts = (_lost_writing_s(plan, rates), _beginning_s(plan, rates), CHECKPOINT_S + step_s)
     return max(*parts, _judging_s(plan.held_out, rates))
@@ -236,20 +215,18 @@ def _beginning_s(plan: TrainingPlan, rates: MachineRates) -> float:
 
 
 def _lost_writing_s(plan: TrainingPlan, rates: MachineRates) -> float:
-    """A stretch, or a shard that is written in one."""
-    if plan.chunk_tokens < plan.reply_tokens:
-        return plan.rows * (plan.chunk_tokens / rates.write + rates.conversation_tokens / rates.read)
+    """Returns the seconds of a shard, which a kill may lose."""
     others_s = plan.shard * rates.reply_tokens / rates.write if plan.shard > plan.rows else 0.0
     return others_s + _longest_s(plan, rates)
 
 
 def _longest_s(plan: TrainingPlan, rates: MachineRates) -> float:
-    """Of the longest reply to the longest question, while others are written beside it."""
+    """Returns the seconds of the longest reply to the longest question, while others are written beside it."""
     return (LONGEST_QUESTION + plan.reply_tokens) * plan.rows / rates.write
 
 
 def with_stage_times(plan: TrainingPlan, rates: MachineRates) -> TrainingPlan:
-    """The plan with the seconds that each stage should take."""
+    """Returns the plan with the seconds that each stage should take."""
     replies = plan.tokens or plan.conversations * rates.reply_tokens
     whole = replies * rates.conversation_tokens / rates.reply_tokens
     step_s = plan.batch_tokens * (1 / rates.train + (0 if plan.stored else 1 / rates.read))
@@ -264,12 +241,12 @@ def with_stage_times(plan: TrainingPlan, rates: MachineRates) -> TrainingPlan:
 
 
 def write_plan(path: Path, plan: TrainingPlan) -> None:
-    """Raises OSError."""
+    """Stores a plan durably. Raises OSError."""
     replace_json(path, asdict(plan))
 
 
 def read_plan(path: Path) -> TrainingPlan:
-    """Raises FitError for a plan that is damaged or was made by another version."""
+    """Returns a stored plan. Raises FitError if it is damaged or was made by another version."""
     try:
         value: dict[str, Any] = read_json_object(path)
         if value.get("version") == PLAN_VERSION and value.keys() == {field.name for field in fields(TrainingPlan)}:

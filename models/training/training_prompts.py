@@ -26,7 +26,7 @@ _KEYS = ("prompt", "text", "question")
 
 
 def user_turn_prefix(tokenizer: FolderTokenizer) -> list[int]:
-    """Ids that open a user's turn, empty where the model has no chat template to open one with."""
+    """Returns the ids that open a user's turn, empty where the model has no chat template to open one with."""
     if not tokenizer.has_template:
         return []
     first, second = (tokenizer.chat([{"role": "user", "content": text}]) for text in _PROBES)
@@ -35,7 +35,7 @@ def user_turn_prefix(tokenizer: FolderTokenizer) -> list[int]:
 
 
 def user_turn_end(tokenizer: FolderTokenizer) -> int | None:
-    """The id that follows a user's text, which ends a question that the target writes; None without a template."""
+    """Returns the id that follows a user's text and ends a question of the target; None without a template."""
     if not tokenizer.has_template:
         return None
     rendered = [tokenizer.chat([{"role": "user", "content": text}])[::-1] for text in _PROBES]
@@ -44,7 +44,7 @@ def user_turn_end(tokenizer: FolderTokenizer) -> int | None:
 
 
 def template_question(rng: random.Random) -> str:
-    """A question made from the templates."""
+    """Returns a question made from the templates."""
     stock = _stock()
     if rng.random() < _SUM_SHARE:
         small, few = rng.randint(2, 40), rng.randint(2, 12)
@@ -62,8 +62,8 @@ def _stock() -> dict[str, Any]:
 
 
 def read_prompts(path: Path) -> list[str]:
-    """The prompts of a file: one a line, or JSON Lines of texts, of {"prompt": text} or of {"turns": [text, ...]}; or a
-    JSON array of these.
+    """Returns the prompts of a file: one per line, or JSON Lines of texts, of {"prompt": text} or of {"turns": [text,
+    ...]}; or a JSON array of these.
 
     Raises UsageError: unreadable, empty, or a line that begins like JSON and is none of these, naming it.
     """
@@ -85,7 +85,7 @@ def read_prompts(path: Path) -> list[str]:
 
 
 def _array(text: str) -> list[Any] | None:
-    """The array that a file is as a whole; None for lines, some of which may well begin with a bracket."""
+    """Returns the JSON array that a whole file is; None for lines, even if they begin with a bracket."""
     if not text.lstrip().startswith("["):
         return None
     try:
@@ -124,8 +124,8 @@ def _text(value: Any, where: str) -> str:
 
 
 def prompts_that_fit(prompts: Sequence[str], tokenizer: FolderTokenizer, longest: int) -> dict[str, int]:
-    """Those of `prompts` that take at most `longest` tokens, chat template included, each once, with how many they
-    take. Raises FitError: none does."""
+    """Returns the `prompts` of at most `longest` tokens, chat template included, each once, with their lengths. Raises
+    FitError if there is none."""
     once = {text: len(tokenizer.chat([{"role": "user", "content": text}])) for text in prompts}
     kept = {text: tokens for text, tokens in once.items() if tokens <= longest}
     if not kept:
@@ -134,12 +134,12 @@ def prompts_that_fit(prompts: Sequence[str], tokenizer: FolderTokenizer, longest
 
 
 def save_prompts(path: Path, prompts: Sequence[str]) -> None:
-    """Keep the prompts with the work, so that a resumed fit asks the same. Raises OSError."""
+    """Stores the prompts, so that a resumed fit uses the same. Raises OSError."""
     replace_json(path, {"prompts": list(prompts)})
 
 
 def load_prompts(path: Path) -> list[str]:
-    """The kept prompts, empty where none were given. Raises FitError: the file is damaged or gone."""
+    """Returns the stored prompts, [] if none were given. Raises FitError if the file is damaged or missing."""
     try:
         found = read_json_object(path).get("prompts")
         if isinstance(found, list) and all(isinstance(text, str) for text in found):

@@ -15,16 +15,13 @@ to the folder, released even if its process is killed, admits one process at a t
 from __future__ import annotations
 
 import errno
-import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from engine.errors import FitError
-from models.durable_files import read_json_object, sync_folder
+from models.durable_files import locked, read_json_object, sync_folder
 from models.training.training_plan import TrainingPlan, read_plan
 
 MANIFEST = "redline-fit.json"
@@ -54,17 +51,9 @@ class Workspace:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Locks the folder. Raises FitError if another process holds the lock."""
-        self.out.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self.out.with_name(f".{self.out.name}.fit.lock"), timeout=0)
-        try:
-            lock.acquire()
-        except Timeout as error:
-            what = f"another process is fitting {self.out} already"
-            raise FitError(f"{what}: wait for it, end it, or give another --out") from error
-        try:
+        busy = FitError(f"another process is fitting {self.out} already: wait for it, end it, or give another --out")
+        with locked(self.out.with_name(f".{self.out.name}.fit.lock"), 0, busy):
             yield
-        finally:
-            lock.release()
 
     def begin(self) -> None:
         """Creates empty folders for a new fit and deletes the remains of one that never had a plan."""
@@ -105,22 +94,6 @@ class Workspace:
     def report(self) -> dict[str, object]:
         """Returns the report of the finished fit."""
         return read_json_object(self.out / "report.json")
-
-
-def write_whole(path: Path, write: Callable[[Path], None]) -> None:
-    """Lets `write` create a temporary file, then renames it to `path`, so that the file is complete or absent.
-
-    The temporary name keeps the extension, which numpy and MLX depend on.
-    """
-    draft = path.with_name(f".partial-{path.name}")
-    write(draft)
-    descriptor = os.open(draft, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    draft.replace(path)
-    sync_folder(path.parent)
 
 
 @contextmanager

@@ -20,19 +20,16 @@ def test_a_file_is_replaced_whole_and_keeps_its_permissions(tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_write_that_fails_leaves_what_was_there_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "file"
     durable_files.replace_file(path, b"old")
 
-    def full(path: Path, content: bytes) -> None:
-        path.write_bytes(content[:1])
+    def write_until_full(draft: Path) -> None:
+        draft.write_bytes(b"n")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(durable_files, "write_file", full)
     with pytest.raises(OSError, match="No space"):
-        durable_files.replace_file(path, b"new")
+        durable_files.replace_with(path, write_until_full)
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -41,3 +38,7 @@ def test_a_name_may_be_as_long_as_names_go(tmp_path: Path) -> None:
     path = tmp_path / ("\N{CAT FACE}" * 63)
     durable_files.replace_file(path, b"content")
     assert path.read_bytes() == b"content"
+
+
+def test_the_disk_of_a_folder_that_is_not_there_yet_has_free_bytes(tmp_path: Path) -> None:
+    assert durable_files.free_disk_bytes(tmp_path / "not" / "yet" / "there") > 0

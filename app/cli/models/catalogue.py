@@ -30,8 +30,7 @@ from app.protocol.model_documents import (
 )
 from app.reply_statistics import count
 from models.catalogue import Catalogue, Entry, Measured, Target, read_catalogue
-from models.catalogue.mac_memory import GIB, MacFit, read_memory, room, smallest_mac_gb, wired_bytes
-from models.catalogue.search import KINDS, search
+from models.catalogue.search import GIB, KINDS, MacFit, mac_fit, read_memory, search, smallest_mac_gb, wired_bytes
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -102,7 +101,7 @@ def _row(catalogue: Catalogue, target: Target, memory_bytes: int, here: Set[str]
     both_bytes = target.size_bytes + ((best.size_bytes or 0) if best else 0)
     return Row(
         target,
-        room(both_bytes, memory_bytes),
+        mac_fit(both_bytes, memory_bytes),
         best.name if best else LOOKUP,
         best.repository if best else None,
         (target.repository in here, best is None or best.repository in here),

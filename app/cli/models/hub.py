@@ -103,8 +103,7 @@ def add_logout(commands: Commands) -> None:
 
 def run_login(args: argparse.Namespace) -> int:
     """Reads a token, checks it with the hub and saves it. Raises UsageError, HubError."""
-    from models.hub.account import account_name
-    from models.hub.client import default_hub
+    from models.hub.client import account_name, default_hub
 
     if args.token_stdin:
         token = sys.stdin.readline(_LONGEST_LINE).strip()

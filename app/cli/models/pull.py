@@ -96,7 +96,7 @@ def _events(args: argparse.Namespace) -> Generator[DownloadEvent]:
     plain = default_hub()
     reference = read_reference(args.repo, args.revision, plain.endpoint)
     if args.discard:
-        from models.hub.cleanup import discard
+        from models.hub.repo_cache import discard
 
         yield Discarded(reference.repo, discard(plain.cache, reference.repo))
         return

@@ -19,7 +19,7 @@ from app.protocol.model_documents import (
 )
 from app.window.models.downloads import Download
 from app.window.models.model_text import KINDS, ROOMS, automatic
-from models.catalogue.mac_memory import room
+from models.catalogue.search import mac_fit
 
 BUILTIN, LOOKUP = "builtin", "lookup"
 BUILTIN_NAME = "SmolLM2-135M-Instruct"
@@ -185,7 +185,7 @@ class Shelf:
         )
 
     def _room(self, weights_bytes: int) -> str:
-        return room(weights_bytes, self.machine.memory_bytes) if self.machine else ""
+        return mac_fit(weights_bytes, self.machine.memory_bytes) if self.machine else ""
 
 
 def _key(here: InstalledModel) -> str:

@@ -16,6 +16,7 @@ import pytest
 from app.cli.fit import KINDS, announcement
 from app.cli.main import main
 from app.cli.terminal.progress import StageClock, duration
+from models import durable_files
 from models.loader import load
 from models.training import resource_needs, training_plan
 from models.training.pipeline import STAGES, TrainingProgress
@@ -97,7 +98,7 @@ def test_a_folder_named_by_a_dot_has_a_name(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, toy_folder: Path
 ) -> None:
     monkeypatch.chdir(toy_folder)
-    monkeypatch.setattr(resource_needs, "free_disk_bytes", lambda folder: 1000)
+    monkeypatch.setattr(durable_files, "free_disk_bytes", lambda folder: 1000)
     assert main(["fit", ".", "--kind", "medusa", *SMALL]) == 1
     assert f"fitting a drafter of kind medusa for {toy_folder.name}: " in capsys.readouterr().err
 
@@ -151,7 +152,7 @@ def test_an_unfinished_fit_is_gone_on_with_only_by_resume(
 @pytest.mark.parametrize(
     ("patched", "found", "said"),
     [
-        ("models.training.resource_needs.free_disk_bytes", 1000, "of disk and 0 MB are free"),
+        ("models.durable_files.free_disk_bytes", 1000, "of disk and 0 MB are free"),
         ("app.inference.system_memory.memory", (2**27, 2**26), "of memory, of 128 MB there are"),
     ],
 )

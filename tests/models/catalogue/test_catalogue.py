@@ -1,18 +1,16 @@
-"""Redline's catalogue and its reader: what stands there is whole and plausible, what is wrong is told with its line."""
+"""Redline's catalogue is complete and plausible, and its reader names the entry that is wrong."""
 
 from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
 
-import msgspec
 import pytest
 from mlx_lm.utils import MODEL_REMAPPING
 
 from engine.errors import ModelError, UsageError
 from models.catalogue import Catalogue, Drafter, Target, read_catalogue
-from models.catalogue.mac_memory import GIB, MAC_SIZES_GB, read_memory, room, smallest_mac_gb, wired_bytes
-from models.catalogue.search import search
+from models.catalogue.search import GIB, MAC_SIZES_GB, mac_fit, read_memory, search, smallest_mac_gb, wired_bytes
 
 TARGET = """
 [[target]]
@@ -35,6 +33,7 @@ kind = "eagle3"
 licence = "MIT"
 source = ["o/r README.md"]
 """
+MEASURED = '[[measured]]\ntarget = "o/target"\ndrafter = "o/head"\nspeedup = 0.9\non = "M1"\nsource = "s"\n'
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +96,7 @@ def test_no_entry_is_refused_for_its_kind(own: Catalogue) -> None:
 
 def test_entries_refer_to_each_other(tmp_path: Path) -> None:
     text = TARGET + 'drafters = ["o/head"]\n' + DRAFTER
-    text += '[[measured]]\ntarget = "o/target"\ndrafter = "o/head"\nspeedup = 0.9\non = "M1"\nsource = "s"\n'
+    text += MEASURED
     found = read(tmp_path, text)
     target, drafter = found.targets[0], found.drafters[0]
     assert found.drafters_of(target) == [drafter] and found.targets_of(drafter) == [target]
@@ -106,48 +105,35 @@ def test_entries_refer_to_each_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "what"),
+    ("text", "what"),
     [
-        (TARGET.replace('licence = "MIT"\n', ""), 2, "missing required field `licence`"),
-        (TARGET + "colour = 3\n", 2, "contains unknown field `colour`"),
-        (DRAFTER + TARGET.replace("4.5", '"four"'), 9, "Expected `float`, got `str`"),
-        (TARGET.replace("o/target", "../target"), 2, "Expected `str` matching regex"),
-        (TARGET + 'revision = "main"\n', 2, "Expected `str` matching regex"),
-        (TARGET.replace("4.5", "0"), 2, "Expected `float` > 0"),
-        (TARGET.replace('["o/r README.md"]', "[]"), 2, "Expected `array` of length >= 1"),
-        (TARGET.replace('"estimated"', '"guessed"'), 2, "Invalid enum value 'guessed'"),
-        (TARGET + TARGET, 14, "stands there twice"),
-        (TARGET + 'drafters = ["o/other"]\n', 2, "its drafter o/other is no other entry"),
-        (TARGET + 'drafters = ["o/target"]\n', 2, "its drafter o/target is no other entry"),
-        (DRAFTER + "size_bytes = 3\n", 2, "gives only one of size_bytes and size"),
-        (DRAFTER + DRAFTER.replace("eagle3", "eagle9").replace("o/head", "o/b"), 9, "Invalid enum value 'eagle9'"),
-        (
-            TARGET
-            + DRAFTER
-            + '[[measured]]\ntarget = "o/target"\ndrafter = "o/head"\nspeedup = 2\non = "x"\nsource = "s"\n',
-            20,
-            "o/head is no drafter of it",
-        ),
+        (TARGET.replace('licence = "MIT"\n', ""), "missing required field `licence` - at `$.target[0]`"),
+        (TARGET + "colour = 3\n", "contains unknown field `colour` - at `$.target[0]`"),
+        (DRAFTER + TARGET.replace("4.5", '"four"'), "Expected `float`, got `str` - at `$.target[0].bits`"),
+        (TARGET.replace("o/target", "../target"), "Expected `str` matching regex"),
+        (TARGET + 'revision = "main"\n', "Expected `str` matching regex"),
+        (TARGET.replace("4.5", "0"), "Expected `float` > 0"),
+        (TARGET.replace('["o/r README.md"]', "[]"), "Expected `array` of length >= 1"),
+        (TARGET.replace('"estimated"', '"guessed"'), "Invalid enum value 'guessed'"),
+        (TARGET + TARGET, "o/target is listed twice"),
+        (TARGET + 'drafters = ["o/other"]\n', "o/target: its drafter o/other is no other entry"),
+        (TARGET + 'drafters = ["o/target"]\n', "o/target: its drafter o/target is no other entry"),
+        (DRAFTER + "size_bytes = 3\n", "o/head gives only one of size_bytes and size"),
+        (DRAFTER + DRAFTER.replace("eagle3", "eagle9").replace("o/head", "o/b"), "'eagle9' - at `$.drafter[1].kind`"),
+        (TARGET + DRAFTER + MEASURED, "measured o/target: o/head is no drafter of it"),
+        ("[[target]\n", "line 1"),
+        ("[[model]]\n", "unknown field `model`"),
+        ("target = 3\n", "got `int` - at `$.target`"),
     ],
 )
-def test_a_fault_is_told_with_the_line_where_its_entry_begins(tmp_path: Path, text: str, line: int, what: str) -> None:
+def test_a_fault_is_reported_with_its_entry(tmp_path: Path, text: str, what: str) -> None:
     with pytest.raises(ModelError) as caught:
         read(tmp_path, text)
-    assert str(caught.value).startswith(f"{tmp_path / 'catalogue.toml'}:{line}: [[")
+    assert str(caught.value).startswith(f"{tmp_path / 'catalogue.toml'}: ")
     assert what in str(caught.value) and str(caught.value).endswith("; correct it")
 
 
-@pytest.mark.parametrize(
-    ("text", "what"),
-    [
-        ("[[target]\n", "not valid TOML .*line 1"),
-        ("[[model]]\n", "'model' is none of"),
-        ("target = 3\n", "'target' is"),
-    ],
-)
-def test_a_file_that_is_no_catalogue_is_told(tmp_path: Path, text: str, what: str) -> None:
-    with pytest.raises(ModelError, match=what):
-        read(tmp_path, text)
+def test_a_catalogue_that_is_missing_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="cannot be read"):
         read_catalogue(tmp_path / "absent.toml")
 
@@ -180,7 +166,7 @@ def test_kinds_and_memory_narrow_it(own: Catalogue) -> None:
 
 def test_the_bound_is_good_then_tight_then_no() -> None:
     sizes = (0, 8_200_000_000, 8_300_000_000, 9_800_000_000, 9_950_000_000)
-    assert [room(size, 16 * GIB) for size in sizes] == ["good", "good", "tight", "tight", "no"]
+    assert [mac_fit(size, 16 * GIB) for size in sizes] == ["good", "good", "tight", "tight", "no"]
     assert wired_bytes(36 * GIB) == 24 * GIB and wired_bytes(48 * GIB) == 36 * GIB
     assert smallest_mac_gb(4_600_000_000) == 16 and smallest_mac_gb(200_000_000_000) is None
 
@@ -190,8 +176,3 @@ def test_memory_is_read_as_people_write_it() -> None:
     for text in ("", "0", "-8", "16TB", "many"):
         with pytest.raises(UsageError, match="give a Mac's memory, such as 16GB"):
             read_memory(text)
-
-
-def test_entries_survive_json(own: Catalogue) -> None:
-    for entry in own.listed:
-        assert msgspec.convert(msgspec.to_builtins(entry), type(entry)) == entry

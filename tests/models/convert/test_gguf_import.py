@@ -1,6 +1,5 @@
 """The import as a whole: the folder computes what the GGUF says, is made once, and is made anew when it must be."""
 
-import json
 import os
 import random
 import shutil
@@ -49,7 +48,7 @@ def test_mlx_lm_computes_what_the_gguf_says(tmp_path: Path, family: str, tied: b
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_q6_k_and_16_bits_cost_is_little(tmp_path: Path, family: str) -> None:
-    """As it is imported unless one optionses otherwise: Q6_K in 8 bits, the rest rounded to 16."""
+    """As it is imported unless the options say otherwise: Q6_K in 8 bits, the rest rounded to 16."""
     toy = tiny(family, seed=4)
     wanted = logits(toy, IDS)
     found = found_logits(import_gguf(toy.write(tmp_path / "toy.gguf"), tmp_path / "toy"))
@@ -94,15 +93,6 @@ def test_a_second_import_reuses_the_folder(tmp_path: Path) -> None:
     before = files(folder)
     import_gguf(source, folder)
     assert files(folder) == before
-
-
-def test_the_same_source_with_another_time_is_recognised_once(tmp_path: Path) -> None:
-    source, folder = tiny_llama().write(tmp_path / "toy.gguf"), tmp_path / "toy"
-    before = files(import_gguf(source, folder))
-    os.utime(source, (1, 1))
-    after = files(import_gguf(source, folder))
-    assert {**before, MANIFEST: None} == {**after, MANIFEST: None}
-    assert json.loads(after[MANIFEST][1])["source"]["files"][0]["mtime_ns"] == 10**9
 
 
 def test_another_source_replaces_the_folder(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_a_plain_conversion_keeps_every_number_and_takes_no_code_along(source: P
     assert {path.name: path.stat().st_ino for path in folder.iterdir()} == before
 
 
-def test_the_dtype_is_what_was_optionsed_for_and_the_config_says_it(source: Path, tmp_path: Path) -> None:
+def test_the_dtype_is_what_was_asked_for_and_the_config_says_it(source: Path, tmp_path: Path) -> None:
     folder = convert_folder(source, tmp_path / "made", StorageOptions(dtype="float16"))
     assert {array.dtype for array in weights(folder).values()} == {mx.float16}
     assert check_folder(folder).config["torch_dtype"] == "float16"

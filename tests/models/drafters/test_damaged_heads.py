@@ -42,7 +42,7 @@ FAULTS: dict[str, tuple[Change, str]] = {
     "damaged config": (lambda path: (path / "config.json").write_text("{"), "not valid JSON"),
     "pickle": (pickled, "are a pickle, which can run code and is never loaded; choose a safetensors version"),
     "no weights": (lambda path: (path / "model.safetensors").unlink(), "has no model*.safetensors"),
-    "cut file": (cut(3000), "cut short, its header wants"),
+    "cut file": (cut(3000), "cut short or no safetensors"),
     "empty file": (cut(0), "cut short or no safetensors"),
     "missing tensor": (drop("layers.0.hidden_norm.weight"), "lacks the tensor 'layers.0.hidden_norm.weight'"),
     "missing fc": (drop("fc.weight"), "lacks the tensor 'fc.weight'"),

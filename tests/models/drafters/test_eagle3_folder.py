@@ -90,7 +90,7 @@ def test_a_write_that_fails_says_so_and_leaves_nothing_that_loads(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("models.tensor_file.os.fsync", full)
+    monkeypatch.setattr("models.safetensors_file.os.fsync", full)
     with pytest.raises(ModelError, match=r"could not be written \(No space left on device\); free"):
         save_eagle3(tmp_path, random_eagle3(2), {})
     assert names_in(tmp_path) == ["model.safetensors"]

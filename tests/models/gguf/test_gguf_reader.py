@@ -146,7 +146,7 @@ SHAPE = struct.pack("<IQQIQ", 2, 64, 2, 8, 32)
         (changed(b"a.text", b"a.list"), "'a.list' appears twice"),
     ],
 )
-def test_each_lie_is_named(tmp_path: Path, content: bytes, reason: str) -> None:
+def test_each_false_number_is_named(tmp_path: Path, content: bytes, reason: str) -> None:
     assert reason in fails(tmp_path, content)
 
 

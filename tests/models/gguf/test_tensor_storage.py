@@ -14,10 +14,9 @@ from gguf.quants import dequantize
 from engine.errors import ModelError, UsageError
 from models.builtin import builtin_gguf
 from models.gguf import GgufFile, read_gguf, tensor_storage
-from models.gguf.affine import pack, quantize, read_back, store
-from models.gguf.blocks import AFFINE, GROUP
+from models.gguf.affine_groups import AFFINE, GROUP, pack, quantize, read_back, store
+from models.gguf.gguf_reader import TENSOR_TYPES
 from models.gguf.tensor_storage import Part, Storage, entries_of, pieces_of, storage_of, unpermute, values_of
-from models.gguf.tensor_types import TENSOR_TYPES
 from models.safetensors_file import NUMPY
 from models.storage_options import BITS, StorageOptions
 from tests.toys.gguf_files import TYPE_CODES, ToyGguf, ToyTensor, random_tensor
@@ -173,7 +172,7 @@ def test_pieces_of_a_few_rows_are_the_whole_tensor(tmp_path: Path, kind: str, mo
     assert all(np.array_equal(array, at_once[name]) for name, array in converted(gguf, part, how).items())
 
 
-def test_optionses_decide_how_matrices_are_stored_and_vectors_stay_plain(tmp_path: Path) -> None:
+def test_options_decide_how_matrices_are_stored_and_vectors_stay_plain(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     sizes = {"q4": ("Q4_0", (8, 256)), "q6": ("Q6_K", (8, 256)), "odd": ("F32", (8, 33)), "v": ("F32", (64,))}
     gguf = toy(tmp_path, *(random_tensor(rng, name, kind, size, 1.0) for name, (kind, size) in sizes.items()))

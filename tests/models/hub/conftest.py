@@ -34,4 +34,4 @@ def cache(tmp_path: Path) -> Path:
 @pytest.fixture
 def hub(server: Loopback, cache: Path) -> Hub:
     """Nobody's: without a token, and impatient."""
-    return Hub(server.endpoint, cache, patience=QUICK)
+    return Hub(server.endpoint, cache, policy=QUICK)

@@ -11,8 +11,7 @@ import pytest
 
 from engine.errors import HubError
 from models.hub.client import Hub
-from models.hub.disk_space import SPARE_BYTES
-from models.hub.download import pull
+from models.hub.download import SPARE_BYTES, pull
 from models.hub.download_events import Done, DownloadProgress, Verifying
 from models.hub.repo_cache import PARTIAL, RepoCache
 from models.local.inventory import installed
@@ -74,7 +73,7 @@ def spoil(hub: Hub, repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("links", [True, False])
-def test_a_bit_that_turned_on_the_disk_is_found_when_asked_and_fetched_anew(
+def test_a_flipped_bit_is_found_by_verify_and_fetched_again(
     hub: Hub, repo: Repo, monkeypatch: pytest.MonkeyPatch, links: bool
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
@@ -95,7 +94,7 @@ def test_a_bit_that_turned_on_the_disk_is_found_when_asked_and_fetched_anew(
     assert max(progress) == progress[-1] == done.total_bytes
 
 
-def test_what_is_found_damaged_is_no_model_until_it_is_mended(hub: Hub, server: Loopback, repo: Repo) -> None:
+def test_a_damaged_model_is_incomplete_until_it_is_repaired(hub: Hub, server: Loopback, repo: Repo) -> None:
     whole(hub, repo)
     spoil(hub, repo)
     places = ModelLocations(hub.cache, (), hub.cache, None)
@@ -141,11 +140,11 @@ def test_a_disk_that_fills_up(hub: Hub, repo: Repo, monkeypatch: pytest.MonkeyPa
     assert isinstance(whole(hub, repo)[-1], Done)
 
 
-def test_too_little_room_is_told_before_anything_is_fetched(
+def test_too_little_disk_space_is_an_error_before_anything_is_fetched(
     hub: Hub, server: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = type("Usage", (), {"free": SPARE_BYTES + 480_000})
-    monkeypatch.setattr("models.hub.disk_space.shutil.disk_usage", lambda _: usage)
+    monkeypatch.setattr("models.durable_files.shutil.disk_usage", lambda _: usage)
     error = refused(hub)
     assert error.reason == "disk"
     assert f"{NAME} needs 481 kB more, and 68 MB are free" in str(error)
@@ -154,9 +153,9 @@ def test_too_little_room_is_told_before_anything_is_fetched(
     assert not hub.cache.joinpath("models--tiny-org--Tiny-4bit").exists()
 
 
-def test_what_is_here_needs_no_room(hub: Hub, repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_present_files_need_no_disk_space(hub: Hub, repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     whole(hub, repo)
-    monkeypatch.setattr("models.hub.disk_space.shutil.disk_usage", lambda _: type("Usage", (), {"free": 0}))
+    monkeypatch.setattr("models.durable_files.shutil.disk_usage", lambda _: type("Usage", (), {"free": 0}))
     whole(hub, repo)
 
 

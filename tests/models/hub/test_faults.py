@@ -63,14 +63,14 @@ def test_what_the_hub_really_answers_is_understood(hub: Hub, server: Loopback, r
 
 
 @pytest.mark.parametrize(("where", "status"), [(API, 429), (API, 500), (FILES, 408), (FILES, 502), ("/blobs/", 503)])
-def test_what_may_pass_is_tried_again(hub: Hub, server: Loopback, repo: Repo, where: str, status: int) -> None:
+def test_transient_errors_are_retried(hub: Hub, server: Loopback, repo: Repo, where: str, status: int) -> None:
     server.trouble(where, status=status, times=2)
     waits = [event for event in whole(hub, repo) if isinstance(event, Waiting)]
     assert len(waits) == 2
     assert str(status) in waits[0].why
 
 
-def test_what_will_not_pass_is_asked_once(hub: Hub, server: Loopback) -> None:
+def test_permanent_errors_are_not_retried(hub: Hub, server: Loopback) -> None:
     server.trouble(API, status=404, headers={"X-Error-Code": "RepoNotFound"}, times=None)
     refused(hub)
     assert len(server.seen) == 1
@@ -79,7 +79,7 @@ def test_what_will_not_pass_is_asked_once(hub: Hub, server: Loopback) -> None:
 # --- too many requests --------------------------------------------------------------------------
 
 
-def test_the_hub_is_left_alone_for_as_long_as_it_asks(hub: Hub, server: Loopback, repo: Repo) -> None:
+def test_a_requested_wait_is_kept(hub: Hub, server: Loopback, repo: Repo) -> None:
     server.trouble(FIRST, status=429, headers={"Retry-After": "1"})
     begun_s = time.monotonic()
     waits = [event for event in whole(hub, repo) if isinstance(event, Waiting)]
@@ -87,7 +87,7 @@ def test_the_hub_is_left_alone_for_as_long_as_it_asks(hub: Hub, server: Loopback
     assert time.monotonic() - begun_s >= 1.0
 
 
-def test_a_wait_that_is_too_long_is_told_and_not_waited(hub: Hub, server: Loopback) -> None:
+def test_a_requested_wait_that_is_too_long_is_an_error(hub: Hub, server: Loopback) -> None:
     server.trouble(API, status=429, headers={"Retry-After": "2400"}, times=None)
     assert "try again in 40 min" in str(refused(hub))
     assert len(server.seen) == 1

@@ -33,7 +33,7 @@ def test_a_cut_connection_is_taken_up_at_the_byte(hub: Hub, server: Loopback, re
     assert [event.attempt for event in events if isinstance(event, Waiting)] == [1, 1]  # bytes came in between
 
 
-def test_a_line_that_is_cut_again_and_again_ends_in_words(hub: Hub, server: Loopback, repo: Repo) -> None:
+def test_a_connection_that_breaks_again_and_again_ends_in_an_error(hub: Hub, server: Loopback, repo: Repo) -> None:
     server.trouble(f"/blobs/{repo.etag(FIRST)}", cut_after=48 * 1024)
     server.trouble(f"/blobs/{repo.etag(FIRST)}", cut_after=0, times=None)
     error = refused(hub)
@@ -43,14 +43,14 @@ def test_a_line_that_is_cut_again_and_again_ends_in_words(hub: Hub, server: Loop
     whole(hub, repo)
 
 
-def test_a_server_without_ranges_is_put_up_with(hub: Hub, server: Loopback, repo: Repo) -> None:
+def test_a_server_without_ranges_works(hub: Hub, server: Loopback, repo: Repo) -> None:
     path = f"/blobs/{repo.etag(FIRST)}"
     server.trouble(path, cut_after=48 * 1024)
     server.trouble(path, deaf=True)
     whole(hub, repo)
 
 
-def test_a_server_that_begins_over_for_ever_is_given_up(hub: Hub, server: Loopback, repo: Repo) -> None:
+def test_a_server_that_starts_over_for_ever_is_given_up(hub: Hub, server: Loopback, repo: Repo) -> None:
     server.trouble(f"/blobs/{repo.etag(FIRST)}", cut_after=48 * 1024, deaf=True, times=None)
     assert refused(hub).reason == "network"
     assert len(server.requests(f"/blobs/{repo.etag(FIRST)}")) == QUICK.attempts
@@ -58,7 +58,7 @@ def test_a_server_that_begins_over_for_ever_is_given_up(hub: Hub, server: Loopba
 
 def test_a_silent_server_is_given_up(hub: Hub, server: Loopback) -> None:
     server.trouble("/blobs/", hold=0, times=None)
-    error = refused(dataclasses.replace(hub, patience=dataclasses.replace(QUICK, silence_s=0.1)))
+    error = refused(dataclasses.replace(hub, policy=dataclasses.replace(QUICK, silence_s=0.1)))
     assert error.reason == "network" and "does not answer" in str(error)
 
 
@@ -70,7 +70,7 @@ def test_no_network(hub: Hub) -> None:
         assert error.reason == "network" and "check the network and any proxy" in str(error)
         events = pull(nobody, NAME)
         assert next(events) == Resolving(NAME, "main")
-        assert next(events) == Waiting("no connection", 0.01, 1, QUICK.calls)  # who is offline hears it soon
+        assert next(events) == Waiting("no connection", 0.01, 1, QUICK.first_attempts)  # who is offline hears it soon
         with pytest.raises(HubError):
             next(events)
 
@@ -108,7 +108,7 @@ def test_through_a_proxy_the_model_comes(
 def test_a_server_that_holds_still_is_told_of_every_second(
     hub: Hub, server: Loopback, repo: Repo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("models.hub.transfer_threads._SILENCE_S", 0.02)
+    monkeypatch.setattr("models.hub.download._SILENCE_S", 0.02)
     server.trouble(f"/blobs/{repo.etag(FIRST)}", hold=64 * 1024)
     events, told = pull(hub, NAME), []
     for event in events:
@@ -129,7 +129,7 @@ def test_offline_is_offline(hub: Hub, server: Loopback, monkeypatch: pytest.Monk
     "body",
     [b"<html>Welcome to the hotel</html>", b"[]", b"null", b"{}", b'{"id": 3}', b'{"id": "a/b", "siblings": [{}]}'],
 )
-def test_an_answer_that_is_no_hubs(hub: Hub, server: Loopback, body: bytes) -> None:
+def test_an_answer_that_no_hub_would_give(hub: Hub, server: Loopback, body: bytes) -> None:
     server.trouble(API, body=body, times=None)
     assert refused(hub).reason in ("hub", "unsuitable")
 

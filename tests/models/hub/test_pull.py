@@ -12,7 +12,6 @@ import pytest
 from huggingface_hub import hf_hub_download, scan_cache_dir, snapshot_download
 
 from engine.errors import HubError
-from models.hub.cleanup import discard
 from models.hub.client import Hub
 from models.hub.download import pull
 from models.hub.download_events import (
@@ -24,7 +23,7 @@ from models.hub.download_events import (
     Planned,
     Resolving,
 )
-from models.hub.repo_cache import PARTIAL, RepoCache
+from models.hub.repo_cache import PARTIAL, RepoCache, discard
 from tests.models.hub.held import Repo
 from tests.models.hub.loopback import Loopback
 from tests.models.hub.tiny import NAME, NEVER, read_folder, tiny, wanted
@@ -48,7 +47,7 @@ def pull_some(hub: Hub, server: Loopback, file: tuple[str, int], repo: Repo) -> 
     assert any(isinstance(event, Fetched | DownloadProgress) for event in events)
     assert server.held.wait(DEADLINE_S)
     until(lambda: part.stat().st_size == held_at)
-    with patch("models.hub.transfer_threads._LEAVE_S", 0.01):  # the thread is stuck in a read, on purpose
+    with patch("models.hub.download._LEAVE_S", 0.01):  # the thread is stuck in a read, on purpose
         events.close()
     server.go.set()
 
@@ -69,7 +68,7 @@ def test_everything_that_is_allowed_comes_and_nothing_else(hub: Hub, repo: Repo,
     assert not everything & {name.rpartition("/")[2] for name in NEVER}
 
 
-def test_it_lies_as_huggingface_hub_lays_it(hub: Hub, repo: Repo, cache: Path) -> None:
+def test_the_layout_is_that_of_huggingface_hub(hub: Hub, repo: Repo, cache: Path) -> None:
     folder = Path(pulled(hub).path)
     assert folder == cache / "models--tiny-org--Tiny-4bit" / "snapshots" / repo.commit
     assert (folder.parents[1] / "refs" / "main").read_text() == repo.commit
@@ -80,7 +79,7 @@ def test_it_lies_as_huggingface_hub_lays_it(hub: Hub, repo: Repo, cache: Path) -
     assert [(one.repo_id, set(one.refs)) for one in found.repos] == [(NAME, {"main"})]
 
 
-def test_other_tools_take_it_as_theirs(hub: Hub, server: Loopback, repo: Repo, cache: Path) -> None:
+def test_other_tools_use_the_download(hub: Hub, server: Loopback, repo: Repo, cache: Path) -> None:
     done = pulled(hub)
     assert snapshot_download(NAME, cache_dir=cache, local_files_only=True) == done.path
     before = server.sent_bytes, len(server.requests("/blobs/"))
@@ -123,7 +122,7 @@ def test_a_second_pull_fetches_nothing(hub: Hub, server: Loopback) -> None:
     assert [seen.path.split("?")[0] for seen in server.seen] == [f"/api/models/{NAME}/revision/main"]
 
 
-def test_a_pull_that_was_left_goes_on_where_it_was(hub: Hub, server: Loopback, repo: Repo) -> None:
+def test_a_stopped_pull_continues_where_it_was(hub: Hub, server: Loopback, repo: Repo) -> None:
     pull_some(hub, server, (FIRST, 96 * 1024), repo)
     left = {path.name: path.stat().st_size for path in (hub.cache / "models--tiny-org--Tiny-4bit/blobs").iterdir()}
     server.seen.clear()
@@ -139,7 +138,7 @@ def test_nothing_of_an_unfinished_pull_is_a_snapshot(hub: Hub, server: Loopback,
     assert own.plans.is_dir() and not (own.folder / "snapshots").exists() and not (own.folder / "refs").exists()
 
 
-def test_unfinished_work_can_be_thrown_away(hub: Hub, server: Loopback, repo: Repo, cache: Path) -> None:
+def test_an_unfinished_pull_can_be_discarded(hub: Hub, server: Loopback, repo: Repo, cache: Path) -> None:
     pull_some(hub, server, (FIRST, 64 * 1024), repo)
     there = sum(path.stat().st_size for path in (RepoCache(cache, NAME).folder / "blobs").iterdir())
     assert discard(cache, NAME.lower()) == there > 0  # spelled as it may have been asked for
@@ -147,7 +146,7 @@ def test_unfinished_work_can_be_thrown_away(hub: Hub, server: Loopback, repo: Re
     assert discard(cache, NAME) == 0
 
 
-def test_throwing_away_leaves_what_is_whole(hub: Hub, server: Loopback, repo: Repo, cache: Path) -> None:
+def test_discarding_leaves_complete_models(hub: Hub, server: Loopback, repo: Repo, cache: Path) -> None:
     done = pulled(hub)
     new = tiny()
     new.files["config.json"] += b" "
@@ -159,7 +158,7 @@ def test_throwing_away_leaves_what_is_whole(hub: Hub, server: Loopback, repo: Re
     assert not list(cache.rglob("*.incomplete"))
 
 
-def test_two_pulls_of_one_model_do_not_meet(hub: Hub, cache: Path) -> None:
+def test_two_pulls_of_one_model_do_not_run_at_once(hub: Hub, cache: Path) -> None:
     with RepoCache(cache, NAME).alone(), pytest.raises(HubError, match="pulled by another process") as caught:
         pulled(hub)
     assert caught.value.reason == "busy"

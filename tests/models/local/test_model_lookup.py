@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 
 from engine.errors import ModelError
-from models.hub.download_plan import write_plan
-from models.hub.repo_cache import RepoCache
+from models.hub.repo_cache import RepoCache, write_plan
 from models.hub.repo_files import HubFile, RepoListing
-from models.local.locations import ModelLocations
-from models.local.model_lookup import find_model
+from models.local.locations import ModelLocations, find_model
 from tests.models.hub.test_hostile import BAD_REPOS
 from tests.models.hub.tiny import NAME
 from tests.models.local.conftest import Put

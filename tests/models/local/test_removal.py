@@ -9,8 +9,7 @@ import pytest
 from huggingface_hub import scan_cache_dir
 
 from engine.errors import HubError, ModelError
-from models.hub.download_plan import write_plan
-from models.hub.repo_cache import PARTIAL, RepoCache
+from models.hub.repo_cache import PARTIAL, RepoCache, write_plan
 from models.hub.repo_files import HubFile, RepoListing
 from models.local.inventory import HUB_SHARERS, Installed, installed
 from models.local.locations import ModelLocations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from models.memory import AvailableMemory, Footprint, FootprintAt, Share, judge_fit, largest_context
-from models.memory.footprint import NOTHING, PROCESS_BYTES
+from models.memory.fit_verdict import NOTHING, PROCESS_BYTES
 
 GB = 1024**3
 MB = 1024**2

@@ -17,11 +17,8 @@ from models.training.corpus import (
     TEMPERATURES,
     Conversation,
     ConversationWriter,
-    UnfinishedShard,
     load_shard,
-    load_unfinished,
     save_shard,
-    save_unfinished,
     split_corpus,
 )
 from models.training.text_generation import TextRequest, batching_is_exact, write_texts
@@ -47,32 +44,7 @@ def test_a_shard_is_a_function_of_its_number(target: Loaded) -> None:
     assert plain(shard_of(ConversationWriter(target, other), 1)) != everything[1]
 
 
-@pytest.mark.slow
-def test_a_shard_may_be_stopped_wherever_it_is_kept(target: Loaded, tmp_path: Path) -> None:
-    """Between two stretches of questions or of replies: gone on with by another author, it becomes the same."""
-    plan = plan_for(target, "eagle3", chunk_tokens=7)
-    whole = plain(shard_of(ConversationWriter(target, plan), 1))
-    begun, stops, tokens = None, 0, 0
-    while True:
-        written: list[Conversation] = []
-        for new in ConversationWriter(target, plan).write_shard(1, begun):
-            if isinstance(new, Conversation):
-                written.append(new)
-            elif new is not None:
-                save_unfinished(tmp_path, 1, new)
-                break
-            else:
-                tokens += 1
-        else:
-            break
-        begun, stops = load_unfinished(tmp_path, 1), stops + 1
-    assert plain(written) == whole and stops >= 5
-    most = sum(c.reply for c in written) + 8 * 80  # replies and questions, each token of them written once
-    assert tokens <= most + 2 * stops
-    assert load_unfinished(tmp_path, 2) is None
-
-
-def test_a_template_that_prints_the_date_prints_the_day_that_the_fit_was_begun_on(target: Loaded) -> None:
+def test_a_template_that_prints_the_date_prints_the_day_on_which_the_fit_began(target: Loaded) -> None:
     template = "{{ strftime_now('%Y-%m-%d') }} {{ messages[0].content }}"
     tokenizer = copy(target.tokenizer)
     tokenizer._tokenizer = copy(tokenizer._tokenizer)
@@ -81,20 +53,6 @@ def test_a_template_that_prints_the_date_prints_the_day_that_the_fit_was_begun_o
     shard = shard_of(ConversationWriter(replace(target, tokenizer=tokenizer), plan), 0)
     whole = [tokenizer.decode(c.tokens[: c.prompt]) for c in shard if c.prompt < plan.prompt_tokens]
     assert len(whole) > 2 and all(prompt.startswith("2026-01-31 ") for prompt in whole)
-
-
-def test_a_text_in_stretches_is_the_text_in_one(target: Loaded) -> None:
-    plans = [plan_for(target, "eagle3", chunk_tokens=stretch) for stretch in (5, 80)]
-    first, second = (plain(shard_of(ConversationWriter(target, plan), 0)) for plan in plans)
-    assert first == second
-
-
-def test_an_unfinished_shard_that_is_damaged_says_so(tmp_path: Path) -> None:
-    save_unfinished(tmp_path, 3, UnfinishedShard([], [[1]], [[2, 3]]))
-    assert load_unfinished(tmp_path, 3) == UnfinishedShard([], [[1]], [[2, 3]])
-    (tmp_path / "unfinished.json").write_text('{"shard": 3}')
-    with pytest.raises(FitError, match="remove it and continue with --resume"):
-        load_unfinished(tmp_path, 3)
 
 
 def test_replies_are_at_the_temperatures_in_turn_and_as_long_as_allowed(target: Loaded) -> None:
@@ -181,7 +139,7 @@ def test_no_prompt_is_both_trained_on_and_held_out(target: Loaded) -> None:
 
 
 @pytest.mark.parametrize(("prompts", "judged"), [(4, 1), (20, 5), (50, 8), (100, 8)])
-def test_what_is_judged_by_is_of_several_prompts(target: Loaded, prompts: int, judged: int) -> None:
+def test_held_out_conversations_have_several_prompts(target: Loaded, prompts: int, judged: int) -> None:
     """And no more than a quarter of the prompts is kept from training for that."""
     talk = answers(prompts, 40)
     corpus = split_corpus(talk, plan_for(target, "eagle3", held_out=32))
@@ -190,7 +148,7 @@ def test_what_is_judged_by_is_of_several_prompts(target: Loaded, prompts: int, j
     assert len(corpus.training) == (prompts - judged) * 40
 
 
-def test_more_is_held_back_until_there_is_text_to_judge_both_temperatures_by(target: Loaded) -> None:
+def test_more_is_held_out_until_both_temperatures_can_be_evaluated(target: Loaded) -> None:
     """As far as half of the prompts go."""
     for seed in range(20):
         talk = [conversation((40 + n, *range(20)), 6, (0.0, 0.7, 0.0, 1.0)[n % 4]) for n in range(8)]
@@ -201,7 +159,7 @@ def test_more_is_held_back_until_there_is_text_to_judge_both_temperatures_by(tar
     assert len(split_corpus(cold, plan_for(target, "eagle3", held_out=2)).held_out) == 4
 
 
-def test_what_is_too_short_for_any_guess_is_left_out(target: Loaded) -> None:
+def test_conversations_too_short_for_a_draft_are_left_out(target: Loaded) -> None:
     talk = [*answers(20, 1), conversation((30, 31, *range(7)), 2)]
     corpus = split_corpus(talk, plan_for(target, "eagle3"))
     assert 20 not in {*corpus.held_out, *corpus.training}

@@ -54,7 +54,7 @@ def test_only_layers_and_norm_are_trained(target: Loaded) -> None:
     assert trained and all(name.startswith(("model.layers.", "model.norm")) for name in trained)
 
 
-def test_it_learns_to_know_all_and_is_judged_by_what_it_will_draft(target: Loaded) -> None:
+def test_it_is_trained_on_all_tokens_and_evaluated_on_its_shortlist(target: Loaded) -> None:
     trainee = DraftTrainee(target, 1, mx.arange(0, 310, 2))
     batch: Any = SimpleNamespace(tokens=mx.array([[5, 9, 200, 3]]), rows=mx.array([1, 2]))
     whole = trainee.predict(batch, 1)[0]

@@ -22,9 +22,8 @@ from models.loader import Loaded
 from models.training import pipeline
 from models.training.batches import Batch, Batches
 from models.training.corpus import Conversation, ConversationWriter, choose_draft_vocabulary
-from models.training.evaluation import HeldOutScores, assess, evaluate, report_fields
+from models.training.evaluation import HeldOutScores, assess, draw_report, evaluate, report_fields
 from models.training.medusa_trainee import MedusaTrainee, Ranks, _ranks, best_tree
-from models.training.report_plot import draw_report
 from models.training.trainee_kinds import make_reader, make_trainee
 from models.training.training_plan import TrainingKind
 from tests.models.training.training_plans import CHEAP, DEAR, fit, plan_for
@@ -37,7 +36,7 @@ def judged_from(agreed: NDArray[np.bool_], overlap: float = 0.5) -> HeldOutScore
     return judged
 
 
-def test_a_walk_counts_rounds_as_the_loop_does() -> None:
+def test_rounds_are_counted_as_the_loop_counts_them() -> None:
     """Drafts of one: 2 tokens, 1, 2, 2, 1. Of two: 3, 3, 2. Of eight: 3, 5."""
     agreed = np.array([[1, 1, 0, 1, 1, 1, 1, 0]], np.bool_)
     judged = judged_from(agreed)
@@ -47,7 +46,7 @@ def test_a_walk_counts_rounds_as_the_loop_does() -> None:
     assert (judged.rounds[8], judged.tokens[8]) == (2, 8)
 
 
-def test_a_guess_is_judged_at_the_depth_at_which_it_is_made() -> None:
+def test_a_draft_is_evaluated_at_its_depth() -> None:
     agreed = np.array([[1, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0]], np.bool_)
     judged = judged_from(agreed)
     assert assess(judged, CHEAP).acceptance == [1.0, 0.0]
@@ -87,7 +86,7 @@ def test_nothing_is_faster_than_its_tau() -> None:
     assert max(verdict.speedup) <= 1.0
 
 
-def test_no_text_to_judge_by_is_no_praise() -> None:
+def test_a_drafter_without_held_out_text_is_not_called_worth_using() -> None:
     verdict = assess(HeldOutScores(), CHEAP)
     assert not verdict.worth and verdict.speedup == [1.0]
 
@@ -103,7 +102,7 @@ def test_the_static_tree_is_nested_and_the_likeliest_first() -> None:
     assert best_tree(probs, 3, 10, 2) == tree[:2]
 
 
-def test_ranks_are_counted_along_what_was_said() -> None:
+def test_ranks_are_counted_along_the_text() -> None:
     ids = mx.array([4, 5, 6], mx.int32)
     logits = [mx.array([[3.0, 2, 1], [1, 2, 3], [3, 2, 1]]), mx.array([[0.0, 1, 2], [3.0, 2, 1], [0, 0, 1]])]
     ranks = Ranks(2)
@@ -116,7 +115,7 @@ def test_a_tree_is_chosen_by_one_half_of_each_reply_and_scored_by_the_other(targ
     trainee: Any = make_trainee(target, "medusa", (2, 0), make_reader(target, "medusa"), [4, 5, 6], 0)
     right = mx.array([[9.0, 0, 0], [0, 9.0, 0]])
     rows = mx.concatenate([right, -right])
-    reply: Any = SimpleNamespace(labels=mx.array([4, 5, 4, 5], mx.int32), starts=(4,))
+    reply: Any = SimpleNamespace(labels=mx.array([4, 5, 4, 5], mx.int32))
     trainee.finalize()
     trainee.save(tmp_path / "unknown", {})
     assert trainee.tree_probs == [] and "tree_tau" not in (tmp_path / "unknown" / "config.json").read_text()
@@ -128,7 +127,7 @@ def test_a_tree_is_chosen_by_one_half_of_each_reply_and_scored_by_the_other(targ
     assert "tree_tau" in (tmp_path / "known" / "config.json").read_text()
 
 
-def test_what_was_judged_by_nothing_is_said_to_be_unknown() -> None:
+def test_a_drafter_without_held_out_text_is_called_unknown() -> None:
     verdict = assess(HeldOutScores(), CHEAP)
     assert not verdict.worth and verdict.words.startswith(
         "not known to be worth using: no text was left to judge it by"
@@ -138,7 +137,7 @@ def test_what_was_judged_by_nothing_is_said_to_be_unknown() -> None:
     assert "only 2% of first guesses are right" in assess(warm, CHEAP).words
 
 
-def test_a_drafter_that_costs_more_than_it_brings_is_said_to_cost_it() -> None:
+def test_an_expensive_drafter_is_blamed_and_not_the_pass() -> None:
     """And not the pass, which is cheap."""
     slow = Costs(((1, 0.010), (9, 0.0105)), ((0, 0.0), (1, 0.02), (8, 0.16)))
     assert "one draft step costs 200% of a pass" in assess(judged_from(np.ones((1, 50), np.bool_)), slow).words
@@ -152,7 +151,7 @@ def test_a_tree_is_priced_as_far_as_passes_were_measured_so_wide() -> None:
     assert verdict.worth and verdict.words.endswith("with a tree of 8")
 
 
-def test_where_the_target_verifies_no_trees_chains_alone_are_judged_and_it_is_said() -> None:
+def test_without_tree_support_only_chains_are_evaluated_and_the_report_says_so() -> None:
     judged, trouble = judged_from(np.zeros((1, 50), np.bool_), 0.02), "its memory is no tree's"
     verdict = assess(judged, CHEAP, [0.5] * 16, trouble)
     assert not verdict.worth and verdict.tree_tau == verdict.tree_speedup == []
@@ -161,14 +160,14 @@ def test_where_the_target_verifies_no_trees_chains_alone_are_judged_and_it_is_sa
 
 
 @pytest.mark.slow
-def test_a_fit_asks_about_trees_and_looks_at_them_along_greedy_replies(
+def test_a_fit_checks_tree_support_and_observes_greedy_replies(
     target: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     temperatures: list[float] = []
     looked: list[Batch] = []
 
     def judged_too(*args: Any) -> list[mx.array]:
-        temperatures.extend(args[2])
+        temperatures.append(args[2])
         return evaluate(*args)
 
     def looked_too(self: MedusaTrainee, logits: list[mx.array], batch: Batch) -> None:
@@ -190,7 +189,7 @@ def test_a_fit_asks_about_trees_and_looks_at_them_along_greedy_replies(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["eagle3", "medusa", pytest.param("draft", marks=pytest.mark.slow)])
-def test_what_is_judged_is_what_the_loop_then_accepts(target: Loaded, kind: TrainingKind, tmp_path: Path) -> None:
+def test_evaluation_agrees_with_what_the_loop_accepts(target: Loaded, kind: TrainingKind, tmp_path: Path) -> None:
     """tau at temperature 0, to the digit, of the drafter in its folder."""
     plan = plan_for(target, kind, reply_tokens=40)
     talk = [c for c in ConversationWriter(target, plan).write(range(0, 16, 2)) if isinstance(c, Conversation)]
@@ -203,7 +202,7 @@ def test_what_is_judged_is_what_the_loop_then_accepts(target: Loaded, kind: Trai
     judged = HeldOutScores()
     for number in range(len(talk)):
         batch = batches.make([number])
-        trainee.observe(evaluate(trainee, batch, [0.0], judged), batch)
+        trainee.observe(evaluate(trainee, batch, 0.0, judged), batch)
     folder = tmp_path / "drafter"
     folder.mkdir()
     trainee.save(folder, {"kind": kind})
@@ -233,7 +232,7 @@ def decoded(target: Loaded, folder: Path, talk: list[Conversation], length: int)
 # --- the report -----------------------------------------------------------------------------------
 
 
-def test_the_picture_is_drawn_of_any_report(tmp_path: Path) -> None:
+def test_any_report_can_be_drawn(tmp_path: Path) -> None:
     for judged in (judged_from(np.ones((1, 60), np.bool_)), HeldOutScores()):
         record = report_fields(judged, replace(assess(judged, CHEAP, (0.5, 0.2))), CHEAP)
         loss = {"training": [3.0, 2.0], "steps_a_point": 1, "held_out": [[2, 2.5]]}

@@ -61,7 +61,7 @@ class World:
 
 
 @pytest.mark.parametrize("query_heads", [1, 3])
-def test_it_looks_where_the_last_token_was_read_and_says_what_followed(query_heads: int) -> None:
+def test_it_attends_to_earlier_places_of_the_token_and_predicts_what_followed(query_heads: int) -> None:
     world = World(query_heads)
     world.begin(60)
     looked = said = 0
@@ -112,7 +112,7 @@ def test_too_few_words_leave_the_head_as_it_is(words: int) -> None:
     assert all(mx.max(mx.abs(value)).item() < 1e4 for value in flat_parameters(world.head).values())  # type: ignore[operator]
 
 
-def test_a_fit_begins_with_it(target: Loaded) -> None:
+def test_a_fit_starts_from_an_induction_head(target: Loaded) -> None:
     reader, chance = make_reader(target, "eagle3"), np.random.default_rng(5)
     talk = [conversation(chance.integers(5, 200, 60).tolist(), 8) for _ in range(12)]
     trainees = [Eagle3Trainee(target, mx.arange(5, 205, dtype=mx.int32), 3, reader.width, seed=1) for _ in range(3)]

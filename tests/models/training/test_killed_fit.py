@@ -33,7 +33,7 @@ trainer.CHECKPOINT_S = 0.0  # so that kills meet checkpoints
 with place.locked():
     if not place.started:
         place.begin()
-        write_plan(place.plan_file, plan_for(target, sys.argv[3], tokens=500, chunk_tokens=9))
+        write_plan(place.plan_file, plan_for(target, sys.argv[3], tokens=500))
     last = int(sys.argv[4]) if len(sys.argv) > 4 else -1
     for number, event in enumerate(TrainingPipeline(target, place, place.read_plan(), [], lambda folder: CHEAP).run()):
         if number == last:

@@ -19,12 +19,11 @@ from app.inference.pair_loader import open_drafter
 from engine import backend
 from engine.errors import FitError
 from models.loader import Loaded, load
-from models.training import pipeline, workspace
-from models.training.corpus import Conversation, load_shard, load_unfinished, shard_files
+from models.training import workspace
 from models.training.eagle3_trainee import Eagle3Trainee
 from models.training.pipeline import STAGES, TrainingPipeline
 from models.training.training_plan import TrainingKind, write_plan
-from models.training.workspace import MANIFEST, Workspace, write_whole
+from models.training.workspace import MANIFEST, Workspace
 from tests.models.training.training_plans import CHEAP, begun, contents, fit, plan_for
 
 pytestmark = pytest.mark.slow
@@ -49,7 +48,7 @@ def test_what_a_fit_leaves_is_a_drafter_with_a_report(target: Loaded, tmp_path: 
 
 
 @pytest.mark.slow
-def test_states_that_are_not_kept_are_read_anew_and_teach_the_same(target: Loaded, tmp_path: Path) -> None:
+def test_states_that_are_not_stored_give_the_same_training(target: Loaded, tmp_path: Path) -> None:
     plans = [plan_for(target, "eagle3", stored=stored, steps=6) for stored in (True, False)]
     kept, anew = (fit(target, tmp_path / f"{n}", plan) for n, plan in enumerate(plans))
     losses = [place.report()["loss"]["training"] for place in (kept, anew)]  # type: ignore[index,call-overload]
@@ -77,7 +76,7 @@ def test_a_head_begins_with_an_induction_head(target: Loaded, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_a_head_that_was_begun_is_not_begun_again(
+def test_an_initialized_head_is_not_initialized_again(
     target: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stopped while it looks it begins anew, stopped after that it does not; in both cases with the same files."""
@@ -108,7 +107,7 @@ def test_given_prompts_are_named_with_their_licence(target: Loaded, tmp_path: Pa
     assert "mind that of the prompts" in str(place.report()["licence"])
 
 
-def test_stages_come_in_order_and_are_told_to_their_end(target: Loaded, tmp_path: Path) -> None:
+def test_stages_come_in_order_and_report_their_end(target: Loaded, tmp_path: Path) -> None:
     events = list(begun(target, tmp_path / "drafter", plan_for(target, "medusa")))
     assert [stage for n, stage in enumerate(e.stage for e in events) if not n or events[n - 1].stage != stage] == [
         *STAGES
@@ -116,38 +115,6 @@ def test_stages_come_in_order_and_are_told_to_their_end(target: Loaded, tmp_path
     for stage in STAGES:
         done = [event.done for event in events if event.stage == stage]
         assert done == sorted(done) and done[-1] == next(e.total for e in events if e.stage == stage)
-
-
-@pytest.mark.slow
-def test_what_was_kept_of_a_shard_is_not_written_again(target: Loaded, tmp_path: Path) -> None:
-    plan = plan_for(target, "medusa", chunk_tokens=5)
-    whole = sum(event.stage == "writing" for event in begun(target, tmp_path / "whole", plan))
-    events, before = begun(target, tmp_path / "stopped", plan), 0
-    corpus = Workspace(tmp_path / "stopped").corpus
-    while not any(kept.generated if (kept := load_unfinished(corpus, 0)) else ()):
-        assert next(events).stage == "writing"
-        before += 1
-    events.close()
-    assert before > 8 * 5 and not shard_files(corpus)
-    place = Workspace(tmp_path / "stopped")
-    after = sum(
-        event.stage == "writing" for event in TrainingPipeline(target, place, plan, [], lambda folder: CHEAP).run()
-    )
-    assert before + after <= whole + 2
-    assert contents(place.out) == contents(tmp_path / "whole")
-    assert not place.path.exists()
-
-
-def test_what_was_written_is_loaded_once(target: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded: list[str] = []
-
-    def noted(path: Path) -> list[Conversation]:
-        loaded.append(path.name)
-        return load_shard(path)
-
-    monkeypatch.setattr(pipeline, "load_shard", noted)
-    fit(target, tmp_path / "drafter", plan_for(target, "medusa"))
-    assert loaded == ["00000.npz", "00001.npz", "00002.npz"]
 
 
 # --- the folder that is worked in -----------------------------------------------------------------
@@ -167,19 +134,7 @@ def test_two_fits_do_not_share_a_folder(tmp_path: Path) -> None:
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "in\n"
 
 
-def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
-    def half(draft: Path) -> None:
-        draft.write_text("half")
-        raise OSError("no space")
-
-    with pytest.raises(OSError, match="no space"):
-        write_whole(tmp_path / "file.npz", half)
-    assert not (tmp_path / "file.npz").exists()
-    write_whole(tmp_path / "file.npz", lambda draft: draft.write_text("whole") and None)
-    assert (tmp_path / "file.npz").read_text() == "whole"
-
-
-def test_a_kill_between_the_folder_and_the_clearing_up_loses_nothing(target: Loaded, tmp_path: Path) -> None:
+def test_a_kill_between_publishing_and_cleaning_up_loses_nothing(target: Loaded, tmp_path: Path) -> None:
     place = fit(target, tmp_path / "drafter", plan_for(target, "medusa"))
     before = contents(place.out)
     place.begin()
@@ -189,7 +144,7 @@ def test_a_kill_between_the_folder_and_the_clearing_up_loses_nothing(target: Loa
     assert contents(place.out) == before and [path.name for path in tmp_path.iterdir()] == ["drafter"]
 
 
-def test_what_is_in_the_way_at_the_end_is_said(target: Loaded, tmp_path: Path) -> None:
+def test_something_at_the_target_path_is_reported_at_the_end(target: Loaded, tmp_path: Path) -> None:
     place = Workspace(tmp_path / "drafter")
     place.begin()
     write_plan(place.plan_file, plan_for(target, "medusa"))
@@ -206,7 +161,7 @@ def test_what_is_in_the_way_at_the_end_is_said(target: Loaded, tmp_path: Path) -
     assert (place.out / "mine").read_text() == "mine" and place.started
 
 
-def test_a_finished_drafter_is_told_from_that_of_another_fit(target: Loaded, tmp_path: Path) -> None:
+def test_a_finished_drafter_is_distinguished_from_that_of_another_fit(target: Loaded, tmp_path: Path) -> None:
     place = fit(target, tmp_path / "drafter", plan_for(target, "medusa"))
     assert place.is_result_of_plan
     place.begin()
@@ -217,7 +172,7 @@ def test_a_finished_drafter_is_told_from_that_of_another_fit(target: Loaded, tmp
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["eagle3", "medusa", "draft"])
-def test_every_file_is_on_the_disk_before_the_work_goes(
+def test_every_file_is_synced_before_the_workspace_is_deleted(
     target: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: TrainingKind
 ) -> None:
     synced: list[str] = []

@@ -23,7 +23,6 @@ from models.training.resource_needs import (
     check_disk,
     check_memory,
     estimate_needs,
-    free_disk_bytes,
     rows_within,
     working_bytes,
 )
@@ -60,18 +59,15 @@ def prepared_with(
     return prepare_training(target, options, [], room)
 
 
-def test_on_a_slow_machine_fewer_are_written_side_by_side_and_in_stretches(
-    monkeypatch: pytest.MonkeyPatch, target: Loaded
-) -> None:
-    monkeypatch.setattr(plan_measurement, "_measure_writing", lambda target, plan, prompts: (0.9 * plan.rows, []))
-    slow = replace(MEASURED, write=20.0, read=250.0)
+def test_on_a_slow_machine_fewer_are_written_side_by_side(monkeypatch: pytest.MonkeyPatch, target: Loaded) -> None:
+    monkeypatch.setattr(plan_measurement, "_measure_writing", lambda target, plan, prompts: (5.0 * plan.rows, []))
+    slow = replace(MEASURED, write=100.0)
     prepared = prepared_with(monkeypatch, target, TrainingOptions("medusa", 600.0), ROOMY, slow)
-    assert (prepared.plan.rows, prepared.plan.shard) == (10, 10)
-    assert prepared.plan.chunk_tokens == int((40 - 10 * 250 / 250) * 0.9) and prepared.max_lost_s < 60
-    quick = prepared_with(
-        monkeypatch, target, TrainingOptions("medusa", 600.0), ROOMY, replace(MEASURED, write=5000.0)
-    ).plan
-    assert quick.rows > 10 and quick.chunk_tokens >= quick.reply_tokens
+    rows = prepared.plan.rows
+    assert 1 < rows < 32 and prepared.plan.shard == rows
+    assert prepared.max_lost_s == pytest.approx((80 + prepared.plan.reply_tokens) / 5.0)  # the rate that was measured
+    quick = replace(MEASURED, write=5000.0)
+    assert prepared_with(monkeypatch, target, TrainingOptions("medusa", 600.0), ROOMY, quick).plan.rows > rows
 
 
 # --- what it needs --------------------------------------------------------------------------------
@@ -158,7 +154,6 @@ def test_a_disk_that_is_too_small_is_refused(tmp_path: Path) -> None:
     check_disk(needed, FreeResources(3 * 2**30, None, None))
     with pytest.raises(FitError, match=r"needs 3\.0 GB of disk and 2\.0 GB are free"):
         check_disk(needed, FreeResources(2 * 2**30, None, None))
-    assert free_disk_bytes(tmp_path / "not" / "yet" / "there") > 0
 
 
 def test_a_memory_that_is_too_small_is_refused_before_anything_is_tried(
@@ -203,13 +198,14 @@ def test_the_minutes_are_kept_whether_states_are_or_not(
     assert 0.8 * 3600 < sum(plan.stages_s.values()) <= 3600
 
 
-@pytest.mark.parametrize(("sound", "rows", "shard"), [(True, 16, 16), (False, 1, 8)])
+@pytest.mark.parametrize(("sound", "rows"), [(True, 16), (False, 1)])
 def test_targets_that_are_not_batched_write_one_reply_at_a_time(
-    target: Loaded, monkeypatch: pytest.MonkeyPatch, sound: bool, rows: int, shard: int
+    target: Loaded, monkeypatch: pytest.MonkeyPatch, sound: bool, rows: int
 ) -> None:
     monkeypatch.setattr(plan_measurement, "batching_is_exact", lambda network: sound)
-    plan = prepared_with(monkeypatch, target, TrainingOptions("medusa"), ROOMY).plan
-    assert (plan.rows, plan.shard) == (rows, shard)
+    quick = replace(MEASURED, write=5000.0)
+    plan = prepared_with(monkeypatch, target, TrainingOptions("medusa"), ROOMY, quick).plan
+    assert plan.rows == rows and plan.shard >= 8
 
 
 def test_too_few_prompts_are_refused_before_the_work(target: Loaded) -> None:

@@ -15,7 +15,7 @@ from mlx.utils import tree_map
 
 from engine.errors import FitError
 from models.loader import Loaded
-from models.tensor_file import write_tensors
+from models.safetensors_file import write_tensors
 from models.training.batches import Batches, schedule
 from models.training.corpus import Conversation, ConversationWriter, choose_draft_vocabulary, draft_vocabulary_coverage
 from models.training.target_states import StoredStates, TargetStateReader, store_states
@@ -56,7 +56,7 @@ def test_the_distribution_is_the_targets_own(target: Loaded, talk: list[Conversa
 
 
 @pytest.mark.parametrize("after", ["factor", "cap", "bias of its own"])
-def test_what_comes_behind_the_output_matrix_is_found_or_refused(target: Loaded, after: str) -> None:
+def test_functions_of_the_logits_are_recognized_or_refused(target: Loaded, after: str) -> None:
     class Bent:
         """The target with something done to its logits, as some architectures do."""
 
@@ -87,7 +87,7 @@ def test_what_comes_behind_the_output_matrix_is_found_or_refused(target: Loaded,
     ).item()
 
 
-def test_kept_states_are_those_that_were_read(target: Loaded, talk: list[Conversation], tmp_path: Path) -> None:
+def test_stored_states_are_those_that_were_read(target: Loaded, talk: list[Conversation], tmp_path: Path) -> None:
     reader, path = make_reader(target, "eagle3"), tmp_path / "00000.npy"
     assert list(store_states(path, reader, talk[:3])) == [len(c.tokens) for c in talk[:3]]
     stored = StoredStates([path], [[len(c.tokens) for c in talk[:3]]], reader)
@@ -121,7 +121,9 @@ def test_every_epoch_has_every_conversation_once() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_batch_says_what_each_alone_would(target: Loaded, talk: list[Conversation], kind: TrainingKind) -> None:
+def test_a_batch_predicts_what_each_conversation_alone_does(
+    target: Loaded, talk: list[Conversation], kind: TrainingKind
+) -> None:
     trainee, batches = ready(target, kind, talk)
     together = batches.make([0, 5, 2])
     alone = [batches.make([n]) for n in (0, 5, 2)]
@@ -132,7 +134,7 @@ def test_a_batch_says_what_each_alone_would(target: Loaded, talk: list[Conversat
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_shortest_conversation_that_is_kept_has_a_guess_to_learn_from(target: Loaded, kind: TrainingKind) -> None:
+def test_the_shortest_conversation_has_a_draft_to_train_on(target: Loaded, kind: TrainingKind) -> None:
     """A batch without one has a loss that is no number."""
     reader, talk = make_reader(target, kind), [conversation(range(3, 3 + MIN_TOKENS), 1)]
     trainee = make_trainee(target, kind, (MAX_DEPTHS, 1), reader, range(200), 0)
@@ -140,7 +142,7 @@ def test_the_shortest_conversation_that_is_kept_has_a_guess_to_learn_from(target
     assert 0 < Trainer(trainee, 1, 1e-3).train(batches.make([0])) < 100
 
 
-def test_the_draft_vocabulary_is_what_is_said_most() -> None:
+def test_the_draft_vocabulary_has_the_most_frequent_tokens() -> None:
     talk = [conversation((9, 9, 9, 5, 5, 7, 8, 5), 2)]
     assert choose_draft_vocabulary(talk, 2, 20) == [5, 7]
     assert choose_draft_vocabulary(talk, 6, 20) == [0, 1, 5, 7, 8, 9]
@@ -181,7 +183,7 @@ def test_the_loss_is_what_rejection_refuses_and_half_the_cross_entropy() -> None
     assert float(loss_of(trainee, batch, 2).item()) == pytest.approx((first + 0.8 * second) / 1.8, rel=1e-5)
 
 
-def test_the_rate_warms_up_and_dies_down() -> None:
+def test_the_learning_rate_warms_up_and_decays() -> None:
     rates = [learning_rate_at(step, 100, 1.0) for step in range(100)]
     assert rates[0] < rates[2] < rates[4] == max(rates) == 1.0
     assert rates[5:] == sorted(rates[5:], reverse=True) and 0.01 < rates[-1] < 0.03
@@ -246,7 +248,7 @@ def test_a_full_disk_is_an_error_of_the_disk() -> None:
         write_tensors(Path("/dev/full"), {"x": mx.zeros(100_000)})
 
 
-def test_a_loss_that_is_no_number_ends_the_fit(target: Loaded, talk: list[Conversation]) -> None:
+def test_a_loss_that_is_not_finite_ends_the_fit(target: Loaded, talk: list[Conversation]) -> None:
     trainee, batches = ready(target, "medusa", talk)
     trainee.network.update(tree_map(lambda x: x * mx.inf, trainee.network.parameters()))
     with pytest.raises(FitError, match="lower --learning-rate"):

@@ -15,16 +15,13 @@ from models.loader import Loaded
 from models.training.training_plan import (
     EPOCHS,
     LONGEST_QUESTION,
-    MIN_STRETCH,
     MachineRates,
     TrainingOptions,
     TrainingPlan,
-    chunk_tokens,
     held_out_size,
     initialization_tokens,
-    rates_with_rereading,
     read_plan,
-    rows_in_chunks,
+    rows_in_a_shard,
     seconds_lost_by_a_kill,
     shard_size,
     training_amounts,
@@ -50,7 +47,7 @@ def test_the_work_fills_the_minutes(target: Loaded, kind: str, minutes: float, s
     assert epochs == pytest.approx(EPOCHS[kind], rel=0.02)
 
 
-def test_a_head_looks_at_what_is_read_in_no_time_before_it_is_trained(target: Loaded) -> None:
+def test_initialization_reads_no_more_tokens_than_take_a_short_time(target: Loaded) -> None:
     assert initialization_tokens("eagle3", 64, MEASURED, stored=True) == 64 * 64
     assert initialization_tokens("eagle3", 8192, MEASURED, stored=True) == 32_768
     assert initialization_tokens("eagle3", 8192, MEASURED, stored=False) == 20 * MEASURED.read
@@ -90,10 +87,7 @@ def test_numbers_stand_in_place_of_minutes() -> None:
 
 
 def written_s(plan: TrainingPlan, rates: MachineRates, chance: random.Random) -> float:
-    """Of a shard of replies of all lengths, or a stretch of it: after the questions, a reply begins where another has
-    ended."""
-    if plan.chunk_tokens < plan.reply_tokens:
-        return chance.randint(1, plan.chunk_tokens) * plan.rows / rates.write
+    """The seconds of a shard of replies of all lengths: a reply begins where a question or another reply has ended."""
     ends = [LONGEST_QUESTION] * plan.rows
     for _ in range(plan.shard):
         heapreplace(ends, ends[0] + chance.randint(1, plan.reply_tokens))
@@ -103,24 +97,24 @@ def written_s(plan: TrainingPlan, rates: MachineRates, chance: random.Random) ->
 @pytest.mark.parametrize("write", [25.0, 100.0, 500.0, 5000.0])
 @pytest.mark.parametrize("reply_tokens", [48, 384, 1000])
 def test_a_kill_loses_less_than_a_minute_of_writing(target: Loaded, write: float, reply_tokens: int) -> None:
+    """Where a machine writes as many tokens a second for fewer texts side by side."""
     usual = 0.55 * reply_tokens
     rates = replace(MEASURED, write=write, reply_tokens=usual, conversation_tokens=usual + 50)
     plan = plan_for(target, "eagle3", rows=32, reply_tokens=reply_tokens, conversations=10_000)
-    plan = replace(plan, chunk_tokens=chunk_tokens(plan, rates))
-    plan = replace(plan, shard=shard_size(plan, rates_with_rereading(plan, rates)))
-    assert plan.chunk_tokens >= plan.reply_tokens or plan.shard == plan.rows
+    plan = replace(plan, rows=rows_in_a_shard(plan, rates))
+    plan = replace(plan, shard=shard_size(plan, rates))
     assert seconds_lost_by_a_kill(plan, rates) < 60
     assert all(written_s(plan, rates, random.Random(seed)) <= seconds_lost_by_a_kill(plan, rates) for seed in range(20))
 
 
 def test_a_machine_that_writes_a_token_in_seconds_says_what_is_lost(target: Loaded) -> None:
     rates = replace(MEASURED, write=4.0)
-    plan = plan_for(target, "eagle3", rows=32)
-    plan = replace(plan, reply_tokens=384, chunk_tokens=chunk_tokens(replace(plan, reply_tokens=384), rates))
-    assert plan.chunk_tokens == MIN_STRETCH and seconds_lost_by_a_kill(plan, rates) > 120
+    plan = plan_for(target, "eagle3", rows=32, reply_tokens=384)
+    plan = replace(plan, rows=rows_in_a_shard(plan, rates))
+    assert plan.rows == 1 and seconds_lost_by_a_kill(replace(plan, shard=1), rates) == (80 + 384) / 4.0
 
 
-def test_a_step_and_the_judging_are_lost_too(target: Loaded) -> None:
+def test_a_kill_may_lose_a_step_or_the_evaluation(target: Loaded) -> None:
     plan = plan_for(target, "eagle3", batch_tokens=2048, held_out=4)
     quick = replace(MEASURED, write=10_000.0, read=10_000.0)
     assert seconds_lost_by_a_kill(plan, replace(quick, train=10.0)) == pytest.approx(30 + 204.8)
@@ -133,22 +127,6 @@ def test_a_step_and_the_judging_are_lost_too(target: Loaded) -> None:
     )
     slow = replace(quick, train=10.0, conversation_tokens=900.0)
     assert seconds_lost_by_a_kill(plan, slow) == pytest.approx(4 * 900 * (1 / 10 + 1 / 10_000))
-
-
-def test_fewer_go_side_by_side_where_reading_them_again_takes_long(target: Loaded) -> None:
-    plan = plan_for(target, "eagle3", rows=32, reply_tokens=384)
-    assert rows_in_chunks(plan, replace(MEASURED, write=5000.0, read=50.0)) == 32  # written in one stretch
-    assert rows_in_chunks(plan, replace(MEASURED, write=20.0, read=5000.0)) == 32
-    assert rows_in_chunks(plan, replace(MEASURED, write=20.0, read=500.0)) == 20
-    assert rows_in_chunks(plan, replace(MEASURED, write=2.0, read=1.0)) == 1
-
-
-def test_reading_again_is_reckoned_with(target: Loaded) -> None:
-    whole, pieces = (plan_for(target, "eagle3", reply_tokens=384, chunk_tokens=n) for n in (384, 50))
-    assert rates_with_rereading(whole, MEASURED) == MEASURED
-    slower = rates_with_rereading(pieces, MEASURED)
-    assert slower.reply_tokens / slower.write == pytest.approx(200 / 100 + 3.5 * 250 / 500)
-    assert replace(slower, write=MEASURED.write) == MEASURED
 
 
 def test_a_shard_is_as_many_as_go_side_by_side_or_more(target: Loaded) -> None:
@@ -168,7 +146,7 @@ def test_a_plan_comes_back_as_it_was(target: Loaded, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut", "version", "missing"])
-def test_a_plan_that_cannot_be_gone_on_with_says_so(target: Loaded, tmp_path: Path, damage: str) -> None:
+def test_a_plan_that_cannot_be_resumed_is_reported(target: Loaded, tmp_path: Path, damage: str) -> None:
     path = tmp_path / "plan.json"
     write_plan(path, plan_for(target, "medusa"))
     value = json.loads(path.read_text())
@@ -199,7 +177,7 @@ def test_a_plan_that_cannot_be_gone_on_with_says_so(target: Loaded, tmp_path: Pa
         ({"vocabulary": 1}, "vocabulary is 1"),
     ],
 )
-def test_nonsense_is_refused(wrong: dict[str, float], said: str) -> None:
+def test_invalid_options_are_refused(wrong: dict[str, float], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         TrainingOptions("eagle3", **wrong)  # type: ignore[arg-type]
 

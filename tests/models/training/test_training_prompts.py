@@ -64,7 +64,7 @@ def test_prompts_are_a_json_array_too(tmp_path: Path) -> None:
     assert read_prompts(path) == ["[sic] is Latin", "[1] is a footnote"]
 
 
-def test_kept_prompts_that_are_gone_are_not_replaced_by_others(tmp_path: Path) -> None:
+def test_missing_stored_prompts_are_not_replaced_by_others(tmp_path: Path) -> None:
     path = tmp_path / "prompts.json"
     save_prompts(path, ["one"])
     assert load_prompts(path) == ["one"]

@@ -48,7 +48,6 @@ def plan_for(target: Loaded, kind: TrainingKind, **changes: Any) -> TrainingPlan
         held_out=6,
         shard=8,
         rows=8,
-        chunk_tokens=80,
         prompt_tokens=96,
         reply_tokens=24,
         steps=12,

@@ -8,8 +8,7 @@ import pytest
 
 from app.cli.main import main
 from app.cli.models.local_models import list_text
-from models.hub.download_plan import write_plan
-from models.hub.repo_cache import RepoCache
+from models.hub.repo_cache import RepoCache, write_plan
 from models.hub.repo_files import HubFile, RepoListing
 from models.local.inventory import HUB_SHARERS, Installed, note_use
 from models.local.locations import ModelLocations

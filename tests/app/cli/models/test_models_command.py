@@ -15,7 +15,7 @@ from app.cli.models import catalogue as commands
 from app.inference import usable_models
 from app.inference.usable_models import usable
 from models.catalogue import Catalogue, read_catalogue
-from models.catalogue.mac_memory import GIB
+from models.catalogue.search import GIB
 from models.compatibility.best_drafter import UsableModel
 from models.local.inventory import Installed
 from tests.app.cli.models.conftest import document, said

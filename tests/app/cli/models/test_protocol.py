@@ -26,7 +26,7 @@ from app.protocol.download_events import (
     read_line,
     to_line,
 )
-from models.hub.transfer_threads import WORKERS
+from models.hub.download import WORKERS
 from models.local.inventory import installed
 from models.local.locations import ModelLocations
 from tests.models.hub.held import Repo

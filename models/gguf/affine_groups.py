@@ -1,4 +1,4 @@
-"""ggml's quantized blocks as MLX's affine groups, the stored integers as they are.
+"""Numbers as MLX stores them, affine groups above all, and ggml's quantized blocks as such groups.
 
 MLX has scale and bias per group of 32 and `value = scale * q + bias`; these ggml types have that form too:
 
@@ -14,6 +14,9 @@ MLX has scale and bias per group of 32 and `value = scale * q + bias`; these ggm
 
 (ggml-quants.c; checked against the gguf package.) Q6_K has groups of 16, which MLX has not. Scales and biases come out
 as f32, exactly; what storing them in 16 bits costs is said where that is done, in models/gguf/tensor_storage.py.
+
+All in numpy rather than with mx.quantize, so that an import needs no MLX, gives the same bytes on every machine, and
+rounds with the scale that is stored. Layout: mlx/backend/common/quantized.h; q is packed from the lowest bits up.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,15 +26,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 GROUP = 32
+DTYPES = {"F16": "float16", "BF16": "bfloat16", "F32": "float32"}  # as safetensors and as people call them
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
+Array = NDArray[np.generic]
+Words = NDArray[np.uint32]
 Groups = tuple[Bytes, Floats, Floats]  # q (groups, 32), scale (groups,), bias (groups,)
 
 
 @dataclass(frozen=True)
 class Affine:
-    """A way to make affine groups of `bits` bits: `split` turns blocks (n, block bytes) into groups, in order."""
+    """The affine form of a ggml type: `bits` per value, and `split` from blocks (n, block bytes) to groups in order."""
 
     bits: int
     split: Callable[[Bytes], Groups]
@@ -112,3 +118,60 @@ AFFINE: Mapping[str, Affine] = {
     "Q4_K": Affine(4, _split_q4_k),
     "Q5_K": Affine(5, _split_q5_k),
 }
+
+
+def store(values: Floats, dtype: str) -> Array:
+    """Returns f32 values as safetensors stores `dtype`: rounded to nearest, ties to even; bf16 as the u16 that it is.
+
+    What does not fit becomes an infinity; see `all_finite`.
+    """
+    if dtype == "F32":
+        return values
+    if dtype == "F16":
+        with np.errstate(over="ignore"):
+            return values.astype("<f2")
+    bits = np.ascontiguousarray(values).view(np.uint32)
+    rounded = (bits + (np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1)))) >> np.uint32(16)
+    return np.where(np.isnan(values), np.uint32(0x7FC0), rounded).astype("<u2")
+
+
+def read_back(stored: Array, dtype: str) -> Floats:
+    """Returns what `store` made as f32."""
+    if dtype == "BF16":
+        return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    return stored.astype(np.float32)
+
+
+def all_finite(stored: Array, dtype: str) -> bool:
+    """Whether what `store` made has no infinity and no NaN."""
+    return bool(np.isfinite(read_back(stored, dtype)).all())
+
+
+def pack(values: Bytes, bits: int) -> Words:
+    """Packs q (rows, columns) of `bits` bits into (rows, columns * bits / 32) words. columns is a multiple of 32."""
+    rows = values.shape[0]
+    if bits == 8:
+        packed = values
+    elif bits == 4:
+        packed = values[:, 0::2] | values[:, 1::2] << np.uint8(4)
+    else:
+        single = np.unpackbits(values[:, :, None], axis=2, bitorder="little")[:, :, :bits]
+        packed = np.packbits(single.reshape(rows, -1), axis=1, bitorder="little")
+    return np.ascontiguousarray(packed).view("<u4")
+
+
+def quantize(values: Floats, bits: int, group: int, dtype: str) -> tuple[Bytes, Array, Array]:
+    """Quantizes f32 (rows, columns) to q (rows, columns), scales and biases (rows, columns / group) of `dtype`.
+
+    The extremes of a group become 0 and the largest q; every other value the nearest step of the *stored* scale.
+    """
+    grouped = values.reshape(values.shape[0], -1, group)
+    low, high = grouped.min(axis=2), grouped.max(axis=2)
+    biases = store(low, dtype)
+    bias = read_back(biases, dtype)
+    scales = store((high - bias) / np.float32(2**bits - 1), dtype)
+    scale = read_back(scales, dtype)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        steps = (grouped - bias[..., None]) / scale[..., None]
+    steps = np.nan_to_num(np.rint(steps), nan=0.0, posinf=0.0, neginf=0.0).clip(0, 2**bits - 1)
+    return steps.astype(np.uint8).reshape(values.shape), scales, biases
