@@ -8,7 +8,8 @@
                    Counted | Failed                            to Count
                    Unloaded                                    to Unload
                    see race_messages                           to Race
-                   see verify_messages                         to Verify
+                   PrefillProgress* VerifyProgress* (VerifyDone | Failed)
+                                                               to Verify
                    Malformed                                   to a line that is none of these
 
 A request that cannot be carried out is answered with Failed. Its kind is the class of an error, or "Cancelled" (stopped
@@ -21,81 +22,10 @@ Times are seconds on the host's monotonic clock since it began to answer the req
 measuring step times are not included. The engine's events travel as they are.
 """
 
-from app.protocol.answers import (
-    Answer,
-    Counted,
-    Failed,
-    FellBack,
-    Loaded,
-    Loading,
-    Malformed,
-    Measuring,
-    PrefillProgress,
-    Ready,
-    ReplyDone,
-    RoundDone,
-    Unloaded,
-)
-from app.protocol.line_codec import (
-    LONGEST_LINE,
-    AnyAnswer,
-    AnyRequest,
-    MalformedError,
-    decode_answer,
-    decode_request,
-    encode_line,
-)
-from app.protocol.race_messages import PairCompared, Race, RaceDone, RaceProgress, RaceReady, RunPart
-from app.protocol.requests import Count, Load, Quit, Reply, Request, Stop, Unload
-from app.protocol.values import Message, Pair, Speculation, Struct
-from app.protocol.verify_messages import RoundTokens, Verify, VerifyDone, VerifyProgress
-from engine.settings import AcceptanceRule, SamplingSettings
+from app.protocol.line_codec import *  # noqa: F403  the package is its messages and their codec
+from app.protocol.messages import *  # noqa: F403  as above
+from app.protocol.race_messages import *  # noqa: F403  as above
+from engine.settings import AcceptanceRule as AcceptanceRule
+from engine.settings import SamplingSettings as SamplingSettings
 
 VERSION = 2
-
-__all__ = [
-    "LONGEST_LINE",
-    "VERSION",
-    "AcceptanceRule",
-    "Answer",
-    "AnyAnswer",
-    "AnyRequest",
-    "Count",
-    "Counted",
-    "Failed",
-    "FellBack",
-    "Load",
-    "Loaded",
-    "Loading",
-    "Malformed",
-    "MalformedError",
-    "Measuring",
-    "Message",
-    "Pair",
-    "PairCompared",
-    "PrefillProgress",
-    "Quit",
-    "Race",
-    "RaceDone",
-    "RaceProgress",
-    "RaceReady",
-    "Ready",
-    "Reply",
-    "ReplyDone",
-    "Request",
-    "RoundDone",
-    "RoundTokens",
-    "RunPart",
-    "SamplingSettings",
-    "Speculation",
-    "Stop",
-    "Struct",
-    "Unload",
-    "Unloaded",
-    "Verify",
-    "VerifyDone",
-    "VerifyProgress",
-    "decode_answer",
-    "decode_request",
-    "encode_line",
-]

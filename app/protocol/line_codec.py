@@ -8,32 +8,37 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
 
-from app.protocol.answers import (
+from app.protocol.messages import (
+    Count,
     Counted,
     Failed,
     FellBack,
+    Load,
     Loaded,
     Loading,
     Malformed,
     Measuring,
     PrefillProgress,
+    Quit,
     Ready,
+    Reply,
     ReplyDone,
     RoundDone,
+    Stop,
+    Unload,
     Unloaded,
+    Verify,
+    VerifyDone,
+    VerifyProgress,
 )
 from app.protocol.race_messages import PairCompared, Race, RaceDone, RaceProgress, RaceReady, RunPart
-from app.protocol.requests import Count, Load, Quit, Reply, Stop, Unload
-from app.protocol.verify_messages import Verify, VerifyDone, VerifyProgress
 
 LONGEST_LINE = 8 * 1024 * 1024  # bytes
-EXCERPT = 200  # bytes of a bad line that are reported
-_CHUNK_BYTES = 1 << 16
+_EXCERPT_BYTES = 200  # of a bad line, in a Malformed
 
 AnyRequest = Load | Reply | Stop | Count | Quit | Race | Verify | Unload
 AnyAnswer = (
@@ -51,14 +56,6 @@ class MalformedError(ValueError):
     """A line is not a message of this protocol; the text says why."""
 
 
-@dataclass(frozen=True)
-class BadLine:
-    """A line that cannot be read, whatever it says. reason: why. start: how the line begins."""
-
-    reason: str
-    start: bytes
-
-
 def encode_line(message: AnyRequest | AnyAnswer) -> bytes:
     """Returns the message as one line, the line end included."""
     return _encoder.encode(message) + b"\n"
@@ -66,50 +63,44 @@ def encode_line(message: AnyRequest | AnyAnswer) -> bytes:
 
 def decode_request(line: bytes) -> AnyRequest:
     """Returns the request in a line. Raises MalformedError."""
-    return _decode(line, _requests)
+    return decode(line, _requests)
 
 
 def decode_answer(line: bytes) -> AnyAnswer:
     """Returns the answer in a line. Raises MalformedError."""
-    return _decode(line, _answers)
+    return decode(line, _answers)
 
 
-def _decode(line: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+def decode(line: bytes | str, decoder: msgspec.json.Decoder[T]) -> T:
+    """Returns what `decoder` finds in a line. Raises MalformedError."""
     if len(line) > LONGEST_LINE:
         raise MalformedError(f"the line has {len(line)} bytes, and the protocol allows {LONGEST_LINE}")
     try:
-        message: T = decoder.decode(line)
+        return decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedError(str(error)) from error
-    return message
 
 
-def read_lines(fd: int, longest: int = LONGEST_LINE) -> Iterator[bytes | BadLine]:
+def read_lines(fd: int, longest: int = LONGEST_LINE) -> Iterator[bytes | Malformed]:
     """Yields every line of a file descriptor until the end of its input, without the line end.
 
-    A line longer than `longest` bytes, or one that the input ends within, is a BadLine. Never more than one line at its
-    longest is held in memory: the rest of a line that is too long is read and dropped.
+    In place of a line longer than `longest` bytes, or of one that the input ends within, yields the answer to it. No
+    more than one line at its longest is held in memory: the rest of a line that is too long is read and dropped.
     """
-    held = bytearray()
     skipping = False
-    while chunk := os.read(fd, _CHUNK_BYTES):
-        *ends, rest = chunk.split(b"\n")
-        for part in ends:
+    with os.fdopen(fd, "rb", closefd=False) as stream:
+        while piece := stream.readline(longest + 1):
+            whole = piece.endswith(b"\n")
             if not skipping:
-                held += part
-                yield _too_long(held) if len(held) > longest else bytes(held)
-            held.clear()
-            skipping = False
-        if not skipping:
-            held += rest
-        if len(held) > longest:
-            yield _too_long(held)
-            held.clear()
-            skipping = True
-    if held:
-        yield BadLine("the input ends within this line", bytes(held[:EXCERPT]))
+                yield piece[:-1] if whole else _malformed_piece(piece, longest)
+            skipping = not whole
 
 
-def _too_long(line: bytearray) -> BadLine:
-    reason = f"the line is longer than {LONGEST_LINE} bytes, the most that the protocol allows"
-    return BadLine(reason, bytes(line[:EXCERPT]))
+def malformed(reason: str, line: bytes) -> Malformed:
+    """Returns the answer to a line that is not a request."""
+    return Malformed(reason=reason, line=line[:_EXCERPT_BYTES].decode(errors="replace"))
+
+
+def _malformed_piece(piece: bytes, longest: int) -> Malformed:
+    too_long = f"the line is longer than {longest} bytes, the most that the protocol allows"
+    return malformed(too_long if len(piece) > longest else "the input ends within this line", piece)

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.host.task_queue import MAX_WAITING_BYTES, TaskQueue
-from app.protocol import Count
-from app.protocol.line_codec import BadLine, read_lines
+from app.protocol import Count, Malformed
+from app.protocol.line_codec import read_lines
 
 
-def read(pieces: list[bytes], longest: int) -> list[bytes | BadLine]:
+def read(pieces: list[bytes], longest: int) -> list[bytes | Malformed]:
     heard, told = os.pipe()
 
     def write() -> None:
@@ -40,9 +40,9 @@ def test_lines_are_the_same_however_they_arrive(pieces: list[bytes]) -> None:
     for found in (read(pieces, 6), read([text], 6), read([bytes([b]) for b in text], 6)):
         assert len(found) == len(whole) + bool(last)
         for mine, line in zip(found, whole, strict=False):
-            assert mine == line if len(line) <= 6 else isinstance(mine, BadLine)
+            assert mine == line if len(line) <= 6 else isinstance(mine, Malformed)
             assert isinstance(mine, bytes) or "longer" in mine.reason
-        assert not last or isinstance(found[-1], BadLine)
+        assert not last or isinstance(found[-1], Malformed)
 
 
 def test_an_endless_line_takes_no_memory_and_the_next_one_is_read() -> None:
@@ -50,7 +50,7 @@ def test_an_endless_line_takes_no_memory_and_the_next_one_is_read() -> None:
     found = read([b"x" * (1 << 20)] * 32 + [b"\nnext\n"], 1000)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert [type(line) for line in found] == [BadLine, bytes]
+    assert [type(line) for line in found] == [Malformed, bytes]
     assert found[1] == b"next"
     assert peak < 4 << 20
 
