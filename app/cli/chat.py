@@ -16,7 +16,7 @@ from app.cli.terminal.reply_view import Terminal, fallback_line
 from app.cli.terminal.safe_text import safe
 from app.cli.terminal.token_style import THEMES, Look, choose_look
 from app.command_line import INTERRUPTED, OK
-from app.inference.options import Options
+from app.inference.options import Options, target_name
 from app.inference.reply_events import FellBack, ShownEvent
 from engine.errors import UsageError
 from engine.events import Finished, to_json
@@ -75,9 +75,10 @@ def run(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _opened(options: Options, system: str) -> Iterator[Conversation]:
+    status = Status(sys.stderr)
+    status(f"loading {target_name(options)}")
     from app.inference.conversation import open_conversation
 
-    status = Status(sys.stderr)
     try:
         conversation = open_conversation(options, system, status)
     finally:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from app.cli.terminal.safe_text import safe
 from app.command_line import FAILURE, OK
-from app.inference.system_memory import memory
+from app.inference.machine import memory
 from engine.errors import ModelError
 from models.builtin import builtin_gguf
 from models.model_folder import check_folder

@@ -172,7 +172,7 @@ def _work(args: argparse.Namespace, options: Options, place: Workspace, wish: Tr
 
 def _begin(target: Loaded, place: Workspace, wish: TrainingOptions, prompts: list[str]) -> TrainingPlan:
     """Measure, say what it will take, and write the plan down. Raises FitError when it does not fit here."""
-    from app.inference.system_memory import memory
+    from app.inference.machine import memory
     from models.size_text import memory_words
     from models.training import resource_needs
     from models.training.plan_measurement import prepare_training

@@ -23,7 +23,7 @@ from rich.text import Text
 
 from app.cli.terminal.safe_text import safe
 from app.cli.terminal.token_style import Look
-from app.host.process import ready
+from app.host.server import ready
 from app.protocol import SamplingSettings
 from app.receipts.exported_replies import Result
 from app.reply_statistics import count

@@ -22,8 +22,8 @@ from pathlib import Path
 import msgspec
 
 from app.inference import pair_loader
+from app.inference.machine import processor
 from app.inference.pair_loader import NamedDrafter
-from app.inference.processor_name import processor
 from engine import backend
 from engine.policy.costs import Costs, between
 from models.loader import Loaded

@@ -8,9 +8,9 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from app.inference import digests
+from app.inference.machine import processor
 from app.inference.options import Options
 from app.inference.pair_resolution import drafter_folders
-from app.inference.processor_name import processor
 from engine import backend
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.inference.machine import memory
 from app.inference.options import Options
 from app.inference.pair_resolution import drafter_folders
-from app.inference.system_memory import memory
 from engine import backend
 from engine.errors import ModelError, RedlineError, UsageError
 from models.drafters.pair_footprint import pair_footprint

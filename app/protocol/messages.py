@@ -16,6 +16,8 @@ from engine.audit.receipt import Receipt
 from engine.events import Finished, PromptProgress, Round
 from engine.settings import SamplingSettings
 
+CANCELLED, BUSY = "Cancelled", "Busy"  # kinds of Failed that are no errors
+
 Speculation = Literal["on", "off", "unsupported"]
 
 

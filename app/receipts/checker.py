@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from threading import Event
 
-from app.host.hosted_pair import HostedPair, open_target
-from app.host.verify_job import VerifyJob
-from app.inference.loaded_pair import release_memory
-from app.inference.options import BUILTIN
+from app.host.verify_job import verify
+from app.inference.loaded_pair import LoadedPair, open_target, release_memory
+from app.inference.options import BUILTIN, Options
 from app.protocol import Pair, VerifyDone, VerifyProgress
 from app.receipts.exported_replies import Case, Result
 from app.store.records import StoredReceipt
@@ -24,18 +23,18 @@ class TargetCache:
 
     def __init__(self, target: str | None) -> None:
         self._target = target
-        self._opened: HostedPair | None = None
+        self._opened: LoadedPair | None = None
         self._wanted: Pair | None = None
         self._trouble: RedlineError | None = None
 
-    def opened(self, pair: Pair) -> HostedPair:
+    def opened(self, pair: Pair) -> LoadedPair:
         """Raises RedlineError: it is not here, the second time without looking."""
         wanted = Pair(target=self._target or pair.target, drafter="none", context=pair.context)
         if wanted != self._wanted:
             self._wanted, self._opened, self._trouble = wanted, None, None
             release_memory()
             try:
-                self._opened = open_target(wanted)
+                self._opened = open_target(Options(wanted.target, ("none",), context=wanted.context))
             except (UsageError, ModelError) as error:
                 self._trouble = _not_here(wanted, error)
         if self._opened is None:
@@ -62,7 +61,7 @@ def _result(case: Case, bench: TargetCache, step: Step, stopped: Callable[[], bo
         return Result(case, error=case.unknown)
     stop = Event()
     try:
-        for answer in VerifyJob(bench.opened(case.pair), case.request(), stop).answers():
+        for answer in verify(bench.opened(case.pair), case.request(), stop):
             if isinstance(answer, VerifyProgress):
                 step(case, answer.done)
             elif isinstance(answer, VerifyDone):

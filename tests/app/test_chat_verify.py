@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.inference import replay_check
+from app.inference import loaded_pair
 from app.inference.conversation import Conversation, open_conversation
 from app.inference.options import Options
 from tests.app.test_chat import Desk
@@ -63,14 +63,14 @@ def test_a_check_that_ctrl_c_stops_loses_nothing(
 ) -> None:
     conversation = opened(toy_folder, toy_drafter_folder)
     talk(conversation, "hello")
-    check = replay_check.check_reply  # type: ignore[attr-defined]
+    check = loaded_pair.check_reply  # type: ignore[attr-defined]
 
     def interrupted(*given: Any) -> Any:
         steps = check(*given)
         yield next(steps)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(replay_check, "check_reply", interrupted)
+    monkeypatch.setattr(loaded_pair, "check_reply", interrupted)
     assert "stopped\n" in talk(conversation, "/verify")
     monkeypatch.undo()
     assert "receipt: identical over 12 tokens\n" in talk(conversation, "/verify")

@@ -10,9 +10,8 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-from app.host.answer_writer import AnswerWriter
 from app.host.model_worker import ModelWorker
-from app.host.server import serve
+from app.host.server import AnswerWriter, serve
 from app.host.task_queue import TaskQueue
 from app.protocol import (
     AnyAnswer,
@@ -197,7 +196,7 @@ def served(room: ModelWorker, *requests: Reply) -> list[AnyAnswer]:
         inbox.put(request, 0)
     inbox.finish()
     told, said = os.pipe()  # holds more than a reply of toys
-    serve(inbox, AnswerWriter(said), room)
+    serve(inbox, AnswerWriter(said), lambda: room)
     os.close(said)
     with os.fdopen(told, "rb") as lines:
         return [decode_answer(line) for line in lines.read().splitlines()]
@@ -244,6 +243,6 @@ def test_probabilities_of_the_target_that_are_no_numbers_fail_the_reply(
 
 def test_a_state_that_cannot_be_made_known_ends_the_process(room: ModelWorker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CachedModel, "_run", fails_at(3, RuntimeError("lost"), CachedModel._run))
-    monkeypatch.setattr("app.inference.pair_loader.reset_target", fails_at(1, RuntimeError("still lost"), ask))
+    monkeypatch.setattr("app.inference.loaded_pair.release_memory", fails_at(1, RuntimeError("still lost"), ask))
     with pytest.raises(RuntimeError, match="still lost"):
         served(room, Reply(id=3, messages=asked("Hi"), sampling=SamplingSettings(draft_length=0)))

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from app.host.server import BUSY, CANCELLED
 from app.protocol import (
+    BUSY,
+    CANCELLED,
     LONGEST_LINE,
     AnyAnswer,
     Count,

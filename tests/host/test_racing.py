@@ -9,7 +9,7 @@ from threading import Event, Timer
 import pytest
 
 from app.host.model_worker import ModelWorker
-from app.host.recording_player import Replay
+from app.host.recording_player import RecordingPlayer
 from app.protocol import (
     AnyAnswer,
     Failed,
@@ -118,7 +118,7 @@ def test_a_race_is_stopped_in_the_middle(recorded: Path) -> None:
 
 
 def test_a_recorded_race_is_played_to_whoever_races(recorded: Path) -> None:
-    replay = Replay.read(recorded, 0)
+    replay = RecordingPlayer.read(recorded, 0)
     whole = [list(replay.race(race_of("lookup"), Event())) for _ in range(2)][1]
     assert {answer.id for answer in whole if not isinstance(answer, RoundDone)} == {9}  # type: ignore[union-attr]
     gathering = RaceDocumentBuilder(race_of("lookup"))
@@ -133,7 +133,7 @@ def test_a_recorded_race_is_played_to_whoever_races(recorded: Path) -> None:
 
 def test_a_played_race_stops_too(recorded: Path) -> None:
     stop = Event()
-    replay = Replay.read(recorded, 0.001)  # a thousand times as slow
+    replay = RecordingPlayer.read(recorded, 0.001)  # a thousand times as slow
     Timer(0.1, stop.set).start()
     answers = list(replay.race(race_of("lookup"), stop))
     assert isinstance(answers[-1], RaceDone)
@@ -142,7 +142,7 @@ def test_a_played_race_stops_too(recorded: Path) -> None:
 
 def test_a_recording_without_a_race_says_so() -> None:
     with pytest.raises(UsageError, match="holds no race"):
-        list(Replay([], 0).race(race_of("lookup"), Event()))
+        list(RecordingPlayer([], 0).race(race_of("lookup"), Event()))
 
 
 def test_a_race_with_no_model_fails_and_the_next_request_is_answered() -> None:

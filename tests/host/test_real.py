@@ -114,7 +114,7 @@ def test_a_load_that_is_refused_says_what_is_kept(host: HostProcess) -> None:
 
 def test_ready_is_said_before_anything_slow_is_imported() -> None:
     source = (
-        "import sys, app.host.process, app.host.model_worker; app.host.process.ready();"
+        "import sys, app.host.__main__; app.host.server.ready();"
         "print([name for name in ('mlx.core', 'mlx_lm', 'transformers', 'numpy', 'PySide6') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", source], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -140,7 +140,7 @@ def test_a_host_that_is_loading_leaves_at_once(how: str) -> None:
 def test_nothing_but_answers_reaches_standard_output() -> None:
     """Libraries that print, and those that write to the descriptor, are sent to standard error."""
     source = (
-        "import os, sys; from app.host.process import take_streams; requests, answers = take_streams();"
+        "import os, sys; from app.host.server import take_streams; requests, answers = take_streams();"
         "print('printed'); sys.stdout.flush(); os.write(1, b'written'); os.system('echo echoed');"
         "os.write(answers, b'answer'); print(repr(os.read(0, 9)), os.read(requests, 9))"
     )

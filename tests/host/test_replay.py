@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from app.host.recording_player import Replay, tokens_of
+from app.host.recording_player import RecordingPlayer, tokens_of
 from app.protocol import (
     AnyAnswer,
     Count,
@@ -36,10 +36,9 @@ ANSWERS = [decode_answer(line) for line in RECORDED.read_bytes().splitlines()]
 HI = asked("Hi")
 
 
-def played(replay: Replay, number: int = 1, said: tuple[int, ...] = (), stop: Event | None = None) -> list[AnyAnswer]:
-    return list(
-        replay.reply(Reply(id=number, messages=HI, sampling=SamplingSettings(), continuation_ids=said), stop or Event())
-    )
+def played(player: RecordingPlayer, number: int = 1, said: tuple[int, ...] = ()) -> list[AnyAnswer]:
+    request = Reply(id=number, messages=HI, sampling=SamplingSettings(), continuation_ids=said)
+    return list(player.reply(request, Event()))
 
 
 def recorded(number: int) -> list[AnyAnswer]:
@@ -61,18 +60,18 @@ def test_the_recording_is_of_a_real_conversation_and_small() -> None:
 
 
 def test_replies_are_played_in_turn_under_the_ids_of_who_asks() -> None:
-    replay = Replay(ANSWERS, 0)
+    player = RecordingPlayer(ANSWERS, 0)
     for number, original in ((7, 2), (8, 3), (9, 2)):
-        assert played(replay, number) == [structs.replace(answer, id=number) for answer in recorded(original)]
+        assert played(player, number) == [structs.replace(answer, id=number) for answer in recorded(original)]
 
 
 def test_a_reply_goes_on_with_the_recording_that_began_so() -> None:
-    replay = Replay(ANSWERS, 0)
+    player = RecordingPlayer(ANSWERS, 0)
     whole = recorded(3)
     ids = tokens_of(whole)
     told = of_kind(whole, RoundDone)
     for at in (len(told[0].round.tokens), sum(len(t.round.tokens) for t in told[:4])):
-        rest = played(replay, 3, ids[:at])
+        rest = played(player, 3, ids[:at])
         assert tokens_of(rest) == ids[at:]
         assert [t.round.texts for t in of_kind(rest, RoundDone)] == [t.round.texts for t in told][
             -len(of_kind(rest, RoundDone)) :
@@ -83,14 +82,14 @@ def test_a_reply_goes_on_with_the_recording_that_began_so() -> None:
         assert times[0] < told[-1].round.time_s
     first, second = ids[: len(ids) // 2], ids[len(ids) // 2 :]
     for cut in range(len(first), len(first) + 4):  # inside rounds too
-        assert tokens_of(played(replay, 3, ids[:cut])) == ids[cut:]
+        assert tokens_of(played(player, 3, ids[:cut])) == ids[cut:]
     assert second
 
 
 def test_a_stopped_replay_ends_as_cancelled() -> None:
     stop = Event()
     answers: list[AnyAnswer] = []
-    for answer in Replay(ANSWERS, 0).reply(Reply(id=1, messages=HI, sampling=SamplingSettings(seed=5)), stop):
+    for answer in RecordingPlayer(ANSWERS, 0).reply(Reply(id=1, messages=HI, sampling=SamplingSettings(seed=5)), stop):
         answers.append(answer)
         if len(of_kind(answers, RoundDone)) == 3:
             stop.set()
@@ -104,40 +103,43 @@ def test_a_stopped_replay_ends_as_cancelled() -> None:
 def test_speed_is_of_the_recorded_times(speed: float) -> None:
     answers = stretched(ANSWERS, tokens=200, per_second=400.0)
     began = time.monotonic()
-    assert len(tokens_of(played(Replay(answers, speed)))) == 200
+    assert len(tokens_of(played(RecordingPlayer(answers, speed)))) == 200
     assert 0.5 / speed <= time.monotonic() - began < 0.5 / speed + 2.0
 
 
 def test_loads_are_played_with_the_pair_that_is_asked_for() -> None:
-    replay = Replay(ANSWERS, 0)
-    loaded = list(replay.load(Load(id=4, pair=Pair(target="mine", context=100))))
+    player = RecordingPlayer(ANSWERS, 0)
+    loaded = list(player.load(Load(id=4, pair=Pair(target="mine", context=100))))
     assert [type(answer) for answer in loaded] == [Loading, Loading, Loading, Loaded]
     assert all(answer.id == 4 for answer in loaded)  # type: ignore[union-attr]
     assert of_kind(loaded, Loaded)[0].pair == Pair(target="mine", context=100)
     assert of_kind(loaded, Loaded)[0].speculation == "on"
-    assert next(iter(replay.count(Count(id=5, messages=HI)))) == Counted(id=5, tokens=5, context=100)
-    plain = of_kind(replay.load(Load(id=6, pair=Pair(drafter="none"))), Loaded)[0]
+    assert next(iter(player.count(Count(id=5, messages=HI)))) == Counted(id=5, tokens=5, context=100)
+    plain = of_kind(player.load(Load(id=6, pair=Pair(drafter="none"))), Loaded)[0]
     assert (plain.drafter, plain.speculation) == ("none", "off")
 
 
 def test_a_recording_without_a_load_answers_one_and_failures_are_played() -> None:
     fell = [FellBack(id=5, reason="why"), Failed(id=5, kind="X", message="broke")]
     refused: list[AnyAnswer] = [Loading(id=4, message="l"), Failed(id=4, kind="ModelError", message="no")]
-    assert of_kind(Replay(fell, 0).load(Load(id=1, pair=Pair())), Loaded)[0].speculation == "on"
-    assert played(Replay(fell, 0), 9) == [structs.replace(answer, id=9) for answer in fell]
-    assert [type(a) for a in Replay([*refused, *ANSWERS], 0).load(Load(id=1, pair=Pair()))] == [Loading, Failed]
+    assert of_kind(RecordingPlayer(fell, 0).load(Load(id=1, pair=Pair())), Loaded)[0].speculation == "on"
+    assert played(RecordingPlayer(fell, 0), 9) == [structs.replace(answer, id=9) for answer in fell]
+    assert [type(a) for a in RecordingPlayer([*refused, *ANSWERS], 0).load(Load(id=1, pair=Pair()))] == [
+        Loading,
+        Failed,
+    ]
 
 
 def test_a_recording_that_was_cut_off_fails_where_it_ends() -> None:
     cut = recorded(2)[:5]
-    assert played(Replay(cut, 0), 2)[:5] == cut
-    assert of_kind(played(Replay(cut, 0)), Failed)[0].kind == "RecordingEnds"
+    assert played(RecordingPlayer(cut, 0), 2)[:5] == cut
+    assert of_kind(played(RecordingPlayer(cut, 0)), Failed)[0].kind == "RecordingEnds"
 
 
 @pytest.mark.parametrize("speed", [-1.0, float("nan"), float("inf")])
 def test_a_speed_that_makes_no_sense_is_refused(speed: float) -> None:
     with pytest.raises(UsageError, match="speed"):
-        Replay(ANSWERS, speed)
+        RecordingPlayer(ANSWERS, speed)
 
 
 def test_a_file_that_is_no_recording_is_refused_in_a_line(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Loading, exchanging and counting, in this process and with toy models."""
 
 import shutil
+import sys
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from app.host.model_worker import ModelWorker
-from app.host.worker import NotLoaded
+from app.host import __main__ as host
+from app.host.model_worker import ModelWorker, NotLoaded
 from app.inference import pair_loader as parts
 from app.protocol import (
     AnyAnswer,
@@ -27,7 +28,7 @@ from app.protocol import (
     Unload,
     Unloaded,
 )
-from engine.errors import ModelError, RedlineError
+from engine.errors import BackendError, ModelError, RedlineError
 from models import loader as loading
 from tests.host.process import asked, of_kind, pair
 from tests.toys.folders import CONTEXT, make_folder
@@ -110,7 +111,7 @@ def test_a_target_that_is_exchanged_leaves_memory(toy_folder: Path, toy_drafter_
     room = ModelWorker()
     loaded(room, pair(toy_folder, toy_drafter_folder))
     assert works(room)
-    old = [weakref.ref(room._hosted.pair.target.model), weakref.ref(room._hosted.pair.drafter.loaded.model)]
+    old = [weakref.ref(room._pair.target.model), weakref.ref(room._pair.drafter.loaded.model)]
     loaded(room, pair(toy_drafter_folder))
     assert [one() for one in old] == [None, None]
     assert works(room)
@@ -190,7 +191,7 @@ def test_a_target_that_breaks_while_it_loads_says_that_the_old_one_is_gone(
     loaded(room, pair(toy_folder))
     with (
         monkeypatch.context() as patched,
-        pytest.raises(ModelError, match=r"does not answer.*what was loaded before is gone"),
+        pytest.raises(ModelError, match=r"does not answer.*the model that was loaded before is gone"),
     ):
         patched.setattr(parts, "load", unreadable)
         load(room, pair(broken))
@@ -198,7 +199,7 @@ def test_a_target_that_breaks_while_it_loads_says_that_the_old_one_is_gone(
     with pytest.raises(NotLoaded):
         next(room.count(Count(id=1, messages=asked("Hi"))))
     with pytest.raises(NotLoaded):
-        room.reply(Reply(id=1, messages=asked("Hi"), sampling=SamplingSettings()), Event())
+        next(room.reply(Reply(id=1, messages=asked("Hi"), sampling=SamplingSettings()), Event()))
     loaded(room, pair(toy_folder))
     assert works(room)
 
@@ -206,7 +207,7 @@ def test_a_target_that_breaks_while_it_loads_says_that_the_old_one_is_gone(
 def test_what_is_unloaded_leaves_memory_and_comes_back_when_it_is_loaded_again(toy_folder: Path) -> None:
     room = ModelWorker()
     loaded(room, pair(toy_folder))
-    network = weakref.ref(room._hosted.pair.target.network)  # type: ignore[union-attr]
+    network = weakref.ref(room._pair.target.network)
     assert list(room.unload(Unload(id=3))) == [Unloaded(id=3)]
     assert room.pair is None and network() is None
     with pytest.raises(NotLoaded):
@@ -217,20 +218,14 @@ def test_what_is_unloaded_leaves_memory_and_comes_back_when_it_is_loaded_again(t
 
 
 def test_a_missing_library_is_said_and_can_be_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing() -> None:
-        raise ModuleNotFoundError("No module named 'mlx'", name="mlx")
-
-    import builtins
-
-    original = builtins.__import__
-
-    def refuse(name: str, *more: Any) -> Any:
-        return missing() if name.startswith("app.host.reply_job") else original(name, *more)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
-    room = ModelWorker()
-    room.prepare()
-    assert "redline doctor" in refused(room, Pair())
+    monkeypatch.setitem(sys.modules, "app.host.model_worker", None)
+    host.open_model_worker.cache_clear()
+    for _ in range(2):
+        with pytest.raises(BackendError, match="redline doctor"):
+            host.open_model_worker()
+    monkeypatch.undo()
+    assert host.open_model_worker() is host.open_model_worker()
+    host.open_model_worker.cache_clear()
 
 
 def test_a_count_is_what_a_reply_reads(toy_folder: Path) -> None:

@@ -10,13 +10,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace as changed
 
-from app.host.answer_writer import AnswerWriter
-from app.host.model_worker import ModelWorker
-from app.host.recording_player import Replay
-from app.host.server import serve
+from app.host.model_worker import ModelWorker, NotLoaded
+from app.host.recording_player import RecordingPlayer
+from app.host.server import AnswerWriter, serve
 from app.host.task_queue import TaskQueue
 from app.host.verify_job import OtherModelError, OtherPromptError
-from app.host.worker import NotLoaded
 from app.protocol import (
     AnyAnswer,
     Failed,
@@ -96,7 +94,7 @@ def test_a_forged_token_is_found_and_named(room: ModelWorker, name: str) -> None
     found = receipt_of(verify(room, forged(wanted, 5, other))).differences[0]
     assert (found.position, found.plain_token, found.other_token) == (5, ids_of(told)[5], other)
     assert not found.near_tie and (found.gap_ulps or 0) > 0
-    piece = room._loaded().pair.piece
+    piece = room._pair.target.tokenizer.piece
     assert (found.plain_text, found.other_text) == (piece(ids_of(told)[5]), piece(other))
 
 
@@ -243,7 +241,7 @@ def test_a_pass_that_breaks_is_told_and_the_next_request_is_answered(
     for number in (9, 10):
         inbox.put(changed(request(told, SAMPLINGS["greedy"]), id=number), 1)
     inbox.finish()
-    serve(inbox, AnswerWriter(file.fileno()), room)
+    serve(inbox, AnswerWriter(file.fileno()), lambda: room)
     file.close()
     said = [decode_answer(line) for line in (tmp_path / "said").read_bytes().splitlines()]
     failed, verified = of_kind(said, Failed), of_kind(said, VerifyDone)
@@ -257,7 +255,7 @@ def test_a_template_that_refuses_the_messages_is_told(room: ModelWorker, monkeyp
     def refuse(*_: Any) -> list[int]:
         raise ModelError("the model's chat template refuses this conversation (it says so): choose another")
 
-    monkeypatch.setattr(type(room._loaded().pair.target.tokenizer), "chat", refuse)
+    monkeypatch.setattr(type(room._pair.target.tokenizer), "chat", refuse)
     with pytest.raises(ModelError, match="chat template"):
         verify(room, request(told, SAMPLINGS["greedy"]))
 
@@ -269,14 +267,14 @@ def test_a_recording_plays_the_check_it_has_and_makes_up_none(room: ModelWorker)
     told = ask(room, SAMPLINGS["greedy"])
     wanted = request(told, SAMPLINGS["greedy"])
     checked = verify(room, wanted)
-    replay = Replay([*told, *checked], 0.0)
+    replay = RecordingPlayer([*told, *checked], 0.0)
     played = list(replay.verify(changed(wanted, id=33), Event()))
     assert receipt_of(played) == receipt_of(checked) and {answer.id for answer in played} == {33}  # type: ignore[union-attr]
     for other in (forged(wanted, 5, 1), changed(wanted, rounds=wanted.rounds[:-1])):
         with pytest.raises(UsageError, match="a recording has no model"):
             list(replay.verify(other, Event()))
     with pytest.raises(UsageError, match="a recording has no model"):
-        list(Replay(told, 0.0).verify(wanted, Event()))
+        list(RecordingPlayer(told, 0.0).verify(wanted, Event()))
     from app.protocol import Reply
 
     assert ids_of(list(replay.reply(Reply(id=1, messages=QUESTION, sampling=SamplingSettings()), Event()))) == ids_of(

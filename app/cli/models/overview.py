@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from app.cli.models.search import measured_speedup, size_of, title
 from app.command_line import OK
-from app.inference.processor_name import processor
-from app.inference.system_memory import memory
+from app.inference.machine import memory, processor
 from app.protocol.model_documents import MachineMemory, MachineOverview, RecommendedTarget, document_json
 from models.catalogue import Catalogue, Measured, Target, read_catalogue
 from models.catalogue.mac_memory import GIB, MacFit, room, wired_bytes
@@ -41,7 +40,7 @@ class Row:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the answer. Needs no network."""
-    from app.inference.usable_models import present_models
+    from app.inference.pair_resolution import present_models
 
     total_bytes = memory()[0] or _UNKNOWN_BYTES
     here = {one.repository for one in present_models(args.cache_dir) if one.repository}

@@ -55,7 +55,7 @@ class Judged:
 
 def run(args: argparse.Namespace) -> int:
     """Raises UsageError for a target that is not here."""
-    from app.inference.usable_models import present_models
+    from app.inference.pair_resolution import present_models
     from models.catalogue import read_catalogue
     from models.model_folder import check_folder
 

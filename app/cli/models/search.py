@@ -46,7 +46,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Exit code 1 where nothing is found. Raises UsageError for a memory that is none."""
-    from app.inference.usable_models import present_models
+    from app.inference.pair_resolution import present_models
     from models.catalogue import read_catalogue
     from models.catalogue.mac_memory import read_memory
     from models.catalogue.search import search

@@ -160,7 +160,7 @@ def test_a_disk_that_is_too_small_is_a_failure(
 def test_a_memory_that_is_too_small_is_a_failure(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, toy_folder: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("app.inference.system_memory.memory", lambda: (2**27, 2**26))
+    monkeypatch.setattr("app.inference.machine.memory", lambda: (2**27, 2**26))
     code, err = refused(capsys, str(toy_folder), *SMALL, "--kind", "medusa", "--out", str(tmp_path / "drafter"))
     assert code == 1 and "of memory, of 128 MB there are" in err
 

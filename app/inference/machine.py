@@ -1,8 +1,10 @@
-"""How much memory the machine has, as the system reports it without further packages."""
+"""This machine: its processor and its memory, as the system reports them. Imports nothing that takes time."""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -55,3 +57,20 @@ def _number(path: Path) -> int | None:
         return int(path.read_text())
     except (OSError, ValueError):
         return None
+
+
+def processor() -> str:
+    """The processor's name, as the system gives it: "Apple M3 Max", "AMD EPYC"."""
+    if sys.platform == "darwin":
+        return _sysctl("machdep.cpu.brand_string") or platform.machine()
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def _sysctl(name: str) -> str:
+    """What macOS's kernel says under `name`, "" where it says nothing."""
+    library, value, size = ctypes.CDLL(None), ctypes.create_string_buffer(128), ctypes.c_size_t(128)
+    failed = library.sysctlbyname(name.encode(), value, ctypes.byref(size), None, ctypes.c_size_t(0))
+    return "" if failed else value.value.decode(errors="replace").strip()
