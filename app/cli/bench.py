@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.cli.decoding_options import add_options, read_options
-from app.command_line import FAILURE, INTERRUPTED, OK
+from app.command_line import FAILURE, INTERRUPTED, OK, check_writable
 from app.inference.options import Options
-from app.writable_file import check_writable
 from engine.errors import UsageError
 
 if TYPE_CHECKING:

@@ -131,8 +131,8 @@ def _check(args: argparse.Namespace, options: Options) -> list[Question]:
             raise UsageError(f"{name} is {value}: give at least 1")
     if options.drafter == "none":
         raise UsageError("drafter is none, which drafts nothing: name another drafter or a folder")
+    from app.command_line import check_writable
     from app.forecast.prompts import read
-    from app.writable_file import check_writable
 
     if args.json is not None:
         check_writable(args.json, "--json")

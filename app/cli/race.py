@@ -14,7 +14,7 @@ from app.cli.decoding_options import add_options, read_options
 from app.cli.terminal.keyboard import Status, ctrl_c, key_presses
 from app.cli.terminal.safe_text import safe
 from app.cli.terminal.token_style import THEMES, choose_look
-from app.command_line import FAILURE, INTERRUPTED, OK
+from app.command_line import FAILURE, INTERRUPTED, OK, check_writable
 from app.inference.options import Options
 from app.protocol import SamplingSettings
 from app.protocol.race_messages import PLAIN, SIDES, Race, Side
@@ -22,7 +22,6 @@ from app.race.document_builder import RaceDocumentBuilder
 from app.race.race_document import RaceDocument, RaceError, open_race, race_json, write_file
 from app.race.replay_clock import SPEEDS
 from app.race.side_syntax import read_side, write_side
-from app.writable_file import check_writable
 from engine.errors import UsageError
 
 if TYPE_CHECKING:

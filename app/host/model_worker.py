@@ -9,6 +9,7 @@ from threading import Event as StopFlag
 
 from msgspec import to_builtins
 
+from app import protocol
 from app.host.verify_job import verify
 from app.inference import digests, loaded_pair, reply_events
 from app.inference.loaded_pair import NO_DRAFTER, LoadedPair
@@ -17,26 +18,6 @@ from app.inference.options import Options, check_settings, target_name
 from app.inference.pair_loader import join_notes
 from app.inference.pair_resolution import target_folder
 from app.inference.reply_runner import ReplyRunner
-from app.protocol import (
-    AnyAnswer,
-    Count,
-    Counted,
-    FellBack,
-    Load,
-    Loaded,
-    Loading,
-    Measuring,
-    Pair,
-    PrefillProgress,
-    Race,
-    Reply,
-    ReplyDone,
-    RoundDone,
-    Speculation,
-    Unload,
-    Unloaded,
-    Verify,
-)
 from app.race.contest import Contest, RaceOptions, level
 from engine.errors import RedlineError
 from engine.events import Finished, PromptProgress, Round
@@ -56,31 +37,31 @@ class ModelWorker:
     """
 
     def __init__(self) -> None:
-        self.pair: Pair | None = None
+        self.pair: protocol.Pair | None = None
         self._loaded: LoadedPair | None = None
 
-    def load(self, request: Load) -> Iterator[AnyAnswer]:
+    def load(self, request: protocol.Load) -> Iterator[protocol.AnyAnswer]:
         """Loads what differs from the pair that is loaded. Yields Loading* Loaded. Raises RedlineError."""
         wanted, old = request.pair, self.pair
         options = Options(target=wanted.target, drafters=(wanted.drafter,), tree=wanted.tree, context=wanted.context)
-        yield Loading(id=request.id, message=f"looking at {_short_name(wanted.target)}")
+        yield protocol.Loading(id=request.id, message=f"looking at {_short_name(wanted.target)}")
         if old is None or old.target != wanted.target:
             fit(check_folder(target_folder(options)), options)
-            yield Loading(id=request.id, message=f"loading {_short_name(wanted.target)}")
+            yield protocol.Loading(id=request.id, message=f"loading {_short_name(wanted.target)}")
             old = self._open_target(wanted, options)
         else:
             fit(self._pair.target.folder, options)
         if self._pair.refusal or (old.drafter, old.tree) != (wanted.drafter, wanted.tree):
             if wanted.drafter != "none":
                 name = "" if wanted.drafter == "auto" else f" {_short_name(wanted.drafter)}"
-                yield Loading(id=request.id, message=f"loading the drafter{name}")
+                yield protocol.Loading(id=request.id, message=f"loading the drafter{name}")
             self._open_drafter(wanted)
         if old.context != wanted.context:
             self._pair.open_session(options)
         self.pair = wanted
         yield self._description(request.id, target_name(options), wanted)
 
-    def reply(self, request: Reply, stop: StopFlag) -> Iterator[AnyAnswer]:
+    def reply(self, request: protocol.Reply, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
         """Yields Measuring? PrefillProgress* RoundDone* ReplyDone, with FellBack anywhere among them. Ends soon once
         `stop` is set. Raises UsageError for invalid settings or ids, and what the target raises."""
         pair, settings, number = self._pair, request.sampling, request.id
@@ -94,22 +75,22 @@ class ModelWorker:
         for event in runner.events():
             match event:
                 case reply_events.Measuring():
-                    yield Measuring(id=number, message=event.message)
+                    yield protocol.Measuring(id=number, message=event.message)
                 case reply_events.FellBack():
-                    yield FellBack(id=number, reason=event.reason)
+                    yield protocol.FellBack(id=number, reason=event.reason)
                 case PromptProgress():
-                    yield PrefillProgress(id=number, progress=event)
+                    yield protocol.PrefillProgress(id=number, progress=event)
                 case Round():
                     texts = tuple(map(pair.target.tokenizer.piece, event.drafted))
-                    yield RoundDone(id=number, round=event, drafted_texts=texts)
+                    yield protocol.RoundDone(id=number, round=event, drafted_texts=texts)
                 case Finished():
-                    yield ReplyDone(id=number, finished=event, seed=settings.seed or 0, prompt_digest=digest)
+                    yield protocol.ReplyDone(id=number, finished=event, seed=settings.seed or 0, prompt_digest=digest)
 
-    def verify(self, request: Verify, stop: StopFlag) -> Iterator[AnyAnswer]:
+    def verify(self, request: protocol.Verify, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
         """Yields PrefillProgress* VerifyProgress* VerifyDone, or ends with Failed soon once `stop` is set."""
         yield from verify(self._pair, request, stop)
 
-    def race(self, request: Race, stop: StopFlag) -> Iterator[AnyAnswer]:
+    def race(self, request: protocol.Race, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
         """Yields what `app.protocol.race_messages` describes; ends soon once `stop` is set. Raises UsageError for
         invalid settings or sides, and what target and drafters raise."""
         pair = self._pair
@@ -128,16 +109,16 @@ class ModelWorker:
             else:
                 pair.reset()
 
-    def count(self, request: Count) -> Iterator[AnyAnswer]:
+    def count(self, request: protocol.Count) -> Iterator[protocol.AnyAnswer]:
         """Yields Counted."""
         pair = self._pair
         tokens = len(pair.prompt_ids(to_builtins(request.messages)))
-        yield Counted(id=request.id, tokens=tokens, context=pair.session.context)
+        yield protocol.Counted(id=request.id, tokens=tokens, context=pair.session.context)
 
-    def unload(self, request: Unload) -> Iterator[AnyAnswer]:
+    def unload(self, request: protocol.Unload) -> Iterator[protocol.AnyAnswer]:
         """Yields Unloaded."""
         self._unload()
-        yield Unloaded(id=request.id)
+        yield protocol.Unloaded(id=request.id)
 
     def recover(self) -> None:
         """Makes the state known again after something unexpected was raised; what this raises ends the process."""
@@ -151,7 +132,7 @@ class ModelWorker:
             raise NotLoaded("no model is loaded: load one first")
         return self._loaded
 
-    def _open_target(self, wanted: Pair, options: Options) -> Pair:
+    def _open_target(self, wanted: protocol.Pair, options: Options) -> protocol.Pair:
         """Loads the target in place of the old one; returns the pair that is loaded then. Raises RedlineError that says
         so if the old one is lost."""
         lost = self._loaded is not None
@@ -162,10 +143,10 @@ class ModelWorker:
             if lost:
                 error.args = (f"{error}; the model that was loaded before is gone: load it again",)
             raise
-        self.pair = Pair(target=wanted.target, drafter="none", context=wanted.context)
+        self.pair = protocol.Pair(target=wanted.target, drafter="none", context=wanted.context)
         return self.pair
 
-    def _open_drafter(self, wanted: Pair) -> None:
+    def _open_drafter(self, wanted: protocol.Pair) -> None:
         """Loads the drafter of a pair; the old one goes first. One that is refused leaves none."""
         self._loaded = self._pair.with_drafter(NO_DRAFTER)
         self._loaded.clear()
@@ -177,11 +158,11 @@ class ModelWorker:
             self._loaded = self.pair = None
             loaded_pair.release_models()
 
-    def _description(self, number: int, name: str, wanted: Pair) -> Loaded:
+    def _description(self, number: int, name: str, wanted: protocol.Pair) -> protocol.Loaded:
         """Returns what the window is told of the loaded pair. name: of the target."""
         pair = self._pair
-        speculation: Speculation = "unsupported" if pair.refusal else "on" if pair.has_drafter else "off"
-        return Loaded(
+        speculation: protocol.Speculation = "unsupported" if pair.refusal else "on" if pair.has_drafter else "off"
+        return protocol.Loaded(
             id=number,
             pair=wanted,
             target=name,

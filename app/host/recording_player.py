@@ -18,34 +18,7 @@ from threading import Event as StopFlag
 
 from msgspec import structs
 
-from app.protocol import (
-    AnyAnswer,
-    Count,
-    Counted,
-    Failed,
-    Load,
-    Loaded,
-    Loading,
-    Malformed,
-    MalformedError,
-    Pair,
-    PairCompared,
-    PrefillProgress,
-    Race,
-    RaceDone,
-    RaceProgress,
-    Ready,
-    Reply,
-    ReplyDone,
-    RoundDone,
-    RunPart,
-    Unload,
-    Unloaded,
-    Verify,
-    VerifyDone,
-    VerifyProgress,
-    decode_answer,
-)
+from app import protocol
 from engine.errors import UsageError
 from engine.events import Finished
 
@@ -53,14 +26,19 @@ CONTEXT = 8192
 CHARACTERS_A_TOKEN = 4
 TOKENS_A_TURN = 5  # what a chat template puts around a message
 
-Recorded = list[AnyAnswer]  # the answers to one request, to its end
+# What ends the answers to a request.
+_END = (
+    protocol.Loaded, protocol.Counted, protocol.ReplyDone, protocol.VerifyDone, protocol.RaceDone, protocol.Failed
+)  # fmt: skip
+
+Recorded = list[protocol.AnyAnswer]  # the answers to one request, to its end
 
 
 class RecordingPlayer:
     """A worker that plays a recording. speed: times as fast as recorded; 0 is at once. The methods yield what those of
     `app.host.model_worker` yield."""
 
-    def __init__(self, answers: Sequence[AnyAnswer], speed: float) -> None:
+    def __init__(self, answers: Sequence[protocol.AnyAnswer], speed: float) -> None:
         if not 0 <= speed < math.inf:
             raise UsageError(f"speed is {speed}: give 1 for as recorded, 2 for twice as fast, 0 for at once")
         kinds: dict[str, list[Recorded]] = {"load": [], "verify": [], "race": [], "count": [], "reply": []}
@@ -69,7 +47,7 @@ class RecordingPlayer:
         self._checks, self._replies = kinds["verify"], kinds["reply"]
         self._next_load, self._next_race, self._next_reply = (cycle(kinds[kind]) for kind in ("load", "race", "reply"))
         self._speed = speed
-        self.pair: Pair | None = None
+        self.pair: protocol.Pair | None = None
         self._context = CONTEXT
 
     @classmethod
@@ -79,31 +57,31 @@ class RecordingPlayer:
             lines = path.read_bytes().splitlines()
         except OSError as error:
             raise UsageError(f"{path} cannot be read ({error.strerror}): give a file that --record wrote") from error
-        answers: list[AnyAnswer] = []
+        answers: list[protocol.AnyAnswer] = []
         for number, line in enumerate(lines, 1):
             try:
-                answers.append(decode_answer(line))
-            except MalformedError as error:
+                answers.append(protocol.decode_answer(line))
+            except protocol.MalformedError as error:
                 raise UsageError(
                     f"{path}, line {number}: no answer of a host ({error}): give a file that --record wrote"
                 ) from error
         return cls(answers, speed)
 
-    def load(self, request: Load) -> Iterator[AnyAnswer]:
+    def load(self, request: protocol.Load) -> Iterator[protocol.AnyAnswer]:
         pair = request.pair
-        made_up = Loaded(
+        made_up = protocol.Loaded(
             id=0, pair=pair, target="a recording", drafter=pair.drafter, speculation="on", note="", drafts_trees=False,
             context=CONTEXT,
         )  # fmt: skip
         for answer in next(self._next_load, [made_up]):
-            if isinstance(answer, Loaded):
+            if isinstance(answer, protocol.Loaded):
                 self.pair, self._context = pair, pair.context or answer.context
                 answer = structs.replace(answer, pair=pair, context=self._context)
                 if pair.drafter == "none":
                     answer = structs.replace(answer, drafter="none", speculation="off", note="", drafts_trees=False)
             yield structs.replace(answer, id=request.id)
 
-    def reply(self, request: Reply, stop: StopFlag) -> Iterator[AnyAnswer]:
+    def reply(self, request: protocol.Reply, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
         given = request.continuation_ids
         begun = (one for one in self._replies if given and tokens_of(one)[: len(given)] == given)
         recorded = next(begun, None) or next(self._next_reply, None)
@@ -111,69 +89,77 @@ class RecordingPlayer:
             raise UsageError("the recording holds no reply: give one that does")
         began_s = time.monotonic()
         played = yield from self._play(rest_of(recorded, len(given)), request.id, stop)
-        if not any(isinstance(answer, ReplyDone | Failed) for answer in played):
+        if not any(isinstance(answer, protocol.ReplyDone | protocol.Failed) for answer in played):
             finished = Finished("cancelled", len(tokens_of(played)), time.monotonic() - began_s)
-            yield ReplyDone(id=request.id, finished=finished, seed=request.sampling.seed or 0)
+            yield protocol.ReplyDone(id=request.id, finished=finished, seed=request.sampling.seed or 0)
 
-    def verify(self, request: Verify, stop: StopFlag) -> Iterator[AnyAnswer]:
+    def verify(self, request: protocol.Verify, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
         requested = tuple(token for kept in request.rounds for token in kept.tokens)
         known = any(tokens_of(reply) == requested for reply in self._replies)
         for recorded in self._checks if known else ():
             done = recorded[-1]
-            if isinstance(done, VerifyDone) and done.receipt.tokens == len(requested):
+            if isinstance(done, protocol.VerifyDone) and done.receipt.tokens == len(requested):
                 yield from (structs.replace(answer, id=request.id) for answer in recorded)
                 return
         raise UsageError("a recording has no model to decode with: start Redline without --replay to verify replies")
 
-    def race(self, request: Race, stop: StopFlag) -> Iterator[AnyAnswer]:
+    def race(self, request: protocol.Race, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
         recorded = next(self._next_race, None)
         if recorded is None:
             raise UsageError("the recording holds no race: give one that does, or open a race that was saved")
         played = yield from self._play(recorded, request.id, stop)
-        if not any(isinstance(answer, RaceDone | Failed) for answer in played):
-            pairs = sum(isinstance(answer, PairCompared) for answer in played)
-            yield RaceDone(id=request.id, pairs=pairs, stopped=True)
+        if not any(isinstance(answer, protocol.RaceDone | protocol.Failed) for answer in played):
+            pairs = sum(isinstance(answer, protocol.PairCompared) for answer in played)
+            yield protocol.RaceDone(id=request.id, pairs=pairs, stopped=True)
 
-    def count(self, request: Count) -> Iterator[AnyAnswer]:
+    def count(self, request: protocol.Count) -> Iterator[protocol.AnyAnswer]:
         tokens = sum(TOKENS_A_TURN + len(m.content) // CHARACTERS_A_TOKEN for m in request.messages)
-        yield Counted(id=request.id, tokens=tokens, context=self._context)
+        yield protocol.Counted(id=request.id, tokens=tokens, context=self._context)
 
-    def unload(self, request: Unload) -> Iterator[AnyAnswer]:
+    def unload(self, request: protocol.Unload) -> Iterator[protocol.AnyAnswer]:
         self.pair = None
-        yield Unloaded(id=request.id)
+        yield protocol.Unloaded(id=request.id)
 
     def recover(self) -> None:
         """Does nothing: there is no state that could be broken."""
 
-    def _play(self, recorded: Recorded, number: int, stop: StopFlag) -> Generator[AnyAnswer, None, Recorded]:
+    def _play(self, recorded: Recorded, number: int, stop: StopFlag) -> Generator[protocol.AnyAnswer, None, Recorded]:
         """Yields answers at their recorded times until `stop` is set; returns those that were yielded."""
-        began_s, played = time.monotonic(), list[AnyAnswer]()
+        began_s, played = time.monotonic(), list[protocol.AnyAnswer]()
         for answer in recorded:
             at_s = _time_of(answer)
             if at_s is not None and self._speed:
                 stop.wait(max(0.0, began_s + at_s / self._speed - time.monotonic()))
-            if stop.is_set() and not isinstance(answer, ReplyDone | RaceDone):
+            if stop.is_set() and not isinstance(answer, protocol.ReplyDone | protocol.RaceDone):
                 break
             played.append(answer)
             yield structs.replace(answer, id=number)
         return played
 
 
-def by_request(answers: Sequence[AnyAnswer]) -> list[Recorded]:
+def by_request(answers: Sequence[protocol.AnyAnswer]) -> list[Recorded]:
     """Returns the answers to each request, in the order of their first; where the host died before the end, they end
     with Failed."""
     open_: dict[int, Recorded] = {}
     found: list[Recorded] = []
     for answer in answers:
-        if isinstance(answer, Ready | Malformed):
+        if isinstance(answer, protocol.Ready | protocol.Malformed):
             continue
         if answer.id not in open_:
             found.append(open_.setdefault(answer.id, []))
         open_[answer.id].append(answer)
-        if isinstance(answer, Loaded | Counted | ReplyDone | VerifyDone | RaceDone | Failed):
+        if isinstance(
+            answer,
+            protocol.Loaded
+            | protocol.Counted
+            | protocol.ReplyDone
+            | protocol.VerifyDone
+            | protocol.RaceDone
+            | protocol.Failed,
+        ):
             del open_[answer.id]
     for number, cut in open_.items():
-        cut.append(Failed(id=number, kind="RecordingEnds", message="the recording ends here"))
+        cut.append(protocol.Failed(id=number, kind="RecordingEnds", message="the recording ends here"))
     return found
 
 
@@ -181,29 +167,29 @@ def _kind_of(recorded: Recorded) -> str:
     """Returns the kind of the request that these answers are to."""
     for answer in recorded:
         match answer:
-            case Loading() | Loaded():
+            case protocol.Loading() | protocol.Loaded():
                 return "load"
-            case VerifyProgress() | VerifyDone():
+            case protocol.VerifyProgress() | protocol.VerifyDone():
                 return "verify"
-            case RaceProgress() | RaceDone():
+            case protocol.RaceProgress() | protocol.RaceDone():
                 return "race"
-            case Counted():
+            case protocol.Counted():
                 return "count"
     return "reply"
 
 
 def tokens_of(reply: Recorded) -> tuple[int, ...]:
     """Returns every token id of a reply."""
-    return tuple(token for answer in reply if isinstance(answer, RoundDone) for token in answer.round.tokens)
+    return tuple(token for answer in reply if isinstance(answer, protocol.RoundDone) for token in answer.round.tokens)
 
 
 def rest_of(reply: Recorded, emitted: int) -> Recorded:
     """Returns a reply without its first `emitted` tokens, its times counted from there; all of it if it is shorter."""
     if not emitted or len(tokens_of(reply)) < emitted:
         return reply
-    left, since_s, rest = emitted, 0.0, list[AnyAnswer]()
+    left, since_s, rest = emitted, 0.0, list[protocol.AnyAnswer]()
     for answer in reply:
-        if isinstance(answer, RoundDone) and left:
+        if isinstance(answer, protocol.RoundDone) and left:
             round_ = answer.round
             skipped, left = min(left, len(round_.tokens)), max(0, left - len(round_.tokens))
             since_s = round_.time_s
@@ -211,30 +197,30 @@ def rest_of(reply: Recorded, emitted: int) -> Recorded:
                 continue
             tail = replace(round_, tokens=round_.tokens[skipped:], p=round_.p[skipped:], texts=round_.texts[skipped:])
             answer = structs.replace(answer, round=replace(tail, drafted=(), q=(), accepted=0), drafted_texts=())
-        if not left and not isinstance(answer, PrefillProgress):
+        if not left and not isinstance(answer, protocol.PrefillProgress):
             rest.append(_sooner(answer, since_s, emitted))
     return rest
 
 
-def _sooner(answer: AnyAnswer, by_s: float, emitted: int) -> AnyAnswer:
+def _sooner(answer: protocol.AnyAnswer, by_s: float, emitted: int) -> protocol.AnyAnswer:
     """Returns an answer `by_s` seconds earlier, and the end of a reply without its first `emitted` tokens."""
-    if isinstance(answer, RoundDone):
+    if isinstance(answer, protocol.RoundDone):
         return structs.replace(answer, round=replace(answer.round, time_s=answer.round.time_s - by_s))
-    if isinstance(answer, ReplyDone):
+    if isinstance(answer, protocol.ReplyDone):
         end = answer.finished
         return structs.replace(answer, finished=replace(end, time_s=end.time_s - by_s, tokens=end.tokens - emitted))
     return answer
 
 
-def _time_of(answer: AnyAnswer) -> float | None:
+def _time_of(answer: protocol.AnyAnswer) -> float | None:
     """Returns when an answer was sent, in seconds since its request; None means at once."""
     match answer:
-        case RoundDone():
+        case protocol.RoundDone():
             return answer.round.time_s
-        case PrefillProgress():
+        case protocol.PrefillProgress():
             return answer.progress.time_s
-        case ReplyDone():
+        case protocol.ReplyDone():
             return answer.finished.time_s
-        case RaceProgress() | RunPart():
+        case protocol.RaceProgress() | protocol.RunPart():
             return answer.time_s
     return None

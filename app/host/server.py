@@ -16,31 +16,10 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, BinaryIO
 
+from app import protocol
 from app.command_line import FAILURE, OK
 from app.host.task_queue import Task, TaskQueue
 from app.inference.machine import processor
-from app.protocol import (
-    BUSY,
-    CANCELLED,
-    VERSION,
-    AnyAnswer,
-    Count,
-    Failed,
-    Load,
-    Malformed,
-    MalformedError,
-    Quit,
-    Race,
-    Ready,
-    Reply,
-    Stop,
-    Unload,
-    Verify,
-    decode_request,
-    encode_line,
-    malformed,
-    read_lines,
-)
 from engine.errors import BackendError, RedlineError
 
 if TYPE_CHECKING:  # the former imports MLX, which takes seconds
@@ -64,9 +43,9 @@ class AnswerWriter:
         self._fd, self._record = fd, record
         self._lock = threading.Lock()
 
-    def write(self, answer: AnyAnswer) -> None:
+    def write(self, answer: protocol.AnyAnswer) -> None:
         """Writes one answer. Raises WindowGoneError."""
-        line = encode_line(answer)
+        line = protocol.encode_line(answer)
         with self._lock:
             self._copy(line)
             left = memoryview(line)
@@ -123,7 +102,7 @@ class Server:
         """Reads until Quit or the end of input, in a thread of its own."""
         quits = True
         try:
-            quits = any(self._take(line) for line in read_lines(self._requests))
+            quits = any(self._take(line) for line in protocol.read_lines(self._requests))
         except WindowGoneError:
             pass
         except Exception as error:  # noqa: BLE001  broad: the thread's boundary; a host that does not listen is no use
@@ -133,25 +112,27 @@ class Server:
         else:
             self._leave()
 
-    def _take(self, line: bytes | Malformed) -> bool:
+    def _take(self, line: bytes | protocol.Malformed) -> bool:
         """Queues the request in a line, or obeys it at once; returns whether it is Quit."""
-        if isinstance(line, Malformed):
+        if isinstance(line, protocol.Malformed):
             self._writer.write(line)
             return False
         try:
-            request = decode_request(line) if line.strip() else None
-        except MalformedError as error:
-            self._writer.write(malformed(str(error), line))
+            request = protocol.decode_request(line) if line.strip() else None
+        except protocol.MalformedError as error:
+            self._writer.write(protocol.malformed(str(error), line))
             return False
-        if isinstance(request, Stop):
+        if isinstance(request, protocol.Quit):
+            return True
+        if isinstance(request, protocol.Stop):
             for _ in range(self._tasks.stop(request.id)):
-                self._refuse(request.id, CANCELLED, "stopped before its turn came")
-        elif request is not None and not isinstance(request, Quit) and not self._tasks.put(request, len(line)):
-            self._refuse(request.id, BUSY, "too many requests are waiting: wait for answers before sending more")
-        return isinstance(request, Quit)
+                self._refuse(request.id, protocol.CANCELLED, "stopped before its turn came")
+        elif request is not None and not self._tasks.put(request, len(line)):
+            self._refuse(request.id, protocol.BUSY, "too many requests are waiting: wait for answers, then ask again")
+        return False
 
     def _refuse(self, number: int, kind: str, message: str) -> None:
-        self._writer.write(Failed(id=number, kind=kind, message=message))
+        self._writer.write(protocol.Failed(id=number, kind=kind, message=message))
 
     # --- leaving -------------------------------------------------------------------------------
 
@@ -162,7 +143,7 @@ class Server:
         deadline.start()
         with self._leaving, suppress(WindowGoneError):
             for number in self._tasks.close():
-                self._refuse(number, CANCELLED, "the host ended before its turn came")
+                self._refuse(number, protocol.CANCELLED, "the host ended before its turn came")
 
     def _give_up(self, error: Exception) -> None:
         self._code = FAILURE
@@ -204,31 +185,31 @@ def serve(tasks: TaskQueue, writer: AnswerWriter, open_worker: WorkerFactory) ->
                 worker.recover()
 
 
-def _answers(worker: Worker, task: Task) -> Iterator[AnyAnswer]:
+def _answers(worker: Worker, task: Task) -> Iterator[protocol.AnyAnswer]:
     match task.request:
-        case Load() as request:
+        case protocol.Load() as request:
             return worker.load(request)
-        case Reply() as request:
+        case protocol.Reply() as request:
             return worker.reply(request, task.stop)
-        case Verify() as request:
+        case protocol.Verify() as request:
             return worker.verify(request, task.stop)
-        case Race() as request:
+        case protocol.Race() as request:
             return worker.race(request, task.stop)
-        case Count() as request:
+        case protocol.Count() as request:
             return worker.count(request)
-        case Unload() as request:
+        case protocol.Unload() as request:
             return worker.unload(request)
 
 
-def _failed(task: Task, error: Exception, worker: Worker | None) -> Failed:
+def _failed(task: Task, error: Exception, worker: Worker | None) -> protocol.Failed:
     """Returns the answer for an error. One that Redline did not raise on purpose is named and called unexpected."""
     message = " ".join(str(error).split())
     if not isinstance(error, RedlineError):
         what = f"{type(error).__name__}: {message}" if message else type(error).__name__
         message = f"something unexpected went wrong in the engine ({what[:300]}): ask again, or load the model again"
-    kept = worker.pair if worker is not None and isinstance(task.request, Load) else None
+    kept = worker.pair if worker is not None and isinstance(task.request, protocol.Load) else None
     message = message.encode(errors="replace").decode()  # names of files may be no Unicode
-    return Failed(id=task.request.id, kind=type(error).__name__, message=message, kept_pair=kept)
+    return protocol.Failed(id=task.request.id, kind=type(error).__name__, message=message, kept_pair=kept)
 
 
 def take_streams() -> tuple[int, int]:
@@ -243,10 +224,10 @@ def take_streams() -> tuple[int, int]:
     return requests, answers
 
 
-def ready() -> Ready:
+def ready() -> protocol.Ready:
     """Returns who answers, without importing MLX, which would take a while."""
     device = f"{processor()}, Metal" if sys.platform == "darwin" else f"{processor()}, CPU"
-    return Ready(version=VERSION, redline=_version("redline"), mlx=_version("mlx"), device=device)
+    return protocol.Ready(version=protocol.VERSION, redline=_version("redline"), mlx=_version("mlx"), device=device)
 
 
 def _version(package: str) -> str:

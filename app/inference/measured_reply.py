@@ -34,7 +34,7 @@ class Reply:
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        """Ids, the end-of-sequence token included."""
+        """The ids, the end-of-sequence token included."""
         return tuple(token for round_ in self.rounds for token in round_.tokens)
 
     @property
@@ -69,57 +69,53 @@ def measure_reply(pair: LoadedPair, prompt: Sequence[int], settings: SamplingSet
 
 
 def warm_up(settings: SamplingSettings) -> SamplingSettings:
-    """SamplingSettings of a reply that is only there to warm up: kernels, pages, clocks."""
+    """Returns the settings of a reply that only warms up kernels, pages and clocks."""
     return replace(settings, max_tokens=min(WARM_UP_TOKENS, settings.max_tokens))
 
 
 def ideal_speedup(costs: Costs, rounds: Sequence[Round]) -> float | None:
-    """What `costs` allow these rounds, the first left out as `app.inference.speedup` does; None where it is the only
-    one."""
+    """Returns the speed-up that `costs` allow these rounds, without the first, as in `app.inference.speedup`; None where
+    it is the only one."""
     tokens = sum(len(round_.tokens) for round_ in rounds[1:])
     rounds_s = sum(_round_s(costs, round_) for round_ in rounds[1:])
     return tokens * costs.plain_s / rounds_s if rounds_s else None
 
 
 def _round_s(costs: Costs, round_: Round) -> float:
-    """Of a plain one, as if it was launched ahead; of one with a single token, as if its pass was built meanwhile."""
+    """Returns the time of a round: of a plain one as if it was launched ahead, of one with a single drafted token as if
+    its pass was built meanwhile."""
     drafted = len(round_.drafted)
     return costs.round_s(drafted) + costs.pass_s(round_.width) - costs.pass_s(drafted + 1)
 
 
+_METRICS = (
+    "tokens",
+    "prompt_tokens",
+    "ttft_s",
+    "decode_s",
+    "tokens_per_s",
+    "rounds",
+    "waits_per_round",
+    "drafted",
+    "accepted",
+    "acceptance_rate",
+    "acceptance_by_position",
+    "mean_acceptance_length",
+)
+_DIFFERENCE = ("position", "gap_ulps", "noise_ulps", "near_tie", "plain_token", "other_token")
+
+
 def reply_record(reply: Reply) -> dict[str, Any]:
-    """What was measured of one reply, JSON-ready."""
-    metrics = reply.metrics
-    return {
-        "token_ids": list(reply.tokens),
-        "tokens": metrics.tokens,
-        "prompt_tokens": metrics.prompt_tokens,
-        "ttft_s": metrics.ttft_s,
-        "decode_s": metrics.decode_s,
-        "total_s": metrics.last_s,
-        "tokens_per_s": metrics.tokens_per_s,
-        "rounds": metrics.rounds,
-        "waits_per_round": metrics.waits_per_round,
-        "drafted": metrics.drafted,
-        "accepted": metrics.accepted,
-        "acceptance_rate": metrics.acceptance_rate,
-        "acceptance_by_position": metrics.acceptance_by_position,
-        "mean_acceptance_length": metrics.mean_acceptance_length,
-        "finish_reason": metrics.reason,
-    }
+    """Returns what was measured of one reply, for JSON."""
+    metrics = {name: getattr(reply.metrics, name) for name in _METRICS}
+    ends = {"total_s": reply.metrics.last_s, "finish_reason": reply.metrics.reason}
+    return {"token_ids": list(reply.tokens), **metrics, **ends}
 
 
 def receipt_record(receipt: Receipt | None) -> dict[str, Any]:
-    """matches_plain and first_difference, JSON-ready; nulls where no such promise is made."""
+    """Returns matches_plain and first_difference, for JSON; nulls where no such promise is made."""
     if receipt is None:
         return {"matches_plain": None, "first_difference": None}
     found = receipt.difference
-    difference = found and {
-        "position": found.position,
-        "gap_ulps": found.gap_ulps,
-        "noise_ulps": found.noise_ulps,
-        "near_tie": found.near_tie,
-        "plain_token": found.plain_token,
-        "other_token": found.other_token,
-    }
+    difference = found and {name: getattr(found, name) for name in _DIFFERENCE}
     return {"matches_plain": receipt.identical, "first_difference": difference}

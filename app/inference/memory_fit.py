@@ -38,11 +38,11 @@ class FitRequest:
 
     @property
     def taken(self) -> FootprintAt:
-        """Raises ModelError for what would not load."""
+        """The memory that is taken, by context. Raises ModelError for what would not load."""
         return pair_footprint(self.folder, self.drafters, self.options.kv_bits)
 
     def fewer_bits(self, context: int) -> Footprint:
-        """With keys and values in fewer bits, where the model can have them; measured when it is wanted."""
+        """Returns the memory taken with keys and values in fewer bits, where the model can have them."""
         try:
             return pair_footprint(self.folder, self.drafters, min(self.options.kv_bits or KV_BITS, KV_BITS))(context)
         except RedlineError:  # heads too narrow for it
@@ -51,8 +51,8 @@ class FitRequest:
 
 @dataclass(frozen=True)
 class Fit:
-    """context: tokens of prompt and reply that a conversation may have. verdict: at that context. note: what the user
-    did not ask for and should know, or ""."""
+    """How a pair fits. context: tokens of prompt and reply. verdict: at that context. note: what the user did not
+    ask for and should know, or ""."""
 
     context: int
     verdict: FitVerdict
@@ -60,7 +60,7 @@ class Fit:
 
 
 def this_room() -> AvailableMemory:
-    """What this machine has."""
+    """Returns the memory of this machine."""
     total, free = memory()
     return AvailableMemory(total, free, backend.wired_bytes())
 
@@ -77,12 +77,12 @@ def declared_context(folder: ModelFolder, requested: int | None) -> int:
 
 
 def fit(folder: ModelFolder, options: Options) -> Fit:
-    """Whether the target in `folder` and the drafters of `options` fit, and with how long a context: as asked for, else
-    the longest that leaves other programs their share.
+    """Returns whether the target in `folder` and the largest drafter of `options` fit, and with how long a context: the
+    requested one, else the longest that leaves other programs their share.
 
     Raises UsageError for a context that the model is not made for; ModelError where it does not fit, with what would.
     """
-    verdict = _sound(FitRequest(folder, _heaviest(folder, options), options))
+    verdict = _checked(FitRequest(folder, _largest_drafter(folder, options), options))
     note, wanted = str(verdict) if verdict.level == "tight" else "", declared_context(folder, options.context)
     if verdict.context < wanted and not note:
         most = memory_words(this_room().most or 0)
@@ -91,37 +91,32 @@ def fit(folder: ModelFolder, options: Options) -> Fit:
 
 
 def check_all(folder: ModelFolder, options: Options) -> None:
-    """That the target fits with all drafters of `options` at once, as a race has them. Raises ModelError: what would,
-    UsageError, and what naming drafters raises."""
+    """Checks that the target fits with all drafters of `options` at once, as in a race. Raises what `fit` and
+    `drafter_folders` raise."""
     named = [path for spec in options.drafters for path in drafter_folders(spec, folder)]
-    _sound(FitRequest(folder, list(dict.fromkeys(named)), options))
+    _checked(FitRequest(folder, list(dict.fromkeys(named)), options))
 
 
-def _sound(requested: FitRequest) -> FitVerdict:
-    verdict = verdict_of(requested)
+def verdict_of(request: FitRequest) -> FitVerdict:
+    """Returns whether a pair fits at the requested context, else at the longest that fits easily, else at all. Raises
+    UsageError, ModelError."""
+    room, taken, context = this_room(), request.taken, declared_context(request.folder, request.options.context)
+    if not request.options.context and room.most is not None:
+        easily = largest_context(taken, context, int(TIGHT * room.most))
+        context = easily or largest_context(taken, context, room.most) or context
+    return judge_fit(taken, context, room, request.fewer_bits)
+
+
+def _checked(request: FitRequest) -> FitVerdict:
+    verdict = verdict_of(request)
     if verdict.level == "refused":
-        raise ModelError(f"{requested.folder.path.name} does not fit: {verdict}")
+        raise ModelError(f"{request.folder.path.name} does not fit: {verdict}")
     return verdict
 
 
-def verdict_of(requested: FitRequest) -> FitVerdict:
-    """At the context that was asked for, else at the longest that fits. Raises UsageError, ModelError."""
-    wanted, room = declared_context(requested.folder, requested.options.context), this_room()
-    context = wanted if requested.options.context else _longest(requested.taken, wanted, room)
-    return judge_fit(requested.taken, context, room, requested.fewer_bits)
-
-
-def _longest(taken: FootprintAt, wanted: int, room: AvailableMemory) -> int:
-    """Up to `wanted` tokens: with ease if that goes, else at all; `wanted` where nothing does, for the verdict to tell
-    why."""
-    if room.most is None:
-        return wanted
-    with_ease = largest_context(taken, wanted, int(TIGHT * room.most))
-    return with_ease or largest_context(taken, wanted, room.most) or wanted
-
-
-def _heaviest(folder: ModelFolder, options: Options) -> list[Path]:
-    """The drafters that take most. One that cannot be opened says so when it is opened, and takes nothing here."""
+def _largest_drafter(folder: ModelFolder, options: Options) -> list[Path]:
+    """Returns the folders of the drafter that takes most memory. One that cannot be loaded counts as nothing here, and
+    is reported when it is loaded."""
     found: dict[int, list[Path]] = {0: []}
     for spec in options.drafters:
         with suppress(RedlineError):

@@ -12,38 +12,21 @@ from typing import TypeVar
 
 import msgspec
 
-from app.protocol.messages import (
-    Count,
-    Counted,
-    Failed,
-    FellBack,
-    Load,
-    Loaded,
-    Loading,
-    Malformed,
-    Measuring,
-    PrefillProgress,
-    Quit,
-    Ready,
-    Reply,
-    ReplyDone,
-    RoundDone,
-    Stop,
-    Unload,
-    Unloaded,
-    Verify,
-    VerifyDone,
-    VerifyProgress,
-)
-from app.protocol.race_messages import PairCompared, Race, RaceDone, RaceProgress, RaceReady, RunPart
+from app.protocol import messages, race_messages
+from app.protocol.messages import Malformed
 
 LONGEST_LINE = 8 * 1024 * 1024  # bytes
 _EXCERPT_BYTES = 200  # of a bad line, in a Malformed
 
-AnyRequest = Load | Reply | Stop | Count | Quit | Race | Verify | Unload
+AnyRequest = (
+    messages.Load | messages.Reply | messages.Stop | messages.Count | messages.Quit | messages.Verify | messages.Unload
+    | race_messages.Race
+)  # fmt: skip
 AnyAnswer = (
-    Ready | Loading | Loaded | Unloaded | Measuring | PrefillProgress | RoundDone | FellBack | ReplyDone | Counted
-    | Failed | Malformed | RaceProgress | RaceReady | RunPart | PairCompared | RaceDone | VerifyProgress | VerifyDone
+    messages.Ready | messages.Loading | messages.Loaded | messages.Unloaded | messages.Measuring
+    | messages.PrefillProgress | messages.RoundDone | messages.FellBack | messages.ReplyDone | messages.Counted
+    | messages.Failed | messages.Malformed | messages.VerifyProgress | messages.VerifyDone | race_messages.RaceProgress
+    | race_messages.RaceReady | race_messages.RunPart | race_messages.PairCompared | race_messages.RaceDone
 )  # fmt: skip
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from app.bench import bench_document
 from app.bench.bench_document import FirstDifference
 from app.bench.prompt_file import read_questions
 from app.cli.main import main
-from app.writable_file import check_writable
+from app.command_line import check_writable
 from engine.errors import RedlineError, UsageError
 
 
