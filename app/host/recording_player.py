@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import defaultdict
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from itertools import cycle
@@ -30,6 +31,11 @@ TOKENS_A_TURN = 5  # what a chat template puts around a message
 _END = (
     protocol.Loaded, protocol.Counted, protocol.ReplyDone, protocol.VerifyDone, protocol.RaceDone, protocol.Failed
 )  # fmt: skip
+# The kind of request that an answer belongs to; all others belong to replies.
+_KINDS = {
+    protocol.Loading: "load", protocol.Loaded: "load", protocol.VerifyProgress: "verify", protocol.VerifyDone: "verify",
+    protocol.RaceProgress: "race", protocol.RaceDone: "race", protocol.Counted: "count",
+}  # fmt: skip
 
 Recorded = list[protocol.AnyAnswer]  # the answers to one request, to its end
 
@@ -41,9 +47,9 @@ class RecordingPlayer:
     def __init__(self, answers: Sequence[protocol.AnyAnswer], speed: float) -> None:
         if not 0 <= speed < math.inf:
             raise UsageError(f"speed is {speed}: give 1 for as recorded, 2 for twice as fast, 0 for at once")
-        kinds: dict[str, list[Recorded]] = {"load": [], "verify": [], "race": [], "count": [], "reply": []}
+        kinds = defaultdict[str, list[Recorded]](list)
         for one in by_request(answers):
-            kinds[_kind_of(one)].append(one)
+            kinds[next((_KINDS[type(answer)] for answer in one if type(answer) in _KINDS), "reply")].append(one)
         self._checks, self._replies = kinds["verify"], kinds["reply"]
         self._next_load, self._next_race, self._next_reply = (cycle(kinds[kind]) for kind in ("load", "race", "reply"))
         self._speed = speed
@@ -161,21 +167,6 @@ def by_request(answers: Sequence[protocol.AnyAnswer]) -> list[Recorded]:
     for number, cut in open_.items():
         cut.append(protocol.Failed(id=number, kind="RecordingEnds", message="the recording ends here"))
     return found
-
-
-def _kind_of(recorded: Recorded) -> str:
-    """Returns the kind of the request that these answers are to."""
-    for answer in recorded:
-        match answer:
-            case protocol.Loading() | protocol.Loaded():
-                return "load"
-            case protocol.VerifyProgress() | protocol.VerifyDone():
-                return "verify"
-            case protocol.RaceProgress() | protocol.RaceDone():
-                return "race"
-            case protocol.Counted():
-                return "count"
-    return "reply"
 
 
 def tokens_of(reply: Recorded) -> tuple[int, ...]:

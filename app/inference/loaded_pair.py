@@ -16,7 +16,7 @@ import mlx.core as mx
 from app.inference import digests, pair_loader
 from app.inference.calibration import Calibration
 from app.inference.monitored_drafter import MonitoredDrafter
-from app.inference.options import Options
+from app.inference.options import Options, goes_by_the_clock
 from app.inference.pair_loader import NamedDrafter
 from engine.audit.exact_target import ExactTarget
 from engine.audit.receipt import Receipt
@@ -134,18 +134,16 @@ class LoadedPair:
             self.session.forget()
         return self.calibration.costs(context, pause)
 
-    def policy(
-        self, length: int | None, context: int, exact: bool = False, correction: CostCorrection | None = None
-    ) -> Policy:
-        """Returns a policy for one reply: a fixed draft length, or None for auto, on costs behind `context` tokens.
-
-        correction: learns how far measured costs are off; None where the reply must be reproducible.
-        """
-        costs = self.costs(context) if length is None and self.has_drafter else None
-        return pair_loader.make_policy(self.drafter, length, costs, exact, correction)
+    def policy(self, settings: SamplingSettings, context: int, timed: bool = False) -> Policy:
+        """Returns a policy for one reply behind `context` tokens: with the draft length of `settings`, or for auto on
+        measured costs, which it corrects if the reply goes by the clock. timed: drafts are waited for."""
+        if settings.draft_length is not None or not self.has_drafter:
+            return pair_loader.make_policy(self.drafter, settings.draft_length, None)
+        correction = self.correction(context, settings.exact, timed) if goes_by_the_clock(settings) else None
+        return pair_loader.make_policy(self.drafter, None, self.costs(context), settings.exact, correction)
 
     def correction(self, context: int, exact: bool, timed: bool) -> CostCorrection:
-        """Returns the correction of costs that replies under these conditions share. timed: drafts are waited for."""
+        """Returns the correction of costs that replies under these conditions share."""
         return self._corrections.setdefault((self.calibration.milestones(context), exact, timed), CostCorrection())
 
     # --- tokens --------------------------------------------------------------------------------------

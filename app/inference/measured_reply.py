@@ -57,7 +57,7 @@ def begin_reply(
 ) -> Iterator[Event]:
     """Replies to `prompt` with empty caches, so that every reply pays for its prompt. The draft length is that of
     `settings`; what auto needs to know is measured first, if it is not known yet. Raises whatever a drafter raises."""
-    policy = pair.policy(settings.draft_length, len(prompt), settings.exact)
+    policy = pair.policy(settings, len(prompt))
     pair.session.forget()
     drafter = pair_loader.wanted(pair.drafter.drafter, policy)
     return pair.session.continue_tokens(prompt, settings, drafter, policy, cancelled)
@@ -74,8 +74,8 @@ def warm_up(settings: SamplingSettings) -> SamplingSettings:
 
 
 def ideal_speedup(costs: Costs, rounds: Sequence[Round]) -> float | None:
-    """Returns the speed-up that `costs` allow these rounds, without the first, as in `app.inference.speedup`; None where
-    it is the only one."""
+    """Returns the speed-up that `costs` allow these rounds, the first left out as in `app.inference.speedup`; None
+    where it is the only one."""
     tokens = sum(len(round_.tokens) for round_ in rounds[1:])
     rounds_s = sum(_round_s(costs, round_) for round_ in rounds[1:])
     return tokens * costs.plain_s / rounds_s if rounds_s else None

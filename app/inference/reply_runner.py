@@ -16,7 +16,6 @@ from dataclasses import replace
 
 from app.inference.loaded_pair import LoadedPair, reason_of
 from app.inference.monitored_drafter import MonitoredDrafter
-from app.inference.options import goes_by_the_clock
 from app.inference.pair_loader import wanted
 from app.inference.reply_events import FellBack, Measuring, ReplyEvent
 from engine.errors import ModelError
@@ -100,11 +99,8 @@ class ReplyRunner:
     def _draft(self, drafter: MonitoredDrafter) -> Generator[Event, None, str | None]:
         """Yields the reply with drafts. Returns None at its end, or why the drafter could not go on."""
         drafter.timed, drafter.failed, drafter.busy = self._timed, False, False
-        settings, correction = self._settings, None
         try:
-            if goes_by_the_clock(settings):
-                correction = self._pair.correction(self._context, settings.exact, self._timed)
-            policy = self._pair.policy(settings.draft_length, self._context, settings.exact, correction)
+            policy = self._pair.policy(self._settings, self._context, self._timed)
             yield from self._attempt(wanted(drafter, policy), policy)
         except Exception as error:
             if not (drafter.failed or drafter.busy):
