@@ -29,8 +29,8 @@ from __future__ import annotations
 
 import msgspec
 
-from app.protocol.line_codec import MalformedError as MalformedError
-from app.protocol.line_codec import decode
+from app.protocol import MalformedError as MalformedError
+from app.protocol import decode
 from models.hub.download_events import *  # noqa: F403  its records are these messages
 from models.hub.download_events import AnyDownloadEvent, DownloadEvent
 

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.host.task_queue import MAX_WAITING_BYTES, TaskQueue
-from app.protocol import Count, Malformed
-from app.protocol.line_codec import read_lines
+from app.protocol import Count, Malformed, read_lines
 
 
 def read(pieces: list[bytes], longest: int) -> list[bytes | Malformed]:
