@@ -4,7 +4,6 @@ import os
 import threading
 import tracemalloc
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -58,15 +57,6 @@ def put(inbox: TaskQueue, *numbers: int, size_bytes: int = 10) -> list[bool]:
     return [inbox.put(Count(id=number, messages=()), size_bytes) for number in numbers]
 
 
-def test_requests_come_out_in_order_and_a_stopped_one_does_not() -> None:
-    inbox = TaskQueue()
-    assert put(inbox, 1, 2, 3, 2, 4) == [True] * 5
-    assert inbox.stop(2) == 2
-    assert inbox.stop(9) == 0
-    taken = [inbox.take() for _ in range(3)]
-    assert [task.request.id for task in taken if task] == [1, 3, 4]
-
-
 def test_the_current_request_is_told_to_stop_and_no_other() -> None:
     inbox = TaskQueue()
     put(inbox, 1, 2)
@@ -87,19 +77,3 @@ def test_what_waits_is_bounded_and_room_comes_back() -> None:
     assert put(inbox, 4, 5, size_bytes=half) == [True, False]
     inbox.stop(4)
     assert put(inbox, 6, size_bytes=half) == [True]
-
-
-@pytest.mark.parametrize("finish", [False, True])
-def test_a_closed_inbox_takes_nothing_and_ends(finish: bool) -> None:
-    inbox = TaskQueue()
-    put(inbox, 1, 2, 3)
-    current = inbox.take()
-    assert current is not None
-    if finish:
-        inbox.finish()
-        assert [task.request.id for task in (inbox.take(), inbox.take()) if task] == [2, 3]
-    else:
-        assert inbox.close() == [2, 3]
-        assert current.stop.is_set()
-    assert put(inbox, 4) == [False]
-    assert inbox.take() is None

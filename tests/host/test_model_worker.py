@@ -10,51 +10,39 @@ from typing import Any
 
 import pytest
 
+from app import protocol as p
 from app.host import __main__ as host
 from app.host.model_worker import ModelWorker, NotLoaded
 from app.inference import pair_loader as parts
-from app.protocol import (
-    AnyAnswer,
-    Count,
-    Counted,
-    Load,
-    Loaded,
-    Loading,
-    Pair,
-    PrefillProgress,
-    Reply,
-    ReplyDone,
-    SamplingSettings,
-    Unload,
-    Unloaded,
-)
 from engine.errors import BackendError, ModelError, RedlineError
 from models import loader as loading
 from tests.host.process import asked, of_kind, pair
 from tests.toys.folders import CONTEXT, make_folder
 
 
-def load(room: ModelWorker, wanted: Pair, number: int = 1) -> list[AnyAnswer]:
-    return list(room.load(Load(id=number, pair=wanted)))
+def load(worker: ModelWorker, wanted: p.Pair, number: int = 1) -> list[p.AnyAnswer]:
+    return list(worker.load(p.Load(id=number, pair=wanted)))
 
 
-def loaded(room: ModelWorker, wanted: Pair) -> Loaded:
-    answers = load(room, wanted)
-    assert [type(answer) for answer in answers[:-1]] == [Loading] * (len(answers) - 1)
-    assert isinstance(answers[-1], Loaded), answers[-1]
+def loaded(worker: ModelWorker, wanted: p.Pair) -> p.Loaded:
+    answers = load(worker, wanted)
+    assert [type(answer) for answer in answers[:-1]] == [p.Loading] * (len(answers) - 1)
+    assert isinstance(answers[-1], p.Loaded), answers[-1]
     return answers[-1]
 
 
-def refused(room: ModelWorker, wanted: Pair) -> str:
+def refused(worker: ModelWorker, wanted: p.Pair) -> str:
     with pytest.raises(RedlineError) as caught:
-        load(room, wanted)
+        load(worker, wanted)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
-def works(room: ModelWorker) -> bool:
-    sampling = SamplingSettings(max_tokens=2, draft_length=0)
-    return isinstance(list(room.reply(Reply(id=1, messages=asked("Hi"), sampling=sampling), Event()))[-1], ReplyDone)
+def works(worker: ModelWorker) -> bool:
+    sampling = p.SamplingSettings(max_tokens=2, draft_length=0)
+    return isinstance(
+        list(worker.reply(p.Reply(id=1, messages=asked("Hi"), sampling=sampling), Event()))[-1], p.ReplyDone
+    )
 
 
 @pytest.fixture
@@ -72,19 +60,19 @@ def counted_loads(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 def test_a_pair_is_loaded_and_says_what_it_is(toy_folder: Path, toy_drafter_folder: Path) -> None:
-    room = ModelWorker()
-    answer = loaded(room, pair(toy_folder, toy_drafter_folder))
+    worker = ModelWorker()
+    answer = loaded(worker, pair(toy_folder, toy_drafter_folder))
     assert (answer.target, answer.drafter, answer.speculation, answer.note) == ("target", "drafter", "on", "")
     assert (answer.context, answer.drafts_trees) == (CONTEXT, False)
     assert answer.pair == pair(toy_folder, toy_drafter_folder)
-    assert works(room)
+    assert works(worker)
 
 
 def test_no_drafter_is_off_and_auto_says_what_it_came_to(toy_folder: Path) -> None:
-    room = ModelWorker()
-    off = loaded(room, pair(toy_folder))
+    worker = ModelWorker()
+    off = loaded(worker, pair(toy_folder))
     assert (off.drafter, off.speculation, off.note) == ("none", "off", "")
-    auto = loaded(room, pair(toy_folder, "auto"))
+    auto = loaded(worker, pair(toy_folder, "auto"))
     assert (auto.drafter, auto.speculation) == ("lookup", "on")
     assert "auto took lookup" in auto.note
 
@@ -92,7 +80,7 @@ def test_no_drafter_is_off_and_auto_says_what_it_came_to(toy_folder: Path) -> No
 def test_another_drafter_or_context_does_not_load_the_target_again(
     toy_folder: Path, toy_drafter_folder: Path, counted_loads: list[str]
 ) -> None:
-    room = ModelWorker()
+    worker = ModelWorker()
     for wanted in (
         pair(toy_folder),
         pair(toy_folder, toy_drafter_folder),
@@ -100,21 +88,21 @@ def test_another_drafter_or_context_does_not_load_the_target_again(
         pair(toy_folder, toy_drafter_folder, context=40),
         pair(toy_folder, "lookup"),
     ):
-        answer = loaded(room, wanted)
+        answer = loaded(worker, wanted)
         assert answer.pair == wanted
         assert answer.context == (wanted.context or CONTEXT)
-        assert works(room)
+        assert works(worker)
     assert counted_loads == ["target", "drafter"]
 
 
 def test_a_target_that_is_exchanged_leaves_memory(toy_folder: Path, toy_drafter_folder: Path) -> None:
-    room = ModelWorker()
-    loaded(room, pair(toy_folder, toy_drafter_folder))
-    assert works(room)
-    old = [weakref.ref(room._pair.target.model), weakref.ref(room._pair.drafter.loaded.model)]
-    loaded(room, pair(toy_drafter_folder))
+    worker = ModelWorker()
+    loaded(worker, pair(toy_folder, toy_drafter_folder))
+    assert works(worker)
+    old = [weakref.ref(worker._pair.target.model), weakref.ref(worker._pair.drafter.loaded.model)]
+    loaded(worker, pair(toy_drafter_folder))
     assert [one() for one in old] == [None, None]
-    assert works(room)
+    assert works(worker)
 
 
 def test_a_drafter_that_does_not_fit_leaves_the_target_alone(toy_folder: Path, tmp_path: Path) -> None:
@@ -122,14 +110,14 @@ def test_a_drafter_that_does_not_fit_leaves_the_target_alone(toy_folder: Path, t
     damaged = tmp_path / "damaged"
     damaged.mkdir()
     (damaged / "config.json").write_text("{")
-    room = ModelWorker()
+    worker = ModelWorker()
     for spec, why in ((stranger, "different tokenizer"), (damaged, "damaged"), ("nobody", "nor a folder")):
-        answer = loaded(room, pair(toy_folder, spec))
+        answer = loaded(worker, pair(toy_folder, spec))
         assert answer.speculation == "unsupported"
         assert why in answer.note
         assert "\n" not in answer.note
-        assert works(room)
-    assert loaded(room, pair(toy_folder, "lookup")).speculation == "on"
+        assert works(worker)
+    assert loaded(worker, pair(toy_folder, "lookup")).speculation == "on"
 
 
 def test_an_error_that_nobody_expects_of_a_drafter_is_a_reason_too(
@@ -139,17 +127,17 @@ def test_an_error_that_nobody_expects_of_a_drafter_is_a_reason_too(
         raise MemoryError("18 GB are not there")
 
     monkeypatch.setattr("engine.drafters.prompt_lookup.PromptLookup", burst)
-    room = ModelWorker()
-    answer = loaded(room, pair(toy_folder, "lookup"))
+    worker = ModelWorker()
+    answer = loaded(worker, pair(toy_folder, "lookup"))
     assert (answer.speculation, answer.note) == ("unsupported", "MemoryError: 18 GB are not there")
-    assert works(room)
+    assert works(worker)
 
 
 def test_an_unsupported_drafter_is_tried_again_when_it_is_asked_for_again(toy_folder: Path, tmp_path: Path) -> None:
-    room, late = ModelWorker(), tmp_path / "late"
-    assert loaded(room, pair(toy_folder, late)).speculation == "unsupported"
+    worker, late = ModelWorker(), tmp_path / "late"
+    assert loaded(worker, pair(toy_folder, late)).speculation == "unsupported"
     make_folder(late, seed=1, like=toy_folder, noise=0.03)
-    assert loaded(room, pair(toy_folder, late)).speculation == "on"
+    assert loaded(worker, pair(toy_folder, late)).speculation == "on"
 
 
 @pytest.mark.parametrize(
@@ -158,14 +146,14 @@ def test_an_unsupported_drafter_is_tried_again_when_it_is_asked_for_again(toy_fo
     ids=["no folder", "empty", "no name", "context too short", "context too long"],
 )
 def test_what_can_be_refused_before_loading_leaves_what_was_there(toy_folder: Path, wanted: dict[str, Any]) -> None:
-    room = ModelWorker()
-    nonsense = Pair(**{"target": str(toy_folder), **wanted})
-    refused(room, nonsense)
-    assert room.pair is None
-    loaded(room, pair(toy_folder, "lookup"))
-    refused(room, nonsense)
-    assert room.pair == pair(toy_folder, "lookup")
-    assert works(room)
+    worker = ModelWorker()
+    nonsense = p.Pair(**{"target": str(toy_folder), **wanted})
+    refused(worker, nonsense)
+    assert worker.pair is None
+    loaded(worker, pair(toy_folder, "lookup"))
+    refused(worker, nonsense)
+    assert worker.pair == pair(toy_folder, "lookup")
+    assert works(worker)
 
 
 def test_a_target_whose_files_do_not_belong_together_leaves_what_was_there(toy_folder: Path, tmp_path: Path) -> None:
@@ -173,11 +161,11 @@ def test_a_target_whose_files_do_not_belong_together_leaves_what_was_there(toy_f
     shutil.copytree(toy_folder, broken)
     config = (broken / "config.json").read_text()
     (broken / "config.json").write_text(config.replace('"hidden_size": 32', '"hidden_size": 48'))
-    room = ModelWorker()
-    loaded(room, pair(toy_folder))
+    worker = ModelWorker()
+    loaded(worker, pair(toy_folder))
     with pytest.raises(ModelError, match="does not load"):
-        load(room, pair(broken))
-    assert works(room)
+        load(worker, pair(broken))
+    assert works(worker)
 
 
 def test_a_target_that_breaks_while_it_loads_says_that_the_old_one_is_gone(
@@ -187,34 +175,34 @@ def test_a_target_that_breaks_while_it_loads_says_that_the_old_one_is_gone(
         raise ModelError("the disk does not answer")
 
     broken = Path(shutil.copytree(toy_folder, tmp_path / "broken"))
-    room = ModelWorker()
-    loaded(room, pair(toy_folder))
+    worker = ModelWorker()
+    loaded(worker, pair(toy_folder))
     with (
         monkeypatch.context() as patched,
         pytest.raises(ModelError, match=r"does not answer.*the model that was loaded before is gone"),
     ):
         patched.setattr(parts, "load", unreadable)
-        load(room, pair(broken))
-    assert room.pair is None
+        load(worker, pair(broken))
+    assert worker.pair is None
     with pytest.raises(NotLoaded):
-        next(room.count(Count(id=1, messages=asked("Hi"))))
+        next(worker.count(p.Count(id=1, messages=asked("Hi"))))
     with pytest.raises(NotLoaded):
-        next(room.reply(Reply(id=1, messages=asked("Hi"), sampling=SamplingSettings()), Event()))
-    loaded(room, pair(toy_folder))
-    assert works(room)
+        next(worker.reply(p.Reply(id=1, messages=asked("Hi"), sampling=p.SamplingSettings()), Event()))
+    loaded(worker, pair(toy_folder))
+    assert works(worker)
 
 
 def test_what_is_unloaded_leaves_memory_and_comes_back_when_it_is_loaded_again(toy_folder: Path) -> None:
-    room = ModelWorker()
-    loaded(room, pair(toy_folder))
-    network = weakref.ref(room._pair.target.network)
-    assert list(room.unload(Unload(id=3))) == [Unloaded(id=3)]
-    assert room.pair is None and network() is None
+    worker = ModelWorker()
+    loaded(worker, pair(toy_folder))
+    network = weakref.ref(worker._pair.target.network)
+    assert list(worker.unload(p.Unload(id=3))) == [p.Unloaded(id=3)]
+    assert worker.pair is None and network() is None
     with pytest.raises(NotLoaded):
-        next(room.count(Count(id=1, messages=asked("Hi"))))
-    assert list(room.unload(Unload(id=4))) == [Unloaded(id=4)]
-    loaded(room, pair(toy_folder))
-    assert works(room)
+        next(worker.count(p.Count(id=1, messages=asked("Hi"))))
+    assert list(worker.unload(p.Unload(id=4))) == [p.Unloaded(id=4)]
+    loaded(worker, pair(toy_folder))
+    assert works(worker)
 
 
 def test_a_missing_library_is_said_and_can_be_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,12 +218,12 @@ def test_a_missing_library_is_said_and_can_be_asked_again(monkeypatch: pytest.Mo
 
 def test_a_count_is_what_a_reply_reads(toy_folder: Path) -> None:
     """Template, system prompt and the opening of the reply are in it."""
-    room = ModelWorker()
-    loaded(room, pair(toy_folder, context=300))
+    worker = ModelWorker()
+    loaded(worker, pair(toy_folder, context=300))
     turns = asked("Why is the sky blue?", "It is not.", "It is so.")
     for messages in (turns[:1], turns, (*asked("")[:1],), turns[:2]):
-        count = next(room.count(Count(id=3, messages=messages)))
-        assert isinstance(count, Counted)
-        request = Reply(id=1, messages=messages, sampling=SamplingSettings(max_tokens=1, draft_length=0))
-        read = of_kind(room.reply(request, Event()), PrefillProgress)[-1].progress
+        count = next(worker.count(p.Count(id=3, messages=messages)))
+        assert isinstance(count, p.Counted)
+        request = p.Reply(id=1, messages=messages, sampling=p.SamplingSettings(max_tokens=1, draft_length=0))
+        read = of_kind(worker.reply(request, Event()), p.PrefillProgress)[-1].progress
         assert (count.id, count.tokens, count.context) == (3, read.total, 300)
