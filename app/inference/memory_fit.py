@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,6 @@ from models.memory import (
     AvailableMemory,
     FitVerdict,
     Footprint,
-    FootprintAt,
     judge_fit,
     largest_context,
 )
@@ -26,27 +26,6 @@ from models.model_folder import ModelFolder
 from models.size_text import memory_words
 
 DEFAULT_CONTEXT = 8192
-
-
-@dataclass(frozen=True)
-class FitRequest:
-    """A target with these drafters, as `options` have them."""
-
-    folder: ModelFolder
-    drafters: list[Path]
-    options: Options
-
-    @property
-    def taken(self) -> FootprintAt:
-        """The memory that is taken, by context. Raises ModelError for what would not load."""
-        return pair_footprint(self.folder, self.drafters, self.options.kv_bits)
-
-    def fewer_bits(self, context: int) -> Footprint:
-        """Returns the memory taken with keys and values in fewer bits, where the model can have them."""
-        try:
-            return pair_footprint(self.folder, self.drafters, min(self.options.kv_bits or KV_BITS, KV_BITS))(context)
-        except RedlineError:  # heads too narrow for it
-            return self.taken(context)
 
 
 @dataclass(frozen=True)
@@ -82,7 +61,7 @@ def fit(folder: ModelFolder, options: Options) -> Fit:
 
     Raises UsageError for a context that the model is not made for; ModelError where it does not fit, with what would.
     """
-    verdict = _checked(FitRequest(folder, _largest_drafter(folder, options), options))
+    verdict = _checked_verdict(folder, _largest_drafter(folder, options), options)
     note, wanted = str(verdict) if verdict.level == "tight" else "", declared_context(folder, options.context)
     if verdict.context < wanted and not note:
         most = memory_words(this_room().most or 0)
@@ -94,23 +73,31 @@ def check_all(folder: ModelFolder, options: Options) -> None:
     """Checks that the target fits with all drafters of `options` at once, as in a race. Raises what `fit` and
     `drafter_folders` raise."""
     named = [path for spec in options.drafters for path in drafter_folders(spec, folder)]
-    _checked(FitRequest(folder, list(dict.fromkeys(named)), options))
+    _checked_verdict(folder, list(dict.fromkeys(named)), options)
 
 
-def verdict_of(request: FitRequest) -> FitVerdict:
-    """Returns whether a pair fits at the requested context, else at the longest that fits easily, else at all. Raises
-    UsageError, ModelError."""
-    room, taken, context = this_room(), request.taken, declared_context(request.folder, request.options.context)
-    if not request.options.context and room.most is not None:
+def verdict_of(folder: ModelFolder, drafters: Sequence[Path], options: Options) -> FitVerdict:
+    """Returns whether a target and drafters fit at the requested context, else at the longest that fits easily, else at
+    all. Raises UsageError, and ModelError for what would not load."""
+    room, context = this_room(), declared_context(folder, options.context)
+    taken = pair_footprint(folder, drafters, options.kv_bits)
+
+    def with_fewer_bits(context: int) -> Footprint:
+        try:
+            return pair_footprint(folder, drafters, min(options.kv_bits or KV_BITS, KV_BITS))(context)
+        except RedlineError:  # heads too narrow for it
+            return taken(context)
+
+    if not options.context and room.most is not None:
         easily = largest_context(taken, context, int(TIGHT * room.most))
         context = easily or largest_context(taken, context, room.most) or context
-    return judge_fit(taken, context, room, request.fewer_bits)
+    return judge_fit(taken, context, room, with_fewer_bits)
 
 
-def _checked(request: FitRequest) -> FitVerdict:
-    verdict = verdict_of(request)
+def _checked_verdict(folder: ModelFolder, drafters: Sequence[Path], options: Options) -> FitVerdict:
+    verdict = verdict_of(folder, drafters, options)
     if verdict.level == "refused":
-        raise ModelError(f"{request.folder.path.name} does not fit: {verdict}")
+        raise ModelError(f"{folder.path.name} does not fit: {verdict}")
     return verdict
 
 

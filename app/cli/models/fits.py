@@ -41,8 +41,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Prints the answer. Raises UsageError, ModelError."""
-    from app.inference.memory_fit import FitRequest, declared_context, this_room, verdict_of
+    from app.inference.memory_fit import declared_context, this_room, verdict_of
     from app.inference.pair_resolution import chosen, drafter_folders, target_folder
+    from models.drafters.pair_footprint import pair_footprint
     from models.model_folder import check_folder
 
     options = Options(
@@ -54,8 +55,8 @@ def run(args: argparse.Namespace) -> int:
     )
     folder = check_folder(target_folder(options))
     drafter = chosen(folder)[0] if args.drafter == AUTO else args.drafter
-    request = FitRequest(folder, drafter_folders(drafter, folder), options)
-    verdict, taken, wanted = verdict_of(request), request.taken, declared_context(folder, args.context)
+    drafters, wanted = drafter_folders(drafter, folder), declared_context(folder, args.context)
+    verdict, taken = verdict_of(folder, drafters, options), pair_footprint(folder, drafters, options.kv_bits)
     fit = document(folder.path.name, drafter, wanted, taken, verdict, this_room())
     if args.json:
         print(document_json(fit))
