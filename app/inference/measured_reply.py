@@ -1,4 +1,4 @@
-"""One reply, measured from nothing: what race and benchmark share. `app.inference.speedup` has how two of them compare.
+"""One reply, measured with empty caches, as race and benchmark do. `app.inference.speedup` compares two of them.
 
 The ideal speed-up is what costs measured in isolation allow the same rounds: tokens x c / sum of (c(width) + draft
 cost), which for one draft length k is tau / (c(k + 1) + draft cost) with c, a step in a run of plain ones, as the unit;
@@ -43,6 +43,7 @@ class Reply:
 
     @classmethod
     def of(cls, prompt: Sequence[int], events: Iterable[Event]) -> Reply:
+        """Returns the reply that consists of these events."""
         seen = list(events)
         rounds = tuple(event for event in seen if isinstance(event, Round))
         tail = "".join(event.text for event in seen if isinstance(event, Finished))
@@ -55,8 +56,8 @@ def begin_reply(
     settings: SamplingSettings,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Iterator[Event]:
-    """Replies to `prompt` with empty caches, so that every reply pays for its prompt. The draft length is that of
-    `settings`; what auto needs to know is measured first, if it is not known yet. Raises whatever a drafter raises."""
+    """Returns the events of a reply with empty caches, so that every reply pays for its prompt. What draft length auto
+    needs to know is measured first, if it is not known yet. Raises whatever a drafter raises."""
     policy = pair.policy(settings, len(prompt))
     pair.session.forget()
     drafter = pair_loader.wanted(pair.drafter.drafter, policy)

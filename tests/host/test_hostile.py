@@ -190,32 +190,26 @@ def leaves(host: HostProcess, code: int = 0) -> list[p.AnyAnswer]:
     return answers
 
 
-def test_quit_during_a_reply_ends_it_and_forgets_what_waits(slow: HostProcess) -> None:
+@pytest.mark.parametrize(
+    "end", [b"", b'{"type":"Count","id":3,', b"\xff\xff", p.Quit(id=9), signal.SIGTERM, signal.SIGINT]
+)
+def test_the_end_ends_the_reply_and_takes_back_what_waits(
+    slow: HostProcess, end: bytes | p.Quit | signal.Signals
+) -> None:
+    """Of input, perhaps within a line; by request; by a signal."""
     slow.send(reply(1), reply(2))
     slow.until(p.RoundDone)
-    slow.send(p.Quit(id=9))
+    if isinstance(end, bytes):
+        slow.send_bytes(end)
+        slow.close_input()
+    elif isinstance(end, p.Quit):
+        slow.send(end)
+    else:
+        slow.process.send_signal(end)
     answers = leaves(slow)
+    assert len(of_kind(answers, p.Malformed)) == (isinstance(end, bytes) and end != b"")
     assert of_kind(answers, p.ReplyDone)[-1].finished.reason == "cancelled"
     assert [(f.id, f.kind) for f in of_kind(answers, p.Failed)] == [(2, p.CANCELLED)]
-
-
-@pytest.mark.parametrize("last", [b"", b'{"type":"Count","id":3,', b"\xff\xff"])
-def test_the_end_of_input_is_the_end(slow: HostProcess, last: bytes) -> None:
-    slow.send(reply(1))
-    slow.until(p.RoundDone)
-    slow.send_bytes(last)
-    slow.close_input()
-    answers = leaves(slow)
-    assert len(of_kind(answers, p.Malformed)) == bool(last)
-    assert of_kind(answers, p.ReplyDone)[-1].finished.reason == "cancelled"
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_reply_and_the_host(slow: HostProcess, number: signal.Signals) -> None:
-    slow.send(reply(1))
-    slow.until(p.RoundDone)
-    slow.process.send_signal(number)
-    assert of_kind(leaves(slow), p.ReplyDone)[-1].finished.reason == "cancelled"
 
 
 def test_a_host_that_nobody_hears_leaves(slow: HostProcess) -> None:

@@ -11,7 +11,6 @@ from msgspec import structs
 from app import protocol as p
 from app.host.recording_player import RecordingPlayer, tokens_of
 from engine.errors import UsageError
-from engine.metrics import Metrics
 from tests.host.process import RECORDED, HostProcess, asked, of_kind
 from tests.host.streams import stretched
 
@@ -26,20 +25,6 @@ def played(player: RecordingPlayer, number: int = 1, said: tuple[int, ...] = ())
 
 def recorded(number: int) -> list[p.AnyAnswer]:
     return [answer for answer in ANSWERS if getattr(answer, "id", None) == number]
-
-
-def test_the_recording_is_of_a_real_conversation_and_small() -> None:
-    assert RECORDED.stat().st_size < 100_000
-    metrics = Metrics.of(of_kind([getattr(a, "round", None) or getattr(a, "finished", None) for a in ANSWERS], object))
-    assert metrics.tokens > 100
-    assert metrics.accepted > 20
-    assert {origin for told in of_kind(ANSWERS, p.RoundDone) for origin in told.round.origins} == {
-        "accepted",
-        "corrected",
-        "bonus",
-    }
-    assert all(len(told.drafted_texts) == len(told.round.drafted) for told in of_kind(ANSWERS, p.RoundDone))
-    assert any(told.round.draft_s and told.round.verify_s for told in of_kind(ANSWERS, p.RoundDone))
 
 
 def test_replies_are_played_in_turn_under_the_ids_of_who_asks() -> None:
