@@ -21,6 +21,7 @@ from app.inference.reply_runner import ReplyRunner
 from app.race.contest import Contest, RaceOptions, level
 from engine.errors import RedlineError
 from engine.events import Finished, PromptProgress, Round
+from engine.settings import SamplingSettings
 from models.model_folder import check_folder
 
 
@@ -64,9 +65,7 @@ class ModelWorker:
     def reply(self, request: protocol.Reply, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
         """Yields Measuring? PrefillProgress* RoundDone* ReplyDone, with FellBack anywhere among them. Ends soon once
         `stop` is set. Raises UsageError for invalid settings or ids, and what the target raises."""
-        pair, settings, number = self._pair, request.sampling, request.id
-        if settings.seed is None:
-            settings = replace(settings, seed=secrets.randbelow(2**31), fresh=True)
+        pair, settings, number = self._pair, with_seed(request.sampling), request.id
         check_settings(settings, pair.trees)
         pair.check_ids(request.continuation_ids)
         messages = to_builtins(request.messages)
@@ -94,7 +93,7 @@ class ModelWorker:
         """Yields what `app.protocol.race_messages` describes; ends soon once `stop` is set. Raises UsageError for
         invalid settings or sides, and what target and drafters raise."""
         pair = self._pair
-        base = Options.of(replace(request.sampling, draft_length=None))  # each side has its own draft length
+        base = Options.of(replace(with_seed(request.sampling), draft_length=None))  # each side has its own length
         options = RaceOptions(request.id, request.prompt, base, level(request.sides), request.runs)
         loaded = {(self.pair.drafter, self.pair.tree): pair} if self.pair is not None and pair.has_drafter else {}
         contest, complete = Contest(pair, options, stop.is_set, loaded), False
@@ -172,6 +171,13 @@ class ModelWorker:
             drafts_trees=pair.drafter.branches,
             context=pair.session.context,
         )
+
+
+def with_seed(settings: SamplingSettings) -> SamplingSettings:
+    """Returns the settings with a seed, which is drawn for this reply alone if they have none."""
+    if settings.seed is not None:
+        return settings
+    return replace(settings, seed=secrets.randbelow(2**31), fresh=True)
 
 
 def _short_name(spec: str) -> str:

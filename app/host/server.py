@@ -22,7 +22,7 @@ from app.host.task_queue import Task, TaskQueue
 from app.inference.machine import processor
 from engine.errors import BackendError, RedlineError
 
-if TYPE_CHECKING:  # the former imports MLX, which takes seconds
+if TYPE_CHECKING:  # model_worker imports MLX, which takes seconds
     from app.host.model_worker import ModelWorker
     from app.host.recording_player import RecordingPlayer
 
