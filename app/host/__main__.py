@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from app.command_line import OK, USAGE, Parser
+from app.command_line import USAGE, Parser
 from app.host.server import AnswerWriter, Server, take_streams
 from engine.errors import BackendError, RedlineError, UsageError
 
@@ -27,11 +27,8 @@ redline: Ctrl-D leaves
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the host until there is nobody to answer; returns the exit code."""
-    try:
-        args = _parser().parse_args(argv)
-    except SystemExit as done:
-        return done.code if isinstance(done.code, int) else OK
+    """Runs the host until there is nobody to answer; returns the exit code. Raises SystemExit for wrong arguments."""
+    args = _parser().parse_args(argv)
     try:
         open_worker, record = _worker_factory(args), _open_record(args.record)
     except RedlineError as error:

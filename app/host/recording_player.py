@@ -180,27 +180,23 @@ def rest_of(reply: Recorded, emitted: int) -> Recorded:
         return reply
     left, since_s, rest = emitted, 0.0, list[protocol.AnyAnswer]()
     for answer in reply:
-        if isinstance(answer, protocol.RoundDone) and left:
-            round_ = answer.round
-            skipped, left = min(left, len(round_.tokens)), max(0, left - len(round_.tokens))
-            since_s = round_.time_s
-            if skipped == len(round_.tokens):
-                continue
-            tail = replace(round_, tokens=round_.tokens[skipped:], p=round_.p[skipped:], texts=round_.texts[skipped:])
-            answer = structs.replace(answer, round=replace(tail, drafted=(), q=(), accepted=0), drafted_texts=())
+        if isinstance(answer, protocol.RoundDone):
+            round_, length = answer.round, len(answer.round.tokens)
+            if left:
+                since_s, left, cut = round_.time_s, max(0, left - length), min(left, length)
+                if cut == length:
+                    continue
+                round_ = replace(round_, tokens=round_.tokens[cut:], p=round_.p[cut:], texts=round_.texts[cut:])
+                round_ = replace(round_, drafted=(), q=(), accepted=0)
+                answer = structs.replace(answer, drafted_texts=())
+            answer = structs.replace(answer, round=replace(round_, time_s=round_.time_s - since_s))
+        elif isinstance(answer, protocol.ReplyDone):
+            end = answer.finished
+            end = replace(end, time_s=end.time_s - since_s, tokens=end.tokens - emitted)
+            answer = structs.replace(answer, finished=end)
         if not left and not isinstance(answer, protocol.PrefillProgress):
-            rest.append(_sooner(answer, since_s, emitted))
+            rest.append(answer)
     return rest
-
-
-def _sooner(answer: protocol.AnyAnswer, by_s: float, emitted: int) -> protocol.AnyAnswer:
-    """Returns an answer `by_s` seconds earlier, and the end of a reply without its first `emitted` tokens."""
-    if isinstance(answer, protocol.RoundDone):
-        return structs.replace(answer, round=replace(answer.round, time_s=answer.round.time_s - by_s))
-    if isinstance(answer, protocol.ReplyDone):
-        end = answer.finished
-        return structs.replace(answer, finished=replace(end, time_s=end.time_s - by_s, tokens=end.tokens - emitted))
-    return answer
 
 
 def _time_of(answer: protocol.AnyAnswer) -> float | None:

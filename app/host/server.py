@@ -108,7 +108,7 @@ class Server:
         except Exception as error:  # noqa: BLE001  broad: the thread's boundary; a host that does not listen is no use
             self._give_up(error)
         if self._finish and not quits:
-            self._tasks.finish()
+            self._tasks.close(discard=False)
         else:
             self._leave()
 
@@ -142,7 +142,7 @@ class Server:
         deadline.daemon = True
         deadline.start()
         with self._leaving, suppress(WindowGoneError):
-            for number in self._tasks.close():
+            for number in self._tasks.close(discard=True):
                 self._refuse(number, protocol.CANCELLED, "the host ended before its turn came")
 
     def _give_up(self, error: Exception) -> None:

@@ -68,20 +68,17 @@ class TaskQueue:
             self._size_bytes = sum(task.size_bytes for task in left)
             return removed
 
-    def finish(self) -> None:
-        """Accepts no more requests; those that wait are still answered."""
+    def close(self, discard: bool) -> list[int]:
+        """Accepts no more requests. discard: also stops the current one and removes those that wait. Returns the ids of
+        those that were removed."""
         with self._changed:
             self._closed = True
             self._changed.notify()
-
-    def close(self) -> list[int]:
-        """Accepts no more requests, stops the current one and removes those that wait; returns their ids."""
-        with self._changed:
-            self._closed = True
+            if not discard:
+                return []
             if self._current is not None:
                 self._current.stop.set()
             removed = [task.request.id for task in self._waiting]
             self._waiting.clear()
             self._size_bytes = 0
-            self._changed.notify()
             return removed

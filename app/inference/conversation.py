@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 
-from app.inference.loaded_pair import LoadedPair, open_pair
+from app.inference.loaded_pair import LoadedPair, open_target
 from app.inference.options import Options, goes_by_the_clock, target_name
 from app.inference.reply_events import Measuring, ShownEvent
 from app.inference.reply_runner import ReplyRunner, measuring_message
@@ -173,6 +173,7 @@ class Conversation:
 
 def open_conversation(options: Options, system: str, notice: Notice) -> Conversation:
     """Returns a conversation on a pair that is loaded now. Raises UsageError, ModelError, PairError."""
-    conversation = Conversation(options, open_pair(options), system, notice=notice)
-    conversation.measure(conversation.pair, options)
+    pair = open_target(options).open_drafter(options.drafter, options.tree)
+    conversation = Conversation(options, pair, system, notice=notice)
+    conversation.measure(pair, options)
     return conversation

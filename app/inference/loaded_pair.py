@@ -191,11 +191,6 @@ def open_target(options: Options) -> LoadedPair:
     return LoadedPair(target, session, note=note, cache_root=options.cache_root, digest=digests.of_model(target.folder))
 
 
-def open_pair(options: Options) -> LoadedPair:
-    """Returns a target and its drafter, which are loaded now. Raises UsageError, ModelError or PairError."""
-    return open_target(options).open_drafter(options.drafter, options.tree)
-
-
 def release_memory() -> None:
     """Gives memory that nothing uses any more back to the system."""
     gc.collect()
