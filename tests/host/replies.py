@@ -1,4 +1,4 @@
-"""One question to a worker with toy models, sampled in two ways, and what its answers say."""
+"""One question to a worker with toy models, sampled in two ways, and what its answers contain."""
 
 import os
 from pathlib import Path

@@ -20,7 +20,7 @@ from tests.toys.folders import roomy_copy
 
 
 def plain(folder: Path, sampling: SamplingSettings) -> list[int]:
-    """What the target alone says."""
+    """The ids of plain decoding."""
     target = load(folder)
     messages = [{"role": m.role, "content": m.content} for m in QUESTION]
     events = Session(target.model, target.tokenizer, 512).reply(messages, sampling)
@@ -28,7 +28,7 @@ def plain(folder: Path, sampling: SamplingSettings) -> list[int]:
 
 
 @pytest.mark.parametrize("name", SAMPLINGS)
-def test_a_reply_is_what_the_target_alone_says(worker: ModelWorker, toy_folder: Path, name: str) -> None:
+def test_a_reply_equals_plain_decoding(worker: ModelWorker, toy_folder: Path, name: str) -> None:
     answers = ask(worker, SAMPLINGS[name])
     assert ids_of(answers) == plain(toy_folder, SAMPLINGS[name])
     kinds = [type(answer) for answer in answers]
@@ -40,8 +40,8 @@ def test_a_reply_is_what_the_target_alone_says(worker: ModelWorker, toy_folder: 
 
 
 @pytest.mark.parametrize("name", SAMPLINGS)
-def test_a_reply_goes_on_from_what_was_said(worker: ModelWorker, name: str) -> None:
-    """From many a round, with nothing remembered but the ids."""
+def test_a_reply_continues_from_its_tokens_so_far(worker: ModelWorker, name: str) -> None:
+    """From several rounds, with empty caches."""
     sampling = SAMPLINGS[name]
     whole = ask(worker, sampling)
     told = of_kind(whole, p.RoundDone)
@@ -56,7 +56,7 @@ def test_a_reply_goes_on_from_what_was_said(worker: ModelWorker, name: str) -> N
         assert end_of(rest).finished.tokens == LENGTH  # of what is new
 
 
-def test_a_stopped_reply_goes_on(worker: ModelWorker) -> None:
+def test_a_stopped_reply_can_be_continued(worker: ModelWorker) -> None:
     whole = ask(worker, SAMPLINGS["greedy"])
     cut = ask_and_stop(worker, SAMPLINGS["greedy"])
     assert end_of(cut).finished.reason == "cancelled"
@@ -65,7 +65,7 @@ def test_a_stopped_reply_goes_on(worker: ModelWorker) -> None:
     assert (ids_of(cut) + ids_of(rest))[:LENGTH] == ids_of(whole)
 
 
-def test_a_stop_before_it_began_ends_a_reply_with_nothing(worker: ModelWorker) -> None:
+def test_a_reply_that_is_stopped_before_it_begins_is_empty(worker: ModelWorker) -> None:
     stop = Event()
     stop.set()
     answers = ask(worker, SAMPLINGS["greedy"], stop)
@@ -73,7 +73,9 @@ def test_a_stop_before_it_began_ends_a_reply_with_nothing(worker: ModelWorker) -
     assert (end_of(answers).finished.reason, end_of(answers).finished.tokens) == ("cancelled", 0)
 
 
-def test_a_stop_is_heard_between_chunks_of_the_prompt(worker: ModelWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reply_can_be_stopped_between_chunks_of_the_prompt(
+    worker: ModelWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("engine.target.cached_model.CachedModel.prefill.__defaults__", (8,))
     seen = ask_and_stop(worker, SAMPLINGS["greedy"], p.PrefillProgress, after=3)
     done = [one.progress.done for one in of_kind(seen, p.PrefillProgress)]
@@ -84,7 +86,7 @@ def test_a_stop_is_heard_between_chunks_of_the_prompt(worker: ModelWorker, monke
     assert PREFILL_CHUNK > 8
 
 
-def test_a_seed_that_is_drawn_is_told_and_repeats_the_text(worker: ModelWorker) -> None:
+def test_a_drawn_seed_is_reported_and_repeats_the_text(worker: ModelWorker) -> None:
     sampling = SamplingSettings(temperature=1.2, max_tokens=LENGTH, acceptance="coupled", draft_length=2)
     first = ask(worker, sampling)
     seeds = {end_of(ask(worker, sampling)).seed for _ in range(3)} | {end_of(first).seed}
@@ -95,7 +97,7 @@ def test_a_seed_that_is_drawn_is_told_and_repeats_the_text(worker: ModelWorker) 
     assert ids_of(again) == ids_of(first)
 
 
-def test_draft_and_verify_are_timed_where_that_is_asked_for(worker: ModelWorker) -> None:
+def test_draft_and_verify_are_timed_on_request(worker: ModelWorker) -> None:
     sampling = SAMPLINGS["greedy"]
     untimed, timed = ask(worker, sampling), ask(worker, sampling, timed=True)
     assert {(t.round.draft_s, t.round.verify_s) for t in of_kind(untimed, p.RoundDone)} == {(None, None)}
@@ -143,7 +145,7 @@ def test_a_long_prompt_is_measured_for_once_and_then_stays_in_the_cache(
     assert second.progress.reused > 128 and first.progress.reused < 20
 
 
-def test_a_stop_is_heard_while_costs_are_measured(toy_folder: Path, toy_drafter_folder: Path) -> None:
+def test_a_reply_can_be_stopped_while_costs_are_measured(toy_folder: Path, toy_drafter_folder: Path) -> None:
     worker, sampling = worker_with(toy_folder, toy_drafter_folder), SamplingSettings(max_tokens=LENGTH)
     answers = ask_and_stop(worker, sampling, p.Measuring, after=1)
     assert [type(answer) for answer in answers] == [p.Measuring, p.ReplyDone]
@@ -170,12 +172,12 @@ def test_a_stop_is_heard_while_costs_are_measured(toy_folder: Path, toy_drafter_
     ],
     ids=str,
 )
-def test_settings_that_make_no_sense_are_refused(worker: ModelWorker, sampling: SamplingSettings) -> None:
+def test_invalid_settings_are_refused(worker: ModelWorker, sampling: SamplingSettings) -> None:
     with pytest.raises(UsageError):
         ask(worker, sampling)
 
 
-def test_ids_that_are_no_tokens_are_refused(worker: ModelWorker) -> None:
+def test_ids_that_are_not_tokens_are_refused(worker: ModelWorker) -> None:
     for said in ((-1,), (10**9,), (10**30,), (3, 310)):
         with pytest.raises(UsageError, match="are not tokens of the model"):
             ask(worker, SAMPLINGS["greedy"], continuation_ids=said)

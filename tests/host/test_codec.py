@@ -1,4 +1,4 @@
-"""The protocol's lines: what is written is read again, and nothing else than MalformedError comes of what is not."""
+"""The protocol's lines: every message survives encoding, and anything else is a MalformedError."""
 
 import collections.abc
 import dataclasses
@@ -49,7 +49,7 @@ ANSWERS = [values(kind) for kind in typing.get_args(p.AnyAnswer)]
 @pytest.mark.parametrize(("kinds", "decode"), [(REQUESTS, p.decode_request), (ANSWERS, p.decode_answer)])
 @settings(max_examples=300)
 @given(st.data())
-def test_messages_are_read_as_they_were_written(kinds: list[Any], decode: Callable[[bytes], Any], data: Any) -> None:
+def test_messages_survive_encoding_and_decoding(kinds: list[Any], decode: Callable[[bytes], Any], data: Any) -> None:
     message = data.draw(st.one_of(kinds))
     line = p.encode_line(message)
     assert line.count(b"\n") == 1
@@ -110,7 +110,7 @@ def test_unknown_fields_are_ignored_wherever_they_stand() -> None:
         b'{"type":"Stop","id":1}{"type":"Stop","id":2}',
     ],
 )
-def test_what_lacks_a_field_or_has_another_type_is_malformed(line: bytes) -> None:
+def test_a_missing_field_or_a_wrong_type_is_malformed(line: bytes) -> None:
     with pytest.raises(p.MalformedError):
         p.decode_request(line)
 

@@ -1,4 +1,4 @@
-"""A drafter that fails within a reply: said, and the reply goes on to the same text. A target that fails: said."""
+"""A drafter that fails within a reply: it is reported, and the text stays the same. A target that fails: reported."""
 
 import math
 from collections.abc import Callable
@@ -35,7 +35,7 @@ def _named(value: object) -> str:
 
 
 def fails_at(call: int, error: BaseException, original: Callable[..., Any]) -> Callable[..., Any]:
-    """The same, but raising the `call`th time and ever after."""
+    """The same function, but raising from the `call`th call on."""
     calls = 0
 
     def failing(*arguments: Any, **more: Any) -> Any:
@@ -49,7 +49,7 @@ def fails_at(call: int, error: BaseException, original: Callable[..., Any]) -> C
 
 
 def fell_back(answers: list[p.AnyAnswer], why: str) -> int:
-    """How many rounds were told before; afterwards nothing is drafted, and all of it is one stream."""
+    """Checks that one stream of rounds falls back for the reason `why`; returns how many rounds came before."""
     said = of_kind(answers, p.FellBack)
     assert len(said) == 1
     assert why in said[0].reason
@@ -83,7 +83,7 @@ def test_the_text_is_the_same_whatever_of_the_drafter_fails(
     assert text_of(answers) == text_of(whole)
 
 
-def test_an_error_that_comes_up_with_the_pass_over_a_draft_is_the_drafters(
+def test_an_error_in_the_pass_over_a_draft_is_blamed_on_the_drafter(
     worker: ModelWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """MLX is lazy: a draft may break only when the round lands."""
@@ -101,7 +101,7 @@ def test_an_error_that_comes_up_with_the_pass_over_a_draft_is_the_drafters(
     assert ids_of(answers) == ids_of(whole)
 
 
-def test_probabilities_of_a_drafter_that_are_no_numbers_are_not_told(
+def test_drafter_probabilities_that_are_not_numbers_are_not_sent(
     worker: ModelWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, original = ask(worker, SAMPLINGS["greedy"]), DraftModel.propose
@@ -120,7 +120,7 @@ def test_probabilities_of_a_drafter_that_are_no_numbers_are_not_told(
 def test_a_reply_with_a_stop_string_falls_back_to_the_same_text(
     worker: ModelWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rounds that were held back for the stop string were never told, and are said again."""
+    """Rounds that were held back for the stop string were never sent, and are decoded again."""
     texts = [t for told in of_kind(ask(worker, SAMPLINGS["greedy"]), p.RoundDone) for t in told.round.texts]
     stop = next("".join(texts[i : i + 3]) for i in range(8, LENGTH) if "".join(texts[i : i + 3]).strip())
     sampling = p.SamplingSettings(max_tokens=LENGTH, draft_length=3, stop=(stop, texts[2] + texts[3] + "never"))
@@ -155,7 +155,7 @@ def test_costs_that_cannot_be_measured_leave_plain_decoding(
     assert all(told.round.drafted == () for told in of_kind(answers, p.RoundDone))
 
 
-def test_a_drafter_that_cannot_be_had_again_is_said_with_every_reply(
+def test_a_drafter_that_cannot_be_loaded_again_is_reported_with_every_reply(
     toy_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = worker_with(toy_folder, "lookup")
@@ -177,7 +177,7 @@ def test_a_drafter_that_cannot_be_had_again_is_said_with_every_reply(
 
 
 @pytest.mark.parametrize("drafts", [0, 3])
-def test_an_error_of_the_target_fails_the_reply_and_what_was_told_stands(
+def test_an_error_of_the_target_fails_the_reply_and_keeps_its_rounds(
     worker: ModelWorker, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], drafts: int
 ) -> None:
     sampling = p.SamplingSettings(max_tokens=LENGTH, draft_length=drafts)
@@ -202,7 +202,7 @@ def test_an_error_of_the_target_fails_the_reply_and_what_was_told_stands(
     )
 
 
-def test_probabilities_of_the_target_that_are_no_numbers_fail_the_reply(
+def test_target_probabilities_that_are_not_numbers_fail_the_reply(
     worker: ModelWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original = PendingRound.wait
@@ -217,9 +217,7 @@ def test_probabilities_of_the_target_that_are_no_numbers_fail_the_reply(
     assert of_kind(answers, p.RoundDone) == []
 
 
-def test_a_state_that_cannot_be_made_known_ends_the_process(
-    worker: ModelWorker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_that_cannot_recover_ends_the_process(worker: ModelWorker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CachedModel, "_run", fails_at(3, RuntimeError("lost"), CachedModel._run))
     monkeypatch.setattr("app.inference.loaded_pair.release_memory", fails_at(1, RuntimeError("still lost"), ask))
     with pytest.raises(RuntimeError, match="still lost"):

@@ -1,4 +1,4 @@
-"""Lines that nobody should send, at moments when nobody should: answered, survived, and never in the way of others.
+"""Hostile lines at hostile moments: each is answered, and the next request is answered as usual.
 
 A replaying host is asked: reading, queueing, stopping and leaving are the same as with a model.
 """
@@ -103,7 +103,7 @@ def test_half_lines_wait_for_their_other_half(quick: HostProcess) -> None:
     assert of_kind([quick.next()], p.Counted)[0].id == 6
 
 
-def test_empty_lines_and_line_ends_of_others_are_fine(quick: HostProcess) -> None:
+def test_empty_lines_and_other_line_ends_are_accepted(quick: HostProcess) -> None:
     quick.send_bytes(b"\n\n   \n\r\n" + p.encode_line(count(5)).strip() + b"\r\n")
     assert of_kind([quick.next()], p.Counted)[0].id == 5
 
@@ -130,7 +130,7 @@ def test_too_much_at_once_is_refused_and_not_kept(slow: HostProcess) -> None:
     assert len([f for f in failed if f.kind == p.CANCELLED]) >= 7
 
 
-def test_requests_out_of_order_do_no_harm(quick: HostProcess) -> None:
+def test_stops_for_unknown_requests_are_ignored(quick: HostProcess) -> None:
     quick.send(p.Stop(id=5), p.Stop(id=5), reply(5), p.Stop(id=6), count(7))
     answers = quick.until(p.ReplyDone)
     assert of_kind(answers, p.ReplyDone)[0].finished.reason != "cancelled"
@@ -157,8 +157,8 @@ def test_stop_ends_the_reply_and_not_the_next(slow: HostProcess) -> None:
         assert of_kind(slow.until(p.ReplyDone), p.ReplyDone)[0].id == number + 100
 
 
-def test_a_stop_that_comes_with_its_reply_ends_it_or_takes_it_back(slow: HostProcess) -> None:
-    """Whether it is still waiting or has begun is a race, and both ways are told."""
+def test_a_stop_sent_together_with_its_reply_ends_or_cancels_it(slow: HostProcess) -> None:
+    """It may still wait or have begun: either way the end is reported."""
     for number in range(1, 40):
         slow.send(reply(number), p.Stop(id=number))
         last = slow.until(p.ReplyDone, p.Failed)[-1]
@@ -170,7 +170,7 @@ def test_a_stop_that_comes_with_its_reply_ends_it_or_takes_it_back(slow: HostPro
     listens(slow)
 
 
-def test_a_waiting_request_can_be_taken_back(slow: HostProcess) -> None:
+def test_a_waiting_request_can_be_cancelled(slow: HostProcess) -> None:
     slow.send(reply(1), reply(2), count(3))
     slow.until(p.RoundDone)
     slow.send(p.Stop(id=2))
@@ -193,10 +193,10 @@ def leaves(host: HostProcess, code: int = 0) -> list[p.AnyAnswer]:
 @pytest.mark.parametrize(
     "end", [b"", b'{"type":"Count","id":3,', b"\xff\xff", p.Quit(id=9), signal.SIGTERM, signal.SIGINT]
 )
-def test_the_end_ends_the_reply_and_takes_back_what_waits(
+def test_leaving_ends_the_reply_and_cancels_waiting_requests(
     slow: HostProcess, end: bytes | p.Quit | signal.Signals
 ) -> None:
-    """Of input, perhaps within a line; by request; by a signal."""
+    """At the end of input, perhaps within a line; by request; by a signal."""
     slow.send(reply(1), reply(2))
     slow.until(p.RoundDone)
     if isinstance(end, bytes):
@@ -212,7 +212,7 @@ def test_the_end_ends_the_reply_and_takes_back_what_waits(
     assert [(f.id, f.kind) for f in of_kind(answers, p.Failed)] == [(2, p.CANCELLED)]
 
 
-def test_a_host_that_nobody_hears_leaves(slow: HostProcess) -> None:
+def test_a_host_whose_answers_cannot_be_written_leaves(slow: HostProcess) -> None:
     slow.send(reply(1))
     slow.until(p.RoundDone)
     assert slow.process.stdout is not None
@@ -222,7 +222,7 @@ def test_a_host_that_nobody_hears_leaves(slow: HostProcess) -> None:
 
 @pytest.mark.slow
 def test_a_host_whose_answers_are_not_read_can_be_ended() -> None:
-    """It waits for its pipe to have room, and leaves all the same."""
+    """It leaves even while it waits for space in its pipe."""
     with HostProcess("--replay", RECORDED, "--speed", "0") as host:
         host.ready()
         host.reading.clear()
@@ -232,7 +232,7 @@ def test_a_host_whose_answers_are_not_read_can_be_ended() -> None:
         assert host.wait() == 0
 
 
-def test_with_finish_what_was_asked_is_answered_before_leaving() -> None:
+def test_with_finish_waiting_requests_are_answered_before_leaving() -> None:
     with HostProcess("--replay", RECORDED, "--speed", "0", "--finish") as host:
         host.send(p.Load(id=1, pair=p.Pair()), reply(2), count(3))
         host.close_input()

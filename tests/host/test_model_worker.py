@@ -1,4 +1,4 @@
-"""Loading, exchanging and counting, in this process and with toy models."""
+"""Loading, replacing and counting, in this process and with toy models."""
 
 import shutil
 import sys
@@ -59,7 +59,7 @@ def counted_loads(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     yield names
 
 
-def test_a_pair_is_loaded_and_says_what_it_is(toy_folder: Path, toy_drafter_folder: Path) -> None:
+def test_a_loaded_pair_is_described(toy_folder: Path, toy_drafter_folder: Path) -> None:
     worker = ModelWorker()
     answer = loaded(worker, pair(toy_folder, toy_drafter_folder))
     assert (answer.target, answer.drafter, answer.speculation, answer.note) == ("target", "drafter", "on", "")
@@ -68,7 +68,7 @@ def test_a_pair_is_loaded_and_says_what_it_is(toy_folder: Path, toy_drafter_fold
     assert works(worker)
 
 
-def test_no_drafter_is_off_and_auto_says_what_it_came_to(toy_folder: Path) -> None:
+def test_speculation_is_off_without_a_drafter_and_auto_reports_its_choice(toy_folder: Path) -> None:
     worker = ModelWorker()
     off = loaded(worker, pair(toy_folder))
     assert (off.drafter, off.speculation, off.note) == ("none", "off", "")
@@ -95,7 +95,7 @@ def test_another_drafter_or_context_does_not_load_the_target_again(
     assert counted_loads == ["target", "drafter"]
 
 
-def test_a_target_that_is_exchanged_leaves_memory(toy_folder: Path, toy_drafter_folder: Path) -> None:
+def test_a_replaced_target_is_freed(toy_folder: Path, toy_drafter_folder: Path) -> None:
     worker = ModelWorker()
     loaded(worker, pair(toy_folder, toy_drafter_folder))
     assert works(worker)
@@ -120,9 +120,7 @@ def test_a_drafter_that_does_not_fit_leaves_the_target_alone(toy_folder: Path, t
     assert loaded(worker, pair(toy_folder, "lookup")).speculation == "on"
 
 
-def test_an_error_that_nobody_expects_of_a_drafter_is_a_reason_too(
-    toy_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unexpected_error_of_a_drafter_is_a_reason_too(toy_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def burst(*_: object) -> None:
         raise MemoryError("18 GB are not there")
 
@@ -145,7 +143,7 @@ def test_an_unsupported_drafter_is_tried_again_when_it_is_asked_for_again(toy_fo
     [{"target": "nowhere"}, {"target": ""}, {"target": "a\0b"}, {"context": 1}, {"context": 10**30}],
     ids=["no folder", "empty", "no name", "context too short", "context too long"],
 )
-def test_what_can_be_refused_before_loading_leaves_what_was_there(toy_folder: Path, wanted: dict[str, Any]) -> None:
+def test_a_load_that_is_refused_beforehand_leaves_the_loaded_pair(toy_folder: Path, wanted: dict[str, Any]) -> None:
     worker = ModelWorker()
     nonsense = p.Pair(**{"target": str(toy_folder), **wanted})
     refused(worker, nonsense)
@@ -156,7 +154,7 @@ def test_what_can_be_refused_before_loading_leaves_what_was_there(toy_folder: Pa
     assert works(worker)
 
 
-def test_a_target_whose_files_do_not_belong_together_leaves_what_was_there(toy_folder: Path, tmp_path: Path) -> None:
+def test_a_target_with_mismatched_files_leaves_the_loaded_pair(toy_folder: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     shutil.copytree(toy_folder, broken)
     config = (broken / "config.json").read_text()
@@ -192,7 +190,7 @@ def test_a_target_that_breaks_while_it_loads_says_that_the_old_one_is_gone(
     assert works(worker)
 
 
-def test_what_is_unloaded_leaves_memory_and_comes_back_when_it_is_loaded_again(toy_folder: Path) -> None:
+def test_an_unloaded_pair_is_freed_and_can_be_loaded_again(toy_folder: Path) -> None:
     worker = ModelWorker()
     loaded(worker, pair(toy_folder))
     network = weakref.ref(worker._pair.target.network)
@@ -205,7 +203,7 @@ def test_what_is_unloaded_leaves_memory_and_comes_back_when_it_is_loaded_again(t
     assert works(worker)
 
 
-def test_a_missing_library_is_said_and_can_be_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_reported_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "app.host.model_worker", None)
     host.open_model_worker.cache_clear()
     for _ in range(2):
@@ -217,7 +215,7 @@ def test_a_missing_library_is_said_and_can_be_asked_again(monkeypatch: pytest.Mo
 
 
 def test_a_count_is_what_a_reply_reads(toy_folder: Path) -> None:
-    """Template, system prompt and the opening of the reply are in it."""
+    """It includes the template, the system prompt and the opening of the reply."""
     worker = ModelWorker()
     loaded(worker, pair(toy_folder, context=300))
     turns = asked("Why is the sky blue?", "It is not.", "It is so.")

@@ -1,4 +1,4 @@
-"""A race with the host: asked for, told, stopped, recorded and replayed; the loaded pair is as good as before."""
+"""A race in the host: run, stopped, recorded and replayed; the loaded pair is as good as before."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_drafter_that_is_not_loaded_is_opened_for_the_race_alone(worker: Model
 
 
 @pytest.mark.parametrize("sides", [(), (PLAIN,), (PLAIN, Side(drafter="lookup", draft_length=99))])
-def test_nonsense_is_refused(worker: ModelWorker, sides: tuple[Side, ...]) -> None:
+def test_invalid_sides_are_refused(worker: ModelWorker, sides: tuple[Side, ...]) -> None:
     with pytest.raises(UsageError):
         list(worker.race(p.Race(id=9, prompt="Hi", sampling=SAMPLING, sides=sides, runs=1), Event()))
 
@@ -113,7 +113,7 @@ def test_a_recorded_race_is_played_to_whoever_races(recorded: Path) -> None:
     assert texts(reply)
 
 
-def test_a_played_race_stops_too(recorded: Path) -> None:
+def test_a_replayed_race_can_be_stopped(recorded: Path) -> None:
     stop = Event()
     replay = RecordingPlayer.read(recorded, 0.001)  # a thousand times as slow
     Timer(0.1, stop.set).start()

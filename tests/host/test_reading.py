@@ -1,4 +1,4 @@
-"""Lines from a file descriptor, however they arrive, and the queue they end in."""
+"""Reading lines from a file descriptor, however they arrive, and the queue of requests."""
 
 import os
 import threading
@@ -70,7 +70,7 @@ def test_the_current_request_is_told_to_stop_and_no_other() -> None:
     assert not second.stop.is_set()
 
 
-def test_what_waits_is_bounded_and_room_comes_back() -> None:
+def test_the_queue_is_bounded_and_frees_space_again() -> None:
     inbox, half = TaskQueue(), MAX_WAITING_BYTES // 2
     assert put(inbox, 1, 2, 3, size_bytes=half) == [True, True, False]
     inbox.take()

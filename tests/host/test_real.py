@@ -42,7 +42,7 @@ def host() -> Iterator[HostProcess]:
 
 @pytest.fixture(scope="module")
 def plain() -> dict[str, tuple[list[int], str]]:
-    """Ids and text that the target alone says, by sampling."""
+    """Ids and text of plain decoding, by sampling settings."""
     target = load(builtin_folder())
     session = Session(target.model, target.tokenizer, 8192)
     found = {}
@@ -60,7 +60,7 @@ def ask(host: HostProcess, number: int, sampling: SamplingSettings, said: tuple[
 
 @pytest.mark.real_model
 @pytest.mark.parametrize("name", SAMPLINGS)
-def test_a_reply_is_what_the_target_alone_says_and_goes_on_where_it_was_stopped(
+def test_a_reply_equals_plain_decoding_and_continues_where_it_was_stopped(
     host: HostProcess, plain: dict[str, tuple[list[int], str]], name: str
 ) -> None:
     ids, text = plain[name]
@@ -84,14 +84,14 @@ def test_a_reply_is_what_the_target_alone_says_and_goes_on_where_it_was_stopped(
         assert text_of(begun) + text_of(rest) == text
 
 
-def test_a_load_that_is_refused_says_what_is_kept(host: HostProcess) -> None:
+def test_a_refused_load_names_the_pair_that_is_kept(host: HostProcess) -> None:
     host.send(p.Load(id=9, pair=p.Pair(target="nowhere")), p.Load(id=10, pair=p.Pair(drafter="eagle3")))
     failed = of_kind(host.until(p.Failed), p.Failed)[0]
     assert (failed.id, failed.kind, failed.kept_pair) == (9, "ModelError", p.Pair(drafter="eagle3"))
     assert of_kind(host.until(p.Loaded), p.Loaded)[0].id == 10
 
 
-def test_ready_is_said_before_anything_slow_is_imported() -> None:
+def test_ready_is_sent_before_anything_slow_is_imported() -> None:
     source = (
         "import sys, app.host.__main__; app.host.server.ready();"
         "print([name for name in ('mlx.core', 'mlx_lm', 'transformers', 'numpy', 'PySide6') if name in sys.modules])"

@@ -1,4 +1,4 @@
-"""A recording in the engine's place: played whole, in time, again, from the middle, and never with MLX."""
+"""A recording in place of a model: played whole, in time, again, from the middle, and without MLX."""
 
 import time
 from pathlib import Path
@@ -27,13 +27,13 @@ def recorded(number: int) -> list[p.AnyAnswer]:
     return [answer for answer in ANSWERS if getattr(answer, "id", None) == number]
 
 
-def test_replies_are_played_in_turn_under_the_ids_of_who_asks() -> None:
+def test_replies_are_played_in_turn_with_the_ids_of_the_requests() -> None:
     player = RecordingPlayer(ANSWERS, 0)
     for number, original in ((7, 2), (8, 3), (9, 2)):
         assert played(player, number) == [structs.replace(answer, id=number) for answer in recorded(original)]
 
 
-def test_a_reply_goes_on_with_the_recording_that_began_so() -> None:
+def test_a_reply_continues_with_the_recording_that_begins_alike() -> None:
     player = RecordingPlayer(ANSWERS, 0)
     whole = recorded(3)
     ids = tokens_of(whole)
@@ -70,7 +70,7 @@ def test_a_stopped_replay_ends_as_cancelled() -> None:
 
 
 @pytest.mark.parametrize("speed", [4.0, 16.0])
-def test_speed_is_of_the_recorded_times(speed: float) -> None:
+def test_speed_scales_the_recorded_times(speed: float) -> None:
     answers = stretched(ANSWERS, tokens=200, per_second=400.0)
     began = time.monotonic()
     assert len(tokens_of(played(RecordingPlayer(answers, speed)))) == 200
@@ -89,7 +89,7 @@ def test_loads_are_played_with_the_pair_that_is_asked_for() -> None:
     assert (plain.drafter, plain.speculation) == ("none", "off")
 
 
-def test_a_recording_without_a_load_answers_one_and_failures_are_played() -> None:
+def test_a_recording_without_a_load_answers_one_and_plays_failures() -> None:
     fell = [p.FellBack(id=5, reason="why"), p.Failed(id=5, kind="X", message="broke")]
     refused: list[p.AnyAnswer] = [p.Loading(id=4, message="l"), p.Failed(id=4, kind="ModelError", message="no")]
     assert of_kind(RecordingPlayer(fell, 0).load(p.Load(id=1, pair=p.Pair())), p.Loaded)[0].speculation == "on"
@@ -107,12 +107,12 @@ def test_a_recording_that_was_cut_off_fails_where_it_ends() -> None:
 
 
 @pytest.mark.parametrize("speed", [-1.0, float("nan"), float("inf")])
-def test_a_speed_that_makes_no_sense_is_refused(speed: float) -> None:
+def test_an_invalid_speed_is_refused(speed: float) -> None:
     with pytest.raises(UsageError, match="speed"):
         RecordingPlayer(ANSWERS, speed)
 
 
-def test_a_file_that_is_no_recording_is_refused_in_a_line(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_recording_is_refused_in_one_line(tmp_path: Path) -> None:
     bad = tmp_path / "bad.jsonl"
     bad.write_bytes(RECORDED.read_bytes()[:300])
     for arguments, said in (

@@ -1,4 +1,4 @@
-"""Replies of toy models, checked through the worker from what a window would have kept of them."""
+"""Verification of toy models' replies from what a window keeps of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REJECTION = p.SamplingSettings(max_tokens=LENGTH, draft_length=3, temperature=0.
 
 
 def request(answers: list[p.AnyAnswer], sampling: p.SamplingSettings, **changes: Any) -> p.Verify:
-    """To have a reply checked that was heard."""
+    """The request to check a reply that consists of these answers."""
     made = p.Verify(
         id=9,
         messages=QUESTION,
@@ -47,7 +47,7 @@ def receipt_of(answers: list[p.AnyAnswer]) -> Receipt:
 
 
 def forged(wanted: p.Verify, position: int, token: int) -> p.Verify:
-    """With another token at one place of the reply."""
+    """The same request with another token at one position of the reply."""
     rounds, start = [], 0
     for said in wanted.rounds:
         tokens = list(said.tokens)
@@ -87,7 +87,7 @@ def test_a_forged_token_is_found_and_named(worker: ModelWorker, name: str) -> No
 def test_a_reply_in_parts_with_penalties_and_another_drafter_is_identical(
     worker: ModelWorker, toy_folder: Path
 ) -> None:
-    """Stopped, gone on with by nobody's draft, and checked where lookup is loaded."""
+    """Stopped, continued by plain decoding, and checked where lookup is loaded."""
     sampling = replace(SAMPLINGS["coupled"], repetition_penalty=1.4, max_tokens=12)
     first = ask(worker, replace(sampling, max_tokens=5))
     rest = ask(worker, replace(sampling, draft_length=0, max_tokens=7), continuation_ids=tuple(ids_of(first)))
@@ -113,7 +113,7 @@ def test_a_stop_string_is_where_it_ends(worker: ModelWorker) -> None:
     assert receipt_of(verify(worker, request(told, sampling))) == Receipt(len(ids_of(told)))
 
 
-def test_rejection_is_told_for_what_it_is(worker: ModelWorker) -> None:
+def test_rejection_sampling_is_checked_as_possible_not_identical(worker: ModelWorker) -> None:
     receipt = receipt_of(verify(worker, request(ask(worker, REJECTION), REJECTION)))
     assert receipt == Receipt(LENGTH, (), "law") and not receipt.identical
 
@@ -179,7 +179,7 @@ def test_nothing_is_checked_without_a_model(worker: ModelWorker) -> None:
 
 
 @pytest.mark.parametrize("after", [1, 2, 3, 4])
-def test_a_stop_is_heard_and_leaves_the_target_usable(worker: ModelWorker, after: int) -> None:
+def test_a_check_can_be_stopped_and_leaves_the_target_usable(worker: ModelWorker, after: int) -> None:
     told, stop, seen = ask(worker, SAMPLINGS["greedy"]), Event(), list[p.AnyAnswer]()
     for answer in worker.verify(request(told, SAMPLINGS["greedy"]), stop):
         seen.append(answer)
@@ -190,7 +190,9 @@ def test_a_stop_is_heard_and_leaves_the_target_usable(worker: ModelWorker, after
     assert ids_of(ask(worker, SAMPLINGS["greedy"])) == ids_of(told)
 
 
-def test_a_stop_is_heard_while_a_difference_is_measured(worker: ModelWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_can_be_stopped_while_a_difference_is_measured(
+    worker: ModelWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told, stop = ask(worker, SAMPLINGS["greedy"]), Event()
     wanted = forged(request(told, SAMPLINGS["greedy"]), 5, (ids_of(told)[5] + 1) % 256)
     measure = __import__("engine.audit.reply_check", fromlist=["measure_noise"]).measure_noise
@@ -204,7 +206,7 @@ def test_a_stop_is_heard_while_a_difference_is_measured(worker: ModelWorker, mon
     assert isinstance(answers[-1], p.Failed) and answers[-1].kind == "Cancelled"
 
 
-def test_a_pass_that_breaks_is_told_and_the_next_request_is_answered(
+def test_a_pass_that_fails_is_reported_and_the_next_request_is_answered(
     worker: ModelWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = ask(worker, SAMPLINGS["greedy"])
@@ -225,7 +227,7 @@ def test_a_pass_that_breaks_is_told_and_the_next_request_is_answered(
     assert [(one.id, one.receipt) for one in verified] == [(10, Receipt(LENGTH))]
 
 
-def test_a_template_that_refuses_the_messages_is_told(worker: ModelWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_template_that_refuses_the_messages_is_reported(worker: ModelWorker, monkeypatch: pytest.MonkeyPatch) -> None:
     told = ask(worker, SAMPLINGS["greedy"])
 
     def refuse(*_: Any) -> list[int]:
@@ -239,7 +241,7 @@ def test_a_template_that_refuses_the_messages_is_told(worker: ModelWorker, monke
 # --- a recording --------------------------------------------------------------------------------
 
 
-def test_a_recording_plays_the_check_it_has_and_makes_up_none(worker: ModelWorker) -> None:
+def test_a_recording_plays_its_check_and_invents_none(worker: ModelWorker) -> None:
     told = ask(worker, SAMPLINGS["greedy"])
     wanted = request(told, SAMPLINGS["greedy"])
     checked = verify(worker, wanted)
