@@ -90,19 +90,9 @@ def _round_s(costs: Costs, round_: Round) -> float:
 
 
 _METRICS = (
-    "tokens",
-    "prompt_tokens",
-    "ttft_s",
-    "decode_s",
-    "tokens_per_s",
-    "rounds",
-    "waits_per_round",
-    "drafted",
-    "accepted",
-    "acceptance_rate",
-    "acceptance_by_position",
-    "mean_acceptance_length",
-)
+    "tokens", "prompt_tokens", "ttft_s", "decode_s", "tokens_per_s", "rounds", "waits_per_round", "drafted", "accepted",
+    "acceptance_rate", "acceptance_by_position", "mean_acceptance_length",
+)  # fmt: skip
 _DIFFERENCE = ("position", "gap_ulps", "noise_ulps", "near_tie", "plain_token", "other_token")
 
 
