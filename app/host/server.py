@@ -12,7 +12,6 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -76,7 +75,6 @@ class Server:
         self._requests, self._writer, self._open_worker, self._finish = requests, writer, open_worker, finish
         self._tasks = TaskQueue()
         self._code = OK
-        self._leaving = threading.Lock()  # held until the waiting requests are answered
 
     def run(self) -> int:
         """Serves requests until the input ends or a signal comes; returns the exit code."""
@@ -93,8 +91,7 @@ class Server:
             return OK
         except Exception as error:  # noqa: BLE001  broad: the process boundary; nobody knows what state this has left
             self._give_up(error)
-        with self._leaving:
-            return self._code
+        return self._code
 
     # --- reading -------------------------------------------------------------------------------
 
@@ -108,7 +105,7 @@ class Server:
         except Exception as error:  # noqa: BLE001  broad: the thread's boundary; a host that does not listen is no use
             self._give_up(error)
         if self._finish and not quits:
-            self._tasks.close(discard=False)
+            self._tasks.close(stop=False)
         else:
             self._leave()
 
@@ -126,13 +123,11 @@ class Server:
             return True
         if isinstance(request, protocol.Stop):
             for _ in range(self._tasks.stop(request.id)):
-                self._refuse(request.id, protocol.CANCELLED, "stopped before its turn came")
+                self._writer.write(_cancelled(request.id))
         elif request is not None and not self._tasks.put(request, len(line)):
-            self._refuse(request.id, protocol.BUSY, "too many requests are waiting: wait for answers, then ask again")
+            busy = "too many requests are waiting: wait for answers, then ask again"
+            self._writer.write(protocol.Failed(id=request.id, kind=protocol.BUSY, message=busy))
         return False
-
-    def _refuse(self, number: int, kind: str, message: str) -> None:
-        self._writer.write(protocol.Failed(id=number, kind=kind, message=message))
 
     # --- leaving -------------------------------------------------------------------------------
 
@@ -141,9 +136,7 @@ class Server:
         deadline = threading.Timer(GRACE_S, os._exit, (self._code,))
         deadline.daemon = True
         deadline.start()
-        with self._leaving, suppress(WindowGoneError):
-            for number in self._tasks.close(discard=True):
-                self._refuse(number, protocol.CANCELLED, "the host ended before its turn came")
+        self._tasks.close(stop=True)
 
     def _give_up(self, error: Exception) -> None:
         self._code = FAILURE
@@ -171,6 +164,9 @@ def serve(tasks: TaskQueue, writer: AnswerWriter, open_worker: WorkerFactory) ->
     worker: Worker | None = None
     while (task := tasks.take()) is not None:
         try:
+            if task.stop.is_set():
+                writer.write(_cancelled(task.request.id))
+                continue
             worker = open_worker()
             for answer in _answers(worker, task):
                 writer.write(answer)
@@ -199,6 +195,10 @@ def _answers(worker: Worker, task: Task) -> Iterator[protocol.AnyAnswer]:
             return worker.count(request)
         case protocol.Unload() as request:
             return worker.unload(request)
+
+
+def _cancelled(number: int) -> protocol.Failed:
+    return protocol.Failed(id=number, kind=protocol.CANCELLED, message="stopped before its turn came")
 
 
 def _failed(task: Task, error: Exception, worker: Worker | None) -> protocol.Failed:

@@ -68,17 +68,12 @@ class TaskQueue:
             self._size_bytes = sum(task.size_bytes for task in left)
             return removed
 
-    def close(self, discard: bool) -> list[int]:
-        """Accepts no more requests. discard: also stops the current one and removes those that wait. Returns the ids of
-        those that were removed."""
+    def close(self, stop: bool) -> None:
+        """Accepts no more requests. stop: also stops the current task and those that wait."""
         with self._changed:
             self._closed = True
-            self._changed.notify()
-            if not discard:
-                return []
-            if self._current is not None:
+            if stop and self._current is not None:
                 self._current.stop.set()
-            removed = [task.request.id for task in self._waiting]
-            self._waiting.clear()
-            self._size_bytes = 0
-            return removed
+            for task in self._waiting if stop else ():
+                task.stop.set()
+            self._changed.notify()

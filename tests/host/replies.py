@@ -50,7 +50,7 @@ def served(worker: ModelWorker, *requests: Work) -> list[AnyAnswer]:
     tasks = TaskQueue()
     for request in requests:
         tasks.put(request, 0)
-    tasks.close(discard=False)
+    tasks.close(stop=False)
     told, said = os.pipe()  # holds more than the replies of toys
     serve(tasks, AnswerWriter(said), lambda: worker)
     os.close(said)
