@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from app.inference.machine import memory
@@ -28,16 +27,6 @@ from models.size_text import memory_words
 DEFAULT_CONTEXT = 8192
 
 
-@dataclass(frozen=True)
-class Fit:
-    """How a pair fits. context: tokens of prompt and reply. verdict: at that context. note: what the user did not
-    ask for and should know, or ""."""
-
-    context: int
-    verdict: FitVerdict
-    note: str = ""
-
-
 def this_room() -> AvailableMemory:
     """Returns the memory of this machine."""
     total, free = memory()
@@ -55,18 +44,22 @@ def declared_context(folder: ModelFolder, requested: int | None) -> int:
     return requested or declared or DEFAULT_CONTEXT
 
 
-def fit(folder: ModelFolder, options: Options) -> Fit:
-    """Returns whether the target in `folder` and the largest drafter of `options` fit, and with how long a context: the
+def fit(folder: ModelFolder, options: Options) -> FitVerdict:
+    """Returns how the target in `folder` and the largest drafter of `options` fit, and with how long a context: the
     requested one, else the longest that leaves other programs their share.
 
     Raises UsageError for a context that the model is not made for; ModelError where it does not fit, with what would.
     """
-    verdict = _checked_verdict(folder, _largest_drafter(folder, options), options)
-    note, wanted = str(verdict) if verdict.level == "tight" else "", declared_context(folder, options.context)
-    if verdict.context < wanted and not note:
-        most = memory_words(this_room().most or 0)
-        note = f"the context is {verdict.context:,} tokens, of {wanted:,} that the model was made for, to fit in {most}"
-    return Fit(verdict.context, verdict, note)
+    return _checked_verdict(folder, _largest_drafter(folder, options), options)
+
+
+def context_note(folder: ModelFolder, options: Options, verdict: FitVerdict) -> str:
+    """Returns what the user should know of the context that a pair got, or ""."""
+    wanted = declared_context(folder, options.context)
+    if verdict.level == "tight" or verdict.context >= wanted:
+        return str(verdict) if verdict.level == "tight" else ""
+    most = memory_words(this_room().most or 0)
+    return f"the context is {verdict.context:,} tokens, of {wanted:,} that the model was made for, to fit in {most}"
 
 
 def check_all(folder: ModelFolder, options: Options) -> None:

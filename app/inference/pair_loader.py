@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from app.inference.memory_fit import fit
+from app.inference.memory_fit import context_note, fit
 from app.inference.options import AUTO, Options
 from app.inference.pair_resolution import NONE, chosen, drafter_folder, note_used, parts_of, target_folder
 from engine.audit.verify_blocks import BLOCK_WIDTH
@@ -86,8 +86,9 @@ def open_target(options: Options) -> Loaded:
 def open_session(target: Loaded, options: Options) -> tuple[Session, str]:
     """Returns a session with a context that fits, and what the user should know of the context, or "". Raises what
     `fit` raises."""
-    found = fit(target.folder, options)
-    return Session(target.model, target.tokenizer, found.context), found.note
+    verdict = fit(target.folder, options)
+    note = context_note(target.folder, options, verdict)
+    return Session(target.model, target.tokenizer, verdict.context), note
 
 
 def open_drafter(spec: str, target: Loaded, trees: bool = False) -> NamedDrafter:
