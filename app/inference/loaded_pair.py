@@ -146,7 +146,7 @@ class LoadedPair:
         """Returns the correction of costs that replies under these conditions share."""
         return self._corrections.setdefault((self.calibration.milestones(context), exact, timed), CostCorrection())
 
-    # --- tokens --------------------------------------------------------------------------------------
+    # --- tokens, and their verification ---------------------------------------------------------------
 
     def prompt_ids(self, messages: Sequence[dict[str, str]]) -> list[int]:
         """Returns the ids of a prompt. Raises ModelError where the model's template refuses it."""

@@ -68,15 +68,15 @@ def encode_line(message: AnyRequest | AnyAnswer) -> bytes:
 
 def decode_request(line: bytes) -> AnyRequest:
     """Returns the request in a line. Raises MalformedError."""
-    return decode(line, _requests)
+    return decode_line(line, _requests)
 
 
 def decode_answer(line: bytes) -> AnyAnswer:
     """Returns the answer in a line. Raises MalformedError."""
-    return decode(line, _answers)
+    return decode_line(line, _answers)
 
 
-def decode(line: bytes | str, decoder: msgspec.json.Decoder[T]) -> T:
+def decode_line(line: bytes | str, decoder: msgspec.json.Decoder[T]) -> T:
     """Returns what `decoder` finds in a line. Raises MalformedError."""
     if len(line) > LONGEST_LINE:
         raise MalformedError(f"the line has {len(line)} bytes, and the protocol allows {LONGEST_LINE}")

@@ -30,7 +30,7 @@ from __future__ import annotations
 import msgspec
 
 from app.protocol import MalformedError as MalformedError
-from app.protocol import decode
+from app.protocol import decode_line
 from models.hub.download_events import *  # noqa: F403  its records are these messages
 from models.hub.download_events import AnyDownloadEvent, DownloadEvent
 
@@ -44,4 +44,4 @@ def to_line(event: DownloadEvent) -> str:
 
 def read_line(line: bytes | str) -> AnyDownloadEvent:
     """Returns the event in a line. Raises MalformedError for what is no event."""
-    return decode(line, _decoder)
+    return decode_line(line, _decoder)
