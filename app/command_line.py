@@ -1,4 +1,4 @@
-"""What every command of the terminal shares: exit codes, the parser, options, and notices on standard error.
+"""What every command of the terminal shares: exit codes, parser, options, notices, and checks of files to write.
 
 0  done        1  failure        2  usage        130  stopped by Ctrl-C
 """
@@ -6,10 +6,14 @@
 from __future__ import annotations
 
 import argparse
+import os
+import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
+
+from engine.errors import UsageError
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -56,3 +60,22 @@ def add_common(parser: argparse.ArgumentParser) -> None:
 def notify(text: str) -> None:
     """Prints a line on standard error, where it does not mix with the output."""
     print(f"redline: {text}", file=sys.stderr, flush=True)
+
+
+def check_writable(path: Path, option: str) -> None:
+    """Raises UsageError where `option` cannot write a file: before its contents take minutes to compute."""
+    try:
+        fits = _is_writable(path)
+    except (OSError, ValueError):  # a name too long, or with a NUL in it
+        fits = False
+    if not fits:
+        raise UsageError(f"{str(path)!r} cannot be written: give {option} a file in a folder of yours")
+
+
+def _is_writable(path: Path) -> bool:
+    """Whether the folder takes a new file, and what stands at `path`, if anything, is a file that may be replaced."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return os.access(path.parent, os.W_OK)
+    return stat.S_ISREG(mode) and os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)

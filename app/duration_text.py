@@ -1,4 +1,4 @@
-"""Times in words, for the commands about models."""
+"""Durations in words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ _DAY_S = 86_400.0
 
 
 def duration_words(seconds: float) -> str:
-    """4 s, 3 min 20 s, 1 h 5 min, 2 days."""
+    """Returns a duration: 4 s, 3 min 20 s, 1 h 5 min, 2 days."""
     minutes, rest_s = divmod(round(seconds), 60)
     if minutes < 1:
         return f"{rest_s} s"
@@ -21,7 +21,8 @@ def duration_words(seconds: float) -> str:
 
 
 def ago_words(then_s: float | None, now_s: float) -> str:
-    """just now, 5 minutes ago, 3 hours ago, yesterday, 12 days ago, 3 months ago; "never" for None."""
+    """Returns how long ago a time was: just now, 5 minutes ago, 3 hours ago, yesterday, 12 days ago, 3 months ago;
+    "never" for None."""
     if then_s is None:
         return "never"
     seconds = max(0.0, now_s - then_s)

@@ -48,43 +48,30 @@ class Palette:
         return str(getattr(self, tone))
 
 
+_COLOURS = {  # in light and in dark
+    "background": ("#ffffff", "#1e1e20"),
+    "sidebar": ("#f5f5f7", "#28282b"),
+    "raised": ("#f7f7f8", "#2a2a2d"),
+    "hover": ("#ececef", "#353539"),
+    "hairline": ("#e0e0e4", "#3a3a3e"),
+    "faint": ("#68686d", "#a1a1a6"),
+    "accent": ("#0a66d8", "#4c9dff"),
+    "on_accent": ("#ffffff", "#000000"),
+    "good": ("#00734f", "#4cc9a0"),
+    "warning": ("#8a5a00", "#e5b45a"),
+    "error": ("#c0271d", "#ff7a70"),
+    "code": ("#f4f4f6", "#252528"),
+}
+
 PALETTES: dict[Scheme, Palette] = {
-    "light": Palette(
-        scheme="light",
-        background="#ffffff",
-        sidebar="#f5f5f7",
-        raised="#f7f7f8",
-        hover="#ececef",
-        hairline="#e0e0e4",
-        text=TEXT["light"],
-        faint="#68686d",
-        accent="#0a66d8",
-        on_accent="#ffffff",
-        good="#00734f",
-        warning="#8a5a00",
-        error="#c0271d",
-        code="#f4f4f6",
-        tints=TINTS["light"],
+    scheme: Palette(
+        scheme=scheme,
+        text=TEXT[scheme],
+        tints=TINTS[scheme],
         hues=HUES,
-    ),
-    "dark": Palette(
-        scheme="dark",
-        background="#1e1e20",
-        sidebar="#28282b",
-        raised="#2a2a2d",
-        hover="#353539",
-        hairline="#3a3a3e",
-        text=TEXT["dark"],
-        faint="#a1a1a6",
-        accent="#4c9dff",
-        on_accent="#000000",
-        good="#4cc9a0",
-        warning="#e5b45a",
-        error="#ff7a70",
-        code="#252528",
-        tints=TINTS["dark"],
-        hues=HUES,
-    ),
+        **{name: colours[place] for name, colours in _COLOURS.items()},
+    )
+    for place, scheme in enumerate(TINTS)
 }
 
 

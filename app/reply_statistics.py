@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from app.store.records import StoredReceipt
+    from app.store.records import Statistics, StoredReceipt
+    from engine.metrics import Metrics
 
 
-class Numbers(Protocol):
-    """What `Metrics` and `Statistics` have in common; rates are None where they mean nothing."""
+def in_words(numbers: Metrics | Statistics, endings: Sequence[str] = (), plan: str = "") -> str:
+    """Returns the numbers in one line.
 
-    @property
-    def tokens(self) -> int: ...
-    @property
-    def drafted(self) -> int: ...
-    @property
-    def accepted(self) -> int: ...
-    @property
-    def ttft_s(self) -> float | None: ...
-    @property
-    def tokens_per_s(self) -> float | None: ...
-    @property
-    def acceptance_rate(self) -> float | None: ...
-    @property
-    def mean_acceptance_length(self) -> float | None: ...
-
-
-def in_words(numbers: Numbers, endings: Sequence[str] = (), plan: str = "") -> str:
-    """endings: how the reply ended, where that needs a word. plan: why nothing was drafted, where nothing was."""
+    endings: how the reply ended, where that needs a word. plan: why nothing was drafted, where nothing was.
+    """
     tokens = ", ".join([count(numbers.tokens, "token"), *endings])
     return " · ".join([tokens, *_times(numbers), *_acceptance(numbers, plan)])
 
@@ -46,17 +31,17 @@ def receipt_in_words(kept: StoredReceipt, stale: bool = False) -> str:
 
 
 def count(number: int, what: str) -> str:
-    """1 token, 2 tokens."""
+    """Returns a number with its noun: 1 token, 2 tokens."""
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def _times(numbers: Numbers) -> list[str]:
+def _times(numbers: Metrics | Statistics) -> list[str]:
     speed, ttft_s = numbers.tokens_per_s, numbers.ttft_s
     parts = [] if speed is None else [f"{speed:.1f} tok/s"]
     return parts if ttft_s is None else [*parts, f"TTFT {ttft_s:.2f} s"]
 
 
-def _acceptance(numbers: Numbers, plan: str) -> list[str]:
+def _acceptance(numbers: Metrics | Statistics, plan: str) -> list[str]:
     rate, tau = numbers.acceptance_rate, numbers.mean_acceptance_length
     if rate is None or tau is None:
         return [f"nothing drafted ({plan})"] if plan else []

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from app.cli.decoding_options import add_options, add_selection, check_counts, read_options
 from app.cli.terminal.output import output_console
-from app.command_line import FAILURE, INTERRUPTED, OK, add_command, notify
+from app.command_line import FAILURE, INTERRUPTED, OK, add_command, check_writable, notify
 from app.inference.options import Options
 from app.reply_statistics import count
-from app.writable_file import check_writable
 from engine.errors import UsageError
 
 if TYPE_CHECKING:

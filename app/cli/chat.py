@@ -15,7 +15,7 @@ from app.cli.terminal.progress import Status
 from app.cli.terminal.reply_view import Terminal, fallback_line
 from app.cli.terminal.token_style import Look, add_theme, output_look
 from app.command_line import INTERRUPTED, OK, add_command, notify
-from app.inference.options import Options
+from app.inference.options import Options, target_name
 from app.inference.reply_events import FellBack, ShownEvent
 from engine.errors import UsageError
 from engine.events import Finished, to_json
@@ -66,9 +66,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _open(options: Options, system: str) -> Conversation:
-    from app.inference.conversation import open_conversation
-
     status = Status(sys.stderr)
+    status(f"loading {target_name(options)}")
+    from app.inference.conversation import open_conversation  # which loads MLX
+
     try:
         return open_conversation(options, system, status)
     finally:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from app.cli.terminal.output import output_console, safe
 from app.command_line import FAILURE, OK, add_command, add_common
-from app.inference.system_memory import memory
+from app.inference.machine import memory
 from app.reply_statistics import count
 from engine.errors import ModelError
 from models.builtin import builtin_gguf

@@ -157,7 +157,7 @@ def _train(args: argparse.Namespace, options: Options, place: Workspace, wanted:
 
 def _begin(target: Loaded, place: Workspace, wanted: TrainingOptions, prompts: list[str]) -> TrainingPlan:
     """Measures this machine, announces what the fit takes, and saves its plan. Raises FitError if it does not fit."""
-    from app.inference.system_memory import memory
+    from app.inference.machine import memory
     from models import durable_files
     from models.size_text import memory_words
     from models.training import resource_needs

@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from platformdirs import user_data_path
 from prompt_toolkit import PromptSession
@@ -22,12 +22,14 @@ from prompt_toolkit.output import create_output
 from app.cli.terminal.keyboard import ctrl_c, unseen_typing
 from app.cli.terminal.reply_view import Terminal, details
 from app.command_line import OK
-from app.inference.conversation import Conversation
 from app.inference.options import read_draft_length
 from app.inference.reply_events import ShownEvent
 from engine.errors import RedlineError, UsageError
 from engine.metrics import Metrics
 from models.builtin import SHIPPED
+
+if TYPE_CHECKING:  # imports MLX, which takes seconds
+    from app.inference.conversation import Conversation
 
 Ask = Callable[[], str]
 

@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace, options: Options) -> list[Question]:
     """Checks everything that can be wrong before a model is loaded, and returns the questions. Raises UsageError."""
     from app.bench.prompt_file import read_questions_or_lines
-    from app.writable_file import check_writable
+    from app.command_line import check_writable
 
     check_counts(args, "limit", "every")
     if options.drafter == "none":

@@ -15,7 +15,7 @@ from app.cli.terminal.keyboard import ctrl_c, key_presses
 from app.cli.terminal.output import output_console, safe
 from app.cli.terminal.progress import Status
 from app.cli.terminal.token_style import add_theme, choose_look, output_look
-from app.command_line import FAILURE, INTERRUPTED, OK, add_command, notify
+from app.command_line import FAILURE, INTERRUPTED, OK, add_command, check_writable, notify
 from app.inference.options import Options
 from app.protocol import SamplingSettings
 from app.protocol.race_messages import PLAIN, SIDES, Race, Side
@@ -23,7 +23,6 @@ from app.race.document_builder import RaceDocumentBuilder
 from app.race.race_document import RaceDocument, RaceError, open_race, race_json, write_file
 from app.race.replay_clock import SPEEDS
 from app.race.side_syntax import read_side, write_side
-from app.writable_file import check_writable
 from engine.errors import UsageError
 
 if TYPE_CHECKING:

@@ -122,7 +122,7 @@ def document(results: Sequence[Result], interrupted: bool) -> str:
     """Returns the results as JSON."""
     from importlib.metadata import version
 
-    from app.host.process import ready
+    from app.host.server import ready
 
     report = {
         "format": FORMAT,

@@ -1,133 +1,185 @@
-"""The worker with a real model: loads one pair at a time and replies with it. Imports MLX with the first use."""
+"""The worker with a real model: loads one pair at a time and replies with it."""
 
 from __future__ import annotations
 
-import sys
+import secrets
 from collections.abc import Iterator
-from threading import Event
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from threading import Event as StopFlag
 
-from app.host.worker import NotLoaded
-from app.protocol import AnyAnswer, Count, Counted, Load, Loading, Pair, Race, Reply, Unload, Unloaded, Verify
-from engine.errors import BackendError, RedlineError
+from msgspec import to_builtins
 
-if TYPE_CHECKING:  # imports mlx and mlx-lm, which takes seconds
-    from app.host.hosted_pair import HostedPair
+from app import protocol
+from app.host.verify_job import verify
+from app.inference import digests, loaded_pair, reply_events
+from app.inference.loaded_pair import NO_DRAFTER, LoadedPair
+from app.inference.memory_fit import fit
+from app.inference.options import Options, check_settings, target_name
+from app.inference.pair_loader import join_notes
+from app.inference.pair_resolution import target_folder
+from app.inference.reply_runner import ReplyRunner
+from app.race.contest import Contest, RaceOptions, level
+from engine.errors import RedlineError
+from engine.events import Finished, PromptProgress, Round
+from engine.settings import SamplingSettings
+from models.model_folder import check_folder
+
+
+class NotLoaded(RedlineError):
+    """There is no model to answer with."""
 
 
 class ModelWorker:
-    """A worker with a real model.
+    """A worker with a real model. Used from one thread, one request at a time; answers may raise anything.
 
-    Invariant: `_hosted` is None, or a pair that can reply. A Load that can be refused by looking at files leaves
-    what was there; one that fails later leaves nothing, because two targets may not fit into memory.
+    pair: the pair that is loaded, as it was requested; None before that. Invariant: a pair that is loaded can reply. A
+    Load that can be refused by looking at files leaves what was there; one that fails later leaves nothing, because two
+    targets may not fit into memory.
     """
 
     def __init__(self) -> None:
-        self._hosted: HostedPair | None = None
+        self.pair: protocol.Pair | None = None
+        self._loaded: LoadedPair | None = None
 
-    @property
-    def pair(self) -> Pair | None:
-        return self._hosted.request if self._hosted else None
+    def load(self, request: protocol.Load) -> Iterator[protocol.AnyAnswer]:
+        """Loads what differs from the pair that is loaded. Yields Loading* Loaded. Raises RedlineError."""
+        wanted, old = request.pair, self.pair
+        options = Options(target=wanted.target, drafters=(wanted.drafter,), tree=wanted.tree, context=wanted.context)
+        yield protocol.Loading(id=request.id, message=f"looking at {_short_name(wanted.target)}")
+        if old is None or old.target != wanted.target:
+            fit(check_folder(target_folder(options)), options)
+            yield protocol.Loading(id=request.id, message=f"loading {_short_name(wanted.target)}")
+            old = self._open_target(wanted, options)
+        else:
+            fit(self._pair.target.folder, options)
+        if self._pair.refusal or (old.drafter, old.tree) != (wanted.drafter, wanted.tree):
+            if wanted.drafter != "none":
+                name = "" if wanted.drafter == "auto" else f" {_short_name(wanted.drafter)}"
+                yield protocol.Loading(id=request.id, message=f"loading the drafter{name}")
+            self._open_drafter(wanted)
+        if old.context != wanted.context:
+            self._pair.open_session(options)
+        self.pair = wanted
+        yield self._description(request.id, target_name(options), wanted)
 
-    def prepare(self) -> None:
+    def reply(self, request: protocol.Reply, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
+        """Yields Measuring? PrefillProgress* RoundDone* ReplyDone, with FellBack anywhere among them. Ends soon once
+        `stop` is set. Raises UsageError for invalid settings or ids, and what the target raises."""
+        pair, settings, number = self._pair, with_seed(request.sampling), request.id
+        check_settings(settings, pair.trees)
+        pair.check_ids(request.continuation_ids)
+        messages = to_builtins(request.messages)
+        digest = digests.together(digests.of_prompt(pair.prompt_ids(messages)), pair.digest)
+        runner = ReplyRunner(pair, settings, messages, stop.is_set, request.continuation_ids, request.timed)
+        for event in runner.events():
+            match event:
+                case reply_events.Measuring():
+                    yield protocol.Measuring(id=number, message=event.message)
+                case reply_events.FellBack():
+                    yield protocol.FellBack(id=number, reason=event.reason)
+                case PromptProgress():
+                    yield protocol.PrefillProgress(id=number, progress=event)
+                case Round():
+                    texts = tuple(map(pair.target.tokenizer.piece, event.drafted))
+                    yield protocol.RoundDone(id=number, round=event, drafted_texts=texts)
+                case Finished():
+                    yield protocol.ReplyDone(id=number, finished=event, seed=settings.seed or 0, prompt_digest=digest)
+
+    def verify(self, request: protocol.Verify, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
+        """Yields PrefillProgress* VerifyProgress* VerifyDone, or ends with Failed soon once `stop` is set."""
+        yield from verify(self._pair, request, stop)
+
+    def race(self, request: protocol.Race, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
+        """Yields what `app.protocol.race_messages` describes; ends soon once `stop` is set. Raises UsageError for
+        invalid settings or sides, and what target and drafters raise."""
+        pair = self._pair
+        base = Options.of(replace(with_seed(request.sampling), draft_length=None))  # each side has its own length
+        options = RaceOptions(request.id, request.prompt, base, level(request.sides), request.runs)
+        loaded = {(self.pair.drafter, self.pair.tree): pair} if self.pair is not None and pair.has_drafter else {}
+        contest, complete = Contest(pair, options, stop.is_set, loaded), False
         try:
-            _import()
-        except BackendError as error:  # a later Load reports it again
-            print(f"redline: {error}", file=sys.stderr)
+            yield from contest.answers()
+            complete = True
+        finally:
+            del contest, loaded
+            if complete:
+                pair.clear()
+                loaded_pair.release_memory()
+            else:
+                pair.reset()
 
-    def load(self, request: Load) -> Iterator[AnyAnswer]:
-        pair = request.pair
-        yield Loading(id=request.id, message=f"looking at {_target(pair.target)}")
-        _import()
-        from app.host import hosted_pair
+    def count(self, request: protocol.Count) -> Iterator[protocol.AnyAnswer]:
+        """Yields Counted."""
+        pair = self._pair
+        tokens = len(pair.prompt_ids(to_builtins(request.messages)))
+        yield protocol.Counted(id=request.id, tokens=tokens, context=pair.session.context)
 
-        hosted_pair.check(pair, self._hosted)
-        fresh = self._hosted is None or self._hosted.request.target != pair.target
-        if fresh:
-            yield Loading(id=request.id, message=f"loading {_target(pair.target)}")
-            self._open_target(pair)
-        hosted = self._loaded()
-        if fresh or not hosted.fits_drafter(pair):
-            if pair.drafter != "none":
-                yield Loading(id=request.id, message=f"loading the drafter{_drafter(pair.drafter)}")
-            hosted.load_drafter(pair)
-        hosted.serve(pair)
-        yield hosted.answer(request.id)
-
-    def reply(self, request: Reply, stop: Event) -> Iterator[AnyAnswer]:
-        hosted = self._loaded()
-        from app.host.reply_job import ReplyJob
-
-        return ReplyJob(hosted, request, stop).answers()
-
-    def verify(self, request: Verify, stop: Event) -> Iterator[AnyAnswer]:
-        hosted = self._loaded()
-        from app.host.verify_job import VerifyJob
-
-        return VerifyJob(hosted, request, stop).answers()
-
-    def race(self, request: Race, stop: Event) -> Iterator[AnyAnswer]:
-        hosted = self._loaded()
-        from app.host.race_job import RaceJob
-
-        return RaceJob(hosted, request, stop).answers()
-
-    def count(self, request: Count) -> Iterator[AnyAnswer]:
-        hosted = self._loaded()
-        tokens = len(hosted.prompt_ids(request.messages))
-        yield Counted(id=request.id, tokens=tokens, context=hosted.pair.session.context)
-
-    def unload(self, request: Unload) -> Iterator[AnyAnswer]:
+    def unload(self, request: protocol.Unload) -> Iterator[protocol.AnyAnswer]:
+        """Yields Unloaded."""
         self._unload()
-        yield Unloaded(id=request.id)
+        yield protocol.Unloaded(id=request.id)
 
     def recover(self) -> None:
-        if self._hosted is not None:
-            self._hosted.pair.reset()
+        """Makes the state known again after something unexpected was raised; what this raises ends the process."""
+        if self._loaded is not None:
+            self._loaded.reset()
 
-    def _open_target(self, pair: Pair) -> None:
-        """Exchange the target. Raises RedlineError that says so if the old one is lost."""
-        from app.host import hosted_pair
+    @property
+    def _pair(self) -> LoadedPair:
+        """The loaded pair. Raises NotLoaded."""
+        if self._loaded is None:
+            raise NotLoaded("no model is loaded: load one first")
+        return self._loaded
 
-        lost = self._hosted is not None
+    def _open_target(self, wanted: protocol.Pair, options: Options) -> protocol.Pair:
+        """Loads the target in place of the old one; returns the pair that is loaded then. Raises RedlineError that says
+        so if the old one is lost."""
+        lost = self._loaded is not None
         self._unload()
         try:
-            self._hosted = hosted_pair.open_target(pair)
+            self._loaded = loaded_pair.open_target(options)
         except RedlineError as error:
             if lost:
-                error.args = (f"{error}; what was loaded before is gone: load it again",)
+                error.args = (f"{error}; the model that was loaded before is gone: load it again",)
             raise
+        self.pair = protocol.Pair(target=wanted.target, drafter="none", context=wanted.context)
+        return self.pair
+
+    def _open_drafter(self, wanted: protocol.Pair) -> None:
+        """Loads the drafter of a pair; the old one goes first. One that is refused leaves none."""
+        self._loaded = self._pair.with_drafter(NO_DRAFTER)
+        self._loaded.clear()
+        loaded_pair.release_memory()
+        self._loaded = self._loaded.try_drafter(wanted.drafter, wanted.tree)
 
     def _unload(self) -> None:
-        """Of what is loaded, and give its memory back."""
-        if self._hosted is not None:
-            from app.inference.loaded_pair import release_models
+        if self._loaded is not None:
+            self._loaded = self.pair = None
+            loaded_pair.release_models()
 
-            self._hosted = None
-            release_models()
-
-    def _loaded(self) -> HostedPair:
-        if self._hosted is None:
-            raise NotLoaded("no model is loaded: load one first")
-        return self._hosted
-
-
-def _import() -> None:
-    """Import MLX and what stands on it. Raises BackendError where that is impossible."""
-    try:
-        import app.host.hosted_pair
-        import app.host.race_job
-        import app.host.reply_job
-        import app.host.verify_job  # noqa: F401
-    except (ImportError, OSError, RuntimeError) as error:  # MLX raises the latter where there is no device
-        reason = " ".join(str(error).split())
-        raise BackendError(f"the engine cannot be loaded ({reason}): run `redline doctor`") from error
+    def _description(self, number: int, name: str, wanted: protocol.Pair) -> protocol.Loaded:
+        """Returns what the window is told of the loaded pair. name: of the target."""
+        pair = self._pair
+        speculation: protocol.Speculation = "unsupported" if pair.refusal else "on" if pair.has_drafter else "off"
+        return protocol.Loaded(
+            id=number,
+            pair=wanted,
+            target=name,
+            drafter=pair.drafter.name,
+            speculation=speculation,
+            note=join_notes(pair.refusal or pair.drafter.note, pair.note),
+            drafts_trees=pair.drafter.branches,
+            context=pair.session.context,
+        )
 
 
-def _target(spec: str) -> str:
-    """What to call it before it is known."""
+def with_seed(settings: SamplingSettings) -> SamplingSettings:
+    """Returns the settings with a seed, which is drawn for this reply alone if they have none."""
+    if settings.seed is not None:
+        return settings
+    return replace(settings, seed=secrets.randbelow(2**31), fresh=True)
+
+
+def _short_name(spec: str) -> str:
+    """Returns what to call a target or drafter before its folder is known."""
     return "the built-in model" if spec == "builtin" else spec.rstrip("/").rpartition("/")[2] or spec
-
-
-def _drafter(spec: str) -> str:
-    return "" if spec == "auto" else f" {spec.rstrip('/').rpartition('/')[2] or spec}"

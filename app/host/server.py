@@ -1,106 +1,237 @@
-"""Serves requests one after the other. This is the process boundary: an error becomes an answer and goes no further."""
+"""The server of the host process: one thread reads requests, one waits for signals, and the main thread answers.
+
+This is the process boundary: an error becomes an answer and goes no further. Only the main thread uses MLX. Leaving has
+a deadline: whoever asks for it starts a timer that ends the process, whatever MLX is busy with.
+"""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, BinaryIO
 
-from app.host.answer_writer import AnswerWriter, WindowGoneError
-from app.host.task_queue import Task, TaskQueue, Work
-from app.host.worker import Worker, failed
-from app.protocol import (
-    AnyAnswer,
-    AnyRequest,
-    Failed,
-    Load,
-    Malformed,
-    MalformedError,
-    Quit,
-    Race,
-    Reply,
-    Stop,
-    Unload,
-    Verify,
-    decode_request,
-)
-from app.protocol.line_codec import EXCERPT, BadLine, read_lines
-from engine.errors import RedlineError
+from app import protocol
+from app.command_line import FAILURE, OK
+from app.host.task_queue import Task, TaskQueue
+from app.inference.machine import processor
+from engine.errors import BackendError, RedlineError
 
-CANCELLED, BUSY = "Cancelled", "Busy"
+if TYPE_CHECKING:  # model_worker imports MLX, which takes seconds
+    from app.host.model_worker import ModelWorker
+    from app.host.recording_player import RecordingPlayer
+
+    Worker = ModelWorker | RecordingPlayer
+    WorkerFactory = Callable[[], Worker]  # returns the same one whenever it is called; raises BackendError
+
+GRACE_S = 2.0  # for leaving
 
 
-def serve(inbox: TaskQueue, outbox: AnswerWriter, worker: Worker) -> None:
-    """Answer until there is nothing more to answer. Raises WindowGoneError, and what no recovery was possible from."""
-    while (task := inbox.take()) is not None:
+class WindowGoneError(Exception):
+    """Nobody reads the answers any more."""
+
+
+class AnswerWriter:
+    """Writes answers to the descriptor `fd`, whole lines from any thread, and copies of them to `record`."""
+
+    def __init__(self, fd: int, record: BinaryIO | None = None) -> None:
+        self._fd, self._record = fd, record
+        self._lock = threading.Lock()
+
+    def write(self, answer: protocol.AnyAnswer) -> None:
+        """Writes one answer. Raises WindowGoneError."""
+        line = protocol.encode_line(answer)
+        with self._lock:
+            self._copy(line)
+            left = memoryview(line)
+            try:
+                while left:
+                    left = left[os.write(self._fd, left) :]
+            except OSError as error:
+                raise WindowGoneError(f"answers cannot be written ({error.strerror})") from error
+
+    def _copy(self, line: bytes) -> None:
+        """Writes the line to the recording, until that cannot be written: the window matters more."""
         try:
-            for answer in _answers(task, worker):
-                outbox.say(answer)
+            if self._record is not None:
+                self._record.write(line)
+                self._record.flush()
+        except OSError as error:
+            print(f"redline: the recording ends here, it cannot be written ({error.strerror})", file=sys.stderr)
+            self._record = None
+
+
+class Server:
+    """Reads requests from the descriptor `requests` and answers them.
+
+    finish: at the end of input, the requests that wait are answered before the process ends.
+    """
+
+    def __init__(self, requests: int, writer: AnswerWriter, open_worker: WorkerFactory, finish: bool) -> None:
+        self._requests, self._writer, self._open_worker, self._finish = requests, writer, open_worker, finish
+        self._tasks = TaskQueue()
+        self._code = OK
+
+    def run(self) -> int:
+        """Serves requests until the input ends or a signal comes; returns the exit code."""
+        self._watch_signals()
+        try:
+            self._writer.write(ready())
+            threading.Thread(target=self._read, name="reader", daemon=True).start()
+            try:
+                self._open_worker()  # before the first request, which would have to wait for it
+            except BackendError as error:  # the first request reports it too
+                print(f"redline: {error}", file=sys.stderr)
+            serve(self._tasks, self._writer, self._open_worker)
+        except WindowGoneError:
+            return OK
+        except Exception as error:  # noqa: BLE001  broad: the process boundary; nobody knows what state this has left
+            self._give_up(error)
+        return self._code
+
+    # --- reading -------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        """Reads until Quit or the end of input, in a thread of its own."""
+        quits = True
+        try:
+            quits = any(self._take(line) for line in protocol.read_lines(self._requests))
+        except WindowGoneError:
+            pass
+        except Exception as error:  # noqa: BLE001  broad: the thread's boundary; a host that does not listen is no use
+            self._give_up(error)
+        if self._finish and not quits:
+            self._tasks.close(stop=False)
+        else:
+            self._leave()
+
+    def _take(self, line: bytes | protocol.Malformed) -> bool:
+        """Queues the request in a line, or obeys it at once; returns whether it is Quit."""
+        if isinstance(line, protocol.Malformed):
+            self._writer.write(line)
+            return False
+        try:
+            request = protocol.decode_request(line) if line.strip() else None
+        except protocol.MalformedError as error:
+            self._writer.write(protocol.malformed(str(error), line))
+            return False
+        if isinstance(request, protocol.Quit):
+            return True
+        if isinstance(request, protocol.Stop):
+            for _ in range(self._tasks.stop(request.id)):
+                self._writer.write(_cancelled(request.id))
+        elif request is not None and not self._tasks.put(request, len(line)):
+            busy = "too many requests are waiting: wait for answers, then ask again"
+            self._writer.write(protocol.Failed(id=request.id, kind=protocol.BUSY, message=busy))
+        return False
+
+    # --- leaving -------------------------------------------------------------------------------
+
+    def _leave(self) -> None:
+        """Ends the process soon, whatever it is busy with; safe to call twice."""
+        deadline = threading.Timer(GRACE_S, os._exit, (self._code,))
+        deadline.daemon = True
+        deadline.start()
+        self._tasks.close(stop=True)
+
+    def _give_up(self, error: Exception) -> None:
+        self._code = FAILURE
+        print(f"redline: the host gives up ({type(error).__name__}: {error})", file=sys.stderr, flush=True)
+
+    def _watch_signals(self) -> None:
+        """Leaves on SIGTERM and Ctrl-C. The signal only writes to a pipe, from whatever thread it interrupts, so a long
+        pass of the main thread does not keep it waiting."""
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: None)
+
+        def wait() -> None:
+            os.read(reader, 1)
+            self._leave()
+
+        threading.Thread(target=wait, name="signals", daemon=True).start()
+
+
+def serve(tasks: TaskQueue, writer: AnswerWriter, open_worker: WorkerFactory) -> None:
+    """Answers one request after the other until there are no more. Raises WindowGoneError, and whatever keeps the
+    worker from recovering."""
+    worker: Worker | None = None
+    while (task := tasks.take()) is not None:
+        try:
+            if task.stop.is_set():
+                writer.write(_cancelled(task.request.id))
+                continue
+            worker = open_worker()
+            for answer in _answers(worker, task):
+                writer.write(answer)
         except WindowGoneError:
             raise
         except RedlineError as error:
-            outbox.say(_failed(task, error, worker))
+            writer.write(_failed(task, error, worker))
         except Exception as error:  # noqa: BLE001  broad: the process boundary
             traceback.print_exc(file=sys.stderr)
-            outbox.say(_failed(task, error, worker))
-            worker.recover()
+            writer.write(_failed(task, error, worker))
+            if worker is not None:
+                worker.recover()
 
 
-def _failed(task: Task, error: Exception, worker: Worker) -> Failed:
-    return failed(task.request.id, error, kept=worker.pair if isinstance(task.request, Load) else None)
+def _answers(worker: Worker, task: Task) -> Iterator[protocol.AnyAnswer]:
+    match task.request:
+        case protocol.Load() as request:
+            return worker.load(request)
+        case protocol.Reply() as request:
+            return worker.reply(request, task.stop)
+        case protocol.Verify() as request:
+            return worker.verify(request, task.stop)
+        case protocol.Race() as request:
+            return worker.race(request, task.stop)
+        case protocol.Count() as request:
+            return worker.count(request)
+        case protocol.Unload() as request:
+            return worker.unload(request)
 
 
-def _answers(task: Task, worker: Worker) -> Iterator[AnyAnswer]:
-    request = task.request
-    if isinstance(request, Load):
-        return worker.load(request)
-    if isinstance(request, Verify):
-        return worker.verify(request, task.stop)
-    if isinstance(request, Race):
-        return worker.race(request, task.stop)
-    if isinstance(request, Unload):
-        return worker.unload(request)
-    return worker.reply(request, task.stop) if isinstance(request, Reply) else worker.count(request)
+def _cancelled(number: int) -> protocol.Failed:
+    return protocol.Failed(id=number, kind=protocol.CANCELLED, message="stopped before its turn came")
 
 
-class Reader:
-    """Reads requests and lets them wait, but obeys Stop and Quit at once; runs in a thread of its own."""
+def _failed(task: Task, error: Exception, worker: Worker | None) -> protocol.Failed:
+    """Returns the answer for an error. One that Redline did not raise on purpose is named and called unexpected."""
+    message = " ".join(str(error).split())
+    if not isinstance(error, RedlineError):
+        what = f"{type(error).__name__}: {message}" if message else type(error).__name__
+        message = f"something unexpected went wrong in the engine ({what[:300]}): ask again, or load the model again"
+    kept = worker.pair if worker is not None and isinstance(task.request, protocol.Load) else None
+    message = message.encode(errors="replace").decode()  # names of files may be no Unicode
+    return protocol.Failed(id=task.request.id, kind=type(error).__name__, message=message, kept_pair=kept)
 
-    def __init__(self, fd: int, inbox: TaskQueue, outbox: AnswerWriter) -> None:
-        self._fd, self._inbox, self._outbox = fd, inbox, outbox
 
-    def run(self) -> bool:
-        """Read until Quit or the end of input; returns whether it was Quit. Raises WindowGoneError."""
-        for line in read_lines(self._fd):
-            request = self._read(line)
-            if isinstance(request, Quit):
-                return True
-            if isinstance(request, Stop):
-                self.stop(request.id)
-            elif request is not None:
-                self._put(request, len(line) if isinstance(line, bytes) else 0)
-        return False
+def take_streams() -> tuple[int, int]:
+    """Returns descriptors of standard input and output, for the protocol alone: whatever libraries print goes to
+    standard error, and what they read is empty."""
+    sys.stdout.flush()
+    requests, answers = os.dup(0), os.dup(1)
+    os.dup2(2, 1)
+    empty = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
+    os.close(empty)
+    return requests, answers
 
-    def stop(self, number: int) -> None:
-        """End the request of this id, or take it back."""
-        for _ in range(self._inbox.stop(number)):
-            self._outbox.say(Failed(id=number, kind=CANCELLED, message="stopped before its turn came"))
 
-    def _read(self, line: bytes | BadLine) -> AnyRequest | None:
-        """The request in a line; None for an empty one, and for a bad one, which is answered."""
-        if isinstance(line, BadLine):
-            self._malformed(line.reason, line.start)
-            return None
-        try:
-            return decode_request(line) if line.strip() else None
-        except MalformedError as error:
-            self._malformed(str(error), line)
-            return None
+def ready() -> protocol.Ready:
+    """Returns who answers, without importing MLX, which would take a while."""
+    device = f"{processor()}, Metal" if sys.platform == "darwin" else f"{processor()}, CPU"
+    return protocol.Ready(version=protocol.VERSION, redline=_version("redline"), mlx=_version("mlx"), device=device)
 
-    def _malformed(self, reason: str, line: bytes) -> None:
-        self._outbox.say(Malformed(reason=reason, line=line[:EXCERPT].decode(errors="replace")))
 
-    def _put(self, request: Work, size_bytes: int) -> None:
-        if not self._inbox.put(request, size_bytes):
-            reason = "too much waits already: wait for answers before asking for more"
-            self._outbox.say(Failed(id=request.id, kind=BUSY, message=reason))
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,4 +1,4 @@
-"""What waits for the thread that owns MLX. The reader fills it; Stop and Quit reach into it at once.
+"""The queue of requests for the thread that owns MLX. The reader fills it; Stop and Quit reach into it at once.
 
 Invariant: a request is either waiting here, or the one that was taken last, or over. Whoever moves it from one to the
 next holds the lock, so a Stop finds it in one place or the other.
@@ -27,17 +27,17 @@ class Task:
 
 
 class TaskQueue:
-    """A queue with a way in past its end."""
+    """A queue of tasks whose current and waiting tasks can be stopped."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._waiting: deque[Task] = deque()
-        self._size_bytes = 0
+        self._size_bytes = 0  # of those that wait
         self._current: Task | None = None
         self._closed = False
 
     def put(self, request: Work, size_bytes: int) -> bool:
-        """Let a request wait; False where it may not, because so much waits already or the host leaves."""
+        """Adds a request; returns False if too much is waiting already or the host is leaving."""
         with self._changed:
             if self._closed or self._size_bytes + size_bytes > MAX_WAITING_BYTES:
                 return False
@@ -47,7 +47,7 @@ class TaskQueue:
             return True
 
     def take(self) -> Task | None:
-        """The next request, once there is one; None when there will be no more. The one before it is over."""
+        """Returns the next task, once there is one; None when there will be no more. The one before it is over."""
         with self._changed:
             self._current = None
             self._changed.wait_for(lambda: self._waiting or self._closed)
@@ -57,7 +57,8 @@ class TaskQueue:
             return self._current
 
     def stop(self, number: int) -> int:
-        """Tell the request of this id to end, and forget those of this id that wait; returns how many these were."""
+        """Stops the current task if its request has this id, and removes those that wait; returns how many these
+        were."""
         with self._changed:
             if self._current is not None and self._current.request.id == number:
                 self._current.stop.set()
@@ -67,20 +68,12 @@ class TaskQueue:
             self._size_bytes = sum(task.size_bytes for task in left)
             return removed
 
-    def finish(self) -> None:
-        """Take nothing more; what waits is still answered."""
+    def close(self, stop: bool) -> None:
+        """Accepts no more requests. stop: also stops the current task and those that wait."""
         with self._changed:
             self._closed = True
-            self._changed.notify()
-
-    def close(self) -> list[int]:
-        """Take nothing more, tell the current request to end, and forget those that wait; returns their ids."""
-        with self._changed:
-            self._closed = True
-            if self._current is not None:
+            if stop and self._current is not None:
                 self._current.stop.set()
-            forgotten = [task.request.id for task in self._waiting]
-            self._waiting.clear()
-            self._size_bytes = 0
+            for task in self._waiting if stop else ():
+                task.stop.set()
             self._changed.notify()
-            return forgotten

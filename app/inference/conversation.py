@@ -7,18 +7,17 @@ refused, leaves `messages` as it was. So does a change that Ctrl-C stops leave o
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
-from app.inference.options import Options, target_name
+from app.inference.loaded_pair import LoadedPair, open_target
+from app.inference.options import Options, goes_by_the_clock, target_name
+from app.inference.reply_events import Measuring, ShownEvent
+from app.inference.reply_runner import ReplyRunner, measuring_message
+from engine.audit.receipt import Receipt
 from engine.errors import UsageError
 from engine.events import Finished, Round
-
-if TYPE_CHECKING:  # these load mlx-lm, which takes seconds; `open_conversation` does so when it must
-    from app.inference.loaded_pair import LoadedPair
-    from app.inference.reply_events import ShownEvent
-    from engine.audit.receipt import Receipt
-    from engine.settings import SamplingSettings
+from engine.settings import SamplingSettings
 
 Message = dict[str, str]
 Notice = Callable[[str], None]
@@ -62,31 +61,34 @@ class Conversation:
         return self._reply(self.messages[:-2], self.messages[-2]["content"], cancelled)
 
     def verify(self, cancelled: Callable[[], bool]) -> Receipt:
-        """Decodes the last reply again plainly, from nothing, and compares.
+        """Decodes the last reply again plainly and returns how the two compare.
 
         Raises UsageError where there is none, KeyboardInterrupt where it was cancelled.
         """
         if self.answer is None:
             raise UsageError("there is no reply to verify yet: ask something first")
-        from app.inference.replay_check import recheck
+        answer, total = self.answer, sum(len(round_.tokens) for round_ in self.answer.rounds)
 
-        answer, pause, pair = self.answer, _pause(cancelled), self.pair
-        prompt = pair.prompt_ids(answer.messages)
-        steps = recheck(pair.target, pair.session, answer.settings, prompt, answer.rounds, answer.complete, pause)
-        total = sum(len(round_.tokens) for round_ in answer.rounds)
+        def pause() -> None:
+            if cancelled():
+                raise KeyboardInterrupt
+
+        prompt = self.pair.prompt_ids(answer.messages)
+        steps = self.pair.verify(answer.settings, prompt, answer.rounds, answer.complete, pause)
         try:
-            while True:
-                step = next(steps)
-                self.notice(f"verifying: {step if isinstance(step, int) else 0} of {total} tokens")
-                pause()
-        except StopIteration as done:
-            receipt: Receipt = done.value
-            return receipt
+            with closing(steps):
+                for step in steps:
+                    if isinstance(step, Receipt):
+                        receipt = step
+                    else:
+                        self.notice(f"verifying: {step if isinstance(step, int) else 0} of {total} tokens")
+                        pause()
         except KeyboardInterrupt:
-            pair.reset()
+            self.pair.reset()
             raise
         finally:
             self.notice("")
+        return receipt
 
     def clear(self) -> None:
         """Forgets the messages; the system prompt stays."""
@@ -101,13 +103,23 @@ class Conversation:
         if options.drafter != self.options.drafter:
             self.notice(f"loading {options.drafter}")
             pair = pair.open_drafter(options.drafter, options.tree)
-        self._measure(pair, options)
+        self.notice("")
+        self.measure(pair, options)
         # Together: Ctrl-C may come anywhere above.
         self.options, self.pair = options, pair
 
-    def prepare(self) -> None:
-        """Measures what draft length auto needs to know, once for a drafter, before anyone waits for a reply."""
-        self._measure(self.pair, self.options)
+    def measure(self, pair: LoadedPair, options: Options) -> None:
+        """Measures the costs that draft length auto needs for a short context, once for a drafter, before anyone waits
+        for a reply."""
+        if options.draft_length is None and pair.has_drafter and not pair.calibration.knows(0):
+            self.notice(measuring_message(pair, 0))
+            try:
+                pair.costs(0)
+            except KeyboardInterrupt:
+                pair.reset()
+                raise
+            finally:
+                self.notice("")
 
     def reseed(self) -> None:
         """Lets the next reply draw other tokens."""
@@ -129,15 +141,12 @@ class Conversation:
 
     def _reply(self, before: list[Message], text: str, cancelled: Callable[[], bool]) -> Generator[ShownEvent]:
         """Replies to `text` behind the turns `before`. `messages` is replaced at the end, if there was any text."""
-        from app.inference.reply_events import Measuring
-        from app.inference.reply_runner import ReplyRunner
-
         turns = [*before, {"role": "user", "content": text}]
         system = [{"role": "system", "content": self.system}] if self.system else []
-        reply, measuring = "", False
-        answer = Answer([*system, *turns], self.options.settings(), [], complete=False)
+        settings, reply, measuring = self.options.settings(), "", False
+        answer = Answer([*system, *turns], settings, [], complete=False)
         try:
-            for event in ReplyRunner(self.pair, self.options, answer.messages, cancelled).events():
+            for event in ReplyRunner(self.pair, settings, answer.messages, cancelled).events():
                 if isinstance(event, Measuring):
                     self.notice(event.message)
                     measuring = True
@@ -156,43 +165,15 @@ class Conversation:
             self.pair.reset()
             raise
         finally:
-            if self.options.by_the_clock:
+            if goes_by_the_clock(settings):
                 self.reseed()
             if reply:
                 self.messages, self.answer = [*turns, {"role": "assistant", "content": reply}], answer
 
-    def _measure(self, pair: LoadedPair, options: Options) -> None:
-        """Measures the costs of a short context, where draft length auto needs them and they are not known."""
-        if options.draft_length is not None or not pair.has_drafter or pair.is_measured(0):
-            self.notice("")
-            return
-        from app.inference.reply_runner import measuring_message
-
-        self.notice(measuring_message(pair, 0))
-        try:
-            pair.costs(0)
-        except KeyboardInterrupt:
-            pair.reset()
-            raise
-        finally:
-            self.notice("")
-
 
 def open_conversation(options: Options, system: str, notice: Notice) -> Conversation:
-    """Loads target and drafter. Raises UsageError, ModelError, PairError."""
-    notice(f"loading {target_name(options)}")
-    from app.inference import loaded_pair
-
-    conversation = Conversation(options, loaded_pair.open_pair(options), system, notice=notice)
-    conversation.prepare()
+    """Returns a conversation on a pair that is loaded now. Raises UsageError, ModelError, PairError."""
+    pair = open_target(options).open_drafter(options.drafter, options.tree)
+    conversation = Conversation(options, pair, system, notice=notice)
+    conversation.measure(pair, options)
     return conversation
-
-
-def _pause(cancelled: Callable[[], bool]) -> Callable[[], None]:
-    """Returns what is called between passes: it raises KeyboardInterrupt where the user cancelled."""
-
-    def pause() -> None:
-        if cancelled():
-            raise KeyboardInterrupt
-
-    return pause

@@ -1,4 +1,4 @@
-"""What is kept of the state that a reply began in, to know it again: its prompt's ids and its model's weights."""
+"""Digests that recognise what a reply was made with: the ids of its prompt and the weights of its model."""
 
 from __future__ import annotations
 
@@ -9,25 +9,22 @@ from pathlib import Path
 from models.model_folder import ModelFolder
 
 _SIZE = 8  # bytes of a digest
-_SAMPLES, _SAMPLE = 256, 4096  # of the weights, evenly, and bytes of each: a megabyte is read
-_BETWEEN = "."
+_SAMPLES, _SAMPLE_BYTES = 256, 4096  # of all weights together: a megabyte is read
 
 
 def of_prompt(prompt: Sequence[int]) -> str:
-    """Tells whether two prompts are the same ids, and nothing else of them."""
+    """Returns the digest of a prompt's ids."""
     return blake2b(b"".join(token.to_bytes(4, "little") for token in prompt), digest_size=_SIZE).hexdigest()
 
 
 def of_model(folder: ModelFolder) -> str:
-    """`of_files`, of a target or a draft model."""
+    """Returns the digest of a target or a draft model."""
     return of_files(folder.path, folder.weights)
 
 
 def of_files(folder: Path, weights: Sequence[Path]) -> str:
-    """Tells other weights, or another config.json, from those that there were, wherever the folder stands. Of each file
-    of weights its name, size, beginning (a header that names the tensors) and samples: training changes them
-    everywhere. "" where the files cannot be read any more.
-    """
+    """Returns a digest of config.json and `weights`, wherever the folder is: of each file its name, size, and samples
+    from its beginning on, as training changes weights everywhere. "" where the files cannot be read any more."""
     try:
         digest = blake2b((folder / "config.json").read_bytes(), digest_size=_SIZE)
         for path in sorted(weights):
@@ -38,21 +35,21 @@ def of_files(folder: Path, weights: Sequence[Path]) -> str:
     return digest.hexdigest()
 
 
+def together(prompt: str, model: str) -> str:
+    """Returns both digests as a reply keeps them."""
+    return f"{prompt}.{model}"
+
+
+def apart(kept: str) -> tuple[str, str]:
+    """Returns the digests of prompt and model as a reply kept them, "" for one that it did not."""
+    prompt, _, model = kept.partition(".")
+    return prompt, model
+
+
 def _parts(path: Path, samples: int) -> Iterator[bytes]:
     size = path.stat().st_size
     yield f"{path.name}:{size}".encode()
     with path.open("rb") as file:
         for sample in range(samples):
             file.seek(size * sample // samples)
-            yield file.read(_SAMPLE)
-
-
-def together(prompt: str, model: str) -> str:
-    """As a reply keeps them."""
-    return f"{prompt}{_BETWEEN}{model}"
-
-
-def apart(kept: str) -> tuple[str, str]:
-    """(prompt, model) as they were kept, "" for what was not."""
-    prompt, _, model = kept.partition(_BETWEEN)
-    return prompt, model
+            yield file.read(_SAMPLE_BYTES)

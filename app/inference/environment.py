@@ -1,4 +1,4 @@
-"""What a measurement was made with, so that it can be held against another: versions, machine, backend, model."""
+"""What a measurement was made with, so that it can be compared with another: versions, machine, backend, model."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from app.inference import digests
+from app.inference.machine import processor
 from app.inference.options import Options
 from app.inference.pair_resolution import drafter_folders
-from app.inference.processor_name import processor
 from engine import backend
 
 if TYPE_CHECKING:
     from models.loader import Loaded
 
 _PACKAGES = ("redline", "mlx", "mlx-lm", "numpy")
+_OPTIONS = ("context", "tree", "max_tokens", "top_p", "top_k", "min_p", "repetition_penalty")
 
 
 def describe(options: Options, target: Loaded) -> dict[str, Any]:
-    """JSON-ready. Names no user, host or folder."""
+    """Returns a description for JSON. It names no user, host or folder."""
     found = backend.describe()
     return {
         "versions": {name: version(name) for name in _PACKAGES},
@@ -34,27 +35,21 @@ def describe(options: Options, target: Loaded) -> dict[str, Any]:
         "dtype": found.dtype,
         "target": target.name,
         "kv_bits": target.model.kv_bits,
-        "context": options.context,
         "draft_lengths": ["auto" if length is None else length for length in options.draft_lengths],
-        "tree": options.tree,
-        "max_tokens": options.max_tokens,
-        "top_p": options.top_p,
-        "top_k": options.top_k,
-        "min_p": options.min_p,
-        "repetition_penalty": options.repetition_penalty,
+        **{name: getattr(options, name) for name in _OPTIONS},
         "stop": list(options.stop),
     }
 
 
 def weights(options: Options, target: Loaded) -> dict[str, str]:
-    """Digests of the target's and of each drafter's that has any, by the names of their folders. JSON-ready."""
+    """Returns digests of the weights of the target and of each drafter that has any, by the names of their folders."""
     folders = [folder for spec in options.drafters for folder in drafter_folders(spec, target.folder)]
     drafters = {folder.name: digests.of_files(folder, list(folder.glob("*.safetensors"))) for folder in folders}
     return {target.name: digests.of_model(target.folder), **drafters}
 
 
 def summary(environment: dict[str, Any]) -> str:
-    """One line for people."""
+    """Returns a description in one line to show."""
     versions = environment["versions"]
     kind = f"{environment['target']} in {environment['dtype']}"
     where = f"{environment['processor']}, {environment['cores']} cores, {environment['backend']}"

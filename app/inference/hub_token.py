@@ -7,6 +7,9 @@ in the environment goes before the keychain, as everywhere. The plain-text file 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from engine.errors import HubError, UsageError
 
@@ -16,59 +19,46 @@ _LONGEST = 512
 
 
 def read_token(endpoint: str) -> str | None:
-    """The token for this endpoint; None where there is none, or no keychain to ask."""
-    import keyring
-    from keyring.errors import KeyringError
-
+    """Returns the token for this endpoint; None where there is none, or no keychain to ask."""
     value = os.environ.get(VARIABLE, "").strip()
     if value:
         return check_token(value)
     try:
-        return keyring.get_password(SERVICE, endpoint)
-    except (KeyringError, RuntimeError):  # locked, or none on this machine: public models need no token
+        with _keychain() as keyring:
+            return keyring.get_password(SERVICE, endpoint)  # type: ignore[no-any-return]
+    except HubError:  # locked, or none on this machine: public models need no token
         return None
 
 
 def keep_token(endpoint: str, token: str) -> None:
-    """Put the token into the keychain. Raises HubError where there is none, with what to do instead."""
-    import keyring
-    from keyring.errors import KeyringError
-
-    try:
+    """Puts the token into the keychain. Raises HubError where there is none, with what to do instead."""
+    with _keychain() as keyring:
         keyring.set_password(SERVICE, endpoint, check_token(token))
-        kept = keyring.get_password(SERVICE, endpoint) == token  # some back ends take everything and keep nothing
-    except (KeyringError, RuntimeError) as error:
-        raise _no_keychain() from error
-    if not kept:
-        raise _no_keychain()
+        if keyring.get_password(SERVICE, endpoint) != token:
+            raise RuntimeError("some back ends take everything and keep nothing")
 
 
 def forget_token(endpoint: str) -> bool:
-    """Delete it; whether there was one. Raises HubError where there is no keychain."""
-    import keyring
-    from keyring.errors import KeyringError
-
-    try:
-        if keyring.get_password(SERVICE, endpoint) is None:
-            return False
-        keyring.delete_password(SERVICE, endpoint)
-    except (KeyringError, RuntimeError) as error:
-        raise _no_keychain() from error
-    return True
+    """Deletes the token; returns whether there was one. Raises HubError where there is no keychain."""
+    with _keychain() as keyring:
+        found = keyring.get_password(SERVICE, endpoint) is not None
+        if found:
+            keyring.delete_password(SERVICE, endpoint)
+        return found
 
 
 def keychain_name() -> str:
-    """What keeps the token, for people; "" where nothing can."""
-    import keyring
+    """Returns the name of the keychain to show, "" where there is none."""
     from keyring.backends.fail import Keyring as Fail
     from keyring.backends.null import Keyring as Null
 
-    found = keyring.get_keyring()
-    return "" if isinstance(found, Fail | Null) else str(found.name)
+    with _keychain() as keyring:
+        found = keyring.get_keyring()
+        return "" if isinstance(found, Fail | Null) else str(found.name)
 
 
 def check_token(token: str) -> str:
-    """Raises UsageError for what cannot be one, without repeating it."""
+    """Returns the token. Raises UsageError for what cannot be one, without repeating it."""
     if not token or len(token) > _LONGEST or not token.isascii() or not token.isprintable() or " " in token:
         raise UsageError(
             "that is no token: it is one word, hf_ and letters; make one at the hub, Settings, Access Tokens"
@@ -76,6 +66,14 @@ def check_token(token: str) -> str:
     return token
 
 
-def _no_keychain() -> HubError:
-    to_do = f"unlock or set one up (GNOME Keyring, KWallet), or give the token for one command as {VARIABLE}"
-    return HubError(f"no keychain on this machine takes the token; {to_do}", "token")
+@contextmanager
+def _keychain() -> Iterator[Any]:
+    """Gives the keyring module. Raises HubError with what to do where the machine has no keychain that works."""
+    import keyring
+    from keyring.errors import KeyringError
+
+    try:
+        yield keyring
+    except (KeyringError, RuntimeError) as error:
+        to_do = f"unlock or set one up (GNOME Keyring, KWallet), or give the token for one command as {VARIABLE}"
+        raise HubError(f"no keychain on this machine takes the token; {to_do}", "token") from error

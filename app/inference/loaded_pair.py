@@ -1,29 +1,36 @@
 """A target and a drafter that are loaded, and what is known of the cost of their passes on this machine.
 
 Terminal, host, race and benchmark all decode on one of these: `app.inference.reply_runner` makes a reply that goes on
-without a drafter that fails, `measure_reply` (`app.inference.measured_reply`) one that must not.
+without a drafter that fails, `app.inference.measured_reply` one that must not.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import mlx.core as mx
 
-from app.inference import pair_loader
+from app.inference import digests, pair_loader
 from app.inference.calibration import Calibration
 from app.inference.monitored_drafter import MonitoredDrafter
-from app.inference.options import Options
+from app.inference.options import Options, goes_by_the_clock
 from app.inference.pair_loader import NamedDrafter
+from engine.audit.exact_target import ExactTarget
+from engine.audit.receipt import Receipt
+from engine.audit.reply_check import EndConditions, check_reply
+from engine.audit.verify_blocks import VerifyBlocks
 from engine.backend import memory
 from engine.errors import RedlineError, UsageError
+from engine.events import PromptProgress, Round
 from engine.policy import Policy
 from engine.policy.cost_correction import CostCorrection
 from engine.policy.costs import Costs
+from engine.sampling import Sampler
 from engine.session import Session
+from engine.settings import SamplingSettings
 from models.loader import Loaded
 
 NO_DRAFTER = NamedDrafter("none", None)
@@ -34,8 +41,9 @@ class LoadedPair:
     """A target with a session on it, and a drafter or none.
 
     Several pairs may share a target and its session, one reply at a time. note: what the user should know of the
-    context, or "". trees: whether the drafter drafts trees where it can. refusal: why the drafter that was requested
-    is not there, or "". lost: why a drafter that drafted before is gone, or "". cache_root: None for the user's cache.
+    context, or "". trees: whether the drafter drafts trees where it can. digest: of the target's weights when they were
+    loaded, "" if unknown. refusal: why the drafter that was requested is not there, or "". lost: whether that drafter
+    was there before. monitored: the drafter as `app.inference.reply_runner` uses it. cache_root: None for the user's.
     """
 
     target: Loaded
@@ -44,12 +52,12 @@ class LoadedPair:
     note: str = ""
     trees: bool = False
     cache_root: Path | None = None
+    digest: str = ""
     refusal: str = ""
-    lost: str = ""
+    lost: bool = False
     monitored: MonitoredDrafter | None = field(init=False, default=None)
-    _calibration: Calibration = field(init=False)
+    calibration: Calibration = field(init=False)
     _corrections: dict[tuple[tuple[int, ...], bool, bool], CostCorrection] = field(init=False, default_factory=dict)
-    _pieces: dict[int, str] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self._use(self.drafter)
@@ -62,7 +70,7 @@ class LoadedPair:
 
     def with_drafter(self, drafter: NamedDrafter, trees: bool = False) -> LoadedPair:
         """Returns a pair of the same target and session with another drafter."""
-        return LoadedPair(self.target, self.session, drafter, self.note, trees, self.cache_root)
+        return replace(self, drafter=drafter, trees=trees, refusal="", lost=False)
 
     def open_drafter(self, spec: str, trees: bool) -> LoadedPair:
         """Returns a pair of the same target and session with the drafter `spec`, which is loaded now.
@@ -70,8 +78,7 @@ class LoadedPair:
         Empties the target's cache: whether the target can do what the drafter needs is tried on it. Raises UsageError,
         ModelError or PairError.
         """
-        self.session.forget()
-        self.target.model.record()
+        self.clear()
         return self.with_drafter(pair_loader.open_drafter(spec, self.target, trees), trees)
 
     def try_drafter(self, spec: str, trees: bool) -> LoadedPair:
@@ -86,31 +93,36 @@ class LoadedPair:
         self.session, self.note = pair_loader.open_session(self.target, options)
         self._use(self.drafter)
 
+    def clear(self) -> None:
+        """Empties the target's cache, and has it record no hidden states any more."""
+        self.session.forget()
+        self.target.model.record()
+
     def reset(self) -> None:
-        """Empties all caches after a pass was interrupted, when nobody knows what is in them. A drafter that cannot be
-        loaded again is gone, and `lost` says why."""
-        pair_loader.reset_target(self.target, self.session)
+        """Empties all caches after a pass was interrupted: it has gone through some layers and not through others, and
+        no rewind could tell what is in them. A drafter that cannot be loaded again is lost."""
+        self.target.model.cache.reset()
+        self.session.forget()
         release_memory()
         if self.monitored is None:
             return
+        spec, loaded = self.drafter.spec, self.drafter.loaded
         try:
-            drafter = pair_loader.renew(self.drafter, self.target, self.trees)
+            if loaded is None or self.drafter.several:  # these cost little to load
+                self._use(pair_loader.open_drafter(spec, self.target, self.trees))
+            else:
+                loaded.model.cache.reset()
+                self._use(self.drafter)
         except Exception as error:  # noqa: BLE001  broad: as above
-            self.refusal = reason_of(error)
-            self.lost = f"the drafter is gone, load the pair again ({self.refusal})"
-            self._use(replace(NO_DRAFTER, spec=self.drafter.spec))
-        else:
-            self._use(drafter)
+            self.refusal, self.lost = reason_of(error), True
+            self._use(replace(NO_DRAFTER, spec=spec))
+
+    def _use(self, drafter: NamedDrafter) -> None:
+        self.drafter = drafter
+        self.calibration = Calibration(self.target, drafter, self.session.context, self.cache_root)
+        self.monitored = MonitoredDrafter(drafter.drafter) if drafter.drafter is not None else None
 
     # --- costs and policies --------------------------------------------------------------------------
-
-    def is_measured(self, context: int) -> bool:
-        """Whether `costs` behind `context` tokens are known, so that caches may stay as they are."""
-        return self._calibration.knows(context)
-
-    def milestones(self, context: int) -> tuple[int, ...]:
-        """Returns the contexts, in tokens, that costs behind `context` tokens are drawn from."""
-        return self._calibration.milestones(context)
 
     def costs(self, context: int, pause: Callable[[], None] = lambda: None) -> Costs:
         """Returns the costs of passes and drafts behind `context` tokens; measures them now if they are not known.
@@ -118,35 +130,27 @@ class LoadedPair:
         Measuring empties all caches. pause: called between passes while measuring; may raise to break off. Raises
         whatever a drafter raises.
         """
-        if not self.is_measured(context):
+        if not self.calibration.knows(context):
             self.session.forget()
-        return self._calibration.costs(context, pause)
+        return self.calibration.costs(context, pause)
 
-    def policy(
-        self, length: int | None, context: int, exact: bool = False, correction: CostCorrection | None = None
-    ) -> Policy:
-        """Returns a policy for one reply: a fixed draft length, or None for auto, on costs behind `context` tokens.
-
-        correction: learns how far measured costs are off; None where the reply must be reproducible.
-        """
-        costs = self.costs(context) if length is None and self.has_drafter else None
-        return pair_loader.make_policy(self.drafter, length, costs, exact, correction)
+    def policy(self, settings: SamplingSettings, context: int, timed: bool = False) -> Policy:
+        """Returns a policy for one reply behind `context` tokens: with the draft length of `settings`, or for auto on
+        measured costs, which it corrects if the reply goes by the clock. timed: drafts are waited for."""
+        if settings.draft_length is not None or not self.has_drafter:
+            return pair_loader.make_policy(self.drafter, settings.draft_length, None)
+        correction = self.correction(context, settings.exact, timed) if goes_by_the_clock(settings) else None
+        return pair_loader.make_policy(self.drafter, None, self.costs(context), settings.exact, correction)
 
     def correction(self, context: int, exact: bool, timed: bool) -> CostCorrection:
-        """Returns the correction of costs that replies under these conditions share. timed: drafts are waited for."""
-        return self._corrections.setdefault((self.milestones(context), exact, timed), CostCorrection())
+        """Returns the correction of costs that replies under these conditions share."""
+        return self._corrections.setdefault((self.calibration.milestones(context), exact, timed), CostCorrection())
 
-    # --- tokens --------------------------------------------------------------------------------------
+    # --- tokens, and their verification ---------------------------------------------------------------
 
     def prompt_ids(self, messages: Sequence[dict[str, str]]) -> list[int]:
         """Returns the ids of a prompt. Raises ModelError where the model's template refuses it."""
         return self.target.tokenizer.chat(list(messages))
-
-    def piece(self, token: int) -> str:
-        """Returns the text of one token alone."""
-        if token not in self._pieces:
-            self._pieces[token] = self.target.tokenizer.piece(token)
-        return self._pieces[token]
 
     def check_ids(self, ids: Sequence[int]) -> None:
         """Raises UsageError for ids that are not tokens of the target."""
@@ -156,22 +160,35 @@ class LoadedPair:
                 f"some ids of this reply are not tokens of the model, which has {vocabulary:,}: regenerate the reply"
             )
 
-    def _use(self, drafter: NamedDrafter) -> None:
-        self.drafter = drafter
-        self._calibration = Calibration(self.target, drafter, self.session.context, self.cache_root)
-        self.monitored = MonitoredDrafter(drafter.drafter) if drafter.drafter is not None else None
+    def verify(
+        self,
+        settings: SamplingSettings,
+        prompt: Sequence[int],
+        rounds: Sequence[Round],
+        complete: bool,
+        pause: Callable[[], None],
+    ) -> Generator[PromptProgress | int | Receipt]:
+        """Decodes a reply again plainly, in empty caches, and compares: yields how far the prompt is, how many tokens
+        are checked, and last the receipt, as `engine.audit.reply_check.check_reply`.
+
+        settings: those that `rounds`, the reply to `prompt`, were made with. complete: whether it ended by itself.
+        pause: called between passes; may raise to break off.
+        """
+        self.clear()
+        target = self.target
+        model = ExactTarget(target.model, VerifyBlocks.for_prompt(len(prompt))) if settings.exact else target.model
+        sampler = Sampler(settings, target.model.vocabulary)
+        longest = min(settings.max_tokens, self.session.context - len(prompt))
+        ends = EndConditions(target.tokenizer.stream, target.tokenizer.eos, settings.stop, complete, longest)
+        receipt = yield from check_reply(model, sampler, prompt, rounds, ends, pause)
+        yield receipt
 
 
 def open_target(options: Options) -> LoadedPair:
-    """Loads a target, without a drafter yet. Raises UsageError or ModelError."""
+    """Returns a target that was loaded now, without a drafter. Raises UsageError or ModelError."""
     target = pair_loader.open_target(options)
     session, note = pair_loader.open_session(target, options)
-    return LoadedPair(target, session, note=note, cache_root=options.cache_root)
-
-
-def open_pair(options: Options) -> LoadedPair:
-    """Loads a target and its drafter. Raises UsageError, ModelError or PairError."""
-    return open_target(options).open_drafter(options.drafter, options.tree)
+    return LoadedPair(target, session, note=note, cache_root=options.cache_root, digest=digests.of_model(target.folder))
 
 
 def release_memory() -> None:

@@ -1,4 +1,4 @@
-"""One reply, measured from nothing: what race and benchmark share. `app.inference.speedup` has how two of them compare.
+"""One reply, measured with empty caches, as race and benchmark do. `app.inference.speedup` compares two of them.
 
 The ideal speed-up is what costs measured in isolation allow the same rounds: tokens x c / sum of (c(width) + draft
 cost), which for one draft length k is tau / (c(k + 1) + draft cost) with c, a step in a run of plain ones, as the unit;
@@ -34,7 +34,7 @@ class Reply:
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        """Ids, the end-of-sequence token included."""
+        """The ids, the end-of-sequence token included."""
         return tuple(token for round_ in self.rounds for token in round_.tokens)
 
     @property
@@ -43,6 +43,7 @@ class Reply:
 
     @classmethod
     def of(cls, prompt: Sequence[int], events: Iterable[Event]) -> Reply:
+        """Returns the reply that consists of these events."""
         seen = list(events)
         rounds = tuple(event for event in seen if isinstance(event, Round))
         tail = "".join(event.text for event in seen if isinstance(event, Finished))
@@ -55,9 +56,9 @@ def begin_reply(
     settings: SamplingSettings,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Iterator[Event]:
-    """Replies to `prompt` with empty caches, so that every reply pays for its prompt. The draft length is that of
-    `settings`; what auto needs to know is measured first, if it is not known yet. Raises whatever a drafter raises."""
-    policy = pair.policy(settings.draft_length, len(prompt), settings.exact)
+    """Returns the events of a reply with empty caches, so that every reply pays for its prompt. What draft length auto
+    needs to know is measured first, if it is not known yet. Raises whatever a drafter raises."""
+    policy = pair.policy(settings, len(prompt))
     pair.session.forget()
     drafter = pair_loader.wanted(pair.drafter.drafter, policy)
     return pair.session.continue_tokens(prompt, settings, drafter, policy, cancelled)
@@ -69,57 +70,43 @@ def measure_reply(pair: LoadedPair, prompt: Sequence[int], settings: SamplingSet
 
 
 def warm_up(settings: SamplingSettings) -> SamplingSettings:
-    """SamplingSettings of a reply that is only there to warm up: kernels, pages, clocks."""
+    """Returns the settings of a reply that only warms up kernels, pages and clocks."""
     return replace(settings, max_tokens=min(WARM_UP_TOKENS, settings.max_tokens))
 
 
 def ideal_speedup(costs: Costs, rounds: Sequence[Round]) -> float | None:
-    """What `costs` allow these rounds, the first left out as `app.inference.speedup` does; None where it is the only
-    one."""
+    """Returns the speed-up that `costs` allow these rounds, the first left out as in `app.inference.speedup`; None
+    where it is the only one."""
     tokens = sum(len(round_.tokens) for round_ in rounds[1:])
     rounds_s = sum(_round_s(costs, round_) for round_ in rounds[1:])
     return tokens * costs.plain_s / rounds_s if rounds_s else None
 
 
 def _round_s(costs: Costs, round_: Round) -> float:
-    """Of a plain one, as if it was launched ahead; of one with a single token, as if its pass was built meanwhile."""
+    """Returns the time of a round: of a plain one as if it was launched ahead, of one with a single drafted token as if
+    its pass was built meanwhile."""
     drafted = len(round_.drafted)
     return costs.round_s(drafted) + costs.pass_s(round_.width) - costs.pass_s(drafted + 1)
 
 
+_METRICS = (
+    "tokens", "prompt_tokens", "ttft_s", "decode_s", "tokens_per_s", "rounds", "waits_per_round", "drafted", "accepted",
+    "acceptance_rate", "acceptance_by_position", "mean_acceptance_length",
+)  # fmt: skip
+_DIFFERENCE = ("position", "gap_ulps", "noise_ulps", "near_tie", "plain_token", "other_token")
+
+
 def reply_record(reply: Reply) -> dict[str, Any]:
-    """What was measured of one reply, JSON-ready."""
-    metrics = reply.metrics
-    return {
-        "token_ids": list(reply.tokens),
-        "tokens": metrics.tokens,
-        "prompt_tokens": metrics.prompt_tokens,
-        "ttft_s": metrics.ttft_s,
-        "decode_s": metrics.decode_s,
-        "total_s": metrics.last_s,
-        "tokens_per_s": metrics.tokens_per_s,
-        "rounds": metrics.rounds,
-        "waits_per_round": metrics.waits_per_round,
-        "drafted": metrics.drafted,
-        "accepted": metrics.accepted,
-        "acceptance_rate": metrics.acceptance_rate,
-        "acceptance_by_position": metrics.acceptance_by_position,
-        "mean_acceptance_length": metrics.mean_acceptance_length,
-        "finish_reason": metrics.reason,
-    }
+    """Returns what was measured of one reply, for JSON."""
+    metrics = {name: getattr(reply.metrics, name) for name in _METRICS}
+    ends = {"total_s": reply.metrics.last_s, "finish_reason": reply.metrics.reason}
+    return {"token_ids": list(reply.tokens), **metrics, **ends}
 
 
 def receipt_record(receipt: Receipt | None) -> dict[str, Any]:
-    """matches_plain and first_difference, JSON-ready; nulls where no such promise is made."""
+    """Returns matches_plain and first_difference, for JSON; nulls where no such promise is made."""
     if receipt is None:
         return {"matches_plain": None, "first_difference": None}
     found = receipt.difference
-    difference = found and {
-        "position": found.position,
-        "gap_ulps": found.gap_ulps,
-        "noise_ulps": found.noise_ulps,
-        "near_tie": found.near_tie,
-        "plain_token": found.plain_token,
-        "other_token": found.other_token,
-    }
+    difference = found and {name: getattr(found, name) for name in _DIFFERENCE}
     return {"matches_plain": receipt.identical, "first_difference": difference}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from app.inference.machine import memory
 from app.inference.options import Options
 from app.inference.pair_resolution import drafter_folders
-from app.inference.system_memory import memory
 from engine import backend
 from engine.errors import ModelError, RedlineError, UsageError
 from models.drafters.pair_footprint import pair_footprint
@@ -18,7 +18,6 @@ from models.memory import (
     AvailableMemory,
     FitVerdict,
     Footprint,
-    FootprintAt,
     judge_fit,
     largest_context,
 )
@@ -28,39 +27,8 @@ from models.size_text import memory_words
 DEFAULT_CONTEXT = 8192
 
 
-@dataclass(frozen=True)
-class FitRequest:
-    """A target with these drafters, as `options` have them."""
-
-    folder: ModelFolder
-    drafters: list[Path]
-    options: Options
-
-    @property
-    def taken(self) -> FootprintAt:
-        """Raises ModelError for what would not load."""
-        return pair_footprint(self.folder, self.drafters, self.options.kv_bits)
-
-    def fewer_bits(self, context: int) -> Footprint:
-        """With keys and values in fewer bits, where the model can have them; measured when it is wanted."""
-        try:
-            return pair_footprint(self.folder, self.drafters, min(self.options.kv_bits or KV_BITS, KV_BITS))(context)
-        except RedlineError:  # heads too narrow for it
-            return self.taken(context)
-
-
-@dataclass(frozen=True)
-class Fit:
-    """context: tokens of prompt and reply that a conversation may have. verdict: at that context. note: what the user
-    did not ask for and should know, or ""."""
-
-    context: int
-    verdict: FitVerdict
-    note: str = ""
-
-
 def this_room() -> AvailableMemory:
-    """What this machine has."""
+    """Returns the memory of this machine."""
     total, free = memory()
     return AvailableMemory(total, free, backend.wired_bytes())
 
@@ -76,52 +44,59 @@ def declared_context(folder: ModelFolder, requested: int | None) -> int:
     return requested or declared or DEFAULT_CONTEXT
 
 
-def fit(folder: ModelFolder, options: Options) -> Fit:
-    """Whether the target in `folder` and the drafters of `options` fit, and with how long a context: as asked for, else
-    the longest that leaves other programs their share.
+def fit(folder: ModelFolder, options: Options) -> FitVerdict:
+    """Returns how the target in `folder` and the largest drafter of `options` fit, and with how long a context: the
+    requested one, else the longest that leaves other programs their share.
 
     Raises UsageError for a context that the model is not made for; ModelError where it does not fit, with what would.
     """
-    verdict = _sound(FitRequest(folder, _heaviest(folder, options), options))
-    note, wanted = str(verdict) if verdict.level == "tight" else "", declared_context(folder, options.context)
-    if verdict.context < wanted and not note:
-        most = memory_words(this_room().most or 0)
-        note = f"the context is {verdict.context:,} tokens, of {wanted:,} that the model was made for, to fit in {most}"
-    return Fit(verdict.context, verdict, note)
+    return _checked_verdict(folder, _largest_drafter(folder, options), options)
+
+
+def context_note(folder: ModelFolder, options: Options, verdict: FitVerdict) -> str:
+    """Returns what the user should know of the context that a pair got, or ""."""
+    wanted = declared_context(folder, options.context)
+    if verdict.level == "tight" or verdict.context >= wanted:
+        return str(verdict) if verdict.level == "tight" else ""
+    most = memory_words(this_room().most or 0)
+    return f"the context is {verdict.context:,} tokens, of {wanted:,} that the model was made for, to fit in {most}"
 
 
 def check_all(folder: ModelFolder, options: Options) -> None:
-    """That the target fits with all drafters of `options` at once, as a race has them. Raises ModelError: what would,
-    UsageError, and what naming drafters raises."""
+    """Checks that the target fits with all drafters of `options` at once, as in a race. Raises what `fit` and
+    `drafter_folders` raise."""
     named = [path for spec in options.drafters for path in drafter_folders(spec, folder)]
-    _sound(FitRequest(folder, list(dict.fromkeys(named)), options))
+    _checked_verdict(folder, list(dict.fromkeys(named)), options)
 
 
-def _sound(requested: FitRequest) -> FitVerdict:
-    verdict = verdict_of(requested)
+def verdict_of(folder: ModelFolder, drafters: Sequence[Path], options: Options) -> FitVerdict:
+    """Returns whether a target and drafters fit at the requested context, else at the longest that fits easily, else at
+    all. Raises UsageError, and ModelError for what would not load."""
+    room, context = this_room(), declared_context(folder, options.context)
+    taken = pair_footprint(folder, drafters, options.kv_bits)
+
+    def with_fewer_bits(context: int) -> Footprint:
+        try:
+            return pair_footprint(folder, drafters, min(options.kv_bits or KV_BITS, KV_BITS))(context)
+        except RedlineError:  # heads too narrow for it
+            return taken(context)
+
+    if not options.context and room.most is not None:
+        easily = largest_context(taken, context, int(TIGHT * room.most))
+        context = easily or largest_context(taken, context, room.most) or context
+    return judge_fit(taken, context, room, with_fewer_bits)
+
+
+def _checked_verdict(folder: ModelFolder, drafters: Sequence[Path], options: Options) -> FitVerdict:
+    verdict = verdict_of(folder, drafters, options)
     if verdict.level == "refused":
-        raise ModelError(f"{requested.folder.path.name} does not fit: {verdict}")
+        raise ModelError(f"{folder.path.name} does not fit: {verdict}")
     return verdict
 
 
-def verdict_of(requested: FitRequest) -> FitVerdict:
-    """At the context that was asked for, else at the longest that fits. Raises UsageError, ModelError."""
-    wanted, room = declared_context(requested.folder, requested.options.context), this_room()
-    context = wanted if requested.options.context else _longest(requested.taken, wanted, room)
-    return judge_fit(requested.taken, context, room, requested.fewer_bits)
-
-
-def _longest(taken: FootprintAt, wanted: int, room: AvailableMemory) -> int:
-    """Up to `wanted` tokens: with ease if that goes, else at all; `wanted` where nothing does, for the verdict to tell
-    why."""
-    if room.most is None:
-        return wanted
-    with_ease = largest_context(taken, wanted, int(TIGHT * room.most))
-    return with_ease or largest_context(taken, wanted, room.most) or wanted
-
-
-def _heaviest(folder: ModelFolder, options: Options) -> list[Path]:
-    """The drafters that take most. One that cannot be opened says so when it is opened, and takes nothing here."""
+def _largest_drafter(folder: ModelFolder, options: Options) -> list[Path]:
+    """Returns the folders of the drafter that takes most memory. One that cannot be loaded counts as nothing here, and
+    is reported when it is loaded."""
     found: dict[int, list[Path]] = {0: []}
     for spec in options.drafters:
         with suppress(RedlineError):

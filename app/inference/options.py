@@ -13,19 +13,22 @@ from models.paths import name_of
 BUILTIN = "builtin"
 KV_BITS = (8, 4)
 AUTO = "auto"
+_SAME_NAMES = ("top_p", "top_k", "min_p", "repetition_penalty", "exact", "max_tokens", "stop")  # in SamplingSettings
 
 
 @dataclass(frozen=True)
 class Options:
-    """target: "builtin" or a model folder. drafters, temperatures: one, or several for the benchmark; a drafter is
-    "auto", "none", "lookup", the name of a shipped one or a folder.
-    draft_lengths: tokens a round, each or None for auto; one, or several for the benchmark. tree: whether drafters that
-    can branch do; the draft length then counts the nodes. exact: whether plain and speculative decoding are to agree to
-    the last bit, which trees cannot. context: tokens, or None for what the model declares and this machine can hold.
-    reproducible: whether draft length auto goes by the stored costs alone, so that the same request has the same
-    rounds, and never by the clock; at temperature 0 it never does.
-    kv_bits: of the target's keys and values, None for as the model computes them.
-    cache_root: where imported models go, or None for the user's cache directory."""
+    """What to load and how to decode.
+
+    target: "builtin", the name of a model or its folder. drafters, temperatures, draft_lengths: one, or several for the
+    benchmark. A drafter is "auto", "none", "lookup", the name of a shipped one or a folder; a draft length is tokens a
+    round, or None for auto. tree: whether drafters that can branch do so; the draft length then counts nodes. exact:
+    whether plain and speculative decoding must agree to the last bit, which trees cannot. reproducible: whether the
+    same request must draft the same tokens, so that automatic draft length does not go by the clock. context: tokens,
+    None for what the model declares and this machine can hold. kv_bits: of the target's keys and values, None for as
+    the model computes them. cache_root: of imported models, None for the user's cache directory. The rest is as in
+    `SamplingSettings`.
+    """
 
     target: str = BUILTIN
     drafters: tuple[str, ...] = (AUTO,)
@@ -47,14 +50,23 @@ class Options:
     cache_root: Path | None = None
 
     def __post_init__(self) -> None:
-        if self.exact and self.tree:
-            raise UsageError(f"{WHY_NO_TREES}: choose one of the two")
         if self.context is not None and self.context < 2:
             raise UsageError(f"context is {self.context}: give at least 2 tokens")
         for temperature in self.temperatures:
-            self.settings(temperature).check(self.tree)
+            check_settings(self.settings(temperature), self.tree)
         for length in self.draft_lengths:
-            replace(self.settings(), draft_length=length).check(self.tree)
+            check_settings(replace(self.settings(), draft_length=length), self.tree)
+
+    @classmethod
+    def of(cls, settings: SamplingSettings) -> Options:
+        """Returns options with these sampling settings. Raises UsageError if they are invalid."""
+        return cls(
+            temperatures=(settings.temperature,),
+            draft_lengths=(settings.draft_length,),
+            rule=settings.acceptance,
+            seed=settings.seed or 0,
+            **{name: getattr(settings, name) for name in _SAME_NAMES},
+        )
 
     @property
     def drafter(self) -> str:
@@ -66,35 +78,37 @@ class Options:
 
     @property
     def seed_line(self) -> str:
-        """The seed, where with it the same text can be had again."""
-        repeats = self.rule == "coupled" or self.drafter == "none" or not self.by_the_clock
+        """The seed as shown to the user, "" where it would not repeat the text."""
+        repeats = self.rule == "coupled" or self.drafter == "none" or not goes_by_the_clock(self.settings())
         return f"seed {self.seed}" if self.temperatures[0] > 0 and repeats else ""
 
-    @property
-    def by_the_clock(self) -> bool:
-        """Whether draft length auto corrects costs by how long rounds take. It remembers over replies how drafts came
-        out, so no noise may serve two of them."""
-        return self.temperatures[0] > 0 and not self.reproducible and self.draft_length is None
-
     def settings(self, temperature: float | None = None) -> SamplingSettings:
-        """SamplingSettings for one reply, at the first temperature unless another is given."""
+        """Returns the sampling settings of one reply, at the first temperature unless another is given."""
         return SamplingSettings(
             temperature=self.temperatures[0] if temperature is None else temperature,
-            top_p=self.top_p,
-            top_k=self.top_k,
-            min_p=self.min_p,
-            repetition_penalty=self.repetition_penalty,
             seed=self.seed,
+            fresh=not self.reproducible,
             acceptance=self.rule,
-            draft_length=self.draft_lengths[0],
-            exact=self.exact,
-            max_tokens=self.max_tokens,
-            stop=self.stop,
+            draft_length=self.draft_length,
+            **{name: getattr(self, name) for name in _SAME_NAMES},
         )
 
 
+def check_settings(settings: SamplingSettings, trees: bool) -> None:
+    """Raises UsageError if the settings of a reply are invalid. trees: whether trees are drafted."""
+    if settings.exact and trees:
+        raise UsageError(f"{WHY_NO_TREES}: choose one of the two")
+    settings.check(trees)
+
+
+def goes_by_the_clock(settings: SamplingSettings) -> bool:
+    """Returns whether automatic draft length corrects step times by how long rounds take. It then remembers over
+    replies how drafts came out, so no two replies may have the same noise."""
+    return settings.fresh and not settings.greedy and settings.draft_length is None
+
+
 def target_name(options: Options) -> str:
-    """Returns what to call the target."""
+    """Returns the name of the target to show."""
     return "SmolLM2-135M-Instruct" if options.target == BUILTIN else name_of(Path(options.target))
 
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from app.inference.last_used_models import note_used
-from app.inference.memory_fit import fit
+from app.inference.memory_fit import context_note, fit
 from app.inference.options import AUTO, Options
-from app.inference.pair_resolution import NONE, chosen, drafter_folder, parts_of, target_folder
+from app.inference.pair_resolution import NONE, chosen, drafter_folder, note_used, parts_of, target_folder
 from engine.audit.verify_blocks import BLOCK_WIDTH
 from engine.cost_measurement import CONTEXT, WIDTHS, measure
 from engine.drafters import Drafter
@@ -37,13 +36,11 @@ TREE_WIDTHS = (*WIDTHS, 17, 33)
 
 @dataclass(frozen=True)
 class NamedDrafter:
-    """A drafter ready to draft, and its model if it has one.
+    """A drafter that is ready to draft, and its model if it has one.
 
-    spec: "none", "lookup", the name of a shipped one or a folder; what auto came to, not "auto". note: what the user
-    did not ask for and should know, or "": what auto came to and why, why there are no trees. branches: whether it
-    drafts trees; tree_tau: what they are expected to bring, by nodes, where that is known. usual: the chance of each
-    token of a chain to be accepted, where that is known. parts: of several, each; else itself. folder: its files, None
-    for one without.
+    spec: "none", "lookup", the name of a shipped one or a folder; never "auto". note: what the user should know, such
+    as what auto took and why, or "". branches: whether it drafts trees. tree_tau, usual: as in `LoadedDrafter`.
+    several: the drafters of a group. folder: its files, None for one without.
     """
 
     spec: str
@@ -58,6 +55,7 @@ class NamedDrafter:
 
     @property
     def parts(self) -> tuple[NamedDrafter, ...]:
+        """The drafters of a group, else the drafter itself."""
         return self.several or (self,)
 
     @property
@@ -68,7 +66,7 @@ class NamedDrafter:
 
     @property
     def name(self) -> str:
-        """What to call it: the last part of a folder's path, of a snapshot in the Hugging Face cache its repository."""
+        """The name to show: the last part of a path; of a snapshot in the Hugging Face cache, its repository."""
         parts = self.spec.rstrip("/").split("/")
         if len(parts) > 2 and parts[-2] == "snapshots" and parts[-3].startswith("models--"):
             return parts[-3].rpartition("--")[2]
@@ -76,8 +74,8 @@ class NamedDrafter:
 
 
 def open_target(options: Options) -> Loaded:
-    """Load the target, if it fits with its drafters. Raises ModelError, or UsageError for an empty name or a context
-    that it is not made for."""
+    """Returns the target, loaded if it fits with its drafters. Raises ModelError, or UsageError for an empty name or a
+    context that it is not made for."""
     folder = target_folder(options)
     fit(check_folder(folder), options)
     loaded = load(folder, options.kv_bits)
@@ -85,25 +83,32 @@ def open_target(options: Options) -> Loaded:
     return loaded
 
 
-def open_drafter(spec: str, target: Loaded, trees: bool = False) -> NamedDrafter:
-    """Ready a drafter for `target`. trees: whether one that can branch does, where the target can verify trees; to
-    find out empties the target's cache.
+def open_session(target: Loaded, options: Options) -> tuple[Session, str]:
+    """Returns a session with a context that fits, and what the user should know of the context, or "". Raises what
+    `fit` raises."""
+    verdict = fit(target.folder, options)
+    note = context_note(target.folder, options, verdict)
+    return Session(target.model, target.tokenizer, verdict.context), note
 
-    Raises UsageError for no such thing, ModelError, or PairError for a misfit; for auto none of them.
+
+def open_drafter(spec: str, target: Loaded, trees: bool = False) -> NamedDrafter:
+    """Returns the drafter `spec` for `target`. trees: whether it drafts trees, if it can and the target can verify
+    them; finding that out empties the target's cache.
+
+    Raises UsageError for no such drafter, ModelError, or PairError if they do not fit; for auto none of them.
     """
     if spec != AUTO:
         return _open(spec, target, trees, "")
     taken, note = chosen(target.folder)
     try:
         return _open(taken, target, trees, note)
-    except (ModelError, PairError) as error:  # nobody named it, so nobody should go without a reply for it
+    except (ModelError, PairError) as error:  # the user did not name it, so the reply goes on without it
         return _open(LOOKUP, target, trees, f"auto took {LOOKUP}, as what it would have taken does not load: {error}")
 
 
 def _open(spec: str, target: Loaded, trees: bool, note: str) -> NamedDrafter:
-    """note: what the user should know of it."""
     if len(parts := parts_of(spec)) > 1:
-        return _several(spec, [open_drafter(part, target, trees) for part in parts], note)
+        return _group(spec, [open_drafter(part, target, trees) for part in parts], note)
     if spec == NONE:
         return NamedDrafter(spec, None)
     folder = None if spec == LOOKUP else drafter_folder(spec)
@@ -115,7 +120,7 @@ def _open(spec: str, target: Loaded, trees: bool, note: str) -> NamedDrafter:
         spec,
         found.drafter,
         found.model,
-        "; ".join(part for part in (note, found.note) if part),
+        join_notes(note, found.note),
         found.branches,
         found.tree_tau,
         found.usual_acceptance,
@@ -123,8 +128,8 @@ def _open(spec: str, target: Loaded, trees: bool, note: str) -> NamedDrafter:
     )
 
 
-def _several(spec: str, parts: list[NamedDrafter], note: str) -> NamedDrafter:
-    """Those that copy come first: they know for free whether they have anything."""
+def _group(spec: str, parts: list[NamedDrafter], note: str) -> NamedDrafter:
+    """Returns a group of drafters, prompt lookup first: it knows for free whether it has anything to propose."""
     parts.sort(key=lambda part: part.spec != LOOKUP)
     drafters = [part.drafter for part in parts if part.drafter is not None]
     differ = len({part.spec for part in parts}) == len(drafters) == len(parts)
@@ -133,16 +138,23 @@ def _several(spec: str, parts: list[NamedDrafter], note: str) -> NamedDrafter:
     if len([drafter for drafter in drafters if drafter.needs.taps]) > 1:
         raise UsageError(f"drafter {spec!r}: only one of them can read the target's hidden states")
     loaded = next((part.loaded for part in parts if part.loaded is not None), None)
-    notes = "; ".join(text for text in [note, *(part.note for part in parts)] if text)
-    branches = any(part.branches for part in parts)
+    notes, branches = join_notes(note, *(part.note for part in parts)), any(part.branches for part in parts)
     return NamedDrafter(spec, DrafterGroup(drafters), loaded, notes, branches, several=tuple(parts))
 
 
-def open_session(target: Loaded, options: Options) -> tuple[Session, str]:
-    """A conversation with `target`, with a context that fits, and what the user should know of it, or "". Raises what
-    `fit` raises."""
-    found = fit(target.folder, options)
-    return Session(target.model, target.tokenizer, found.context), found.note
+def join_notes(*notes: str) -> str:
+    """Returns what the user should know, in one line; "" for nothing."""
+    return "; ".join(note for note in notes if note)
+
+
+def measure_costs(
+    target: Loaded, drafter: NamedDrafter, context: int = CONTEXT, between: Callable[[], None] = lambda: None
+) -> Costs:
+    """Returns the costs of passes and proposals on this machine behind `context` tokens, for draft length auto. Empties
+    both caches: forget the session first."""
+    widths = TREE_WIDTHS if drafter.branches else WIDTHS
+    sampler = Sampler(SamplingSettings(), target.model.vocabulary)
+    return measure(target.model, sampler, drafter.drafter, widths, context, between=between)
 
 
 def make_policy(
@@ -150,61 +162,35 @@ def make_policy(
     length: int | None,
     costs: Costs | None,
     exact: bool = False,
-    drift: CostCorrection | None = None,
+    correction: CostCorrection | None = None,
 ) -> Policy:
-    """A policy for one reply, which must not learn from the last: the fixed length, or (None) the adaptive one on
-    measured costs. Plain decoding without a drafter, or with no costs to go by. exact: every pass is as wide as any.
-    drift: of these costs, where the reply need not be reproducible and its noise served no other that shared it."""
+    """Returns a policy for one reply: a fixed draft length, or for None an adaptive one on measured costs. Without a
+    drafter or costs it is plain decoding.
+
+    exact: whether every pass is as wide as any other. correction: of these costs, None where the reply must be
+    reproducible.
+    """
     if drafter.drafter is None or length is not None or costs is None:
         return FixedLength(length or 0 if drafter.drafter is not None else 0)
     each = [in_blocks(own) if exact else own for own in costs.members or [costs]]
-    parts = zip(drafter.parts, each, strict=True)
-    candidates = [_candidate(part, own) for part, own in parts]
+    candidates = [_candidate(part, own) for part, own in zip(drafter.parts, each, strict=True)]
     if not any(candidate.useful for candidate in candidates):
-        return FixedLength(0, "no draft would pay here, were nearly all of it kept")
-    return Adaptive(candidates, drift)
+        return FixedLength(0, "no draft would pay here, even if nearly all of it were accepted")
+    return Adaptive(candidates, correction)
 
 
 def in_blocks(costs: Costs) -> Costs:
-    """Costs of the passes of exact-verify, which are all of one width."""
+    """Returns the costs of the passes of exact-verify, which are all of one width."""
     one = costs.pass_s(BLOCK_WIDTH)
     return replace(costs, verify=((1, one),), plain=one - (costs.pass_s(1) - costs.plain_s), eager=None)
 
 
 def wanted(drafter: AnyDrafter | None, policy: Policy) -> AnyDrafter | None:
-    """The drafter, unless this policy never asks it: then it need not read the prompt either."""
+    """Returns the drafter, or None if the policy never drafts: then it need not read the prompt either."""
     return None if isinstance(policy, FixedLength) and policy.length == 0 else drafter
 
 
 def _candidate(drafter: NamedDrafter, costs: Costs) -> Candidate:
-    outlook = (
-        TreeExpectedLength(drafter.tree_tau)
-        if drafter.branches
-        else ChainExpectedLength(drafter.longest, drafter.usual)
-    )
-    return Candidate(drafter.name, costs, outlook)
-
-
-def measure_costs(
-    target: Loaded, drafter: NamedDrafter, context: int = CONTEXT, between: Callable[[], None] = lambda: None
-) -> Costs:
-    """Costs of passes and proposals on this machine behind `context` tokens, for draft length auto. Empties both
-    caches: forget the session first."""
-    widths = TREE_WIDTHS if drafter.branches else WIDTHS
-    sampler = Sampler(SamplingSettings(), target.model.vocabulary)
-    return measure(target.model, sampler, drafter.drafter, widths, context, between=between)
-
-
-def reset_target(target: Loaded, session: Session) -> None:
-    """Start the target from nothing. A pass that broke off has gone through some layers and not through others: no
-    rewind could tell what is in them, and the next reply would not be the target's. The same holds for the drafter."""
-    target.model.cache.reset()
-    session.forget()
-
-
-def renew(drafter: NamedDrafter, target: Loaded, trees: bool) -> NamedDrafter:
-    """The same drafter, remembering nothing. Raises ModelError, PairError where its files have changed meanwhile."""
-    if drafter.loaded is None or drafter.several:  # the former costs little to open
-        return open_drafter(drafter.spec, target, trees)
-    drafter.loaded.model.cache.reset()
-    return drafter
+    if drafter.branches:
+        return Candidate(drafter.name, costs, TreeExpectedLength(drafter.tree_tau))
+    return Candidate(drafter.name, costs, ChainExpectedLength(drafter.longest, drafter.usual))

@@ -1,42 +1,49 @@
-"""From options to folders: which target, which drafters. Nothing is loaded."""
+"""From names to folders: which target, which drafters, what automatic choice takes. Nothing is loaded."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
-from app.inference.last_used_models import model_folder
+from filelock import Timeout
+from models.local.model_lookup import find_model
+
 from app.inference.options import AUTO, BUILTIN, Options
-from app.inference.usable_models import present_models
 from engine.errors import ModelError, UsageError
 from models.builtin import SHIPPED, builtin_folder, is_builtin, shipped_folder
 from models.catalogue import read_catalogue
-from models.compatibility.best_drafter import LOOKUP, auto_drafter
+from models.compatibility.best_drafter import LOOKUP, UsableModel, auto_drafter
+from models.local.inventory import Installed, installed, note_use
+from models.local.locations import find_locations
 from models.model_folder import ModelFolder
 
 NONE = "none"
 
 
 def target_folder(options: Options) -> Path:
-    """The target's folder, by path or by name; the built-in's is written when it is first needed.
+    """Returns the target's folder, by path or by name; the built-in model's is written when it is first needed.
 
-    Raises UsageError for an empty name, ModelError for a name that is not here, or not whole."""
+    Raises UsageError for an empty name, ModelError for a name that is not on this machine, or not complete.
+    """
     if not options.target:
         raise UsageError("target is empty: give builtin, the name of a model or a model folder")
     if options.target == BUILTIN:
         return builtin_folder(options.cache_root)
-    return Path(options.target) if exists(options.target) else model_folder(options.target, options.cache_root)
+    return Path(options.target) if exists(options.target) else _model_folder(options.target, options.cache_root)
 
 
 def drafter_folder(spec: str) -> Path:
-    """The folder of a drafter that has one: shipped, by path, or by name.
+    """Returns the folder of a drafter that has one: shipped, by path, or by name.
 
-    Raises UsageError for no such thing, ModelError for a name that is not here, or not whole."""
+    Raises UsageError for no such drafter, ModelError for a name that is not on this machine, or not complete.
+    """
     if spec in SHIPPED:
         return shipped_folder(spec)
     if exists(spec):
         return Path(spec)
     try:
-        return model_folder(spec)
+        return _model_folder(spec)
     except ModelError as error:
         if "/" in spec:
             raise
@@ -45,25 +52,54 @@ def drafter_folder(spec: str) -> Path:
 
 
 def drafter_folders(spec: str, target: ModelFolder) -> list[Path]:
-    """The folders of all drafters that `spec` names, auto for `target` included. Raises what `drafter_folder` does."""
+    """Returns the folders of all drafters that `spec` names, for `target` if it is auto. Raises what `drafter_folder`
+    raises."""
     named = chosen(target)[0] if spec == AUTO else spec
     return [drafter_folder(part) for part in parts_of(named) if part not in (NONE, LOOKUP)]
 
 
 def parts_of(spec: str) -> list[str]:
-    """Several drafters are named with a plus between them."""
+    """Returns the drafters that `spec` names; a plus stands between several."""
     return spec.split("+") if "+" in spec and not exists(spec) else [spec]
 
 
 def chosen(target: ModelFolder) -> tuple[str, str]:
-    """What auto comes to for `target`, and why."""
+    """Returns what auto takes for `target`, and a note that says why."""
     found = auto_drafter(target, [] if is_builtin(target.path) else present_models(), read_catalogue())
     return found.spec, f"auto took {found.why}"
 
 
 def exists(spec: str) -> bool:
-    """Whether `spec` names a place on disk, whatever it holds. A name that no file can have names none."""
+    """Returns whether `spec` names a place on disk, whatever it holds."""
     try:
         return bool(spec) and Path(spec).exists()
     except (OSError, ValueError):  # too long, or with a NUL in it
         return False
+
+
+def present_models(cache_root: Path | None = None) -> list[UsableModel]:
+    """Returns the models and drafters on this machine that Redline can load. cache_root: as in `Options`."""
+    return usable(installed(find_locations(Path.home(), cache_root)))
+
+
+def usable(found: Iterable[Installed]) -> list[UsableModel]:
+    """Returns those of `found` that are complete and of a kind that MLX can load."""
+    return [
+        UsableModel(one.name, one.path, one.size_bytes, one.name if one.origin in ("hub", "lm-studio") else None)
+        for one in found
+        if one.complete and one.kind not in ("gguf", "unknown")
+    ]
+
+
+def note_used(folder: Path, cache_root: Path | None = None) -> None:
+    """Records that the model in `folder` is used now, if it is in a place where Redline looks for models. Does nothing
+    where the record cannot be written."""
+    with suppress(OSError, Timeout):
+        if find_locations(Path.home(), cache_root).holds(folder):
+            note_use(folder, cache_root)
+
+
+def _model_folder(name: str, cache_root: Path | None = None) -> Path:
+    """Returns the folder of a model by its name: `owner/name` of the hub or of LM Studio, or one of Redline's own.
+    Raises ModelError that says what to do where it is not on this machine."""
+    return find_model(name, find_locations(Path.home(), cache_root))

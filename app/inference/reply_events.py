@@ -1,4 +1,4 @@
-"""The events of a reply in the app: the engine's, and two that are the app's own. Imports no model code."""
+"""The events of a reply in the app: the engine's, and two of its own. Imports no model code."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from engine.events import Event
 
 @dataclass(frozen=True)
 class Measuring:
-    """The costs of passes are about to be measured, which takes seconds."""
+    """The costs of passes are about to be measured, which takes seconds. message: text for the user."""
 
     message: str
 
 
 @dataclass(frozen=True)
 class FellBack:
-    """Nothing more is drafted in this reply, and why."""
+    """The drafter failed, and the reply continues by plain decoding. reason: what failed."""
 
     reason: str
 

@@ -16,12 +16,12 @@ from dataclasses import replace
 
 from app.inference.loaded_pair import LoadedPair, reason_of
 from app.inference.monitored_drafter import MonitoredDrafter
-from app.inference.options import Options
 from app.inference.pair_loader import wanted
 from app.inference.reply_events import FellBack, Measuring, ReplyEvent
 from engine.errors import ModelError
 from engine.events import Event, Finished, PromptProgress, Round
 from engine.policy import Policy
+from engine.settings import SamplingSettings
 
 
 class _StoppedError(Exception):
@@ -31,88 +31,76 @@ class _StoppedError(Exception):
 class ReplyRunner:
     """A reply in progress.
 
-    options: its sampling settings and draft length. cancelled: asked between passes. continuation_ids: tokens of the
-    reply that are there already. timed: whether every draft is waited for and timed.
+    cancelled: asked between passes. continuation_ids: tokens of the reply that are there already. timed: whether every
+    draft is waited for and timed.
     """
 
     def __init__(
         self,
         pair: LoadedPair,
-        options: Options,
+        settings: SamplingSettings,
         messages: list[dict[str, str]],
         cancelled: Callable[[], bool],
         continuation_ids: Sequence[int] = (),
         timed: bool = False,
     ) -> None:
-        self._pair, self._options, self._messages = pair, options, messages
+        self._pair, self._settings, self._messages = pair, settings, messages
         self._cancelled, self._timed = cancelled, timed
         self._ids = list(continuation_ids)
         self._given = len(self._ids)
         self._context = 0  # tokens that the reply begins behind, which costs depend on
         self._rounds = 0
         self._began_s = 0.0
-        self._measured = True
 
     def events(self) -> Iterator[ReplyEvent]:
         """Raises what the target raises, ContextError and ModelError among it."""
-        yield from self._measure()
+        drafts = yield from self._prepare()
         if self._cancelled():
             yield Finished("cancelled", 0, 0.0)
             return
         self._began_s = time.monotonic()
-        drafter = self._drafter()
-        if drafter is not None:
-            failure = yield from self._draft(drafter)
+        if drafts and self._pair.monitored is not None:
+            failure = yield from self._draft(self._pair.monitored)
             if failure is None:
                 return
             yield FellBack(failure)
             self._pair.reset()
         yield from self._attempt(None, None)
 
-    def _measure(self) -> Iterator[ReplyEvent]:
-        """Measures what draft length auto needs, once for a pair and a milestone of context."""
-        pair, options = self._pair, self._options
-        if options.draft_length == 0:
-            return
+    def _prepare(self) -> Generator[ReplyEvent, None, bool]:
+        """Measures what draft length auto needs, once for a pair and a milestone of context. Returns whether the
+        drafter can be used."""
+        pair, length = self._pair, self._settings.draft_length
+        if length == 0:
+            return False
         if pair.lost:
-            yield FellBack(pair.lost)
-        if not pair.has_drafter or options.draft_length is not None:
-            return
+            yield FellBack(f"the drafter is gone, load the pair again ({pair.refusal})")
+        if not pair.has_drafter or length is not None:
+            return pair.has_drafter
         self._context = len(pair.prompt_ids(self._messages)) + self._given
-        if pair.is_measured(self._context):
-            return
+        if pair.calibration.knows(self._context):
+            return True
         yield Measuring(measuring_message(pair, self._context))
         try:
             pair.costs(self._context, self._stop_if_cancelled)
-            return
         except _StoppedError:
-            return
+            return True
         except Exception as error:  # noqa: BLE001  broad: whatever a drafter does, the target replies alone
             failure = reason_of(error)
-        self._measured = False
-        pair.reset()
-        yield FellBack(failure)
+            pair.reset()
+            yield FellBack(failure)
+            return False
+        return True
 
     def _stop_if_cancelled(self) -> None:
         if self._cancelled():
             raise _StoppedError
 
-    def _drafter(self) -> MonitoredDrafter | None:
-        """Returns the drafter of this reply, if it has one."""
-        drafter = self._pair.monitored
-        if drafter is None or self._options.draft_length == 0 or not self._measured:
-            return None
-        drafter.timed, drafter.failed, drafter.busy = self._timed, False, False
-        return drafter
-
     def _draft(self, drafter: MonitoredDrafter) -> Generator[Event, None, str | None]:
         """Yields the reply with drafts. Returns None at its end, or why the drafter could not go on."""
-        options = self._options
+        drafter.timed, drafter.failed, drafter.busy = self._timed, False, False
         try:
-            correction = None
-            if options.by_the_clock:
-                correction = self._pair.correction(self._context, options.exact, self._timed)
-            policy = self._pair.policy(options.draft_length, self._context, options.exact, correction)
+            policy = self._pair.policy(self._settings, self._context, self._timed)
             yield from self._attempt(wanted(drafter, policy), policy)
         except Exception as error:
             if not (drafter.failed or drafter.busy):
@@ -124,8 +112,7 @@ class ReplyRunner:
         """Continues from the tokens that were emitted, to the end of the reply."""
         emitted = len(self._ids) - self._given
         since_s = time.monotonic() - self._began_s
-        settings = self._options.settings()
-        settings = replace(settings, max_tokens=settings.max_tokens - emitted)
+        settings = replace(self._settings, max_tokens=self._settings.max_tokens - emitted)
         session = self._pair.session
         with closing(
             session.reply(self._messages, settings, drafter, policy, self._cancelled, tuple(self._ids))
@@ -155,5 +142,5 @@ class ReplyRunner:
 
 def measuring_message(pair: LoadedPair, context: int) -> str:
     """Returns what to tell the user while costs behind `context` tokens are measured."""
-    _, *far = pair.milestones(context)
+    _, *far = pair.calibration.milestones(context)
     return f"measuring the cost of passes{f' behind {far[0]:,} tokens' if far else ''}, once for this pair"

@@ -14,20 +14,20 @@ from engine.metrics import Metrics
 
 
 def decode_speedup(plain: Metrics, other: Metrics) -> float | None:
-    """Without the prompt; None where a reply had but one pass."""
+    """Returns the speed-up without the prompt; None where a reply had only one pass."""
     if not plain.pass_speed or not other.pass_speed:
         return None
     return other.pass_speed / plain.pass_speed
 
 
 def total_speedup(plain: Metrics, other: Metrics) -> float | None:
-    """With the prompt; None where a reply is empty."""
+    """Returns the speed-up with the prompt; None where a reply is empty."""
     if not plain.last_s or not other.last_s:
         return None
     return (plain.last_s / plain.tokens) / (other.last_s / other.tokens)
 
 
 def median(values: Iterable[float | None]) -> float | None:
-    """Of the values that there are; None when there are none."""
+    """Returns the median of the values that are known; None where there are none."""
     known = [value for value in values if value is not None]
     return statistics.median(known) if known else None

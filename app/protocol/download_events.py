@@ -29,55 +29,19 @@ from __future__ import annotations
 
 import msgspec
 
-from app.protocol.line_codec import MalformedError
-from models.hub.download_events import (
-    AnyDownloadEvent,
-    Discarded,
-    Done,
-    DownloadEvent,
-    DownloadProgress,
-    Failed,
-    Fetched,
-    Paused,
-    Planned,
-    PlannedFile,
-    Resolving,
-    Verifying,
-    Waiting,
-)
+from app.protocol import MalformedError as MalformedError
+from app.protocol import decode_line
+from models.hub.download_events import *  # noqa: F403  its records are these messages
+from models.hub.download_events import AnyDownloadEvent, DownloadEvent
 
-_encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[AnyDownloadEvent] = msgspec.json.Decoder(AnyDownloadEvent)
 
 
 def to_line(event: DownloadEvent) -> str:
-    """One event as a line, without its end."""
-    return _encoder.encode(event).decode()
+    """Returns an event as a line, without its end."""
+    return msgspec.json.encode(event).decode()
 
 
 def read_line(line: bytes | str) -> AnyDownloadEvent:
-    """Raises MalformedError for what is no event."""
-    try:
-        return _decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedError(str(error)) from error
-
-
-__all__ = [
-    "AnyDownloadEvent",
-    "Discarded",
-    "Done",
-    "DownloadEvent",
-    "DownloadProgress",
-    "Failed",
-    "Fetched",
-    "MalformedError",
-    "Paused",
-    "Planned",
-    "PlannedFile",
-    "Resolving",
-    "Verifying",
-    "Waiting",
-    "read_line",
-    "to_line",
-]
+    """Returns the event in a line. Raises MalformedError for what is no event."""
+    return decode_line(line, _decoder)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from app.protocol.values import Struct
+from app.protocol.messages import Struct
 
 
 class MeasuredSpeedup(Struct, frozen=True, kw_only=True):

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import msgspec
 
-from app.protocol.answers import Answer, RoundDone
-from app.protocol.requests import Request
-from app.protocol.values import Struct
+from app.protocol.messages import Request, RequestAnswer, RoundDone, Struct
 from engine.events import Finished
 from engine.settings import AcceptanceRule, SamplingSettings
 
@@ -120,11 +118,10 @@ class PairReceipt(Struct, frozen=True, kw_only=True):
         return self.promised and not self.divergence.near_tie
 
 
-class RaceProgress(Answer, frozen=True, kw_only=True):
+class RaceProgress(RequestAnswer, frozen=True, kw_only=True):
     """What the race is doing now, sent a few times a second. run: from 1, 0 before the first. tokens: of this run so
     far. time_s: since the race began."""
 
-    id: int
     message: str
     time_s: float
     run: int = 0
@@ -132,18 +129,16 @@ class RaceProgress(Answer, frozen=True, kw_only=True):
     tokens: int = 0
 
 
-class RaceReady(Answer, frozen=True, kw_only=True):
+class RaceReady(RequestAnswer, frozen=True, kw_only=True):
     """Both sides are loaded, and the step times that they need are known."""
 
-    id: int
     contestants: tuple[Contestant, ...]
     environment: Environment
 
 
-class RunPart(Answer, frozen=True, kw_only=True):
+class RunPart(RequestAnswer, frozen=True, kw_only=True):
     """Rounds of a run that has ended, in order. finished: how it ended, in the last part only."""
 
-    id: int
     side: int
     run: int
     prompt_tokens: int
@@ -152,16 +147,14 @@ class RunPart(Answer, frozen=True, kw_only=True):
     finished: Finished | None = None
 
 
-class PairCompared(Answer, frozen=True, kw_only=True):
+class PairCompared(RequestAnswer, frozen=True, kw_only=True):
     """Both runs of a pair have ended and were compared."""
 
-    id: int
     receipt: PairReceipt
 
 
-class RaceDone(Answer, frozen=True, kw_only=True):
+class RaceDone(RequestAnswer, frozen=True, kw_only=True):
     """The race is over. pairs: how many pairs of runs are complete; fewer than requested if it was stopped."""
 
-    id: int
     pairs: int
     stopped: bool = False

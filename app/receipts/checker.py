@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from threading import Event
 
-from app.host.hosted_pair import HostedPair, open_target
-from app.host.verify_job import VerifyJob
-from app.inference.loaded_pair import release_memory
-from app.inference.options import BUILTIN
+from app.host.verify_job import verify
+from app.inference.loaded_pair import LoadedPair, open_target, release_memory
+from app.inference.options import BUILTIN, Options
 from app.protocol import Pair, VerifyDone, VerifyProgress
 from app.receipts.exported_replies import Case, Result
 from app.store.records import StoredReceipt
@@ -25,19 +24,19 @@ class TargetCache:
     def __init__(self, target: str | None) -> None:
         self._target = target
         self._wanted: Pair | None = None
-        self._found: HostedPair | RedlineError | None = None
+        self._found: LoadedPair | RedlineError | None = None
 
-    def load(self, pair: Pair) -> HostedPair:
+    def load(self, pair: Pair) -> LoadedPair:
         """Returns the target of a pair, loaded unless it was that of the case before. Raises RedlineError."""
         wanted = Pair(target=self._target or pair.target, drafter="none", context=pair.context)
         if wanted != self._wanted:
             self._wanted, self._found = wanted, None
             release_memory()
             try:
-                self._found = open_target(wanted)
+                self._found = open_target(Options(wanted.target, ("none",), context=wanted.context))
             except (UsageError, ModelError) as error:
                 self._found = _not_here(wanted, error)
-        if isinstance(self._found, HostedPair):
+        if isinstance(self._found, LoadedPair):
             return self._found
         raise self._found or ModelError(f"{wanted.target} is not loaded: try again")
 
@@ -70,7 +69,7 @@ def _result(
         return Result(case, error=case.obstacle)
     stop = Event()
     try:
-        for answer in VerifyJob(targets.load(case.pair), case.request(), stop).answers():
+        for answer in verify(targets.load(case.pair), case.request(), stop):
             if isinstance(answer, VerifyProgress):
                 step(answer.done)
             elif isinstance(answer, VerifyDone):

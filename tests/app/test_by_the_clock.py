@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
 
 import pytest
 
 from app.cli.main import main
-from app.host.model_worker import ModelWorker
 from app.inference.calibration import Calibration
 from app.inference.conversation import Conversation, open_conversation
 from app.inference.options import Options
-from app.protocol import Load, Reply, SamplingSettings
+from app.protocol import SamplingSettings
 from engine.policy.cost_correction import CostCorrection
 from tests.engine.policy.simulation import FLAT
-from tests.host.process import pair
-from tests.host.replies import QUESTION
+from tests.host.replies import ask, worker_with
 
 
 @pytest.fixture
@@ -105,7 +102,5 @@ def test_replies_that_share_what_the_clock_said_share_no_noise(
 def test_rounds_of_the_host_are_timed_only_where_the_seed_is_of_this_reply_alone(
     toy_folder: Path, toy_drafter_folder: Path, timed: list[float], sampling: SamplingSettings, expected: bool
 ) -> None:
-    room = ModelWorker()
-    list(room.load(Load(id=1, pair=pair(toy_folder, toy_drafter_folder))))
-    list(room.reply(Reply(id=7, messages=QUESTION, sampling=replace(sampling, max_tokens=8)), Event()))
+    ask(worker_with(toy_folder, toy_drafter_folder), replace(sampling, max_tokens=8))
     assert bool(timed) == expected

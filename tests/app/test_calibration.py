@@ -16,6 +16,7 @@ from engine.policy.adaptive import Adaptive
 from engine.policy.costs import MIN_PLAIN, Costs
 from engine.policy.fixed import FixedLength
 from engine.session import Session
+from engine.settings import SamplingSettings
 from models.loader import Loaded, load
 
 COSTS = Costs(((1, 0.1), (2, 0.15)), ((0, 0.0), (1, 0.01)))
@@ -135,7 +136,7 @@ def test_other_drafters_weights_and_machines_are_measured_apart(
         b"{",
         b"[]",
         b"\xff\xfe",
-        b'{"format":99,"key":[],"costs":{"verify":[[1,1.0]]}}',
+        b'{"verify":[[1,1.0]]}',
         None,
         b"one member",
         b"no time",
@@ -148,11 +149,11 @@ def test_a_file_that_is_no_good_is_measured_again_and_replaced(
     (path,) = (tmp_path / "costs").glob("*.json")
     if content == b"one member":
         kept = json.loads(path.read_bytes())
-        kept["costs"]["members"].pop()
+        kept["members"].pop()
         content = json.dumps(kept).encode()
     if content == b"no time":
         kept = json.loads(path.read_bytes())
-        kept["costs"]["members"][1]["eager"] = 0.0
+        kept["members"][1]["eager"] = 0.0
         content = json.dumps(kept).encode()
     path.write_bytes(path.read_bytes().replace(b"0.1", b"0.0") if content is None else content)
     assert not here(target, tmp_path).knows()
@@ -190,8 +191,8 @@ def test_a_policy_goes_by_what_passes_cost_behind_its_prompt(
     monkeypatch.setattr(pair_loader, "measure_costs", lambda *args: near if args[2] == 64 else far)
     monkeypatch.setattr(calibration, "cache_dir", lambda root: tmp_path)
     pair = LoadedPair(target, Session(target.model, target.tokenizer, 8192), ONE)
-    policies = [pair.policy(None, context) for context in (20, 544)]
+    policies = [pair.policy(SamplingSettings(), context) for context in (20, 544)]
     candidates = [policy._candidates[0] for policy in policies if isinstance(policy, Adaptive)]
     assert [candidate.prices[1] for candidate in candidates] == pytest.approx([1.0, 1.5])
-    assert isinstance(pair.policy(None, 1024), FixedLength)
-    assert isinstance(pair.policy(3, 1024), FixedLength)
+    assert isinstance(pair.policy(SamplingSettings(), 1024), FixedLength)
+    assert isinstance(pair.policy(SamplingSettings(draft_length=3), 1024), FixedLength)

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from app.host.reply_job import options_of
 from app.inference import pair_loader
-from app.inference.options import Options
+from app.inference.options import Options, check_settings
 from app.inference.pair_loader import NamedDrafter, in_blocks, make_policy
 from app.protocol import SamplingSettings
 from engine.audit.verify_blocks import BLOCK_WIDTH
@@ -31,9 +30,9 @@ def test_settings_carry_it() -> None:
 
 
 def test_sampling_settings_carry_it_to_the_engine_and_trees_refuse_it() -> None:
-    assert options_of(SamplingSettings(exact=True)).settings().exact
+    assert Options.of(SamplingSettings(exact=True)).settings().exact
     with pytest.raises(UsageError, match="exact-verify"):
-        options_of(SamplingSettings(exact=True), trees=True)
+        check_settings(SamplingSettings(exact=True), trees=True)
 
 
 def test_a_draft_costs_no_wider_pass_there() -> None:

@@ -17,7 +17,7 @@ from app.cli.interactive_chat import converse
 from app.cli.main import main
 from app.cli.terminal.reply_view import Terminal
 from app.cli.terminal.token_style import PLAIN, Look
-from app.inference import pair_loader, replay_check
+from app.inference import loaded_pair, pair_loader
 from app.inference.conversation import Conversation, open_conversation
 from app.inference.options import Options
 from engine.drafters.draft_model import DraftModel
@@ -140,7 +140,7 @@ def test_a_long_prompt_is_measured_for_once(toy_folder: Path, tmp_path: Path) ->
     for text in ("hello", "hello " * 200, "hello again"):
         list(conversation.ask(text, lambda: False))
     here = "measuring the cost of passes"
-    assert [*filter(None, notes[1:])] == [
+    assert [*filter(None, notes)] == [
         f"{here}, once for this pair",
         f"{here} behind 1,024 tokens, once for this pair",
     ]
@@ -249,14 +249,14 @@ def test_a_check_that_ctrl_c_stops_loses_nothing(
 ) -> None:
     conversation = opened(toy_folder, toy_drafter_folder)
     talk(conversation, "hello")
-    check = replay_check.check_reply  # type: ignore[attr-defined]
+    check = loaded_pair.check_reply  # type: ignore[attr-defined]
 
     def interrupted(*given: Any) -> Any:
         steps = check(*given)
         yield next(steps)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(replay_check, "check_reply", interrupted)
+    monkeypatch.setattr(loaded_pair, "check_reply", interrupted)
     assert "stopped\n" in talk(conversation, "/verify")
     monkeypatch.undo()
     assert "receipt: identical over 12 tokens\n" in talk(conversation, "/verify")

@@ -1,4 +1,4 @@
-"""A room with a toy pair."""
+"""A worker with a toy pair."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,13 +6,12 @@ from pathlib import Path
 import pytest
 
 from app.host.model_worker import ModelWorker
-from app.protocol import Load
-from tests.host.process import pair
+from tests.host.replies import worker_with
 
 
 @pytest.fixture(autouse=True)
 def own_costs(tmp_path: Path) -> Iterator[None]:
-    """Costs that a test measures are its own. With a patch of its own: those of a test end before its room does."""
+    """Costs that a test measures are its own. With a patch of its own: those of a test end before its worker does."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("app.inference.calibration.cache_dir", lambda root=None: root or tmp_path / "cache")
         yield
@@ -20,13 +19,11 @@ def own_costs(tmp_path: Path) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def shared(toy_folder: Path, toy_drafter_folder: Path) -> ModelWorker:
-    room = ModelWorker()
-    list(room.load(Load(id=1, pair=pair(toy_folder, toy_drafter_folder))))
-    return room
+    return worker_with(toy_folder, toy_drafter_folder)
 
 
 @pytest.fixture
-def room(shared: ModelWorker) -> Iterator[ModelWorker]:
+def worker(shared: ModelWorker) -> Iterator[ModelWorker]:
     """The same for all, left without memories."""
     yield shared
     shared.recover()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 import threading
@@ -113,15 +114,10 @@ class HostProcess:
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        held = bytearray()
         with suppress(OSError, ValueError):  # a test may close it
-            while self.reading.wait() and (chunk := self.process.stdout.read(1 << 16)):
-                *lines, rest = (held + chunk).split(b"\n")
-                for line in lines:
-                    self._lines.put(bytes(line))
-                held = bytearray(rest)
-        if held:
-            self._lines.put(bytes(held))
+            stream = io.BufferedReader(self.process.stdout)  # type: ignore[arg-type]  # it is a raw stream
+            while self.reading.wait() and (line := stream.readline()):
+                self._lines.put(line.rstrip(b"\n"))
         self._lines.put(None)
 
     def _listen(self) -> None:

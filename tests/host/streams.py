@@ -19,17 +19,17 @@ def stretched(answers: Sequence[AnyAnswer], tokens: int, per_second: float) -> l
     said = 0
     for answer in cycle(told):
         round_ = answer.round
-        room = tokens - said
-        if room <= 0:
+        left = tokens - said
+        if left <= 0:
             break
-        kept = round_.tokens[:room]
+        kept = round_.tokens[:left]
         said += len(kept)
         cut = replace(
             round_,
             index=len(made),
             tokens=kept,
-            texts=round_.texts[:room],
-            p=round_.p[:room],
+            texts=round_.texts[:left],
+            p=round_.p[:left],
             accepted=min(round_.accepted, len(kept)),
             time_s=said / per_second,
         )

@@ -1,21 +1,12 @@
-"""Replies of toy models through the room: the session's own text, gone on with, timed, stopped."""
+"""Replies of toy models through the worker: the session's own text, continued, timed, stopped."""
 
 from pathlib import Path
 from threading import Event
 
 import pytest
 
+from app import protocol as p
 from app.host.model_worker import ModelWorker
-from app.protocol import (
-    AnyAnswer,
-    FellBack,
-    Load,
-    Measuring,
-    PrefillProgress,
-    Reply,
-    ReplyDone,
-    RoundDone,
-)
 from engine.errors import ContextError, UsageError
 from engine.events import Round
 from engine.metrics import Metrics
@@ -24,12 +15,12 @@ from engine.settings import SamplingSettings
 from engine.target.cached_model import PREFILL_CHUNK
 from models.loader import load
 from tests.host.process import asked, of_kind, pair
-from tests.host.replies import LENGTH, QUESTION, SAMPLINGS, ask, end_of, ids_of, text_of
+from tests.host.replies import LENGTH, QUESTION, SAMPLINGS, ask, ask_and_stop, end_of, ids_of, text_of, worker_with
 from tests.toys.folders import roomy_copy
 
 
 def plain(folder: Path, sampling: SamplingSettings) -> list[int]:
-    """What the target alone says."""
+    """The ids of plain decoding."""
     target = load(folder)
     messages = [{"role": m.role, "content": m.content} for m in QUESTION]
     events = Session(target.model, target.tokenizer, 512).reply(messages, sampling)
@@ -37,98 +28,91 @@ def plain(folder: Path, sampling: SamplingSettings) -> list[int]:
 
 
 @pytest.mark.parametrize("name", SAMPLINGS)
-def test_a_reply_is_what_the_target_alone_says(room: ModelWorker, toy_folder: Path, name: str) -> None:
-    answers = ask(room, SAMPLINGS[name])
+def test_a_reply_equals_plain_decoding(worker: ModelWorker, toy_folder: Path, name: str) -> None:
+    answers = ask(worker, SAMPLINGS[name])
     assert ids_of(answers) == plain(toy_folder, SAMPLINGS[name])
     kinds = [type(answer) for answer in answers]
-    assert kinds == sorted(kinds, key=[PrefillProgress, RoundDone, ReplyDone].index)
+    assert kinds == sorted(kinds, key=[p.PrefillProgress, p.RoundDone, p.ReplyDone].index)
     assert {answer.id for answer in answers} == {7}  # type: ignore[union-attr]
-    assert [told.round.index for told in of_kind(answers, RoundDone)] == list(range(kinds.count(RoundDone)))
+    assert [told.round.index for told in of_kind(answers, p.RoundDone)] == list(range(kinds.count(p.RoundDone)))
     assert end_of(answers).finished.tokens == LENGTH
-    assert Metrics.of([told.round for told in of_kind(answers, RoundDone)]).accepted > 0
+    assert Metrics.of([told.round for told in of_kind(answers, p.RoundDone)]).accepted > 0
 
 
 @pytest.mark.parametrize("name", SAMPLINGS)
-def test_a_reply_goes_on_from_what_was_said(room: ModelWorker, name: str) -> None:
-    """From many a round, with nothing remembered but the ids."""
+def test_a_reply_continues_from_its_tokens_so_far(worker: ModelWorker, name: str) -> None:
+    """From several rounds, with empty caches."""
     sampling = SAMPLINGS[name]
-    whole = ask(room, sampling)
-    told = of_kind(whole, RoundDone)
+    whole = ask(worker, sampling)
+    told = of_kind(whole, p.RoundDone)
     for at in range(1, len(told), 3):
         said = tuple(ids_of(list(told[:at])))
-        room.recover()
-        rest = ask(room, sampling, continuation_ids=said)
+        worker.recover()
+        rest = ask(worker, sampling, continuation_ids=said)
         assert [*said, *ids_of(rest)][:LENGTH] == ids_of(whole)
         assert text_of(list(told[:at])) + text_of(rest)[: len(text_of(list(told[at:])))] == text_of(whole)
-        assert of_kind(rest, PrefillProgress)[0].progress.total == of_kind(whole, PrefillProgress)[
-            0
-        ].progress.total + len(said)
+        lengths = [of_kind(answers, p.PrefillProgress)[0].progress.total for answers in (whole, rest)]
+        assert lengths[1] == lengths[0] + len(said)
         assert end_of(rest).finished.tokens == LENGTH  # of what is new
 
 
-def test_a_stopped_reply_goes_on(room: ModelWorker) -> None:
-    whole = ask(room, SAMPLINGS["greedy"])
-    stop, cut = Event(), list[AnyAnswer]()
-    for answer in room.reply(Reply(id=7, messages=QUESTION, sampling=SAMPLINGS["greedy"]), stop):
-        cut.append(answer)
-        if len(of_kind(cut, RoundDone)) == 2:
-            stop.set()
+def test_a_stopped_reply_can_be_continued(worker: ModelWorker) -> None:
+    whole = ask(worker, SAMPLINGS["greedy"])
+    cut = ask_and_stop(worker, SAMPLINGS["greedy"])
     assert end_of(cut).finished.reason == "cancelled"
     assert end_of(cut).finished.tokens == len(ids_of(cut))
-    rest = ask(room, SAMPLINGS["greedy"], continuation_ids=tuple(ids_of(cut)))
+    rest = ask(worker, SAMPLINGS["greedy"], continuation_ids=tuple(ids_of(cut)))
     assert (ids_of(cut) + ids_of(rest))[:LENGTH] == ids_of(whole)
 
 
-def test_a_stop_before_it_began_ends_a_reply_with_nothing(room: ModelWorker) -> None:
+def test_a_reply_that_is_stopped_before_it_begins_is_empty(worker: ModelWorker) -> None:
     stop = Event()
     stop.set()
-    answers = ask(room, SAMPLINGS["greedy"], stop)
-    assert [type(answer) for answer in answers] == [ReplyDone]
+    answers = ask(worker, SAMPLINGS["greedy"], stop)
+    assert [type(answer) for answer in answers] == [p.ReplyDone]
     assert (end_of(answers).finished.reason, end_of(answers).finished.tokens) == ("cancelled", 0)
 
 
-def test_a_stop_is_heard_between_chunks_of_the_prompt(room: ModelWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reply_can_be_stopped_between_chunks_of_the_prompt(
+    worker: ModelWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("engine.target.cached_model.CachedModel.prefill.__defaults__", (8,))
-    stop, seen = Event(), list[AnyAnswer]()
-    for answer in room.reply(Reply(id=7, messages=QUESTION, sampling=SAMPLINGS["greedy"]), stop):
-        seen.append(answer)
-        if len(of_kind(seen, PrefillProgress)) == 3:
-            stop.set()
-    done = [p.progress.done for p in of_kind(seen, PrefillProgress)]
+    seen = ask_and_stop(worker, SAMPLINGS["greedy"], p.PrefillProgress, after=3)
+    done = [one.progress.done for one in of_kind(seen, p.PrefillProgress)]
     assert done[:3] == [0, 8, 16]
     assert len(done) <= 4
-    assert of_kind(seen, RoundDone) == []
+    assert of_kind(seen, p.RoundDone) == []
     assert end_of(seen).finished.reason == "cancelled"
     assert PREFILL_CHUNK > 8
 
 
-def test_a_seed_that_is_drawn_is_told_and_repeats_the_text(room: ModelWorker) -> None:
+def test_a_drawn_seed_is_reported_and_repeats_the_text(worker: ModelWorker) -> None:
     sampling = SamplingSettings(temperature=1.2, max_tokens=LENGTH, acceptance="coupled", draft_length=2)
-    first = ask(room, sampling)
-    seeds = {end_of(ask(room, sampling)).seed for _ in range(3)} | {end_of(first).seed}
+    first = ask(worker, sampling)
+    seeds = {end_of(ask(worker, sampling)).seed for _ in range(3)} | {end_of(first).seed}
     assert len(seeds) == 4
     again = ask(
-        room, SamplingSettings(temperature=1.2, max_tokens=LENGTH, acceptance="coupled", seed=end_of(first).seed)
+        worker, SamplingSettings(temperature=1.2, max_tokens=LENGTH, acceptance="coupled", seed=end_of(first).seed)
     )
     assert ids_of(again) == ids_of(first)
 
 
-def test_draft_and_verify_are_timed_where_that_is_asked_for(room: ModelWorker) -> None:
+def test_draft_and_verify_are_timed_on_request(worker: ModelWorker) -> None:
     sampling = SAMPLINGS["greedy"]
-    untimed, timed = ask(room, sampling), ask(room, sampling, timed=True)
-    assert {(t.round.draft_s, t.round.verify_s) for t in of_kind(untimed, RoundDone)} == {(None, None)}
+    untimed, timed = ask(worker, sampling), ask(worker, sampling, timed=True)
+    assert {(t.round.draft_s, t.round.verify_s) for t in of_kind(untimed, p.RoundDone)} == {(None, None)}
     assert ids_of(timed) == ids_of(untimed)
-    for told in of_kind(timed, RoundDone):
+    for told in of_kind(timed, p.RoundDone):
         if told.round.drafted:
             assert (told.round.draft_s or 0) > 0
             assert (told.round.verify_s or 0) > 0
-    assert {t.round.draft_s for t in of_kind(ask(room, sampling), RoundDone)} == {None}
+    assert {t.round.draft_s for t in of_kind(ask(worker, sampling), p.RoundDone)} == {None}
 
 
-def test_drafted_tokens_have_their_texts(room: ModelWorker, toy_folder: Path) -> None:
+def test_drafted_tokens_have_their_texts(worker: ModelWorker, toy_folder: Path) -> None:
     tokenizer = load(toy_folder).tokenizer
-    answers = ask(room, SAMPLINGS["greedy"])
-    for told in of_kind(answers, RoundDone):
+    answers = ask(worker, SAMPLINGS["greedy"])
+    for told in of_kind(answers, p.RoundDone):
         assert told.drafted_texts == tuple(map(tokenizer.piece, told.round.drafted))
     assert tokenizer.piece(2) == "<|im_end|>"
     the = tokenizer.encode("a the")[-1]
@@ -136,44 +120,39 @@ def test_drafted_tokens_have_their_texts(room: ModelWorker, toy_folder: Path) ->
 
 
 def test_costs_are_measured_once_and_only_for_automatic_lengths(toy_folder: Path, toy_drafter_folder: Path) -> None:
-    room = ModelWorker()
-    list(room.load(Load(id=1, pair=pair(toy_folder, toy_drafter_folder))))
+    worker = worker_with(toy_folder, toy_drafter_folder)
     auto, fixed, off = (SamplingSettings(max_tokens=4, draft_length=length) for length in (None, 2, 0))
-    measured = [len(of_kind(ask(room, sampling), Measuring)) for sampling in (fixed, off, auto, auto, fixed)]
+    measured = [len(of_kind(ask(worker, sampling), p.Measuring)) for sampling in (fixed, off, auto, auto, fixed)]
     assert measured == [0, 0, 1, 0, 0]
-    list(room.load(Load(id=1, pair=pair(toy_folder, "lookup"))))
-    assert len(of_kind(ask(room, auto), Measuring)) == 1
-    list(room.load(Load(id=1, pair=pair(toy_folder))))
-    assert of_kind(ask(room, auto), Measuring) == []
+    list(worker.load(p.Load(id=1, pair=pair(toy_folder, "lookup"))))
+    assert len(of_kind(ask(worker, auto), p.Measuring)) == 1
+    list(worker.load(p.Load(id=1, pair=pair(toy_folder))))
+    assert of_kind(ask(worker, auto), p.Measuring) == []
 
 
 def test_a_long_prompt_is_measured_for_once_and_then_stays_in_the_cache(
     toy_folder: Path, toy_drafter_folder: Path, tmp_path: Path
 ) -> None:
-    room, auto = ModelWorker(), SamplingSettings(max_tokens=4, draft_length=None)
+    auto = SamplingSettings(max_tokens=4, draft_length=None)
     target, drafter = (roomy_copy(folder, tmp_path / folder.name) for folder in (toy_folder, toy_drafter_folder))
-    list(room.load(Load(id=1, pair=pair(target, drafter))))
+    worker = worker_with(target, drafter)
     long = "why is the sky blue? " * 40
     questions = QUESTION, asked(long), asked(long, "as it is", "but why?"), QUESTION
-    answers = [ask(room, auto, messages=messages) for messages in questions]
-    assert [len(of_kind(one, Measuring)) for one in answers] == [1, 1, 0, 0]
-    (first, *_), (second, *_) = (of_kind(one, PrefillProgress) for one in answers[1:3])
+    answers = [ask(worker, auto, messages=messages) for messages in questions]
+    assert [len(of_kind(one, p.Measuring)) for one in answers] == [1, 1, 0, 0]
+    (first, *_), (second, *_) = (of_kind(one, p.PrefillProgress) for one in answers[1:3])
     assert first.progress.total > 128
     assert second.progress.reused > 128 and first.progress.reused < 20
 
 
-def test_a_stop_is_heard_while_costs_are_measured(toy_folder: Path, toy_drafter_folder: Path) -> None:
-    room, stop, sampling = ModelWorker(), Event(), SamplingSettings(max_tokens=LENGTH)
-    list(room.load(Load(id=1, pair=pair(toy_folder, toy_drafter_folder))))
-    answers = []
-    for answer in room.reply(Reply(id=7, messages=QUESTION, sampling=sampling), stop):
-        answers.append(answer)
-        stop.set()
-    assert [type(answer) for answer in answers] == [Measuring, ReplyDone]
+def test_a_reply_can_be_stopped_while_costs_are_measured(toy_folder: Path, toy_drafter_folder: Path) -> None:
+    worker, sampling = worker_with(toy_folder, toy_drafter_folder), SamplingSettings(max_tokens=LENGTH)
+    answers = ask_and_stop(worker, sampling, p.Measuring, after=1)
+    assert [type(answer) for answer in answers] == [p.Measuring, p.ReplyDone]
     assert (end_of(answers).finished.reason, end_of(answers).finished.tokens) == ("cancelled", 0)
-    again = ask(room, sampling)
-    assert len(of_kind(again, Measuring)) == 1
-    assert of_kind(again, FellBack) == []
+    again = ask(worker, sampling)
+    assert len(of_kind(again, p.Measuring)) == 1
+    assert of_kind(again, p.FellBack) == []
     assert ids_of(again) == plain(toy_folder, sampling)
 
 
@@ -193,20 +172,20 @@ def test_a_stop_is_heard_while_costs_are_measured(toy_folder: Path, toy_drafter_
     ],
     ids=str,
 )
-def test_settings_that_make_no_sense_are_refused(room: ModelWorker, sampling: SamplingSettings) -> None:
+def test_invalid_settings_are_refused(worker: ModelWorker, sampling: SamplingSettings) -> None:
     with pytest.raises(UsageError):
-        ask(room, sampling)
+        ask(worker, sampling)
 
 
-def test_ids_that_are_no_tokens_are_refused(room: ModelWorker) -> None:
+def test_ids_that_are_not_tokens_are_refused(worker: ModelWorker) -> None:
     for said in ((-1,), (10**9,), (10**30,), (3, 310)):
         with pytest.raises(UsageError, match="are not tokens of the model"):
-            ask(room, SAMPLINGS["greedy"], continuation_ids=said)
+            ask(worker, SAMPLINGS["greedy"], continuation_ids=said)
 
 
-def test_a_conversation_that_does_not_fit_is_refused_and_the_next_one_answered(room: ModelWorker) -> None:
-    request, told = Reply(id=7, messages=asked("why? " * 600), sampling=SAMPLINGS["greedy"]), list[AnyAnswer]()
+def test_a_conversation_that_does_not_fit_is_refused_and_the_next_one_answered(worker: ModelWorker) -> None:
+    request, told = p.Reply(id=7, messages=asked("why? " * 600), sampling=SAMPLINGS["greedy"]), list[p.AnyAnswer]()
     with pytest.raises(ContextError):
-        told.extend(room.reply(request, Event()))
+        told.extend(worker.reply(request, Event()))
     assert told == []
-    assert of_kind(ask(room, SAMPLINGS["greedy"]), FellBack) == []
+    assert of_kind(ask(worker, SAMPLINGS["greedy"]), p.FellBack) == []

@@ -1,7 +1,6 @@
-"""A drafter that fails within a reply: said, and the reply goes on to the same text. A target that fails: said."""
+"""A drafter that fails within a reply: it is reported, and the text stays the same. A target that fails: reported."""
 
 import math
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,28 +9,14 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-from app.host.answer_writer import AnswerWriter
+from app import protocol as p
 from app.host.model_worker import ModelWorker
-from app.host.server import serve
-from app.host.task_queue import TaskQueue
-from app.protocol import (
-    AnyAnswer,
-    Failed,
-    FellBack,
-    Load,
-    Loaded,
-    PrefillProgress,
-    Reply,
-    RoundDone,
-    SamplingSettings,
-    decode_answer,
-)
 from engine.drafters.draft_model import DraftModel
 from engine.errors import ModelError, PairError
 from engine.target.cached_model import CachedModel
 from engine.verify_pass import PendingRound
 from tests.host.process import asked, of_kind, pair
-from tests.host.replies import LENGTH, QUESTION, SAMPLINGS, ask, end_of, ids_of, text_of
+from tests.host.replies import LENGTH, QUESTION, SAMPLINGS, ask, end_of, ids_of, served, text_of, worker_with
 
 LOST = RuntimeError("the device\nwas lost")
 FAULTS = [
@@ -50,7 +35,7 @@ def _named(value: object) -> str:
 
 
 def fails_at(call: int, error: BaseException, original: Callable[..., Any]) -> Callable[..., Any]:
-    """The same, but raising the `call`th time and ever after."""
+    """The same function, but raising from the `call`th call on."""
     calls = 0
 
     def failing(*arguments: Any, **more: Any) -> Any:
@@ -63,17 +48,17 @@ def fails_at(call: int, error: BaseException, original: Callable[..., Any]) -> C
     return failing
 
 
-def fell_back(answers: list[AnyAnswer], why: str) -> int:
-    """How many rounds were told before; afterwards nothing is drafted, and all of it is one stream."""
-    said = of_kind(answers, FellBack)
+def fell_back(answers: list[p.AnyAnswer], why: str) -> int:
+    """Checks that one stream of rounds falls back for the reason `why`; returns how many rounds came before."""
+    said = of_kind(answers, p.FellBack)
     assert len(said) == 1
     assert why in said[0].reason
     assert "\n" not in said[0].reason
     at = answers.index(said[0])
-    before, after = of_kind(answers[:at], RoundDone), of_kind(answers[at:], RoundDone)
+    before, after = of_kind(answers[:at], p.RoundDone), of_kind(answers[at:], p.RoundDone)
     assert after
     assert all(told.round.drafted == () for told in after)
-    assert of_kind(answers[at:], PrefillProgress) == [] or not before
+    assert of_kind(answers[at:], p.PrefillProgress) == [] or not before
     rounds = [told.round for told in [*before, *after]]
     assert [r.index for r in rounds] == list(range(len(rounds)))
     assert [r.time_s for r in rounds] == sorted(r.time_s for r in rounds)
@@ -86,24 +71,24 @@ def fell_back(answers: list[AnyAnswer], why: str) -> int:
 @pytest.mark.parametrize("name", SAMPLINGS)
 @pytest.mark.parametrize(("method", "call", "error"), FAULTS, ids=_named)
 def test_the_text_is_the_same_whatever_of_the_drafter_fails(
-    room: ModelWorker, monkeypatch: pytest.MonkeyPatch, method: str, call: int, name: str, error: BaseException
+    worker: ModelWorker, monkeypatch: pytest.MonkeyPatch, method: str, call: int, name: str, error: BaseException
 ) -> None:
-    whole = ask(room, SAMPLINGS[name])
-    room.recover()
+    whole = ask(worker, SAMPLINGS[name])
+    worker.recover()
     monkeypatch.setattr(DraftModel, method, fails_at(call, error, getattr(DraftModel, method)))
-    answers = ask(room, SAMPLINGS[name])
+    answers = ask(worker, SAMPLINGS[name])
     before = fell_back(answers, " ".join(str(error).split()) or type(error).__name__)
     assert (before > 0) == (call > 1)
     assert ids_of(answers) == ids_of(whole)
     assert text_of(answers) == text_of(whole)
 
 
-def test_an_error_that_comes_up_with_the_pass_over_a_draft_is_the_drafters(
-    room: ModelWorker, monkeypatch: pytest.MonkeyPatch
+def test_an_error_in_the_pass_over_a_draft_is_blamed_on_the_drafter(
+    worker: ModelWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """MLX is lazy: a draft may break only when the round lands."""
-    whole, original = ask(room, SAMPLINGS["greedy"]), PendingRound.wait
-    room.recover()
+    whole, original = ask(worker, SAMPLINGS["greedy"]), PendingRound.wait
+    worker.recover()
 
     def wait(self: PendingRound, index: int, began_s: float) -> Any:
         if not self.is_plain and index == 2:
@@ -111,111 +96,99 @@ def test_an_error_that_comes_up_with_the_pass_over_a_draft_is_the_drafters(
         return original(self, index, began_s)
 
     monkeypatch.setattr(PendingRound, "wait", wait)
-    answers = ask(room, SAMPLINGS["greedy"])
+    answers = ask(worker, SAMPLINGS["greedy"])
     assert fell_back(answers, "out of memory") == 2
     assert ids_of(answers) == ids_of(whole)
 
 
-def test_probabilities_of_a_drafter_that_are_no_numbers_are_not_told(
-    room: ModelWorker, monkeypatch: pytest.MonkeyPatch
+def test_drafter_probabilities_that_are_not_numbers_are_not_sent(
+    worker: ModelWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, original = ask(room, SAMPLINGS["greedy"]), DraftModel.propose
-    room.recover()
+    whole, original = ask(worker, SAMPLINGS["greedy"]), DraftModel.propose
+    worker.recover()
 
     def propose(self: Any, standing: Any, length: int) -> Any:
         draft = original(self, standing, length)
         return replace(draft, q=mx.full(draft.tokens.shape, math.nan))
 
     monkeypatch.setattr(DraftModel, "propose", propose)
-    answers = ask(room, SAMPLINGS["greedy"])
+    answers = ask(worker, SAMPLINGS["greedy"])
     assert fell_back(answers, "not numbers: its files are damaged") == 0
     assert ids_of(answers) == ids_of(whole)
 
 
 def test_a_reply_with_a_stop_string_falls_back_to_the_same_text(
-    room: ModelWorker, monkeypatch: pytest.MonkeyPatch
+    worker: ModelWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rounds that were held back for the stop string were never told, and are said again."""
-    texts = [t for told in of_kind(ask(room, SAMPLINGS["greedy"]), RoundDone) for t in told.round.texts]
+    """Rounds that were held back for the stop string were never sent, and are decoded again."""
+    texts = [t for told in of_kind(ask(worker, SAMPLINGS["greedy"]), p.RoundDone) for t in told.round.texts]
     stop = next("".join(texts[i : i + 3]) for i in range(8, LENGTH) if "".join(texts[i : i + 3]).strip())
-    sampling = SamplingSettings(max_tokens=LENGTH, draft_length=3, stop=(stop, texts[2] + texts[3] + "never"))
-    room.recover()
-    whole = ask(room, sampling)
+    sampling = p.SamplingSettings(max_tokens=LENGTH, draft_length=3, stop=(stop, texts[2] + texts[3] + "never"))
+    worker.recover()
+    whole = ask(worker, sampling)
     assert end_of(whole).finished.reason == "stop"
     for call in range(1, 6):
-        room.recover()
+        worker.recover()
         with monkeypatch.context() as patch:
             patch.setattr(DraftModel, "propose", fails_at(call, RuntimeError("gone"), DraftModel.propose))
-            answers = ask(room, sampling)
+            answers = ask(worker, sampling)
         assert (ids_of(answers), text_of(answers)) == (ids_of(whole), text_of(whole))
         assert end_of(answers).finished.reason == "stop"
 
 
-def test_the_next_reply_drafts_again(room: ModelWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_reply_drafts_again(worker: ModelWorker, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(DraftModel, "propose", fails_at(2, RuntimeError("gone"), DraftModel.propose))
-        assert of_kind(ask(room, SAMPLINGS["greedy"]), FellBack)
-    again = ask(room, SAMPLINGS["greedy"])
-    assert of_kind(again, FellBack) == []
-    assert any(told.round.drafted for told in of_kind(again, RoundDone))
+        assert of_kind(ask(worker, SAMPLINGS["greedy"]), p.FellBack)
+    again = ask(worker, SAMPLINGS["greedy"])
+    assert of_kind(again, p.FellBack) == []
+    assert any(told.round.drafted for told in of_kind(again, p.RoundDone))
 
 
-def test_costs_that_cannot_be_measured_leave_plain_decoding(room: ModelWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_costs_that_cannot_be_measured_leave_plain_decoding(
+    worker: ModelWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(DraftModel, "propose", fails_at(1, RuntimeError("gone"), DraftModel.propose))
-    answers = ask(room, SamplingSettings(max_tokens=LENGTH))
-    assert "gone" in of_kind(answers, FellBack)[0].reason
+    answers = ask(worker, p.SamplingSettings(max_tokens=LENGTH))
+    assert "gone" in of_kind(answers, p.FellBack)[0].reason
     assert end_of(answers).finished.tokens == LENGTH
-    assert all(told.round.drafted == () for told in of_kind(answers, RoundDone))
+    assert all(told.round.drafted == () for told in of_kind(answers, p.RoundDone))
 
 
-def test_a_drafter_that_cannot_be_had_again_is_said_with_every_reply(
+def test_a_drafter_that_cannot_be_loaded_again_is_reported_with_every_reply(
     toy_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    room = ModelWorker()
-    list(room.load(Load(id=1, pair=pair(toy_folder, "lookup"))))
+    worker = worker_with(toy_folder, "lookup")
     with monkeypatch.context() as patch:
         patch.setattr("engine.drafters.prompt_lookup.PromptLookup.hint", fails_at(1, RuntimeError("gone"), ask))
         patch.setattr("engine.drafters.prompt_lookup.PromptLookup", fails_at(1, PairError("moved away"), ask))
-        assert "gone" in of_kind(ask(room, SAMPLINGS["greedy"]), FellBack)[0].reason
+        assert "gone" in of_kind(ask(worker, SAMPLINGS["greedy"]), p.FellBack)[0].reason
     for _ in range(2):
-        answers = ask(room, SAMPLINGS["greedy"])
-        assert "moved away" in of_kind(answers, FellBack)[0].reason
+        answers = ask(worker, SAMPLINGS["greedy"])
+        assert "moved away" in of_kind(answers, p.FellBack)[0].reason
         assert end_of(answers).finished.tokens == LENGTH
-    assert of_kind(ask(room, SamplingSettings(draft_length=0, max_tokens=2)), FellBack) == []
-    answer = of_kind(room.load(Load(id=1, pair=pair(toy_folder, "lookup"))), Loaded)[0]
+    assert of_kind(ask(worker, p.SamplingSettings(draft_length=0, max_tokens=2)), p.FellBack) == []
+    answer = of_kind(worker.load(p.Load(id=1, pair=pair(toy_folder, "lookup"))), p.Loaded)[0]
     assert answer.speculation == "on"
-    assert of_kind(ask(room, SAMPLINGS["greedy"]), FellBack) == []
+    assert of_kind(ask(worker, SAMPLINGS["greedy"]), p.FellBack) == []
 
 
 # --- the target -------------------------------------------------------------------------------
 
 
-def served(room: ModelWorker, *requests: Reply) -> list[AnyAnswer]:
-    """What the desk tells of these requests."""
-    inbox = TaskQueue()
-    for request in requests:
-        inbox.put(request, 0)
-    inbox.finish()
-    told, said = os.pipe()  # holds more than a reply of toys
-    serve(inbox, AnswerWriter(said), room)
-    os.close(said)
-    with os.fdopen(told, "rb") as lines:
-        return [decode_answer(line) for line in lines.read().splitlines()]
-
-
 @pytest.mark.parametrize("drafts", [0, 3])
-def test_an_error_of_the_target_fails_the_reply_and_what_was_told_stands(
-    room: ModelWorker, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], drafts: int
+def test_an_error_of_the_target_fails_the_reply_and_keeps_its_rounds(
+    worker: ModelWorker, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], drafts: int
 ) -> None:
-    sampling = SamplingSettings(max_tokens=LENGTH, draft_length=drafts)
-    request = Reply(id=3, messages=QUESTION, sampling=sampling)
-    whole = ask(room, sampling)
-    room.recover()
+    sampling = p.SamplingSettings(max_tokens=LENGTH, draft_length=drafts)
+    request = p.Reply(id=3, messages=QUESTION, sampling=sampling)
+    whole = ask(worker, sampling)
+    worker.recover()
     with monkeypatch.context() as patch:
         patch.setattr(CachedModel, "_run", fails_at(8, RuntimeError("the device was lost"), CachedModel._run))
-        answers = served(room, request)
+        answers = served(worker, request)
     failed = answers[-1]
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, p.Failed)
     assert (failed.id, failed.kind) == (3, "RuntimeError")
     assert "the device was lost" in failed.message
     assert failed.kept_pair is None
@@ -223,12 +196,14 @@ def test_an_error_of_the_target_fails_the_reply_and_what_was_told_stands(
     told = ids_of(answers)
     assert told
     assert told == ids_of(whole)[: len(told)]
-    assert ids_of(served(room, request)) == ids_of(whole)
-    assert ids_of(ask(room, sampling, continuation_ids=tuple(told)))[: LENGTH - len(told)] == ids_of(whole)[len(told) :]
+    assert ids_of(served(worker, request)) == ids_of(whole)
+    assert (
+        ids_of(ask(worker, sampling, continuation_ids=tuple(told)))[: LENGTH - len(told)] == ids_of(whole)[len(told) :]
+    )
 
 
-def test_probabilities_of_the_target_that_are_no_numbers_fail_the_reply(
-    room: ModelWorker, monkeypatch: pytest.MonkeyPatch
+def test_target_probabilities_that_are_not_numbers_fail_the_reply(
+    worker: ModelWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original = PendingRound.wait
 
@@ -236,14 +211,14 @@ def test_probabilities_of_the_target_that_are_no_numbers_fail_the_reply(
         return replace(original(self, index, began_s), p=(math.nan,), tokens=(5,), accepted=0, drafted=(), q=())
 
     monkeypatch.setattr(PendingRound, "wait", wait)
-    answers = served(room, Reply(id=3, messages=QUESTION, sampling=SamplingSettings(draft_length=0)))
-    assert isinstance(answers[-1], Failed)
+    answers = served(worker, p.Reply(id=3, messages=QUESTION, sampling=p.SamplingSettings(draft_length=0)))
+    assert isinstance(answers[-1], p.Failed)
     assert answers[-1].kind == "ModelError"
-    assert of_kind(answers, RoundDone) == []
+    assert of_kind(answers, p.RoundDone) == []
 
 
-def test_a_state_that_cannot_be_made_known_ends_the_process(room: ModelWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_cannot_recover_ends_the_process(worker: ModelWorker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CachedModel, "_run", fails_at(3, RuntimeError("lost"), CachedModel._run))
-    monkeypatch.setattr("app.inference.pair_loader.reset_target", fails_at(1, RuntimeError("still lost"), ask))
+    monkeypatch.setattr("app.inference.loaded_pair.release_memory", fails_at(1, RuntimeError("still lost"), ask))
     with pytest.raises(RuntimeError, match="still lost"):
-        served(room, Reply(id=3, messages=asked("Hi"), sampling=SamplingSettings(draft_length=0)))
+        served(worker, p.Reply(id=3, messages=asked("Hi"), sampling=p.SamplingSettings(draft_length=0)))

@@ -9,21 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.protocol import (
-    AnyAnswer,
-    Count,
-    Counted,
-    Failed,
-    Load,
-    Loaded,
-    Loading,
-    Pair,
-    PrefillProgress,
-    Reply,
-    ReplyDone,
-    RoundDone,
-    Stop,
-)
+from app import protocol as p
 from engine.events import Round
 from engine.session import Session
 from engine.settings import SamplingSettings
@@ -46,17 +32,17 @@ SAMPLINGS = {
 def host() -> Iterator[HostProcess]:
     with HostProcess() as host:
         host.ready()
-        host.send(Load(id=1, pair=Pair(drafter="eagle3")))
-        answers = host.until(Loaded)
-        assert [type(answer) for answer in answers[:-1]] == [Loading] * (len(answers) - 1)
-        loaded = of_kind(answers, Loaded)[0]
+        host.send(p.Load(id=1, pair=p.Pair(drafter="eagle3")))
+        answers = host.until(p.Loaded)
+        assert [type(answer) for answer in answers[:-1]] == [p.Loading] * (len(answers) - 1)
+        loaded = of_kind(answers, p.Loaded)[0]
         assert (loaded.target, loaded.drafter, loaded.speculation) == ("SmolLM2-135M-Instruct", "eagle3", "on")
         yield host
 
 
 @pytest.fixture(scope="module")
 def plain() -> dict[str, tuple[list[int], str]]:
-    """Ids and text that the target alone says, by sampling."""
+    """Ids and text of plain decoding, by sampling settings."""
     target = load(builtin_folder())
     session = Session(target.model, target.tokenizer, 8192)
     found = {}
@@ -67,30 +53,30 @@ def plain() -> dict[str, tuple[list[int], str]]:
     return found
 
 
-def ask(host: HostProcess, number: int, sampling: SamplingSettings, said: tuple[int, ...] = ()) -> list[AnyAnswer]:
-    host.send(Reply(id=number, messages=QUESTION, sampling=sampling, continuation_ids=said))
-    return host.until(ReplyDone)
+def ask(host: HostProcess, number: int, sampling: SamplingSettings, said: tuple[int, ...] = ()) -> list[p.AnyAnswer]:
+    host.send(p.Reply(id=number, messages=QUESTION, sampling=sampling, continuation_ids=said))
+    return host.until(p.ReplyDone)
 
 
 @pytest.mark.real_model
 @pytest.mark.parametrize("name", SAMPLINGS)
-def test_a_reply_is_what_the_target_alone_says_and_goes_on_where_it_was_stopped(
+def test_a_reply_equals_plain_decoding_and_continues_where_it_was_stopped(
     host: HostProcess, plain: dict[str, tuple[list[int], str]], name: str
 ) -> None:
     ids, text = plain[name]
     whole = ask(host, 2, SAMPLINGS[name])
     assert (ids_of(whole), text_of(whole)) == (ids, text)
-    assert any(told.round.accepted for told in of_kind(whole, RoundDone))
-    host.send(Reply(id=3, messages=QUESTION, sampling=SAMPLINGS[name]))
-    begun = host.until(RoundDone)
-    host.send(Stop(id=3))
-    begun += host.until(ReplyDone)
+    assert any(told.round.accepted for told in of_kind(whole, p.RoundDone))
+    host.send(p.Reply(id=3, messages=QUESTION, sampling=SAMPLINGS[name]))
+    begun = host.until(p.RoundDone)
+    host.send(p.Stop(id=3))
+    begun += host.until(p.ReplyDone)
     said = tuple(ids_of(begun))
     assert list(said) == ids[: len(said)]
     assert end_of(begun).finished.reason == "cancelled" or len(said) == LENGTH
-    host.send(Load(id=4, pair=Pair(drafter="lookup")), Load(id=5, pair=Pair(drafter="eagle3")))
-    host.until(Loaded)
-    host.until(Loaded)
+    host.send(p.Load(id=4, pair=p.Pair(drafter="lookup")), p.Load(id=5, pair=p.Pair(drafter="eagle3")))
+    host.until(p.Loaded)
+    host.until(p.Loaded)
     if len(said) < LENGTH:
         left = replace(SAMPLINGS[name], max_tokens=LENGTH - len(said))
         rest = ask(host, 6, left, said)
@@ -98,23 +84,16 @@ def test_a_reply_is_what_the_target_alone_says_and_goes_on_where_it_was_stopped(
         assert text_of(begun) + text_of(rest) == text
 
 
-def test_a_count_has_template_and_system_prompt_in_it(host: HostProcess) -> None:
-    host.send(Count(id=7, messages=QUESTION))
-    counted = of_kind(host.until(Counted), Counted)[0]
-    read = of_kind(ask(host, 8, SAMPLINGS["greedy"]), PrefillProgress)[-1].progress
-    assert (counted.tokens, counted.context) == (read.total, 8192)
+def test_a_refused_load_names_the_pair_that_is_kept(host: HostProcess) -> None:
+    host.send(p.Load(id=9, pair=p.Pair(target="nowhere")), p.Load(id=10, pair=p.Pair(drafter="eagle3")))
+    failed = of_kind(host.until(p.Failed), p.Failed)[0]
+    assert (failed.id, failed.kind, failed.kept_pair) == (9, "ModelError", p.Pair(drafter="eagle3"))
+    assert of_kind(host.until(p.Loaded), p.Loaded)[0].id == 10
 
 
-def test_a_load_that_is_refused_says_what_is_kept(host: HostProcess) -> None:
-    host.send(Load(id=9, pair=Pair(target="nowhere")), Load(id=10, pair=Pair(drafter="eagle3")))
-    failed = of_kind(host.until(Failed), Failed)[0]
-    assert (failed.id, failed.kind, failed.kept_pair) == (9, "ModelError", Pair(drafter="eagle3"))
-    assert of_kind(host.until(Loaded), Loaded)[0].id == 10
-
-
-def test_ready_is_said_before_anything_slow_is_imported() -> None:
+def test_ready_is_sent_before_anything_slow_is_imported() -> None:
     source = (
-        "import sys, app.host.process, app.host.model_worker; app.host.process.ready();"
+        "import sys, app.host.__main__; app.host.server.ready();"
         "print([name for name in ('mlx.core', 'mlx_lm', 'transformers', 'numpy', 'PySide6') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", source], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -125,12 +104,12 @@ def test_ready_is_said_before_anything_slow_is_imported() -> None:
 @pytest.mark.parametrize("how", ["end of input", "SIGTERM"])
 def test_a_host_that_is_loading_leaves_at_once(how: str) -> None:
     with HostProcess() as host:
-        host.ready().send(Load(id=1, pair=Pair()))
+        host.ready().send(p.Load(id=1, pair=p.Pair()))
         began = time.monotonic()
         if how == "SIGTERM":  # while MLX is imported
             host.process.send_signal(signal.SIGTERM)
         else:
-            host.until(Loading)
+            host.until(p.Loading)
             host.close_input()
         assert host.wait() == 0
         assert time.monotonic() - began < 10
@@ -140,7 +119,7 @@ def test_a_host_that_is_loading_leaves_at_once(how: str) -> None:
 def test_nothing_but_answers_reaches_standard_output() -> None:
     """Libraries that print, and those that write to the descriptor, are sent to standard error."""
     source = (
-        "import os, sys; from app.host.process import take_streams; requests, answers = take_streams();"
+        "import os, sys; from app.host.server import take_streams; requests, answers = take_streams();"
         "print('printed'); sys.stdout.flush(); os.write(1, b'written'); os.system('echo echoed');"
         "os.write(answers, b'answer'); print(repr(os.read(0, 9)), os.read(requests, 9))"
     )

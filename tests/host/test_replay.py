@@ -1,4 +1,4 @@
-"""A recording in the engine's place: played whole, in time, again, from the middle, and never with MLX."""
+"""A recording in place of a model: played whole, in time, again, from the middle, and without MLX."""
 
 import time
 from pathlib import Path
@@ -8,139 +8,111 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from app.host.recording_player import Replay, tokens_of
-from app.protocol import (
-    AnyAnswer,
-    Count,
-    Counted,
-    Failed,
-    FellBack,
-    Load,
-    Loaded,
-    Loading,
-    Pair,
-    PrefillProgress,
-    Reply,
-    ReplyDone,
-    RoundDone,
-    SamplingSettings,
-    Stop,
-    decode_answer,
-)
+from app import protocol as p
+from app.host.recording_player import RecordingPlayer, tokens_of
 from engine.errors import UsageError
-from engine.metrics import Metrics
 from tests.host.process import RECORDED, HostProcess, asked, of_kind
 from tests.host.streams import stretched
 
-ANSWERS = [decode_answer(line) for line in RECORDED.read_bytes().splitlines()]
+ANSWERS = [p.decode_answer(line) for line in RECORDED.read_bytes().splitlines()]
 HI = asked("Hi")
 
 
-def played(replay: Replay, number: int = 1, said: tuple[int, ...] = (), stop: Event | None = None) -> list[AnyAnswer]:
-    return list(
-        replay.reply(Reply(id=number, messages=HI, sampling=SamplingSettings(), continuation_ids=said), stop or Event())
-    )
+def played(player: RecordingPlayer, number: int = 1, said: tuple[int, ...] = ()) -> list[p.AnyAnswer]:
+    request = p.Reply(id=number, messages=HI, sampling=p.SamplingSettings(), continuation_ids=said)
+    return list(player.reply(request, Event()))
 
 
-def recorded(number: int) -> list[AnyAnswer]:
+def recorded(number: int) -> list[p.AnyAnswer]:
     return [answer for answer in ANSWERS if getattr(answer, "id", None) == number]
 
 
-def test_the_recording_is_of_a_real_conversation_and_small() -> None:
-    assert RECORDED.stat().st_size < 100_000
-    metrics = Metrics.of(of_kind([getattr(a, "round", None) or getattr(a, "finished", None) for a in ANSWERS], object))
-    assert metrics.tokens > 100
-    assert metrics.accepted > 20
-    assert {origin for told in of_kind(ANSWERS, RoundDone) for origin in told.round.origins} == {
-        "accepted",
-        "corrected",
-        "bonus",
-    }
-    assert all(len(told.drafted_texts) == len(told.round.drafted) for told in of_kind(ANSWERS, RoundDone))
-    assert any(told.round.draft_s and told.round.verify_s for told in of_kind(ANSWERS, RoundDone))
-
-
-def test_replies_are_played_in_turn_under_the_ids_of_who_asks() -> None:
-    replay = Replay(ANSWERS, 0)
+def test_replies_are_played_in_turn_with_the_ids_of_the_requests() -> None:
+    player = RecordingPlayer(ANSWERS, 0)
     for number, original in ((7, 2), (8, 3), (9, 2)):
-        assert played(replay, number) == [structs.replace(answer, id=number) for answer in recorded(original)]
+        assert played(player, number) == [structs.replace(answer, id=number) for answer in recorded(original)]
 
 
-def test_a_reply_goes_on_with_the_recording_that_began_so() -> None:
-    replay = Replay(ANSWERS, 0)
+def test_a_reply_continues_with_the_recording_that_begins_alike() -> None:
+    player = RecordingPlayer(ANSWERS, 0)
     whole = recorded(3)
     ids = tokens_of(whole)
-    told = of_kind(whole, RoundDone)
+    told = of_kind(whole, p.RoundDone)
     for at in (len(told[0].round.tokens), sum(len(t.round.tokens) for t in told[:4])):
-        rest = played(replay, 3, ids[:at])
+        rest = played(player, 3, ids[:at])
         assert tokens_of(rest) == ids[at:]
-        assert [t.round.texts for t in of_kind(rest, RoundDone)] == [t.round.texts for t in told][
-            -len(of_kind(rest, RoundDone)) :
+        assert [t.round.texts for t in of_kind(rest, p.RoundDone)] == [t.round.texts for t in told][
+            -len(of_kind(rest, p.RoundDone)) :
         ]
-        assert of_kind(rest, ReplyDone)[0].finished.tokens == len(ids) - at
-        times = [t.round.time_s for t in of_kind(rest, RoundDone)]
+        assert of_kind(rest, p.ReplyDone)[0].finished.tokens == len(ids) - at
+        times = [t.round.time_s for t in of_kind(rest, p.RoundDone)]
         assert times == sorted(times)
         assert times[0] < told[-1].round.time_s
     first, second = ids[: len(ids) // 2], ids[len(ids) // 2 :]
     for cut in range(len(first), len(first) + 4):  # inside rounds too
-        assert tokens_of(played(replay, 3, ids[:cut])) == ids[cut:]
+        assert tokens_of(played(player, 3, ids[:cut])) == ids[cut:]
     assert second
 
 
 def test_a_stopped_replay_ends_as_cancelled() -> None:
     stop = Event()
-    answers: list[AnyAnswer] = []
-    for answer in Replay(ANSWERS, 0).reply(Reply(id=1, messages=HI, sampling=SamplingSettings(seed=5)), stop):
+    answers: list[p.AnyAnswer] = []
+    for answer in RecordingPlayer(ANSWERS, 0).reply(
+        p.Reply(id=1, messages=HI, sampling=p.SamplingSettings(seed=5)), stop
+    ):
         answers.append(answer)
-        if len(of_kind(answers, RoundDone)) == 3:
+        if len(of_kind(answers, p.RoundDone)) == 3:
             stop.set()
     end = answers[-1]
-    assert isinstance(end, ReplyDone)
+    assert isinstance(end, p.ReplyDone)
     assert (end.finished.reason, end.finished.tokens, end.seed) == ("cancelled", len(tokens_of(answers)), 5)
-    assert len(of_kind(answers, RoundDone)) == 3
+    assert len(of_kind(answers, p.RoundDone)) == 3
 
 
 @pytest.mark.parametrize("speed", [4.0, 16.0])
-def test_speed_is_of_the_recorded_times(speed: float) -> None:
+def test_speed_scales_the_recorded_times(speed: float) -> None:
     answers = stretched(ANSWERS, tokens=200, per_second=400.0)
     began = time.monotonic()
-    assert len(tokens_of(played(Replay(answers, speed)))) == 200
+    assert len(tokens_of(played(RecordingPlayer(answers, speed)))) == 200
     assert 0.5 / speed <= time.monotonic() - began < 0.5 / speed + 2.0
 
 
 def test_loads_are_played_with_the_pair_that_is_asked_for() -> None:
-    replay = Replay(ANSWERS, 0)
-    loaded = list(replay.load(Load(id=4, pair=Pair(target="mine", context=100))))
-    assert [type(answer) for answer in loaded] == [Loading, Loading, Loading, Loaded]
+    player = RecordingPlayer(ANSWERS, 0)
+    loaded = list(player.load(p.Load(id=4, pair=p.Pair(target="mine", context=100))))
+    assert [type(answer) for answer in loaded] == [p.Loading, p.Loading, p.Loading, p.Loaded]
     assert all(answer.id == 4 for answer in loaded)  # type: ignore[union-attr]
-    assert of_kind(loaded, Loaded)[0].pair == Pair(target="mine", context=100)
-    assert of_kind(loaded, Loaded)[0].speculation == "on"
-    assert next(iter(replay.count(Count(id=5, messages=HI)))) == Counted(id=5, tokens=5, context=100)
-    plain = of_kind(replay.load(Load(id=6, pair=Pair(drafter="none"))), Loaded)[0]
+    assert of_kind(loaded, p.Loaded)[0].pair == p.Pair(target="mine", context=100)
+    assert of_kind(loaded, p.Loaded)[0].speculation == "on"
+    assert next(iter(player.count(p.Count(id=5, messages=HI)))) == p.Counted(id=5, tokens=5, context=100)
+    plain = of_kind(player.load(p.Load(id=6, pair=p.Pair(drafter="none"))), p.Loaded)[0]
     assert (plain.drafter, plain.speculation) == ("none", "off")
 
 
-def test_a_recording_without_a_load_answers_one_and_failures_are_played() -> None:
-    fell = [FellBack(id=5, reason="why"), Failed(id=5, kind="X", message="broke")]
-    refused: list[AnyAnswer] = [Loading(id=4, message="l"), Failed(id=4, kind="ModelError", message="no")]
-    assert of_kind(Replay(fell, 0).load(Load(id=1, pair=Pair())), Loaded)[0].speculation == "on"
-    assert played(Replay(fell, 0), 9) == [structs.replace(answer, id=9) for answer in fell]
-    assert [type(a) for a in Replay([*refused, *ANSWERS], 0).load(Load(id=1, pair=Pair()))] == [Loading, Failed]
+def test_a_recording_without_a_load_answers_one_and_plays_failures() -> None:
+    fell = [p.FellBack(id=5, reason="why"), p.Failed(id=5, kind="X", message="broke")]
+    refused: list[p.AnyAnswer] = [p.Loading(id=4, message="l"), p.Failed(id=4, kind="ModelError", message="no")]
+    assert of_kind(RecordingPlayer(fell, 0).load(p.Load(id=1, pair=p.Pair())), p.Loaded)[0].speculation == "on"
+    assert played(RecordingPlayer(fell, 0), 9) == [structs.replace(answer, id=9) for answer in fell]
+    assert [type(a) for a in RecordingPlayer([*refused, *ANSWERS], 0).load(p.Load(id=1, pair=p.Pair()))] == [
+        p.Loading,
+        p.Failed,
+    ]
 
 
 def test_a_recording_that_was_cut_off_fails_where_it_ends() -> None:
     cut = recorded(2)[:5]
-    assert played(Replay(cut, 0), 2)[:5] == cut
-    assert of_kind(played(Replay(cut, 0)), Failed)[0].kind == "RecordingEnds"
+    assert played(RecordingPlayer(cut, 0), 2)[:5] == cut
+    assert of_kind(played(RecordingPlayer(cut, 0)), p.Failed)[0].kind == "RecordingEnds"
 
 
 @pytest.mark.parametrize("speed", [-1.0, float("nan"), float("inf")])
-def test_a_speed_that_makes_no_sense_is_refused(speed: float) -> None:
+def test_an_invalid_speed_is_refused(speed: float) -> None:
     with pytest.raises(UsageError, match="speed"):
-        Replay(ANSWERS, speed)
+        RecordingPlayer(ANSWERS, speed)
 
 
-def test_a_file_that_is_no_recording_is_refused_in_a_line(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_recording_is_refused_in_one_line(tmp_path: Path) -> None:
     bad = tmp_path / "bad.jsonl"
     bad.write_bytes(RECORDED.read_bytes()[:300])
     for arguments, said in (
@@ -162,18 +134,18 @@ def test_a_replaying_host_is_a_host_and_never_imports_mlx(tmp_path: Path) -> Non
     copy = tmp_path / "copy.jsonl"
     with HostProcess("--replay", RECORDED, "--speed", "0", "--record", copy) as host:
         answers: list[Any] = [host.ready()]
-        host.send(Load(id=1, pair=Pair(drafter="eagle3")))
-        answers += host.until(Loaded)
+        host.send(p.Load(id=1, pair=p.Pair(drafter="eagle3")))
+        answers += host.until(p.Loaded)
         host.send(
-            Reply(id=2, messages=HI, sampling=SamplingSettings()),
-            Stop(id=9),
-            Reply(id=3, messages=HI, sampling=SamplingSettings()),
+            p.Reply(id=2, messages=HI, sampling=p.SamplingSettings()),
+            p.Stop(id=9),
+            p.Reply(id=3, messages=HI, sampling=p.SamplingSettings()),
         )
-        answers += host.until(ReplyDone) + host.until(ReplyDone)
+        answers += host.until(p.ReplyDone) + host.until(p.ReplyDone)
         assert answers[1:] == ANSWERS[1:]
         maps = Path(f"/proc/{host.process.pid}/maps")
         assert not maps.exists() or "mlx" not in maps.read_text()
         assert host.quit() == 0
-    again = [decode_answer(line) for line in copy.read_bytes().splitlines()]
+    again = [p.decode_answer(line) for line in copy.read_bytes().splitlines()]
     assert again[1:] == ANSWERS[1:]
-    assert of_kind(again, PrefillProgress)
+    assert of_kind(again, p.PrefillProgress)

@@ -17,8 +17,7 @@ from rich.text import Text
 
 from app.cli.terminal.output import output_console, plain_table
 from app.command_line import FAILURE, OK, add_command, add_common
-from app.inference.processor_name import processor
-from app.inference.system_memory import memory
+from app.inference.machine import memory, processor
 from app.protocol.model_documents import (
     CatalogueEntries,
     CatalogueEntry,
@@ -72,7 +71,7 @@ def run_overview(args: argparse.Namespace) -> int:
 
 def _installed(args: argparse.Namespace) -> set[str]:
     """Returns the repositories of the installed models."""
-    from app.inference.usable_models import present_models
+    from app.inference.pair_resolution import present_models
 
     return {one.repository for one in present_models(args.cache_dir) if one.repository}
 

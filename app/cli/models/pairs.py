@@ -58,7 +58,7 @@ def add_pairs(commands: Commands) -> None:
 
 def run_pairs(args: argparse.Namespace) -> int:
     """Prints the verdicts; returns 1 if no pair fits. Raises UsageError for a target that is not installed."""
-    from app.inference.usable_models import present_models
+    from app.inference.pair_resolution import present_models
     from models.catalogue import read_catalogue
     from models.model_folder import check_folder
 
@@ -183,8 +183,9 @@ def add_fits(commands: Commands) -> None:
 
 def run_fits(args: argparse.Namespace) -> int:
     """Prints the verdict; returns 1 if the pair does not fit. Raises UsageError, ModelError."""
-    from app.inference.memory_fit import FitRequest, declared_context, this_room, verdict_of
+    from app.inference.memory_fit import declared_context, this_room, verdict_of
     from app.inference.pair_resolution import chosen, drafter_folders, target_folder
+    from models.drafters.pair_footprint import pair_footprint
     from models.model_folder import check_folder
 
     options = Options(
@@ -196,8 +197,8 @@ def run_fits(args: argparse.Namespace) -> int:
     )
     folder = check_folder(target_folder(options))
     drafter = chosen(folder)[0] if args.drafter == AUTO else args.drafter
-    request = FitRequest(folder, drafter_folders(drafter, folder), options)
-    verdict, taken, wanted = verdict_of(request), request.taken, declared_context(folder, args.context)
+    drafters, wanted = drafter_folders(drafter, folder), declared_context(folder, args.context)
+    verdict, taken = verdict_of(folder, drafters, options), pair_footprint(folder, drafters, options.kv_bits)
     fit = _fit_document((folder.path.name, drafter), wanted, taken, verdict, this_room())
     if args.json:
         print(document_json(fit))

@@ -11,7 +11,7 @@ import pytest
 from app.bench import bench_document
 from app.bench.prompt_file import read_questions
 from app.cli.main import main
-from app.writable_file import check_writable
+from app.command_line import check_writable
 from engine.errors import RedlineError, UsageError
 
 

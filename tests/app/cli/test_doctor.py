@@ -11,7 +11,7 @@ import pytest
 from app.cli import doctor
 from app.cli.doctor import plain
 from app.cli.main import main
-from app.inference.system_memory import memory
+from app.inference.machine import memory
 from engine.errors import ModelError
 
 

@@ -153,7 +153,7 @@ def test_an_unfinished_fit_is_gone_on_with_only_by_resume(
     ("patched", "found", "said"),
     [
         ("models.durable_files.free_disk_bytes", 1000, "of disk and 0 MB are free"),
-        ("app.inference.system_memory.memory", (2**27, 2**26), "of memory, of 128 MB there are"),
+        ("app.inference.machine.memory", (2**27, 2**26), "of memory, of 128 MB there are"),
     ],
 )
 def test_a_machine_that_is_too_small_is_a_failure(

@@ -54,7 +54,7 @@ def take(target: str, drafter: str, context: int) -> tuple[int, int]:
 
     options = Options(target=target, drafters=(drafter,), draft_lengths=(4,), context=context, max_tokens=REPLY)
     folder = pair_loader.check_folder(pair_loader.target_folder(options))  # type: ignore[attr-defined]
-    said = memory_fit.fit(folder, options).verdict.needed
+    said = memory_fit.fit(folder, options).needed
     opened = pair_loader.open_target(options)
     used = pair_loader.open_drafter(drafter, opened)
     session, _ = pair_loader.open_session(opened, options)

@@ -11,11 +11,11 @@ import pytest
 from app.cli.main import main
 from app.inference import memory_fit, pair_loader
 from app.inference.conversation import open_conversation
-from app.inference.memory_fit import fit
+from app.inference.memory_fit import context_note, fit
 from app.inference.options import Options
 from engine.errors import ModelError, UnsupportedCache, UsageError
 from models.drafters.pair_footprint import pair_footprint
-from models.memory import AvailableMemory
+from models.memory import AvailableMemory, FitVerdict
 from models.model_folder import ModelFolder, check_folder
 
 
@@ -37,26 +37,32 @@ def room_for(
     monkeypatch.setattr(memory_fit, "this_room", lambda: AvailableMemory(int(needed / 0.9) + 1))
 
 
+def fitted(folder: ModelFolder, options: Options) -> tuple[FitVerdict, str]:
+    """How a pair fits, and what the user is told of its context."""
+    verdict = fit(folder, options)
+    return verdict, context_note(folder, options, verdict)
+
+
 def test_here_the_built_in_has_all_it_was_made_for(folder: ModelFolder) -> None:
-    found = fit(folder, Options())
-    assert (found.context, found.note, found.verdict.level) == (folder.context_length, "", "good")
+    found, note = fitted(folder, Options())
+    assert (found.context, note, found.level) == (folder.context_length, "", "good")
 
 
 def test_a_context_that_nobody_asked_for_is_cut_to_what_fits_with_ease(
     folder: ModelFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     room_for(folder, 8192, monkeypatch)
-    found = fit(folder, Options(drafters=("none",)))
-    assert 2048 < found.context < 8192 and found.verdict.level == "good"
-    assert found.note.startswith(f"the context is {found.context:,} tokens, of 8,192 that the model was made for")
+    found, note = fitted(folder, Options(drafters=("none",)))
+    assert 2048 < found.context < 8192 and found.level == "good"
+    assert note.startswith(f"the context is {found.context:,} tokens, of 8,192 that the model was made for")
 
 
 def test_where_nothing_fits_with_ease_the_context_is_what_fits_at_all(
     folder: ModelFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     room_for(folder, 1024, monkeypatch)
-    found = fit(folder, Options(drafters=("none",)))
-    assert found.context == 1024 and found.verdict.level == "tight" and "1,024" in found.note
+    found, note = fitted(folder, Options(drafters=("none",)))
+    assert found.context == 1024 and found.level == "tight" and "1,024" in note
 
 
 def test_a_context_that_was_asked_for_is_given_or_refused(folder: ModelFolder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,8 @@ from huggingface_hub import constants
 from app.cli.main import main
 from app.cli.models import SUBCOMMANDS
 from app.cli.models import catalogue as commands
-from app.inference import usable_models
-from app.inference.usable_models import usable
+from app.inference import pair_resolution
+from app.inference.pair_resolution import usable
 from models.catalogue import Catalogue, read_catalogue
 from models.catalogue.search import GIB
 from models.compatibility.best_drafter import UsableModel
@@ -27,7 +27,7 @@ from tests.models.hub.tiny import tiny
 def nothing_here(monkeypatch: pytest.MonkeyPatch) -> list[UsableModel]:
     """What is on this machine, to fill: not what really is."""
     found: list[UsableModel] = []
-    monkeypatch.setattr(usable_models, "present_models", lambda root=None: found)
+    monkeypatch.setattr(pair_resolution, "present_models", lambda root=None: found)
     return found
 
 

@@ -1,0 +1,258 @@
+"""The messages between app and host, and the plain values in them. Those of a race are in `race_messages`.
+
+A Verify decodes a finished reply again with the loaded target alone and compares the two. It fails with the kind
+"OtherPromptError" if the prompt is no longer the one that the reply answered, and with "OtherModelError" if the model
+has other weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+from engine.audit.receipt import Receipt
+from engine.events import Finished, PromptProgress, Round
+from engine.settings import SamplingSettings
+
+CANCELLED, BUSY = "Cancelled", "Busy"  # kinds of Failed that are no errors
+
+Speculation = Literal["on", "off", "unsupported"]
+
+
+class Struct(msgspec.Struct, frozen=True, kw_only=True):  # kw_only: a new field may come anywhere
+    """A frozen record of plain values."""
+
+
+class Pair(Struct, frozen=True, kw_only=True):
+    """The models to load.
+
+    target: "builtin" or a model folder. drafter: as on the command line: auto, none, lookup, the name of a shipped
+    drafter or a folder. tree: whether a drafter that can draft trees does so. context: tokens of prompt and reply, None
+    for what the model declares.
+    """
+
+    target: str = "builtin"
+    drafter: str = "auto"
+    tree: bool = False
+    context: int | None = None
+
+
+class Message(Struct, frozen=True, kw_only=True):
+    """One turn of a conversation, as the model's chat template sees it."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class RoundTokens(Struct, frozen=True, kw_only=True, array_like=True):
+    """The tokens of one round and the verify pass that they came from: the fields of a `Round` that a check needs."""
+
+    tokens: tuple[int, ...]
+    drafted: tuple[int, ...] = ()
+    parents: tuple[int, ...] | None = None
+    path: tuple[int, ...] = ()
+    fingerprints: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, rounds: Iterable[Round]) -> tuple[RoundTokens, ...]:
+        """Returns the same of each round. One line holds about a hundred thousand rounds."""
+        names = cls.__struct_fields__
+        return tuple(cls(**{name: getattr(round_, name) for name in names}) for round_ in rounds)
+
+
+# --- requests -----------------------------------------------------------------------------------
+
+
+class Request(Struct, frozen=True, kw_only=True, tag=True, tag_field="type"):
+    """The base of all requests. id: chosen by the app; every answer to the request repeats it."""
+
+    id: int
+
+
+class Load(Request, frozen=True, kw_only=True):
+    """Loads this pair in place of the one that is loaded. Loading the pair that is already loaded is quick."""
+
+    pair: Pair
+
+
+class Reply(Request, frozen=True, kw_only=True):
+    """Answers `messages`, the last of which is the user's.
+
+    continuation_ids: the tokens of the reply so far, to continue a reply that was interrupted. Their text is not sent
+    again, `max_tokens` counts the new tokens only, and a greedy or coupled reply continues as if it had never been
+    interrupted. timed: measure drafting and verification separately, which costs one more synchronisation a round.
+    """
+
+    messages: tuple[Message, ...]
+    sampling: SamplingSettings
+    continuation_ids: tuple[int, ...] = ()
+    timed: bool = False
+
+
+class Stop(Request, frozen=True, kw_only=True):
+    """Ends the request with this id at its next round or chunk of the prompt; a reply then ends with ReplyDone, its
+    reason "cancelled". A request that is still waiting is answered with Failed, kind "Cancelled". An unknown id, or
+    one that is finished, is ignored."""
+
+
+class Count(Request, frozen=True, kw_only=True):
+    """Counts the tokens of the context that `messages` take, the chat template included."""
+
+    messages: tuple[Message, ...]
+
+
+class Unload(Request, frozen=True, kw_only=True):
+    """Unloads the pair to free its memory; the answer is Unloaded."""
+
+
+class Quit(Request, frozen=True, kw_only=True):
+    """Stops the current request and ends the host."""
+
+
+class Verify(Request, frozen=True, kw_only=True):
+    """Checks the reply to `messages` that consists of `rounds`, every part of a continued reply included. The drafter
+    takes no part.
+
+    sampling: the settings that the reply was sampled with, its seed included. complete: whether it ended by itself or
+    at the longest that the settings or the context allow. prompt_digest: as in ReplyDone, "" if unknown. prompt_tokens:
+    how many tokens the prompt had, None if unknown.
+    """
+
+    messages: tuple[Message, ...]
+    sampling: SamplingSettings
+    rounds: tuple[RoundTokens, ...]
+    complete: bool = False
+    prompt_digest: str = ""
+    prompt_tokens: int | None = None
+
+
+# --- answers ------------------------------------------------------------------------------------
+
+
+class Answer(Struct, frozen=True, kw_only=True, tag=True, tag_field="type"):
+    """The base of all answers."""
+
+
+class RequestAnswer(Answer, frozen=True, kw_only=True):
+    """The base of all answers to a request. id: of the request."""
+
+    id: int
+
+
+class Ready(Answer, frozen=True, kw_only=True):
+    """The host is ready for requests. device: what MLX computes on, as text for the user."""
+
+    version: int
+    redline: str
+    mlx: str
+    device: str
+
+
+class Loading(RequestAnswer, frozen=True, kw_only=True):
+    """What a Load is doing now. message: text for the user."""
+
+    message: str
+
+
+class Loaded(RequestAnswer, frozen=True, kw_only=True):
+    """The pair is loaded.
+
+    target, drafter: names to show. speculation: whether replies are drafted. note: why they are not, or what else the
+    user did not choose and should know (what auto chose, why there are no trees), or "". drafts_trees: whether drafts
+    are trees. context: the most tokens of prompt and reply together.
+    """
+
+    pair: Pair
+    target: str
+    drafter: str
+    speculation: Speculation
+    note: str
+    drafts_trees: bool
+    context: int
+
+
+class Unloaded(RequestAnswer, frozen=True, kw_only=True):
+    """Nothing is loaded any more."""
+
+
+class Measuring(RequestAnswer, frozen=True, kw_only=True):
+    """The host measures step times on this machine, once for each pair, before the first reply that needs them."""
+
+    message: str
+
+
+class PrefillProgress(RequestAnswer, frozen=True, kw_only=True):
+    """How much of the prompt has been processed."""
+
+    progress: PromptProgress
+
+
+class RoundDone(RequestAnswer, frozen=True, kw_only=True, tag="Told"):  # the tag is in conversations and races on disk
+    """One round of a reply.
+
+    drafted_texts: the text of each token of `round.drafted` alone, to show what was refused; special tokens by name.
+    `round.draft_s` and `round.verify_s` are set if the Reply was timed and the round drafted.
+    """
+
+    round: Round
+    drafted_texts: tuple[str, ...] = ()
+
+
+class FellBack(RequestAnswer, frozen=True, kw_only=True):
+    """The drafter failed within a reply, which continues by plain decoding. reason: what failed."""
+
+    reason: str
+
+
+class ReplyDone(RequestAnswer, frozen=True, kw_only=True):
+    """The reply is complete, or was stopped.
+
+    seed: the one it was sampled with. prompt_digest: digests of the prompt's ids and of the model's weights, separated
+    by a dot, to recognise both later; "" if the reply was stopped before the prompt was read. `finished.text`, the rest
+    of an unfinished character, belongs to no token: a continued reply goes on without it.
+    """
+
+    finished: Finished
+    seed: int
+    prompt_digest: str = ""
+
+
+class Counted(RequestAnswer, frozen=True, kw_only=True):
+    """tokens: what the messages take of the `context`, the chat template and the system prompt included."""
+
+    tokens: int
+    context: int
+
+
+class Failed(RequestAnswer, frozen=True, kw_only=True):
+    """A request failed, or a reply broke off; the rounds that were sent stay valid.
+
+    kind: the error's class, such as "ContextError". message: what, why and what to do, in one line. kept_pair: after a
+    failed Load, the pair that was loaded before and still is.
+    """
+
+    kind: str
+    message: str
+    kept_pair: Pair | None = None
+
+
+class Malformed(Answer, frozen=True, kw_only=True):
+    """A line was not a request. reason: why. line: how the line begins."""
+
+    reason: str
+    line: str
+
+
+class VerifyProgress(RequestAnswer, frozen=True, kw_only=True):
+    """`done` of `total` tokens of the reply have been checked."""
+
+    done: int
+    total: int
+
+
+class VerifyDone(RequestAnswer, frozen=True, kw_only=True):
+    """The reply has been checked. The differences in the receipt have the texts of their tokens."""
+
+    receipt: Receipt

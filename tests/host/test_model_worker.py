@@ -1,0 +1,227 @@
+"""Loading, replacing and counting, in this process and with toy models."""
+
+import shutil
+import sys
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from app import protocol as p
+from app.host import __main__ as host
+from app.host.model_worker import ModelWorker, NotLoaded
+from app.inference import pair_loader as parts
+from engine.errors import BackendError, ModelError, RedlineError
+from models import loader as loading
+from tests.host.process import asked, of_kind, pair
+from tests.toys.folders import CONTEXT, make_folder
+
+
+def load(worker: ModelWorker, wanted: p.Pair, number: int = 1) -> list[p.AnyAnswer]:
+    return list(worker.load(p.Load(id=number, pair=wanted)))
+
+
+def loaded(worker: ModelWorker, wanted: p.Pair) -> p.Loaded:
+    answers = load(worker, wanted)
+    assert [type(answer) for answer in answers[:-1]] == [p.Loading] * (len(answers) - 1)
+    assert isinstance(answers[-1], p.Loaded), answers[-1]
+    return answers[-1]
+
+
+def refused(worker: ModelWorker, wanted: p.Pair) -> str:
+    with pytest.raises(RedlineError) as caught:
+        load(worker, wanted)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def works(worker: ModelWorker) -> bool:
+    sampling = p.SamplingSettings(max_tokens=2, draft_length=0)
+    return isinstance(
+        list(worker.reply(p.Reply(id=1, messages=asked("Hi"), sampling=sampling), Event()))[-1], p.ReplyDone
+    )
+
+
+@pytest.fixture
+def counted_loads(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Names of the folders whose weights are loaded."""
+    names: list[str] = []
+    original = loading.load_model  # type: ignore[attr-defined]
+
+    def load_model(path: Path, **more: Any) -> Any:
+        names.append(path.name)
+        return original(path, **more)
+
+    monkeypatch.setattr(loading, "load_model", load_model)
+    yield names
+
+
+def test_a_loaded_pair_is_described(toy_folder: Path, toy_drafter_folder: Path) -> None:
+    worker = ModelWorker()
+    answer = loaded(worker, pair(toy_folder, toy_drafter_folder))
+    assert (answer.target, answer.drafter, answer.speculation, answer.note) == ("target", "drafter", "on", "")
+    assert (answer.context, answer.drafts_trees) == (CONTEXT, False)
+    assert answer.pair == pair(toy_folder, toy_drafter_folder)
+    assert works(worker)
+
+
+def test_speculation_is_off_without_a_drafter_and_auto_reports_its_choice(toy_folder: Path) -> None:
+    worker = ModelWorker()
+    off = loaded(worker, pair(toy_folder))
+    assert (off.drafter, off.speculation, off.note) == ("none", "off", "")
+    auto = loaded(worker, pair(toy_folder, "auto"))
+    assert (auto.drafter, auto.speculation) == ("lookup", "on")
+    assert "auto took lookup" in auto.note
+
+
+def test_another_drafter_or_context_does_not_load_the_target_again(
+    toy_folder: Path, toy_drafter_folder: Path, counted_loads: list[str]
+) -> None:
+    worker = ModelWorker()
+    for wanted in (
+        pair(toy_folder),
+        pair(toy_folder, toy_drafter_folder),
+        pair(toy_folder, toy_drafter_folder, context=40),
+        pair(toy_folder, toy_drafter_folder, context=40),
+        pair(toy_folder, "lookup"),
+    ):
+        answer = loaded(worker, wanted)
+        assert answer.pair == wanted
+        assert answer.context == (wanted.context or CONTEXT)
+        assert works(worker)
+    assert counted_loads == ["target", "drafter"]
+
+
+def test_a_replaced_target_is_freed(toy_folder: Path, toy_drafter_folder: Path) -> None:
+    worker = ModelWorker()
+    loaded(worker, pair(toy_folder, toy_drafter_folder))
+    assert works(worker)
+    old = [weakref.ref(worker._pair.target.model), weakref.ref(worker._pair.drafter.loaded.model)]
+    loaded(worker, pair(toy_drafter_folder))
+    assert [one() for one in old] == [None, None]
+    assert works(worker)
+
+
+def test_a_drafter_that_does_not_fit_leaves_the_target_alone(toy_folder: Path, tmp_path: Path) -> None:
+    stranger = make_folder(tmp_path / "stranger", words=280)
+    damaged = tmp_path / "damaged"
+    damaged.mkdir()
+    (damaged / "config.json").write_text("{")
+    worker = ModelWorker()
+    for spec, why in ((stranger, "different tokenizer"), (damaged, "damaged"), ("nobody", "nor a folder")):
+        answer = loaded(worker, pair(toy_folder, spec))
+        assert answer.speculation == "unsupported"
+        assert why in answer.note
+        assert "\n" not in answer.note
+        assert works(worker)
+    assert loaded(worker, pair(toy_folder, "lookup")).speculation == "on"
+
+
+def test_an_unexpected_error_of_a_drafter_is_a_reason_too(toy_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def burst(*_: object) -> None:
+        raise MemoryError("18 GB are not there")
+
+    monkeypatch.setattr("engine.drafters.prompt_lookup.PromptLookup", burst)
+    worker = ModelWorker()
+    answer = loaded(worker, pair(toy_folder, "lookup"))
+    assert (answer.speculation, answer.note) == ("unsupported", "MemoryError: 18 GB are not there")
+    assert works(worker)
+
+
+def test_an_unsupported_drafter_is_tried_again_when_it_is_asked_for_again(toy_folder: Path, tmp_path: Path) -> None:
+    worker, late = ModelWorker(), tmp_path / "late"
+    assert loaded(worker, pair(toy_folder, late)).speculation == "unsupported"
+    make_folder(late, seed=1, like=toy_folder, noise=0.03)
+    assert loaded(worker, pair(toy_folder, late)).speculation == "on"
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [{"target": "nowhere"}, {"target": ""}, {"target": "a\0b"}, {"context": 1}, {"context": 10**30}],
+    ids=["no folder", "empty", "no name", "context too short", "context too long"],
+)
+def test_a_load_that_is_refused_beforehand_leaves_the_loaded_pair(toy_folder: Path, wanted: dict[str, Any]) -> None:
+    worker = ModelWorker()
+    nonsense = p.Pair(**{"target": str(toy_folder), **wanted})
+    refused(worker, nonsense)
+    assert worker.pair is None
+    loaded(worker, pair(toy_folder, "lookup"))
+    refused(worker, nonsense)
+    assert worker.pair == pair(toy_folder, "lookup")
+    assert works(worker)
+
+
+def test_a_target_with_mismatched_files_leaves_the_loaded_pair(toy_folder: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(toy_folder, broken)
+    config = (broken / "config.json").read_text()
+    (broken / "config.json").write_text(config.replace('"hidden_size": 32', '"hidden_size": 48'))
+    worker = ModelWorker()
+    loaded(worker, pair(toy_folder))
+    with pytest.raises(ModelError, match="does not load"):
+        load(worker, pair(broken))
+    assert works(worker)
+
+
+def test_a_target_that_breaks_while_it_loads_says_that_the_old_one_is_gone(
+    toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(*_: object) -> None:
+        raise ModelError("the disk does not answer")
+
+    broken = Path(shutil.copytree(toy_folder, tmp_path / "broken"))
+    worker = ModelWorker()
+    loaded(worker, pair(toy_folder))
+    with (
+        monkeypatch.context() as patched,
+        pytest.raises(ModelError, match=r"does not answer.*the model that was loaded before is gone"),
+    ):
+        patched.setattr(parts, "load", unreadable)
+        load(worker, pair(broken))
+    assert worker.pair is None
+    with pytest.raises(NotLoaded):
+        next(worker.count(p.Count(id=1, messages=asked("Hi"))))
+    with pytest.raises(NotLoaded):
+        next(worker.reply(p.Reply(id=1, messages=asked("Hi"), sampling=p.SamplingSettings()), Event()))
+    loaded(worker, pair(toy_folder))
+    assert works(worker)
+
+
+def test_an_unloaded_pair_is_freed_and_can_be_loaded_again(toy_folder: Path) -> None:
+    worker = ModelWorker()
+    loaded(worker, pair(toy_folder))
+    network = weakref.ref(worker._pair.target.network)
+    assert list(worker.unload(p.Unload(id=3))) == [p.Unloaded(id=3)]
+    assert worker.pair is None and network() is None
+    with pytest.raises(NotLoaded):
+        next(worker.count(p.Count(id=1, messages=asked("Hi"))))
+    assert list(worker.unload(p.Unload(id=4))) == [p.Unloaded(id=4)]
+    loaded(worker, pair(toy_folder))
+    assert works(worker)
+
+
+def test_a_missing_library_is_reported_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "app.host.model_worker", None)
+    host.open_model_worker.cache_clear()
+    for _ in range(2):
+        with pytest.raises(BackendError, match="redline doctor"):
+            host.open_model_worker()
+    monkeypatch.undo()
+    assert host.open_model_worker() is host.open_model_worker()
+    host.open_model_worker.cache_clear()
+
+
+def test_a_count_is_what_a_reply_reads(toy_folder: Path) -> None:
+    """It includes the template, the system prompt and the opening of the reply."""
+    worker = ModelWorker()
+    loaded(worker, pair(toy_folder, context=300))
+    turns = asked("Why is the sky blue?", "It is not.", "It is so.")
+    for messages in (turns[:1], turns, (*asked("")[:1],), turns[:2]):
+        count = next(worker.count(p.Count(id=3, messages=messages)))
+        assert isinstance(count, p.Counted)
+        request = p.Reply(id=1, messages=messages, sampling=p.SamplingSettings(max_tokens=1, draft_length=0))
+        read = of_kind(worker.reply(request, Event()), p.PrefillProgress)[-1].progress
+        assert (count.id, count.tokens, count.context) == (3, read.total, 300)
