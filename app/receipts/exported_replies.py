@@ -8,8 +8,7 @@ from pathlib import Path
 
 from app.protocol import Pair, Verify
 from app.store import StoreError
-from app.store.import_checks import fault_of
-from app.store.json_export import Document, MessageDocument, read_document, refused
+from app.store.json_export import Document, MessageDocument, read_document
 from app.store.records import MessageRecord, StoredReceipt, verify_request
 from engine.errors import UsageError
 
@@ -89,8 +88,6 @@ def read_export(path: Path) -> Export:
         raise UsageError(f"{path} is no text: give a conversation exported as JSON") from error
     try:
         document = read_document(text)
-        if why := fault_of(document):
-            raise refused(why)
     except StoreError as error:
         raise StoreError(f"{path}: {error}") from error
     return Export(path, data, document)

@@ -1,4 +1,4 @@
-"""The tree of messages: what is on the current branch, new questions, and which version is shown.
+"""The tree of messages: what is on the current branch, new messages, and which version is shown.
 
 Children of one message are versions of each other, as are the roots of a conversation. Each message remembers which
 child is shown, so going back to a version goes back to the whole branch behind it.
@@ -7,7 +7,6 @@ child is shown, so going back to a version goes back to the whole branch behind 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -49,7 +48,7 @@ _ANCESTORS = """
 
 
 class MessageTree:
-    """Reads and grows the trees. It knows nothing of rounds: a streaming reply has no text here."""
+    """Reads and grows the trees. It knows nothing of rounds."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -66,29 +65,23 @@ class MessageTree:
             raise StoreError(f"there is no message {message} any more; open its conversation again")
         return _message_of(row)
 
-    def insert(self, conversation: int, parent: int | None, role: Role, state: State, text: str) -> int:
-        """Adds a message as the newest version, and shows it; within a change. Returns its id."""
+    def insert(self, conversation: int, parent: int | None, role: Role, state: State, **columns: str | None) -> int:
+        """Adds a message as the newest version, and shows it, within a change. Returns its id."""
         self._check_parent(conversation, parent, role)
         now_s = time.time()
-        added = self._database.run(
-            "INSERT INTO message (conversation, parent, role, state, created_s, text) VALUES (?, ?, ?, ?, ?, ?)",
-            *(conversation, parent, role, state, now_s, clean(text)),
-        )
+        place = {"conversation": conversation, "parent": parent, "role": role, "state": state, "created_s": now_s}
+        added = self._database.insert("message", {**place, **columns})
         self.show(conversation, parent, added)
         self._database.run("UPDATE conversation SET updated_s = ? WHERE id = ?", now_s, conversation)
         return added
 
     def _check_parent(self, conversation: int, parent: int | None, role: Role) -> None:
         self._database.require("conversation", conversation)
-        if parent is None:
-            if role == "assistant":
-                raise StoreError("a reply needs a question; ask one first")
-            return
-        above = self.get(parent)
-        if above.conversation != conversation:
+        above = None if parent is None else self.get(parent)
+        if above and above.conversation != conversation:
             raise StoreError(f"message {parent} belongs to another conversation; open that one first")
-        if role == "assistant" and above.role == "assistant":
-            raise StoreError("a reply needs a question, not another reply; ask one first")
+        if role == "assistant" and (above is None or above.role == "assistant"):
+            raise StoreError("a reply needs a question; ask one first")
 
     def select(self, message: int) -> None:
         """Makes the branch that leads to this message the current one."""
@@ -98,7 +91,7 @@ class MessageTree:
                 self.show(conversation, parent, child)
 
     def show(self, conversation: int, parent: int | None, child: int) -> None:
-        """Shows this version among its siblings; within a change."""
+        """Shows this version among its siblings, within a change."""
         if parent is None:
             self._database.run("UPDATE conversation SET shown = ? WHERE id = ?", child, conversation)
         else:
@@ -153,11 +146,6 @@ def attachments_of(text: str | None) -> tuple[Attachment, ...]:
         return ()
     read = read_json(text, tuple[Attachment, ...])
     return (Attachment(name="damaged attachments", text=text),) if read is None else read
-
-
-def searchable(text: str, attachments: Sequence[Attachment]) -> str:
-    """Returns what a message is found by: its text, then the names and texts of its attachments."""
-    return "\n\n".join([text, *(f"{attachment.name}\n{attachment.text}" for attachment in attachments)])
 
 
 def clean(text: str) -> str:

@@ -17,6 +17,7 @@ from engine.metrics import Metrics
 
 Role = Literal["user", "assistant"]
 CONTEXT_FULL = "The context is full."  # in the note of a reply that ended for that
+CUT_NOTE = "Redline was closed or stopped working while this reply was being written."
 
 # complete: ended by itself or at its longest. stopped: by the user. cut: the host or the app went while it streamed.
 # failed: came to nothing, or broke off with an error. streaming: still being written.
@@ -55,18 +56,9 @@ class Statistics(Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, metrics: Metrics) -> Statistics:
         """Returns the numbers of a reply so far."""
-        return cls(
-            prompt_tokens=metrics.prompt_tokens,
-            tokens=metrics.tokens,
-            rounds=metrics.rounds,
-            drafted=metrics.drafted,
-            accepted=metrics.accepted,
-            ttft_s=metrics.ttft_s,
-            tokens_per_s=metrics.tokens_per_s,
-            acceptance_rate=metrics.acceptance_rate,
-            mean_acceptance_length=metrics.mean_acceptance_length,
-            acceptance_by_position=tuple(metrics.acceptance_by_position),
-        )
+        reached = tuple(metrics.acceptance_by_position)
+        names = (name for name in cls.__struct_fields__ if name != "acceptance_by_position")
+        return cls(**{name: getattr(metrics, name) for name in names}, acceptance_by_position=reached)
 
 
 class Ending(Struct, frozen=True):

@@ -158,8 +158,6 @@ def test_what_was_imported_is_found_and_goes_on(store: Store) -> None:
     store.append(reply.id, [told(3, [" More"])])
     assert store.end_reply(reply.id, Ending("complete")).text == f"{TEXT} More"
     assert store.add_question(back.id, question.parent, "Edited").versions == 2
-    while store.tidy():
-        pass
     assert {hit.conversation for hit in store.search("blue today")} == {conversation, back.id}
 
 

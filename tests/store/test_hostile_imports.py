@@ -138,7 +138,7 @@ def test_what_is_too_large_is_refused(store: Store, exported: dict[str, Any], mo
     monkeypatch.setattr(json_export, "MOST_CHARACTERS", len(text) - 1)
     assert "too large" in refused(store, text)
     monkeypatch.undo()
-    monkeypatch.setattr("app.store.import_checks.MOST_MESSAGES", 3)
+    monkeypatch.setattr(json_export, "MOST_MESSAGES", 3)
     assert "4 messages" in refused(store, text)
 
 

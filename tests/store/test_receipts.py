@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from app.store import Store, StoreError
 from app.store.records import Ending, StoredReceipt
 from engine.audit.receipt import Difference, Receipt
-from tests.store.test_damage import aside, lose_rows
+from tests.store.test_damage import aside, lose_rows, overwrite
 from tests.store.test_migrations import make_old
 from tests.store.toys import REPLY, SETTINGS, ask, converse, say, statistics_of, told
 
@@ -200,7 +200,7 @@ def test_a_reply_whose_rounds_are_damaged_is_exported_without_its_receipt(place:
     """Which is of them: a document that has the one without the other is refused whole."""
     store, replies = stored(place, SAME, DIFFERS)
     with store._database.change():
-        store._database.run("UPDATE spans SET data = ? WHERE message = ?", b"{", replies[0])
+        store._database.run("UPDATE rounds SET data = ? WHERE message = ?", b"{", replies[0])
     exported = json.loads(store.export_json(1))
     assert [bool(message["receipt"]) for message in exported["messages"][1::2]] == [False, True]
     found = store.path(store.import_json(json.dumps(exported)).id)
@@ -226,7 +226,7 @@ def test_receipts_are_saved_from_a_damaged_file(place: Path) -> None:
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_damaged_file_from_before_receipts_is_saved(place: Path, version: int) -> None:
     make_old(place, version)
-    lose_rows(place, "DELETE FROM chunk")
+    overwrite(place, 0, b"\xff" * 16)
     opened = Store.open(place)
     assert "Recovered: 1 conversation and 2 messages." in opened.notices[0]
     assert [record.receipt for record in opened.store.path(1)] == [None, None]

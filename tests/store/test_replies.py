@@ -10,10 +10,8 @@ import pytest
 
 from app.protocol import Pair, RoundDone, SamplingSettings
 from app.store import Store, StoreError
-from app.store.database import DamageError
-from app.store.records import Ending
-from app.store.reply_log import CUT_NOTE
-from app.store.round_codec import PRIMER, pack, split_chunks, unpack
+from app.store.records import CUT_NOTE, Ending
+from app.store.reply_rounds import PRIMER, pack, unpack
 from tests.store.toys import REPLY, SETTINGS, TEXT, ask, converse, say, told
 
 # told(1, [" sky", " is"], 2, 1) as the first version wrote it.
@@ -47,7 +45,7 @@ def test_a_streaming_reply_reads_as_far_as_it_is_here_and_elsewhere(
         other.close()
 
 
-def test_what_ends_is_one_blob_and_the_same_rounds(store: Store, place: Path, question: tuple[int, int]) -> None:
+def test_every_batch_is_there_in_order(store: Store, question: tuple[int, int]) -> None:
     reply = store.begin_reply(*question, Pair(), SamplingSettings())
     rounds = [told(n, [f" word{n}"], n % 4, 0) for n in range(500)]
     for at in range(0, 500, 3):
@@ -55,13 +53,12 @@ def test_what_ends_is_one_blob_and_the_same_rounds(store: Store, place: Path, qu
     ended = store.end_reply(reply.id, Ending("stopped", None, "", None, "tail"))
     assert store.rounds(reply.id) == rounds
     assert ended.text == "".join(f" word{n}" for n in range(500)) + "tail"
-    assert ask(place, "SELECT (SELECT count(*) FROM chunk), (SELECT count(*) FROM spans)") == [(0, 1)]
 
 
 def test_an_append_of_nothing_writes_nothing(store: Store, place: Path, question: tuple[int, int]) -> None:
     reply = store.begin_reply(*question, Pair(), SamplingSettings())
     store.append(reply.id, [])
-    assert ask(place, "SELECT count(*) FROM chunk") == [(0,)]
+    assert ask(place, "SELECT count(*) FROM rounds") == [(0,)]
     assert store.end_reply(reply.id, Ending("complete")).text == ""
     assert store.rounds(reply.id) == []
 
@@ -110,10 +107,10 @@ def test_only_a_reply_that_has_ended_goes_on(store: Store, question: tuple[int, 
 
 def test_damaged_rounds_are_said_and_leave_the_text(store: Store, place: Path, question: tuple[int, int]) -> None:
     reply = say(store, *question)
-    blob = ask(place, "SELECT data FROM spans")[0][0]
-    for damaged in (b"", b"\x91\xc4\x00", blob[:9] + bytes(4) + blob[13:], blob[:-3]):
+    batch = ask(place, "SELECT data FROM rounds")[0][0]
+    for damaged in (b"", b"\xc1", b"\x91\xc4\x00", batch[:9] + bytes(4) + batch[13:], batch[:-3], pack(REPLY[1:])):
         with sqlite3.connect(place) as connection:
-            connection.execute("UPDATE spans SET data = ?", (damaged,))
+            connection.execute("UPDATE rounds SET data = ?", (damaged,))
         connection.close()
         with pytest.raises(StoreError, match="rounds of this reply are damaged"):
             store.rounds(reply.id)
@@ -141,14 +138,9 @@ def test_rounds_with_fields_of_a_later_version_are_read() -> None:
 
 def test_the_format_on_disk_does_not_change_by_itself() -> None:
     """Another primer, or another name of a field, would make old rounds unreadable."""
-    assert unpack(bytes.fromhex(WRITTEN)) == [told(1, [" sky", " is"], 2, 1)]
-
-
-def test_a_list_of_chunks_that_is_none_is_damage() -> None:
-    for wrong in (b"", b"\xc1", b"\x92\xc4\x01"):
-        with pytest.raises(DamageError):
-            split_chunks(wrong)
-    assert split_chunks(None) == []
+    batch = bytes.fromhex(WRITTEN)
+    assert unpack(batch) == [told(1, [" sky", " is"], 2, 1)]
+    assert unpack(msgspec.msgpack.encode([batch, batch])) == 2 * [told(1, [" sky", " is"], 2, 1)]  # up to version 4
 
 
 def test_rounds_that_cannot_be_written_come_with_the_next_that_can(
