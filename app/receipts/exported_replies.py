@@ -9,7 +9,7 @@ from pathlib import Path
 from app.protocol import Pair, Verify
 from app.store import StoreError
 from app.store.json_export import Document, MessageDocument, read_document
-from app.store.records import MessageRecord, StoredReceipt, verify_request
+from app.store.records import MessageBody, MessageRecord, StoredReceipt, verify_request
 from engine.errors import UsageError
 
 
@@ -109,18 +109,6 @@ def chosen(exports: Sequence[Export], number: int | None) -> list[Case]:
 
 
 def _record(place: int, message: MessageDocument) -> MessageRecord:
-    return MessageRecord(
-        id=place + 1,
-        conversation=0,
-        parent=None if message.parent is None else message.parent + 1,
-        role=message.role,
-        text=message.text,
-        state=message.state,
-        note=message.note,
-        attachments=message.attachments,
-        statistics=message.statistics,
-        pair=message.pair,
-        sampling=message.sampling,
-        system=message.system,
-        prompt=message.prompt,
-    )
+    body = {name: getattr(message, name) for name in MessageBody.__struct_fields__}
+    parent = None if message.parent is None else message.parent + 1
+    return MessageRecord(id=place + 1, conversation=0, parent=parent, **body)

@@ -17,9 +17,9 @@ from platformdirs import user_data_path
 
 from app.protocol import Pair, RoundDone, SamplingSettings
 from app.store import json_export
-from app.store.database import DamageError, Row, StoreError
+from app.store.database import DamageError, Database, Row, StoreError
+from app.store.message_rows import ANCESTORS, MESSAGE, PATH, clean, clean_title, message_of, read_json, to_json
 from app.store.message_search import make_searchable, search
-from app.store.message_tree import MessageTree, clean, clean_title, read_json, to_json
 from app.store.records import (
     CUT_NOTE,
     Attachment,
@@ -27,11 +27,12 @@ from app.store.records import (
     ConversationRecord,
     Ending,
     MessageRecord,
+    Role,
     SearchHit,
     StoredReceipt,
 )
 from app.store.reply_rounds import pack, text_of, unpack
-from app.store.store_file import StoreFile, back_up, open_store_file, purge_backups
+from app.store.store_file import back_up, open_store_file, purge_backups
 
 UNDO_S = 600.0  # a deletion this old cannot be undone any more: the next start purges it
 _CONVERSATION = "SELECT id, title, pinned, created_s, updated_s, settings FROM conversation"
@@ -52,10 +53,8 @@ class OpenResult(NamedTuple):
 class Store:
     """Every conversation, with its presets and the app's values. Made by `open`."""
 
-    def __init__(self, file: StoreFile) -> None:
-        self._file = file
-        self._database = file.database
-        self._tree = MessageTree(file.database)
+    def __init__(self, database: Database) -> None:
+        self._database = database
         # Rounds that could not be written yet, of every reply that this process streams.
         self._unwritten: dict[int, list[RoundDone]] = {}
         self._closed = False
@@ -66,29 +65,28 @@ class Store:
 
         Raises StoreError where it cannot be read at all, or belongs to another program or a newer Redline.
         """
-        file = open_store_file(path)
+        database, notices = open_store_file(path)
+        store = cls(database)
         try:
-            store = cls(file)
-            if file.owner:
+            if database.owner:
                 store._mark_cut_replies()
                 store.purge(UNDO_S)
-            if file.owner and file.writable:
                 store._back_up()
-            if not file.writable:
-                file.database.rows("PRAGMA query_only = ON")
+            if not database.writable:
+                database.rows("PRAGMA query_only = ON")
         except BaseException:
-            file.database.close()
+            database.close()
             raise
-        return OpenResult(store, file.notices)
+        return OpenResult(store, notices)
 
     @property
     def writable(self) -> bool:
         """Whether anything can be stored."""
-        return self._file.writable
+        return self._database.writable
 
     def close(self) -> None:
         """Ends what could be undone, and closes the file. A second time does nothing."""
-        if self._file.owner and self.writable and not self._closed:
+        if self._database.owner and self.writable and not self._closed:
             with suppress(StoreError):  # the next start purges what could not be purged now
                 self.purge()
                 self._back_up()
@@ -96,7 +94,7 @@ class Store:
         self._database.close()
 
     def _back_up(self) -> None:
-        if self.conversations():
+        if self.writable and self.conversations():
             back_up(self._database.path, self._database.connection)
 
     def _mark_cut_replies(self) -> None:
@@ -173,12 +171,16 @@ class Store:
     # --- messages -----------------------------------------------------------------------------
 
     def path(self, conversation: int) -> list[MessageRecord]:
-        """Returns the current branch. A reply that streams has its text so far."""
-        return [self._with_unwritten(record) for record in self._tree.path(conversation)]
+        """Returns the current branch, from its root. A reply that streams has its text so far."""
+        self._database.require("conversation", conversation)
+        return [self._with_unwritten(message_of(row)) for row in self._database.rows(PATH, conversation)]
 
     def message(self, message: int) -> MessageRecord:
         """Returns one message, on whichever branch."""
-        return self._with_unwritten(self._tree.get(message))
+        row = self._database.row(MESSAGE, message)
+        if row is None:
+            raise StoreError(f"there is no message {message} any more; open its conversation again")
+        return self._with_unwritten(message_of(row))
 
     def _with_unwritten(self, record: MessageRecord) -> MessageRecord:
         unwritten = self._unwritten.get(record.id)
@@ -186,7 +188,31 @@ class Store:
 
     def select(self, message: int) -> None:
         """Makes the branch that leads to this message the current one."""
-        self._tree.select(message)
+        conversation = self.message(message).conversation
+        with self._database.change():
+            for child, parent in self._database.rows(ANCESTORS, message):
+                self._show(conversation, parent, child)
+
+    def _show(self, conversation: int, parent: int | None, child: int) -> None:
+        if parent is None:
+            self._database.run("UPDATE conversation SET shown = ? WHERE id = ?", child, conversation)
+        else:
+            self._database.run("UPDATE message SET shown = ?1 WHERE id = ?2 AND shown IS NOT ?1", child, parent)
+
+    def _insert(self, conversation: int, parent: int | None, role: Role, **columns: object) -> int:
+        """Adds a message as the newest version, and shows it."""
+        self._database.require("conversation", conversation)
+        above = None if parent is None else self.message(parent)
+        if above and above.conversation != conversation:
+            raise StoreError(f"message {parent} belongs to another conversation; open that one first")
+        if role == "assistant" and (above is None or above.role == "assistant"):
+            raise StoreError("a reply needs a question; ask one first")
+        now_s = time.time()
+        place = {"conversation": conversation, "parent": parent, "role": role, "created_s": now_s}
+        added = self._database.insert("message", {**place, **columns})
+        self._show(conversation, parent, added)
+        self._database.run("UPDATE conversation SET updated_s = ? WHERE id = ?", now_s, conversation)
+        return added
 
     def add_question(
         self, conversation: int, parent: int | None, text: str, attachments: Sequence[Attachment] = ()
@@ -195,9 +221,9 @@ class Store:
         files = [Attachment(name=clean(one.name), text=clean(one.text)) for one in attachments]
         columns = {"text": clean(text), "attachments": to_json(files or None)}
         with self._database.change():
-            added = self._tree.insert(conversation, parent, "user", "complete", **columns)
+            added = self._insert(conversation, parent, "user", state="complete", **columns)
             make_searchable(self._database, added)
-        return self._tree.get(added)
+        return self.message(added)
 
     # --- replies: begin or continue one, append its rounds in batches, end it --------------------
 
@@ -208,20 +234,20 @@ class Store:
         system = None if system is None else clean(system)
         columns = {"text": "", "pair": to_json(pair), "law": to_json(sampling), "system": system}
         with self._database.change():
-            added = self._tree.insert(conversation, parent, "assistant", "streaming", **columns)
+            added = self._insert(conversation, parent, "assistant", state="streaming", **columns)
         self._unwritten[added] = []
-        return self._tree.get(added)
+        return self.message(added)
 
     def resume_reply(self, message: int) -> MessageRecord:
         """Continues a reply that has ended: its rounds stay, its note and its tail go."""
-        before = self._tree.get(message)
+        before = self.message(message)
         if before.role != "assistant" or before.state == "streaming":
             raise StoreError("only a reply that has ended can be continued; stop it first")
         with self._database.change():
             self._database.run("UPDATE message SET state = 'streaming', note = '', tail = '' WHERE id = ?", message)
             self._database.run("DELETE FROM folded WHERE message = ?", message)
         self._unwritten[message] = []
-        return self._tree.get(message)
+        return self.message(message)
 
     def append(self, message: int, rounds: list[RoundDone]) -> None:
         """Writes rounds of a reply that streams here. Raises StoreError where that fails (the disk is full): the rounds
@@ -246,7 +272,7 @@ class Store:
             )
             make_searchable(self._database, message)
         del self._unwritten[message]
-        return self._tree.get(message)
+        return self.message(message)
 
     def _unwritten_of(self, message: int) -> list[RoundDone]:
         if message not in self._unwritten:
@@ -275,11 +301,11 @@ class Store:
 
     def save_receipt(self, message: int, receipt: StoredReceipt) -> MessageRecord:
         """Stores the receipt of a reply, in place of an older one."""
-        if self._tree.get(message).role != "assistant":
+        if self.message(message).role != "assistant":
             raise StoreError("only a reply can be verified; choose one")
         with self._database.change():
             self._database.run("UPDATE message SET receipt = ? WHERE id = ?", to_json(receipt), message)
-        return self._tree.get(message)
+        return self.message(message)
 
     # --- presets, values, files ----------------------------------------------------------------
 
@@ -332,7 +358,7 @@ class Store:
         """Adds a conversation equal to the one that was exported. Raises StoreError: why not, in a line."""
         document = json_export.read_document(text)
         with self._database.change():
-            conversation, first = json_export.insert(self._database, self._tree, document)
+            conversation, first = json_export.insert(self._database, document, self._show)
             make_searchable(self._database, first)
         return self.conversation(conversation)
 

@@ -17,10 +17,12 @@ one line: what happened, why, and what to do. Misuse (a closed store, another th
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock
 
 from engine.errors import RedlineError
 
@@ -189,13 +191,17 @@ def damage_reported() -> Iterator[None]:
 
 
 class Database:
-    """The store's connection. path: where the user believes the file to be. on_close: called once it is closed."""
+    """The store's connection. path: where the user believes the file to be. lock: held until it is closed. owner:
+    whether this process repairs and purges. writable: False where a read-only file was read into memory."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, on_close: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, path: Path, lock: FileLock | None, owner: bool, writable: bool
+    ) -> None:
         self.connection = connection
         self.path = path
-        self._on_close = on_close
-        self._closed = False
+        self.owner = owner
+        self.writable = writable
+        self._lock = lock
 
     @contextmanager
     def explained(self) -> Iterator[None]:
@@ -249,7 +255,6 @@ class Database:
 
     def close(self) -> None:
         """Closes the connection; a second time does nothing."""
-        if not self._closed:
-            self._closed = True
-            self.connection.close()
-            self._on_close()
+        self.connection.close()
+        if self._lock is not None:
+            self._lock.release()

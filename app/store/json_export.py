@@ -17,24 +17,24 @@ What is read is checked beyond its types, so that a window that shows it may rel
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from app.protocol import Pair, RoundDone, SamplingSettings, Struct
 from app.reply_statistics import in_words, receipt_in_words
 from app.store.database import Database, StoreError
-from app.store.message_tree import MessageTree, clean_title, to_json
+from app.store.message_rows import BODY, clean_title, columns_of, to_json
 from app.store.records import (
     CUT_NOTE,
-    Attachment,
     ChatSettings,
     ConversationRecord,
+    MessageBody,
     MessageRecord,
-    Role,
-    Statistics,
     StoredReceipt,
+    Time,
 )
 from app.store.reply_rounds import fault_of_round, in_range, pack, text_of
 from engine.audit.receipt import MARGIN, Difference
@@ -46,9 +46,7 @@ VERSION = 1
 MOST_CHARACTERS = 256 * 1024 * 1024
 MOST_MESSAGES = 100_000
 
-Time = Annotated[float, msgspec.Meta(ge=0, lt=253402300800)]  # to the year 9999
 Place = Annotated[int, msgspec.Meta(ge=0, lt=MOST_MESSAGES)]
-Ended = Literal["complete", "stopped", "cut", "failed"]
 
 
 def to_markdown(title: str, path: Sequence[MessageRecord], statistics: bool) -> str:
@@ -93,10 +91,8 @@ def to_document(conversation: ConversationRecord, messages: Sequence[ExportedMes
 def _exported(message: ExportedMessage, places: dict[int, int]) -> dict[str, Any]:
     record = message.record
     streams = record.state == "streaming"
-    fields = ("role", "text", "created_s", "attachments", "statistics", "pair", "system", "prompt")
     return {
-        **{name: getattr(record, name) for name in fields},
-        "law": record.sampling,
+        **{column: getattr(record, name) for name, column in BODY.items()},
         "parent": None if record.parent is None else places.get(record.parent),
         "shown": None if message.shown is None else places.get(message.shown),
         "state": "cut" if streams else record.state,
@@ -116,23 +112,11 @@ class DocumentHeader(Struct, frozen=True, kw_only=True):
     version: Annotated[int, msgspec.Meta(ge=1, lt=10**6)]
 
 
-class MessageDocument(Struct, frozen=True, kw_only=True):
+class MessageDocument(MessageBody, frozen=True, kw_only=True):
     """One message; places are those in the document."""
 
-    role: Role
-    text: str
     parent: Place | None = None
     shown: Place | None = None
-    state: Ended = "complete"
-    note: str = ""
-    created_s: Time = 0.0
-    attachments: tuple[Attachment, ...] = ()
-    statistics: Statistics | None = None
-    pair: Pair | None = None
-    sampling: SamplingSettings | None = msgspec.field(name="law", default=None)
-    system: str | None = None
-    prompt: str = ""
-    receipt: StoredReceipt | None = None
     rounds: tuple[RoundDone, ...] = ()
 
 
@@ -169,8 +153,9 @@ def read_document(text: str) -> Document:
     return document
 
 
-def insert(database: Database, tree: MessageTree, document: Document) -> tuple[int, int]:
-    """Adds a document, within a change. Returns the ids of its conversation and of its first message, 0 without any."""
+def insert(database: Database, document: Document, show: Callable[[int, int | None, int], None]) -> tuple[int, int]:
+    """Adds a document, within a change. show: makes a child (the last) the one that is shown of a message. Returns the
+    ids of the conversation and of its first message, 0 without any."""
     values = {"title": document.title, "created_s": document.created_s, "updated_s": document.updated_s}
     settings = to_json(document.settings)
     conversation = database.insert("conversation", {**values, "pinned": 0, "settings": settings})
@@ -183,26 +168,16 @@ def insert(database: Database, tree: MessageTree, document: Document) -> tuple[i
     stated = [(None, document.shown), *((place, message.shown) for place, message in enumerate(document.messages))]
     shown |= {parent: child for parent, child in stated if child is not None}
     for above, child in shown.items():
-        tree.show(conversation, None if above is None else ids[above], ids[child])
+        show(conversation, None if above is None else ids[above], ids[child])
     return conversation, ids[0] if ids else 0
 
 
 def _insert_message(database: Database, conversation: int, parent: int | None, message: MessageDocument) -> int:
     spoken = text_of(message.rounds)
-    receipt = message.receipt and msgspec.structs.replace(message.receipt, elsewhere=True)  # nobody here checked it
-    values = {
-        **{name: getattr(message, name) for name in ("role", "state", "created_s", "note", "system")},
-        **{name: to_json(getattr(message, name)) for name in ("statistics", "pair")},
-        "conversation": conversation,
-        "parent": parent,
-        "tail": message.text[len(spoken) :] if spoken else "",
-        "text": spoken or message.text,
-        "prompt": message.prompt or None,
-        "attachments": to_json(message.attachments or None),
-        "law": to_json(message.sampling),
-        "receipt": to_json(receipt),
-    }
-    added = database.insert("message", values)
+    receipt = message.receipt and replace(message.receipt, elsewhere=True)  # nobody here checked it
+    text = {"text": spoken or message.text, "tail": message.text[len(spoken) :] if spoken else ""}
+    columns = {**columns_of(message), **text, "receipt": to_json(receipt)}
+    added = database.insert("message", {"conversation": conversation, "parent": parent, **columns})
     for number, at in enumerate(range(0, len(message.rounds), _BATCH)):
         database.run("INSERT INTO rounds VALUES (?, ?, ?)", added, number, pack([*message.rounds[at : at + _BATCH]]))
     return added
@@ -237,15 +212,18 @@ def _fault_of_place(messages: Sequence[MessageDocument], place: int) -> str:
         return f"follows message {message.parent}, which does not come before it"
     if message.shown is not None and not _is_child(messages, message.shown, place):
         return f"shows message {message.shown}, which does not follow it"
+    if message.state == "streaming":
+        return "has not ended"
     if message.role == "assistant" and (message.parent is None or messages[message.parent].role == "assistant"):
         return "is a reply without a question"
     return ""
 
 
 def _fault_of_making(message: MessageDocument) -> str:
-    if fault := message.pair and _fault_of_pair(message.pair):
-        return fault
-    if fault := message.sampling and fault_of_sampling(message.sampling):
+    fault = (message.pair and _fault_of_pair(message.pair)) or (
+        message.sampling and fault_of_sampling(message.sampling)
+    )
+    if fault:
         return fault
     if message.statistics and not in_range(message.statistics):
         return "has impossible statistics"

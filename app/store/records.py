@@ -7,7 +7,7 @@ sibling, regenerating a reply makes the new one a sibling. What is on screen is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -22,6 +22,7 @@ CUT_NOTE = "Redline was closed or stopped working while this reply was being wri
 # complete: ended by itself or at its longest. stopped: by the user. cut: the host or the app went while it streamed.
 # failed: came to nothing, or broke off with an error. streaming: still being written.
 State = Literal["complete", "stopped", "cut", "failed", "streaming"]
+Time = Annotated[float, msgspec.Meta(ge=0, lt=253402300800)]  # Unix seconds, to the year 9999
 
 
 class ChatSettings(Struct, frozen=True, kw_only=True):
@@ -83,9 +84,8 @@ class StoredReceipt(Struct, frozen=True, kw_only=True):
     elsewhere: bool = False
 
 
-class MessageRecord(Struct, frozen=True, kw_only=True):
-    """One message of a branch. version of versions: its place among its siblings, from 1; siblings: ids of
-    them all, its own included, in that order.
+class MessageBody(Struct, frozen=True, kw_only=True):
+    """What a message says and how it was made.
 
     text: a reply's source as the model wrote it; a question's without its attachments. note: why it failed or was cut,
     that it fell back, or "". pair, sampling: what made a reply, with the seed it was drawn with. system: the system
@@ -93,17 +93,11 @@ class MessageRecord(Struct, frozen=True, kw_only=True):
     as far as it was when it was checked.
     """
 
-    id: int
-    conversation: int
-    parent: int | None
     role: Role
     text: str
     state: State = "complete"
     note: str = ""
-    created_s: float = 0.0
-    version: int = 1
-    versions: int = 1
-    siblings: tuple[int, ...] = ()
+    created_s: Time = 0.0
     attachments: tuple[Attachment, ...] = ()
     statistics: Statistics | None = None
     pair: Pair | None = None
@@ -111,6 +105,18 @@ class MessageRecord(Struct, frozen=True, kw_only=True):
     system: str | None = None
     prompt: str = ""
     receipt: StoredReceipt | None = None
+
+
+class MessageRecord(MessageBody, frozen=True, kw_only=True):
+    """One message of a branch. version of versions: its place among its siblings, from 1; siblings: ids of
+    them all, its own included, in that order."""
+
+    id: int
+    conversation: int
+    parent: int | None
+    version: int = 1
+    versions: int = 1
+    siblings: tuple[int, ...] = ()
 
     @property
     def stale(self) -> bool:
@@ -166,8 +172,8 @@ def messages_of(system: str, path: list[MessageRecord]) -> tuple[Message, ...]:
 
 
 def verify_request(number: int, system: str, branch: Sequence[MessageRecord], rounds: Iterable[RoundDone]) -> Verify:
-    """Have the last of `way`, a reply, checked from what is kept of it. system: of the conversation, for a reply that
-    does not know its own. number: of the request."""
+    """Returns the request to verify the last message of a branch, a reply with these rounds. system: of the
+    conversation, for a reply that does not know its own. number: of the request."""
     reply = branch[-1]
     statistics = reply.statistics
     return Verify(

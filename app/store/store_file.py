@@ -19,7 +19,6 @@ import time
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from filelock import FileLock, Timeout
 
@@ -48,17 +47,9 @@ _COMPANIONS = ("", "-wal", "-shm")
 _MAGIC = b"SQLite format 3\0\x10\x00"  # and pages of 4,096 bytes
 
 
-class StoreFile(NamedTuple):
-    """owner: whether this process repairs and purges. writable: False where a read-only file was read into memory."""
-
-    database: Database
-    notices: list[str]
-    owner: bool
-    writable: bool
-
-
-def open_store_file(path: Path) -> StoreFile:
-    """Opens, makes or repairs the file. Raises StoreError where that is impossible, or the file is not ours."""
+def open_store_file(path: Path) -> tuple[Database, list[str]]:
+    """Opens, makes or repairs the file; returns notices for the user as well. Raises StoreError where that is
+    impossible, or the file is not ours."""
     path = path.absolute()
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -78,23 +69,17 @@ def _may_write(path: Path) -> bool:
     return all(os.access(place, os.W_OK, effective_ids=effective) for place in places)
 
 
-def _open_in_place(path: Path) -> StoreFile:
+def _open_in_place(path: Path) -> tuple[Database, list[str]]:
     lock = FileLock(f"{path}.lock")
-    owner = _acquire(lock)
+    with suppress(Timeout):
+        lock.acquire(timeout=0)
+    owner = lock.is_locked
     try:
         connection, notices = _open_as_owner(path) if owner else (_open_beside_owner(path), [])
     except BaseException:
         lock.release()
         raise
-    return StoreFile(Database(connection, path, lock.release), notices, owner, True)
-
-
-def _acquire(lock: FileLock) -> bool:
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        return False
-    return True
+    return Database(connection, path, lock, owner, writable=True), notices
 
 
 def _open_as_owner(path: Path) -> tuple[sqlite3.Connection, list[str]]:
@@ -138,7 +123,7 @@ def _open_checked(path: Path, alone: bool) -> sqlite3.Connection:
     return connection
 
 
-def _open_read_only(path: Path) -> StoreFile:
+def _open_read_only(path: Path) -> tuple[Database, list[str]]:
     """Reads the file into memory: SQLite cannot read a log without writing beside it. Raises OSError."""
     if not path.exists():
         raise StoreError(f"{path}: cannot be created, its folder can only be read; check its permissions")
@@ -152,7 +137,7 @@ def _open_read_only(path: Path) -> StoreFile:
     except DamageError as damage:
         connection, recovered = recover(image, backups_of(path))
         notice += f" It is damaged ({damage}). {recovered}"
-    return StoreFile(Database(connection, path), [notice], True, False)
+    return Database(connection, path, None, owner=True, writable=False), [notice]
 
 
 # --- checks -----------------------------------------------------------------------------------

@@ -158,11 +158,11 @@ def test_what_is_kept_survives_a_restart(place: Path) -> None:
 
 
 def test_the_file_is_for_its_user_alone_and_its_settings_are_safe(place: Path) -> None:
-    ready = open_store_file(place)
+    database, _ = open_store_file(place)
     assert place.stat().st_mode & 0o077 == 0 and place.parent.stat().st_mode & 0o077 == 0
-    asked = {name: ready.database.rows(f"PRAGMA {name}")[0][0] for name in SAFE}
+    asked = {name: database.rows(f"PRAGMA {name}")[0][0] for name in SAFE}
     assert asked == SAFE
-    ready.database.close()
+    database.close()
 
 
 SAFE = {"journal_mode": "wal", "synchronous": 1, "foreign_keys": 1, "secure_delete": 1, "busy_timeout": 2000}
