@@ -112,8 +112,10 @@ class Store:
 
     def conversation(self, conversation: int) -> ConversationRecord:
         """Returns one conversation, deleted or not."""
-        self._database.require("conversation", conversation)
-        return _conversation_of(self._database.rows(f"{_CONVERSATION} WHERE id = ?", conversation)[0])
+        row = self._database.row(f"{_CONVERSATION} WHERE id = ?", conversation)
+        if row is None:
+            raise StoreError(f"there is no conversation {conversation} any more; open the list of conversations again")
+        return _conversation_of(row)
 
     def create(self, settings: ChatSettings) -> ConversationRecord:
         """Adds an empty conversation."""
@@ -144,7 +146,7 @@ class Store:
         self._set(conversation, "deleted_s", None)
 
     def _set(self, conversation: int, column: str, value: object) -> None:
-        self._database.require("conversation", conversation)
+        self.conversation(conversation)
         with self._database.change():
             self._database.run(f"UPDATE conversation SET {column} = ? WHERE id = ?", value, conversation)
 
@@ -172,7 +174,7 @@ class Store:
 
     def path(self, conversation: int) -> list[MessageRecord]:
         """Returns the current branch, from its root. A reply that streams has its text so far."""
-        self._database.require("conversation", conversation)
+        self.conversation(conversation)
         return [self._with_unwritten(message_of(row)) for row in self._database.rows(PATH, conversation)]
 
     def message(self, message: int) -> MessageRecord:
@@ -201,7 +203,7 @@ class Store:
 
     def _insert(self, conversation: int, parent: int | None, role: Role, **columns: object) -> int:
         """Adds a message as the newest version, and shows it."""
-        self._database.require("conversation", conversation)
+        self.conversation(conversation)
         above = None if parent is None else self.message(parent)
         if above and above.conversation != conversation:
             raise StoreError(f"message {parent} belongs to another conversation; open that one first")

@@ -248,11 +248,6 @@ class Database:
                     self.connection.execute("ROLLBACK")
                 raise
 
-    def require(self, table: str, id: int) -> None:
-        """Raises StoreError where there is no such row."""
-        if self.row(f"SELECT 1 FROM {table} WHERE id = ?", id) is None:
-            raise StoreError(f"there is no {table} {id} any more; open the list of conversations again")
-
     def close(self) -> None:
         """Closes the connection; a second time does nothing."""
         self.connection.close()

@@ -8,6 +8,7 @@ keeps its place in the tree through an empty one.
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 import struct
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from app.store.database import TABLES, DamageError, Row, damage_reported, in_memory, new_store
+from app.store.database import TABLES, DamageError, damage_reported, in_memory, new_store
 
 LOST_NOTE = "This message was damaged; what could be read of it is shown."
 LOST_TITLE = "Recovered conversation"
@@ -83,14 +84,15 @@ def image_of(path: Path) -> bytes:
     pages = bytearray(path.read_bytes() if path.is_file() else b"")
     log_path = path.with_name(path.name + "-wal")
     log = log_path.read_bytes() if log_path.is_file() else b""
+    most_pages = (len(pages) + len(log)) // _PAGE
     uncommitted: dict[int, bytes] = {}
     for at in range(_LOG_HEADER, len(log) - _FRAME_HEADER - _PAGE + 1, _FRAME_HEADER + _PAGE):
         number, pages_after = struct.unpack_from(">II", log, at)
-        if log[at + 8 : at + 16] != log[16:24]:
+        if log[at + 8 : at + 16] != log[16:24] or not 0 < number <= most_pages or pages_after > most_pages:
             break
         uncommitted[number] = log[at + _FRAME_HEADER : at + _FRAME_HEADER + _PAGE]
         if pages_after:  # a commit
-            pages.extend(bytes(max(0, pages_after * _PAGE - len(pages))))
+            pages.extend(bytes(max(0, max(pages_after, *uncommitted) * _PAGE - len(pages))))
             for place, content in uncommitted.items():
                 pages[(place - 1) * _PAGE : place * _PAGE] = content
             uncommitted.clear()
@@ -107,7 +109,7 @@ def recover(image: bytes, backups: Sequence[Path]) -> tuple[sqlite3.Connection, 
         lost += _copy_pages(reader, store)
     for backup in backups:
         with suppress(DamageError, OSError), damage_reported():
-            _fill_from_backup(store, image_of(backup), TABLES if lost else TABLES[:3])
+            _fill_from_backup(store, image_of(backup))
     lost += mend(store)
     lost += store.execute("SELECT count(*) FROM message WHERE note = ?", (LOST_NOTE,)).fetchone()[0]
     counts = {table: store.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in TABLES[:2]}
@@ -121,7 +123,7 @@ def upgrade(image: bytes) -> sqlite3.Connection:
     """Returns a store of this version in memory with everything that is in a sound store of an older one."""
     store = new_store()
     with _attached(store, image):
-        _copy_tables(store, TABLES)
+        _copy_tables(store)
         # Up to version 4 the rounds of a reply that had ended were one blob, and those of others had their texts.
         store.execute("INSERT INTO rounds SELECT message, 0, data FROM other.spans")
         store.execute("INSERT INTO rounds SELECT message, number + 1, data FROM other.chunk")
@@ -142,15 +144,15 @@ def _attached(store: sqlite3.Connection, image: bytes) -> Iterator[None]:
         store.execute("DETACH other")
 
 
-def _copy_tables(store: sqlite3.Connection, tables: Sequence[str]) -> None:
+def _copy_tables(store: sqlite3.Connection) -> None:
     """Copies what is missing from the store that is attached, which may be of an older version."""
-    for table in tables:
+    for table in TABLES:
         columns = ", ".join(row[1] for row in store.execute(f"PRAGMA other.table_info ({table})"))
         if columns:
             store.execute(f"INSERT OR IGNORE INTO {table} ({columns}) SELECT {columns} FROM other.{table}")
 
 
-def _fill_from_backup(store: sqlite3.Connection, backup: bytes, tables: Sequence[str]) -> None:
+def _fill_from_backup(store: sqlite3.Connection, backup: bytes) -> None:
     """Takes what is missing from a backup. Purging reaches backups too, so whatever is in one was lost to damage,
     unless the backup is of another store that lay here: then its ids mean something else."""
     with _attached(store, backup):
@@ -158,7 +160,7 @@ def _fill_from_backup(store: sqlite3.Connection, backup: bytes, tables: Sequence
         count, alike = store.execute(shared).fetchone()
         if 2 * alike >= count:
             store.execute("DELETE FROM message WHERE note = ? AND id IN (SELECT id FROM other.message)", (LOST_NOTE,))
-            _copy_tables(store, tables)
+            _copy_tables(store)
 
 
 class _PageReader:
@@ -172,6 +174,7 @@ class _PageReader:
         size_bytes = max(-(-len(image) // _PAGE), 64) * _PAGE  # every table has its first page
         self._image = first + image[_PAGE:] + bytes(size_bytes - max(len(image), _PAGE))
         self._connection = in_memory(self._image)
+        self._connection.row_factory = sqlite3.Row
         self._connection.execute("PRAGMA writable_schema = ON")
         self._schemas = 1_000
 
@@ -181,15 +184,14 @@ class _PageReader:
             if self._image[start] == _LEAF:
                 yield start // _PAGE + 1, int.from_bytes(self._image[start + 3 : start + 5], "big")
 
-    def rows(self, page: int, count: int) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-        """Yields for each table with numbered rows what the page holds if it belongs to that table."""
-        for table in _NUMBERED:
-            self._connection.execute("UPDATE sqlite_schema SET rootpage = ? WHERE name = ?", (page, table))
-            self._schemas += 1
-            self._connection.execute(f"PRAGMA schema_version = {self._schemas}")  # have the schema read again
-            yield table, [row for place in range(count) if (row := self._row(table, place))]
+    def give(self, page: int, table: str) -> None:
+        """Makes a page the whole of a table."""
+        self._connection.execute("UPDATE sqlite_schema SET rootpage = ? WHERE name = ?", (page, table))
+        self._schemas += 1
+        self._connection.execute(f"PRAGMA schema_version = {self._schemas}")  # have the schema read again
 
-    def _row(self, table: str, place: int) -> dict[str, Any] | None:
+    def row(self, table: str, place: int) -> dict[str, Any] | None:
+        """Returns the row at a place of a table, of a message at least its place in the tree; None if it cannot."""
         if (row := self._read(f"* FROM {table}", place)) or table != "message":
             return row
         row = self._read(f"{_PLACE} FROM message", place)
@@ -197,18 +199,9 @@ class _PageReader:
 
     def _read(self, source: str, place: int) -> dict[str, Any] | None:
         with suppress(DamageError), damage_reported():
-            cursor = self._connection.execute(f"SELECT {source} NOT INDEXED LIMIT 1 OFFSET ?", (place,))
-            names = [column[0] for column in cursor.description]
-            return next((dict(zip(names, values, strict=True)) for values in cursor), None)
+            sql = f"SELECT {source} NOT INDEXED LIMIT 1 OFFSET ?"
+            return next((dict(row) for row in self._connection.execute(sql, (place,))), None)
         return None
-
-    def all_of(self, table: str) -> tuple[list[Row], bool]:
-        """Returns the rows of a table with keys, from its first page on, and whether all could be read."""
-        rows: list[Row] = []
-        with suppress(DamageError), damage_reported():
-            rows.extend(self._connection.execute(f"SELECT * FROM {table}"))
-            return rows, True
-        return rows, False
 
     def close(self) -> None:
         self._connection.close()
@@ -218,16 +211,16 @@ def _copy_pages(reader: _PageReader, store: sqlite3.Connection) -> int:
     """Copies every row that fits its table; returns how many are known to be lost."""
     lost = 0
     for page, count in reader.pages():
-        for table, rows in reader.rows(page, count):
+        for table in _NUMBERED:
+            reader.give(page, table)
+            rows = [row for place in range(count) if (row := reader.row(table, place))]
             if copied := sum(_insert(store, table, row) for row in rows):
                 lost += count - copied
                 break
     for table in _KEYED:
-        found, complete = reader.all_of(table)
-        lost += not complete
-        for row in found:
-            with suppress(sqlite3.IntegrityError):
-                store.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
+        places = itertools.count()
+        while row := reader.row(table, next(places)):
+            _insert(store, table, row)
     return lost
 
 
@@ -237,9 +230,8 @@ def _insert(store: sqlite3.Connection, table: str, row: dict[str, Any]) -> bool:
         return False
     for repair in _REPAIRS.get(table, ({},)):
         row |= {column: value for column, value in repair.items() if column in row}
+        columns, places = ", ".join(row), ", ".join("?" * len(row))
         with suppress(sqlite3.IntegrityError):
-            store.execute(
-                f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", tuple(row.values())
-            )
+            store.execute(f"INSERT INTO {table} ({columns}) VALUES ({places})", tuple(row.values()))
             return True
     return False
