@@ -79,14 +79,9 @@ class Store:
             raise
         return OpenResult(store, notices)
 
-    @property
-    def writable(self) -> bool:
-        """Whether anything can be stored."""
-        return self._database.writable
-
     def close(self) -> None:
         """Ends what could be undone, and closes the file. A second time does nothing."""
-        if self._database.owner and self.writable and not self._closed:
+        if self._database.owner and self._database.writable and not self._closed:
             with suppress(StoreError):  # the next start purges what could not be purged now
                 self.purge()
                 self._back_up()
@@ -94,7 +89,7 @@ class Store:
         self._database.close()
 
     def _back_up(self) -> None:
-        if self.writable and self.conversations():
+        if self._database.writable and self.conversations():
             back_up(self._database.path, self._database.connection)
 
     def _mark_cut_replies(self) -> None:
@@ -346,15 +341,14 @@ class Store:
     def export_json(self, conversation: int) -> str:
         """Returns the whole tree with its rounds; see `app.store.json_export`. Damaged rounds are left out."""
         record = self.conversation(conversation)
-        rows = self._database.rows("SELECT id, shown FROM message WHERE conversation = ? ORDER BY id", conversation)
-        ((shown,),) = self._database.rows("SELECT shown FROM conversation WHERE id = ?", conversation)
-        exported: list[json_export.ExportedMessage] = []
-        for id, child in rows:
-            rounds: list[RoundDone] = []
+        children = "SELECT NULL, shown FROM conversation WHERE id = ?1 UNION ALL SELECT id, shown FROM message"
+        rows = self._database.rows(f"{children} WHERE conversation = ?1", conversation)
+        messages = [self.message(id) for id in sorted(id for id, _ in rows if id)]
+        rounds: dict[int, list[RoundDone]] = {}
+        for message in messages:
             with suppress(StoreError):
-                rounds = self.rounds(id)
-            exported.append(json_export.ExportedMessage(self.message(id), child, rounds))
-        return json_export.to_document(record, exported, shown)
+                rounds[message.id] = self.rounds(message.id)
+        return json_export.to_document(record, messages, dict(rows), rounds)
 
     def import_json(self, text: str) -> ConversationRecord:
         """Adds a conversation equal to the one that was exported. Raises StoreError: why not, in a line."""

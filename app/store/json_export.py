@@ -17,8 +17,8 @@ What is read is checked beyond its types, so that a window that shows it may rel
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -67,39 +67,38 @@ def to_markdown(title: str, path: Sequence[MessageRecord], statistics: bool) -> 
 # --- JSON out ---------------------------------------------------------------------------------
 
 
-class ExportedMessage(NamedTuple):
-    """A message to export. shown: the id of its child on its branch. rounds: none where they are damaged."""
-
-    record: MessageRecord
-    shown: int | None
-    rounds: list[RoundDone]
-
-
-def to_document(conversation: ConversationRecord, messages: Sequence[ExportedMessage], shown: int | None) -> str:
-    """Returns the JSON of a conversation whose current branch begins at the message `shown`."""
-    places = {message.record.id: place for place, message in enumerate(messages)}
-    document = {
+def to_document(
+    conversation: ConversationRecord,
+    messages: Sequence[MessageRecord],
+    shown: Mapping[int | None, int | None],
+    rounds: Mapping[int, Sequence[RoundDone]],
+) -> str:
+    """Returns the JSON of a conversation. shown: the child of each message on its branch, of None the root. rounds: of
+    each message, but for those that are damaged."""
+    places = {message.id: place for place, message in enumerate(messages)}
+    document: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
         **{name: getattr(conversation, name) for name in ("title", "created_s", "updated_s", "settings")},
-        "shown": places.get(shown) if shown else None,
-        "messages": [_exported(message, places) for message in messages],
+        "shown": places.get(shown[None] or 0),
+        "messages": [],
     }
+    for message in messages:
+        place = {"parent": places.get(message.parent or 0), "shown": places.get(shown[message.id] or 0)}
+        document["messages"].append({**_exported(message, rounds.get(message.id, ())), **place})
     return msgspec.json.encode(document).decode()
 
 
-def _exported(message: ExportedMessage, places: dict[int, int]) -> dict[str, Any]:
-    record = message.record
-    streams = record.state == "streaming"
-    return {
-        **{column: getattr(record, name) for name, column in BODY.items()},
-        "parent": None if record.parent is None else places.get(record.parent),
-        "shown": None if message.shown is None else places.get(message.shown),
-        "state": "cut" if streams else record.state,
-        "note": CUT_NOTE if streams else record.note,
-        "receipt": record.receipt if message.rounds else None,  # it is of the rounds
-        "rounds": [{**msgspec.to_builtins(one), "origins": one.round.origins} for one in message.rounds],
+def _exported(message: MessageRecord, rounds: Sequence[RoundDone]) -> dict[str, Any]:
+    document = {
+        **{column: getattr(message, name) for name, column in BODY.items()},
+        "rounds": [{**msgspec.to_builtins(one), "origins": one.round.origins} for one in rounds],
     }
+    if message.state == "streaming":
+        document |= {"state": "cut", "note": CUT_NOTE}
+    if not rounds:
+        document["receipt"] = None  # it is of the rounds
+    return document
 
 
 # --- JSON in ----------------------------------------------------------------------------------

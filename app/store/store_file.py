@@ -184,11 +184,12 @@ def _check(connection: sqlite3.Connection, alone: bool) -> None:
     _check_pages(connection)
     with damage_reported():
         prepare(connection)
-        connection.execute("BEGIN IMMEDIATE" if alone else "BEGIN")
-        mended = mend(connection) if alone else 0
-        connection.execute("ROLLBACK")
-    if mended:
-        raise DamageError("its messages contradict each other")
+        if alone:
+            connection.executescript("BEGIN IMMEDIATE; PRAGMA defer_foreign_keys = ON")
+            mended = mend(connection)
+            connection.execute("ROLLBACK")
+            if mended:
+                raise DamageError("its messages contradict each other")
 
 
 # --- files ------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import random
 import shutil
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -154,6 +155,26 @@ def test_a_lost_conversation_comes_back_without_its_name(damaged: Path) -> None:
     opened = Store.open(damaged)
     assert opened.store.conversation(6).title == LOST_TITLE
     assert len(opened.store.path(6)) == 120
+    opened.store.close()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "UPDATE conversation SET shown = 3 WHERE id = 2",
+        "UPDATE message SET parent = NULL, shown = NULL WHERE id = 3",
+        "UPDATE message SET conversation = 1 << 60 WHERE id = 3",
+        "DELETE FROM message WHERE id = 2",
+        "UPDATE sqlite_sequence SET seq = 1 << 62",
+        "UPDATE conversation SET deleted_s = 5 WHERE id = 1",
+    ],
+)
+def test_messages_that_contradict_each_other_are_mended_in_a_new_file(damaged: Path, wrong: str) -> None:
+    with closing(sqlite3.connect(damaged)) as connection, connection:
+        connection.execute(wrong)
+    opened = reopen(damaged)
+    assert "contradict" in opened.notices[0] and len(aside(damaged)) == 1
+    assert len(texts(damaged)) == 94 and len(opened.store.path(6)) == 120
     opened.store.close()
 
 
