@@ -108,6 +108,7 @@ _PRAGMAS = (
     "journal_size_limit = 8388608",
     "trusted_schema = OFF",
     "temp_store = MEMORY",
+    "cache_size = -32000",  # KiB: search reads all folded texts
 )
 
 
