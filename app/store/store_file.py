@@ -90,14 +90,16 @@ def _open_as_owner(path: Path) -> tuple[sqlite3.Connection, list[str]]:
         if _version_of(path) < VERSION:
             with closing(connect(path)) as old:
                 _check_pages(old)  # closing it empties its log into the file
+            with damage_reported():
+                new = upgrade(image_of(path))
             back_up(path, in_memory(image_of(path)))
-            _written(path, upgrade(image_of(path))).rename(path)
+            _written(path, new).rename(path)
         return _open_checked(path, alone=True), []
     except DamageError as damage:
         store, recovered = recover(image_of(path), backups_of(path))
-        new = _written(path, store)
+        written = _written(path, store)
         aside = _set_aside(path)
-        new.rename(path)
+        written.rename(path)
         notice = f"The file of conversations was damaged ({damage}). It was set aside as “{aside.name}”. {recovered}"
         return _open_checked(path, alone=True), [notice]
 
@@ -113,7 +115,8 @@ def _open_beside_owner(path: Path) -> sqlite3.Connection:
 
 
 def _open_checked(path: Path, alone: bool) -> sqlite3.Connection:
-    _version_of(path)
+    if _version_of(path) < VERSION:
+        raise StoreError(f"{path.name}: in use by an older Redline; close it first")
     connection = connect(path)
     try:
         _check(connection, alone)
@@ -132,7 +135,8 @@ def _open_read_only(path: Path) -> tuple[Database, list[str]]:
     connection = in_memory(image)
     try:
         if _identify(connection, path, image) < VERSION:
-            connection = upgrade(image)
+            with damage_reported():
+                connection = upgrade(image)
         _check(connection, alone=True)
     except DamageError as damage:
         connection, recovered = recover(image, backups_of(path))

@@ -101,12 +101,6 @@ def measure(store: Store, place: Path, long: int) -> Iterator[tuple[str, list[fl
     yield from measure_stream(store, long)
 
 
-def measure_rarities(store: Store, long: int) -> Iterator[tuple[str, list[float]]]:
-    """What a user asks for and can wait for, and what goes on after the window has closed."""
-    yield "export as JSON, 200,000 tokens", times(lambda: store.export_json(long), 1)
-    yield "purge one conversation", times(lambda: (store.delete(long), store.purge()), 1)
-
-
 def measure_stream(store: Store, long: int) -> Iterator[tuple[str, list[float]]]:
     """A reply of 20,000 tokens at 2,000 a second, told four times a second."""
     question = store.add_question(long, store.path(long)[-1].id, "?")
@@ -132,7 +126,7 @@ def main() -> None:
         size_bytes = place.stat().st_size
         store = Store.open(place).store
         print(f"{size_bytes / 2**20:.0f} MiB on disk")
-        for name, measured in (*measure(store, place, long), *measure_rarities(store, long)):
+        for name, measured in measure(store, place, long):
             print(f"{name:40} {1e3 * statistics.median(measured):8.2f} {1e3 * max(measured):8.2f}")
         store.close()
 

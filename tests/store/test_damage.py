@@ -14,9 +14,8 @@ import pytest
 
 from app.store import OpenResult, Store, StoreError
 from app.store.recovery import LOST_NOTE, LOST_TITLE
+from tests.attack.store import PAGE, Target, attack, texts_of
 from tests.store.toys import SETTINGS, TEXT, ask, converse, everything, prose, say, told
-
-PAGE = 4096
 
 
 @pytest.fixture(scope="module")
@@ -212,3 +211,25 @@ def test_damage_met_in_use_is_repaired_at_the_next_start(damaged: Path) -> None:
     assert len(aside(damaged)) == 1 and "12 conversations and 187 messages" in opened.notices[0]
     assert opened.store.rounds(long) == []
     opened.store.close()
+
+
+# --- anywhere: the whole of it is a measurement, `python -m tests.attack store` ---------------
+
+
+@pytest.mark.slow
+def test_damage_costs_nothing_that_can_be_read() -> None:
+    assert attack(seed=1, short=True) == []
+
+
+def test_what_a_damaged_page_held_comes_from_the_backup(tmp_path: Path) -> None:
+    target = Target(tmp_path)
+    place, data = tmp_path / "c.sqlite", target.data
+    place.write_bytes(data)
+    Store.open(place).store.close()
+    assert len(list(tmp_path.glob("c.backup-*"))) == 1
+    leaves = [page for page in set().union(*target.pages.values()) if data[page * PAGE] == 13]
+    for page in leaves:
+        place.write_bytes(data[: page * PAGE] + bytes(PAGE) + data[(page + 1) * PAGE :])
+        store, notices = Store.open(place)
+        assert len(notices) == 1 and texts_of(store) == set(target.wanted.values())
+        store.close()

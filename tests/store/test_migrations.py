@@ -1,13 +1,15 @@
 """Every older version of the file is brought to this one; what is newer or another program's is left alone."""
 
+import errno
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import msgspec
 import pytest
+from filelock import FileLock
 
-from app.store import Store, StoreError, recovery
+from app.store import Store, StoreError
 from app.store.database import APPLICATION_ID, VERSION, connect, prepare
 from app.store.reply_rounds import pack
 from app.store.store_file import open_store_file
@@ -93,14 +95,25 @@ def test_a_file_of_every_older_version_opens_with_all_that_is_in_it(place: Path,
 
 def test_an_upgrade_that_fails_halfway_leaves_the_old_file(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_old(place, 4)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
     with monkeypatch.context() as patch:
-        patch.setattr(recovery, "_copy_tables", lambda *_: (_ for _ in ()).throw(MemoryError))
-        with pytest.raises(StoreError, match="not enough memory"):
+        patch.setattr("app.store.store_file._written", full)
+        with pytest.raises(StoreError, match="No space left"):
             Store.open(place)
     assert ask(place, "PRAGMA user_version") == [(4,)] and len(ask(place, "SELECT * FROM message")) == 2
     opened = Store.open(place)
     assert opened.notices == [] and len(opened.store.path(1)) == 2
     opened.store.close()
+
+
+def test_an_older_file_that_is_in_use_is_left_alone(place: Path) -> None:
+    make_old(place, 4)
+    with FileLock(f"{place}.lock"), pytest.raises(StoreError, match="in use by an older Redline; close it first"):
+        Store.open(place)
+    assert ask(place, "PRAGMA user_version") == [(4,)]
 
 
 def files(folder: Path) -> dict[str, bytes]:

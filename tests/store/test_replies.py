@@ -2,13 +2,12 @@
 
 import sqlite3
 import zlib
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from app.protocol import Pair, RoundDone, SamplingSettings
+from app.protocol import Pair, SamplingSettings
 from app.store import Store, StoreError
 from app.store.records import CUT_NOTE, Ending
 from app.store.reply_rounds import PRIMER, pack, unpack
@@ -177,10 +176,3 @@ def test_an_end_that_cannot_be_written_can_be_tried_again(store: Store, place: P
     blocker.close()
     assert store.end_reply(reply.id, Ending("complete")).text == TEXT
     assert store.rounds(reply.id) == REPLY
-
-
-def test_told_keeps_every_field(store: Store, question: tuple[int, int]) -> None:
-    tree = replace(told(0, ["a", "b"], 3, 1).round, parents=(-1, 0, -1), path=(0,), draft_s=0.001, verify_s=0.1 + 0.2)
-    full = RoundDone(id=2**40, round=tree, drafted_texts=("x", "<|end|>", "\n"))
-    reply = say(store, *question, [full])
-    assert store.rounds(reply.id) == [full]
