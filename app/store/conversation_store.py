@@ -61,9 +61,9 @@ class Store:
 
     @classmethod
     def open(cls, path: Path) -> OpenResult:
-        """Opens the store at `path`, or makes it. Replies that were cut are marked, old deletions purged.
+        """Opens the store at `path`, or makes it. Marks replies that were cut, and purges old deletions.
 
-        Raises StoreError where it cannot be read at all, or belongs to another program or a newer Redline.
+        Raises StoreError if it cannot be read at all, or belongs to another program or a newer Redline.
         """
         database, notices = open_store_file(path)
         store = cls(database)
@@ -80,7 +80,7 @@ class Store:
         return OpenResult(store, notices)
 
     def close(self) -> None:
-        """Ends what could be undone, and closes the file. A second time does nothing."""
+        """Purges what was deleted, and closes the file. A second call does nothing."""
         if self._database.owner and self._database.writable and not self._closed:
             with suppress(StoreError):  # the next start purges what could not be purged now
                 self.purge()
@@ -121,15 +121,15 @@ class Store:
         return self.conversation(created)
 
     def rename(self, conversation: int, title: str) -> None:
-        """The title becomes one line of at most 200 characters."""
+        """Changes the title, made one line of at most 200 characters."""
         self._set(conversation, "title", clean_title(title))
 
     def pin(self, conversation: int, pinned: bool) -> None:
-        """Pins a conversation to the top, or lets it go."""
+        """Pins a conversation to the top, or unpins it."""
         self._set(conversation, "pinned", int(pinned))
 
     def change_settings(self, conversation: int, settings: ChatSettings) -> None:
-        """Settings of the replies to come."""
+        """Changes the settings of the replies to come."""
         self._set(conversation, "settings", to_json(settings))
 
     def delete(self, conversation: int) -> None:
@@ -137,7 +137,7 @@ class Store:
         self._set(conversation, "deleted_s", time.time())
 
     def undelete(self, conversation: int) -> None:
-        """Brings it back. Raises StoreError where it was purged."""
+        """Brings a deleted conversation back. Raises StoreError if it was purged."""
         self._set(conversation, "deleted_s", None)
 
     def _set(self, conversation: int, column: str, value: object) -> None:
@@ -307,30 +307,30 @@ class Store:
     # --- presets, values, files ----------------------------------------------------------------
 
     def presets(self) -> dict[str, ChatSettings]:
-        """Returns them in the order of their names; one that cannot be read is left out."""
+        """Returns the presets in the order of their names; one that cannot be read is left out."""
         rows = self._database.rows("SELECT name, settings FROM preset ORDER BY name COLLATE NOCASE, name")
         read = {name: read_json(settings, ChatSettings) for name, settings in rows}
         return {name: settings for name, settings in read.items() if settings is not None}
 
     def save_preset(self, name: str, settings: ChatSettings) -> None:
-        """Replaces a preset of this name. Raises StoreError where there is no name."""
+        """Adds a preset, or replaces the one of this name. Raises StoreError for an empty name."""
         if not (name := clean_title(name)):
             raise StoreError("a preset needs a name; type one")
         with self._database.change():
             self._database.run("INSERT OR REPLACE INTO preset VALUES (?, ?)", name, to_json(settings))
 
     def delete_preset(self, name: str) -> None:
-        """Does nothing where there is none of this name."""
+        """Deletes a preset; does nothing if there is none of this name."""
         with self._database.change():
             self._database.run("DELETE FROM preset WHERE name = ?", name)
 
     def value(self, key: str) -> str | None:
-        """Returns what the app stored under `key`."""
+        """Returns what the app stored under `key`, None for nothing."""
         row = self._database.row("SELECT value FROM value WHERE key = ?", key)
         return None if row is None else str(row[0])
 
     def set_value(self, key: str, value: str) -> None:
-        """Stores a string of the app's."""
+        """Stores a string of the app under `key`."""
         with self._database.change():
             self._database.run("INSERT OR REPLACE INTO value VALUES (?, ?)", key, clean(value))
 

@@ -41,7 +41,7 @@ class Attachment(Struct, frozen=True, kw_only=True):
 
 
 class Statistics(Struct, frozen=True, kw_only=True):
-    """Numbers of one reply by the definitions of `engine.metrics`, the same everywhere. None: means nothing."""
+    """The numbers of one reply by the definitions of `engine.metrics`. None: the number means nothing here."""
 
     prompt_tokens: int
     tokens: int
@@ -63,8 +63,8 @@ class Statistics(Struct, frozen=True, kw_only=True):
 
 
 class Ending(Struct, frozen=True):
-    """How a reply ended. sampling: with the seed it was drawn with, None for the one it was begun with. tail:
-    `Finished.text`. prompt: as its Ended said, "" where nothing was; the first that is said stays."""
+    """How a reply ended. sampling: the settings with the seed that was used, None for those it was begun with. tail:
+    `Finished.text`. prompt: the digest of its prompt, "" if unknown; the first one that is known stays."""
 
     state: State
     statistics: Statistics | None = None
@@ -75,7 +75,7 @@ class Ending(Struct, frozen=True):
 
 
 class StoredReceipt(Struct, frozen=True, kw_only=True):
-    """A receipt with its message. made_s: Unix seconds; redline: the version that made it. elsewhere: it came with an
+    """A receipt with its message. made_s: Unix seconds. redline: the version that made it. elsewhere: it came with an
     import, and nothing but its file says that it is true."""
 
     receipt: Receipt
@@ -89,7 +89,7 @@ class MessageBody(Struct, frozen=True, kw_only=True):
 
     text: a reply's source as the model wrote it; a question's without its attachments. note: why it failed or was cut,
     that it fell back, or "". pair, sampling: what made a reply, with the seed it was drawn with. system: the system
-    prompt that it was made with, None where that was not stored; prompt: the digest of its Ended. receipt: of the reply
+    prompt that it was made with, None if that was not stored; prompt: the digest of its prompt. receipt: of the reply
     as far as it was when it was checked.
     """
 
@@ -108,8 +108,8 @@ class MessageBody(Struct, frozen=True, kw_only=True):
 
 
 class MessageRecord(MessageBody, frozen=True, kw_only=True):
-    """One message of a branch. version of versions: its place among its siblings, from 1; siblings: ids of
-    them all, its own included, in that order."""
+    """One message of a branch. version of versions: its place among its siblings, from 1; siblings: the ids of
+    all of them, its own included, in that order."""
 
     id: int
     conversation: int
@@ -120,7 +120,7 @@ class MessageRecord(MessageBody, frozen=True, kw_only=True):
 
     @property
     def stale(self) -> bool:
-        """Whether the reply has been gone on with since it was checked."""
+        """Whether the reply has been continued since it was checked."""
         tokens = self.statistics.tokens if self.statistics else None
         return self.receipt is not None and tokens is not None and self.receipt.receipt.tokens != tokens
 
@@ -188,7 +188,7 @@ def verify_request(number: int, system: str, branch: Sequence[MessageRecord], ro
 
 
 def _fenced(text: str) -> str:
-    """`text` in a fence longer than any that it contains."""
+    """Returns `text` in a fence longer than any that it contains."""
     longest = max((len(line) - len(line.lstrip("`")) for line in text.splitlines()), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}\n{text}\n{fence}"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from app.store import Store
 from app.store.records import ChatSettings
-from tests.store.toys import SETTINGS, say, told
+from tests.store.toys import SETTINGS, round_done, say
 
 PAGE = 4096
 Case = Callable[["Target"], str]  # returns what did not hold, or ""
@@ -33,7 +33,7 @@ class Target:
                 texts = [f"M{next(names):04} " * length for _ in range(3)]
                 question = store.add_question(conversation, parent, texts[0])
                 store.add_question(conversation, parent, texts[1])  # a version on another branch
-                parent = say(store, conversation, question.id, [told(0, [texts[2]])]).id
+                parent = say(store, conversation, question.id, [round_done(0, [texts[2]])]).id
         store.save_preset("mine", ChatSettings(system="mine"))
         store.set_value("window", "here")
         self.wanted = {text.split()[0]: text for text in texts_of(store)}

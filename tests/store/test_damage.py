@@ -15,7 +15,7 @@ import pytest
 from app.store import OpenResult, Store, StoreError
 from app.store.recovery import LOST_NOTE, LOST_TITLE
 from tests.attack.store import PAGE, Target, attack, texts_of
-from tests.store.toys import SETTINGS, TEXT, ask, converse, everything, prose, say, told
+from tests.store.toys import SETTINGS, TEXT, ask, converse, everything, prose, round_done, say
 
 
 @pytest.fixture(scope="module")
@@ -195,7 +195,7 @@ def test_nothing_that_was_set_aside_is_ever_overwritten(place: Path, monkeypatch
 
 def test_damage_met_in_use_is_repaired_at_the_next_start(damaged: Path) -> None:
     store = Store.open(damaged).store
-    rounds = [told(n, [f" {n * 7919 % 9973}"]) for n in range(9_000)]
+    rounds = [round_done(n, [f" {n * 7919 % 9973}"]) for n in range(9_000)]
     long = say(store, 1, 1, rounds).id
     store.close()
     store = Store.open(damaged).store

@@ -11,9 +11,9 @@ from app.protocol import Pair, SamplingSettings
 from app.store import Store, StoreError
 from app.store.records import CUT_NOTE, Ending
 from app.store.reply_rounds import PRIMER, pack, unpack
-from tests.store.toys import REPLY, SETTINGS, TEXT, ask, converse, say, told
+from tests.store.toys import REPLY, SETTINGS, TEXT, ask, converse, round_done, say
 
-# told(1, [" sky", " is"], 2, 1) as the first version wrote it.
+# round_done(1, [" sky", " is"], 2, 1) as the first version wrote it.
 WRITTEN = (
     "78bb1dbe5e109b88ea6376141f33427d3c898b1be65b2013ee53c6850593907cfa00e6c14948bebe80ec2f66b8bf1e1b8301d45fabd2322b"
     "525314124b144c203e9cb444a138bb72b1426631a9de9bb428c560518a2100befe54df"
@@ -46,7 +46,7 @@ def test_a_streaming_reply_reads_as_far_as_it_is_here_and_elsewhere(
 
 def test_every_batch_is_there_in_order(store: Store, question: tuple[int, int]) -> None:
     reply = store.begin_reply(*question, Pair(), SamplingSettings())
-    rounds = [told(n, [f" word{n}"], n % 4, 0) for n in range(500)]
+    rounds = [round_done(n, [f" word{n}"], n % 4, 0) for n in range(500)]
     for at in range(0, 500, 3):
         store.append(reply.id, rounds[at : at + 3])
     ended = store.end_reply(reply.id, Ending("stopped", None, "", None, "tail"))
@@ -116,14 +116,14 @@ def test_damaged_rounds_are_said_and_leave_the_text(store: Store, place: Path, q
         assert store.path(question[0])[-1].text == TEXT
         assert '"rounds":[]' in store.export_json(question[0])
     store.resume_reply(reply.id)
-    store.append(reply.id, [told(3, [" And on."])])
+    store.append(reply.id, [round_done(3, [" And on."])])
     assert store.end_reply(reply.id, Ending("complete")).text == f"{TEXT} And on."
     with pytest.raises(StoreError, match="rounds of this reply are damaged"):
         store.rounds(reply.id)  # the new ones alone would stand at the wrong places
 
 
 def test_rounds_are_packed_small_and_read_back_exactly() -> None:
-    rounds = [told(n, [" the", " and"], 3, 1) for n in range(4)]
+    rounds = [round_done(n, [" the", " and"], 3, 1) for n in range(4)]
     packed = pack(rounds)
     assert unpack(packed) == rounds
     assert len(packed) < 150  # against 900 as MessagePack
@@ -138,8 +138,10 @@ def test_rounds_with_fields_of_a_later_version_are_read() -> None:
 def test_the_format_on_disk_does_not_change_by_itself() -> None:
     """Another primer, or another name of a field, would make old rounds unreadable."""
     batch = bytes.fromhex(WRITTEN)
-    assert unpack(batch) == [told(1, [" sky", " is"], 2, 1)]
-    assert unpack(msgspec.msgpack.encode([batch, batch])) == 2 * [told(1, [" sky", " is"], 2, 1)]  # up to version 4
+    assert unpack(batch) == [round_done(1, [" sky", " is"], 2, 1)]
+    assert unpack(msgspec.msgpack.encode([batch, batch])) == 2 * [
+        round_done(1, [" sky", " is"], 2, 1)
+    ]  # up to version 4
 
 
 def test_rounds_that_cannot_be_written_come_with_the_next_that_can(

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from app.store import Store
 from app.store.message_search import fold, matches_in, snippet_of, terms_of
 from app.store.records import Attachment, Ending, SearchHit
-from tests.store.toys import SETTINGS, converse, prose, say, told
+from tests.store.toys import SETTINGS, converse, prose, round_done, say
 
 
 def put(store: Store, *texts: str, title: str = "") -> list[int]:
@@ -145,7 +145,7 @@ def test_a_reply_that_goes_on_is_found_by_all_of_it(store: Store) -> None:
     conversation = converse(store, 0)
     reply = say(store, conversation, store.add_question(conversation, None, "?").id)
     store.resume_reply(reply.id)
-    store.append(reply.id, [told(9, [" And grey", " tomorrow."])])
+    store.append(reply.id, [round_done(9, [" And grey", " tomorrow."])])
     store.end_reply(reply.id, Ending("complete"))
     assert found(store, "blue tomorrow") == [reply.id]
 
