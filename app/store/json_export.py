@@ -85,7 +85,7 @@ def to_document(
     }
     for message in messages:
         place = {"parent": places.get(message.parent or 0), "shown": places.get(shown[message.id] or 0)}
-        document["messages"].append({**_exported(message, rounds.get(message.id, ())), **place})
+        document["messages"].append({**place, **_exported(message, rounds.get(message.id, ()))})
     return msgspec.json.encode(document).decode()
 
 
