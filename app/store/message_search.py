@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect_right
 from collections.abc import Sequence
 
 from app.store.database import Database
@@ -21,6 +20,7 @@ _LONGEST_QUERY = 256  # characters that count
 _MOST_TERMS = 16
 _BEFORE, _AFTER = 40, 120  # characters of a snippet around its first match
 _MOST_MATCHES = 32  # in one snippet
+_BLOCK = 1024  # characters
 _TERM = re.compile(r'"([^"]+)"(?=\s|$)|(\S+)')
 # Canonical combining classes that are letters rather than accents: nukta, kana voicing, virama.
 _LETTERS = (0, 7, 8, 9)
@@ -86,13 +86,23 @@ def snippet_of(text: str, terms: Sequence[str]) -> tuple[str, tuple[tuple[int, i
     """Returns the text around the first match of any term, on one line, and the matches in it."""
     folded = fold(text)
     first = min((place for term in terms if (place := folded.find(term)) >= 0), default=0)
-    at = bisect_right(range(len(text)), first, key=lambda end: len(fold(text[:end]))) - 1  # where it comes from
+    at = _place_of(text, first)
     start = max(0, at - _BEFORE)
     if start:  # begin with a whole word, where one is near
         start += next((i for i, c in enumerate(text[start:at], 1) if c.isspace()), 0)
     cut = "".join(" " if c.isspace() else c for c in text[start : at + _AFTER])
     shown = f"{'…' if start else ''}{cut}{'…' if at + _AFTER < len(text) else ''}"
     return shown, matches_in(shown, terms)
+
+
+def _place_of(text: str, place: int) -> int:
+    """Returns where the character at `place` of the folded text comes from, looking at a block at a time."""
+    for start in range(0, len(text), _BLOCK):
+        length = len(fold(text[start : start + _BLOCK]))
+        if place < length:
+            return start + _fold_with_places(text[start : start + _BLOCK])[1][place]
+        place -= length
+    return len(text)
 
 
 def matches_in(text: str, terms: Sequence[str]) -> tuple[tuple[int, int], ...]:
