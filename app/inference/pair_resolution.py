@@ -7,7 +7,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from filelock import Timeout
-from models.local.model_lookup import find_model
 
 from app.inference.options import AUTO, BUILTIN, Options
 from engine.errors import ModelError, UsageError
@@ -15,7 +14,7 @@ from models.builtin import SHIPPED, builtin_folder, is_builtin, shipped_folder
 from models.catalogue import read_catalogue
 from models.compatibility.best_drafter import LOOKUP, UsableModel, auto_drafter
 from models.local.inventory import Installed, installed, note_use
-from models.local.locations import find_locations
+from models.local.locations import find_locations, find_model
 from models.model_folder import ModelFolder
 
 NONE = "none"

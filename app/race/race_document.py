@@ -22,7 +22,8 @@ import msgspec
 from app.protocol import SamplingSettings, Struct
 from app.protocol.race_messages import MAX_RUNS, SIDES, Contestant, Environment, PairReceipt, Run
 from app.race.race_results import Results, results_of
-from app.store.import_checks import fault_of_drafted_texts, fault_of_round, fault_of_sampling
+from app.store.json_export import fault_of_sampling
+from app.store.reply_rounds import fault_of_round
 from engine.audit.receipt import first_difference
 from engine.errors import RedlineError
 from models import durable_files
@@ -178,7 +179,7 @@ def _fault_of_run(run: Run) -> str:
     for number, one in enumerate(run.rounds):
         if one.round.index != number:
             return f"has a round {one.round.index} in the place of {number}"
-        if why := fault_of_round(one.round) or fault_of_drafted_texts(one):
+        if why := fault_of_round(one):
             return f"has a round {number} {why}"
         if len(one.round.texts) != len(one.round.tokens) or len(one.round.drafted) > MAX_DRAFTED:
             return f"has a round {number} whose parts do not fit together"

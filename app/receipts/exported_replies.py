@@ -10,9 +10,8 @@ import msgspec
 
 from app.protocol import Pair, Verify
 from app.store import StoreError
-from app.store.import_checks import fault_of
-from app.store.json_export import Document, MessageDocument, read_document, refused
-from app.store.records import MessageRecord, StoredReceipt, verify_request
+from app.store.json_export import Document, MessageDocument, read_document
+from app.store.records import MessageBody, MessageRecord, StoredReceipt, verify_request
 from engine.errors import RedlineError, UsageError
 from models.durable_files import replace_file
 
@@ -96,8 +95,6 @@ def read_export(path: Path) -> Export:
         raise UsageError(f"{path} is not text: give a conversation exported as JSON") from error
     try:
         document = read_document(text)
-        if why := fault_of(document):
-            raise refused(why)
     except StoreError as error:
         raise StoreError(f"{path}: {error}") from error
     return Export(path, data, document)
@@ -138,7 +135,6 @@ def write_receipts(export: Export, results: Sequence[Result]) -> int:
 
 
 def _record(place: int, message: MessageDocument) -> MessageRecord:
-    shared = msgspec.structs.asdict(message)
-    fields = {name: shared[name] for name in MessageRecord.__struct_fields__ if name in shared}
+    body = {name: getattr(message, name) for name in MessageBody.__struct_fields__}
     parent = None if message.parent is None else message.parent + 1
-    return MessageRecord(**fields | {"id": place + 1, "conversation": 0, "parent": parent})
+    return MessageRecord(id=place + 1, conversation=0, parent=parent, **body)

@@ -1,4 +1,14 @@
-"""One connection to the store's file, and what can go wrong with it.
+"""The store's file as one SQLite connection: its tables, its transactions, and what can go wrong with it.
+
+    conversation 1 - n message 1 - n rounds    the rounds of a reply, in the batches in which they came
+                               1 - 1 folded    what the message is found by
+
+Invariants:
+    1. A message's id is greater than its parent's: the tree has no cycle, and ids order versions by age.
+    2. `shown` of a message is its child on the current branch, that of a conversation its root; NULL only without
+       children.
+    3. A reply that has rounds consists of their texts (`text`) and of what was held back at its end (`tail`).
+    4. Ids are never used again (AUTOINCREMENT): what the window still holds cannot come to mean something else.
 
 A connection belongs to the thread that opened it. Every error of SQLite that a user can meet becomes a StoreError with
 one line: what happened, why, and what to do. Misuse (a closed store, another thread) does not.
@@ -7,30 +17,87 @@ one line: what happened, why, and what to do. Misuse (a closed store, another th
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock
 
 from engine.errors import RedlineError
 
 BUSY_S = 2.0  # how long a writer waits for another process
+APPLICATION_ID = 0x5265646C  # "Redl", where `file` and SQLite look for it
 Row = tuple[Any, ...]
 
-DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-READ_ONLY = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
-_REASONS = {
-    sqlite3.SQLITE_FULL: "the disk is full; make room and try again",
-    sqlite3.SQLITE_IOERR: "the disk could not be read or written; check its space and health, then try again",
-    sqlite3.SQLITE_BUSY: "another program is writing to it; close that program or try again",
-    sqlite3.SQLITE_LOCKED: "another program is writing to it; close that program or try again",
-    sqlite3.SQLITE_TOOBIG: "a text is too long to be stored; shorten it",
-    sqlite3.SQLITE_NOMEM: "there is not enough memory; close other programs and try again",
-    **dict.fromkeys(READ_ONLY, "it can only be read; check the permissions of the file and its folder"),
-    **dict.fromkeys(DAMAGED, "the file is damaged; start Redline again, which sets it aside and recovers what it can"),
-}
-# Causes outside the file; any other error while it is checked means that the file is damaged.
-_OUTSIDE = (*READ_ONLY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+# --- tables -----------------------------------------------------------------------------------
+
+# The first pages of tables are where they always were, so that a damaged schema can be replaced by a new one: tables
+# are created in this order, and a new table comes last.
+_SCHEMA = """
+    CREATE TABLE conversation (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        title TEXT NOT NULL,
+        pinned INTEGER NOT NULL CHECK (pinned IN (0, 1)),
+        created_s REAL NOT NULL,
+        updated_s REAL NOT NULL,
+        deleted_s REAL,
+        shown INTEGER,
+        settings TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE message (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        conversation INTEGER NOT NULL REFERENCES conversation ON DELETE CASCADE,
+        parent INTEGER CHECK (parent < id),
+        shown INTEGER CHECK (shown > id),
+        role TEXT NOT NULL CHECK (role IN ('user', 'assistant')),
+        state TEXT NOT NULL CHECK (state IN ('complete', 'stopped', 'cut', 'failed', 'streaming')),
+        created_s REAL NOT NULL,
+        note TEXT NOT NULL DEFAULT '',
+        tail TEXT NOT NULL DEFAULT '',
+        statistics TEXT,
+        pair TEXT,
+        law TEXT,
+        text TEXT NOT NULL,
+        attachments TEXT,
+        system TEXT,
+        prompt TEXT,
+        receipt TEXT
+    ) STRICT;
+    CREATE INDEX family ON message (conversation, parent);
+    CREATE INDEX streaming ON message (id) WHERE state = 'streaming';
+    CREATE TABLE rounds (
+        message INTEGER NOT NULL REFERENCES message ON DELETE CASCADE,
+        number INTEGER NOT NULL,
+        data BLOB NOT NULL,
+        PRIMARY KEY (message, number)
+    ) STRICT;
+    CREATE TABLE preset (name TEXT PRIMARY KEY, settings TEXT NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE value (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE folded (message INTEGER PRIMARY KEY REFERENCES message ON DELETE CASCADE, text TEXT NOT NULL) STRICT;
+"""
+VERSION = 5
+TABLES = ("conversation", "message", "rounds", "preset", "value")  # `folded` follows from the others
+
+
+def new_store() -> sqlite3.Connection:
+    """Returns an empty store in memory."""
+    connection = in_memory()
+    connection.executescript(f"{_SCHEMA} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}")
+    return connection
+
+
+def has_current_tables(connection: sqlite3.Connection) -> bool:
+    """Returns whether the tables of a file are those of this version to the letter."""
+    with closing(new_store()) as new:
+        return _tables(connection) == _tables(new)
+
+
+def _tables(connection: sqlite3.Connection) -> set[Row]:
+    return set(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema"))
+
+
+# --- connections ------------------------------------------------------------------------------
 
 _PRAGMAS = (
     "journal_mode = WAL",
@@ -41,7 +108,51 @@ _PRAGMAS = (
     "journal_size_limit = 8388608",
     "trusted_schema = OFF",
     "temp_store = MEMORY",
+    "cache_size = -32000",  # KiB: search reads all folded texts
 )
+
+
+def connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
+    """Opens a file; mode is one of SQLite's URIs: ro, rw or rwc."""
+    return _connected(f"{path.absolute().as_uri()}?mode={mode}")
+
+
+def in_memory(image: bytes = b"") -> sqlite3.Connection:
+    """Opens the bytes of a database file as a database in memory, nothing as an empty one."""
+    connection = _connected(":memory:")
+    if image:
+        connection.deserialize(image)
+    return connection
+
+
+def _connected(uri: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(uri, uri=True, timeout=BUSY_S, isolation_level=None, cached_statements=256)
+    connection.text_factory = lambda data: data.decode(errors="replace")
+    return connection
+
+
+def prepare(connection: sqlite3.Connection) -> None:
+    """Makes the connection durable, and private about what is deleted."""
+    for pragma in _PRAGMAS:
+        connection.execute(f"PRAGMA {pragma}").fetchall()
+
+
+# --- errors -----------------------------------------------------------------------------------
+
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+READ_ONLY = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
+_IN_USE = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_REASONS = {
+    sqlite3.SQLITE_FULL: "the disk is full; make room and try again",
+    sqlite3.SQLITE_IOERR: "the disk could not be read or written; check its space and health, then try again",
+    sqlite3.SQLITE_TOOBIG: "a text is too long to be stored; shorten it",
+    sqlite3.SQLITE_NOMEM: "there is not enough memory; close other programs and try again",
+    **dict.fromkeys(_IN_USE, "another program is writing to it; close that program or try again"),
+    **dict.fromkeys(READ_ONLY, "it can only be read; check the permissions of the file and its folder"),
+    **dict.fromkeys(_DAMAGED, "the file is damaged; start Redline again, which sets it aside and recovers what it can"),
+}
+# Causes outside the file; any other error while it is checked means that the file is damaged.
+_OUTSIDE = (*READ_ONLY, *_IN_USE, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 
 
 class StoreError(RedlineError):
@@ -77,33 +188,21 @@ def damage_reported() -> Iterator[None]:
         raise DamageError(" ".join(str(error).split()) or "its sizes are impossible") from error
 
 
-def connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
-    """Opens a file; mode is one of SQLite's URIs: ro, rw or rwc. Text that is not UTF-8 is read with replacements."""
-    uri = f"{path.absolute().as_uri()}?mode={mode}"
-    connection = sqlite3.connect(uri, uri=True, timeout=BUSY_S, isolation_level=None, cached_statements=256)
-    connection.text_factory = lambda data: data.decode(errors="replace")
-    return connection
-
-
-def prepare(connection: sqlite3.Connection) -> None:
-    """Makes the connection durable, and private about what is deleted."""
-    for pragma in _PRAGMAS:
-        connection.execute(f"PRAGMA {pragma}").fetchall()
-
-
-def suspicion_of(path: Path) -> Path:
-    """Returns the marker beside a file in which damage was met: the next start checks all of it."""
-    return path.with_name(path.name + ".suspect")
+# --- use --------------------------------------------------------------------------------------
 
 
 class Database:
-    """The store's connection. path: where the user believes the file to be. on_close: called once it is closed."""
+    """The store's connection. path: where the user believes the file to be. lock: held until it is closed. owner:
+    whether this process repairs and purges. writable: False where a read-only file was read into memory."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, on_close: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, path: Path, lock: FileLock | None, owner: bool, writable: bool
+    ) -> None:
         self.connection = connection
         self.path = path
-        self._on_close = on_close
-        self._closed = False
+        self.owner = owner
+        self.writable = writable
+        self._lock = lock
 
     @contextmanager
     def explained(self) -> Iterator[None]:
@@ -117,9 +216,6 @@ class Database:
                 raise
             raise StoreError("the conversation was deleted meanwhile; start another") from error
         except (sqlite3.Error, MemoryError) as error:
-            if code_of(error) in DAMAGED:
-                with suppress(OSError):
-                    suspicion_of(self.path).touch()
             raise explain(error, self.path) from error
 
     def rows(self, sql: str, *values: object) -> list[Row]:
@@ -129,13 +225,16 @@ class Database:
 
     def row(self, sql: str, *values: object) -> Row | None:
         """Returns the first row of a query, if there is one."""
-        with self.explained():
-            found: Row | None = self.connection.execute(sql, values).fetchone()
-            return found
+        return next(iter(self.rows(sql, *values)), None)
 
     def run(self, sql: str, *values: object) -> int:
         """Runs a statement of a change; returns the id of the row that it inserted, if it did."""
         return int(self.connection.execute(sql, values).lastrowid or 0)
+
+    def insert(self, table: str, values: dict[str, object]) -> int:
+        """Inserts a row of these columns, within a change; returns its id."""
+        places = ", ".join("?" * len(values))
+        return self.run(f"INSERT INTO {table} ({', '.join(values)}) VALUES ({places})", *values.values())
 
     @contextmanager
     def change(self) -> Iterator[None]:
@@ -150,14 +249,8 @@ class Database:
                     self.connection.execute("ROLLBACK")
                 raise
 
-    def require(self, table: str, id: int) -> None:
-        """Raises StoreError where there is no such row."""
-        if self.row(f"SELECT 1 FROM {table} WHERE id = ?", id) is None:
-            raise StoreError(f"there is no {table} {id} any more; open the list of conversations again")
-
     def close(self) -> None:
         """Closes the connection; a second time does nothing."""
-        if not self._closed:
-            self._closed = True
-            self.connection.close()
-            self._on_close()
+        self.connection.close()
+        if self._lock is not None:
+            self._lock.release()

@@ -1,4 +1,4 @@
-"""A conversation as a JSON document, out and in: the whole tree, with rounds and statistics.
+"""A conversation as a document: as Markdown for people, as JSON out and in, the whole tree with rounds and statistics.
 
     {"format": "redline conversation", "version": 1, "title", "created_s", "updated_s", "settings", "shown",
      "messages": [{"parent", "shown", "role", "text", "state", "note", "created_s", "attachments",
@@ -10,40 +10,98 @@ order. `shown` is the child (of the document: the root) on the current branch. `
 whatever was held back at the end. `receipt` is what a check of the reply found (`engine.audit.receipt`);
 `redline verify --write` puts it there. `origins` (accepted, corrected, bonus: one for each token) is for readers; it
 follows from the rest and is not read back. Unknown fields are ignored.
+
+What is read is checked beyond its types, so that a window that shows it may rely on all of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from app.protocol import Pair, RoundDone, SamplingSettings, Struct
+from app.reply_statistics import in_words, receipt_in_words
 from app.store.database import Database, StoreError
-from app.store.message_tree import MessageTree, to_json
+from app.store.message_rows import BODY, clean_title, columns_of, to_json
 from app.store.records import (
-    Attachment,
+    CUT_NOTE,
     ChatSettings,
     ConversationRecord,
+    MessageBody,
     MessageRecord,
-    Role,
-    Statistics,
     StoredReceipt,
+    Time,
 )
-from app.store.reply_log import CUT_NOTE
-from app.store.round_codec import join_chunks, pack, text_of
-from engine.events import Origin, Round
+from app.store.reply_rounds import fault_of_round, in_range, pack, text_of
+from engine.audit.receipt import MARGIN, Difference
 
-_CHUNK = 256  # rounds
+_BATCH = 256  # rounds
+_LONGEST_NAME = 1000  # characters of a token, or of a version
 FORMAT = "redline conversation"
 VERSION = 1
 MOST_CHARACTERS = 256 * 1024 * 1024
 MOST_MESSAGES = 100_000
 
-Time = Annotated[float, msgspec.Meta(ge=0, lt=253402300800)]  # to the year 9999
 Place = Annotated[int, msgspec.Meta(ge=0, lt=MOST_MESSAGES)]
-Ended = Literal["complete", "stopped", "cut", "failed"]
+
+
+def to_markdown(title: str, path: Sequence[MessageRecord], statistics: bool) -> str:
+    """Returns a branch as Markdown: headings say who speaks, attachments are fenced, notes and numbers in italics."""
+    parts = [f"# {title or 'Conversation'}"]
+    for record in path:
+        parts.append("## You" if record.role == "user" else "## Reply")
+        parts.append(record.content.strip() or "*(empty)*")
+        if record.state in ("stopped", "cut", "failed"):
+            parts.append(f"*{' '.join(f'{record.state.capitalize()}. {record.note}'.split())}*")
+        if statistics and record.statistics is not None:
+            parts.append(f"*{in_words(record.statistics)}*")
+        if statistics and record.receipt is not None:
+            parts.append(f"*Receipt: {receipt_in_words(record.receipt, record.stale)}*")
+    return "\n\n".join(parts) + "\n"
+
+
+# --- JSON out ---------------------------------------------------------------------------------
+
+
+def to_document(
+    conversation: ConversationRecord,
+    messages: Sequence[MessageRecord],
+    shown: Mapping[int | None, int | None],
+    rounds: Mapping[int, Sequence[RoundDone]],
+) -> str:
+    """Returns the JSON of a conversation. shown: the child of each message on its branch, of None the root. rounds: of
+    each message, but for those that are damaged."""
+    places = {message.id: place for place, message in enumerate(messages)}
+    document: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        **{name: getattr(conversation, name) for name in ("title", "created_s", "updated_s", "settings")},
+        "shown": places.get(shown[None] or 0),
+        "messages": [],
+    }
+    for message in messages:
+        place = {"parent": places.get(message.parent or 0), "shown": places.get(shown[message.id] or 0)}
+        document["messages"].append({**place, **_exported(message, rounds.get(message.id, ()))})
+    return msgspec.json.encode(document).decode()
+
+
+def _exported(message: MessageRecord, rounds: Sequence[RoundDone]) -> dict[str, Any]:
+    document = {
+        **{column: getattr(message, name) for name, column in BODY.items()},
+        "rounds": [{**msgspec.to_builtins(one), "origins": one.round.origins} for one in rounds],
+    }
+    if message.state == "streaming":
+        document |= {"state": "cut", "note": CUT_NOTE}
+    if not rounds:
+        document["receipt"] = None  # it is of the rounds
+    return document
+
+
+# --- JSON in ----------------------------------------------------------------------------------
 
 
 class DocumentHeader(Struct, frozen=True, kw_only=True):
@@ -53,23 +111,11 @@ class DocumentHeader(Struct, frozen=True, kw_only=True):
     version: Annotated[int, msgspec.Meta(ge=1, lt=10**6)]
 
 
-class MessageDocument(Struct, frozen=True, kw_only=True):
+class MessageDocument(MessageBody, frozen=True, kw_only=True):
     """One message; places are those in the document."""
 
-    role: Role
-    text: str
     parent: Place | None = None
     shown: Place | None = None
-    state: Ended = "complete"
-    note: str = ""
-    created_s: Time = 0.0
-    attachments: tuple[Attachment, ...] = ()
-    statistics: Statistics | None = None
-    pair: Pair | None = None
-    sampling: SamplingSettings | None = msgspec.field(name="law", default=None)
-    system: str | None = None
-    prompt: str = ""
-    receipt: StoredReceipt | None = None
     rounds: tuple[RoundDone, ...] = ()
 
 
@@ -85,7 +131,7 @@ class Document(Struct, frozen=True, kw_only=True):
 
 
 def read_document(text: str) -> Document:
-    """Returns what `text` says, its types checked; `import_checks.fault_of` checks the rest. Raises StoreError."""
+    """Returns what `text` says, checked. Raises StoreError: what is wrong with it, in a line."""
     if len(text) > MOST_CHARACTERS:
         raise StoreError(f"this file is too large to be a conversation ({len(text):,} characters); choose another")
     try:
@@ -97,73 +143,21 @@ def read_document(text: str) -> Document:
     if head.version > VERSION:
         raise StoreError(f"this conversation was exported by a newer Redline (version {head.version}); update Redline")
     try:
-        return msgspec.json.decode(text, type=Document)
+        document = msgspec.json.decode(text, type=Document)
+        fault = _fault_of(document)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
-        raise refused(str(error)) from error
+        fault = " ".join(str(error).split())
+    if fault:
+        raise StoreError(f"this conversation cannot be imported: {fault}; nothing was changed")
+    return document
 
 
-def refused(why: str) -> StoreError:
-    """Returns the error for a document of ours that is not sound."""
-    return StoreError(f"this conversation cannot be imported: {' '.join(why.split())}; nothing was changed")
-
-
-class ExportedMessage(NamedTuple):
-    """A message to export. shown: the id of its child on its branch. rounds: none where they are damaged."""
-
-    record: MessageRecord
-    shown: int | None
-    rounds: list[RoundDone]
-
-
-def to_document(conversation: ConversationRecord, messages: Sequence[ExportedMessage], shown: int | None) -> str:
-    """Returns the JSON of a conversation whose current branch begins at the message `shown`."""
-    places = {message.record.id: place for place, message in enumerate(messages)}
-    document = {
-        "format": FORMAT,
-        "version": VERSION,
-        "title": conversation.title,
-        "created_s": conversation.created_s,
-        "updated_s": conversation.updated_s,
-        "settings": conversation.settings,
-        "shown": places.get(shown) if shown else None,
-        "messages": [_exported(message, places) for message in messages],
-    }
-    return msgspec.json.encode(document).decode()
-
-
-def _exported(message: ExportedMessage, places: dict[int, int]) -> dict[str, Any]:
-    record = message.record
-    streams = record.state == "streaming"
-    fields = ("role", "text", "created_s", "attachments", "statistics", "pair", "system", "prompt")
-    return {
-        **{name: getattr(record, name) for name in fields},
-        "law": record.sampling,
-        "parent": None if record.parent is None else places.get(record.parent),
-        "shown": None if message.shown is None else places.get(message.shown),
-        "state": "cut" if streams else record.state,
-        "note": CUT_NOTE if streams else record.note,
-        "receipt": record.receipt if message.rounds else None,  # it is of the rounds
-        "rounds": [{**msgspec.to_builtins(one), "origins": _origins_of(one.round)} for one in message.rounds],
-    }
-
-
-_origins: dict[tuple[int, int, bool], tuple[Origin, ...]] = {}
-
-
-def _origins_of(round_: Round) -> tuple[Origin, ...]:
-    """Computed once for all rounds that are alike: there are tens of thousands in a long conversation."""
-    kind = (len(round_.tokens), round_.accepted, round_.refused)
-    if kind not in _origins:
-        _origins[kind] = round_.origins
-    return _origins[kind]
-
-
-def insert(database: Database, tree: MessageTree, document: Document) -> tuple[int, list[int]]:
-    """Adds a checked document; within a change. Returns the ids of its conversation and messages."""
-    conversation = database.run(
-        "INSERT INTO conversation (title, pinned, created_s, updated_s, settings) VALUES (?, 0, ?, ?, ?)",
-        *(document.title, document.created_s, document.updated_s, to_json(document.settings)),
-    )
+def insert(database: Database, document: Document, show: Callable[[int, int | None, int], None]) -> tuple[int, int]:
+    """Adds a document, within a change. show: makes a child (the last) the one that is shown of a message. Returns the
+    ids of the conversation and of its first message, 0 without any."""
+    values = {"title": document.title, "created_s": document.created_s, "updated_s": document.updated_s}
+    settings = to_json(document.settings)
+    conversation = database.insert("conversation", {**values, "pinned": 0, "settings": settings})
     ids: list[int] = []
     for message in document.messages:
         parent = None if message.parent is None else ids[message.parent]
@@ -173,33 +167,108 @@ def insert(database: Database, tree: MessageTree, document: Document) -> tuple[i
     stated = [(None, document.shown), *((place, message.shown) for place, message in enumerate(document.messages))]
     shown |= {parent: child for parent, child in stated if child is not None}
     for above, child in shown.items():
-        tree.show(conversation, None if above is None else ids[above], ids[child])
-    return conversation, ids
+        show(conversation, None if above is None else ids[above], ids[child])
+    return conversation, ids[0] if ids else 0
 
 
 def _insert_message(database: Database, conversation: int, parent: int | None, message: MessageDocument) -> int:
     spoken = text_of(message.rounds)
-    receipt = message.receipt and msgspec.structs.replace(message.receipt, elsewhere=True)  # nobody here checked it
-    values = {
-        "conversation": conversation,
-        "parent": parent,
-        "role": message.role,
-        "state": message.state,
-        "created_s": message.created_s,
-        "note": message.note,
-        "tail": message.text[len(spoken) :] if spoken else "",
-        "text": spoken or message.text,
-        "system": message.system,
-        "prompt": message.prompt or None,
-        "attachments": to_json(message.attachments or None),
-        "statistics": to_json(message.statistics),
-        "pair": to_json(message.pair),
-        "law": to_json(message.sampling),
-        "receipt": to_json(receipt),
-    }
-    places = ", ".join("?" * len(values))
-    added = database.run(f"INSERT INTO message ({', '.join(values)}) VALUES ({places})", *values.values())
-    if message.rounds:
-        chunks = [pack(list(message.rounds[at : at + _CHUNK])) for at in range(0, len(message.rounds), _CHUNK)]
-        database.run("INSERT INTO spans VALUES (?, ?)", added, join_chunks(None, chunks))
+    receipt = message.receipt and replace(message.receipt, elsewhere=True)  # nobody here checked it
+    text = {"text": spoken or message.text, "tail": message.text[len(spoken) :] if spoken else ""}
+    columns = {**columns_of(message), **text, "receipt": to_json(receipt)}
+    added = database.insert("message", {"conversation": conversation, "parent": parent, **columns})
+    for number, at in enumerate(range(0, len(message.rounds), _BATCH)):
+        database.run("INSERT INTO rounds VALUES (?, ?, ?)", added, number, pack([*message.rounds[at : at + _BATCH]]))
     return added
+
+
+# --- checks: each returns what is wrong, or "" ------------------------------------------------
+
+
+def _fault_of(document: Document) -> str:
+    messages = document.messages
+    if len(messages) > MOST_MESSAGES:
+        return f"it has {len(messages):,} messages, at most {MOST_MESSAGES:,} are read"
+    if clean_title(document.title) != document.title:
+        return "its title is not one short line"
+    if document.shown is not None and not _is_child(messages, document.shown, None):
+        return f"it shows message {document.shown}, which is not its first"
+    if fault := _fault_of_pair(document.settings.pair) or fault_of_sampling(document.settings.sampling):
+        return f"it {fault}"
+    for place, message in enumerate(messages):
+        if fault := _fault_of_place(messages, place) or _fault_of_making(message) or _fault_of_rounds(message):
+            return f"message {place} {fault}"
+    return ""
+
+
+def _is_child(messages: Sequence[MessageDocument], place: int, parent: int | None) -> bool:
+    return place < len(messages) and messages[place].parent == parent
+
+
+def _fault_of_place(messages: Sequence[MessageDocument], place: int) -> str:
+    message = messages[place]
+    if message.parent is not None and message.parent >= place:
+        return f"follows message {message.parent}, which does not come before it"
+    if message.shown is not None and not _is_child(messages, message.shown, place):
+        return f"shows message {message.shown}, which does not follow it"
+    if message.state == "streaming":
+        return "has not ended"
+    if message.role == "assistant" and (message.parent is None or messages[message.parent].role == "assistant"):
+        return "is a reply without a question"
+    return ""
+
+
+def _fault_of_making(message: MessageDocument) -> str:
+    fault = (message.pair and _fault_of_pair(message.pair)) or (
+        message.sampling and fault_of_sampling(message.sampling)
+    )
+    if fault:
+        return fault
+    if message.statistics and not in_range(message.statistics):
+        return "has impossible statistics"
+    return "has an impossible receipt" if message.receipt and not _is_receipt(message, message.receipt) else ""
+
+
+def _fault_of_pair(pair: Pair) -> str:
+    return "" if pair.context != 0 and in_range(pair) else "has an impossible context"
+
+
+def fault_of_sampling(sampling: SamplingSettings) -> str:
+    """Checks sampling settings that come from elsewhere."""
+    problems = sampling.problems(tree=True)
+    return f"has impossible settings ({', '.join(problems)})" if problems else ""
+
+
+def _is_receipt(message: MessageDocument, kept: StoredReceipt) -> bool:
+    """Returns whether a check of this reply could have made the receipt, be it wrong."""
+    receipt = kept.receipt
+    tokens = sum(len(one.round.tokens) for one in message.rounds)
+    positions = [one.position for one in receipt.differences]
+    return (
+        message.role == "assistant"
+        and 0 < receipt.tokens <= tokens
+        and in_range(kept)
+        and len(kept.redline) < _LONGEST_NAME
+        and positions == sorted(set(positions))
+        and all(one.position <= receipt.tokens and _is_difference(one) for one in receipt.differences)
+    )
+
+
+def _is_difference(one: Difference) -> bool:
+    gap, noise = one.gap_ulps, one.noise_ulps
+    return (
+        in_range(one)
+        and one.plain_token != one.other_token
+        and all(len(text) < _LONGEST_NAME for text in (one.plain_text, one.other_text))
+        and all(size is None or math.isfinite(size) for size in (gap, noise))
+        and (not one.near_tie or (gap is not None and noise is not None and abs(gap) <= MARGIN * noise))
+    )
+
+
+def _fault_of_rounds(message: MessageDocument) -> str:
+    if message.rounds and message.role == "user":
+        return "is a question and has rounds"
+    for number, one in enumerate(message.rounds):
+        if fault := fault_of_round(one):
+            return f"has a round {number} {fault}"
+    return "" if message.text.startswith(text_of(message.rounds)) else "does not begin with the texts of its rounds"

@@ -7,7 +7,7 @@ sibling, regenerating a reply makes the new one a sibling. What is on screen is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -17,10 +17,12 @@ from engine.metrics import Metrics
 
 Role = Literal["user", "assistant"]
 CONTEXT_FULL = "The context is full."  # in the note of a reply that ended for that
+CUT_NOTE = "Redline was closed or stopped working while this reply was being written."
 
 # complete: ended by itself or at its longest. stopped: by the user. cut: the host or the app went while it streamed.
 # failed: came to nothing, or broke off with an error. streaming: still being written.
 State = Literal["complete", "stopped", "cut", "failed", "streaming"]
+Time = Annotated[float, msgspec.Meta(ge=0, lt=253402300800)]  # Unix seconds, to the year 9999
 
 
 class ChatSettings(Struct, frozen=True, kw_only=True):
@@ -39,7 +41,7 @@ class Attachment(Struct, frozen=True, kw_only=True):
 
 
 class Statistics(Struct, frozen=True, kw_only=True):
-    """Numbers of one reply by the definitions of `engine.metrics`, the same everywhere. None: means nothing."""
+    """The numbers of one reply by the definitions of `engine.metrics`. None: the number means nothing here."""
 
     prompt_tokens: int
     tokens: int
@@ -55,23 +57,14 @@ class Statistics(Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, metrics: Metrics) -> Statistics:
         """Returns the numbers of a reply so far."""
-        return cls(
-            prompt_tokens=metrics.prompt_tokens,
-            tokens=metrics.tokens,
-            rounds=metrics.rounds,
-            drafted=metrics.drafted,
-            accepted=metrics.accepted,
-            ttft_s=metrics.ttft_s,
-            tokens_per_s=metrics.tokens_per_s,
-            acceptance_rate=metrics.acceptance_rate,
-            mean_acceptance_length=metrics.mean_acceptance_length,
-            acceptance_by_position=tuple(metrics.acceptance_by_position),
-        )
+        reached = tuple(metrics.acceptance_by_position)
+        names = (name for name in cls.__struct_fields__ if name != "acceptance_by_position")
+        return cls(**{name: getattr(metrics, name) for name in names}, acceptance_by_position=reached)
 
 
 class Ending(Struct, frozen=True):
-    """How a reply ended. sampling: with the seed it was drawn with, None for the one it was begun with. tail:
-    `Finished.text`. prompt: as its Ended said, "" where nothing was; the first that is said stays."""
+    """How a reply ended. sampling: the settings with the seed that was used, None for those it was begun with. tail:
+    `Finished.text`. prompt: the digest of its prompt, "" if unknown; the first one that is known stays."""
 
     state: State
     statistics: Statistics | None = None
@@ -82,7 +75,7 @@ class Ending(Struct, frozen=True):
 
 
 class StoredReceipt(Struct, frozen=True, kw_only=True):
-    """A receipt with its message. made_s: Unix seconds; redline: the version that made it. elsewhere: it came with an
+    """A receipt with its message. made_s: Unix seconds. redline: the version that made it. elsewhere: it came with an
     import, and nothing but its file says that it is true."""
 
     receipt: Receipt
@@ -91,27 +84,20 @@ class StoredReceipt(Struct, frozen=True, kw_only=True):
     elsewhere: bool = False
 
 
-class MessageRecord(Struct, frozen=True, kw_only=True):
-    """One message of a branch. version of versions: its place among its siblings, from 1; siblings: ids of
-    them all, its own included, in that order.
+class MessageBody(Struct, frozen=True, kw_only=True):
+    """What a message says and how it was made.
 
     text: a reply's source as the model wrote it; a question's without its attachments. note: why it failed or was cut,
     that it fell back, or "". pair, sampling: what made a reply, with the seed it was drawn with. system: the system
-    prompt that it was made with, None where that was not stored; prompt: the digest of its Ended. receipt: of the reply
+    prompt that it was made with, None if that was not stored; prompt: the digest of its prompt. receipt: of the reply
     as far as it was when it was checked.
     """
 
-    id: int
-    conversation: int
-    parent: int | None
     role: Role
     text: str
     state: State = "complete"
     note: str = ""
-    created_s: float = 0.0
-    version: int = 1
-    versions: int = 1
-    siblings: tuple[int, ...] = ()
+    created_s: Time = 0.0
     attachments: tuple[Attachment, ...] = ()
     statistics: Statistics | None = None
     pair: Pair | None = None
@@ -120,9 +106,21 @@ class MessageRecord(Struct, frozen=True, kw_only=True):
     prompt: str = ""
     receipt: StoredReceipt | None = None
 
+
+class MessageRecord(MessageBody, frozen=True, kw_only=True):
+    """One message of a branch. version of versions: its place among its siblings, from 1; siblings: the ids of
+    all of them, its own included, in that order."""
+
+    id: int
+    conversation: int
+    parent: int | None
+    version: int = 1
+    versions: int = 1
+    siblings: tuple[int, ...] = ()
+
     @property
     def stale(self) -> bool:
-        """Whether the reply has been gone on with since it was checked."""
+        """Whether the reply has been continued since it was checked."""
         tokens = self.statistics.tokens if self.statistics else None
         return self.receipt is not None and tokens is not None and self.receipt.receipt.tokens != tokens
 
@@ -174,8 +172,8 @@ def messages_of(system: str, path: list[MessageRecord]) -> tuple[Message, ...]:
 
 
 def verify_request(number: int, system: str, branch: Sequence[MessageRecord], rounds: Iterable[RoundDone]) -> Verify:
-    """Have the last of `way`, a reply, checked from what is kept of it. system: of the conversation, for a reply that
-    does not know its own. number: of the request."""
+    """Returns the request to verify the last message of a branch, a reply with these rounds. system: of the
+    conversation, for a reply that does not know its own. number: of the request."""
     reply = branch[-1]
     statistics = reply.statistics
     return Verify(
@@ -190,7 +188,7 @@ def verify_request(number: int, system: str, branch: Sequence[MessageRecord], ro
 
 
 def _fenced(text: str) -> str:
-    """`text` in a fence longer than any that it contains."""
+    """Returns `text` in a fence longer than any that it contains."""
     longest = max((len(line) - len(line.lstrip("`")) for line in text.splitlines()), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}\n{text}\n{fence}"

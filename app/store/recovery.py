@@ -1,307 +1,237 @@
 """Recovers what can still be read of a damaged file, row by row, into a new one, ids and all.
 
 SQLite reads the rows: each page that may hold some is given to it as the whole of a table, under a sound schema. So a
-row is found whatever became of the pages that led to it, and only what is on a damaged page itself can be lost. Backups
-fill in what is missing. A message that is lost for good keeps its place in the tree through an empty one.
+row is found whatever became of the pages that led to it, and only what is on a damaged page itself can be lost. The
+rules of the new tables decide what is a row of theirs. Backups fill in what is missing. A message that is lost for good
+keeps its place in the tree through an empty one.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
+import itertools
 import sqlite3
-import tempfile
-from bisect import bisect_left
+import struct
 from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from app.store.database import DamageError, connect
-from app.store.message_tree import to_json
-from app.store.records import ChatSettings, State
-from app.store.round_codec import split_chunks
+from app.store.database import TABLES, DamageError, damage_reported, in_memory, new_store
 
-TableRow = dict[str, Any]
-
-LOST_NOTE = "This message was damaged and could not be read."
+LOST_NOTE = "This message was damaged; what could be read of it is shown."
 LOST_TITLE = "Recovered conversation"
 _PAGE = 4096
-_LEAF, _KEYED = (b"\x0d",), (b"\x02", b"\x0a")  # first bytes of pages: rows by number; rows by key
-_PAGE_KINDS = {"conversation": _LEAF, "message": _LEAF, "spans": _LEAF, "chunk": _KEYED}
-_KEYS = {"conversation": "id", "message": "id", "spans": "message", "chunk": "message, number", "preset": "name"}
+_NUMBERED, _KEYED = TABLES[:3], TABLES[3:]  # tables whose rows have numbers, and others
+_LEAF = 0x0D  # the first byte of a page that holds rows
+_LOG_HEADER, _FRAME_HEADER = 32, 24  # bytes
+_MOST_ID = 2**53
 _PLACE = "id, conversation, parent, shown, role, state, created_s"  # readable where the text of a message is not
-_OPTIONAL = ("statistics", "pair", "law", "attachments", "system", "prompt", "receipt")
+
+# What takes the place of values that a row cannot have, tried one after the other until the row fits its table.
+_OPTIONAL = ("shown", "statistics", "pair", "law", "attachments", "system", "prompt", "receipt")
+_REPAIRS: dict[str, tuple[dict[str, object], ...]] = {
+    "conversation": ({}, {"pinned": 0, "deleted_s": None, "shown": None}),
+    "message": (
+        {},
+        dict.fromkeys(_OPTIONAL),
+        {"parent": None, "role": "user", "state": "failed", "created_s": 0.0, "note": LOST_NOTE, "tail": ""},
+    ),
+}
+_NEWEST = "(SELECT max(c.id) FROM message c WHERE c.conversation = {} AND c.parent IS {})"
+_NO_CHILD = "(shown IS NULL OR shown NOT IN (SELECT c.id FROM message c WHERE c.conversation = {} AND c.parent IS {}))"
+_LEVELS = {"conversation": ("conversation.id", "NULL"), "message": ("message.conversation", "message.id")}
+# Every statement changes nothing in a sound store. `deleted_s` before 2001 would purge a conversation at once.
+_MENDS = (
+    "DELETE FROM rounds WHERE message NOT IN (SELECT id FROM message WHERE role = 'assistant')",
+    "DELETE FROM folded WHERE message NOT IN (SELECT id FROM message)",
+    "UPDATE conversation SET deleted_s = NULL WHERE deleted_s < 1e9",
+    f"UPDATE sqlite_sequence SET seq = 0 WHERE typeof(seq) != 'integer' OR seq > {_MOST_ID}",
+    f"""UPDATE message SET conversation = (SELECT coalesce(max(id), 0) + 1 FROM conversation)
+        WHERE conversation NOT BETWEEN 1 AND {_MOST_ID}""",
+    f"""INSERT INTO conversation (id, title, pinned, created_s, updated_s, settings)
+        SELECT conversation, '{LOST_TITLE}', 0, min(created_s), max(created_s), '{{}}' FROM message
+        WHERE conversation NOT IN (SELECT id FROM conversation) GROUP BY conversation""",
+    "UPDATE message SET parent = NULL WHERE parent < 1",
+    # A lost message stands behind the one before it: a question above a reply, a reply above a question.
+    f"""INSERT INTO message (id, conversation, parent, role, state, created_s, note, text)
+        SELECT m.parent, m.conversation, before.id, iif(m.role = before.role AND m.role = 'user', 'assistant', 'user'),
+            'failed', m.created_s, '{LOST_NOTE}', ''
+        FROM message m LEFT JOIN message before ON before.id =
+            (SELECT max(b.id) FROM message b WHERE b.conversation = m.conversation AND b.id < m.parent)
+        WHERE m.parent NOT IN (SELECT id FROM message) GROUP BY m.parent""",
+    """UPDATE message SET parent = NULL WHERE EXISTS
+        (SELECT 1 FROM message p WHERE p.id = message.parent AND p.conversation != message.conversation)""",
+    *(
+        f"UPDATE {table} SET shown = {_NEWEST.format(*level)} "
+        f"WHERE {_NO_CHILD.format(*level)} AND shown IS NOT {_NEWEST.format(*level)}"
+        for table, level in _LEVELS.items()
+    ),
+)
 
 
-def recover(damaged: Path, new: Path, backups: Sequence[Path]) -> str:
-    """Fills the empty store `new`, which nobody has open; backups: newest first. Returns what was recovered, a sentence
-    for the user."""
-    with tempfile.TemporaryDirectory(prefix="redline-") as folder, closing(connect(new)) as target:
-        rescue = _Rescue(target)
-        try:
-            rescue.read(_PageReader(_prepared_copy(damaged, new, Path(folder))))
-        except (OSError, sqlite3.DatabaseError):
-            rescue.lost += 1
-        for backup in backups:
-            with suppress(sqlite3.DatabaseError, DamageError):
-                rescue.read_backup(backup)
-        return rescue.write()
+def mend(connection: sqlite3.Connection) -> int:
+    """Makes the tree whole, within a transaction: every message in a conversation and behind another, every `shown` at
+    a child. Returns how many rows that changed, 0 for a sound store."""
+    before = connection.total_changes
+    for statement in _MENDS:
+        connection.execute(statement)
+    return connection.total_changes - before
 
 
-def _prepared_copy(damaged: Path, new: Path, folder: Path) -> Path:
-    """Returns a copy of the damaged file, its log included, with the first page of `new`: header and schema. Tables are
-    always created in one order, so their first pages are the same in every file."""
-    copy = folder / "copy.sqlite"
-    page = new.read_bytes()[:_PAGE]
-    page = page[:92] + bytes(4) + page[96:]  # no valid page count: SQLite goes by the size of the file
-    shutil.copyfile(damaged, copy)
-    log = damaged.with_name(damaged.name + "-wal")
-    if log.is_file():
-        shutil.copyfile(log, copy.with_name(copy.name + "-wal"))
-    for _ in range(2):  # the log may hold the damaged page as well
-        with copy.open("r+b") as file:
-            file.write(page)
-        os.truncate(copy, max(-(-copy.stat().st_size // _PAGE), 64) * _PAGE)  # every table has its first page
-        with suppress(sqlite3.DatabaseError), closing(connect(copy)) as connection:
-            connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # the last to close writes the log back
-    return copy
+def image_of(path: Path) -> bytes:
+    """Returns the bytes of a database file as of its last commit, its write-ahead log included, to be opened in memory.
+    See sqlite.org/fileformat2.html, section 4; frames of an earlier log have another salt."""
+    pages = bytearray(path.read_bytes() if path.is_file() else b"")
+    log_path = path.with_name(path.name + "-wal")
+    log = log_path.read_bytes() if log_path.is_file() else b""
+    most_pages = (len(pages) + len(log)) // _PAGE
+    uncommitted: dict[int, bytes] = {}
+    for at in range(_LOG_HEADER, len(log) - _FRAME_HEADER - _PAGE + 1, _FRAME_HEADER + _PAGE):
+        number, pages_after = struct.unpack_from(">II", log, at)
+        if log[at + 8 : at + 16] != log[16:24] or not 0 < number <= most_pages or pages_after > most_pages:
+            break
+        uncommitted[number] = log[at + _FRAME_HEADER : at + _FRAME_HEADER + _PAGE]
+        if pages_after:  # a commit
+            pages.extend(bytes(max(0, max(pages_after, *uncommitted) * _PAGE - len(pages))))
+            for place, content in uncommitted.items():
+                pages[(place - 1) * _PAGE : place * _PAGE] = content
+            uncommitted.clear()
+    pages[18:20] = b"\1\1" if len(pages) >= _PAGE else pages[18:20]  # a database in memory has no log
+    return bytes(pages)
+
+
+def recover(image: bytes, backups: Sequence[Path]) -> tuple[sqlite3.Connection, str]:
+    """Returns a sound store in memory with what can be read of a damaged one and of its backups, newest first, and a
+    sentence about what was recovered, for the user."""
+    store = new_store()
+    lost = 0
+    with suppress(DamageError), damage_reported(), closing(_PageReader(image)) as reader:
+        lost += _copy_pages(reader, store)
+    for backup in backups:
+        with suppress(DamageError, OSError), damage_reported():
+            _fill_from_backup(store, image_of(backup))
+    lost += mend(store)
+    lost += store.execute("SELECT count(*) FROM message WHERE note = ?", (LOST_NOTE,)).fetchone()[0]
+    counts = {table: store.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in TABLES[:2]}
+    if not counts["conversation"]:
+        return store, "Nothing could be recovered."
+    found = " and ".join(f"{count:,} {table}{'' if count == 1 else 's'}" for table, count in counts.items())
+    return store, f"Recovered: {found}.{' Some of it could not be read.' if lost else ''}"
+
+
+def upgrade(image: bytes) -> sqlite3.Connection:
+    """Returns a store of this version in memory with everything that is in a sound store of an older one."""
+    store = new_store()
+    with _attached(store, image):
+        _copy_tables(store)
+        # Up to version 4 the rounds of a reply that had ended were one blob, and those of others had their texts.
+        store.execute("INSERT INTO rounds SELECT message, 0, data FROM other.spans")
+        store.execute("INSERT INTO rounds SELECT message, number + 1, data FROM other.chunk")
+        texts = "SELECT text FROM other.chunk WHERE message = main.message.id ORDER BY number"
+        text = f"text || coalesce((SELECT group_concat(text, '') FROM ({texts})), '')"
+        store.execute(f"UPDATE main.message SET text = {text} WHERE state = 'streaming'")
+    return store
+
+
+@contextmanager
+def _attached(store: sqlite3.Connection, image: bytes) -> Iterator[None]:
+    """Attaches another store as `other`."""
+    store.execute("ATTACH ':memory:' AS other")
+    store.deserialize(image, name="other")
+    try:
+        yield
+    finally:
+        store.execute("DETACH other")
+
+
+def _copy_tables(store: sqlite3.Connection) -> None:
+    """Copies what is missing from the store that is attached, which may be of an older version."""
+    for table in TABLES:
+        columns = ", ".join(row[1] for row in store.execute(f"PRAGMA other.table_info ({table})"))
+        if columns:
+            store.execute(f"INSERT OR IGNORE INTO {table} ({columns}) SELECT {columns} FROM other.{table}")
+
+
+def _fill_from_backup(store: sqlite3.Connection, backup: bytes) -> None:
+    """Takes what is missing from a backup. Purging reaches backups too, so whatever is in one was lost to damage,
+    unless the backup is of another store that lay here: then its ids mean something else."""
+    with _attached(store, backup):
+        shared = "SELECT count(*), total(o.created_s = m.created_s) FROM main.message m JOIN other.message o USING (id)"
+        count, alike = store.execute(shared).fetchone()
+        if 2 * alike >= count:
+            store.execute("DELETE FROM message WHERE note = ? AND id IN (SELECT id FROM other.message)", (LOST_NOTE,))
+            _copy_tables(store)
 
 
 class _PageReader:
-    """Reads rows from single pages. complete: whether everything so far could be read."""
+    """Reads rows from single pages of a file, whose first page is replaced by that of a new store: header and schema.
+    Tables are always created in one order, so their first pages are the same in every file."""
 
-    def __init__(self, path: Path) -> None:
-        self._connection = connect(path)
-        for pragma in ("writable_schema = ON", "journal_mode = DELETE", "journal_mode = OFF", "synchronous = OFF"):
-            self._connection.execute(f"PRAGMA {pragma}").fetchall()
-        with path.open("rb") as file:
-            self._pages = [
-                (page, self._kind(file.fileno(), page)) for page in range(2, path.stat().st_size // _PAGE + 1)
-            ]
-        self._version = 1_000
-        self.complete = True
+    def __init__(self, image: bytes) -> None:
+        with closing(new_store()) as new:
+            first = new.serialize()[:_PAGE]
+        first = first[:28] + bytes(4) + first[32:]  # without a page count SQLite goes by the size of the file
+        size_bytes = max(-(-len(image) // _PAGE), 64) * _PAGE  # every table has its first page
+        self._image = first + image[_PAGE:] + bytes(size_bytes - max(len(image), _PAGE))
+        self._connection = in_memory(self._image)
+        self._connection.row_factory = sqlite3.Row
+        self._connection.execute("PRAGMA writable_schema = ON")
+        self._schemas = 1_000
 
-    @staticmethod
-    def _kind(file: int, page: int) -> bytes:
-        return os.pread(file, 1, (page - 1) * _PAGE)
+    def pages(self) -> Iterator[tuple[int, int]]:
+        """Yields the number of each page that may hold rows, and how many."""
+        for start in range(_PAGE, len(self._image), _PAGE):
+            if self._image[start] == _LEAF:
+                yield start // _PAGE + 1, int.from_bytes(self._image[start + 3 : start + 5], "big")
 
-    def rows(self, table: str) -> Iterator[TableRow]:
-        """Yields what any page holds that may be a row of this table; the caller judges."""
-        for page in [page for page, kind in self._pages if kind in _PAGE_KINDS[table]]:
-            self._connection.execute("UPDATE sqlite_schema SET rootpage = ? WHERE name = ?", (page, table))
-            self._version += 1
-            self._connection.execute(f"PRAGMA schema_version = {self._version}")  # have it read again
-            yield from self.table(table)
+    def give(self, page: int, table: str) -> None:
+        """Makes a page the whole of a table."""
+        self._connection.execute("UPDATE sqlite_schema SET rootpage = ? WHERE name = ?", (page, table))
+        self._schemas += 1
+        self._connection.execute(f"PRAGMA schema_version = {self._schemas}")  # have the schema read again
 
-    def table(self, table: str) -> Iterator[TableRow]:
-        """Yields the rows of a table in order; behind a row that cannot be read, the others by their keys."""
-        keys, found = _KEYS.get(table, "key"), set()
-        names = keys.split(", ")
-        before, self.complete = self.complete, True
-        for row in self._read(f"SELECT * FROM {table} NOT INDEXED"):
-            found.add(tuple(row[name] for name in names))
-            yield row
-        if not self.complete:
-            for order in ("", " DESC"):
-                listed = list(
-                    self._read(f"SELECT {keys} FROM {table} NOT INDEXED ORDER BY {f'{order}, '.join(names)}{order}")
-                )
-                for key in [tuple(row.values()) for row in listed]:
-                    if key not in found:
-                        found.add(key)
-                        yield from self._by_key(table, keys, key)
-        self.complete &= before
+    def row(self, table: str, place: int) -> dict[str, Any] | None:
+        """Returns the row at a place of a table, of a message at least its place in the tree; None if it cannot."""
+        if (row := self._read(f"* FROM {table}", place)) or table != "message":
+            return row
+        row = self._read(f"{_PLACE} FROM message", place)
+        return row and row | {"text": "", "note": LOST_NOTE, "state": "failed"}
 
-    def _by_key(self, table: str, keys: str, key: tuple[object, ...]) -> Iterator[TableRow]:
-        where = f"FROM {table} NOT INDEXED WHERE ({keys}) = ({', '.join('?' * len(key))})"
-        rows = list(self._read(f"SELECT * {where}", *key))
-        yield from rows or (self._read(f"SELECT {_PLACE} {where}", *key) if table == "message" else ())
-
-    def _read(self, sql: str, *values: object) -> Iterator[TableRow]:
-        try:
-            cursor = self._connection.execute(sql, values)
-            names = [column[0] for column in cursor.description]
-            for row in cursor:
-                yield dict(zip(names, row, strict=True))
-        except (sqlite3.DatabaseError, MemoryError):
-            self.complete = False
+    def _read(self, source: str, place: int) -> dict[str, Any] | None:
+        with suppress(DamageError), damage_reported():
+            sql = f"SELECT {source} NOT INDEXED LIMIT 1 OFFSET ?"
+            return next((dict(row) for row in self._connection.execute(sql, (place,))), None)
+        return None
 
     def close(self) -> None:
         self._connection.close()
 
 
-class _Rescue:
-    """Collects rows, and writes them to the new store. lost: how many rows are known to be missing."""
-
-    def __init__(self, target: sqlite3.Connection) -> None:
-        self._target = target
-        self._conversations: dict[int, TableRow] = {}
-        self._messages: dict[int, TableRow] = {}
-        self._others: dict[str, list[tuple[object, ...]]] = {"spans": [], "chunk": [], "preset": [], "value": []}
-        self._partial = False  # presets or values could not all be read
-        self.lost = 0
-
-    def read(self, reader: _PageReader) -> None:
-        """Takes every row that makes sense from a damaged file."""
-        for row in reader.rows("conversation"):
-            if _is_conversation(row):
-                self._conversations.setdefault(row["id"], row)
-        for row in reader.rows("message"):
-            if _is_message(row):
-                self._messages.setdefault(row["id"], row)
-        for row in reader.rows("spans"):
-            if self._is_reply(row["message"]) and _is_rounds(row["data"]):
-                self._others["spans"].append(tuple(row.values()))
-        for row in reader.rows("chunk"):
-            kinds = {"number": int, "text": str, "data": bytes}
-            if self._is_reply(row["message"]) and _fits(row, kinds):
-                self._others["chunk"].append(tuple(row.values()))
-        self.lost += not reader.complete
-        reader.complete = True
-        for table in ("preset", "value"):
-            found = [tuple(row.values()) for row in reader.table(table)]
-            self._others[table] += [row for row in found if all(isinstance(value, str) for value in row)]
-        self._partial = not reader.complete
-        reader.close()
-
-    def _is_reply(self, id: object) -> bool:
-        return isinstance(id, int) and self._messages.get(id, {}).get("role") == "assistant"
-
-    def read_backup(self, backup: Path) -> None:
-        """Takes what is missing from a backup. Purging reaches backups too, so whatever is in one was lost to damage,
-        unless the backup is of another store that lay here: then its ids mean something else."""
-        with closing(connect(backup, "ro")) as source:
-            source.row_factory = lambda cursor, row: dict(zip([c[0] for c in cursor.description], row, strict=True))
-            messages = {row["id"]: row for row in source.execute("SELECT * FROM message") if _is_message(row)}
-            shared = [id for id in messages if id in self._messages]
-            alike = sum(messages[id]["created_s"] == self._messages[id]["created_s"] for id in shared)
-            if 2 * alike < len(shared):
-                return
-            for row in source.execute("SELECT * FROM conversation"):
-                if _is_conversation(row):
-                    self._conversations.setdefault(row["id"], row)
-            unread = {id for id, row in self._messages.items() if row["note"] == LOST_NOTE}
-            restored = {id: row for id, row in messages.items() if id in unread or id not in self._messages}
-            self._messages |= restored
-            texts = {id: row["text"] for id, row in self._messages.items()}
-            for row in source.execute("SELECT message, data FROM spans"):
-                if row["message"] in messages and texts[row["message"]] == messages[row["message"]]["text"]:
-                    self._others["spans"].append(tuple(row.values()))
-            if self._partial:
-                for table in ("preset", "value"):
-                    self._others[table] += [tuple(row.values()) for row in source.execute(f"SELECT * FROM {table}")]
-
-    def write(self) -> str:
-        """Writes all there is, the tree made whole; returns a sentence for the user."""
-        self.lost += _fill_gaps(self._conversations, self._messages)
-        self.lost += sum(row["note"] == LOST_NOTE and "text" in row for row in self._messages.values())
-        self._target.execute("PRAGMA foreign_keys = ON")
-        self._target.execute("BEGIN IMMEDIATE")
-        for table, rows in (("conversation", self._conversations), ("message", self._messages)):
-            for id in sorted(rows):
-                self._insert(f"INSERT INTO {table} ({', '.join(rows[id])})", tuple(rows[id].values()))
-        for table, others in self._others.items():
-            for values in others:
-                self._insert(f"INSERT OR IGNORE INTO {table}", values)
-        _mend_branches(self._target)
-        self._target.execute("COMMIT")
-        if not self._conversations:
-            return "Nothing could be recovered."
-        counts = " and ".join(self._count(table) for table in ("conversation", "message"))
-        return f"Recovered: {counts}.{' Some of it could not be read.' if self.lost else ''}"
-
-    def _insert(self, into: str, values: tuple[object, ...]) -> None:
-        try:
-            self._target.execute(f"{into} VALUES ({', '.join('?' * len(values))})", values)
-        except sqlite3.IntegrityError:  # it breaks a rule of its table
-            self.lost += 1
-
-    def _count(self, table: str) -> str:
-        number = self._target.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
-        return f"{number:,} {table}{'' if number == 1 else 's'}"
-
-
-def _is_conversation(row: TableRow) -> bool:
-    """Returns whether this can be a row of that table; optional columns that make no sense are cleared."""
-    if not isinstance(row["deleted_s"], float) or row["deleted_s"] < 1e9:
-        row["deleted_s"] = None
-    if not isinstance(row["shown"], int):
-        row["shown"] = None
-    kinds = {"id": int, "title": str, "pinned": int, "created_s": float, "updated_s": float, "settings": str}
-    return _fits(row, kinds) and row["pinned"] in (0, 1)
-
-
-def _is_message(row: TableRow) -> bool:
-    """The same for a message; one whose text cannot be read gets an empty one."""
-    for column in _OPTIONAL:
-        if not isinstance(row.get(column), str):
-            row[column] = None
-    if "text" not in row:
-        row |= {"text": "", "tail": "", "note": LOST_NOTE, "state": "failed"}
-    if not isinstance(row["shown"], int) or row["shown"] <= row["id"]:
-        row["shown"] = None
-    parent = row["parent"]
-    kinds = {"id": int, "conversation": int, "created_s": float, "note": str, "tail": str, "text": str}
-    return (
-        _fits(row, kinds)
-        and row["role"] in ("user", "assistant")
-        and row["state"] in get_args(State)
-        and (parent is None or (isinstance(parent, int) and 0 < parent < row["id"]))
-    )
-
-
-def _is_rounds(data: object) -> bool:
-    try:
-        return isinstance(data, bytes) and bool(split_chunks(data))
-    except DamageError:
-        return False
-
-
-def _fits(row: TableRow, kinds: dict[str, type]) -> bool:
-    return all(isinstance(row[column], kind) for column, kind in kinds.items())
-
-
-def _fill_gaps(conversations: dict[int, TableRow], messages: dict[int, TableRow]) -> int:
-    """Adds placeholder rows for those that others refer to and that are lost; returns how many."""
+def _copy_pages(reader: _PageReader, store: sqlite3.Connection) -> int:
+    """Copies every row that fits its table; returns how many are known to be lost."""
     lost = 0
-    families: dict[int, list[int]] = {}  # ids of a conversation's messages, ascending
-    for id in sorted(messages):
-        families.setdefault(messages[id]["conversation"], []).append(id)
-    for conversation, ids in families.items():
-        if conversation not in conversations:
-            lost += 1
-            conversations[conversation] = _lost_conversation(conversation, messages[ids[0]]["created_s"])
-        for id in ids:
-            parent = messages[id]["parent"]
-            if parent in messages and messages[parent]["conversation"] != conversation:
-                lost += 1
-                messages[id]["parent"] = None
-            elif parent is not None and parent not in messages:
-                lost += 1
-                before = bisect_left(ids, parent)
-                messages[parent] = _lost_message(parent, ids[before - 1] if before else None, messages[id])
+    for page, count in reader.pages():
+        for table in _NUMBERED:
+            reader.give(page, table)
+            rows = [row for place in range(count) if (row := reader.row(table, place))]
+            if copied := sum(_insert(store, table, row) for row in rows):
+                lost += count - copied
+                break
+    for table in _KEYED:
+        places = itertools.count()
+        while row := reader.row(table, next(places)):
+            _insert(store, table, row)
     return lost
 
 
-def _lost_conversation(id: int, created_s: float) -> TableRow:
-    times = {"created_s": created_s, "updated_s": created_s}
-    return {"id": id, "title": LOST_TITLE, "pinned": 0, "settings": to_json(ChatSettings()), **times}
-
-
-def _lost_message(id: int, parent: int | None, child: TableRow) -> TableRow:
-    """A question above a reply, a reply above a question."""
-    role = "user" if child["role"] == "assistant" or parent is None else "assistant"
-    place = {"id": id, "conversation": child["conversation"], "parent": parent, "shown": child["id"], "role": role}
-    return {**place, "created_s": child["created_s"], "state": "failed", "note": LOST_NOTE, "text": ""}
-
-
-def _mend_branches(target: sqlite3.Connection) -> None:
-    """Makes every `shown` lead to a child: the one it did, else the newest."""
-    child = "SELECT {} FROM message c WHERE c.conversation = {} AND c.parent IS {}"
-    for table, *family in (
-        ("conversation", "conversation.id", "NULL"),
-        ("message", "message.conversation", "message.id"),
-    ):
-        children, newest = child.format("c.id", *family), child.format("max(c.id)", *family)
-        target.execute(f"UPDATE {table} SET shown = ({newest}) WHERE shown IS NULL OR shown NOT IN ({children})")
+def _insert(store: sqlite3.Connection, table: str, row: dict[str, Any]) -> bool:
+    """Inserts a row, as far as it fits its table; returns whether it does."""
+    if not 0 < row.get("id", 1) < _MOST_ID:
+        return False
+    for repair in _REPAIRS.get(table, ({},)):
+        row |= {column: value for column, value in repair.items() if column in row}
+        columns, places = ", ".join(row), ", ".join("?" * len(row))
+        with suppress(sqlite3.IntegrityError):
+            store.execute(f"INSERT INTO {table} ({columns}) VALUES ({places})", tuple(row.values()))
+            return True
+    return False

@@ -30,27 +30,27 @@ QUERIES = (WORDS[3], WORDS[900], f"{WORDS[40]} {WORDS[41]}", "zzyzx", "qz", f'"{
 def rounds_of(seed: int, tokens: int) -> list[RoundDone]:
     """Rounds of four tokens, drafted and accepted as chance will have it, that say so many tokens."""
     dice = random.Random(seed)
-    told: list[RoundDone] = []
+    rounds: list[RoundDone] = []
     while tokens > 0:
         accepted = min(dice.randint(0, 4), tokens - 1)
         count = accepted + 1
         words = dice.choices(WORDS, k=count)
         drafted = tuple(dice.randrange(49152) for _ in range(4))
         round_ = Round(
-            index=len(told),
+            index=len(rounds),
             tokens=(*drafted[:accepted], dice.randrange(49152)),
             drafted=drafted,
             accepted=accepted,
             p=tuple(dice.random() for _ in words),
             q=tuple(dice.random() for _ in drafted),
             width=5,
-            time_s=len(told) / 25,
+            time_s=len(rounds) / 25,
             reason="learnt: 4 pays",
             texts=tuple(f" {word}" for word in words),
         )
-        told.append(RoundDone(id=1, round=round_, drafted_texts=tuple(f" {w}" for w in dice.choices(WORDS, k=4))))
+        rounds.append(RoundDone(id=1, round=round_, drafted_texts=tuple(f" {w}" for w in dice.choices(WORDS, k=4))))
         tokens -= count
-    return told
+    return rounds
 
 
 @cache
@@ -73,13 +73,10 @@ def document(messages: int, tokens: int, seed: int) -> str:
 
 
 def fill(store: Store) -> int:
-    """The messages that are measured, indexed; the long conversation."""
+    """Adds the messages that are measured; returns the long conversation."""
     for number in range((MESSAGES - LONG) // 100):
         store.import_json(document(100, 0, 1000 * number))
-    long = store.import_json(document(LONG, TOKENS, 7)).id
-    while store.tidy(1.0):
-        pass
-    return long
+    return store.import_json(document(LONG, TOKENS, 7)).id
 
 
 def times(do: Callable[[], object], again: int) -> list[float]:
@@ -104,24 +101,18 @@ def measure(store: Store, place: Path, long: int) -> Iterator[tuple[str, list[fl
     yield from measure_stream(store, long)
 
 
-def measure_rarities(store: Store, long: int) -> Iterator[tuple[str, list[float]]]:
-    """What a user asks for and can wait for, and what goes on after the window has closed."""
-    yield "export as JSON, 200,000 tokens", times(lambda: store.export_json(long), 1)
-    yield "purge one conversation", times(lambda: (store.delete(long), store.purge()), 1)
-
-
 def measure_stream(store: Store, long: int) -> Iterator[tuple[str, list[float]]]:
-    """A reply of 20,000 tokens at 2,000 a second, told four times a second."""
+    """A reply of 20,000 tokens at 2,000 a second, written four times a second."""
     question = store.add_question(long, store.path(long)[-1].id, "?")
     yield "a question", times(lambda: store.add_question(long, question.parent, prose(5, 120)), 10)
     reply = store.begin_reply(long, question.id, ChatSettings().pair, ChatSettings().sampling).id
-    told = rounds_of(3, 20_000)
-    size = len(told) // 40
-    chunks = iter([told[at : at + size] for at in range(0, len(told), size)])
+    rounds = rounds_of(3, 20_000)
+    size = len(rounds) // 40
+    chunks = iter([rounds[at : at + size] for at in range(0, len(rounds), size)])
     yield "append of 0.25 s, 500 tokens", times(lambda: store.append(reply, next(chunks)), 40)
     yield "end of a reply of 20,000 tokens", times(lambda: store.end_reply(reply, Ending("complete")), 1)
     slow = store.begin_reply(long, question.id, ChatSettings().pair, ChatSettings().sampling).id
-    few = iter([told[at : at + 4] for at in range(0, 400, 4)])
+    few = iter([rounds[at : at + 4] for at in range(0, 400, 4)])
     yield "append of 0.25 s, 12 tokens", times(lambda: store.append(slow, next(few)), 100)
     store.end_reply(slow, Ending("complete"))
 
@@ -135,7 +126,7 @@ def main() -> None:
         size_bytes = place.stat().st_size
         store = Store.open(place).store
         print(f"{size_bytes / 2**20:.0f} MiB on disk")
-        for name, measured in (*measure(store, place, long), *measure_rarities(store, long)):
+        for name, measured in measure(store, place, long):
             print(f"{name:40} {1e3 * statistics.median(measured):8.2f} {1e3 * max(measured):8.2f}")
         store.close()
 

@@ -9,7 +9,7 @@ import pytest
 from app.protocol import Pair, SamplingSettings
 from app.store import Store, StoreError, conversation_store, store_path
 from app.store.records import Attachment, ChatSettings, Ending
-from tests.store.toys import SETTINGS, ask, converse, everything, say, told
+from tests.store.toys import SETTINGS, ask, converse, everything, round_done, say
 
 
 def names(store: Store) -> list[str]:
@@ -78,8 +78,8 @@ def test_a_purged_conversation_is_gone_for_good(store: Store, place: Path) -> No
         with pytest.raises(StoreError, match="there is no conversation"):
             wrong(deleted)
     assert store.path(kept) == before
-    counts = ", ".join(f"(SELECT count(*) FROM {table})" for table in ("message", "spans"))
-    assert ask(place, f"SELECT {counts}") == [(4, 2)]
+    counts = ", ".join(f"(SELECT count(*) FROM {table})" for table in ("message", "rounds", "folded"))
+    assert ask(place, f"SELECT {counts}") == [(4, 2, 4)]
 
 
 def test_ids_are_never_used_again(store: Store) -> None:
@@ -98,9 +98,7 @@ def test_purged_text_is_nowhere_in_the_files(place: Path) -> None:
     store.rename(conversation, "qzjtitleq")
     files = [Attachment(name="qzjnameq", text="qzjfileq " * 3000)]
     question = store.add_question(conversation, None, "qzjquestionq " * 50, files)
-    say(store, conversation, question.id, [told(0, ["qzjreplyq"])])
-    while store.tidy():
-        pass
+    say(store, conversation, question.id, [round_done(0, ["qzjreplyq"])])
     store.close()
     assert len(list(place.parent.glob("*.backup-*"))) == 1
     store = Store.open(place).store
@@ -139,7 +137,7 @@ def test_a_conversation_that_streams_is_purged_when_it_has_ended(store: Store) -
     reply = store.begin_reply(conversation, store.add_question(conversation, None, "?").id, Pair(), SamplingSettings())
     store.delete(conversation)
     assert store.purge() == 0
-    store.append(reply.id, [told(0, ["x"])])
+    store.append(reply.id, [round_done(0, ["x"])])
     store.end_reply(reply.id, Ending("stopped"))
     assert store.purge() == 1
 

@@ -15,7 +15,7 @@ from app.protocol import Pair, RoundDone, SamplingSettings
 from app.store import Store
 from app.store.records import Attachment, ChatSettings, Ending
 from engine.events import Round
-from tests.store.toys import REPLY, SETTINGS, TEXT, converse, say, statistics_of, told
+from tests.store.toys import REPLY, SETTINGS, TEXT, converse, round_done, say, statistics_of
 
 LINE = st.text(st.characters(codec="utf-8"), max_size=8)
 SHARE = st.floats(0, 1)
@@ -62,13 +62,13 @@ def _paths(parents: tuple[int, ...]) -> list[tuple[int, ...]]:
     return paths
 
 
-LAWS = st.builds(
+SAMPLINGS = st.builds(
     SamplingSettings,
     temperature=st.just(0.0) | st.floats(0.001, 2),
     seed=st.none() | st.integers(0, 2**63 - 1),
     stop=st.lists(LINE.filter(bool), max_size=2).map(tuple),
 )
-SETTINGS_ = st.builds(ChatSettings, sampling=LAWS, system=LINE)
+SETTINGS_ = st.builds(ChatSettings, sampling=SAMPLINGS, system=LINE)
 FILES = st.lists(st.builds(Attachment, name=LINE, text=LINE), max_size=2)
 
 
@@ -84,7 +84,7 @@ def grow(store: Store, dice: random.Random, data: st.DataObject) -> int:
             parent = dice.choice([None, *replies])
             questions.append(store.add_question(conversation, parent, data.draw(LINE), data.draw(FILES)).id)
         elif kind == "reply":
-            replies.append(store.begin_reply(conversation, dice.choice(questions), Pair(), data.draw(LAWS)).id)
+            replies.append(store.begin_reply(conversation, dice.choice(questions), Pair(), data.draw(SAMPLINGS)).id)
             finish(store, replies[-1], data)
         elif kind == "select":
             store.select(dice.choice(questions + replies))
@@ -98,11 +98,13 @@ def finish(store: Store, reply: int, data: st.DataObject) -> None:
         store.append(reply, data.draw(st.lists(rounds(), max_size=2)))
     statistics = data.draw(st.none() | st.just(statistics_of(REPLY)))
     state = data.draw(st.sampled_from(["complete", "stopped", "cut", "failed"]))
-    store.end_reply(reply, Ending(state, statistics, data.draw(LINE), data.draw(st.none() | LAWS), data.draw(LINE)))
+    store.end_reply(
+        reply, Ending(state, statistics, data.draw(LINE), data.draw(st.none() | SAMPLINGS), data.draw(LINE))
+    )
 
 
-def ways(store: Store, conversation: int) -> list[Any]:
-    """Every way through a tree, ids left out: what is on screen for each leaf, and first what is shown."""
+def branches(store: Store, conversation: int) -> list[Any]:
+    """Returns every branch of a tree without ids: first the one that is shown, then that of each message."""
     ids = [row[0] for row in store._database.rows("SELECT id FROM message WHERE conversation = ?", conversation)]
     seen = [seen_of(store, conversation)]
     for id in ids:
@@ -112,7 +114,7 @@ def ways(store: Store, conversation: int) -> list[Any]:
 
 
 def seen_of(store: Store, conversation: int) -> list[Any]:
-    """The way shown, but for ids."""
+    """Returns the branch that is shown, but for ids."""
     nameless = {"id": 0, "conversation": 0, "parent": None, "siblings": ()}
     return [(replace(record, **nameless), store.rounds(record.id)) for record in store.path(conversation)]
 
@@ -132,7 +134,7 @@ def test_any_conversation_comes_back_equal(store: Store) -> None:
         )
         assert back.id != conversation
         assert store.export_json(back.id) == exported
-        assert ways(store, back.id) == ways(store, conversation)
+        assert branches(store, back.id) == branches(store, conversation)
 
     check()
 
@@ -155,11 +157,9 @@ def test_what_was_imported_is_found_and_goes_on(store: Store) -> None:
     question, reply = store.path(back.id)[-2:]
     assert {hit.conversation for hit in store.search("blue today")} == {conversation, back.id}
     store.resume_reply(reply.id)
-    store.append(reply.id, [told(3, [" More"])])
+    store.append(reply.id, [round_done(3, [" More"])])
     assert store.end_reply(reply.id, Ending("complete")).text == f"{TEXT} More"
     assert store.add_question(back.id, question.parent, "Edited").versions == 2
-    while store.tidy():
-        pass
     assert {hit.conversation for hit in store.search("blue today")} == {conversation, back.id}
 
 

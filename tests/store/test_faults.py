@@ -12,7 +12,7 @@ import pytest
 from app.protocol import Pair, SamplingSettings
 from app.store import Store, StoreError
 from app.store.records import Ending
-from tests.store.toys import ask, converse, crash, everything, prose, told
+from tests.store.toys import ask, converse, crash, everything, prose, round_done
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,7 +36,7 @@ def test_a_full_disk_costs_nothing_that_was_there_and_a_later_append_catches_up(
     reply = store.begin_reply(conversation, question.id, Pair(), SamplingSettings())
     before = everything(store)
     fill(store)
-    rounds = [told(n, [f" {prose(n, 200)}"]) for n in range(40)]
+    rounds = [round_done(n, [f" {prose(n, 200)}"]) for n in range(40)]
     failed = 0
     for one in rounds:
         try:
@@ -93,7 +93,7 @@ import resource, signal, sys
 from pathlib import Path
 from app.store import Store, StoreError
 from app.protocol import SamplingSettings, Pair
-from tests.store.toys import SETTINGS, prose, told
+from tests.store.toys import SETTINGS, prose, round_done
 store = Store.open(Path(sys.argv[1])).store
 conversation = store.create(SETTINGS).id
 reply = store.begin_reply(conversation, store.add_question(conversation, None, "?").id, Pair(), SamplingSettings())
@@ -102,7 +102,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, resource.RLIM_INFINITY))
 kept = 0
 try:
     for kept in range(10_000):
-        store.append(reply.id, [told(kept, [prose(kept, 300)])])
+        store.append(reply.id, [round_done(kept, [prose(kept, 300)])])
 except StoreError as error:
     print(error)
 print(kept, flush=True)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.store import Store, StoreError, json_export
+from tests.store.test_receipts import DIFFERS, TOKENS
 from tests.store.toys import converse, everything
 
 Edit = Callable[[dict[str, Any]], object]
@@ -25,6 +26,18 @@ def reply(d: dict[str, Any]) -> dict[str, Any]:
 def a_round(d: dict[str, Any]) -> dict[str, Any]:
     """A chain of three, two of them accepted, then a correction."""
     found: dict[str, Any] = reply(d)["rounds"][1]["round"]
+    return found
+
+
+def receipt_in(document: dict[str, Any]) -> dict[str, Any]:
+    """That of the reply with two differences."""
+    found: dict[str, Any] = document["messages"][1]["receipt"]["receipt"]
+    return found
+
+
+def first_of(document: dict[str, Any]) -> dict[str, Any]:
+    """Its near-tie."""
+    found: dict[str, Any] = receipt_in(document)["differences"][0]
     return found
 
 
@@ -87,12 +100,41 @@ EDITS: dict[str, Edit] = {
     "impossible counts": lambda d: reply(d)["statistics"].update(tokens=2**40),
     "impossible rates": lambda d: reply(d)["statistics"].update(acceptance_rate=2),
     "impossible speeds": lambda d: reply(d)["statistics"].update(tokens_per_s=-5),
+    "of more tokens than there are": lambda d: receipt_in(d).update(tokens=TOKENS + 1),
+    "of no tokens": lambda d: receipt_in(d).update(tokens=0),
+    "of tokens below zero": lambda d: receipt_in(d).update(tokens=-5),
+    "tokens of another type": lambda d: receipt_in(d).update(tokens="6"),
+    "a promise of its own": lambda d: receipt_in(d).update(promise="everything"),
+    "differences out of order": lambda d: receipt_in(d)["differences"].reverse(),
+    "a difference twice": lambda d: receipt_in(d)["differences"].append(receipt_in(d)["differences"][1]),
+    "a difference behind the reply": lambda d: receipt_in(d)["differences"][1].update(position=TOKENS + 1),
+    "a difference before it": lambda d: first_of(d).update(position=-1),
+    "a token of a receipt below zero": lambda d: first_of(d).update(plain_token=-1),
+    "a huge token": lambda d: first_of(d).update(other_token=10**30),
+    "no token at all": lambda d: first_of(d).update(plain_token=None, other_token=None),
+    "a token that differs from itself": lambda d: first_of(d).update(plain_token=12),
+    "a token of a megabyte": lambda d: first_of(d).update(other_text="x" * 2**20),
+    "a near-tie beyond its noise": lambda d: first_of(d).update(gap_ulps=1000.0),
+    "a near-tie without a gap": lambda d: first_of(d).update(gap_ulps=None),
+    "a near-tie without noise": lambda d: first_of(d).update(noise_ulps=None),
+    "a verdict of another type": lambda d: first_of(d).update(near_tie="yes"),
+    "a receipt that is none": lambda d: d["messages"][1].update(receipt="Identical"),
+    "a receipt of nothing": lambda d: d["messages"][1].update(receipt={}),
+    "a receipt for a question": lambda d: d["messages"][0].update(receipt=d["messages"][1]["receipt"]),
+    "a receipt for a reply without rounds": lambda d: d["messages"][1].update(rounds=[]),
+    "a receipt from before time": lambda d: d["messages"][1]["receipt"].update(made_s=-1.0),
+    "a version without end": lambda d: d["messages"][1]["receipt"].update(redline="1." * 10_000),
+    "a system prompt that is none": lambda d: d["messages"][1].update(system=["Be brief."]),
+    "a digest that is none": lambda d: d["messages"][1].update(prompt=7),
 }  # fmt: skip
 
 
 @pytest.fixture
 def exported(store: Store) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(store.export_json(converse(store, 2)))
+    """Two questions and replies, the first reply verified."""
+    conversation = converse(store, 2)
+    store.save_receipt(store.path(conversation)[1].id, DIFFERS)
+    found: dict[str, Any] = json.loads(store.export_json(conversation))
     return found
 
 
@@ -138,7 +180,7 @@ def test_what_is_too_large_is_refused(store: Store, exported: dict[str, Any], mo
     monkeypatch.setattr(json_export, "MOST_CHARACTERS", len(text) - 1)
     assert "too large" in refused(store, text)
     monkeypatch.undo()
-    monkeypatch.setattr("app.store.import_checks.MOST_MESSAGES", 3)
+    monkeypatch.setattr(json_export, "MOST_MESSAGES", 3)
     assert "4 messages" in refused(store, text)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from app.store import Store
-from tests.store.toys import ask, told
+from tests.store.toys import ask, round_done
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,7 +22,7 @@ import sys
 from pathlib import Path
 from app.protocol import SamplingSettings, Pair
 from app.store import Store
-from tests.store.toys import SETTINGS, told
+from tests.store.toys import SETTINGS, round_done
 store = Store.open(Path(sys.argv[1])).store
 conversation = store.create(SETTINGS).id
 parent = None
@@ -30,7 +30,7 @@ for turn in range(10_000):
     question = store.add_question(conversation, parent, f"Question {turn}")
     parent = store.begin_reply(conversation, question.id, Pair(), SamplingSettings()).id
     for number in range(25):
-        store.append(parent, [told(number, [f" {turn}.{number}"], 3, 0)])
+        store.append(parent, [round_done(number, [f" {turn}.{number}"], 3, 0)])
         print(turn, number, flush=True)
     store.end_reply(parent, Ending("complete"))
 """
@@ -54,7 +54,7 @@ def test_everything_appended_before_a_kill_is_there(tmp_path: Path, seed: int) -
     replies = [record for record in path if record.role == "assistant"]
     for at, reply in enumerate(replies):
         rounds = opened.store.rounds(reply.id)
-        assert rounds == [told(n, [f" {at}.{n}"], 3, 0) for n in range(len(rounds))]
+        assert rounds == [round_done(n, [f" {at}.{n}"], 3, 0) for n in range(len(rounds))]
         assert reply.text == "".join(f" {at}.{n}" for n in range(len(rounds)))
         assert reply.state == ("complete" if at < turn else reply.state)
     assert len(replies) >= turn + 1

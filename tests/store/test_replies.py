@@ -2,21 +2,18 @@
 
 import sqlite3
 import zlib
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from app.protocol import Pair, RoundDone, SamplingSettings
+from app.protocol import Pair, SamplingSettings
 from app.store import Store, StoreError
-from app.store.database import DamageError
-from app.store.records import Ending
-from app.store.reply_log import CUT_NOTE
-from app.store.round_codec import PRIMER, pack, split_chunks, unpack
-from tests.store.toys import REPLY, SETTINGS, TEXT, ask, converse, say, told
+from app.store.records import CUT_NOTE, Ending
+from app.store.reply_rounds import PRIMER, pack, unpack
+from tests.store.toys import REPLY, SETTINGS, TEXT, ask, converse, round_done, say
 
-# told(1, [" sky", " is"], 2, 1) as the first version wrote it.
+# round_done(1, [" sky", " is"], 2, 1) as the first version wrote it.
 WRITTEN = (
     "78bb1dbe5e109b88ea6376141f33427d3c898b1be65b2013ee53c6850593907cfa00e6c14948bebe80ec2f66b8bf1e1b8301d45fabd2322b"
     "525314124b144c203e9cb444a138bb72b1426631a9de9bb428c560518a2100befe54df"
@@ -47,21 +44,20 @@ def test_a_streaming_reply_reads_as_far_as_it_is_here_and_elsewhere(
         other.close()
 
 
-def test_what_ends_is_one_blob_and_the_same_rounds(store: Store, place: Path, question: tuple[int, int]) -> None:
+def test_every_batch_is_there_in_order(store: Store, question: tuple[int, int]) -> None:
     reply = store.begin_reply(*question, Pair(), SamplingSettings())
-    rounds = [told(n, [f" word{n}"], n % 4, 0) for n in range(500)]
+    rounds = [round_done(n, [f" word{n}"], n % 4, 0) for n in range(500)]
     for at in range(0, 500, 3):
         store.append(reply.id, rounds[at : at + 3])
     ended = store.end_reply(reply.id, Ending("stopped", None, "", None, "tail"))
     assert store.rounds(reply.id) == rounds
     assert ended.text == "".join(f" word{n}" for n in range(500)) + "tail"
-    assert ask(place, "SELECT (SELECT count(*) FROM chunk), (SELECT count(*) FROM spans)") == [(0, 1)]
 
 
 def test_an_append_of_nothing_writes_nothing(store: Store, place: Path, question: tuple[int, int]) -> None:
     reply = store.begin_reply(*question, Pair(), SamplingSettings())
     store.append(reply.id, [])
-    assert ask(place, "SELECT count(*) FROM chunk") == [(0,)]
+    assert ask(place, "SELECT count(*) FROM rounds") == [(0,)]
     assert store.end_reply(reply.id, Ending("complete")).text == ""
     assert store.rounds(reply.id) == []
 
@@ -110,24 +106,24 @@ def test_only_a_reply_that_has_ended_goes_on(store: Store, question: tuple[int, 
 
 def test_damaged_rounds_are_said_and_leave_the_text(store: Store, place: Path, question: tuple[int, int]) -> None:
     reply = say(store, *question)
-    blob = ask(place, "SELECT data FROM spans")[0][0]
-    for damaged in (b"", b"\x91\xc4\x00", blob[:9] + bytes(4) + blob[13:], blob[:-3]):
+    batch = ask(place, "SELECT data FROM rounds")[0][0]
+    for damaged in (b"", b"\xc1", b"\x91\xc4\x00", batch[:9] + bytes(4) + batch[13:], batch[:-3], pack(REPLY[1:])):
         with sqlite3.connect(place) as connection:
-            connection.execute("UPDATE spans SET data = ?", (damaged,))
+            connection.execute("UPDATE rounds SET data = ?", (damaged,))
         connection.close()
         with pytest.raises(StoreError, match="rounds of this reply are damaged"):
             store.rounds(reply.id)
         assert store.path(question[0])[-1].text == TEXT
         assert '"rounds":[]' in store.export_json(question[0])
     store.resume_reply(reply.id)
-    store.append(reply.id, [told(3, [" And on."])])
+    store.append(reply.id, [round_done(3, [" And on."])])
     assert store.end_reply(reply.id, Ending("complete")).text == f"{TEXT} And on."
     with pytest.raises(StoreError, match="rounds of this reply are damaged"):
         store.rounds(reply.id)  # the new ones alone would stand at the wrong places
 
 
 def test_rounds_are_packed_small_and_read_back_exactly() -> None:
-    rounds = [told(n, [" the", " and"], 3, 1) for n in range(4)]
+    rounds = [round_done(n, [" the", " and"], 3, 1) for n in range(4)]
     packed = pack(rounds)
     assert unpack(packed) == rounds
     assert len(packed) < 150  # against 900 as MessagePack
@@ -141,14 +137,11 @@ def test_rounds_with_fields_of_a_later_version_are_read() -> None:
 
 def test_the_format_on_disk_does_not_change_by_itself() -> None:
     """Another primer, or another name of a field, would make old rounds unreadable."""
-    assert unpack(bytes.fromhex(WRITTEN)) == [told(1, [" sky", " is"], 2, 1)]
-
-
-def test_a_list_of_chunks_that_is_none_is_damage() -> None:
-    for wrong in (b"", b"\xc1", b"\x92\xc4\x01"):
-        with pytest.raises(DamageError):
-            split_chunks(wrong)
-    assert split_chunks(None) == []
+    batch = bytes.fromhex(WRITTEN)
+    assert unpack(batch) == [round_done(1, [" sky", " is"], 2, 1)]
+    assert unpack(msgspec.msgpack.encode([batch, batch])) == 2 * [
+        round_done(1, [" sky", " is"], 2, 1)
+    ]  # up to version 4
 
 
 def test_rounds_that_cannot_be_written_come_with_the_next_that_can(
@@ -185,10 +178,3 @@ def test_an_end_that_cannot_be_written_can_be_tried_again(store: Store, place: P
     blocker.close()
     assert store.end_reply(reply.id, Ending("complete")).text == TEXT
     assert store.rounds(reply.id) == REPLY
-
-
-def test_told_keeps_every_field(store: Store, question: tuple[int, int]) -> None:
-    tree = replace(told(0, ["a", "b"], 3, 1).round, parents=(-1, 0, -1), path=(0,), draft_s=0.001, verify_s=0.1 + 0.2)
-    full = RoundDone(id=2**40, round=tree, drafted_texts=("x", "<|end|>", "\n"))
-    reply = say(store, *question, [full])
-    assert store.rounds(reply.id) == [full]

@@ -1,27 +1,13 @@
-"""Search finds what people type, in titles and texts, and nothing that they type is syntax. Twice: with and without
-the index."""
-
-from collections.abc import Iterator
-from pathlib import Path
+"""Search finds what people type, in titles and texts, and nothing that they type is syntax."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.store import Store, search_index
+from app.store import Store
+from app.store.message_search import fold, matches_in, snippet_of, terms_of
 from app.store.records import Attachment, Ending, SearchHit
-from app.store.search_index import fold, matches_in, snippet_of, terms_of
-from tests.store.toys import SETTINGS, converse, prose, say, told
-
-_UNKNOWN = "CREATE VIRTUAL TABLE folded_text USING fts99 (folded)"
-
-
-@pytest.fixture(params=["indexed", "read through"], autouse=True)
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Whether this SQLite has FTS5."""
-    if request.param == "read through":
-        monkeypatch.setattr(search_index, "_TABLE", _UNKNOWN)
-    yield request.param
+from tests.store.toys import SETTINGS, converse, prose, round_done, say
 
 
 def put(store: Store, *texts: str, title: str = "") -> list[int]:
@@ -149,39 +135,17 @@ def test_deleted_conversations_are_not_found_until_they_are_back(store: Store) -
     assert store.search("needle") == []
 
 
-def test_a_long_text_is_found_before_and_after_it_is_indexed(store: Store, way: str) -> None:
-    ids = put(store, *[f"{prose(n, 20_000)} needle {prose(n, 100)}" for n in range(2)])
-    for waiting in (2, 1, 0):
-        assert found(store, "needle") == ids[::-1]
-        assert store.tidy(0.0) == (way == "indexed" and waiting == 2)
-    store.delete(store.conversations()[0].id)
-    store.purge()
-    assert found(store, "needle") == []
-
-
-def test_what_was_written_without_an_index_is_found_with_one_and_back(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ids: list[int] = []
-    sound = search_index._TABLE
-    for round_, has in enumerate((True, False, True, False, True)):
-        monkeypatch.setattr(
-            search_index, "_TABLE", sound if has else "CREATE VIRTUAL TABLE folded_text USING fts99 (x)"
-        )
-        store = Store.open(place).store
-        ids += put(store, f"needle number {round_}")
-        assert found(store, "needle") == ids[::-1]
-        if round_ == 2:
-            store.delete(store.conversations()[-1].id)
-            del ids[0]
-        store.close()
+def test_a_match_far_into_a_long_text_is_shown(store: Store) -> None:
+    (message,) = put(store, f"{prose(1, 20_000)} NÉEDLE {prose(2, 100)}")
+    (hit,) = store.search("needle")
+    assert hit.message == message and marked(hit) == ["NÉEDLE"] and len(hit.snippet) < 180
 
 
 def test_a_reply_that_goes_on_is_found_by_all_of_it(store: Store) -> None:
     conversation = converse(store, 0)
     reply = say(store, conversation, store.add_question(conversation, None, "?").id)
     store.resume_reply(reply.id)
-    store.append(reply.id, [told(9, [" And grey", " tomorrow."])])
+    store.append(reply.id, [round_done(9, [" And grey", " tomorrow."])])
     store.end_reply(reply.id, Ending("complete"))
     assert found(store, "blue tomorrow") == [reply.id]
 

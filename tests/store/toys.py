@@ -22,7 +22,7 @@ SETTINGS = ChatSettings(
 )
 
 
-def told(index: int, texts: Sequence[str], drafted: int = 0, accepted: int = 0) -> RoundDone:
+def round_done(index: int, texts: Sequence[str], drafted: int = 0, accepted: int = 0) -> RoundDone:
     """A round that says `texts`, of which the first `accepted` were drafted."""
     return RoundDone(
         id=7,
@@ -42,7 +42,7 @@ def told(index: int, texts: Sequence[str], drafted: int = 0, accepted: int = 0) 
     )
 
 
-REPLY = [told(0, ["The"]), told(1, [" sky", " is", " blue"], 3, 2), told(2, [" today", "."], 1, 1)]
+REPLY = [round_done(0, ["The"]), round_done(1, [" sky", " is", " blue"], 3, 2), round_done(2, [" today", "."], 1, 1)]
 TEXT = "The sky is blue today."
 
 

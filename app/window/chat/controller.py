@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace as changed
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Signal
 
 from app.protocol import Loaded, Message, Pair, RoundDone
 from app.store.records import Attachment, ChatSettings, ConversationRecord, MessageRecord, messages_of
@@ -30,7 +30,6 @@ from engine.events import PromptProgress
 if TYPE_CHECKING:
     from app.store import Store
 
-TIDY_MS = 500  # without changes, before the store does its deferred work
 LARGEST_IMPORT_BYTES = 512 << 20
 
 
@@ -83,7 +82,6 @@ class Controller(QObject):
         self._deleted: list[tuple[int, bool]] = []  # conversations that can be restored; whether they were open
         self._cut: MessageRecord | None = None  # a reply that the last death of the host interrupted
         self._status = self.host.status
-        self._tidy_timer = QTimer(self, singleShot=True, interval=TIDY_MS)
         self._connect()
 
     def _connect(self) -> None:
@@ -92,8 +90,6 @@ class Controller(QObject):
             part.notice.connect(self.notice)
         library.changed.connect(current.refresh)
         library.changed.connect(self.conversations_changed)
-        library.changed.connect(self._tidy_timer.start)
-        self._tidy_timer.timeout.connect(self._tidy)
         current.opened.connect(self._handle_opened)
         current.path_changed.connect(self._handle_path)
         current.reply_began.connect(self._handle_reply_began)
@@ -128,7 +124,6 @@ class Controller(QObject):
         """Saves everything and ends the engine, within two seconds."""
         self._runner.end_now("Redline quit while writing this reply.")
         self._writer.close()
-        self._tidy_timer.stop()
         self.host.process.quit()
         self.library.close()
 
@@ -322,11 +317,6 @@ class Controller(QObject):
             self.reply_began.emit(shown)
         self._update_busy()
         self._counter.schedule()
-
-    def _tidy(self) -> None:
-        """Lets the store do its deferred work, a little at a time and never during a reply."""
-        if self._runner.reply is not None or self.library.tidy():
-            self._tidy_timer.start()
 
     # --- events of a reply ---------------------------------------------------------------------
 

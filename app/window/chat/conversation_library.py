@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -91,13 +90,6 @@ class ConversationLibrary(QObject):
     def export_json(self, conversation: int) -> str:
         """Returns the whole conversation as JSON, rounds and statistics included."""
         return self.attempt(lambda: self.store.export_json(conversation), "")
-
-    def tidy(self) -> bool:
-        """Spends a hundredth of a second on deferred work; returns whether there is more. Failures are tried again
-        another time."""
-        with suppress(RedlineError):
-            return self.store.tidy()
-        return False
 
     def close(self) -> None:
         """Closes the store. Nothing else may be called after it but `set_value`, which then does nothing."""

@@ -1,0 +1,116 @@
+"""The rounds of a reply as bytes, and what is checked of rounds that come from elsewhere.
+
+A batch is a list of RoundDone as MessagePack, deflated against PRIMER. Fields go by name, so that a record may grow;
+zlib's checksum detects a damaged batch. Up to version 4 of the store a reply that had ended was a list of batches.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from app.protocol import RoundDone
+from app.store.database import DamageError
+from engine.events import Round
+
+_ROUND = {
+    "index": 12,
+    "tokens": [284, 253, 3],
+    "drafted": [284, 253, 17],
+    "accepted": 2,
+    "p": [0.5, 0.25, 1.0],
+    "q": [1.0, 1.0, 1.0],
+    "width": 4,
+    "time_s": 1.0,
+    "reason": "",
+    "texts": [" the", " and", "."],
+    "parents": None,
+    "path": [],
+    "draft_s": None,
+    "verify_s": None,
+}
+# What most batches contain, so that the small ones of a slow reply compress as well. Part of the format: never edit it.
+PRIMER = msgspec.msgpack.encode([{"type": "Told", "id": 1, "round": _ROUND, "drafted_texts": [" the", " and", " of"]}])
+_DEFLATED = b"\x78"  # the first byte of every batch, and of no list
+
+_decoder = msgspec.msgpack.Decoder(list[RoundDone])
+_list_decoder = msgspec.msgpack.Decoder(list[bytes])
+
+
+def pack(rounds: list[RoundDone]) -> bytes:
+    """Returns one batch. Raises OverflowError for an integer of more than 64 bits."""
+    deflate = zlib.compressobj(6, zdict=PRIMER)
+    return deflate.compress(msgspec.msgpack.encode(rounds)) + deflate.flush()
+
+
+def unpack(data: bytes) -> list[RoundDone]:
+    """Returns the rounds of a batch or of a list of batches. Raises DamageError."""
+    try:
+        batches = [data] if data.startswith(_DEFLATED) else _list_decoder.decode(data)
+        return [one for batch in batches for one in _decoder.decode(_inflated(batch))]
+    except (zlib.error, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise DamageError(f"a batch of rounds cannot be read ({error})") from error
+
+
+def _inflated(batch: bytes) -> bytes:
+    inflate = zlib.decompressobj(zdict=PRIMER)
+    data = inflate.decompress(batch)
+    if not inflate.eof:
+        raise DamageError("a batch of rounds is cut short")
+    return data
+
+
+def text_of(rounds: Iterable[RoundDone]) -> str:
+    """Returns the text that these rounds completed."""
+    return "".join(text for one in rounds for text in one.round.texts)
+
+
+# --- checks -----------------------------------------------------------------------------------
+
+_COUNT, _SECONDS, _SHARE = 2**31 - 1, 1e9, 1.000001
+# The largest value of a field; the smallest is 0.
+_MOST: dict[str, float] = {
+    **dict.fromkeys(("tokens", "drafted", "accepted", "rounds", "prompt_tokens", "index", "width", "position"), _COUNT),
+    **dict.fromkeys(("plain_token", "other_token", "context"), _COUNT),
+    **dict.fromkeys(("time_s", "draft_s", "verify_s", "ttft_s", "tokens_per_s", "mean_acceptance_length"), _SECONDS),
+    **dict.fromkeys(("p", "q", "acceptance_rate", "acceptance_by_position"), _SHARE),
+    "made_s": 100 * _SECONDS,
+    "id": 2**64 - 1,
+}
+
+
+def in_range(record: Any) -> bool:
+    """Returns whether no number of a record is impossible by the name of its field; fields without a value are fine."""
+    for name, most in _MOST.items():
+        value = getattr(record, name, None)
+        numbers = value if isinstance(value, tuple) else (value,)
+        if not all(number is None or 0 <= number <= most for number in numbers):
+            return False
+    return True
+
+
+def fault_of_round(one: RoundDone) -> str:
+    """Checks a round from elsewhere, so that whoever shows it may rely on it; returns what is wrong, or ""."""
+    r = one.round
+    if len(r.p) != len(r.tokens) or len(r.q) != len(r.drafted) or len(r.texts) not in (0, len(r.tokens)):
+        return "whose parts do not fit together"
+    if len(one.drafted_texts) not in (0, len(r.drafted)):
+        return "whose drafted texts are not those of its draft"
+    if r.accepted > min(len(r.tokens), len(r.drafted)):
+        return "that accepted more than was drafted"
+    if not in_range(r) or not in_range(one):
+        return "with an impossible number"
+    return "" if _is_tree(r) else "whose tree is not a tree"
+
+
+def _is_tree(r: Round) -> bool:
+    if r.parents is None:
+        return not r.path
+    if len(r.parents) != len(r.drafted) or not all(-1 <= parent < i for i, parent in enumerate(r.parents)):
+        return False
+    before = (-1, *r.path)
+    steps = zip(before, r.path, strict=False)
+    return len(r.path) == r.accepted and all(0 <= i < len(r.parents) and r.parents[i] == at for at, i in steps)
