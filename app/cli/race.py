@@ -18,10 +18,9 @@ from app.command_line import FAILURE, INTERRUPTED, OK
 from app.inference.options import Options
 from app.protocol import SamplingSettings
 from app.protocol.race_messages import PLAIN, SIDES, Race, Side
-from app.race.document_builder import RaceDocumentBuilder
-from app.race.race_document import RaceDocument, RaceError, open_race, race_json, write_file
-from app.race.replay_clock import SPEEDS
-from app.race.side_syntax import read_side, write_side
+from app.race.race_document import RaceDocument, RaceDocumentBuilder, RaceError, open_race, race_json, write_file
+from app.race.race_replay import SPEEDS
+from app.race.race_text import read_side, write_side
 from app.writable_file import check_writable
 from engine.errors import UsageError
 
@@ -88,11 +87,11 @@ def run(args: argparse.Namespace) -> int:
     finally:  # it was measured, whatever the disk says
         _tell(document, args, stopped)
     if args.png is not None or args.animation is not None:
-        from app.race.picture_export import export_pictures
+        from app.race.race_export import export_pictures
 
         status, scheme = Status(sys.stderr), choose_look(True, os.environ, args.theme).theme
         export_pictures(
-            document, args.png, args.animation, scheme, lambda step: status(f"drawing: {step.done} of {step.total}")
+            document, args.png, args.animation, scheme, lambda done, total: status(f"drawing: {done} of {total}")
         )
     if any(receipt.failed for receipt in document.receipts):
         return FAILURE
@@ -121,7 +120,7 @@ def _check_files(args: argparse.Namespace) -> None:
     if args.replay is None and args.prompt is None:
         raise UsageError("there is nothing to race: give --prompt, or --replay with a race that was saved")
     if args.animation is not None:
-        from app.race.picture_export import ANIMATIONS
+        from app.race.race_export import ANIMATIONS
 
         if args.animation.suffix.lower() not in ANIMATIONS:
             raise UsageError(f"{args.animation.name}: an animation ends in {', '.join(ANIMATIONS)}")
@@ -169,26 +168,26 @@ def _race(race: RaceOptions, options: Options, status: Status) -> tuple[RaceDocu
     pair = open_target(options)
     if pair.note:
         status(pair.note)
-    gathering = RaceDocumentBuilder(
+    builder = RaceDocumentBuilder(
         Race(id=race.number, prompt=race.prompt, sampling=sampling_of(options), sides=race.sides, runs=race.runs),
         time.time(),
     )
     with ctrl_c() as stopped:
         for answer in Contest(pair, race, stopped).answers():
-            gathering.hear(answer)
-            progress = gathering.progress
+            builder.hear(answer)
+            progress = builder.progress
             if progress is not None:
                 status(
                     f"{progress.message}: {write_side(race.sides[progress.side])}" if progress.run else progress.message
                 )
-    document = gathering.document()
-    if document is None and gathering.stopped:
+    document, was_stopped = builder.document(), builder.done is not None and builder.done.stopped
+    if document is None and was_stopped:
         raise KeyboardInterrupt
     if document is None:
         raise RaceError(
             "the results of the runs contradict each other: race again, and report it if that does not help"
         )
-    return document, gathering.stopped
+    return document, was_stopped
 
 
 def sampling_of(options: Options) -> SamplingSettings:

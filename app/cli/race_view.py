@@ -24,8 +24,7 @@ from app.cli.terminal.token_style import TEXT, TINTS, Look
 from app.protocol.race_messages import Run
 from app.race import race_text
 from app.race.race_document import RaceDocument
-from app.race.race_replay import PaneState, Replay, State
-from app.race.replay_clock import SPEEDS, Player
+from app.race.race_replay import SPEEDS, PaneState, Player, Replay, State
 from engine.events import Origin
 
 FRAMES_PER_S = 20
@@ -158,7 +157,7 @@ def _title(name: str, end_s: float) -> str:
 
 
 def _mark(replay: Replay) -> int | None:
-    return None if replay.parting is None else replay.parting.position
+    return None if replay.receipt.divergence is None else replay.receipt.divergence.position
 
 
 def _text(run: Run, look: Look, tokens: int, marked: int | None) -> Text:

@@ -30,7 +30,7 @@ from app.protocol import (
     decode_answer,
 )
 from app.protocol.race_messages import PLAIN, Side
-from app.race.document_builder import RaceDocumentBuilder
+from app.race.race_document import RaceDocumentBuilder
 from engine.errors import UsageError
 from tests.host.process import HostProcess, asked, of_kind, pair
 

@@ -26,7 +26,7 @@ from app.protocol import (
 from app.protocol.race_messages import PLAIN, Side
 from app.race import contest
 from app.race.contest import Contest, RaceOptions, level
-from app.race.document_builder import RaceDocumentBuilder
+from app.race.race_document import RaceDocumentBuilder
 from engine.errors import ModelError, UsageError
 from models.drafters.pair_footprint import pair_footprint
 from models.memory import AvailableMemory

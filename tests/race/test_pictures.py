@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import subprocess
+import sys
 from dataclasses import replace as changed
 from pathlib import Path
 
@@ -16,9 +17,24 @@ from PIL import Image
 from app.cli.main import main
 from app.palette import PALETTES, Palette
 from app.protocol.race_messages import Run
-from app.race.picture_export import ANIMATIONS, DPI, SCALE, SIZE, command, export_pictures, picture
-from app.race.race_animation import HOLD_MS, SAME, Animation, ColourTable, animate, encode, moments_of, sparse
 from app.race.race_document import RaceDocument, RaceError, race_json
+from app.race.race_export import (
+    ANIMATIONS,
+    DPI,
+    HOLD_MS,
+    SAME,
+    SCALE,
+    SIZE,
+    Animation,
+    animate,
+    common_colours,
+    encode,
+    export_pictures,
+    moments_of,
+    picture,
+    sparse,
+)
+from app.race.race_fonts import Fonts
 from app.race.race_picture import RacePicture, wrapped_pieces
 from tests.race.made import race, simple, steady
 
@@ -78,8 +94,8 @@ def made() -> Animation:
 
 def test_a_film_runs_from_nothing_to_the_end_and_stays_there(made: Animation) -> None:
     moments = moments_of(END_S)
-    assert sum(made.stays_ms) == sum(moment.stays_ms for moment in moments)
-    assert made.stays_ms[-1] >= HOLD_MS
+    assert sum(made.durations_ms) == sum(moment.duration_ms for moment in moments)
+    assert made.durations_ms[-1] >= HOLD_MS
     assert 4 < len(made.frames) < len(moments)
     first, last = (np.asarray(made.frames[at].convert("RGB")) for at in (0, -1))
     assert [has(made.frames[at].convert("RGB"), LIGHT.warning) for at in (0, -1)] == [False, True]
@@ -91,7 +107,7 @@ def test_every_kind_of_file_shows_the_film_frame_by_frame(made: Animation, endin
     data = encode(made, ending)
     found = frames(data)
     assert len(found) == len(made.frames)
-    assert duration_ms(data) == sum(made.stays_ms)
+    assert duration_ms(data) == sum(made.durations_ms)
     for mine, theirs in zip(made.frames, found, strict=True):
         assert np.array_equal(np.asarray(mine.convert("RGB")), np.asarray(theirs))
     assert image(data).info.get("loop", 0) == 0
@@ -105,7 +121,8 @@ def test_common_colours_stay_what_they_are_and_rare_ones_go_to_the_nearest() -> 
     pixels = np.full((8, 8, 3), 255, np.uint8)
     pixels[:2] = (10, 20, 30)
     pixels[7, 7] = (12, 20, 30)
-    shown = np.asarray(ColourTable(pixels, 2).image(pixels).convert("RGB"))
+    made = Image.fromarray(pixels)
+    shown = np.asarray(made.quantize(palette=common_colours([made], 2), dither=0).convert("RGB"))
     assert np.array_equal(shown[:7], pixels[:7])
     assert tuple(shown[7, 7]) == (10, 20, 30)
 
@@ -113,8 +130,9 @@ def test_common_colours_stay_what_they_are_and_rare_ones_go_to_the_nearest() -> 
 def test_what_stays_from_frame_to_frame_is_left_out() -> None:
     pixels = [np.full((4, 4, 3), 255, np.uint8) for _ in range(2)]
     pixels[1][0, 0] = (0, 0, 0)
-    colours = ColourTable(np.concatenate(pixels), 2)
-    first, second = (np.asarray(one) for one in sparse([colours.image(one) for one in pixels]))
+    made = [Image.fromarray(one) for one in pixels]
+    colours = common_colours(made, 2)
+    first, second = (np.asarray(one) for one in sparse([one.quantize(palette=colours, dither=0) for one in made]))
     assert (first != SAME).all()
     assert (second == SAME).sum() == 15
 
@@ -138,14 +156,14 @@ def test_the_terminal_has_pictures_drawn_with_no_screen(
 
 def test_what_cannot_be_written_is_said_in_a_line(tmp_path: Path) -> None:
     with pytest.raises(RaceError, match=r"race\.png cannot be written"):
-        export_pictures(APART, tmp_path / "no folder" / "race.png", None, "light")
+        export_pictures(APART, tmp_path / "no folder" / "race.png", None, "light", print)
 
 
 def test_a_race_that_is_none_is_not_drawn(tmp_path: Path) -> None:
-    words = command(tmp_path / "race.png", False, "dark")
+    words = [sys.executable, "-m", "app.race.race_export", "--png", str(tmp_path / "race.png")]
     done = subprocess.run(words, input=b"{}", capture_output=True, env=os.environ, check=False)
     assert done.returncode == 1
-    assert done.stderr.decode() == "redline: this is no race saved by Redline: choose another file\n"
+    assert done.stderr.decode() == "redline: this is not a race saved by Redline: choose another file\n"
     assert not list(tmp_path.iterdir())
 
 
@@ -165,7 +183,7 @@ def test_a_moment_looks_the_same_whatever_was_drawn_before() -> None:
 def test_any_text_is_drawn_and_no_pane_is_left() -> None:
     words = ("\u202eback", "日本語", "x" * 400, "\t\x1b[31m", "é\u0301", "\n\n", "")
     texts = race([(worded(0, words), worded(1, words))])
-    pieces = wrapped_pieces(texts.run(0, 1), 300, 1.0)
+    pieces = wrapped_pieces(texts.run(0, 1), 300, Fonts(1.0))
     assert all(piece.x + piece.width <= 301 for piece in pieces)
     assert "\u202e" not in "".join(piece.text for piece in pieces)
     assert picture(texts, LIGHT)

@@ -10,11 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.inference.speedup import total_speedup
-from app.race.race_animation import FRAME_MS, HOLD_MS, LONGEST_S, moments_of, pace_of
-from app.race.race_document import RaceDocument
-from app.race.race_replay import Replay
-from app.race.race_results import metrics_of
-from app.race.replay_clock import Player
+from app.race.race_document import RaceDocument, metrics_of
+from app.race.race_export import FRAME_MS, HOLD_MS, LONGEST_S, moments_of, pace_of
+from app.race.race_replay import Player, Replay
 from engine.events import PromptProgress
 from engine.metrics import Metrics
 from tests.race.made import race, races, simple, steady
@@ -135,5 +133,5 @@ def test_an_animation_is_short_and_ends_at_the_end(end_s: float) -> None:
     assert times[0] == 0.0
     assert times[-1] == end_s
     assert times == sorted(times)
-    assert sum(frame.stays_ms for frame in frames) <= LONGEST_S * 1000 + FRAME_MS + HOLD_MS
+    assert sum(frame.duration_ms for frame in frames) <= LONGEST_S * 1000 + FRAME_MS + HOLD_MS
     assert all(b - a <= pace * FRAME_MS / 1000 + 1e-6 * end_s for a, b in pairwise(times))

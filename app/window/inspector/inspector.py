@@ -20,8 +20,8 @@ from app.window.inspector.charts import Chart, Charts
 from app.window.inspector.reply_summary import ReplySummary
 from app.window.inspector.round_detail import RoundDetail
 from app.window.inspector.round_export import ShareMenu
-from app.window.inspector.round_list import RoundList, RoundRow
-from app.window.inspector.round_series import RoundSeries
+from app.window.inspector.round_list import RoundList
+from app.window.inspector.round_rows import RoundRow, RoundSeries
 
 FRAME_MS = 100
 FRAMES_PER_CHART = 2  # a chart moves slowly and costs as much as all the rest
@@ -51,7 +51,7 @@ class Inspector(QWidget):
         self._title, self._columns = label("Rounds", "heading"), label("accepted/drafted, draft + verify", "caption")
         self._plain, self._empty = wrapped(role="caption"), wrapped(NO_REPLY, role="detail")
         self._share = QToolButton()
-        self.sharing = ShareMenu(self._chosen_round, lambda: self._series.rows, self)
+        self.sharing = ShareMenu(self._chosen_round, lambda: [row.done for row in self._series.rows], self)
         self._lay_out()
         self._connect()
         style(self, ground="page")
@@ -142,18 +142,18 @@ class Inspector(QWidget):
         """Returns why nothing was drafted, if so."""
         if not self._series.rows or self._series.metrics.drafted:
             return ""
-        reason = self._series.rows[-1].round.reason
+        reason = self._series.rows[-1].done.round.reason
         return f"Nothing was drafted: {reason}" if reason else "Nothing was drafted"
 
     def _look_at(self, row: RoundRow | None) -> None:
         """Shows a round in full: `row`, else the newest, once the reply is over."""
         if row is None and self._series.rows and not self._streaming:
-            row = self.rounds.round_model.newest()
+            row = self._series.rows[-1]
         self._detail.show_row(row)
 
     def _chosen_round(self) -> list[RoundDone]:
         row = self.rounds.chosen()
-        return [row.round_done] if row else []
+        return [row.done] if row else []
 
     def _lay_out(self) -> None:
         list_of_rounds = QWidget(self)

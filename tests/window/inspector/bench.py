@@ -18,7 +18,7 @@ from PySide6.QtWidgets import QApplication
 
 from app.protocol import RoundDone
 from app.window.inspector import Inspector
-from app.window.inspector.charts import Charts
+from app.window.inspector.charts import CHARTS
 from app.window.inspector.inspector import FRAME_MS
 from tests.window.inspector.made import mixed
 
@@ -34,7 +34,7 @@ def main() -> None:
     inspector = Inspector()
     inspector.resize(320, 820)
     inspector.show()
-    for which, title in enumerate(Charts.TITLES):
+    for which, (title, *_) in enumerate(CHARTS):
         inspector.choose_chart(which)
         report(f"update with the plot {title}", streamed(app, inspector, told))
     report("slice of a reply shown at once", shown(app, inspector, told))

@@ -33,7 +33,7 @@ def record(statistics: Statistics | None, note: str = "") -> MessageRecord:
 
 
 def tiles(inspector: Inspector) -> tuple[str, ...]:
-    return tuple(tile.figure for tile in inspector.summary.tiles)
+    return tuple(tile.value.text() for tile in inspector.summary.tiles)
 
 
 def words(inspector: Inspector) -> str:
@@ -47,4 +47,7 @@ def rows(inspector: Inspector) -> list[str]:
 
 
 def plot_words(inspector: Inspector) -> list[str]:
-    return [chart.accessibleDescription() for chart in inspector.charts]
+    """What each chart says once its tab is chosen."""
+    return [
+        inspector.choose_chart(which) or chart.accessibleDescription() for which, chart in enumerate(inspector.charts)
+    ]

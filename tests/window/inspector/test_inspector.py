@@ -12,7 +12,7 @@ from app.store.records import Statistics
 from app.window.common import theme
 from app.window.common.appearance import APPEARANCES, DARK, LIGHT, Appearance
 from app.window.inspector import Inspector
-from app.window.inspector.charts import Charts
+from app.window.inspector.charts import CHARTS
 from app.window.inspector.inspector import SLICE
 from app.window.inspector.reply_summary import NUMBERS, figures
 from engine.metrics import Metrics
@@ -99,9 +99,9 @@ def test_repeated_and_late_rounds_are_harmless() -> None:
 
 
 def test_every_number_has_its_definition() -> None:
-    for tile, number in zip(opened().summary.tiles, NUMBERS, strict=True):
-        assert tile.toolTip() == tile.accessibleDescription() == number.definition
-        assert tile.accessibleName().startswith(number.name)
+    for tile, (name, definition) in zip(opened().summary.tiles, NUMBERS.items(), strict=True):
+        assert tile.toolTip() == tile.accessibleDescription() == definition
+        assert tile.accessibleName().startswith(name)
 
 
 def test_plots_say_in_words_what_they_show() -> None:
@@ -112,7 +112,7 @@ def test_plots_say_in_words_what_they_show() -> None:
         assert f"position {place}: {share:.0%} of {reached:,}" in acceptance
     assert "tokens/s at the end" in speed
     assert "tokens per pass at the end" in speed
-    for word in ("verify", "draft", "whole round"):
+    for word in ("verify", "draft", "whole"):
         assert word in times
 
 
@@ -123,7 +123,7 @@ def test_the_first_rounds_are_drawn_though_little_is_known(
     count: int, timed: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:
     inspector = showing(mixed(count, timed=timed))
-    for which in range(len(Charts.TITLES)):
+    for which in range(len(CHARTS)):
         inspector.choose_chart(which)
         QApplication.processEvents()
         assert inspector.charts[which].isVisible()

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QApplication
 from app.window.common import theme
 from app.window.common.appearance import APPEARANCES, DARK, LIGHT, Appearance
 from app.window.inspector.round_list import RoundDelegate, RoundList, times_text
-from app.window.inspector.round_series import RoundSeries
+from app.window.inspector.round_rows import RoundSeries
 from tests.window.inspector.made import Maker, chains, mixed, trees
 from tests.window.inspector.turning import colours, hover
 
@@ -152,7 +152,7 @@ def test_the_keyboard_starts_at_the_newest_round() -> None:
 
 def test_a_row_says_in_words_what_it_shows() -> None:
     view = shown(chains(3))
-    row = view.round_model.row(1)
+    row = view.round_model.series.rows[1]
     said = view.round_model.index(1, 0).data(Qt.ItemDataRole.AccessibleTextRole)
     assert said.startswith("round 2, chain of 5, ")
     assert said.endswith(f"expects 1.62x plain speed; {times_text(row)}")
@@ -160,8 +160,8 @@ def test_a_row_says_in_words_what_it_shows() -> None:
 
 def test_times_are_labelled_by_what_they_are() -> None:
     maker = Maker()
-    timed = shown([maker.chain(5), maker.plain(), maker.chain(5)]).round_model
-    assert times_text(timed.row(0)).startswith("draft 6.0 · verify ")
-    assert times_text(timed.row(0), short=True).startswith("6.0 + ")
-    assert times_text(timed.row(1)).startswith("round ")
-    assert times_text(shown(mixed(2, timed=False)).round_model.row(0)) == ""
+    timed = shown([maker.chain(5), maker.plain(), maker.chain(5)]).round_model.series.rows
+    assert times_text(timed[0]).startswith("draft 6.0 · verify ")
+    assert times_text(timed[0], short=True).startswith("6.0 + ")
+    assert times_text(timed[1]).startswith("round ")
+    assert times_text(shown(mixed(2, timed=False)).round_model.series.rows[0]) == ""

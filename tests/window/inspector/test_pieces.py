@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from app.protocol import RoundDone
-from app.window.inspector.round_tokens import LONGEST_TEXT, depths, describe, emitted_pieces, refused, shape, shown
+from app.window.inspector.round_rows import (
+    LONGEST_TEXT,
+    depths,
+    describe,
+    emitted_pieces,
+    refused_pieces,
+    shape,
+    shown,
+)
 from engine.events import Round
 from tests.window.inspector.made import mixed
 
@@ -53,7 +61,7 @@ def test_what_a_chain_said_has_kinds_and_the_chances_of_both_models() -> None:
 
 
 def test_what_a_chain_drafted_in_vain_follows_in_order_and_the_first_was_offered() -> None:
-    pieces = [(piece.text, piece.q, piece.depth, piece.offered) for piece in refused(CHAIN)]
+    pieces = [(piece.text, piece.q, piece.depth, piece.offered) for piece in refused_pieces(CHAIN)]
     assert pieces == [("was", 0.5, 3, True), ("blue", 0.3, 4, False)]
 
 
@@ -63,14 +71,14 @@ def test_what_a_tree_said_takes_its_chances_from_the_way_taken() -> None:
 
 
 def test_what_a_tree_drafted_in_vain_comes_from_the_end_of_the_way_back_each_branch_whole() -> None:
-    pieces = [(piece.text, piece.depth, piece.offered) for piece in refused(TREE)]
+    pieces = [(piece.text, piece.depth, piece.offered) for piece in refused_pieces(TREE)]
     assert pieces == [("e", 3, True), ("d", 2, False), ("b", 1, False), ("f", 2, False)]
 
 
 def test_every_drafted_token_is_said_or_refused_once() -> None:
     for told in mixed(200):
         kept = [piece.token for piece in emitted_pieces(told)[: told.round.accepted]]
-        lost = [piece.token for piece in refused(told)]
+        lost = [piece.token for piece in refused_pieces(told)]
         assert sorted(kept + lost) == sorted(told.round.drafted)
 
 
@@ -91,7 +99,7 @@ def test_a_round_that_lacks_texts_and_chances_shows_ids() -> None:
         ("#5", None, None),
         ("#6", None, None),
     ]
-    assert [piece.text for piece in refused(told)] == ["#7"]
+    assert [piece.text for piece in refused_pieces(told)] == ["#7"]
 
 
 def test_a_special_token_is_called_by_its_drafted_name() -> None:
