@@ -12,7 +12,7 @@ Fields are those of `app.protocol.race_messages`, rounds those of `engine.events
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -273,17 +273,8 @@ class RaceDocumentBuilder:
 
 
 def _side(runs: Sequence[Metrics], shown: Metrics) -> SideResult:
-    def middle(number: Callable[[Metrics], float | None]) -> float | None:
-        return median(number(one) for one in runs)
-
-    return SideResult(
-        tokens=shown.tokens,
-        passes=shown.rounds,
-        mean_acceptance_length=shown.mean_acceptance_length,
-        tokens_per_s=middle(lambda one: one.tokens_per_s),
-        ttft_s=middle(lambda one: one.ttft_s),
-        total_s=middle(lambda one: one.last_s),
-    )
+    medians = [median(getattr(one, name) for one in runs) for name in ("tokens_per_s", "ttft_s", "last_s")]
+    return SideResult(shown.tokens, shown.rounds, shown.mean_acceptance_length, *medians)
 
 
 def _spread(values: Iterable[float | None]) -> Spread | None:

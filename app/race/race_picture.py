@@ -43,19 +43,17 @@ class Piece(NamedTuple):
 
 
 class Canvas:
-    """An image that is drawn on in px at scale 1. size: width and height."""
+    """An image that is drawn on in px at scale 1."""
 
-    def __init__(self, size: tuple[float, float], ground: str, fonts: Fonts) -> None:
-        self.fonts, self.scale = fonts, fonts.scale
-        self.image = Image.new("RGB", (round(size[0] * self.scale), round(size[1] * self.scale)), ground)
-        self._painter = ImageDraw.Draw(self.image)
+    def __init__(self, image: Image.Image, fonts: Fonts) -> None:
+        self.image, self.fonts, self.scale = image, fonts, fonts.scale
+        self._painter = ImageDraw.Draw(image)
 
-    def copy(self) -> Canvas:
-        """Returns a canvas with the same picture."""
-        made = Canvas((0, 0), "black", self.fonts)
-        made.image = self.image.copy()
-        made._painter = ImageDraw.Draw(made.image)
-        return made
+    @classmethod
+    def blank(cls, size: tuple[float, float], ground: str, fonts: Fonts) -> Canvas:
+        """Returns a canvas of one colour. size: width and height."""
+        width, height = (round(length * fonts.scale) for length in size)
+        return cls(Image.new("RGB", (width, height), ground), fonts)
 
     def text(
         self,
@@ -105,7 +103,7 @@ class RunText:
         if marked not in self._drawn:
             self._drawn[marked] = self._draw(marked, mark)
         whole, last, scale = self._drawn[marked], self._pieces[count - 1], self._fonts.scale
-        shown = Canvas((self._room, LINE_HEIGHT * (last.line + 1)), self._palette.raised, self._fonts).image
+        shown = Canvas.blank((self._room, LINE_HEIGHT * (last.line + 1)), self._palette.raised, self._fonts).image
         width, top = shown.width, round(LINE_HEIGHT * last.line * scale)
         shown.paste(whole.image.crop((0, 0, width, top)))
         shown.paste(whole.image.crop((0, top, round((last.x + last.width) * scale), shown.height)), (0, top))
@@ -113,7 +111,7 @@ class RunText:
 
     def _draw(self, marked: int | None, mark: str) -> Canvas:
         look = self._palette
-        canvas = Canvas((self._room, LINE_HEIGHT * self.lines), look.raised, self._fonts)
+        canvas = Canvas.blank((self._room, LINE_HEIGHT * self.lines), look.raised, self._fonts)
         for piece in self._pieces:
             top, right = LINE_HEIGHT * piece.line, piece.x + piece.width
             if piece.token == marked or piece.origin is not None:
@@ -145,11 +143,12 @@ class RacePicture:
         needed = self._top + HEAD_HEIGHT + LINE_HEIGHT * max(text.lines for text in self._texts) + INSET + below
         self.height = round(min(max(needed, least), most))
         self._bottom = self.height - below
+        self._columns = self._number_places()
         self._frame = self._draw_frame()
 
     def draw(self, time_s: float) -> Image.Image:
         """Returns the picture of this moment of the replay."""
-        state, canvas = self.replay.at(time_s), self._frame.copy()
+        state, canvas = self.replay.at(time_s), Canvas(self._frame.copy(), self._fonts)
         for left, pane, text in zip(self._lefts, state.panes, self._texts, strict=True):
             self._draw_progress(canvas, left, pane)
             if shown := text.show(pane.tokens, state.parted, self._mark):
@@ -159,9 +158,9 @@ class RacePicture:
 
     # --- what stays ------------------------------------------------------------------------------
 
-    def _draw_frame(self) -> Canvas:
+    def _draw_frame(self) -> Image.Image:
         look, document = self._palette, self.replay.document
-        canvas = Canvas((self._width, self.height), look.background, self._fonts)
+        canvas = Canvas.blank((self._width, self.height), look.background, self._fonts)
         prompt = f"“{' '.join(document.prompt.split())}”"
         prompt = self._fonts.elided(prompt, 17, self._width - 2 * MARGIN, bold=True)
         canvas.text((MARGIN, MARGIN + 15), prompt, look.text, 17, bold=True)
@@ -170,7 +169,7 @@ class RacePicture:
             self._draw_pane(canvas, left, printable(name), printable(race_text.details(one, greedy)))
         self._draw_speedups(canvas)
         self._draw_foot(canvas)
-        return canvas
+        return canvas.image
 
     def _draw_pane(self, canvas: Canvas, left: float, name: str, detail: str) -> None:
         look, top = self._palette, self._top
@@ -178,21 +177,18 @@ class RacePicture:
         canvas.text((left + INSET, top + 28), name, look.text, 16, bold=True)
         detail = self._fonts.elided(detail, 12, self._pane_width - 2 * INSET)
         canvas.text((left + INSET, top + 50), detail, look.faint, 12)
-        for x, number in zip(self._number_places(left), NUMBERS, strict=True):
-            canvas.text((x, top + 108), number, look.faint, 11)
+        for x, number in zip(self._columns, NUMBERS, strict=True):
+            canvas.text((left + x, top + 108), number, look.faint, 11)
 
-    def _number_places(self, left: float) -> list[float]:
-        """Returns where the numbers stand: columns as wide as they need to be, with even gaps between them."""
-        widest = [max(values, key=len) for values in zip(*self._widest_numbers(), strict=True)]
+    def _number_places(self) -> list[float]:
+        """Returns where the numbers stand in a pane: columns as wide as they need to be, with even gaps between."""
+        widest = zip(NUMBERS, *(race_text.widest_numbers(track.run) for track in self.replay.tracks), strict=True)
         widths = [
-            max(self._fonts.width(value, 15, bold=True), self._fonts.width(name, 11))
-            for value, name in zip(widest, NUMBERS, strict=True)
+            max(self._fonts.width(name, 11), *(self._fonts.width(value, 15, bold=True) for value in values))
+            for name, *values in widest
         ]
         gap = (self._pane_width - 2 * INSET - sum(widths)) / (len(NUMBERS) - 1)
-        return [left + INSET + sum(widths[:place]) + gap * place for place in range(len(NUMBERS))]
-
-    def _widest_numbers(self) -> list[tuple[str, ...]]:
-        return [race_text.widest_numbers(track.run) for track in self.replay.tracks]
+        return [INSET + sum(widths[:place]) + gap * place for place in range(len(NUMBERS))]
 
     def _draw_speedups(self, canvas: Canvas) -> None:
         look, results, x = self._palette, self.replay.results, self._width / 2
@@ -239,13 +235,13 @@ class RacePicture:
         look, top, right = self._palette, self._top, left + self._pane_width - INSET
         clock = f"{pane.clock_s:.1f} s"
         canvas.text((right, top + 28), clock, look.good if pane.done else look.text, 16, bold=True, side="right")
-        left += INSET
-        canvas.box((left, top + 60, right, top + 68), look.hairline, 4)
+        start = left + INSET
+        canvas.box((start, top + 60, right, top + 68), look.hairline, 4)
         if pane.share:
-            end = left + max(8.0, (right - left) * pane.share)
-            canvas.box((left, top + 60, end, top + 68), look.good if pane.done else look.accent, 4)
-        for x, value in zip(self._number_places(left - INSET), race_text.numbers(pane), strict=True):
-            canvas.text((x, top + 92), value, look.text, 15, bold=True)
+            end = start + max(8.0, (right - start) * pane.share)
+            canvas.box((start, top + 60, end, top + 68), look.good if pane.done else look.accent, 4)
+        for x, value in zip(self._columns, race_text.numbers(pane), strict=True):
+            canvas.text((left + x, top + 92), value, look.text, 15, bold=True)
 
     def _draw_text(self, canvas: Canvas, left: float, text: Image.Image) -> None:
         """Draws the end of the text, if there is no room for all of it."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from PySide6.QtCore import QAbstractTableModel, QEvent, QObject, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QPainter
+from PySide6.QtCore import QEvent, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QPainter, QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import (
     QHeaderView,
     QStyle,
@@ -24,7 +22,6 @@ from app.window.common.widgets import wrapped
 from app.window.inspector.round_list import (
     LEFT,
     MARGIN,
-    NOWHERE,
     RIGHT,
     Index,
     set_row_height,
@@ -37,49 +34,13 @@ from app.window.inspector.token_painter import token_painter
 
 PIECE = Qt.ItemDataRole.UserRole
 TOKEN, P, Q = range(3)
-HEADINGS = ("Token", "p", "q")
-MEANINGS = (
-    "The tokens of the round in order, then the refused ones",
-    "p: the probability the target gives the token",
-    "q: the probability the drafter gave the token",
-)
+HEADINGS = {
+    "Token": "The tokens of the round in order, then the refused ones",
+    "p": "p: the probability the target gives the token",
+    "q": "q: the probability the drafter gave the token",
+}
 INDENT = 8.0  # px a level of a tree
 HINT = "Point at a round or select one to see the probabilities of its tokens."
-
-
-class PieceModel(QAbstractTableModel):
-    """The tokens of one round with p and q."""
-
-    def __init__(self, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._pieces: list[Piece] = []
-
-    def show(self, pieces: list[Piece]) -> None:
-        """Shows the tokens of another round."""
-        self.beginResetModel()
-        self._pieces = pieces
-        self.endResetModel()
-
-    def rowCount(self, parent: Index = NOWHERE) -> int:
-        return 0 if parent.isValid() else len(self._pieces)
-
-    def columnCount(self, parent: Index = NOWHERE) -> int:
-        return 0 if parent.isValid() else len(HEADINGS)
-
-    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        piece = self._pieces[index.row()]
-        if role == Qt.ItemDataRole.DisplayRole:
-            return (f"{piece.text}, {piece.kind}", _number(piece.p), _number(piece.q))[index.column()]
-        return {PIECE: piece, Qt.ItemDataRole.ToolTipRole: tip(piece)}.get(Qt.ItemDataRole(role))
-
-    def headerData(self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        if orientation != Qt.Orientation.Horizontal:
-            return None
-        return {
-            Qt.ItemDataRole.DisplayRole: HEADINGS[section],
-            Qt.ItemDataRole.ToolTipRole: MEANINGS[section],
-            Qt.ItemDataRole.TextAlignmentRole: LEFT if section == TOKEN else RIGHT,
-        }.get(Qt.ItemDataRole(role))
 
 
 class PieceDelegate(QStyledItemDelegate):
@@ -139,11 +100,16 @@ class RoundDetail(QWidget):
         super().__init__(parent)
         self._shown: RoundRow | None = None
         self._title, self._about = wrapped(role="heading"), wrapped(role="caption")
-        self._model, self._table = PieceModel(self), QTableView(self)
+        self._model, self._table = QStandardItemModel(0, len(HEADINGS), self), QTableView(self)
         self._delegate = PieceDelegate(self)
         self._table.setModel(self._model)
         self._table.setItemDelegate(self._delegate)
         set_up_table(self._table, "Tokens of the round", self._delegate.height)
+        for section, (name, meaning) in enumerate(HEADINGS.items()):
+            heading = QStandardItem(name)
+            heading.setToolTip(meaning)
+            heading.setTextAlignment(LEFT if section == TOKEN else RIGHT)
+            self._model.setHorizontalHeaderItem(section, heading)
         header = self._table.horizontalHeader()
         header.setHighlightSections(False)
         for section in (TOKEN, P, Q):
@@ -171,17 +137,28 @@ class RoundDetail(QWidget):
             return
         self._shown = row
         self._table.setVisible(row is not None)
+        self._model.setRowCount(0)
         if row is None:
             self._title.setText("Tokens of a Round")
             self._about.setText(HINT)
-            self._model.show([])
             return
         round_ = row.done.round
         kept = f", {round_.accepted} accepted" if round_.drafted else ""
         self._title.setText(f"Round {row.number:,}: {shape(round_)}{kept}")
         self._about.setText(about(row))
         self._delegate.branched = round_.parents is not None
-        self._model.show([*emitted_pieces(row.done), *refused_pieces(row.done)])
+        for piece in (*emitted_pieces(row.done), *refused_pieces(row.done)):
+            self._model.appendRow(_items(piece))
+
+
+def _items(piece: Piece) -> list[QStandardItem]:
+    """Returns the cells of a token."""
+    items = [QStandardItem(text) for text in (f"{piece.text}, {piece.kind}", _number(piece.p), _number(piece.q))]
+    for item in items:
+        item.setData(piece, PIECE)
+        item.setToolTip(tip(piece))
+        item.setEditable(False)
+    return items
 
 
 def about(row: RoundRow) -> str:

@@ -7,6 +7,7 @@ counts once, one that comes late goes where it belongs, and one that contradicts
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from math import isfinite, nan, sqrt
 from operator import attrgetter
@@ -137,7 +138,8 @@ def wilson(kept: int, of: int) -> tuple[float, float]:
     return max(middle - half, 0.0), min(middle + half, 1.0)
 
 
-class Piece(NamedTuple):
+@dataclass(frozen=True)
+class Piece:
     """A token. p: the target's probability, known for emitted tokens. q: the drafter's, for what it drafted.
     depth: levels below the place where the round began, from 1. offered: refused where the target emitted its own."""
 

@@ -89,6 +89,9 @@ class RaceWindow(QWidget):
             self.board.deleteLater()
         self.board = board = RaceBoard(document)
         board.link_clicked.connect(lambda url: ask_to_open(self, url))
+        self.controls.moved.connect(board.show_time)
+        self.controls.sped.connect(board.set_pace)
+        self.controls.difference_reached.connect(board.reveal_difference)
         self._show_prompt()
         self._middle.addWidget(board)
         self._show(board)
@@ -195,20 +198,8 @@ class RaceWindow(QWidget):
         for widget in (self.controls, self._hairline):
             widget.setVisible(part is self.board)
 
-    def _show_time(self, time_s: float) -> None:
-        if self.board is not None:
-            self.board.show_time(time_s)
-
-    def _show_pace(self, pace: float) -> None:
-        if self.board is not None:
-            self.board.set_pace(pace)
-
-    def _reveal_difference(self) -> None:
-        if self.board is not None:
-            self.board.reveal_difference()
-
     def _connect(self) -> None:
-        form, controls, request = self.form, self.controls, self.request
+        form, request = self.form, self.request
         form.raced.connect(self.race)
         form.prompt.textChanged.connect(self._show_prompt)
         form.stopped.connect(lambda: request.stop())
@@ -216,10 +207,7 @@ class RaceWindow(QWidget):
         request.progressed.connect(self.measuring.show_progress)
         request.silent.connect(self.measuring.show_silence)
         request.ended.connect(self._end)
-        controls.moved.connect(self._show_time)
-        controls.sped.connect(self._show_pace)
-        controls.difference_reached.connect(self._reveal_difference)
-        controls.save_asked.connect(self.save)
+        self.controls.save_asked.connect(self.save)
         self.exporter.progressed.connect(self.line.show_share)
         self.exporter.ended.connect(self._end_export)
         self.line.stop_asked.connect(self.exporter.cancel)

@@ -35,7 +35,7 @@ def main() -> None:
     inspector.resize(320, 820)
     inspector.show()
     for which, (title, *_) in enumerate(CHARTS):
-        inspector.choose_chart(which)
+        inspector.charts.choose(which)
         report(f"update with the plot {title}", streamed(app, inspector, told))
     report("slice of a reply shown at once", shown(app, inspector, told))
     report("page of a long list scrolled", scrolled(app, inspector))

@@ -124,10 +124,10 @@ def test_the_first_rounds_are_drawn_though_little_is_known(
 ) -> None:
     inspector = showing(mixed(count, timed=timed))
     for which in range(len(CHARTS)):
-        inspector.choose_chart(which)
+        inspector.charts.choose(which)
         QApplication.processEvents()
-        assert inspector.charts[which].isVisible()
-        assert inspector.charts[which].accessibleDescription()
+        assert inspector.charts.charts[which].isVisible()
+        assert inspector.charts.charts[which].accessibleDescription()
     assert "Traceback" not in capfd.readouterr().err
 
 
@@ -150,7 +150,7 @@ def test_another_look_leaves_nothing_of_the_first() -> None:
 def test_everything_that_can_be_used_is_named_and_reached_by_the_keyboard() -> None:
     inspector = showing(mixed(60))
     used = [w for w in inspector.findChildren(QWidget) if isinstance(w, QPushButton | QToolButton)]
-    used += [inspector.rounds, *inspector.charts, *inspector.summary.tiles]
+    used += [inspector.rounds, *inspector.charts.charts, *inspector.summary.tiles]
     reached, widget = set(), inspector.nextInFocusChain()
     while widget is not inspector:
         if widget.focusPolicy() & Qt.FocusPolicy.TabFocus:

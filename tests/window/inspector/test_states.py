@@ -28,7 +28,7 @@ def test_without_a_reply_it_says_what_will_be_here() -> None:
 def test_plain_decoding_says_that_nothing_was_drafted_and_why() -> None:
     inspector = showing(plains(12))
     assert "Nothing was drafted: plain decoding" in words(inspector)
-    assert "no acceptance to show" in inspector.charts[0].accessibleDescription()
+    assert "no acceptance to show" in inspector.charts.charts[0].accessibleDescription()
     assert tiles(inspector)[3] == "-"
 
 
