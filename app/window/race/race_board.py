@@ -125,8 +125,6 @@ class RaceBoard(QWidget):
         """Writes the texts again in a new appearance: documents carry their colours in their formats."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.StyleChange:
-            for pane in self.panes:
-                pane.renew()
             self.show_time(self.state.time_s)
 
     def _lay_out(self) -> None:

@@ -13,7 +13,7 @@ from app.protocol.race_messages import Run
 from app.race import race_text
 from app.race.race_replay import PaneState
 from app.window.common import theme
-from app.window.common.appearance import GAP
+from app.window.common.appearance import GAP, Appearance
 from app.window.common.widgets import ElidedLabel, ProgressBar, label, style
 from app.window.inspector import NumberTile
 from app.window.markdown import GrowingDocument, Reader
@@ -34,14 +34,17 @@ class RevealedText:
         self._text = tokens.text + run.finished.text
         self._document = document
         self._growing: GrowingDocument | None = None
+        self._look: Appearance | None = None
         self._shown = -1
 
     def show(self, tokens: int) -> bool:
-        """Shows the first `tokens`, and behind the last what was held back. Returns whether anything changed."""
-        if tokens == self._shown:
+        """Shows the first `tokens`, and behind the last what was held back, in the appearance that is shown now. Returns
+        whether anything changed."""
+        look = theme.current()
+        if tokens == self._shown and look is self._look:
             return False
-        if self._growing is None or tokens < self._shown:
-            look = theme.current()
+        if self._growing is None or tokens < self._shown or look is not self._look:
+            self._look = look
             self._document.clear()
             self._document.setDefaultFont(document_font(look))
             self._growing = GrowingDocument(self._document, look, tinted=True)
@@ -50,12 +53,6 @@ class RevealedText:
         self._growing.grow(self._text[:end], spans)
         self._shown = tokens
         return True
-
-    def renew(self) -> None:
-        """Writes the document again, in the appearance that is shown now."""
-        shown, self._growing, self._shown = self._shown, None, -1
-        if shown >= 0:
-            self.show(shown)
 
     def places(self, token: int | None) -> list[QTextCursor]:
         """Returns where a token stands, as selections of the document; nowhere for None."""
@@ -150,11 +147,6 @@ class SidePane(QFrame):
             cursor.clearSelection()
             self.reader.setTextCursor(cursor)
             self.reader.ensureCursorVisible()
-
-    def renew(self) -> None:
-        """Writes the text again, in the appearance that is shown now."""
-        self._text.renew()
-        self._show_mark()
 
     def _show_mark(self) -> None:
         selections, look = [], theme.current()

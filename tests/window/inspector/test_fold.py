@@ -34,19 +34,13 @@ def state(fold: RoundSeries) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("reply", REPLIES.values(), ids=REPLIES)
-def test_numbers_are_those_of_the_metrics(reply: list[RoundDone]) -> None:
+def test_numbers_are_those_of_the_metrics_whether_told_in_pieces_or_at_once(reply: list[RoundDone]) -> None:
     metrics = Metrics.of(told.round for told in reply)
-    fold = folded(reply)
-    assert fold.metrics == metrics
-    assert fold.statistics == Statistics.of(metrics)
-
-
-@pytest.mark.parametrize("reply", REPLIES.values(), ids=REPLIES)
-def test_told_in_pieces_is_the_same_as_told_at_once(reply: list[RoundDone]) -> None:
     draw = random.Random(3)
     cuts = [0, *sorted(draw.sample(range(len(reply)), 9)), len(reply)]
-    pieces = [reply[a:b] for a, b in pairwise(cuts)]
-    assert state(folded(*pieces)) == state(folded(reply))
+    fold = folded(*(reply[a:b] for a, b in pairwise(cuts)))
+    assert (fold.metrics, fold.statistics) == (metrics, Statistics.of(metrics))
+    assert state(fold) == state(folded(reply))
 
 
 def test_rounds_told_again_change_nothing() -> None:
@@ -91,23 +85,9 @@ def test_a_round_that_contradicts_itself_is_left_out() -> None:
 
 
 def plain_round(index: int, time_s: float, tokens: int = 1, id: int = 1) -> RoundDone:
-    texts = tuple("a" for _ in range(tokens))
-    ids = tuple(range(tokens))
-    drafted = ids[1:]
-    return RoundDone(
-        id=id,
-        round=Round(
-            index,
-            ids,
-            drafted,
-            tokens - 1,
-            tuple(1.0 for _ in ids),
-            tuple(1.0 for _ in drafted),
-            1,
-            time_s,
-            texts=texts,
-        ),
-    )
+    ids, texts = tuple(range(tokens)), ("a",) * tokens
+    p, q = (1.0,) * tokens, (1.0,) * (tokens - 1)
+    return RoundDone(id=id, round=Round(index, ids, ids[1:], tokens - 1, p, q, 1, time_s, texts=texts))
 
 
 def test_speed_is_tokens_since_the_window_began_by_the_time_since() -> None:

@@ -17,8 +17,8 @@ from app.window.inspector.inspector import SLICE
 from app.window.inspector.reply_summary import NUMBERS, figures
 from engine.metrics import Metrics
 from tests.window.inspector.made import chains, mixed, plains, trees
-from tests.window.inspector.showing import opened, plot_words, record, rows, showing, tiles
-from tests.window.inspector.turning import colours, until
+from tests.window.inspector.showing import colours, opened, plot_words, record, rows, showing, tiles
+from tests.window.waiting import until
 
 pytestmark = pytest.mark.usefixtures("app")
 
@@ -34,7 +34,7 @@ def test_told_as_it_happens_is_the_same_as_shown_whole(told: list[RoundDone]) ->
             live.update_now()
     statistics = Statistics.of(Metrics.of(one.round for one in told))
     live.end(record(statistics))
-    until(lambda: not live.busy, "the reply is shown")
+    until(lambda: not live.busy)
     whole = showing(told, statistics=statistics)
     assert rows(live) == rows(whole)
     assert tiles(live) == tiles(whole) == figures(statistics)
@@ -59,7 +59,7 @@ def test_what_comes_between_two_updates_waits_for_the_second() -> None:
     for i in range(0, 300, 3):
         inspector.add_rounds(told[i : i + 3])
     assert rows(inspector) == []
-    until(lambda: len(rows(inspector)) == 300, "the update")
+    until(lambda: len(rows(inspector)) == 300)
 
 
 def test_out_of_sight_it_draws_nothing_and_shows_all_when_it_comes_into_sight() -> None:
@@ -76,7 +76,7 @@ def test_a_long_reply_is_taken_in_slices() -> None:
     told = mixed(3 * SLICE + 10)
     inspector.show_reply(told, None)
     assert inspector.busy
-    until(lambda: not inspector.busy, "all slices")
+    until(lambda: not inspector.busy)
     assert inspector.rounds.round_model.rowCount() == len(told)
 
 
@@ -84,7 +84,7 @@ def test_another_reply_replaces_one_that_was_still_being_taken_in() -> None:
     inspector = opened()
     inspector.show_reply(mixed(3 * SLICE), None)
     inspector.show_reply(chains(5), None)
-    until(lambda: not inspector.busy, "all slices")
+    until(lambda: not inspector.busy)
     QApplication.processEvents()
     assert inspector.rounds.round_model.rowCount() == 5
 

@@ -9,18 +9,15 @@ from PySide6.QtCore import QEvent, QModelIndex, QRectF, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.window.common import theme
-from app.window.common.appearance import APPEARANCES, DARK, LIGHT, Appearance
 from app.window.inspector.round_list import RoundDelegate, RoundList, times_text
 from app.window.inspector.round_rows import RoundSeries
 from tests.window.inspector.made import Maker, chains, mixed, trees
-from tests.window.inspector.turning import colours, hover
+from tests.window.inspector.showing import hover
 
 pytestmark = pytest.mark.usefixtures("app")
 
 
-def shown(told: list, look: Appearance = LIGHT) -> RoundList:
-    theme.show(look)
+def shown(told: list) -> RoundList:
     view = RoundList()
     view.resize(320, 300)
     view.show()
@@ -97,22 +94,6 @@ def test_twenty_thousand_rounds_cost_what_twenty_do() -> None:
         QApplication.processEvents()
         spent[count] = time.thread_time() - began
     assert spent[19_000] < 4 * spent[200] + 0.05
-
-
-@pytest.mark.parametrize("look", APPEARANCES.values(), ids=APPEARANCES)
-def test_rows_are_in_the_tints_of_the_look(look: Appearance) -> None:
-    maker = Maker()
-    view = shown([maker.chain(5, rate=0.5) for _ in range(6)] + [maker.chain(2, rate=1.0)], look)
-    view.setStyleSheet(f"background: {look.background};")
-    assert set(look.tints.values()) <= colours(view.viewport())
-
-
-def test_another_look_changes_the_tints() -> None:
-    view = shown(chains(20), LIGHT)
-    theme.show(DARK)
-    there = colours(view.viewport())
-    assert DARK.tints["accepted"] in there
-    assert LIGHT.tints["accepted"] not in there
 
 
 @pytest.mark.parametrize("width", [200, 320, 480])

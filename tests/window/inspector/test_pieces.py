@@ -55,24 +55,18 @@ TREE = RoundDone(
 )
 
 
-def test_what_a_chain_said_has_kinds_and_the_chances_of_both_models() -> None:
+def test_emitted_tokens_have_kinds_and_the_probabilities_of_both_models() -> None:
     pieces = [(piece.text, piece.kind, piece.p, piece.q) for piece in emitted_pieces(CHAIN)]
     assert pieces == [("the", "accepted", 0.9, 0.7), ("sky", "accepted", 0.8, 0.6), ("is", "corrected", 0.4, None)]
+    pieces = [(piece.text, piece.kind, piece.p, piece.q) for piece in emitted_pieces(TREE)]
+    assert pieces == [("a", "accepted", 0.9, 0.7), ("c", "accepted", 0.8, 0.6), ("z", "corrected", 0.4, None)]
 
 
-def test_what_a_chain_drafted_in_vain_follows_in_order_and_the_first_was_offered() -> None:
+def test_refused_tokens_come_from_the_end_of_the_path_back_each_branch_whole() -> None:
     pieces = [(piece.text, piece.q, piece.depth, piece.offered) for piece in refused_pieces(CHAIN)]
     assert pieces == [("was", 0.5, 3, True), ("blue", 0.3, 4, False)]
-
-
-def test_what_a_tree_said_takes_its_chances_from_the_way_taken() -> None:
-    pieces = [(piece.text, piece.kind, piece.q) for piece in emitted_pieces(TREE)]
-    assert pieces == [("a", "accepted", 0.7), ("c", "accepted", 0.6), ("z", "corrected", None)]
-
-
-def test_what_a_tree_drafted_in_vain_comes_from_the_end_of_the_way_back_each_branch_whole() -> None:
-    pieces = [(piece.text, piece.depth, piece.offered) for piece in refused_pieces(TREE)]
-    assert pieces == [("e", 3, True), ("d", 2, False), ("b", 1, False), ("f", 2, False)]
+    pieces = [(piece.text, piece.q, piece.depth, piece.offered) for piece in refused_pieces(TREE)]
+    assert pieces == [("e", 0.5, 3, True), ("d", 0.3, 2, False), ("b", 0.2, 1, False), ("f", 0.1, 2, False)]
 
 
 def test_every_drafted_token_is_said_or_refused_once() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 
 import pytest
 from PySide6.QtCore import QCoreApplication
@@ -113,18 +112,6 @@ def test_whatever_was_shown_before_the_same_time_looks_the_same(
             jumped.show_time(end_s)  # and back
             jumped.show_time(end_s * step / 40)
             assert seen(jumped) == seen(played)
-
-
-def test_text_only_grows_on_the_way_to_the_end(boards: list[RaceBoard]) -> None:
-    document = open_race(RACE)
-    board = made(boards, document)
-    texts = []
-    for step in range(21):
-        board.show_time(board.replay.end_s * step / 20)
-        texts.append([len(tints(pane)) for pane in board.panes])
-    assert all(a <= b for before, after in pairwise(texts) for a, b in zip(before, after, strict=True))
-    assert texts[0] == [0, 0]
-    assert board.comparison.below.text() == "identical tokens"
 
 
 def test_drafted_tokens_are_tinted_and_plain_ones_are_not(boards: list[RaceBoard]) -> None:

@@ -100,13 +100,6 @@ def test_the_end_of_the_timeline_is_the_end_of_the_race(window: RaceWindow, end_
     assert slider.value() == slider.maximum()
 
 
-@pytest.mark.parametrize("step", [0, 1, 60, 119, 120])
-def test_a_place_on_the_timeline_is_the_step_it_shows(window: RaceWindow, step: int) -> None:
-    window.show_race(simple())
-    slider = window.controls.slider
-    assert slider.step_at(slider.x_of(step)) == step
-
-
 def test_keys_play_step_and_go_to_the_difference(window: RaceWindow) -> None:
     window.show_race(simple(parts_at=4))
     window.setFocus()
