@@ -104,7 +104,7 @@ def frame(console: Console, look: Look, replay: Replay, now_s: float, speed: flo
     grid.add_row(*(Text(_clock(pane), "dim") for pane in state.panes))
     texts = []
     for track, pane in zip(replay.tracks, state.panes, strict=True):
-        lines = _text(track.run, look, pane.tokens, state.parted).wrap(console, width)
+        lines = _text(track.run, look, pane.tokens, state.differs_at).wrap(console, width)
         texts.append(Text("\n").join(lines[-max(console.height - _ROOM, 3) :]))
     grid.add_row(*texts)
     about = [f"{race_text.MEASURED}{race_text.paced(speed)}", _KEYS]
@@ -119,9 +119,11 @@ def text_of(run: Run) -> str:
 
 def _so_far(replay: Replay, state: State) -> Text:
     same = f"identical so far: {race_text.counted(state.identical)}"
-    if state.parted is None:
+    if state.differs_at is None:
         return Text(same, "green")
-    return Text(f"texts differ after {race_text.counted(state.parted)}: {race_text.gap(replay.receipt)}", "bold yellow")
+    return Text(
+        f"texts differ after {race_text.counted(state.differs_at)}: {race_text.gap(replay.receipt)}", "bold yellow"
+    )
 
 
 def _columns(console: Console) -> Table:

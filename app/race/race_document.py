@@ -77,9 +77,9 @@ class SideResult:
 
 @dataclass(frozen=True)
 class Results:
-    """decode, total: the speed-ups of the second side over the first, by `app.inference.speedup`, over the pairs of
-    runs. shown: the number of the pair whose total speed-up is the median (the lesser of the middle two), which is
-    replayed. pairs: how many there are."""
+    """What a race found. decode, total: the speed-ups of the second side over the first, by `app.inference.speedup`.
+    shown: the number of the pair whose total speed-up is the median (the lesser of the middle two), which is replayed.
+    pairs: how many there are."""
 
     pairs: int
     decode: Spread | None

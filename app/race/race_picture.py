@@ -124,7 +124,8 @@ class RunText:
 
 
 class RacePicture:
-    """size: (width, least height, greatest height). The picture is as high as its texts need, within these bounds."""
+    """A race, drawn at any moment of its replay. size: (width, least height, greatest height); the picture is as high
+    as its texts need, within these bounds. pace: of the replay, which the picture states."""
 
     def __init__(
         self, document: RaceDocument, palette: Palette, size: tuple[int, int, int], scale: float, pace: float = 1.0
@@ -151,7 +152,7 @@ class RacePicture:
         state, canvas = self.replay.at(time_s), Canvas(self._frame.copy(), self._fonts)
         for left, pane, text in zip(self._lefts, state.panes, self._texts, strict=True):
             self._draw_progress(canvas, left, pane)
-            if shown := text.show(pane.tokens, state.parted, self._mark):
+            if shown := text.show(pane.tokens, state.differs_at, self._mark):
                 self._draw_text(canvas, left, shown)
         self._draw_sameness(canvas, state)
         return canvas.image
@@ -251,12 +252,12 @@ class RacePicture:
         canvas.image.paste(shown, (round((left + INSET) * scale), round(top * scale)))
 
     def _draw_sameness(self, canvas: Canvas, state: State) -> None:
-        look, parted = self._palette, state.parted is not None
+        look, differs = self._palette, state.differs_at is not None
         x, y = self._width / 2, self._sameness_y
-        canvas.text((x, y), str(state.identical), self._mark if parted else look.good, 26, bold=True, side="middle")
+        canvas.text((x, y), str(state.identical), self._mark if differs else look.good, 26, bold=True, side="middle")
         caption = race_text.sameness(self.replay, state)
         for place, line in enumerate(self._fonts.wrapped(caption, 12, COMPARISON_WIDTH - 16)):
-            canvas.text((x, y + 20 + 16 * place), line, look.text if parted else look.faint, 12, side="middle")
+            canvas.text((x, y + 20 + 16 * place), line, look.text if differs else look.faint, 12, side="middle")
 
 
 def wrapped_pieces(run: Run, room: float, fonts: Fonts) -> list[Piece]:

@@ -41,13 +41,13 @@ class PaneState:
 
 @dataclass(frozen=True)
 class State:
-    """Both sides at a time. identical: how many tokens from the start are the same and shown by both. parted: where
+    """Both sides at a time. identical: how many tokens from the start are the same and shown by both. differs_at: where
     they differ, once both have shown that; None before, and if they never do. done: nothing more will come."""
 
     time_s: float
     panes: tuple[PaneState, ...]
     identical: int
-    parted: int | None
+    differs_at: int | None
     done: bool
 
 
@@ -78,7 +78,7 @@ class Track:
 
 
 class Replay:
-    """The pair of runs that stands for a race: the one whose speed-up is the median. parts_s: when both have shown
+    """The pair of runs that stands for a race: the one whose speed-up is the median. differs_s: when both have shown
     where their texts differ; None if they never do."""
 
     def __init__(self, document: RaceDocument) -> None:
@@ -89,16 +89,16 @@ class Replay:
         self.receipt = document.receipts[shown - 1]
         self.end_s = max(track.end_s for track in self.tracks)
         first, second = (track.tokens for track in self.tracks)
-        self._parts_at = parts_at = first_difference(first, second)
-        self._same = len(first) if parts_at is None else parts_at
-        self.parts_s = None if parts_at is None else max(track.time_of(parts_at) for track in self.tracks)
+        self._differs_at = position = first_difference(first, second)
+        self._same = len(first) if position is None else position
+        self.differs_s = None if position is None else max(track.time_of(position) for track in self.tracks)
 
     def at(self, time_s: float) -> State:
         """Returns what is shown at a time since the common start; the beginning or the end for a time outside."""
         time_s = min(max(time_s, 0.0), self.end_s)
         panes = tuple(track.at(time_s) for track in self.tracks)
         identical = min(self._same, *(pane.tokens for pane in panes))
-        position = self._parts_at
+        position = self._differs_at
         seen = position is not None and all(pane.tokens > position or pane.done for pane in panes)
         return State(time_s, panes, identical, position if seen else None, all(pane.done for pane in panes))
 

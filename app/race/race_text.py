@@ -246,7 +246,7 @@ def mark_tone(receipt: PairReceipt) -> MarkTone:
 def sameness(replay: Replay, state: State) -> str:
     """Returns what both texts have in common at a time, to stand behind the number of identical tokens."""
     noun = "token" if state.identical == 1 else "tokens"
-    if state.parted is None:
+    if state.differs_at is None:
         return f"identical {noun}" if state.done else f"identical {noun} so far"
     texts = replay.receipt.divergence.texts if replay.receipt.divergence is not None else ()
     ends = [" ".join(text.split()) or "a blank" if text is not None else "the end" for text in texts]

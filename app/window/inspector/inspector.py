@@ -34,7 +34,7 @@ NO_REPLY = (
 
 
 class Inspector(QWidget):
-    """The rounds given to `add_rounds` and `show_reply` need not be in order, nor be new."""
+    """Shows the rounds of one reply, which may be given in any order, and more than once."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -77,7 +77,7 @@ class Inspector(QWidget):
             self._timer.start(FRAME_MS)
 
     def end(self, record: MessageRecord) -> None:
-        """The reply is over; from now on the numbers of its record are shown."""
+        """Ends the reply: from now on the numbers of its record are shown."""
         self._streaming, self._final = False, record.statistics
         self.summary.set_note(record.note)
         self._take()

@@ -34,7 +34,8 @@ class RunOrder(QWidget):
         self.letters, self.done, self._share = "", 0, 0.0
 
     def show_runs(self, pairs: int, run: int, side: int, share: float) -> None:
-        """run: the current pair, from 1; 0 before the first. share: how much of the current run is done, 0 to 1."""
+        """Shows how far the race is. run: the current pair, from 1; 0 before the first. share: of the current run that
+        is done, 0 to 1."""
         self.letters, self._share = ("ABBA" * pairs)[: 2 * pairs], share
         self.done = 2 * (run - 1) + ("AB"[side] != self.letters[2 * (run - 1)]) if run else 0
         self.setAccessibleDescription(f"{self.done} of {2 * pairs} runs are done")
@@ -90,11 +91,11 @@ class MeasurementView(QWidget):
         self.show_idle()
 
     def show_idle(self, title: str = "") -> None:
-        """No race is being measured. title: why there is none to see."""
+        """Shows that no race is being measured. title: why there is none to see."""
         self._show(title or "No Race Yet", IDLE, measuring=False)
 
     def begin(self, pairs: int, longest: int) -> None:
-        """A race of so many pairs of runs begins. longest: the most tokens of a run."""
+        """Shows the start of a race of so many pairs of runs. longest: the most tokens of a run."""
         self._pairs, self._longest = pairs, longest
         self.order.show_runs(pairs, 0, 0, 0.0)
         self._show("Preparing", WHY, measuring=True)
@@ -108,7 +109,7 @@ class MeasurementView(QWidget):
         self._show(f"{message[:1].upper()}{message[1:]}", WHY, measuring=True)
 
     def show_silence(self) -> None:
-        """The engine has not answered for a while."""
+        """Shows that the engine has not answered for a while."""
         self.why.setText(SILENT)
 
     def _show(self, title: str, why: str, measuring: bool) -> None:

@@ -55,7 +55,7 @@ class Comparison(QWidget):
         same, below = str(state.identical), race_text.sameness(self._replay, state)
         if (self.same.text(), self.below.text()) == (same, below):
             return
-        differs = state.parted is not None
+        differs = state.differs_at is not None
         self.same.setText(same)
         self.below.setText(below)
         self.setAccessibleName(f"{same} {below}")
@@ -81,7 +81,7 @@ class Comparison(QWidget):
 
 
 class RaceBoard(QWidget):
-    """What it shows depends on the time alone, which may be any, in any order. link_clicked(QUrl)."""
+    """Shows a race at any time, in any order. link_clicked(QUrl): a link in one of the texts was clicked."""
 
     link_clicked = Signal(QUrl)
 
@@ -109,7 +109,7 @@ class RaceBoard(QWidget):
         self.state = state = self.replay.at(time_s)
         colour = theme.current().colour(race_text.mark_tone(self.replay.receipt))
         for pane, pane_state in zip(self.panes, state.panes, strict=True):
-            pane.show_state(pane_state, state.parted, colour)
+            pane.show_state(pane_state, state.differs_at, colour)
         self.comparison.show_state(state)
 
     def reveal_difference(self) -> None:
@@ -118,7 +118,7 @@ class RaceBoard(QWidget):
             pane.reveal_mark()
 
     def set_pace(self, pace: float) -> None:
-        """Says at what pace the race is replayed, in times the real one."""
+        """States the pace of the replay, in times the real one."""
         self.about.setText(race_text.about(self.replay.document, pace))
 
     def changeEvent(self, event: QEvent) -> None:

@@ -105,8 +105,8 @@ class SideForm(QWidget):
 
 
 class RaceForm(QWidget):
-    """raced(): the user starts a race, and the form is valid. stopped(): the user stops it. open_asked(): the user
-    wants to open a saved race."""
+    """What to race, and the buttons that start and stop a race. raced(): the user starts one, and the form is valid.
+    stopped(): the user stops it. open_asked(): the user wants to open a saved race."""
 
     raced = Signal()
     stopped = Signal()

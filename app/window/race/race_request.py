@@ -18,8 +18,9 @@ STOPPED = "The race was stopped."
 
 
 class RaceRequest(QObject):
-    """progressed(RaceProgress). silent(): the engine has not answered for long. ended(RaceDocument | None, str): what
-    there is of the race, None if no pair of runs is complete; why it is incomplete, or ""."""
+    """Requests races, one at a time. now: returns Unix seconds, for the document. progressed(RaceProgress). silent():
+    the engine has not answered for long. ended(RaceDocument | None, str): what there is of the race, None if no pair of
+    runs is complete; why it is incomplete, or ""."""
 
     progressed = Signal(object)
     silent = Signal()
@@ -28,7 +29,6 @@ class RaceRequest(QObject):
     def __init__(
         self, host: HostConnection, now: Callable[[], float] = time.time, parent: QObject | None = None
     ) -> None:
-        """now: returns Unix seconds, for the document."""
         super().__init__(parent)
         self._host, self._now = host, now
         self.builder: RaceDocumentBuilder | None = None  # while a race is under way
@@ -63,7 +63,7 @@ class RaceRequest(QObject):
         self._end(why)
 
     def _continue(self) -> None:
-        """Sends the race, or has its target loaded first."""
+        """Sends the race once its target is loaded."""
         if self.builder is None or self._request or not self._host.ready:
             return
         there = self._host.pair

@@ -31,8 +31,9 @@ STEP = 0.01  # of a race, for an arrow key
 
 
 class RaceWindow(QWidget):
-    """pair: returns the pair whose target is used. wait: returns why a race has to wait, or "". now: returns seconds
-    that never fall, for the replay. still: whether to show the end at once, since unneeded motion is unwanted."""
+    """The window in which races are started, replayed and saved. pair: returns the pair whose target is used. wait:
+    returns why a race has to wait, or "". now: returns seconds that never fall, for the replay. still: whether to show
+    the end of a race at once, since unneeded motion is unwanted."""
 
     def __init__(
         self,
@@ -96,7 +97,7 @@ class RaceWindow(QWidget):
         self._middle.addWidget(board)
         self._show(board)
         replay = board.replay
-        self.controls.begin(replay.end_s, replay.parts_s, race_text.mark_tone(replay.receipt))
+        self.controls.begin(replay.end_s, replay.differs_s, race_text.mark_tone(replay.receipt))
         if self.still:
             self.controls.seek(replay.end_s)
         else:

@@ -102,7 +102,7 @@ class ReplayControls(QWidget):
     def __init__(self, now: Callable[[], float], parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._now, self.player = now, Player(0.0, now)
-        self._parts_s: float | None = None
+        self._differs_s: float | None = None
         self.play_button, self.again = IconButton("play", "Play"), IconButton("again", "Replay From Start")
         self.slider, self.time = Timeline(), label("0.0 / 0.0 s", tone="faint")
         self.speed = choice({str(speed): f"{NAMES[speed]}{TIMES}" for speed in SPEEDS})
@@ -118,17 +118,17 @@ class ReplayControls(QWidget):
         self.speed.activated.connect(lambda _: self._set_speed(float(self.speed.currentData())))
         self.difference.clicked.connect(self.go_to_difference)
 
-    def begin(self, end_s: float, parts_s: float | None, tone: MarkTone) -> None:
-        """Prepares another race, at the speed of the one before. parts_s: when both have shown where they differ, None
-        if they never do. tone: of that difference."""
+    def begin(self, end_s: float, differs_s: float | None, tone: MarkTone) -> None:
+        """Prepares another race, at the speed of the one before. differs_s: when both have shown where they differ,
+        None if they never do. tone: of that difference."""
         speed, self.player = self.player.speed, Player(end_s, self._now)
-        self._parts_s = parts_s
-        self.slider.mark = None if parts_s is None else round(parts_s * STEPS_A_S)
+        self._differs_s = differs_s
+        self.slider.mark = None if differs_s is None else round(differs_s * STEPS_A_S)
         self.slider.tone = tone
         self.slider.blockSignals(True)
         self.slider.set_steps(math.ceil(end_s * STEPS_A_S))
         self.slider.blockSignals(False)
-        self.difference.setVisible(parts_s is not None)
+        self.difference.setVisible(differs_s is not None)
         self._set_speed(speed)
 
     def play(self) -> None:
@@ -165,9 +165,9 @@ class ReplayControls(QWidget):
 
     def go_to_difference(self) -> None:
         """Goes to the moment at which both sides have shown the difference, and pauses there."""
-        if self._parts_s is not None:
+        if self._differs_s is not None:
             self.player.pause()
-            self.seek(self._parts_s)
+            self.seek(self._differs_s)
             self.difference_reached.emit()
 
     def tick(self) -> None:

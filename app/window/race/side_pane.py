@@ -38,8 +38,8 @@ class RevealedText:
         self._shown = -1
 
     def show(self, tokens: int) -> bool:
-        """Shows the first `tokens`, and behind the last what was held back, in the appearance that is shown now. Returns
-        whether anything changed."""
+        """Shows the first `tokens`, and behind the last what was held back, in the current appearance. Returns whether
+        anything changed."""
         look = theme.current()
         if tokens == self._shown and look is self._look:
             return False
@@ -104,7 +104,7 @@ class NumberTiles(QWidget):
 
 
 class SidePane(QFrame):
-    """name, detail: of the side, to show. link_clicked(QUrl): a link in the text was clicked."""
+    """Shows one side of a race. name, detail: of the side. link_clicked(QUrl): a link in the text was clicked."""
 
     link_clicked = Signal(QUrl)
 
@@ -128,7 +128,7 @@ class SidePane(QFrame):
         self._lay_out()
 
     def show_state(self, state: PaneState, marked: int | None, mark: str) -> None:
-        """marked: the token that differs, shown in the colour `mark`; None for none."""
+        """Shows the side at a time. marked: the token that differs, shown in the colour `mark`; None for none."""
         changed = self._text.show(state.tokens)
         if changed or (marked, mark) != (self._marked, self._mark):
             self._marked, self._mark = marked, mark

@@ -109,7 +109,7 @@ def test_keys_play_step_and_go_to_the_difference(window: RaceWindow) -> None:
     assert at(window) == 0.012
     QTest.keyClick(window, Qt.Key.Key_D)
     assert at(window) == 0.5
-    assert board_of(window).state.parted == 4
+    assert board_of(window).state.differs_at == 4
     QTest.keyClick(window, Qt.Key.Key_R)
     assert window.controls.player.playing
     assert at(window) == 0.0
