@@ -46,13 +46,6 @@ Progress = Callable[[int, int], None]  # takes the steps that are done, and all 
 Colour = tuple[int, int, int]
 
 
-class Moment(NamedTuple):
-    """A moment of the replay, and how long it is shown."""
-
-    time_s: float
-    duration_ms: int
-
-
 class Animation(NamedTuple):
     """Frames of one size and one palette, no two in a row the same, and how long each is shown."""
 
@@ -84,11 +77,11 @@ def pace_of(end_s: float) -> float:
     return float(next((pace for pace in PACES if end_s / pace <= LONGEST_S), math.ceil(end_s / LONGEST_S)))
 
 
-def moments_of(end_s: float) -> list[Moment]:
-    """Returns the moments of an animation; the last is the end, and stays."""
+def moments_of(end_s: float) -> list[float]:
+    """Returns the seconds of the replay that an animation shows, each for FRAME_MS; the last is the end, and stays for
+    HOLD_MS."""
     step_s = pace_of(end_s) * FRAME_MS / 1000
-    moving = [Moment(number * step_s, FRAME_MS) for number in range(math.ceil(end_s / step_s))]
-    return [*moving, Moment(end_s, HOLD_MS)]
+    return [*(number * step_s for number in range(math.ceil(end_s / step_s))), end_s]
 
 
 def animate(document: RaceDocument, palette: Palette, report: Progress = lambda *_: None) -> Animation:
@@ -98,14 +91,15 @@ def animate(document: RaceDocument, palette: Palette, report: Progress = lambda 
     drawn = RacePicture(document, palette, ANIMATION_SIZE, 1.0, pace_of(end_s))
     colours = common_colours([drawn.draw(share * end_s) for share in (0.0, 0.4, 0.8, 1.0)], COLOURS)
     made = Animation([], [])
-    for number, moment in enumerate(moments):
+    for number, time_s in enumerate(moments):
         report(number, len(moments) + 1)
-        frame = drawn.draw(moment.time_s).quantize(palette=colours, dither=Image.Dither.NONE)
+        frame = drawn.draw(time_s).quantize(palette=colours, dither=Image.Dither.NONE)
         if made.frames and made.frames[-1].tobytes() == frame.tobytes():
-            made.durations_ms[-1] += moment.duration_ms
+            made.durations_ms[-1] += FRAME_MS
         else:
             made.frames.append(frame)
-            made.durations_ms.append(moment.duration_ms)
+            made.durations_ms.append(FRAME_MS)
+    made.durations_ms[-1] += HOLD_MS - FRAME_MS
     report(len(moments), len(moments) + 1)
     return made
 

@@ -27,7 +27,7 @@ TEXT_SIZE, LINE_HEIGHT = 15, 26
 HEAD_HEIGHT = 126  # of a pane, above its text
 LEGEND: tuple[Origin, ...] = ("accepted", "corrected", "bonus")
 NUMBERS = tuple(name.removeprefix("target ") for name in race_text.NUMBERS)
-_WORDS = re.compile(r"\n|[^\S\n]+|\S+")
+_WORDS = re.compile(r"\n|[^\S\n]+|[!-~]{1,30}|\S{1,16}")  # longer ones are broken, to fit on a line
 Owner = tuple[int, Origin | None]  # of a character: its token, and the token's origin if anything was drafted
 
 
@@ -265,23 +265,19 @@ def wrapped_pieces(run: Run, room: float, fonts: Fonts) -> list[Piece]:
     text, owners = _text_of(run)
     pieces, line, x = list[Piece](), 0, 0.0
     for found in _WORDS.finditer(text):
-        word, at = found[0], found.start()
+        word = found[0]
         if word == "\n":
             line, x = line + 1, 0.0
             continue
-        width = fonts.width(word, TEXT_SIZE)
-        if x and x + width > room and not word.isspace():
+        if x and not word.isspace() and x + fonts.width(word, TEXT_SIZE) > room:
             line, x = line + 1, 0.0
             if pieces and pieces[-1].text.isspace():
                 pieces.pop()
-        for start, end in _cuts(word, room, fonts) if width > room else [(0, len(word))]:
-            if start:
-                line, x = line + 1, 0.0
-            for (token, origin), part in _by_token(word[start:end], owners[at + start : at + end]):
-                width = fonts.width(part, TEXT_SIZE)
-                if x + width <= room or not part.isspace():
-                    pieces.append(Piece(token, part, origin, line, x, width))
-                x += width
+        for (token, origin), part in _by_token(word, owners[found.start() : found.end()]):
+            width = fonts.width(part, TEXT_SIZE)
+            if x + width <= room or not part.isspace():
+                pieces.append(Piece(token, part, origin, line, x, width))
+            x += width
     return pieces
 
 
@@ -305,13 +301,3 @@ def _text_of(run: Run) -> tuple[str, list[Owner]]:
 def _by_token(word: str, owners: Sequence[Owner]) -> list[tuple[Owner, str]]:
     characters = groupby(zip(owners, word, strict=True), key=lambda pair: pair[0])
     return [(owner, "".join(character for _, character in group)) for owner, group in characters]
-
-
-def _cuts(word: str, room: float, fonts: Fonts) -> list[tuple[int, int]]:
-    """Returns where to cut a word that is wider than the room for it."""
-    cuts, start = [], 0
-    for end in range(1, len(word) + 1):
-        if end - start > 1 and fonts.width(word[start:end], TEXT_SIZE) > room:
-            cuts.append((start, end - 1))
-            start = end - 1
-    return [*cuts, (start, len(word))]
