@@ -127,7 +127,7 @@ class Contest:
                 yield self._progress(f"loading {side.drafter}")
                 self._loaded[key] = self._base.open_drafter(side.drafter, side.tree)
         for number, side in enumerate(race.sides):
-            yield self._progress("measuring the cost of passes" if side.draft_length is None else "warming up", number)
+            yield self._progress("measuring step times" if side.draft_length is None else "warming up", number)
             pair = self._loaded[side.drafter, side.tree]
             if side.draft_length is None and pair.has_drafter:
                 pair.costs(len(self._ids), self._stop_if_requested)  # measured now, not in the first run

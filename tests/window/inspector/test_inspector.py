@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication, QPushButton, QToolButton, QWidget
 from app.protocol import RoundDone
 from app.store.records import Statistics
 from app.window.common import theme
-from app.window.common.appearance import APPEARANCES, DARK, LIGHT, Appearance
+from app.window.common.appearance import DARK, LIGHT
 from app.window.inspector import Inspector
 from app.window.inspector.charts import CHARTS
 from app.window.inspector.inspector import SLICE
@@ -131,20 +131,14 @@ def test_the_first_rounds_are_drawn_though_little_is_known(
     assert "Traceback" not in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("look", APPEARANCES.values(), ids=APPEARANCES)
-def test_it_is_in_the_colours_of_the_look(look: Appearance) -> None:
-    inspector = showing(mixed(60), look)
-    there = colours(inspector)
-    assert {look.background, look.text, look.tints["accepted"], look.hues["accepted"].lower()} <= there
-
-
-def test_another_look_leaves_nothing_of_the_first() -> None:
+def test_it_is_in_the_colours_of_the_look_and_nothing_is_left_of_another() -> None:
     inspector = showing(mixed(60), LIGHT)
-    theme.show(DARK)
-    QApplication.processEvents()
-    there = colours(inspector)
-    assert not set(LIGHT.tints.values()) & there
-    assert {DARK.background, DARK.text, DARK.tints["accepted"]} <= there
+    for look, other in ((LIGHT, DARK), (DARK, LIGHT)):
+        theme.show(look)
+        QApplication.processEvents()
+        there = colours(inspector)
+        assert {look.background, look.text, look.tints["accepted"], look.hues["accepted"].lower()} <= there
+        assert not set(other.tints.values()) & there
 
 
 def test_everything_that_can_be_used_is_named_and_reached_by_the_keyboard() -> None:
