@@ -88,11 +88,6 @@ class PictureExport(QObject):
         if self._process is not None:
             self._cancelled = True
             self._process.kill()
-
-    def close(self) -> None:
-        """Ends the export with the window."""
-        if self._process is not None:
-            self._process.kill()
             self._process.waitForFinished(1000)
 
     def _read(self) -> None:

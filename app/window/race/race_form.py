@@ -88,10 +88,6 @@ class SideForm(QWidget):
         longest = LONGEST_TREE if self.tree.isChecked() else LONGEST_DRAFT
         return f"A draft can have at most {longest} tokens." if self.length.value() > longest else ""
 
-    def show_rule(self, shown: bool) -> None:
-        """Shows the acceptance rule, unless it has no effect, as at temperature 0."""
-        self.rule.setVisible(shown)
-
     def _change(self) -> None:
         self._check()
         self.changed.emit()
@@ -184,7 +180,7 @@ class RaceForm(QWidget):
     def _check(self) -> bool:
         """Shows what belongs to the choice, and what is wrong with it. Returns whether nothing is."""
         for side in self.sides:
-            side.show_rule(self.temperature.value() > 0)
+            side.rule.setVisible(self.temperature.value() > 0)  # at temperature 0 the rule has no effect
         errors = [temperature_error(self.temperature.value()), *(side.error() for side in self.sides)]
         wrong = next(filter(None, errors), "")
         self.error.setText(wrong)

@@ -185,7 +185,7 @@ class RaceWindow(QWidget):
     def closeEvent(self, event: QCloseEvent) -> None:
         """Ends a race that is being measured: without its window nobody would see it."""
         self.request.stop()
-        self.exporter.close()
+        self.exporter.cancel()
         self.controls.pause()
         super().closeEvent(event)
 
