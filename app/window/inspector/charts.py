@@ -66,9 +66,8 @@ def acceptance_plot(rounds: RoundSeries, look: Palette) -> Plot | str:
 def speed_plot(rounds: RoundSeries, look: Palette) -> Plot | str:
     """Plots tokens per second and tokens per pass, over the last WINDOW_S at each moment."""
     columns = [rounds.column(name) for name in ("clock_s", "tokens_per_s", "tokens_per_pass")]
-    known = [value for value in columns[1] if isfinite(value)]
     words = "Known from the second round on."
-    if known:
+    if known := [value for value in columns[1] if isfinite(value)]:
         words = f"{known[-1]:.1f} tokens/s at the end, between {min(known):.1f} and {max(known):.1f} before; "
         words += f"{columns[2][-1]:.2f} tokens per pass at the end. Averages of {WINDOW_S:g} s."
     clock, speed, passes = map(averaged, columns)
@@ -92,8 +91,8 @@ def time_plot(rounds: RoundSeries, look: Palette) -> Plot | str:
     columns = {name: rounds.column(f"{name}_ms") for name in ("whole", "verify", "draft")}
     means = [f"{name} {found:.1f} ms" for name, values in columns.items() if isfinite(found := mean(values))]
     whole, verify, draft = map(averaged, columns.values())
-    count = len(rounds.rows)
-    end, top, step = max(axis_end([count]), 2.0), axis_end([*whole, *verify, *draft]), stride(count)
+    step, end = stride(len(rounds.rows)), max(axis_end([len(rounds.rows)]), 2.0)
+    top = axis_end([*whole, *verify, *draft])
     timed = (("━", look.accent, "verify"), ("╍", look.warning, "draft")) if any(map(isfinite, verify)) else ()
     xs = [((i + 0.5) * step - 0.5) / (end - 1) for i in range(len(whole))]
     pens = _pen(look.faint, 1.0), _pen(look.accent), _pen(look.warning, style=Qt.PenStyle.DashLine)
@@ -214,9 +213,8 @@ class Charts(QWidget):
             style(tab, role="tab")
             self._tabs.addButton(tab, place)
             row.addWidget(tab)
+            self._stack.addWidget(self.charts[place])
         row.addStretch(1)
-        for chart in self.charts:
-            self._stack.addWidget(chart)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(2)
