@@ -19,10 +19,9 @@ from app.command_line import FAILURE, INTERRUPTED, OK, add_command, check_writab
 from app.inference.options import Options
 from app.protocol import SamplingSettings
 from app.protocol.race_messages import PLAIN, SIDES, Race, Side
-from app.race.document_builder import RaceDocumentBuilder
-from app.race.race_document import RaceDocument, RaceError, open_race, race_json, write_file
-from app.race.replay_clock import SPEEDS
-from app.race.side_syntax import read_side, write_side
+from app.race.race_document import RaceDocument, RaceDocumentBuilder, RaceError, open_race, race_json, write_file
+from app.race.race_replay import SPEEDS
+from app.race.race_text import read_side, write_side
 from engine.errors import UsageError
 
 if TYPE_CHECKING:
@@ -75,11 +74,11 @@ def run(args: argparse.Namespace) -> int:
     finally:  # show what was measured even if the disk is full
         _show(document, args, stopped)
     if args.png is not None or args.animation is not None:
-        from app.race.picture_export import export_pictures
+        from app.race.race_export import export_pictures
 
         status, scheme = Status(sys.stderr), choose_look(True, os.environ, args.theme).theme
         export_pictures(
-            document, args.png, args.animation, scheme, lambda step: status(f"drawing: {step.done} of {step.total}")
+            document, args.png, args.animation, scheme, lambda done, total: status(f"drawing: {done} of {total}")
         )
     if any(receipt.failed for receipt in document.receipts):
         return FAILURE
@@ -108,7 +107,7 @@ def _check_files(args: argparse.Namespace) -> None:
     if args.replay is None and args.prompt is None:
         raise UsageError("there is nothing to race: give --prompt, or --replay with a saved race")
     if args.animation is not None:
-        from app.race.picture_export import ANIMATIONS
+        from app.race.race_export import ANIMATIONS
 
         if args.animation.suffix.lower() not in ANIMATIONS:
             raise UsageError(f"{args.animation.name}: an animation ends in {', '.join(ANIMATIONS)}")
@@ -146,16 +145,21 @@ def _run_race(args: argparse.Namespace) -> tuple[RaceDocument, bool]:
                     status(f"{progress.message}{side}")
     finally:
         status.clear()
-    return _document(builder), builder.stopped
+    return _document(builder), _stopped(builder)
 
 
 def _document(builder: RaceDocumentBuilder) -> RaceDocument:
     document = builder.document()
     if document is not None:
         return document
-    if builder.stopped:
+    if _stopped(builder):
         raise KeyboardInterrupt
     raise RaceError("the results of the runs contradict each other: race again, and report it if that does not help")
+
+
+def _stopped(builder: RaceDocumentBuilder) -> bool:
+    """Returns whether Ctrl-C cut the race short."""
+    return builder.done is not None and builder.done.stopped
 
 
 def sampling_of(options: Options) -> SamplingSettings:

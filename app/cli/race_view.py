@@ -24,8 +24,7 @@ from app.cli.terminal.token_style import TEXT, TINTS, Look
 from app.protocol.race_messages import Run
 from app.race import race_text
 from app.race.race_document import RaceDocument
-from app.race.race_replay import PaneState, Replay, State
-from app.race.replay_clock import SPEEDS, Player
+from app.race.race_replay import SPEEDS, PaneState, Player, Replay, State
 from engine.events import Origin
 
 FRAMES_PER_S = 20
@@ -42,7 +41,7 @@ def show(console: Console, look: Look, document: RaceDocument) -> None:
     names = race_text.names(document.contestants)
     titles = [f"{safe(name)}, {track.end_s:.1f} s" for name, track in zip(names, replay.tracks, strict=True)]
     if look.escapes:
-        marked = None if replay.parting is None else replay.parting.position
+        marked = None if replay.receipt.divergence is None else replay.receipt.divergence.position
         grid = _columns(console)
         grid.add_row(*(Text(title, "bold") for title in titles))
         grid.add_row(*(Rule(style="dim") for _ in titles))
@@ -105,7 +104,7 @@ def frame(console: Console, look: Look, replay: Replay, now_s: float, speed: flo
     grid.add_row(*(Text(_clock(pane), "dim") for pane in state.panes))
     texts = []
     for track, pane in zip(replay.tracks, state.panes, strict=True):
-        lines = _text(track.run, look, pane.tokens, state.parted).wrap(console, width)
+        lines = _text(track.run, look, pane.tokens, state.differs_at).wrap(console, width)
         texts.append(Text("\n").join(lines[-max(console.height - _ROOM, 3) :]))
     grid.add_row(*texts)
     about = [f"{race_text.MEASURED}{race_text.paced(speed)}", _KEYS]
@@ -115,9 +114,11 @@ def frame(console: Console, look: Look, replay: Replay, now_s: float, speed: flo
 
 def _so_far(replay: Replay, state: State) -> Text:
     same = f"identical so far: {race_text.counted(state.identical)}"
-    if state.parted is None:
+    if state.differs_at is None:
         return Text(same, "green")
-    return Text(f"texts differ after {race_text.counted(state.parted)}: {race_text.gap(replay.receipt)}", "bold yellow")
+    return Text(
+        f"texts differ after {race_text.counted(state.differs_at)}: {race_text.gap(replay.receipt)}", "bold yellow"
+    )
 
 
 def _columns(console: Console) -> Table:

@@ -1,7 +1,7 @@
 """The runs of a race: one prompt decoded by two sides in turns on one loaded target, reported as
 `app.protocol.race_messages` describes.
 
-Both sides are opened and warmed up first; then they run AB BA AB ..., each reply from nothing, so that every one of
+Both sides are loaded and warmed up first; then they run AB BA AB ..., each reply from nothing, so that every one of
 them pays for its prompt. Rounds are reported after their run, so that reporting takes no time from it. Terminal and
 host share this.
 """
@@ -21,10 +21,13 @@ from app.inference.measured_reply import Reply, begin_reply, warm_up
 from app.inference.memory_fit import check_all
 from app.inference.options import Options
 from app.protocol import AnyAnswer, PairCompared, RaceDone, RaceProgress, RaceReady, RoundDone, RunPart
-from app.protocol.race_messages import MAX_RUNS, SIDES, Contestant, Environment, PairReceipt, Side
-from app.race.pair_receipt import receipt_of
+from app.protocol.race_messages import MAX_RUNS, SIDES, Contestant, Divergence, Environment, PairReceipt, Side
+from app.race.race_document import divergence_of
+from engine.audit.fingerprints import first_other_bits
+from engine.audit.reply_check import compare_replies
 from engine.errors import ModelError, UsageError
 from engine.events import Event, Finished, PromptProgress, Round
+from engine.sampling import Sampler
 from engine.settings import SamplingSettings
 from models.loader import Loaded
 
@@ -35,7 +38,8 @@ LoadedPairs = Mapping[tuple[str, bool], LoadedPair]  # by the drafter's name, an
 
 @dataclass(frozen=True)
 class RaceOptions:
-    """A race to be held. number: of the request. base: options that both sides share. sides: as `level` makes them."""
+    """What to race. number: of the request. base: options that both sides share. sides: as `level` returns them. Raises
+    UsageError for what cannot be raced."""
 
     number: int
     prompt: str
@@ -54,7 +58,7 @@ class RaceOptions:
             self.options(side)
 
     def options(self, side: Side) -> Options:
-        """Of one side. Raises UsageError for nonsense."""
+        """Returns the options of one side. Raises UsageError."""
         return replace(
             self.base,
             drafters=(side.drafter,),
@@ -74,17 +78,17 @@ class Entrant:
 
 
 class _StoppedError(Exception):
-    """While costs are measured, or in the middle of a run."""
+    """The race was stopped while costs were measured, or in the middle of a run."""
 
 
 def level(sides: Sequence[Side]) -> tuple[Side, ...]:
-    """The same sides; plain decoding draws its tokens by the rule of the side that it is held against."""
+    """Returns the same sides; plain decoding draws its tokens by the rule of the side that it is compared with."""
     rules = [side.acceptance for side in sides if not side.plain] or [side.acceptance for side in sides]
     return tuple(changed(side, acceptance=rules[0]) if side.plain else side for side in sides)
 
 
 class Contest:
-    """One race on the target of `pair`. stop: asked between rounds and between passes. loaded: pairs of that target
+    """One race on the target of `pair`. stop: is asked between rounds and between passes. loaded: pairs of that target
     that are loaded already."""
 
     def __init__(
@@ -98,10 +102,11 @@ class Contest:
         self._ids: list[int] = []
 
     def answers(self) -> Iterator[AnyAnswer]:
-        """Raises RedlineError, and whatever a drafter raises. Leaves caches in no state that is known."""
+        """Holds the race and reports it. Raises RedlineError, and whatever a drafter raises. Leaves caches in no known
+        state."""
         race = self._race
         try:
-            yield from self._line_up()
+            yield from self._prepare()
             for number in range(race.runs + 1):
                 yield from self._pair(number)
         except _StoppedError:
@@ -111,10 +116,10 @@ class Contest:
 
     # --- getting ready -------------------------------------------------------------------------
 
-    def _line_up(self) -> Iterator[AnyAnswer]:
+    def _prepare(self) -> Iterator[AnyAnswer]:
         race, target = self._race, self._target
         self._ids = target.tokenizer.chat([{"role": "user", "content": race.prompt}])
-        self._check_room()
+        self._check_memory()
         for side in race.sides:
             self._stop_if_requested()
             key = side.drafter, side.tree
@@ -122,7 +127,7 @@ class Contest:
                 yield self._progress(f"loading {side.drafter}")
                 self._loaded[key] = self._base.open_drafter(side.drafter, side.tree)
         for number, side in enumerate(race.sides):
-            yield self._progress("measuring the cost of passes" if side.draft_length is None else "warming up", number)
+            yield self._progress("measuring step times" if side.draft_length is None else "warming up", number)
             pair = self._loaded[side.drafter, side.tree]
             if side.draft_length is None and pair.has_drafter:
                 pair.costs(len(self._ids), self._stop_if_requested)  # measured now, not in the first run
@@ -130,17 +135,17 @@ class Contest:
         yield RaceReady(
             id=race.number,
             contestants=tuple(_contestant(entrant) for entrant in self._entrants),
-            environment=described(race.base, target),
+            environment=_environment(race.base, target),
         )
 
-    def _check_room(self) -> None:
-        """Both sides' drafters are there at once. Raises ModelError where they do not fit."""
+    def _check_memory(self) -> None:
+        """Raises ModelError if the drafters of both sides do not fit into memory together."""
         drafters = tuple(side.drafter for side in self._race.sides)
         options = replace(self._race.base, drafters=drafters, context=self._base.session.context)
         check_all(self._target.folder, replace(options, kv_bits=self._target.model.kv_bits))
 
     def _pair(self, number: int) -> Iterator[AnyAnswer]:
-        """A run of each side, B first in every other pair; the first, number 0, only warms up."""
+        """Runs each side once, B first in every other pair; the first pair, number 0, only warms up."""
         replies: dict[int, Reply] = {}
         for side in (0, 1) if number % 2 else (1, 0):
             events: list[Event] = []
@@ -149,13 +154,13 @@ class Contest:
                 yield from self._run_parts(number, side, events)
                 replies[side] = Reply.of(self._ids, events)
         if number:
-            yield PairCompared(id=self._race.number, receipt=self._receipt(number, (replies[0], replies[1])))
+            yield PairCompared(id=self._race.number, receipt=self._receipt(number, [replies[0], replies[1]]))
             self._pairs_done = number
 
     # --- a run ---------------------------------------------------------------------------------
 
     def _run(self, number: int, side: int, events: list[Event]) -> Iterator[AnyAnswer]:
-        """Decode, into `events`; says how far it is now and then."""
+        """Decodes into `events`, and reports now and then how far it is."""
         entrant = self._entrants[side]
         message = f"run {number} of {self._race.runs}" if number else "warming up"
         yield self._progress(message, side, number)
@@ -171,7 +176,7 @@ class Contest:
         self._stop_if_requested()
 
     def _run_parts(self, number: int, side: int, events: Sequence[Event]) -> Iterator[AnyAnswer]:
-        """A run that is over, in parts."""
+        """Reports a run that is over, in parts."""
         prompt = max((event.total for event in events if isinstance(event, PromptProgress)), default=0)
         rounds = tuple(self._round_done(event) for event in events if isinstance(event, Round))
         finished = next(event for event in events if isinstance(event, Finished))
@@ -189,16 +194,47 @@ class Contest:
             )
 
     def _round_done(self, round_: Round) -> RoundDone:
-        """Raises ModelError for probabilities that are none: JSON has no name for them either."""
+        """Raises ModelError for probabilities that are not finite, for which JSON has no name."""
         if not all(map(math.isfinite, (*round_.p, *round_.q))):
-            raise ModelError("the probabilities of a model are no numbers: its files are damaged, download it again")
+            raise ModelError("the model's probabilities are not numbers: its files are damaged, download it again")
         pieces = tuple(self._target.tokenizer.piece(token) for token in round_.drafted)
         return RoundDone(id=self._race.number, round=round_, drafted_texts=pieces)
 
-    def _receipt(self, number: int, replies: tuple[Reply, Reply]) -> PairReceipt:
+    # --- what two runs have in common ------------------------------------------------------------
+
+    def _receipt(self, number: int, replies: Sequence[Reply]) -> PairReceipt:
+        """Compares the runs of a pair. Texts that differ though the same one was promised cost a run of the target."""
+        samplers = [Sampler(entrant.settings, self._target.model.vocabulary) for entrant in self._entrants]
+        promised = all(sampler.accepts_by_match for sampler in samplers)
+        exact = promised and all(entrant.settings.exact for entrant in self._entrants)
+        first, second = replies
+        found = divergence_of(first.tokens, second.tokens)
+        if found is None:
+            bits = first_other_bits(first.rounds, second.rounds) is None if exact else None
+            return PairReceipt(run=number, promised=promised, tokens=len(first.tokens), same_bits=bits)
+        piece = self._target.tokenizer.piece
+        found = changed(found, texts=tuple(None if token is None else piece(token) for token in found.tokens))
+        if promised:
+            found = self._weighed(found, samplers[0], exact, replies)
+        return PairReceipt(run=number, promised=promised, tokens=found.position, divergence=found)
+
+    def _weighed(self, found: Divergence, sampler: Sampler, exact: bool, replies: Sequence[Reply]) -> Divergence:
+        """Adds the gap of the two tokens' logits. The other reply is compared with the plain one; of two that drafted,
+        either may be the one that rounding took elsewhere."""
         plain = [entrant.side.plain for entrant in self._entrants]
-        settings = [entrant.settings for entrant in self._entrants]
-        return receipt_of(self._target, settings, plain, number, replies)
+        first, second = replies
+        orders = [(second, first)] if plain[1] and not plain[0] else [(first, second)]
+        if not any(plain):
+            orders.append((second, first))
+        for one, other in orders:
+            compared = compare_replies(self._target.model, sampler, one.prompt, one.tokens, other.rounds, exact=exact)
+            if compared is None or compared.difference is None:
+                continue
+            at = compared.difference
+            found = changed(found, gap_ulps=at.gap_ulps, noise_ulps=at.noise_ulps, near_tie=at.near_tie)
+            if at.near_tie:
+                break
+        return found
 
     # --- small ---------------------------------------------------------------------------------
 
@@ -215,22 +251,14 @@ class Contest:
             raise _StoppedError
 
 
-def described(options: Options, target: Loaded) -> Environment:
-    """What this process measures with."""
+def _environment(options: Options, target: Loaded) -> Environment:
+    """Returns the versions and the machine that this process measures with."""
     found = environment.describe(options, target)
-    return Environment(
-        redline=found["versions"]["redline"],
-        mlx=found["versions"]["mlx"],
-        platform=found["platform"],
-        processor=found["processor"],
-        cores=found["cores"] or 0,
-        backend=found["backend"],
-        dtype=found["dtype"],
-        target=found["target"],
-        kv_bits=found["kv_bits"],
-    )
+    versions = {name: found["versions"][name] for name in ("redline", "mlx")}
+    same = {name: found[name] for name in ("platform", "processor", "backend", "dtype", "target", "kv_bits")}
+    return Environment(cores=found["cores"] or 0, **versions, **same)
 
 
 def _contestant(entrant: Entrant) -> Contestant:
-    name = "" if entrant.side.plain else entrant.pair.drafter.name
-    return Contestant(side=entrant.side, name=name, note=entrant.pair.drafter.note)
+    drafter = entrant.pair.drafter
+    return Contestant(side=entrant.side, name="" if entrant.side.plain else drafter.name, note=drafter.note)

@@ -1,4 +1,4 @@
-"""A race as a JSON document: everything that a replay needs.
+"""A race as a JSON document, with everything that a replay needs; and what builds one while a race is measured.
 
     {"format": "redline race", "version": 1, "created_s", "prompt", "law",
      "contestants": [{"side", "name", "said"}, ...],    the two sides
@@ -12,20 +12,33 @@ Fields are those of `app.protocol.race_messages`, rounds those of `engine.events
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from app.protocol import SamplingSettings, Struct
-from app.protocol.race_messages import MAX_RUNS, SIDES, Contestant, Environment, PairReceipt, Run
-from app.race.race_results import Results, results_of
+from app.inference.speedup import decode_speedup, median, total_speedup
+from app.protocol import (
+    AnyAnswer,
+    PairCompared,
+    RaceDone,
+    RaceProgress,
+    RaceReady,
+    RoundDone,
+    RunPart,
+    SamplingSettings,
+    Struct,
+)
+from app.protocol.race_messages import MAX_RUNS, SIDES, Contestant, Divergence, Environment, PairReceipt, Race, Run
 from app.store.json_export import fault_of_sampling
 from app.store.reply_rounds import fault_of_round
 from engine.audit.receipt import first_difference
 from engine.errors import RedlineError
+from engine.events import PromptProgress
+from engine.metrics import Metrics
 from models import durable_files
 
 FORMAT = "redline race"
@@ -42,58 +55,98 @@ class RaceError(RedlineError):
     """A race cannot be read, written or drawn."""
 
 
+class Spread(NamedTuple):
+    """A number over all pairs of runs."""
+
+    median: float
+    least: float
+    most: float
+
+
+@dataclass(frozen=True)
+class SideResult:
+    """Medians over the runs of one side; None if a number is undefined. tokens, passes, mean_acceptance_length: of the
+    run that is shown."""
+
+    tokens: int
+    passes: int
+    mean_acceptance_length: float | None
+    tokens_per_s: float | None
+    ttft_s: float | None
+    total_s: float | None
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a race found. decode, total: the speed-ups of the second side over the first, by `app.inference.speedup`.
+    shown: the number of the pair whose total speed-up is the median (the lesser of the middle two), which is replayed.
+    pairs: how many there are."""
+
+    pairs: int
+    decode: Spread | None
+    total: Spread | None
+    shown: int
+    sides: tuple[SideResult, ...]
+
+
 class Head(Struct, frozen=True, kw_only=True):
-    """Read first: the rest may be of another version."""
+    """What is read first: the rest may be of another version."""
 
     format: str
     version: Annotated[int, msgspec.Meta(ge=1, lt=10**6)]
 
 
 class RaceDocument(Struct, frozen=True, kw_only=True):
-    """A race with at least one pair of runs. created_s: Unix seconds, 0 where that is not known."""
+    """A race with at least one pair of runs. created_s: Unix seconds, 0 if unknown. Raises ValueError, which msgspec
+    reports while it decodes, if the parts do not fit together."""
 
     prompt: str
     sampling: SamplingSettings = msgspec.field(name="law")
-    contestants: tuple[Contestant, ...]
+    contestants: tuple[Contestant, Contestant]
     environment: Environment
-    runs: tuple[Run, ...]
+    runs: Annotated[tuple[Run, ...], msgspec.Meta(min_length=SIDES, max_length=SIDES * MAX_RUNS)]
     receipts: tuple[PairReceipt, ...]
     created_s: Time = 0.0
 
+    def __post_init__(self) -> None:
+        why = _fault_of_settings(self) or _fault_of_runs(self.runs) or _fault_of_receipts(self)
+        if why:
+            raise ValueError(why)
+
     def run(self, side: int, number: int) -> Run:
-        """Of pair `number`."""
+        """Returns the run of one side in pair `number`."""
         return next(run for run in self.runs if (run.side, run.number) == (side, number))
 
     @property
     def pairs(self) -> int:
+        """How many pairs of runs there are."""
         return len(self.receipts)
 
     @property
     def results(self) -> Results:
+        """Medians over the runs."""
         return results_of(self.runs)
 
 
 def read_race(data: bytes) -> RaceDocument:
-    """Raises RaceError: what is wrong, in a line."""
+    """Returns the race of a document. Raises RaceError: what is wrong, in a line."""
     try:
         head = msgspec.json.decode(data, type=Head)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RaceError("this is no race saved by Redline: choose another file") from error
-    if head.format != FORMAT:
-        raise RaceError("this is no race saved by Redline: choose another file")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        head = None
+    if head is None or head.format != FORMAT:
+        raise RaceError("this is not a race saved by Redline: choose another file")
     if head.version > VERSION:
         raise RaceError(f"this race was saved by a newer Redline (version {head.version}): update Redline")
     try:
-        document = msgspec.json.decode(data, type=RaceDocument)
+        return msgspec.json.decode(data, type=RaceDocument)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise refused(str(error)) from error
-    if why := fault_of(document):
-        raise refused(why)
-    return document
+        why = " ".join(str(error).split())
+        raise RaceError(f"this race cannot be read ({why}): choose another file, or race again") from error
 
 
 def open_race(path: Path) -> RaceDocument:
-    """The race in a file. Raises RaceError."""
+    """Returns the race in a file. Raises RaceError."""
     try:
         if not path.is_file():
             raise RaceError(f"there is no file {path.name}: give a race that was saved")
@@ -105,44 +158,18 @@ def open_race(path: Path) -> RaceDocument:
 
 
 def race_json(document: RaceDocument) -> bytes:
-    """The inverse of `read_race`, with results for readers."""
+    """Returns the document of a race, with results for readers: the inverse of `read_race`."""
     head = {"format": FORMAT, "version": VERSION}
-    fields = {
-        key: getattr(document, name)
-        for key, name in zip(RaceDocument.__struct_encode_fields__, RaceDocument.__struct_fields__, strict=True)
-    }
-    return msgspec.json.encode({**head, **fields, "results": summary_of(document)}) + b"\n"
+    fields: dict[str, Any] = msgspec.to_builtins(document)
+    return msgspec.json.encode({**head, **fields, "results": _results_json(document)}) + b"\n"
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Whole or not at all; of a race, or of a picture of one. Raises RaceError."""
+    """Writes a race, or a picture of one, whole or not at all. Raises RaceError."""
     try:
         durable_files.replace_file(path, data)
     except OSError as error:
         raise RaceError(f"{path.name} cannot be written ({error.strerror}): choose another place") from error
-
-
-def summary_of(document: RaceDocument) -> dict[str, Any]:
-    """What a program wants to know of a race, JSON-ready."""
-    found = document.results
-    return {
-        "pairs": document.pairs,
-        "speedup": found.decode and found.decode._asdict(),
-        "speedup_total": found.total and found.total._asdict(),
-        "shown_pair": found.shown,
-        "identical": [_identity(receipt) for receipt in document.receipts],
-        "sides": [msgspec.to_builtins(side) for side in found.sides],
-    }
-
-
-def _identity(receipt: PairReceipt) -> bool | None:
-    """None where it was not promised."""
-    return receipt.divergence is None if receipt.promised else None
-
-
-def refused(why: str) -> RaceError:
-    """Of a document that is a race, but not sound."""
-    return RaceError(f"this race cannot be read, {' '.join(why.split())}: choose another file, or race again")
 
 
 def tokens_of(run: Run) -> tuple[int, ...]:
@@ -150,32 +177,147 @@ def tokens_of(run: Run) -> tuple[int, ...]:
     return tuple(token for one in run.rounds for token in one.round.tokens)
 
 
-def fault_of(document: RaceDocument) -> str:
-    """Of all of it."""
-    if len(document.contestants) != SIDES:
-        return f"it has {len(document.contestants)} sides, a race has {SIDES}"
+def divergence_of(first: Sequence[int], second: Sequence[int]) -> Divergence | None:
+    """Returns where two replies differ and by which tokens, without their texts; None if they are the same."""
+    position = first_difference(first, second)
+    if position is None:
+        return None
+    tokens = tuple(ids[position] if position < len(ids) else None for ids in (first, second))
+    return Divergence(position=position, tokens=tokens, texts=())
+
+
+def metrics_of(run: Run) -> Metrics:
+    """Returns the metrics of a whole run."""
+    prompt = PromptProgress(run.prompt_tokens, run.prompt_tokens, 0, 0.0)
+    return Metrics.of([prompt, *(one.round for one in run.rounds), run.finished])
+
+
+def results_of(runs: Sequence[Run]) -> Results:
+    """Returns the results of complete pairs: as many runs of one side as of the other."""
+    metrics = [{run.number: metrics_of(run) for run in runs if run.side == side} for side in range(SIDES)]
+    pairs = {number: (metrics[0][number], metrics[1][number]) for number in sorted(metrics[0])}
+    totals = {number: total_speedup(*pair) for number, pair in pairs.items()}
+    ranked = sorted(totals, key=lambda number: (totals[number] is not None, totals[number] or 0.0, number))
+    shown = ranked[(len(ranked) - 1) // 2]
+    return Results(
+        pairs=len(pairs),
+        decode=_spread(decode_speedup(*pair) for pair in pairs.values()),
+        total=_spread(totals.values()),
+        shown=shown,
+        sides=tuple(_side(list(side.values()), side[shown]) for side in metrics),
+    )
+
+
+class RaceDocumentBuilder:
+    """Builds the document of a race from the answers that report it; other answers are ignored. progress: what the race
+    is doing now, None before anything is known. done: None until the race has ended."""
+
+    def __init__(self, race: Race, created_s: float = 0.0) -> None:
+        self.race = race
+        self.progress: RaceProgress | None = None
+        self._ready: RaceReady | None = None
+        self.done: RaceDone | None = None
+        self._created_s = created_s
+        self._rounds: list[RoundDone] = []
+        self._runs: list[Run] = []
+        self._receipts: list[PairReceipt] = []
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs of runs are complete."""
+        return len(self._receipts)
+
+    def hear(self, answer: AnyAnswer) -> None:
+        """Takes an answer."""
+        if isinstance(answer, RaceProgress):
+            self.progress = answer
+        elif isinstance(answer, RaceReady):
+            self._ready = answer
+        elif isinstance(answer, RunPart):
+            self._hear_run(answer)
+        elif isinstance(answer, PairCompared):
+            self._receipts.append(answer.receipt)
+        elif isinstance(answer, RaceDone):
+            self.done = answer
+
+    def document(self) -> RaceDocument | None:
+        """Returns the race as far as its pairs of runs are complete; None if none is, or if the answers do not fit
+        together."""
+        if self._ready is None or len(self._ready.contestants) != SIDES:
+            return None
+        try:
+            return RaceDocument(
+                prompt=self.race.prompt,
+                sampling=self.race.sampling,
+                contestants=(self._ready.contestants[0], self._ready.contestants[1]),
+                environment=self._ready.environment,
+                runs=tuple(run for run in self._runs if run.number <= self.pairs),
+                receipts=tuple(self._receipts),
+                created_s=self._created_s,
+            )
+        except ValueError:
+            return None
+
+    def _hear_run(self, part: RunPart) -> None:
+        self._rounds += part.rounds
+        if part.finished is not None:
+            rounds, self._rounds = tuple(self._rounds), []
+            self._runs.append(
+                Run(
+                    side=part.side,
+                    number=part.run,
+                    prompt_tokens=part.prompt_tokens,
+                    rounds=rounds,
+                    finished=part.finished,
+                )
+            )
+
+
+def _side(runs: Sequence[Metrics], shown: Metrics) -> SideResult:
+    medians = [median(getattr(one, name) for one in runs) for name in ("tokens_per_s", "ttft_s", "last_s")]
+    return SideResult(shown.tokens, shown.rounds, shown.mean_acceptance_length, *medians)
+
+
+def _spread(values: Iterable[float | None]) -> Spread | None:
+    known = [value for value in values if value is not None]
+    found = median(known)
+    return None if found is None else Spread(found, min(known), max(known))
+
+
+def _results_json(document: RaceDocument) -> dict[str, Any]:
+    found = document.results
+    same = [receipt.divergence is None if receipt.promised else None for receipt in document.receipts]
+    return {
+        "pairs": document.pairs,
+        "speedup": found.decode and found.decode._asdict(),
+        "speedup_total": found.total and found.total._asdict(),
+        "shown_pair": found.shown,
+        "identical": same,
+        "sides": [msgspec.to_builtins(side) for side in found.sides],
+    }
+
+
+# --- what does not fit together ---------------------------------------------------------------
+
+
+def _fault_of_settings(document: RaceDocument) -> str:
     if any(not 0 <= (one.side.draft_length or 0) <= MAX_DRAFTED for one in document.contestants):
         return "a side has an impossible draft length"
-    if why := fault_of_sampling(document.sampling):
-        return f"it {why}"
-    return _fault_of_runs(document.runs) or _fault_of_receipts(document)
+    why = fault_of_sampling(document.sampling)
+    return f"it {why}" if why else ""
 
 
 def _fault_of_runs(runs: Sequence[Run]) -> str:
-    pairs = len(runs) // SIDES
-    expected = {(side, number) for side in range(SIDES) for number in range(1, pairs + 1)}
-    if not 1 <= pairs <= MAX_RUNS or {(run.side, run.number) for run in runs} != expected or len(runs) % SIDES:
+    expected = [(side, number) for side in range(SIDES) for number in range(1, len(runs) // SIDES + 1)]
+    if not runs or sorted((run.side, run.number) for run in runs) != expected:
         return "its runs are no pairs"
-    if sum(len(one.round.tokens) for run in runs for one in run.rounds) > MAX_TOKENS:
+    if sum(len(tokens_of(run)) for run in runs) > MAX_TOKENS:
         return f"it has more than {MAX_TOKENS:,} tokens"
-    for run in runs:
-        if why := _fault_of_run(run):
-            return f"run {run.number} of side {run.side + 1} {why}"
-    return ""
+    found = ((run, _fault_of_run(run)) for run in runs)
+    return next((f"run {run.number} of side {run.side + 1} {why}" for run, why in found if why), "")
 
 
 def _fault_of_run(run: Run) -> str:
-    times = [one.round.time_s for one in run.rounds]
     for number, one in enumerate(run.rounds):
         if one.round.index != number:
             return f"has a round {one.round.index} in the place of {number}"
@@ -183,36 +325,35 @@ def _fault_of_run(run: Run) -> str:
             return f"has a round {number} {why}"
         if len(one.round.texts) != len(one.round.tokens) or len(one.round.drafted) > MAX_DRAFTED:
             return f"has a round {number} whose parts do not fit together"
-    if not any(one.round.tokens for one in run.rounds):
-        return "says nothing"
+    if not tokens_of(run):
+        return "has no tokens"
     if not 0 <= run.prompt_tokens <= MAX_TOKENS:
         return "has an impossible prompt"
-    steps = [later - earlier for earlier, later in pairwise([0.0, *times])]
-    if any(step < 0 or 0 < step < SHORTEST_S for step in steps) or not 0 < times[-1] <= LONGEST_S:
-        return "has impossible times"
-    return ""
+    times = [0.0, *(one.round.time_s for one in run.rounds)]
+    steps = [later - earlier for earlier, later in pairwise(times)]
+    sound = all(step == 0 or step >= SHORTEST_S for step in steps) and 0 < times[-1] <= LONGEST_S
+    return "" if sound else "has impossible times"
 
 
 def _fault_of_receipts(document: RaceDocument) -> str:
-    numbers = [receipt.run for receipt in document.receipts]
-    if numbers != list(range(1, len(document.runs) // SIDES + 1)):
+    receipts = document.receipts
+    if [receipt.run for receipt in receipts] != list(range(1, len(document.runs) // SIDES + 1)):
         return "its receipts are not those of its runs"
-    for receipt in document.receipts:
-        if not _is_of(receipt, [document.run(side, receipt.run) for side in range(SIDES)]):
+    for receipt in receipts:
+        first, second = (tokens_of(document.run(side, receipt.run)) for side in range(SIDES))
+        if not _is_of(receipt, first, second):
             return f"receipt {receipt.run} does not say what the runs do"
     return ""
 
 
-def _is_of(receipt: PairReceipt, runs: Sequence[Run]) -> bool:
-    """Whether a receipt is of these two runs."""
-    first, second = (tokens_of(run) for run in runs)
-    position, parting = first_difference(first, second), receipt.divergence
-    if position is None or parting is None:
-        return position is None and parting is None and receipt.tokens == len(first)
-    tokens = tuple(ids[position] if position < len(ids) else None for ids in (first, second))
+def _is_of(receipt: PairReceipt, first: Sequence[int], second: Sequence[int]) -> bool:
+    """Whether a receipt compares these two replies."""
+    expected, found = divergence_of(first, second), receipt.divergence
+    if expected is None or found is None:
+        return expected is found and receipt.tokens == len(first)
     return (
-        position == parting.position == receipt.tokens
-        and parting.tokens == tokens
-        and [text is None for text in parting.texts] == [token is None for token in tokens]
-        and all(gap is None or abs(gap) < 1e30 for gap in (parting.gap_ulps, parting.noise_ulps))
+        expected.position == found.position == receipt.tokens
+        and expected.tokens == found.tokens
+        and [text is None for text in found.texts] == [token is None for token in found.tokens]
+        and all(gap is None or abs(gap) < 1e30 for gap in (found.gap_ulps, found.noise_ulps))
     )

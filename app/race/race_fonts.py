@@ -1,4 +1,4 @@
-"""Fonts for the pictures of a race: the system's sans serif, with other fonts for characters that it lacks."""
+"""Text for the pictures of a race: the system's sans serif, with other fonts for characters that it lacks."""
 
 from __future__ import annotations
 
@@ -20,54 +20,68 @@ _OTHERS = (
 _UNDEFINED = "\uffff"  # no font has this one
 
 
+class Fonts:
+    """Measures and draws lines of text. Lengths and sizes are px at scale 1; `scale` device pixels are one px."""
+
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+
+    def width(self, text: str, size: float, bold: bool = False) -> float:
+        """Returns the width of a line of text."""
+        return sum(font.getlength(part) for font, part in self._parts(text, size, bold)) / self.scale
+
+    def draw(
+        self, painter: ImageDraw.ImageDraw, at: tuple[float, float], text: str, colour: str, size: float, bold: bool
+    ) -> None:
+        """Draws a line of text with its baseline at the left end `at`."""
+        x, y = (length * self.scale for length in at)
+        for font, part in self._parts(text, size, bold):
+            painter.text((x, y), part, colour, font, anchor="ls")
+            x += font.getlength(part)
+
+    def elided(self, text: str, size: float, room: float, bold: bool = False) -> str:
+        """Returns `text`, cut with an ellipsis if it is wider than `room`."""
+        if self.width(text, size, bold) <= room:
+            return text
+        while text and self.width(f"{text}…", size, bold) > room:
+            text = text[:-1]
+        return f"{text.rstrip()}…"
+
+    def wrapped(self, text: str, size: float, room: float) -> list[str]:
+        """Returns the lines of a text that is wrapped to `room`."""
+        lines = [""]
+        for word in text.split():
+            longer = f"{lines[-1]} {word}".strip()
+            if lines[-1] and self.width(longer, size) > room:
+                lines.append(word)
+            else:
+                lines[-1] = longer
+        return lines
+
+    def _parts(self, text: str, size: float, bold: bool) -> Iterator[tuple[Font, str]]:
+        """Cuts a text where another font has to be used."""
+        chain = _chain(size * self.scale, bold)
+        if text.isascii():
+            yield chain[0], text
+            return
+        for place, characters in groupby(text, key=lambda one: _place(one, size * self.scale, bold)):
+            yield chain[place], "".join(characters)
+
+
 @lru_cache(maxsize=64)
-def fonts(size: float, bold: bool = False) -> tuple[Font, ...]:
-    """Returns the font for `size` px, and behind it those that help out. Pillow's own is the last resort."""
-    main = next((font for font in map(_open, _BOLD if bold else _REGULAR, [size] * 9) if font), None)
-    others = [font for font in map(_open, _OTHERS, [size] * 9) if font]
+def _chain(size: float, bold: bool) -> tuple[Font, ...]:
+    """Returns the main font and behind it those that help out. Pillow's own is the last resort."""
+    main = [font for face in (_BOLD if bold else _REGULAR) if (font := _open(face, size))]
+    others = [font for face in _OTHERS if (font := _open(face, size))]
     default = ImageFont.load_default(size)
     assert isinstance(default, Font)
-    return (*([main] if main else []), *others, default)
-
-
-def width(text: str, size: float, bold: bool = False) -> float:
-    """Returns the width of one line of text, px."""
-    return sum(font.getlength(part) for font, part in _parts(text, size, bold))
-
-
-def draw_text(
-    painter: ImageDraw.ImageDraw, at: tuple[float, float], text: str, colour: str, size: float, bold: bool = False
-) -> None:
-    """Draws one line of text with its baseline at the left end `at`."""
-    x, y = at
-    for font, part in _parts(text, size, bold):
-        painter.text((x, y), part, colour, font, anchor="ls")
-        x += font.getlength(part)
-
-
-def elided(text: str, size: float, room: float, bold: bool = False) -> str:
-    """Returns `text`, cut with an ellipsis where it is wider than `room` px."""
-    if width(text, size, bold) <= room:
-        return text
-    while text and width(f"{text}…", size, bold) > room:
-        text = text[:-1]
-    return f"{text.rstrip()}…"
-
-
-def _parts(text: str, size: float, bold: bool) -> Iterator[tuple[Font, str]]:
-    """Cuts a text where another font has to be used."""
-    chain = fonts(size, bold)
-    if text.isascii():
-        yield chain[0], text
-        return
-    for place, characters in groupby(text, key=lambda one: _place(one, size, bold)):
-        yield chain[place], "".join(characters)
+    return (*main[:1], *others, default)
 
 
 @lru_cache(maxsize=4096)
 def _place(character: str, size: float, bold: bool) -> int:
-    """Returns which font has the character; the first, where none has."""
-    chain = fonts(size, bold)
+    """Returns which font has the character; the first, if none has."""
+    chain = _chain(size, bold)
     return next((place for place, font in enumerate(chain) if character.isspace() or _has(font, character)), 0)
 
 

@@ -1,48 +1,53 @@
-"""What a race shows at a time: a fold that can be asked for any moment, forward or back, at the same small price.
+"""The replay of a race: what both sides show at a time, and the clock that plays it.
 
-Both runs of a pair begin at zero, though they were made one after the other. Everything here is a function of the
-document and the time alone: playing to a moment and jumping there show the same.
+Both runs of a pair begin at zero, though they were made one after the other. What is shown follows from the document
+and the time alone: playing to a moment and jumping there show the same.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
-from dataclasses import dataclass
-from itertools import accumulate
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
-from app.protocol.race_messages import SIDES, Divergence, Run
+from app.protocol.race_messages import SIDES, Run
 from app.race.race_document import RaceDocument, tokens_of
 from engine.audit.receipt import first_difference
 from engine.metrics import Metrics
 
+SPEEDS = (0.25, 0.5, 1.0, 2.0)
+
 
 @dataclass(frozen=True)
 class PaneState:
-    """One side at a time. clock_s: the time, as long as the run goes on. of: all tokens of the run. metrics: of what
-    has come by then, without acceptance by position."""
+    """One side at a time. clock_s: the time, until the run ends. of: all tokens of the run. metrics: of the rounds by
+    then, without acceptance by position."""
 
     clock_s: float
-    tokens: int
     of: int
     done: bool
     metrics: Metrics
 
     @property
+    def tokens(self) -> int:
+        """How many tokens are shown."""
+        return self.metrics.tokens
+
+    @property
     def share(self) -> float:
-        """How much of the run has come, 0 to 1."""
+        """How much of the run is shown, 0 to 1."""
         return self.tokens / self.of if self.of else 1.0
 
 
 @dataclass(frozen=True)
 class State:
-    """Both sides at a time. identical: tokens from the start on that both have shown and that are the same. parted:
-    where they differ, once both have shown that; None before, and where they never do. done: nothing more will come."""
+    """Both sides at a time. identical: how many tokens from the start are the same and shown by both. differs_at: where
+    they differ, once both have shown that; None before, and if they never do. done: nothing more will come."""
 
     time_s: float
     panes: tuple[PaneState, ...]
     identical: int
-    parted: int | None
+    differs_at: int | None
     done: bool
 
 
@@ -50,46 +55,31 @@ class Track:
     """One run by the times of its rounds."""
 
     def __init__(self, run: Run) -> None:
-        rounds = [one.round for one in run.rounds]
         self.run = run
         self.tokens = tokens_of(run)
-        self._times = [round_.time_s for round_ in rounds]
-        self._token_counts = _sums(len(round_.tokens) for round_ in rounds)
-        self._drafted = _sums(len(round_.drafted) for round_ in rounds)
-        self._waits = _sums(round_.waits for round_ in rounds)
-        self._accepted = _sums(round_.accepted for round_ in rounds)
+        self._times = [one.round.time_s for one in run.rounds]
         self.end_s = self._times[-1]
+        metrics = Metrics(prompt_tokens=run.prompt_tokens)
+        self._metrics = [replace(metrics, reached=[], kept=[])]  # after each number of rounds
+        for one in run.rounds:
+            metrics.add(one.round)
+            self._metrics.append(replace(metrics, reached=[], kept=[]))
 
     def at(self, time_s: float) -> PaneState:
-        """By then."""
+        """Returns what is shown at a time."""
         rounds = bisect_right(self._times, time_s)
         done = rounds == len(self._times)
-        return PaneState(
-            min(time_s, self.end_s), self._token_counts[rounds], self._token_counts[-1], done, self._metrics(rounds)
-        )
+        return PaneState(min(time_s, self.end_s), self._metrics[-1].tokens, done, self._metrics[rounds])
 
     def time_of(self, token: int) -> float:
-        """When that many tokens, and one more, had come; the end where they never did."""
-        place = bisect_right(self._token_counts, token) - 1
-        return self._times[min(place, len(self._times) - 1)]
-
-    def _metrics(self, rounds: int) -> Metrics:
-        """What `Metrics.of` makes of the first rounds, but in no time."""
-        return Metrics(
-            prompt_tokens=self.run.prompt_tokens,
-            tokens=self._token_counts[rounds],
-            rounds=rounds,
-            waits=self._waits[rounds],
-            drafted=self._drafted[rounds],
-            accepted=self._accepted[rounds],
-            first_tokens=self._token_counts[1] if rounds else 0,
-            first_s=self._times[0] if rounds else None,
-            last_s=self._times[rounds - 1] if rounds else None,
-        )
+        """Returns when the token of this number, from 0, is shown; the end if it never is."""
+        rounds = bisect_right(self._metrics, token, key=lambda metrics: metrics.tokens) - 1
+        return self._times[min(rounds, len(self._times) - 1)]
 
 
 class Replay:
-    """The pair of runs that stands for a race: the one whose speed-up is the median."""
+    """The pair of runs that stands for a race: the one whose speed-up is the median. differs_s: when both have shown
+    where their texts differ; None if they never do."""
 
     def __init__(self, document: RaceDocument) -> None:
         self.document = document
@@ -99,30 +89,59 @@ class Replay:
         self.receipt = document.receipts[shown - 1]
         self.end_s = max(track.end_s for track in self.tracks)
         first, second = (track.tokens for track in self.tracks)
-        self._parts_at = first_difference(first, second)
-        self._same = len(first) if self._parts_at is None else self._parts_at
-
-    @property
-    def parting(self) -> Divergence | None:
-        """Where the two differ, and why."""
-        return self.receipt.divergence
-
-    @property
-    def parts_s(self) -> float | None:
-        """When that has been seen in both; None where they never differ."""
-        position = self._parts_at
-        return None if position is None else max(track.time_of(position) for track in self.tracks)
+        self._differs_at = position = first_difference(first, second)
+        self._same = len(first) if position is None else position
+        self.differs_s = None if position is None else max(track.time_of(position) for track in self.tracks)
 
     def at(self, time_s: float) -> State:
-        """time_s: since the common start; what lies outside the replay is its beginning or its end."""
+        """Returns what is shown at a time since the common start; the beginning or the end for a time outside."""
         time_s = min(max(time_s, 0.0), self.end_s)
         panes = tuple(track.at(time_s) for track in self.tracks)
         identical = min(self._same, *(pane.tokens for pane in panes))
-        position = self._parts_at
+        position = self._differs_at
         seen = position is not None and all(pane.tokens > position or pane.done for pane in panes)
         return State(time_s, panes, identical, position if seen else None, all(pane.done for pane in panes))
 
 
-def _sums(values: Iterable[int]) -> list[int]:
-    """Running sums, with the 0 before the first."""
-    return [0, *accumulate(values)]
+class Player:
+    """The clock of a replay of `end_s` seconds. now: returns seconds that never fall. position_s: the moment that is
+    shown, which `tick` brings up to date."""
+
+    def __init__(self, end_s: float, now: Callable[[], float]) -> None:
+        self.end_s = end_s
+        self.position_s = 0.0
+        self.playing = False
+        self.speed = 1.0
+        self._now = now
+        self._since_s = 0.0
+
+    def play(self) -> None:
+        """Plays on from here; from the start if it has ended."""
+        if self.position_s >= self.end_s:
+            self.position_s = 0.0
+        self._since_s = self._now()
+        self.playing = self.end_s > 0
+
+    def pause(self) -> None:
+        """Stops at this moment."""
+        self.tick()
+        self.playing = False
+
+    def seek(self, time_s: float) -> None:
+        """Jumps to a time, and goes on playing if it does."""
+        self.position_s = min(max(time_s, 0.0), self.end_s)
+        self._since_s = self._now()
+
+    def set_speed(self, speed: float) -> None:
+        """Sets the speed from here on, in times the real one."""
+        self.tick()
+        self.speed = speed
+
+    def tick(self) -> float:
+        """Returns the moment that is reached by now; at its end the clock stops."""
+        if self.playing:
+            now_s = self._now()
+            self.position_s = min(self.end_s, self.position_s + (now_s - self._since_s) * self.speed)
+            self._since_s = now_s
+            self.playing = self.position_s < self.end_s
+        return self.position_s

@@ -1,23 +1,29 @@
-"""A race in words: what its sides are called, how its numbers are written, what its receipts come to."""
+"""A race in words: how a side is typed, what the sides are called, how numbers are written, what receipts come to."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast, get_args
 
 from app.protocol import SamplingSettings
-from app.protocol.race_messages import Contestant, Divergence, PairReceipt, Side
-from app.race.race_document import RaceDocument
+from app.protocol.race_messages import Contestant, Divergence, PairReceipt, Run, Side
+from app.race.race_document import RaceDocument, Spread, tokens_of
 from app.race.race_replay import PaneState, Replay, State
-from app.race.race_results import Spread
+from engine.errors import UsageError
+from engine.settings import AcceptanceRule
 
 Level = Literal["good", "warning", "error", "info"]
+MarkTone = Literal["accent", "warning", "error"]  # a colour of a palette
 
 _NAMES = {"eagle3": "EAGLE-3", "lookup": "prompt lookup", "medusa": "Medusa", "draft": "draft model"}
 _NEUTRAL = SamplingSettings()
 _SHAPES = {"top_p": "top-p", "top_k": "top-k", "min_p": "min-p", "repetition_penalty": "repetition penalty"}
+_SLOW = {0.25: "a quarter of its speed", 0.5: "half its speed"}
+_AS_FAST = 0.995  # a speed-up that is shown as 1.00 is no loss
 NONE = "\N{EN DASH}"
+NUMBERS = ("tokens", "decode tok/s", "TTFT", "target passes", "tokens/pass")
 MEASURED = "measured one after the other, then replayed side by side"
+MARKED = 0.45  # share of the mark's colour in the ground of the token that differs
 
 
 class RaceVerdict(NamedTuple):
@@ -27,8 +33,48 @@ class RaceVerdict(NamedTuple):
     text: str
 
 
+# --- sides ------------------------------------------------------------------------------------
+
+
+def read_side(text: str) -> Side:
+    """Returns the side that is typed as DRAFTER[:LENGTH][:tree][:RULE], for example lookup+eagle3:auto:coupled. It is
+    read from the right, so that the name of a folder may have colons. Raises UsageError."""
+    drafter, length, tree, rule = text.strip(), "auto", False, "rejection"
+    while ":" in drafter:
+        head, _, word = drafter.rpartition(":")
+        if word == "tree":
+            tree = True
+        elif word in get_args(AcceptanceRule):
+            rule = word
+        elif word == "auto" or word.isdecimal():
+            length = word
+        else:
+            break
+        drafter = head
+    if not drafter:
+        raise UsageError(f"side {text!r} names no drafter: give DRAFTER[:LENGTH][:tree][:RULE], eagle3:4 for example")
+    return Side(
+        drafter=drafter,
+        tree=tree,
+        draft_length=None if length == "auto" else int(length),
+        acceptance=cast(AcceptanceRule, rule),
+    )
+
+
+def write_side(side: Side) -> str:
+    """Returns a side as it is typed, as short as possible."""
+    parts = [side.drafter]
+    if side.draft_length is not None:
+        parts.append(str(side.draft_length))
+    if side.tree:
+        parts.append("tree")
+    if side.acceptance != "rejection":
+        parts.append(side.acceptance)
+    return ":".join(parts)
+
+
 def names(contestants: Sequence[Contestant]) -> tuple[str, ...]:
-    """What to call each side; where both would be called the same, with what sets them apart, or by their places."""
+    """Returns what to call each side: if both would be called the same, with their settings, or else their places."""
     short = [_name(one) for one in contestants]
     if len(set(short)) == len(short):
         return tuple(short)
@@ -39,7 +85,7 @@ def names(contestants: Sequence[Contestant]) -> tuple[str, ...]:
 
 
 def details(contestant: Contestant, greedy: bool) -> str:
-    """How a side decodes: "draft length auto, coupled acceptance"; "the target alone, one token per pass"."""
+    """Returns how a side decodes: "draft length auto, coupled acceptance"; "the target alone, one token per pass"."""
     side = contestant.side
     if side.plain:
         return "the target alone, one token per pass"
@@ -59,119 +105,34 @@ def _name(contestant: Contestant) -> str:
     if contestant.side.plain:
         return "Plain decoding"
     parts = [_NAMES.get(part, part) for part in contestant.name.split("+")]
-    name = " + ".join(parts)
-    return name[:1].upper() + name[1:]
+    return _capital(" + ".join(parts))
 
 
-def speedup(value: float | None) -> str:
-    """1.24 times, or a dash."""
-    return NONE if value is None else f"{value:.2f}\N{MULTIPLICATION SIGN}"
-
-
-def paced(times: float) -> str:
-    """Of a replay, behind MEASURED: ", at 3 times its speed", ", at half its speed"; nothing for 1."""
-    slow = {0.25: "a quarter of its speed", 0.5: "half its speed"}
-    return "" if times == 1 else f", at {slow.get(times, f'{times:g} times its speed')}"
-
-
-def spread(found: Spread | None) -> str:
-    """The least and the most: "1.19 to 1.31"."""
-    return "" if found is None else f"{found.least:.2f} to {found.most:.2f}"
+# --- numbers ----------------------------------------------------------------------------------
 
 
 def number(value: float | None, form: str, unit: str = "") -> str:
-    """A dash where there is none."""
+    """Returns a number as text; a dash for none."""
     return NONE if value is None else f"{value:{form}}{unit}"
 
 
-def medians_of(pairs: int) -> str:
-    """What the numbers are of."""
-    if pairs == 1:
-        return "one run each"
-    return f"medians of {pairs} runs each, {turns(pairs)}"
+def speedup(value: float | None) -> str:
+    """Returns a speed-up as "1.24" times; a dash for none."""
+    return number(value, ".2f", "\N{MULTIPLICATION SIGN}")
 
 
-def turns(pairs: int) -> str:
-    """The order of the runs: "AB BA AB"."""
-    shown = " ".join("AB" if pair % 2 == 0 else "BA" for pair in range(min(pairs, 3)))
-    return f"{shown} …" if pairs > 3 else shown
+def speedup_tone(found: Spread | None) -> Literal["good", "warning"]:
+    """Returns the tone of a speed-up: a warning if the second side is slower."""
+    return "warning" if found is not None and found.median < _AS_FAST else "good"
 
 
-def verdict(document: RaceDocument) -> RaceVerdict:
-    """Of all pairs of runs: the worst that any of them says."""
-    receipts = document.receipts
-    apart = [receipt for receipt in receipts if receipt.divergence is not None]
-    if not apart:
-        least, most = (f(receipt.tokens for receipt in receipts) for f in (min, max))
-        over = counted(most) if least == most else f"{least} to {most} tokens"
-        if broken := [receipt for receipt in receipts if receipt.failed]:
-            return RaceVerdict(
-                "error", f"texts identical, but logits not to the last bit{_in(len(broken), len(receipts))}"
-            )
-        bits = ", to the last bit," if all(receipt.same_bits for receipt in receipts) else ""
-        return RaceVerdict("good", f"texts identical{bits} over {over}{_in(len(receipts), len(receipts))}")
-    if not all(receipt.promised for receipt in receipts):
-        lengths = {side.tokens for side in document.results.sides}
-        per_token = "; speed-ups are per token, as one is longer" if len(lengths) > 1 else ""
-        text = "texts differ: rejection sampling keeps the distribution, not the text; coupled sampling keeps both"
-        return RaceVerdict("info", f"{text}{per_token}")
-    worst = worst_of(apart)
-    text = f"texts differ after {counted(worst.tokens)}{_in(len(apart), len(receipts))}"
-    return RaceVerdict("error" if worst.failed else "warning", f"{text}: {gap(worst)}")
-
-
-def worst_of(apart: Sequence[PairReceipt]) -> PairReceipt:
-    """Returns the receipt to report, of pairs whose texts differ."""
-    return next((receipt for receipt in apart if receipt.failed), apart[0])
-
-
-def counted(tokens: int) -> str:
-    """How many tokens."""
-    return f"{tokens} token" if tokens == 1 else f"{tokens} tokens"
-
-
-def gap(receipt: PairReceipt) -> str:
-    """What the difference of a pair is."""
-    parting = receipt.divergence
-    if parting is None:
-        return "no difference"
-    if not receipt.promised:
-        return "no promise of the same text"
-    return ("a near-tie, " if parting.near_tie else "a failure, ") + _sizes(parting)
-
-
-def _sizes(parting: Divergence) -> str:
-    if parting.gap_ulps is None or parting.noise_ulps is None:
-        return "rounding changed which tokens are possible" if parting.near_tie else "no rounding explains it"
-    return f"gap {abs(parting.gap_ulps):.3g} ULPs, rounding noise {parting.noise_ulps:.3g} ULPs"
-
-
-def _in(some: int, all_: int) -> str:
-    if all_ == 1:
-        return ""
-    return f" in all {all_} pairs of runs" if some == all_ else f" in {some} of {all_} pairs of runs"
-
-
-def made_with(document: RaceDocument) -> str:
-    """Returns models, sampling and machine in one line."""
-    found = document.environment
-    kept = f", keys and values in {found.kv_bits} bits" if found.kv_bits else ""
-    model = f"{found.target} in {found.dtype}{kept}, {sampling_text(document.sampling)}"
-    return f"{model} · {found.processor}, {found.cores} cores, {found.backend} · mlx {found.mlx}"
-
-
-def sampling_text(shared: SamplingSettings) -> str:
-    """What both sides share: "greedy"; "temperature 0.7, seed 4, top-p 0.9, exact-verify"."""
-    parts = [f"temperature {shared.temperature:g}", f"seed {shared.seed or 0}"] if shared.temperature else ["greedy"]
-    shaped = {name: getattr(shared, name) for name in _SHAPES if getattr(shared, name) != getattr(_NEUTRAL, name)}
-    parts += [f"{_SHAPES[name]} {value:g}" for name, value in shaped.items()]
-    if shared.stop:
-        parts.append("1 stop string" if len(shared.stop) == 1 else f"{len(shared.stop)} stop strings")
-    return ", ".join([*parts, "exact-verify"] if shared.exact else parts)
+def spread(found: Spread | None) -> str:
+    """Returns the least and the most: "1.19 to 1.31"."""
+    return "" if found is None else f"{found.least:.2f} to {found.most:.2f}"
 
 
 def numbers(pane: PaneState) -> tuple[str, ...]:
-    """Returns the numbers of a side at a time: tokens, decode speed, TTFT, target passes, tokens per pass."""
+    """Returns the NUMBERS of a side at a time."""
     metrics = pane.metrics
     return (
         f"{pane.tokens} / {pane.of}",
@@ -182,12 +143,128 @@ def numbers(pane: PaneState) -> tuple[str, ...]:
     )
 
 
+def widest_numbers(run: Run) -> tuple[str, ...]:
+    """Returns for each of the NUMBERS a value as long as any of this run."""
+    tokens = len(tokens_of(run))
+    return f"{tokens} / {tokens}", "888.8", "88.88 s", str(len(run.rounds)), "8.88"
+
+
+def counted(tokens: int) -> str:
+    """Returns "1 token", "2 tokens"."""
+    return f"{tokens} token" if tokens == 1 else f"{tokens} tokens"
+
+
+# --- how it was measured ----------------------------------------------------------------------
+
+
+def about(document: RaceDocument, pace: float) -> str:
+    """Returns how the race was measured and replayed, and what its receipts come to, in two sentences."""
+    return f"{_capital(MEASURED)}{paced(pace)}. {_capital(verdict(document).text)}."
+
+
+def paced(times: float) -> str:
+    """Returns the pace of a replay, to stand behind MEASURED: ", at half its speed"; "" for the real one."""
+    return "" if times == 1 else f", at {_SLOW.get(times, f'{times:g} times its speed')}"
+
+
+def medians_of(pairs: int) -> str:
+    """Returns what the numbers are of: "medians of 3 runs each, AB BA AB"."""
+    if pairs == 1:
+        return "one run each"
+    turns = " ".join("AB" if pair % 2 == 0 else "BA" for pair in range(min(pairs, 3)))
+    return f"medians of {pairs} runs each, {turns}{' …' if pairs > 3 else ''}"
+
+
+def made_with(document: RaceDocument) -> str:
+    """Returns model, sampling and machine in one line."""
+    found = document.environment
+    kept = f", keys and values in {found.kv_bits} bits" if found.kv_bits else ""
+    model = f"{found.target} in {found.dtype}{kept}, {sampling_text(document.sampling)}"
+    return f"{model} · {found.processor}, {found.cores} cores, {found.backend} · mlx {found.mlx}"
+
+
+def sampling_text(shared: SamplingSettings) -> str:
+    """Returns the settings of both sides: "greedy"; "temperature 0.7, seed 4, top-p 0.9, exact-verify"."""
+    parts = [f"temperature {shared.temperature:g}", f"seed {shared.seed or 0}"] if shared.temperature else ["greedy"]
+    shaped = {name: getattr(shared, name) for name in _SHAPES if getattr(shared, name) != getattr(_NEUTRAL, name)}
+    parts += [f"{_SHAPES[name]} {value:g}" for name, value in shaped.items()]
+    if shared.stop:
+        parts.append("1 stop string" if len(shared.stop) == 1 else f"{len(shared.stop)} stop strings")
+    return ", ".join([*parts, "exact-verify"] if shared.exact else parts)
+
+
+# --- what the texts have in common ------------------------------------------------------------
+
+
+def verdict(document: RaceDocument) -> RaceVerdict:
+    """Returns the worst that a receipt of any pair of runs says."""
+    receipts = document.receipts
+    apart = [receipt for receipt in receipts if receipt.divergence is not None]
+    if not apart:
+        return _verdict_of_identical(receipts)
+    if not all(receipt.promised for receipt in receipts):
+        lengths = {side.tokens for side in document.results.sides}
+        per_token = "; speed-ups are per token, as one is longer" if len(lengths) > 1 else ""
+        text = "texts differ: rejection sampling keeps the distribution, not the text; coupled sampling keeps both"
+        return RaceVerdict("info", f"{text}{per_token}")
+    worst = worst_of(apart)
+    text = f"texts differ after {counted(worst.tokens)}{_in(len(apart), len(receipts))}"
+    return RaceVerdict("error" if worst.failed else "warning", f"{text}: {gap(worst)}")
+
+
+def _verdict_of_identical(receipts: Sequence[PairReceipt]) -> RaceVerdict:
+    if broken := [receipt for receipt in receipts if receipt.failed]:
+        return RaceVerdict("error", f"texts identical, but logits not to the last bit{_in(len(broken), len(receipts))}")
+    least, most = (bound(receipt.tokens for receipt in receipts) for bound in (min, max))
+    over = counted(most) if least == most else f"{least} to {most} tokens"
+    bits = ", to the last bit," if all(receipt.same_bits for receipt in receipts) else ""
+    return RaceVerdict("good", f"texts identical{bits} over {over}{_in(len(receipts), len(receipts))}")
+
+
+def worst_of(apart: Sequence[PairReceipt]) -> PairReceipt:
+    """Returns the receipt to report, of pairs whose texts differ."""
+    return next((receipt for receipt in apart if receipt.failed), apart[0])
+
+
+def gap(receipt: PairReceipt) -> str:
+    """Returns what the difference of a pair is."""
+    found = receipt.divergence
+    if found is None:
+        return "no difference"
+    if not receipt.promised:
+        return "no promise of the same text"
+    return ("a near-tie, " if found.near_tie else "a failure, ") + _sizes(found)
+
+
+def mark_tone(receipt: PairReceipt) -> MarkTone:
+    """Returns the tone of a difference: an error if a promise was broken."""
+    if not receipt.promised:
+        return "accent"
+    return "error" if receipt.failed else "warning"
+
+
 def sameness(replay: Replay, state: State) -> str:
-    """Returns what both texts have in common by then, to stand behind the number of identical tokens."""
+    """Returns what both texts have in common at a time, to stand behind the number of identical tokens."""
     noun = "token" if state.identical == 1 else "tokens"
-    if state.parted is None:
+    if state.differs_at is None:
         return f"identical {noun}" if state.done else f"identical {noun} so far"
-    texts = replay.parting.texts if replay.parting is not None else ()
+    texts = replay.receipt.divergence.texts if replay.receipt.divergence is not None else ()
     ends = [" ".join(text.split()) or "a blank" if text is not None else "the end" for text in texts]
     shown = " / ".join(f"“{text[:16]}”" for text in ends)
     return f"identical {noun}, then {shown}: {gap(replay.receipt)}"
+
+
+def _sizes(found: Divergence) -> str:
+    if found.gap_ulps is None or found.noise_ulps is None:
+        return "rounding changed which tokens are possible" if found.near_tie else "no rounding explains it"
+    return f"gap {abs(found.gap_ulps):.3g} ULPs, rounding noise {found.noise_ulps:.3g} ULPs"
+
+
+def _in(some: int, all_: int) -> str:
+    if all_ == 1:
+        return ""
+    return f" in all {all_} pairs of runs" if some == all_ else f" in {some} of {all_} pairs of runs"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -30,7 +30,7 @@ class Rule:
 _QT_BINDINGS = ("Core", "Gui", "Network", "Svg", "Widgets")
 _QT_LIBRARIES = (*_QT_BINDINGS, "DBus")
 _TOKENIZERS_OF = ("__init__", "tokenization_*", "configuration_*")
-_PILLOW_LIBRARIES = ("avif", "harfbuzz", "freetype", "brotli", "png16", "lcms2")
+_PILLOW_LIBRARIES = ("avif", "lcms2")
 
 SITE_PACKAGES = (
     Rule(
@@ -92,9 +92,9 @@ SITE_PACKAGES = (
         ),
     ),
     Rule(
-        "what Pillow has beyond packing a race's film: AVIF, letters, colour profiles, Tk, arithmetic",
+        "what Pillow has beyond drawing and encoding a race: AVIF, colour profiles, Tk, arithmetic",
         (
-            *(f"PIL/_{name}.*" for name in ("avif", "imagingft", "imagingcms", "imagingtk", "imagingmath")),
+            *(f"PIL/_{name}.*" for name in ("avif", "imagingcms", "imagingtk", "imagingmath")),
             "PIL/_imagingmorph.*",
             *(f"PIL/.dylibs/lib{name}*" for name in _PILLOW_LIBRARIES),
             *(f"pillow.libs/lib{name}*" for name in _PILLOW_LIBRARIES),

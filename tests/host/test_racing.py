@@ -12,7 +12,7 @@ from app import protocol as p
 from app.host.model_worker import ModelWorker
 from app.host.recording_player import RecordingPlayer
 from app.protocol.race_messages import PLAIN, Side
-from app.race.document_builder import RaceDocumentBuilder
+from app.race.race_document import RaceDocumentBuilder
 from engine.errors import UsageError
 from tests.host.process import HostProcess, asked, of_kind, pair
 

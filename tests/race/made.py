@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from app.protocol import RoundDone, SamplingSettings
-from app.protocol.race_messages import PLAIN, Contestant, Divergence, Environment, PairReceipt, Run, Side
-from app.race.race_document import RaceDocument, tokens_of
-from engine.audit.receipt import first_difference
+from app.protocol.race_messages import PLAIN, Contestant, Environment, PairReceipt, Run, Side
+from app.race.race_document import RaceDocument, divergence_of, tokens_of
 from engine.events import Finished, Round
 
 RACE = Path(__file__).with_name("race.json")  # of the built-in pair, measured; see record.py
@@ -24,25 +24,13 @@ LINED_UP = (Contestant(side=PLAIN, name=""), Contestant(side=Side(drafter="looku
 
 def run(side: int, number: int, rounds: Sequence[tuple[float, Sequence[int]]], drafts: bool = False) -> Run:
     """rounds: (time_s, tokens); all but the last token of a round that drafts are accepted."""
-    told = []
-    for index, (time_s, tokens) in enumerate(rounds):
-        drafted = tuple(tokens[:-1]) if drafts else ()
-        told.append(
-            RoundDone(
-                id=1,
-                round=Round(
-                    index=index,
-                    tokens=tuple(tokens),
-                    drafted=drafted,
-                    accepted=len(drafted),
-                    p=(0.5,) * len(tokens),
-                    q=(0.5,) * len(drafted),
-                    width=len(drafted) + 1,
-                    time_s=time_s,
-                    texts=tuple(WORDS[token % len(WORDS)] for token in tokens),
-                ),
-            )
-        )
+    made = []
+    for index, (time_s, ids) in enumerate(rounds):
+        drafted = tuple(ids[:-1]) if drafts else ()
+        p, q, width = (0.5,) * len(ids), (0.5,) * len(drafted), len(drafted) + 1
+        texts = tuple(WORDS[token % len(WORDS)] for token in ids)
+        made.append(Round(index, tuple(ids), drafted, len(drafted), p, q, width, time_s, texts=texts))
+    told = [RoundDone(id=1, round=one) for one in made]
     count = sum(len(tokens) for _, tokens in rounds)
     end_s = rounds[-1][0] if rounds else 0.0
     return Run(side=side, number=number, prompt_tokens=9, rounds=tuple(told), finished=Finished("eos", count, end_s))
@@ -50,17 +38,13 @@ def run(side: int, number: int, rounds: Sequence[tuple[float, Sequence[int]]], d
 
 def receipt(number: int, first: Run, second: Run, near_tie: bool = True, promised: bool = True) -> PairReceipt:
     """What comparing these two says."""
-    ids = [tokens_of(first), tokens_of(second)]
-    position = first_difference(*ids)
-    if position is None:
-        return PairReceipt(run=number, promised=promised, tokens=len(ids[0]))
-    tokens = tuple(own[position] if position < len(own) else None for own in ids)
-    texts = tuple(None if token is None else WORDS[token % len(WORDS)] for token in tokens)
+    found = divergence_of(tokens_of(first), tokens_of(second))
+    if found is None:
+        return PairReceipt(run=number, promised=promised, tokens=len(tokens_of(first)))
+    texts = tuple(None if token is None else WORDS[token % len(WORDS)] for token in found.tokens)
     gap = 1.0 if promised and near_tie else None
-    parting = Divergence(
-        position=position, tokens=tokens, texts=texts, gap_ulps=gap, noise_ulps=gap, near_tie=promised and near_tie
-    )
-    return PairReceipt(run=number, promised=promised, tokens=position, divergence=parting)
+    found = replace(found, texts=texts, gap_ulps=gap, noise_ulps=gap, near_tie=promised and near_tie)
+    return PairReceipt(run=number, promised=promised, tokens=found.position, divergence=found)
 
 
 def race(pairs: Sequence[tuple[Run, Run]], **receipts: bool) -> RaceDocument:

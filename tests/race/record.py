@@ -5,49 +5,40 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
-
-from msgspec.structs import replace as changed
+from typing import Any
 
 from app.cli.main import main
-from app.protocol import RoundDone
-from app.race.race_document import RaceDocument, open_race, race_json, write_file
+from app.race.race_document import open_race, read_race, write_file
 from tests.race.made import RACE
 
 PROMPT = "Why is the sky blue? Answer in a short paragraph, then give three facts as a list."
 DIGITS = 4
+NEEDED = ("drafted", "q", "name")  # though they may be empty
 
 
-def smaller(document: RaceDocument) -> RaceDocument:
-    """Numbers with as many digits as anyone looks at, and nothing that follows from the rest."""
-    runs = tuple(changed(run, rounds=tuple(_smaller(one) for one in run.rounds)) for run in document.runs)
-    return changed(document, runs=runs)
+def smaller(value: Any) -> Any:
+    """Returns the same with as many digits as anyone looks at, and without texts of drafts and empty values."""
+    if isinstance(value, dict):
+        kept = {name: smaller(part) for name, part in value.items() if name != "drafted_texts"}
+        return {name: part for name, part in kept.items() if name in NEEDED or part not in (None, [], "")}
+    if isinstance(value, list):
+        return [smaller(part) for part in value]
+    return round(value, DIGITS) if isinstance(value, float) else value
 
 
-def _smaller(told: RoundDone) -> RoundDone:
-    r = told.round
-    p, q = (tuple(round(value, DIGITS) for value in values) for values in (r.p, r.q))
-    return changed(told, drafted_texts=(), round=replace(r, p=p, q=q, time_s=round(r.time_s, DIGITS)))
-
-
-def record() -> None:
-    if len(sys.argv) > 1:
-        document = open_race(Path(sys.argv[1]))
-    else:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "race.json"
-            sides = ["--side", "none", "--side", "eagle3:2"]
-            main(["race", "--prompt", PROMPT, "--max-tokens", "120", *sides, "--save", str(path), "--no-animation"])
-            document = open_race(path)
-    found = json.loads(race_json(smaller(document)))
-    for run in found["runs"]:
-        for told in run["told"]:
-            told["round"] = {name: value for name, value in told["round"].items() if value not in (None, [], "")}
-            told["round"].setdefault("drafted", [])
-            told["round"].setdefault("q", [])
-    write_file(RACE, json.dumps(found, separators=(",", ":"), ensure_ascii=False).encode() + b"\n")
+def record(path: Path) -> None:
+    sides = ["--side", "none", "--side", "eagle3:2"]
+    main(["race", "--prompt", PROMPT, "--max-tokens", "120", *sides, "--save", str(path), "--no-animation"])
 
 
 if __name__ == "__main__":
-    record()
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(folder) / "race.json"
+        if len(sys.argv) == 1:
+            record(source)
+        open_race(source)
+        found = smaller(json.loads(source.read_text()))
+    data = json.dumps(found, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+    read_race(data)
+    write_file(RACE, data)

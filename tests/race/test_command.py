@@ -23,8 +23,7 @@ from app.cli.terminal.keyboard import LEFT
 from app.cli.terminal.token_style import PLAIN, Look
 from app.command_line import INTERRUPTED
 from app.protocol import AnyAnswer, PairCompared
-from app.race.document_builder import RaceDocumentBuilder
-from app.race.race_document import open_race, race_json
+from app.race.race_document import RaceDocumentBuilder, open_race, race_json
 from app.race.race_replay import Replay
 from engine import acceptance
 from engine.acceptance import Acceptance

@@ -21,12 +21,13 @@ from app.protocol import (
     RaceProgress,
     RaceReady,
     RunPart,
+    SamplingSettings,
     encode_line,
 )
 from app.protocol.race_messages import PLAIN, Side
 from app.race import contest
 from app.race.contest import Contest, RaceOptions, level
-from app.race.document_builder import RaceDocumentBuilder
+from app.race.race_document import RaceDocumentBuilder
 from engine.errors import ModelError, UsageError
 from models.drafters.pair_footprint import pair_footprint
 from models.memory import AvailableMemory
@@ -59,18 +60,13 @@ def of(answers: list[AnyAnswer], kind: type[Any]) -> list[Any]:
 
 
 def gathered(answers: list[AnyAnswer], wanted: RaceOptions) -> RaceDocumentBuilder:
-    gathering = RaceDocumentBuilder(
-        Race(id=5, prompt=wanted.prompt, sampling=contest_distribution(), sides=wanted.sides, runs=wanted.runs)
+    sampling = SamplingSettings(max_tokens=8)
+    builder = RaceDocumentBuilder(
+        Race(id=5, prompt=wanted.prompt, sampling=sampling, sides=wanted.sides, runs=wanted.runs)
     )
     for answer in answers:
-        gathering.hear(answer)
-    return gathering
-
-
-def contest_distribution() -> Any:
-    from app.protocol import SamplingSettings
-
-    return SamplingSettings(max_tokens=8)
+        builder.hear(answer)
+    return builder
 
 
 def test_both_sides_are_warmed_up_and_then_alternate(pair: LoadedPair, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.race.race_document import RaceDocument, RaceError, open_race, race_json, read_race, write_file
-from app.race.race_text import names, verdict
-from app.race.side_syntax import read_side, write_side
+from app.race.race_text import names, read_side, verdict, write_side
 from engine.errors import UsageError
 from tests.race.made import LINED_UP, RACE, races, simple
 
@@ -47,17 +46,17 @@ def broken(path: tuple[Any, ...], value: Any) -> bytes:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "no race saved by Redline"),
-        (b"\xff\xfe", "no race saved by Redline"),
-        (b"[" * 100_000, "no race saved by Redline"),
-        (b'{"format": "redline conversation", "version": 1}', "no race saved by Redline"),
+        (b"", "not a race saved by Redline"),
+        (b"\xff\xfe", "not a race saved by Redline"),
+        (b"[" * 100_000, "not a race saved by Redline"),
+        (b'{"format": "redline conversation", "version": 1}', "not a race saved by Redline"),
         (broken(("version",), 2), "newer Redline (version 2)"),
         (broken(("prompt",), ...), "prompt"),
         (broken(("runs", 0), ...), "its runs are no pairs"),
-        (broken(("runs",), []), "its runs are no pairs"),
+        (broken(("runs",), []), "length >= 2"),
         (broken(("runs", 0, "number"), 7), "its runs are no pairs"),
         (broken(("runs", 0, "side"), 2), "its runs are no pairs"),
-        (broken(("runs", 0, "told"), []), "says nothing"),
+        (broken(("runs", 0, "told"), []), "has no tokens"),
         (broken(("runs", 0, "told", 1, "round", "time_s"), 0.01), "impossible times"),
         (broken(("runs", 0, "told", 11, "round", "time_s"), 1e8), "impossible times"),
         (broken(("runs", 0, "told", 0, "round", "time_s"), 5e-324), "impossible times"),
@@ -66,7 +65,7 @@ def broken(path: tuple[Any, ...], value: Any) -> bytes:
         (broken(("runs", 1, "told", 0, "round", "accepted"), 9), "accepted more than was drafted"),
         (broken(("runs", 1, "told", 0, "round", "texts"), []), "parts do not fit together"),
         (broken(("runs", 1, "told", 0, "round", "parents"), [5, 5]), "whose tree is not a tree"),
-        (broken(("contestants",), []), "has 0 sides"),
+        (broken(("contestants",), []), "length 2"),
         (broken(("contestants", 0, "side", "draft_length"), 10**9), "impossible draft length"),
         (broken(("law", "temperature"), -1), "impossible settings"),
         (broken(("receipts", 1), ...), "its receipts are not those of its runs"),

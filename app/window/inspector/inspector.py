@@ -16,12 +16,12 @@ from app.protocol import Loaded, RoundDone
 from app.store.records import MessageRecord, Statistics
 from app.window.common.appearance import GAP, INSPECTOR_WIDTH
 from app.window.common.widgets import label, style, wrapped
-from app.window.inspector.charts import Chart, Charts
+from app.window.inspector.charts import Charts
 from app.window.inspector.reply_summary import ReplySummary
 from app.window.inspector.round_detail import RoundDetail
 from app.window.inspector.round_export import ShareMenu
-from app.window.inspector.round_list import RoundList, RoundRow
-from app.window.inspector.round_series import RoundSeries
+from app.window.inspector.round_list import RoundList
+from app.window.inspector.round_rows import RoundRow, RoundSeries
 
 FRAME_MS = 100
 FRAMES_PER_CHART = 2  # a chart moves slowly and costs as much as all the rest
@@ -34,7 +34,7 @@ NO_REPLY = (
 
 
 class Inspector(QWidget):
-    """The rounds given to `add_rounds` and `show_reply` need not be in order, nor be new."""
+    """Shows the rounds of one reply, which may be given in any order, and more than once."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -43,15 +43,14 @@ class Inspector(QWidget):
         self._final: Statistics | None = None
         self._streaming = self._moved = False
         self._frames = 0
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
+        self._timer = QTimer(self, singleShot=True)
         self._timer.timeout.connect(self._take)
-        self.summary, self._charts = ReplySummary(), Charts()
+        self.summary, self.charts = ReplySummary(), Charts()
         self.rounds, self._detail = RoundList(), RoundDetail()
         self._title, self._columns = label("Rounds", "heading"), label("accepted/drafted, draft + verify", "caption")
         self._plain, self._empty = wrapped(role="caption"), wrapped(NO_REPLY, role="detail")
         self._share = QToolButton()
-        self.sharing = ShareMenu(self._chosen_round, lambda: self._series.rows, self)
+        self.sharing = ShareMenu(self._chosen_round, lambda: [row.done for row in self._series.rows], self)
         self._lay_out()
         self._connect()
         style(self, ground="page")
@@ -78,7 +77,7 @@ class Inspector(QWidget):
             self._timer.start(FRAME_MS)
 
     def end(self, record: MessageRecord) -> None:
-        """The reply is over; from now on the numbers of its record are shown."""
+        """Ends the reply: from now on the numbers of its record are shown."""
         self._streaming, self._final = False, record.statistics
         self.summary.set_note(record.note)
         self._take()
@@ -88,23 +87,9 @@ class Inspector(QWidget):
         self.summary.set_loaded(loaded)
 
     @property
-    def statistics(self) -> Statistics:
-        """The numbers that are shown."""
-        return self._final or self._series.statistics
-
-    @property
     def busy(self) -> bool:
         """Whether there are rounds that are not shown yet."""
         return bool(self._waiting)
-
-    @property
-    def charts(self) -> list[Chart]:
-        """The charts, in the order of their tabs."""
-        return self._charts.charts
-
-    def choose_chart(self, which: int) -> None:
-        """0: acceptance by position, 1: speed, 2: verify and draft time."""
-        self._charts.choose(which)
 
     def update_now(self) -> None:
         """Shows all rounds without waiting for the next update."""
@@ -112,7 +97,7 @@ class Inspector(QWidget):
         self._take()
 
     def _take(self) -> None:
-        """Takes in a slice of the rounds that wait; shows the result once none waits."""
+        """Takes a slice of the rounds that wait, and shows the result once none waits."""
         slice_ = [self._waiting.popleft() for _ in range(min(SLICE, len(self._waiting)))]
         if not self._series.add(slice_):
             self._moved = True
@@ -127,14 +112,14 @@ class Inspector(QWidget):
             self.rounds.renew()
         else:
             self.rounds.grow()
-        self.summary.set_statistics(self.statistics)
+        self.summary.set_statistics(self._final or self._series.statistics)
         self._plain.setText(self._why_plain())
         self._plain.setVisible(bool(self._plain.text()))
         self._columns.setVisible(self._series.metrics.drafted > 0)
         self._body.setCurrentWidget(self._split if self._series.rows else self._empty)
         self._frames += 1
         if not self._streaming or self._frames % FRAMES_PER_CHART == 0:
-            self._charts.show_rounds(self._series, describe=not self._streaming)
+            self.charts.show_rounds(self._series, describe=not self._streaming)
         if not self._streaming:
             self._look_at(self.rounds.chosen())
 
@@ -142,18 +127,18 @@ class Inspector(QWidget):
         """Returns why nothing was drafted, if so."""
         if not self._series.rows or self._series.metrics.drafted:
             return ""
-        reason = self._series.rows[-1].round.reason
+        reason = self._series.rows[-1].done.round.reason
         return f"Nothing was drafted: {reason}" if reason else "Nothing was drafted"
 
     def _look_at(self, row: RoundRow | None) -> None:
         """Shows a round in full: `row`, else the newest, once the reply is over."""
         if row is None and self._series.rows and not self._streaming:
-            row = self.rounds.round_model.newest()
+            row = self._series.rows[-1]
         self._detail.show_row(row)
 
     def _chosen_round(self) -> list[RoundDone]:
         row = self.rounds.chosen()
-        return [row.round_done] if row else []
+        return [row.done] if row else []
 
     def _lay_out(self) -> None:
         list_of_rounds = QWidget(self)
@@ -172,7 +157,7 @@ class Inspector(QWidget):
         self._split = QSplitter(Qt.Orientation.Vertical, self)
         self._split.setChildrenCollapsible(False)
         self._split.setHandleWidth(1)
-        for i, (part, height) in enumerate(zip((self._charts, list_of_rounds, self._detail), HEIGHTS, strict=True)):
+        for i, (part, height) in enumerate(zip((self.charts, list_of_rounds, self._detail), HEIGHTS, strict=True)):
             part.setMinimumHeight(height // 2)
             self._split.addWidget(part)
             self._split.setStretchFactor(i, int(part is list_of_rounds))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from PySide6.QtCore import QEvent, QPoint, Qt
-from PySide6.QtGui import QColor, QFocusEvent, QFont, QPainter, QPaintEvent
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QFocusEvent, QFontMetrics, QPainter, QPaintEvent
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QToolTip, QVBoxLayout, QWidget
 
 from app.protocol import Loaded
@@ -17,26 +15,14 @@ from app.window.common.widgets import label, style, wrapped
 
 COLUMNS = 3
 NONE = "-"
-
-
-class Number(NamedTuple):
-    """A number of a reply, in the words of the field."""
-
-    name: str
-    definition: str
-
-
-NUMBERS = (
-    Number("tokens", "Tokens of the reply so far: accepted, corrected and bonus tokens together"),
-    Number("passes", "Verify passes of the target, one per round; plain decoding needs one for every token"),
-    Number(
-        "tau, tokens/pass",
-        "Mean acceptance length, tau = tokens emitted / verify passes; the bonus or correction counts",
-    ),
-    Number("accepted", "Acceptance rate = accepted / drafted tokens (nodes of a tree)"),
-    Number("tokens/s", "Decode speed = (n - 1) / (time of the last token - time of the first)"),
-    Number("first token", "TTFT: seconds from the request to the first token"),
-)
+NUMBERS = {  # each with its definition
+    "tokens": "Tokens of the reply so far: accepted, corrected and bonus tokens together",
+    "passes": "Verify passes of the target, one per round; plain decoding needs one for every token",
+    "tau, tokens/pass": "Mean acceptance length, tau = tokens emitted / verify passes; the bonus or correction counts",
+    "accepted": "Acceptance rate = accepted / drafted tokens (nodes of a tree)",
+    "tokens/s": "Decode speed = (n - 1) / (time of the last token - time of the first)",
+    "first token": "TTFT: seconds from the request to the first token",
+}
 
 
 def figures(statistics: Statistics | None) -> tuple[str, ...]:
@@ -54,58 +40,61 @@ def figures(statistics: Statistics | None) -> tuple[str, ...]:
     )
 
 
-class NumberTile(QWidget):
-    """A number over its name. Its definition is its tooltip, which the keyboard shows too."""
+class FocusRing(QWidget):
+    """A widget that has no focus frame of its own: a ring is drawn around it while a key has moved the focus to it."""
 
-    def __init__(self, number: Number, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._number, self._figure = number, NONE
         self._ringed = False
-        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self.setToolTip(number.definition)
-        self.setAccessibleDescription(number.definition)
-        self.set_figure(NONE)
-        self._fit()
-
-    @property
-    def figure(self) -> str:
-        return self._figure
-
-    def set_figure(self, figure: str) -> None:
-        self._figure = figure
-        self.setAccessibleName(f"{self._number.name}: {'unknown' if figure == NONE else figure}")
-        self.update()
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.StyleChange:
-            self._fit()
-
-    def _fit(self) -> None:
-        look = theme.current()
-        self.setFixedHeight(look.px(16) + look.px(11) + 16)
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        look, painter = theme.current(), QPainter(self)
-        box = self.rect().adjusted(4, 3, -2, -3)
-        painter.setFont(look.font(16, QFont.Weight.DemiBold))
-        painter.setPen(QColor(look.faint if self._figure == NONE else look.text))
-        painter.drawText(box, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop, self._figure)
-        painter.setFont(look.font(11))
-        painter.setPen(QColor(look.faint))
-        painter.drawText(box, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignBottom, self._number.name)
-        if self._ringed:
-            draw_focus_ring(painter, self, look.accent)
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)
         self._ringed = focused_by_keyboard(event)
-        if self._ringed:
-            QToolTip.showText(self.mapToGlobal(QPoint(0, self.height())), self.toolTip(), self)
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
         super().focusOutEvent(event)
         self._ringed = False
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        if self._ringed:
+            painter = QPainter(self)
+            draw_focus_ring(painter, self, theme.current().accent)
+            painter.end()
+
+
+class NumberTile(FocusRing):
+    """A number over its name. definition: its tooltip, which the keyboard shows too."""
+
+    def __init__(self, name: str, definition: str = "", parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._name, self.value = name, label(role="header")
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.value)
+        column.addWidget(label(name, "caption"))
+        if definition:
+            column.setContentsMargins(4, 2, 2, 3)
+            self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+            self.setToolTip(definition)
+            self.setAccessibleDescription(definition)
+
+    def set_value(self, value: str) -> None:
+        """Shows a value."""
+        if value != self.value.text():
+            self.value.setText(value)
+            style(self.value, tone="faint" if value == NONE else "text")
+            self.setAccessibleName(f"{self._name}: {'unknown' if value == NONE else value}")
+
+    def keep_room_for(self, value: str) -> None:
+        """Makes the tile wide enough for a value."""
+        self.value.ensurePolished()
+        self.value.setMinimumWidth(QFontMetrics(self.value.font()).horizontalAdvance(value))
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        if self._ringed:
+            QToolTip.showText(self.mapToGlobal(QPoint(0, self.height())), self.toolTip(), self)
 
 
 class ReplySummary(QWidget):
@@ -116,7 +105,7 @@ class ReplySummary(QWidget):
         self._dot, self._state = label(role="caption"), label(role="heading")
         self._how, self._reason = wrapped(role="caption"), wrapped(role="caption")
         self._note = wrapped(role="caption", tone="warning")
-        self.tiles = [NumberTile(number, self) for number in NUMBERS]
+        self.tiles = [NumberTile(name, definition, self) for name, definition in NUMBERS.items()]
         column = QVBoxLayout(self)
         column.setContentsMargins(GAP, GAP, GAP, GAP // 2)
         column.setSpacing(2)
@@ -137,6 +126,7 @@ class ReplySummary(QWidget):
         column.addLayout(grid)
         self.set_note("")
         self.set_loaded(None)
+        self.set_statistics(None)
 
     def set_loaded(self, loaded: Loaded | None) -> None:
         """Shows the loaded pair; None while there is none."""
@@ -151,9 +141,9 @@ class ReplySummary(QWidget):
             shown.setVisible(bool(text))
 
     def set_statistics(self, statistics: Statistics | None) -> None:
+        """Shows the numbers of a reply; dashes for None."""
         for tile, figure in zip(self.tiles, figures(statistics), strict=True):
-            if figure != tile.figure:
-                tile.set_figure(figure)
+            tile.set_value(figure)
 
     def set_note(self, note: str) -> None:
         """Shows what the user should know of this reply, or nothing."""
@@ -165,10 +155,9 @@ def describe(loaded: Loaded | None) -> tuple[str, str, str]:
     """Returns the state, how replies are drafted, and what else there is to know."""
     if loaded is None:
         return "no model loaded", "", ""
-    if loaded.speculation == "on":
-        kind = "trees" if loaded.drafts_trees else "chains"
-        return "on", f"{loaded.drafter} drafts {kind} for {loaded.target}", loaded.note
     how = f"{loaded.target} decodes alone, one token per pass"
+    if loaded.speculation == "on":
+        how = f"{loaded.drafter} drafts {'trees' if loaded.drafts_trees else 'chains'} for {loaded.target}"
     return loaded.speculation, how, loaded.note
 
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from PySide6.QtCore import QAbstractTableModel, QEvent, QModelIndex, QObject, QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QPainter
+from PySide6.QtCore import QEvent, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QPainter, QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import (
-    QAbstractItemView,
-    QFrame,
     QHeaderView,
     QStyle,
     QStyledItemDelegate,
@@ -21,69 +17,41 @@ from PySide6.QtWidgets import (
 from app.palette import mix
 from app.window.common import theme
 from app.window.common.appearance import GAP
+from app.window.common.paint_helpers import item_rect, item_state
 from app.window.common.widgets import wrapped
-from app.window.inspector.round_list import MARGIN, Index, RoundRow, times_text, tip
-from app.window.inspector.round_tokens import Piece, emitted_pieces, refused, shape
+from app.window.inspector.round_list import (
+    LEFT,
+    MARGIN,
+    RIGHT,
+    Index,
+    set_row_height,
+    set_up_table,
+    times_text,
+    tip,
+)
+from app.window.inspector.round_rows import Piece, RoundRow, emitted_pieces, refused_pieces, shape
 from app.window.inspector.token_painter import token_painter
 
-NOWHERE = QModelIndex()
 PIECE = Qt.ItemDataRole.UserRole
 TOKEN, P, Q = range(3)
-HEADINGS = ("Token", "p", "q")
-MEANINGS = (
-    "The tokens of the round in order, then the refused ones",
-    "p: the probability the target gives the token",
-    "q: the probability the drafter gave the token",
-)
+HEADINGS = {
+    "Token": "The tokens of the round in order, then the refused ones",
+    "p": "p: the probability the target gives the token",
+    "q": "q: the probability the drafter gave the token",
+}
 INDENT = 8.0  # px a level of a tree
 HINT = "Point at a round or select one to see the probabilities of its tokens."
 
 
-class PieceModel(QAbstractTableModel):
-    """The tokens of one round with p and q."""
-
-    def __init__(self, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._pieces: list[Piece] = []
-
-    def show(self, pieces: list[Piece]) -> None:
-        self.beginResetModel()
-        self._pieces = pieces
-        self.endResetModel()
-
-    def rowCount(self, parent: Index = NOWHERE) -> int:
-        return 0 if parent.isValid() else len(self._pieces)
-
-    def columnCount(self, parent: Index = NOWHERE) -> int:
-        return 0 if parent.isValid() else len(HEADINGS)
-
-    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        piece = self._pieces[index.row()]
-        if role == PIECE:
-            return piece
-        if role == Qt.ItemDataRole.DisplayRole:
-            return (f"{piece.text}, {piece.kind}", _number(piece.p), _number(piece.q))[index.column()]
-        return tip(piece) if role == Qt.ItemDataRole.ToolTipRole else None
-
-    def headerData(self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        if orientation != Qt.Orientation.Horizontal:
-            return None
-        if role == Qt.ItemDataRole.TextAlignmentRole:
-            return Qt.AlignmentFlag.AlignLeft if section == TOKEN else Qt.AlignmentFlag.AlignRight
-        return {Qt.ItemDataRole.DisplayRole: HEADINGS, Qt.ItemDataRole.ToolTipRole: MEANINGS}.get(
-            Qt.ItemDataRole(role), (None,) * 3
-        )[section]
-
-
 class PieceDelegate(QStyledItemDelegate):
-    """Draws a token with its kind beside it, and a probability as a number over a bar."""
+    """Draws a token with its kind beside it, and a probability as a number over a bar. branched: whether tokens are
+    indented by their level in a tree."""
 
-    def __init__(self, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self.branched = False
+    branched = False
 
     @property
     def height(self) -> int:
+        """The height of a row, px."""
         return round(token_painter().piece_height + 4)
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
@@ -91,15 +59,15 @@ class PieceDelegate(QStyledItemDelegate):
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         piece: Piece = index.data(PIECE)
-        box = QRectF(option.rect)  # type: ignore[attr-defined]
+        box = QRectF(item_rect(option))
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        if option.state & QStyle.StateFlag.State_Selected:  # type: ignore[attr-defined]
+        if item_state(option) & QStyle.StateFlag.State_Selected:
             painter.fillRect(box, QColor(theme.current().selection))
         if index.column() == TOKEN:
             self._draw_token(painter, box, piece)
         else:
-            self._draw_prob(painter, box, piece.p if index.column() == P else piece.q)
+            _draw_prob(painter, box.adjusted(MARGIN, 0, -MARGIN, 0), piece.p if index.column() == P else piece.q)
         painter.restore()
 
     def _draw_token(self, painter: QPainter, box: QRectF, piece: Piece) -> None:
@@ -107,28 +75,22 @@ class PieceDelegate(QStyledItemDelegate):
         left = box.left() + MARGIN + (INDENT * (piece.depth - 1) if self.branched else 0)
         width = min(ink.width(piece.text), box.right() - left)
         painter.setClipRect(box)
-        painter.setFont(ink.token_font)
         ink.draw_piece(painter, QRectF(left, box.top() + 2, width, ink.piece_height), piece)
         painter.setFont(ink.small_font)
         painter.setPen(ink.faint)
-        beside = box.adjusted(left + width + MARGIN - box.left(), 0, 0, 0)
-        painter.drawText(beside, Qt.AlignmentFlag.AlignVCenter, piece.kind)
+        painter.drawText(box.adjusted(left + width + MARGIN - box.left(), 0, 0, 0), LEFT, piece.kind)
 
-    def _draw_prob(self, painter: QPainter, box: QRectF, prob: float | None) -> None:
-        ink = token_painter()
-        inner = box.adjusted(MARGIN, 0, -MARGIN, 0)
-        painter.setFont(ink.small_font)
-        painter.setPen(ink.faint if prob is None else ink.text)
-        text = inner.adjusted(0, 0, 0, -3)
-        painter.drawText(text, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, _number(prob))
-        if prob is None:
-            return
-        look = theme.current()
-        bar = QColor(mix(look.accent, look.background, 0.35))
-        rail = QRectF(inner.left(), inner.bottom() - 4, inner.width(), 2)
-        painter.fillRect(rail, QColor(look.hairline))
-        share = min(max(prob, 0.0), 1.0)
-        painter.fillRect(QRectF(rail.topLeft(), rail.topLeft() + QPointF(rail.width() * share, 2)), bar)
+
+def _draw_prob(painter: QPainter, box: QRectF, prob: float | None) -> None:
+    ink, look = token_painter(), theme.current()
+    painter.setFont(ink.small_font)
+    painter.setPen(ink.faint if prob is None else ink.text)
+    painter.drawText(box.adjusted(0, 0, 0, -3), RIGHT, _number(prob))
+    if prob is not None:
+        rail = QRectF(box.left(), box.bottom() - 4, box.width(), 2)
+        painter.fillRect(rail, ink.hairline)
+        rail.setWidth(rail.width() * min(max(prob, 0.0), 1.0))
+        painter.fillRect(rail, QColor(mix(look.accent, look.background, 0.35)))
 
 
 class RoundDetail(QWidget):
@@ -137,74 +99,75 @@ class RoundDetail(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._shown: RoundRow | None = None
-        self._title, self._why = wrapped(role="heading"), wrapped(role="caption")
-        self._model, self._table = PieceModel(self), QTableView(self)
+        self._title, self._about = wrapped(role="heading"), wrapped(role="caption")
+        self._model, self._table = QStandardItemModel(0, len(HEADINGS), self), QTableView(self)
         self._delegate = PieceDelegate(self)
-        self._set_up_table()
+        self._table.setModel(self._model)
+        self._table.setItemDelegate(self._delegate)
+        set_up_table(self._table, "Tokens of the round", self._delegate.height)
+        for section, (name, meaning) in enumerate(HEADINGS.items()):
+            heading = QStandardItem(name)
+            heading.setToolTip(meaning)
+            heading.setTextAlignment(LEFT if section == TOKEN else RIGHT)
+            self._model.setHorizontalHeaderItem(section, heading)
+        header = self._table.horizontalHeader()
+        header.setHighlightSections(False)
+        for section in (TOKEN, P, Q):
+            mode = QHeaderView.ResizeMode.Stretch if section == TOKEN else QHeaderView.ResizeMode.ResizeToContents
+            header.setSectionResizeMode(section, mode)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, GAP // 2, 0, 0)
         column.setSpacing(2)
-        for label in (self._title, self._why):
+        for label in (self._title, self._about):
             label.setContentsMargins(GAP, 0, GAP, 0)
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             column.addWidget(label)
         column.addWidget(self._table, 1)
         column.addStretch(0)
-        self._set_row_height()
         self.show_row(None)
-
-    def _set_up_table(self) -> None:
-        table = self._table
-        table.setModel(self._model)
-        table.setItemDelegate(self._delegate)
-        table.setAccessibleName("Tokens of the round")
-        table.setFrameShape(QFrame.Shape.NoFrame)
-        table.setShowGrid(False)
-        table.setTabKeyNavigation(False)
-        table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
-        table.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        table.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        table.verticalHeader().hide()
-        table.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
-        header = table.horizontalHeader()
-        header.setHighlightSections(False)
-        header.setSectionResizeMode(TOKEN, QHeaderView.ResizeMode.Stretch)
-        for section in (P, Q):
-            header.setSectionResizeMode(section, QHeaderView.ResizeMode.ResizeToContents)
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() == QEvent.Type.StyleChange:
-            self._set_row_height()
-
-    def _set_row_height(self) -> None:
-        self._table.verticalHeader().setMinimumSectionSize(self._delegate.height)
-        self._table.verticalHeader().setDefaultSectionSize(self._delegate.height)
+            set_row_height(self._table, self._delegate.height)
 
     def show_row(self, row: RoundRow | None) -> None:
         """Shows a round in full; None: how to choose one."""
-        if row is not None and self._shown is not None and row.round_done is self._shown.round_done:
+        if row is not None and self._shown is not None and row.done is self._shown.done:
             return
         self._shown = row
         self._table.setVisible(row is not None)
-        self._why.setVisible(row is None or bool(_why(row)))
+        self._model.setRowCount(0)
         if row is None:
             self._title.setText("Tokens of a Round")
-            self._why.setText(HINT)
-            self._model.show([])
+            self._about.setText(HINT)
             return
-        round_ = row.round_done.round
+        round_ = row.done.round
         kept = f", {round_.accepted} accepted" if round_.drafted else ""
         self._title.setText(f"Round {row.number:,}: {shape(round_)}{kept}")
-        self._why.setText(_why(row))
+        self._about.setText(about(row))
         self._delegate.branched = round_.parents is not None
-        self._model.show([*emitted_pieces(row.round_done), *refused(row.round_done)])
+        for piece in (*emitted_pieces(row.done), *refused_pieces(row.done)):
+            self._model.appendRow(_items(piece))
 
 
-def _why(row: RoundRow) -> str:
-    rows = f"{row.round_done.round.width} rows verified" if row.round_done.round.width > 1 else ""
-    return " · ".join(part for part in (row.round_done.round.reason, times_text(row), rows) if part)
+def _items(piece: Piece) -> list[QStandardItem]:
+    """Returns the cells of a token."""
+    items = [QStandardItem(text) for text in (f"{piece.text}, {piece.kind}", _number(piece.p), _number(piece.q))]
+    for item in items:
+        item.setData(piece, PIECE)
+        item.setToolTip(tip(piece))
+        item.setEditable(False)
+    return items
+
+
+def about(row: RoundRow) -> str:
+    """Returns why the round drafted as much as it did, its times, how often it waited for the device, and the rows of
+    its verify pass."""
+    round_ = row.done.round
+    waits = "1 device wait" if round_.waits == 1 else f"{round_.waits} device waits"
+    rows = f"{round_.width} rows verified" if round_.width > 1 else ""
+    return " · ".join(part for part in (round_.reason, times_text(row), waits, rows) if part)
 
 
 def _number(prob: float | None) -> str:

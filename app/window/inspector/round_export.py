@@ -1,7 +1,4 @@
-"""Rounds taken elsewhere: as JSON as `redline chat --json` prints rounds, or as CSV with one line per round.
-
-`ShareMenu` copies them or writes them to a file.
-"""
+"""Rounds taken elsewhere: as JSON as `redline chat --json` prints rounds, or as CSV with one line per round."""
 
 from __future__ import annotations
 
@@ -15,55 +12,40 @@ from PySide6.QtGui import QAction, QGuiApplication, QKeySequence
 from PySide6.QtWidgets import QFileDialog, QMenu, QMessageBox, QWidget
 
 from app.protocol import RoundDone
+from app.window.common.file_output import FileError, write_text
 from engine.events import to_json
 
 Rounds = Callable[[], list[RoundDone]]
 
 COLUMNS = (
-    "round",
-    "time_s",
-    "drafted",
-    "accepted",
-    "kind",
-    "reason",
-    "draft_s",
-    "verify_s",
-    "width",
-    "tokens",
-    "origins",
-    "texts",
-    "p",
-    "drafted_tokens",
-    "drafted_texts",
-    "q",
-    "parents",
-    "path",
+    *("round", "time_s", "drafted", "accepted", "kind", "reason", "draft_s", "verify_s", "waits", "width"),
+    *("tokens", "origins", "texts", "p", "drafted_tokens", "drafted_texts", "q", "parents", "path"),
 )
 
 
-def rounds_json(round_done: Iterable[RoundDone]) -> str:
+def rounds_json(rounds: Iterable[RoundDone]) -> str:
     """Returns a list of rounds with every field of the event, and the texts of the drafted tokens."""
-    rounds = [{**to_json(one.round), "drafted_texts": one.drafted_texts} for one in round_done]
-    return json.dumps(rounds, ensure_ascii=False, indent=1) + "\n"
+    values = [{**to_json(one.round), "drafted_texts": one.drafted_texts} for one in rounds]
+    return json.dumps(values, ensure_ascii=False, indent=1) + "\n"
 
 
-def rounds_csv(round_done: Iterable[RoundDone]) -> str:
+def rounds_csv(rounds: Iterable[RoundDone]) -> str:
     """Returns COLUMNS with a heading. Lists are JSON in a cell. No cell begins so that a spreadsheet takes it for a
     formula: texts come from models, and reasons from files that were imported."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
-    writer.writerows(_line(one) for one in round_done)
+    writer.writerows(map(_line, rounds))
     return out.getvalue()
 
 
-def _line(round_done: RoundDone) -> list[object]:
-    r = round_done.round
+def _line(done: RoundDone) -> list[object]:
+    r = done.round
     kind = "plain" if not r.drafted else "chain" if r.parents is None else "tree"
-    lists = [r.tokens, r.origins, r.texts, r.p, r.drafted, round_done.drafted_texts, r.q]
-    tree: list[object] = ["", ""] if r.parents is None else [json.dumps(r.parents), json.dumps(r.path)]
     reason = f"'{r.reason}" if r.reason.lstrip()[:1] in tuple("=+-@") else r.reason
-    plain = [r.index, r.time_s, len(r.drafted), r.accepted, kind, reason, r.draft_s, r.verify_s, r.width]
+    plain = [r.index, r.time_s, len(r.drafted), r.accepted, kind, reason, r.draft_s, r.verify_s, r.waits, r.width]
+    lists = [r.tokens, r.origins, r.texts, r.p, r.drafted, done.drafted_texts, r.q]
+    tree = ["", ""] if r.parents is None else [json.dumps(r.parents), json.dumps(r.path)]
     return [*plain, *(json.dumps(values, ensure_ascii=False) for values in lists), *tree]
 
 
@@ -94,13 +76,12 @@ class ShareMenu(QMenu):
         name, _ = QFileDialog.getSaveFileName(
             self.parentWidget(), "Export Rounds", "rounds.json", "JSON (*.json);;CSV (*.csv)"
         )
-        if not name:
-            return
-        try:
-            write(Path(name), self._rounds())
-        except OSError as error:
-            text = f"The rounds could not be saved to {name} ({error.strerror}). Choose another folder."
-            QMessageBox.warning(self.parentWidget(), "Export Rounds", text)
+        if name:
+            path, rounds = Path(name), self._rounds()
+            try:
+                write_text(path, rounds_csv(rounds) if path.suffix.lower() == ".csv" else rounds_json(rounds))
+            except FileError as error:
+                QMessageBox.warning(self.parentWidget(), "Export Rounds", str(error))
 
     def _add(self, text: str, action: Callable[[], None]) -> QAction:
         made = self.addAction(text)
@@ -111,9 +92,3 @@ class ShareMenu(QMenu):
 def copy(text: str) -> None:
     """Copies text to the clipboard."""
     QGuiApplication.clipboard().setText(text)
-
-
-def write(path: Path, rounds: list[RoundDone]) -> None:
-    """Writes rounds to a file. Raises OSError."""
-    text = rounds_csv(rounds) if path.suffix.lower() == ".csv" else rounds_json(rounds)
-    path.write_text(text, encoding="utf-8")

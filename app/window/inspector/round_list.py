@@ -6,7 +6,6 @@ from math import isnan
 from typing import Any, NamedTuple
 
 from PySide6.QtCore import (
-    QAbstractItemModel,
     QAbstractTableModel,
     QEvent,
     QModelIndex,
@@ -34,9 +33,9 @@ from PySide6.QtWidgets import (
 from app.protocol import RoundDone
 from app.window.common import theme
 from app.window.common.appearance import GAP
+from app.window.common.paint_helpers import item_rect, item_state
 from app.window.common.widgets import style
-from app.window.inspector.round_series import RoundSeries
-from app.window.inspector.round_tokens import Piece, describe, emitted_pieces, refused
+from app.window.inspector.round_rows import Piece, RoundRow, RoundSeries, describe, emitted_pieces, refused_pieces
 from app.window.inspector.token_painter import APART, PADDING, token_painter, tree_width
 
 Index = QModelIndex | QPersistentModelIndex
@@ -44,16 +43,9 @@ Index = QModelIndex | QPersistentModelIndex
 MARGIN = 8.0
 LINE_GAP = 2.0
 ROUND = Qt.ItemDataRole.UserRole  # a `RoundRow`
-
-
-class RoundRow(NamedTuple):
-    """A round in the list. number: from 1. Times in ms, nan where unknown; whole_ms since the round before."""
-
-    number: int
-    round_done: RoundDone
-    draft_ms: float
-    verify_ms: float
-    whole_ms: float
+NOWHERE = QModelIndex()
+LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
 class Placed(NamedTuple):
@@ -76,6 +68,7 @@ class RoundDelegate(QStyledItemDelegate):
 
     @property
     def height(self) -> int:
+        """The height of a row, px."""
         ink = token_painter()
         return round(MARGIN + ink.piece_height + LINE_GAP + ink.small_metrics.height())
 
@@ -84,36 +77,30 @@ class RoundDelegate(QStyledItemDelegate):
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         row: RoundRow = index.data(ROUND)
-        box = QRectF(option.rect)  # type: ignore[attr-defined]
-        state = option.state  # type: ignore[attr-defined]
+        box = QRectF(item_rect(option))
+        placed = self.place(row.done, box)
         painter.save()
-        self._draw_background(painter, box, state)
-        placed = self.place(row.round_done, box)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        self._draw_background(painter, box, item_state(option))
         self._draw_first_line(painter, box, row, placed)
         self._draw_second_line(painter, box, row, placed.left)
         painter.restore()
 
-    def place(self, round_done: RoundDone, box: QRectF) -> Placed:
+    def place(self, done: RoundDone, box: QRectF) -> Placed:
         """Returns the places of the tokens of a round in `box`."""
-        round_ = round_done.round
-        left = box.left() + _number_width() + MARGIN
-        pieces, lost = emitted_pieces(round_done), refused(round_done)
-        hidden = 0
-        if round_.parents is not None:
-            left += tree_width(round_) + MARGIN
-            hidden = sum(not piece.offered for piece in lost)
-            lost = [piece for piece in lost if piece.offered]
-        x, right = left, box.right() - _count_width() - MARGIN
-        top, height = box.top() + MARGIN / 2, token_painter().piece_height
-        found: list[tuple[QRectF, Piece]] = []
-        pieces += lost
-        room_for_more = token_painter().small_metrics.horizontalAdvance("+16") + APART
+        ink, is_tree, lost = token_painter(), done.round.parents is not None, refused_pieces(done)
+        left = box.left() + _number_width() + MARGIN + (tree_width(done.round) + MARGIN if is_tree else 0)
+        pieces = emitted_pieces(done) + [piece for piece in lost if piece.offered or not is_tree]
+        hidden = sum(not piece.offered for piece in lost) if is_tree else 0
+        right = box.right() - ink.token_metrics.horizontalAdvance("16/16") - 2 * MARGIN
+        more_width = ink.small_metrics.horizontalAdvance("+16") + APART
+        x, found = left, list[tuple[QRectF, Piece]]()
         for i, piece in enumerate(pieces):
-            width = token_painter().width(piece.text)
+            width = ink.width(piece.text)
             last = i == len(pieces) - 1 and not hidden
-            if x + width > right - (0 if last else room_for_more):
+            if x + width > right - (0 if last else more_width):
                 break
-            found.append((QRectF(x, top, width, height), piece))
+            found.append((QRectF(x, box.top() + MARGIN / 2, width, ink.piece_height), piece))
             x += width + APART
         return Placed(left, found, len(pieces) - len(found) + hidden)
 
@@ -122,19 +109,20 @@ class RoundDelegate(QStyledItemDelegate):
         if event.type() != QEvent.Type.ToolTip or not index.isValid():
             return False
         row: RoundRow = index.data(ROUND)
-        placed = self.place(row.round_done, QRectF(option.rect))  # type: ignore[attr-defined]
+        placed = self.place(row.done, QRectF(item_rect(option)))
         under = [piece for box, piece in placed.pieces if box.contains(QPointF(event.pos()))]
-        about = [text for text in (row.round_done.round.reason, times_text(row)) if text]
+        about = [text for text in (row.done.round.reason, times_text(row)) if text]
         QToolTip.showText(event.globalPos(), tip(under[0]) if under else " · ".join(about), view)
         return True
 
     def _draw_background(self, painter: QPainter, box: QRectF, state: QStyle.StateFlag) -> None:
+        look = theme.current()
         if state & QStyle.StateFlag.State_Selected:
-            painter.fillRect(box, QColor(theme.current().selection))
+            painter.fillRect(box, QColor(look.selection))
         elif state & QStyle.StateFlag.State_MouseOver:
-            painter.fillRect(box, QColor(theme.current().hover))
+            painter.fillRect(box, QColor(look.hover))
         if state & QStyle.StateFlag.State_HasFocus:
-            painter.setPen(QPen(token_painter().accent, 2))
+            painter.setPen(QPen(QColor(look.accent), 2))
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.drawRect(box.adjusted(1, 1, -1, -2))
         painter.setPen(QPen(token_painter().hairline, 1))
@@ -142,33 +130,29 @@ class RoundDelegate(QStyledItemDelegate):
         painter.drawLine(QPointF(box.left() + MARGIN, bottom), QPointF(box.right() - MARGIN, bottom))
 
     def _draw_first_line(self, painter: QPainter, box: QRectF, row: RoundRow, placed: Placed) -> None:
-        ink, round_ = token_painter(), row.round_done.round
-        line = QRectF(box.left(), box.top() + MARGIN / 2, box.width(), ink.piece_height)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        ink, round_ = token_painter(), row.done.round
+        line = QRectF(box.left(), box.top() + MARGIN / 2, box.width() - MARGIN, ink.piece_height)
         if round_.parents is not None:
             inset = box.adjusted(_number_width() + MARGIN, MARGIN * 0.75, 0, -MARGIN * 0.75)
             ink.draw_tree(painter, inset, round_)
-        painter.setFont(ink.token_font)
         for spot, piece in placed.pieces:
             ink.draw_piece(painter, spot, piece)
-        painter.setPen(ink.text)
-        right = line.adjusted(0, 0, -MARGIN, 0)
         if round_.drafted:
-            count = f"{round_.accepted}/{len(round_.drafted)}"
-            painter.drawText(right, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, count)
+            painter.setFont(ink.token_font)
+            painter.setPen(ink.text)
+            painter.drawText(line, RIGHT, f"{round_.accepted}/{len(round_.drafted)}")
         painter.setPen(ink.faint)
         painter.setFont(ink.small_font)
         if placed.more:
             left = placed.pieces[-1][0].right() + 2 * APART if placed.pieces else placed.left
-            where = QRectF(left, line.top(), line.right() - left, line.height())
-            painter.drawText(where, Qt.AlignmentFlag.AlignVCenter, f"+{placed.more}")
-        number = QRectF(box.left(), line.top(), _number_width(), line.height())
-        painter.drawText(number, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, f"{row.number:,}")
+            painter.drawText(line.adjusted(left - line.left(), 0, MARGIN, 0), LEFT, f"+{placed.more}")
+        line.setWidth(_number_width())
+        painter.drawText(line, RIGHT, f"{row.number:,}")
 
     def _draw_second_line(self, painter: QPainter, box: QRectF, row: RoundRow, left: float) -> None:
         metrics = token_painter().small_metrics
         baseline = box.bottom() - MARGIN / 2 - metrics.descent()
-        left, right, reason = left + PADDING, box.right() - MARGIN, row.round_done.round.reason
+        left, right, reason = left + PADDING, box.right() - MARGIN, row.done.round.reason
         times = times_text(row)
         if metrics.horizontalAdvance(reason) + MARGIN + metrics.horizontalAdvance(times) > right - left:
             times = times_text(row, short=True)
@@ -180,16 +164,6 @@ class RoundDelegate(QStyledItemDelegate):
 
 def _number_width() -> float:
     return token_painter().small_metrics.horizontalAdvance("20,000") + MARGIN
-
-
-def _count_width() -> float:
-    return token_painter().token_metrics.horizontalAdvance("16/16") + MARGIN
-
-
-def row_at(model: QAbstractItemModel, place: int) -> RoundRow | None:
-    """Returns what row `place` shows."""
-    row = model.index(place, 0).data(ROUND)
-    return row if isinstance(row, RoundRow) else None
 
 
 def times_text(row: RoundRow, short: bool = False) -> str:
@@ -212,9 +186,6 @@ def tip(piece: Piece) -> str:
     return " · ".join([f"{piece.text} (token {piece.token})", kind, *probs])
 
 
-NOWHERE = QModelIndex()
-
-
 class RoundModel(QAbstractTableModel):
     """The rounds of a reply in one column; `grow` shows new ones."""
 
@@ -232,36 +203,16 @@ class RoundModel(QAbstractTableModel):
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         if not index.isValid():
             return None
-        if role == ROUND:
-            return self.row(index.row())
+        row = self.series.rows[index.row()]
         if role in (Qt.ItemDataRole.AccessibleTextRole, Qt.ItemDataRole.DisplayRole):
-            row = self.row(index.row())
-            parts = [
-                f"round {row.number}, {describe(row.round_done)}",
-                row.round_done.round.reason,
-                times_text(row),
-            ]
+            parts = (f"round {row.number}, {describe(row.done)}", row.done.round.reason, times_text(row))
             return "; ".join(part for part in parts if part)
-        return None
+        return row if role == ROUND else None
 
-    def row(self, place: int) -> RoundRow:
-        done, series = self.series.rows[place], self.series.series
-        return RoundRow(
-            done.round.index + 1,
-            done,
-            series.draft_ms[place],
-            series.verify_ms[place],
-            series.whole_ms[place],
-        )
-
-    def newest(self) -> RoundRow | None:
-        return self.row(self._count - 1) if self._count else None
-
-    def show(self, rounds: RoundSeries) -> None:
+    def show(self, series: RoundSeries) -> None:
         """Shows another reply, or the same with rows that have moved."""
         self.beginResetModel()
-        self.series = rounds
-        self._count = len(rounds.rows)
+        self.series, self._count = series, len(series.rows)
         self.endResetModel()
 
     def grow(self) -> None:
@@ -276,7 +227,7 @@ class RoundModel(QAbstractTableModel):
 class RoundList(QTableView):
     """A list of thousands of rows; only the visible ones are drawn. following: whether it scrolls to new rounds."""
 
-    looked_at = Signal(object)  # the RoundRow pointed at or selected, whichever came last; None where neither is
+    looked_at = Signal(object)  # the RoundRow pointed at or selected, whichever came last; None if there is none
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -286,59 +237,40 @@ class RoundList(QTableView):
         self._looked: QPersistentModelIndex | None = None
         self.setModel(self.round_model)
         self.setItemDelegate(self._delegate)
-        self._set_up()
+        set_up_table(self, "Rounds", self._delegate.height)
+        self.setAccessibleDescription("Each round with its drafted and accepted tokens, oldest first")
+        self.setMouseTracking(True)
+        self.setWordWrap(False)
+        self.horizontalHeader().hide()
+        self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
         self._newest = QPushButton("Newest ↓", self)
         self._newest.setToolTip("Follow the newest round again (End)")
         self._newest.clicked.connect(self.follow)
         style(self._newest, role="pill")
-        self._set_row_height()
-        self.verticalScrollBar().valueChanged.connect(self._scrolled)
-        self.verticalScrollBar().rangeChanged.connect(self._stretched)
+        self.verticalScrollBar().valueChanged.connect(self._on_scroll)
+        self.verticalScrollBar().rangeChanged.connect(lambda *_: self._keep_following())
         self.entered.connect(self._look_at)
-
-    def _set_up(self) -> None:
-        self.setAccessibleName("Rounds")
-        self.setAccessibleDescription("Each round with its drafted and accepted tokens, oldest first")
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setShowGrid(False)
-        self.setMouseTracking(True)
-        self.setTabKeyNavigation(False)
-        self.setWordWrap(False)
-        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
-        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.horizontalHeader().hide()
-        self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
-        self.verticalHeader().hide()
-        self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() == QEvent.Type.StyleChange:
-            self._set_row_height()
+            set_row_height(self, self._delegate.height)
 
-    def _set_row_height(self) -> None:
-        self.verticalHeader().setMinimumSectionSize(self._delegate.height)
-        self.verticalHeader().setDefaultSectionSize(self._delegate.height)
-
-    def show_rounds(self, rounds: RoundSeries) -> None:
+    def show_rounds(self, series: RoundSeries) -> None:
         """Shows another reply, and follows its newest round."""
         self._looked = None
-        self.round_model.show(rounds)
+        self.round_model.show(series)
         self.follow()
         self.looked_at.emit(None)
 
     def grow(self) -> None:
         """Shows the rounds that have come since."""
         self.round_model.grow()
-        if self.following:  # at once, since a layout that comes after the first paint makes a second one
-            self.scrollToBottom()
+        self._keep_following()  # at once, since a layout that comes after the first paint makes a second one
 
     def renew(self) -> None:
         """Shows the same reply with rows that have moved: the selection and the scroll position stay."""
-        place, spot = self.currentIndex().row(), self.verticalScrollBar().value()
-        following = self.following
+        place, spot, following = self.currentIndex().row(), self.verticalScrollBar().value(), self.following
         self.round_model.show(self.round_model.series)
         if place >= 0:
             self.setCurrentIndex(self.round_model.index(place, 0))
@@ -354,13 +286,14 @@ class RoundList(QTableView):
     def chosen(self) -> RoundRow | None:
         """Returns the round that was pointed at or selected last; the selected one once the pointer has left."""
         index = self._looked if self._looked is not None and self._looked.isValid() else self.currentIndex()
-        return row_at(self.round_model, index.row()) if index.isValid() else None
+        row: RoundRow | None = index.data(ROUND)
+        return row
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._place_button()
-        if self.following:
-            self.scrollToBottom()
+        corner, button = self.viewport().geometry().bottomRight(), self._newest
+        button.move(corner.x() - button.width() - GAP, corner.y() - button.height() - GAP)
+        self._keep_following()
 
     def moveCursor(self, action: QAbstractItemView.CursorAction, modifiers: Qt.KeyboardModifier) -> QModelIndex:
         """Starts at the newest round."""
@@ -385,17 +318,34 @@ class RoundList(QTableView):
         self._looked = QPersistentModelIndex(index)
         self.looked_at.emit(self.chosen())
 
-    def _scrolled(self, value: int) -> None:
+    def _on_scroll(self, value: int) -> None:
         self.following = value >= self.verticalScrollBar().maximum()
         self._show_button()
 
-    def _stretched(self, _: int, maximum: int) -> None:
+    def _keep_following(self) -> None:
         if self.following:
-            self.verticalScrollBar().setValue(maximum)
+            self.scrollToBottom()
 
     def _show_button(self) -> None:
         self._newest.setVisible(not self.following and self.round_model.rowCount() > 0)
 
-    def _place_button(self) -> None:
-        where = self.viewport().geometry()
-        self._newest.move(where.right() - self._newest.width() - GAP, where.bottom() - self._newest.height() - GAP)
+
+def set_up_table(table: QTableView, name: str, row_height: int) -> None:
+    """Sets a table up for rows of one height that are drawn by a delegate and selected whole, one at a time."""
+    table.setAccessibleName(name)
+    table.setFrameShape(QFrame.Shape.NoFrame)
+    table.setShowGrid(False)
+    table.setTabKeyNavigation(False)
+    table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+    table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+    table.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+    table.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    table.verticalHeader().hide()
+    table.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+    set_row_height(table, row_height)
+
+
+def set_row_height(table: QTableView, height: int) -> None:
+    """Sets the height of all rows, px."""
+    table.verticalHeader().setMinimumSectionSize(height)
+    table.verticalHeader().setDefaultSectionSize(height)

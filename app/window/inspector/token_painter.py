@@ -1,23 +1,28 @@
-"""Draws the tokens of a round and its tree: a tint and a second cue for each kind."""
+"""Draws the tokens of a round and its tree, with a tint and a second cue for each kind; and the legend of the kinds."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent, QPen, QResizeEvent
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.palette import mix
 from app.window.common import theme
-from app.window.common.appearance import Appearance
-from app.window.inspector.round_tokens import Piece, depths
+from app.window.common.appearance import GAP, Appearance
+from app.window.common.flow_layout import FlowLayout
+from app.window.inspector.round_rows import Kind, Piece, branches, depths
 from engine.events import Round
 
 PADDING = 4.0  # px, left and right of a piece's text
 APART = 2.0  # px, between pieces
 NODE = 2.2  # px, half a node of a small tree
 LEVEL = 7.0  # px, from one level of a tree to the next
-KNOWN_WIDTHS = 20_000
+MEANINGS: dict[Kind, str] = {
+    "accepted": "Accepted: drafted, and kept by the target (tinted)",
+    "corrected": "Corrected: the target's own token at the first refused place (solid underline)",
+    "bonus": "Bonus: the target's own token after a fully accepted draft (dotted underline)",
+    "refused": "Refused: drafted, but not kept (struck through)",
+}
 
 
 class TokenPainter:
@@ -28,47 +33,48 @@ class TokenPainter:
         self.token_font, self.small_font = look.font(12), look.font(11)
         self.token_metrics, self.small_metrics = QFontMetricsF(self.token_font), QFontMetricsF(self.small_font)
         self.text, self.faint, self.hairline = QColor(look.text), QColor(look.faint), QColor(look.hairline)
-        self.background, self.accent = QColor(look.background), QColor(look.accent)
-        self.tints: dict[str, QColor] = {kind: QColor(tint) for kind, tint in look.tints.items()}
-        self.hues = {kind: QColor(hue) for kind, hue in look.hues.items()}
-        self._solid = QPen(self.text, 1.4)
-        self._dotted = QPen(self.text, 1.6, Qt.PenStyle.CustomDashLine, Qt.PenCapStyle.FlatCap)
-        self._dotted.setDashPattern([1.0, 1.2])
-        self._struck = QPen(self.faint, 1.0)
+        self._tints: dict[str, QColor] = {kind: QColor(tint) for kind, tint in look.tints.items()}
+        self._hue = QColor(look.hues["accepted"])
+        dotted = QPen(self.text, 1.6, Qt.PenStyle.CustomDashLine, Qt.PenCapStyle.FlatCap)
+        dotted.setDashPattern([1.0, 1.2])
+        self._cues = {"corrected": QPen(self.text, 1.4), "bonus": dotted, "refused": QPen(self.faint, 1.0)}
         self._branch = QPen(QColor(mix(look.faint, look.background, 0.5)), 1.0)
-        self._path = QPen(self.hues["accepted"], 1.8)
-        self._widths: dict[str, float] = {}
+        self._path = QPen(self._hue, 1.8)
 
     @property
     def piece_height(self) -> float:
+        """The height of a token, px."""
         return self.token_metrics.height() + 3
 
     def width(self, text: str) -> float:
         """Returns the width of a token that shows `text`, px."""
-        width = self._widths.get(text)
-        if width is None:
-            if len(self._widths) >= KNOWN_WIDTHS:
-                self._widths.clear()
-            width = self._widths[text] = self.token_metrics.horizontalAdvance(text) + 2 * PADDING
-        return width
+        return self.token_metrics.horizontalAdvance(text) + 2 * PADDING
 
     def draw_piece(self, painter: QPainter, box: QRectF, piece: Piece) -> None:
-        """Draws a token over all of `box`. The painter's font must be `token_font`."""
-        tint = self.tints.get(piece.kind)
-        if tint is not None:
+        """Draws a token over all of `box`."""
+        painter.setFont(self.token_font)
+        if piece.kind in self._tints:
             painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(tint)
+            painter.setBrush(self._tints[piece.kind])
             painter.drawRoundedRect(box, 3, 3)
         painter.setPen(self.faint if piece.kind == "refused" else self.text)
         baseline = box.top() + (box.height() + self.token_metrics.ascent() - self.token_metrics.descent()) / 2
-        painter.drawText(QPointF(box.left() + PADDING, baseline), piece.text)
-        self._draw_cue(painter, box, piece, baseline)
+        left, right = box.left() + PADDING, box.right() - PADDING
+        painter.drawText(QPointF(left, baseline), piece.text)
+        if piece.kind not in self._cues:
+            return
+        painter.setPen(self._cues[piece.kind])
+        if piece.kind == "refused":
+            middle = baseline - self.token_metrics.xHeight() / 2
+            painter.drawLine(QPointF(left - 1, middle), QPointF(right + 1, middle))
+        else:
+            painter.drawLine(QPointF(left, box.bottom() - 2), QPointF(right, box.bottom() - 2))
 
     def draw_tree(self, painter: QPainter, box: QRectF, round_: Round) -> None:
         """Draws the draft as a small tree that grows to the right: the accepted path in its hue, the rest in grey."""
-        spots = tree_spots(round_, box)
-        kept = set(round_.path[: round_.accepted])
-        root = QPointF(box.left() + NODE, _middle([spot.y() for spot in spots], box))
+        spots, kept = tree_spots(round_, box), set(round_.path[: round_.accepted])
+        heights = [spot.y() for spot in spots] or [box.center().y()]
+        root = QPointF(box.left() + NODE, (min(heights) + max(heights)) / 2)
         for taken in (False, True):
             painter.setPen(self._path if taken else self._branch)
             for node, parent in enumerate(round_.parents or ()):
@@ -76,21 +82,11 @@ class TokenPainter:
                     painter.drawLine(spots[parent] if parent >= 0 else root, spots[node])
         painter.setPen(Qt.PenStyle.NoPen)
         for node, spot in enumerate(spots):
-            painter.setBrush(self.hues["accepted"] if node in kept else self.faint)
+            painter.setBrush(self._hue if node in kept else self.faint)
             size = NODE if node in kept else NODE * 0.6
             painter.drawEllipse(spot, size, size)
         painter.setBrush(self.text)
         painter.drawEllipse(root, NODE * 0.8, NODE * 0.8)
-
-    def _draw_cue(self, painter: QPainter, box: QRectF, piece: Piece, baseline: float) -> None:
-        left, right = box.left() + PADDING, box.right() - PADDING
-        if piece.kind in ("corrected", "bonus"):
-            painter.setPen(self._solid if piece.kind == "corrected" else self._dotted)
-            painter.drawLine(QPointF(left, box.bottom() - 2), QPointF(right, box.bottom() - 2))
-        elif piece.kind == "refused":
-            painter.setPen(self._struck)
-            middle = baseline - self.token_metrics.xHeight() / 2
-            painter.drawLine(QPointF(left - 1, middle), QPointF(right + 1, middle))
 
 
 _painter: TokenPainter | None = None
@@ -113,33 +109,71 @@ def tree_spots(round_: Round, box: QRectF) -> list[QPointF]:
     """Returns the place of each node: leaves evenly from top to bottom, a parent in the middle of its children."""
     parents = round_.parents or ()
     heights: list[list[float]] = [[] for _ in parents]
-    leaf_of = {node: i for i, node in enumerate(_leaves(parents))}
-    pitch = min(box.height() / max(len(leaf_of) - 1, 1), 2.6 * NODE)
-    top = box.center().y() - pitch * (len(leaf_of) - 1) / 2
+    leaves = [node for node in branches(parents, -1) if node not in parents]
+    pitch = min(box.height() / max(len(leaves) - 1, 1), 2.6 * NODE)
+    top = box.center().y() - pitch * (len(leaves) - 1) / 2
     spots = [QPointF()] * len(parents)
     for node, level in reversed(list(enumerate(depths(round_)))):
-        below = heights[node]
-        y = (min(below) + max(below)) / 2 if below else top + pitch * leaf_of[node]
+        below = heights[node] or [top + pitch * leaves.index(node)]
+        y = (min(below) + max(below)) / 2
         spots[node] = QPointF(box.left() + NODE + level * LEVEL, y)
         if parents[node] >= 0:
             heights[parents[node]].append(y)
     return spots
 
 
-def _leaves(parents: Sequence[int]) -> list[int]:
-    """Returns the nodes without children, in the order of a walk through the tree."""
-    children: dict[int, list[int]] = {}
-    for node, parent in enumerate(parents):
-        children.setdefault(parent, []).append(node)
-    found, waiting = [], list(reversed(children.get(-1, ())))
-    while waiting:
-        node = waiting.pop()
-        below = children.get(node, ())
-        if not below:
-            found.append(node)
-        waiting.extend(reversed(below))
-    return found
+class Swatch(QWidget):
+    """A kind of token, drawn as such a token that says its name."""
+
+    def __init__(self, kind: Kind, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._piece = Piece(kind, kind, 0)
+        self.setToolTip(MEANINGS[kind])
+        self._fit()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.StyleChange:
+            self._fit()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        token_painter().draw_piece(painter, QRectF(self.rect()), self._piece)
+        painter.end()
+
+    def _fit(self) -> None:
+        self.setFixedSize(round(token_painter().width(self._piece.text)), round(token_painter().piece_height))
 
 
-def _middle(heights: Sequence[float], box: QRectF) -> float:
-    return (min(heights) + max(heights)) / 2 if heights else box.center().y()
+class Legend(QWidget):
+    """The kinds of tokens; in several lines if narrow. refused: whether refused tokens are explained."""
+
+    def __init__(self, refused: bool = True, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
+        policy.setHeightForWidth(True)
+        self.setSizePolicy(policy)
+        self.setAccessibleName("Legend")
+        self._swatches = {kind: Swatch(kind, self) for kind in MEANINGS}
+        self._flow = FlowLayout(self, GAP - 2)
+        self._flow.setContentsMargins(0, 1, 0, 1)
+        for swatch in self._swatches.values():
+            self._flow.addWidget(swatch)
+        self.set_refused(refused)
+
+    def set_refused(self, refused: bool) -> None:
+        """Sets whether refused tokens are shown, and so explained."""
+        self._swatches["refused"].setVisible(refused)
+        shown = [swatch for swatch in self._swatches.values() if not swatch.isHidden()]
+        self.setAccessibleDescription("\n".join(swatch.toolTip() for swatch in shown))
+        self.updateGeometry()
+
+    def sizeHint(self) -> QSize:
+        widths = [swatch.width() for swatch in self._swatches.values() if not swatch.isHidden()]
+        width = sum(widths) + (GAP - 2) * (len(widths) - 1)
+        return QSize(width, self.heightForWidth(width))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.setMinimumHeight(self.heightForWidth(self.width()))

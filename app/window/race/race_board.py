@@ -2,24 +2,86 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QUrl, Signal
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, Qt, QUrl, Signal
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from app.race import race_text
-from app.race.race_document import RaceDocument
+from app.race.race_document import RaceDocument, Spread
 from app.race.race_replay import Replay, State
+from app.window.common import theme
 from app.window.common.appearance import GAP
-from app.window.common.widgets import ElidedLabel, style, wrapped
+from app.window.common.widgets import ElidedLabel, Glyph, Hairline, label, style, wrapped
 from app.window.inspector import Legend
 from app.window.markdown.visible_text import visible
-from app.window.race.comparison import Comparison, mark_colour
 from app.window.race.side_pane import SidePane
 
+COMPARISON_WIDTH = 184  # px
 MARGIN = 20  # px
 
 
+class Comparison(QWidget):
+    """What stands between the sides: the speed-up, its spread over the runs, and what the texts have in common."""
+
+    def __init__(self, replay: Replay, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setFixedWidth(COMPARISON_WIDTH)
+        self._replay = replay
+        found = replay.results
+        self.icon, self.same = Glyph("check", "good", 22), label("0", "figure")
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(GAP, 0, GAP, 0)
+        self._column.setSpacing(0)
+        self._column.addStretch(3)
+        self.total = self._add_figure(found.total, "wall-clock speed-up", "large-figure")
+        self._column.addSpacing(2 * GAP)
+        self.decode = self._add_figure(found.decode, "decode speed-up", "figure")
+        self._column.addSpacing(GAP + 4)
+        self._add(race_text.medians_of(found.pairs).replace(", ", "\n"), "caption")
+        self._column.addSpacing(2 * GAP)
+        self._column.addWidget(Hairline())
+        self._column.addSpacing(2 * GAP)
+        row = QHBoxLayout()
+        row.setSpacing(GAP // 2)
+        row.addStretch(1)
+        row.addWidget(self.icon)
+        row.addWidget(self.same)
+        row.addStretch(1)
+        self._column.addLayout(row)
+        self.below = self._add("", "detail")
+        self._column.addStretch(4)
+
+    def show_state(self, state: State) -> None:
+        """Shows what both texts have in common by then."""
+        same, below = str(state.identical), race_text.sameness(self._replay, state)
+        if (self.same.text(), self.below.text()) == (same, below):
+            return
+        differs = state.differs_at is not None
+        self.same.setText(same)
+        self.below.setText(below)
+        self.setAccessibleName(f"{same} {below}")
+        tone = race_text.mark_tone(self._replay.receipt) if differs else "good"
+        style(self.same, tone=tone)
+        style(self.below, tone="text" if differs else "faint")
+        self.icon.show_shape("warning" if differs else "check", tone)
+
+    def _add_figure(self, found: Spread | None, what: str, role: str) -> QLabel:
+        """Adds a speed-up, what it is of, and its spread."""
+        figure = self._add(race_text.speedup(found and found.median), role)
+        style(figure, tone=race_text.speedup_tone(found))
+        self._add(what, "detail")
+        if found is not None and self._replay.results.pairs > 1:
+            self._add(race_text.spread(found), "caption")
+        return figure
+
+    def _add(self, text: str, role: str) -> QLabel:
+        made = wrapped(text, role=role)
+        made.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+        self._column.addWidget(made)
+        return made
+
+
 class RaceBoard(QWidget):
-    """What it shows depends on the time alone, which may be any, in any order. link_clicked(QUrl)."""
+    """Shows a race at any time, in any order. link_clicked(QUrl): a link in one of the texts was clicked."""
 
     link_clicked = Signal(QUrl)
 
@@ -34,27 +96,20 @@ class RaceBoard(QWidget):
             SidePane(visible(name), visible(race_text.details(one, greedy)), track.run)
             for name, one, track in zip(names, document.contestants, self.replay.tracks, strict=True)
         ]
-        self.comparison = Comparison(self.replay)
-        self._pace = 1.0
-        self.about = wrapped(self._about(), role="detail")
-        self.made_with = ElidedLabel(visible(race_text.made_with(document)), role="detail")
-        self.legend = Legend(refused=False)
+        self.comparison, self._legend = Comparison(self.replay), Legend(refused=False)
+        self.about = wrapped(race_text.about(document, 1.0), role="detail")
+        self._made_with = ElidedLabel(visible(race_text.made_with(document)), role="detail")
         self._lay_out()
         for pane in self.panes:
             pane.link_clicked.connect(self.link_clicked)
         self.show_time(0.0)
 
-    @property
-    def state(self) -> State:
-        """What is shown."""
-        return self._state
-
     def show_time(self, time_s: float) -> None:
         """Shows this moment of the replay."""
-        self._state = state = self.replay.at(time_s)
-        colour = mark_colour(self.replay)
+        self.state = state = self.replay.at(time_s)
+        colour = theme.current().colour(race_text.mark_tone(self.replay.receipt))
         for pane, pane_state in zip(self.panes, state.panes, strict=True):
-            pane.show_state(pane_state, state.parted, colour)
+            pane.show_state(pane_state, state.differs_at, colour)
         self.comparison.show_state(state)
 
     def reveal_difference(self) -> None:
@@ -63,22 +118,14 @@ class RaceBoard(QWidget):
             pane.reveal_mark()
 
     def set_pace(self, pace: float) -> None:
-        """Says that what is shown goes so many times as fast as it was."""
-        self._pace = pace
-        self.about.setText(self._about())
+        """States the pace of the replay, in times the real one."""
+        self.about.setText(race_text.about(self.replay.document, pace))
 
     def changeEvent(self, event: QEvent) -> None:
-        """Documents carry their colours in their formats: a new appearance writes them again."""
+        """Writes the texts again in a new appearance: documents carry their colours in their formats."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.StyleChange:
-            for pane in self.panes:
-                pane.renew()
-            self.show_time(self._state.time_s)
-
-    def _about(self) -> str:
-        measured = f"{race_text.MEASURED[0].upper()}{race_text.MEASURED[1:]}{race_text.paced(self._pace)}"
-        found = race_text.verdict(self.replay.document).text
-        return f"{measured}. {found[0].upper()}{found[1:]}."
+            self.show_time(self.state.time_s)
 
     def _lay_out(self) -> None:
         sides = QHBoxLayout()
@@ -89,11 +136,11 @@ class RaceBoard(QWidget):
         about = QHBoxLayout()
         about.setSpacing(2 * GAP)
         about.addWidget(self.about, 1)
-        about.addWidget(self.legend)
+        about.addWidget(self._legend)
         column = QVBoxLayout(self)
         column.setContentsMargins(MARGIN, MARGIN - 4, MARGIN, MARGIN - 6)
         column.setSpacing(GAP + 2)
         column.addWidget(self.prompt)
         column.addLayout(sides, 1)
         column.addLayout(about)
-        column.addWidget(self.made_with)
+        column.addWidget(self._made_with)

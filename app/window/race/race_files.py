@@ -1,51 +1,62 @@
-"""Files of races: the dialogs that ask for them, and pictures that another process draws while the window goes on."""
+"""Files of races: the dialogs that ask for them, and pictures that a process draws while the window goes on."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from PySide6.QtCore import QObject, QProcess, Signal
 from PySide6.QtWidgets import QFileDialog, QWidget
 
 from app.palette import Scheme
-from app.race.picture_export import ExportProgress, command
 from app.race.race_document import RaceDocument, race_json
 from app.window.common.file_output import file_name
 
-ENDINGS = {"png": ".png", "gif": ".gif", "webp": ".webp", "apng": ".png", "json": ".json"}
-FILTERS = {
-    "png": "Picture (*.png)",
-    "gif": "Animation (*.gif)",
-    "webp": "Animation (*.webp)",
-    "apng": "Animated PNG (*.png)",
-    "json": "Redline race (*.json)",
-}
 CANCELLED = "cancelled"
 
 
+class FileKind(NamedTuple):
+    """A way to save a race. label: of the menu item. filter: of the file dialog."""
+
+    label: str
+    ending: str
+    filter: str
+
+
+KINDS = {
+    "png": FileKind("Picture (PNG)…", ".png", "Picture (*.png)"),
+    "gif": FileKind("Animation (GIF)…", ".gif", "Animation (*.gif)"),
+    "webp": FileKind("Animation (WebP)…", ".webp", "Animation (*.webp)"),
+    "apng": FileKind("Animation (animated PNG)…", ".png", "Animated PNG (*.png)"),
+    "json": FileKind("Race to Replay (JSON)…", ".json", "Redline race (*.json)"),
+}
+
+
 def ask_where(parent: QWidget, kind: str, document: RaceDocument) -> Path | None:
-    """Asks where to save a race. kind: of ENDINGS. None where the user cancels."""
-    name = f"Race {file_name(document.prompt)}"[:64].strip()
-    chosen, _ = QFileDialog.getSaveFileName(parent, "Save Race", f"{name}{ENDINGS[kind]}", FILTERS[kind])
-    return with_ending(Path(chosen), kind) if chosen else None
+    """Asks where to save a race. kind: of KINDS. Returns None if the user cancels."""
+    name, ending = f"Race {file_name(document.prompt)}"[:64].strip(), KINDS[kind].ending
+    chosen, _ = QFileDialog.getSaveFileName(parent, "Save Race", f"{name}{ending}", KINDS[kind].filter)
+    return with_ending(Path(chosen), ending) if chosen else None
 
 
 def ask_race(parent: QWidget) -> Path | None:
-    """Asks for a saved race. None where the user cancels."""
-    chosen, _ = QFileDialog.getOpenFileName(parent, "Open Race", "", FILTERS["json"])
+    """Asks for a saved race. Returns None if the user cancels."""
+    chosen, _ = QFileDialog.getOpenFileName(parent, "Open Race", "", KINDS["json"].filter)
     return Path(chosen) if chosen else None
 
 
-def with_ending(path: Path, kind: str) -> Path:
+def with_ending(path: Path, ending: str) -> Path:
     """Adds the ending to a name that was typed without it: it decides the format."""
-    return path if path.suffix.lower() == ENDINGS[kind] else path.with_name(path.name + ENDINGS[kind])
+    return path if path.suffix.lower() == ending else path.with_name(path.name + ending)
 
 
 class PictureExport(QObject):
-    """One export at a time. progressed(ExportProgress). ended(str): "" once the file is there, else why it is not."""
+    """Draws one picture at a time, with `app.race.race_export`. progressed(float): the share that is done. ended(str):
+    "" once the file is written, CANCELLED, or why it is not."""
 
-    progressed = Signal(object)
+    progressed = Signal(float)
     ended = Signal(str)
 
     def __init__(self, parent: QObject | None = None) -> None:
@@ -59,15 +70,16 @@ class PictureExport(QObject):
         return self._process is not None
 
     def begin(self, document: RaceDocument, path: Path, animated: bool, scheme: Scheme) -> None:
-        """Draws `document` into `path`: all of it, or its end."""
+        """Draws `document` to `path`: all of it, or its end."""
         assert self._process is None
-        program, *words = command(path, animated, scheme)
-        process = self._process = QProcess(self)
         self._cancelled = False
+        process = self._process = QProcess(self)
         process.readyReadStandardOutput.connect(self._read)
         process.errorOccurred.connect(self._fail)
         process.finished.connect(self._finish)
-        process.start(program, words)
+        option = "--animation" if animated else "--png"
+        words = ["-m", "app.race.race_export", "--theme", scheme, option, str(path.absolute())]
+        process.start(sys.executable, words)
         process.write(race_json(document))
         process.closeWriteChannel()
 
@@ -76,17 +88,13 @@ class PictureExport(QObject):
         if self._process is not None:
             self._cancelled = True
             self._process.kill()
-
-    def close(self) -> None:
-        """Ends the export with the window."""
-        if self._process is not None:
-            self._process.kill()
             self._process.waitForFinished(1000)
 
     def _read(self) -> None:
-        process = self._process
-        while process is not None and process.canReadLine():
-            self.progressed.emit(msgspec.json.decode(bytes(process.readLine().data()), type=ExportProgress))
+        while self._process is not None and self._process.canReadLine():
+            line = bytes(self._process.readLine().data())
+            done, total = msgspec.json.decode(line, type=tuple[int, int])
+            self.progressed.emit(done / max(1, total))
 
     def _fail(self, error: QProcess.ProcessError) -> None:
         if error == QProcess.ProcessError.FailedToStart and self._process is not None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
-from app.protocol import SamplingSettings
+from app.protocol import AcceptanceRule, SamplingSettings
 from app.protocol.race_messages import PLAIN, Side
 from app.store.records import ChatSettings
 from app.window.common.appearance import GAP
@@ -22,32 +23,31 @@ RUNS, MAX_RUNS = 3, 20
 TOKENS, MAX_TOKENS = 128, 4096
 AUTO = -1  # as a draft length in the form
 SHARED_HELP = "All other sampling settings, such as top-p, are those of the open chat."
-SIDES = {"none": "Plain decoding", **{kind: name for kind, name in DRAFTERS.items() if kind != "none"}}
+SIDES = {"none": "Plain decoding"} | {kind: name for kind, name in DRAFTERS.items() if kind != "none"}
 
 
 class SideForm(QWidget):
-    """The controls of one side. name: "A" or "B"."""
+    """The controls of one side. name: "A" or "B". changed(): the user changed something."""
 
     changed = Signal()
 
     def __init__(self, name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.letter = label(name, "header")
+        letter = label(name, "header")
         self.drafter, self.rule = choice(SIDES), choice(RULES)
         self.length, self.tree = whole_number(AUTO, LONGEST_TREE, "Auto"), CheckBox("Trees")
         self.folder = FolderField(f"Folder of drafter {name}")
-        self.letter.setToolTip(f"Side {name}")
-        for control, what in (
-            *((self.drafter, "Drafter"), (self.length, "Draft length"), (self.tree, "Trees")),
-            *((self.rule, "Acceptance"), (self.folder, "Drafter folder")),
-        ):
-            control.setAccessibleName(f"{what} of side {name}")
+        self.folder.setAccessibleName(f"Drafter folder of side {name}")
+        letter.setToolTip(f"Side {name}")
         self.length.setPrefix("Length ")
         self.drafter.setMinimumWidth(150)
         row = QHBoxLayout()
         row.setSpacing(GAP)
-        for widget in (self.letter, self.drafter, self.length, self.tree, self.rule):
-            row.addWidget(widget)
+        row.addWidget(letter)
+        controls = {"Drafter": self.drafter, "Draft length": self.length, "Trees": self.tree, "Acceptance": self.rule}
+        for what, control in controls.items():
+            control.setAccessibleName(f"{what} of side {name}")
+            row.addWidget(control)
         row.addStretch(1)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -66,10 +66,11 @@ class SideForm(QWidget):
             drafter=str(Path(self.folder.text()).expanduser()) if kind == FOLDER else kind,
             tree=self.tree.isChecked() and kind != "none",
             draft_length=None if length == AUTO or kind == "none" else length,
-            acceptance="coupled" if self.rule.currentData() == "coupled" else "rejection",
+            acceptance=cast(AcceptanceRule, self.rule.currentData()),
         )
 
     def show_side(self, side: Side) -> None:
+        """Shows this side, without a signal."""
         own = side.drafter not in SIDES
         self.drafter.choose(FOLDER if own else side.drafter)
         self.folder.set_text(side.drafter if own else "")
@@ -87,15 +88,12 @@ class SideForm(QWidget):
         longest = LONGEST_TREE if self.tree.isChecked() else LONGEST_DRAFT
         return f"A draft can have at most {longest} tokens." if self.length.value() > longest else ""
 
-    def show_rule(self, shown: bool) -> None:
-        """Shows the acceptance rule, unless it has no effect, as at temperature 0."""
-        self.rule.setVisible(shown)
-
     def _change(self) -> None:
         self._check()
         self.changed.emit()
 
     def _check(self) -> None:
+        """Shows what belongs to the choice."""
         kind = self.drafter.currentData()
         self.folder.setVisible(kind == FOLDER)
         for control in (self.length, self.tree):
@@ -103,7 +101,8 @@ class SideForm(QWidget):
 
 
 class RaceForm(QWidget):
-    """raced(): the user starts a race, and the form is valid. stopped(). open_asked(): to open a saved race."""
+    """What to race, and the buttons that start and stop a race. raced(): the user starts one, and the form is valid.
+    stopped(): the user stops it. open_asked(): the user wants to open a saved race."""
 
     raced = Signal()
     stopped = Signal()
@@ -121,12 +120,9 @@ class RaceForm(QWidget):
         self.open = QPushButton("Open…")
         self.open.setAccessibleName("Open Saved Race")
         self._busy = False
-        self._sampling = SamplingSettings(max_tokens=TOKENS, seed=0)
-        self._set_up()
-        self.sides[0].show_side(PLAIN)
-        self.sides[1].show_side(Side())
-        self.runs.setValue(RUNS)
-        self.tokens.setValue(TOKENS)
+        self._sampling = SamplingSettings()
+        self._lay_out()
+        self.show_race("", SamplingSettings(temperature=0, max_tokens=TOKENS), (PLAIN, Side()), RUNS)
         self.start.clicked.connect(self.race)
         self.stop.clicked.connect(self.stopped)
         self.open.clicked.connect(self.open_asked)
@@ -134,7 +130,6 @@ class RaceForm(QWidget):
         for side in self.sides:
             side.changed.connect(self._check)
         self.set_busy(False)
-        self._check()
 
     def race(self) -> None:
         """Starts the race, unless something is wrong, or another race is under way."""
@@ -185,13 +180,13 @@ class RaceForm(QWidget):
     def _check(self) -> bool:
         """Shows what belongs to the choice, and what is wrong with it. Returns whether nothing is."""
         for side in self.sides:
-            side.show_rule(self.temperature.value() > 0)
+            side.rule.setVisible(self.temperature.value() > 0)  # at temperature 0 the rule has no effect
         errors = [temperature_error(self.temperature.value()), *(side.error() for side in self.sides)]
         wrong = next(filter(None, errors), "")
         self.error.setText(wrong)
         return not wrong
 
-    def _set_up(self) -> None:
+    def _lay_out(self) -> None:
         self.prompt.setAccessibleName("Prompt")
         self.temperature.setToolTip(SHARED_HELP)
         grid = QGridLayout(self)
@@ -204,22 +199,14 @@ class RaceForm(QWidget):
             grid.setColumnStretch(column, 1)
         row = QHBoxLayout()
         row.setSpacing(GAP)
-        for name, control in (
-            *(("Runs per side", self.runs), ("Maximum tokens", self.tokens)),
-            ("Temperature", self.temperature),
-        ):
-            row.addWidget(self._label(name, control))
+        numbers = {"Runs per side": self.runs, "Maximum tokens": self.tokens, "Temperature": self.temperature}
+        for name, control in numbers.items():
+            control.setAccessibleName(name)
+            control.setFixedWidth(76)
+            row.addWidget(label(name, "detail"))
             row.addWidget(control)
             row.addSpacing(GAP)
         row.addWidget(self.error, 1)
-        row.addWidget(self.open)
-        row.addWidget(self.start)
-        row.addWidget(self.stop)
+        for button in (self.open, self.start, self.stop):
+            row.addWidget(button)
         grid.addLayout(row, 2, 0, 1, 2)
-
-    def _label(self, name: str, control: QWidget) -> QLabel:
-        named = label(name, "detail")
-        named.setBuddy(control)
-        control.setAccessibleName(name)
-        control.setFixedWidth(76)
-        return named

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.protocol import AnyAnswer, Failed, Loaded, Pair, Race, SamplingSettings, Stop
+from app.protocol import AnyAnswer, Failed, Pair, Race, SamplingSettings, Stop
 from app.protocol.race_messages import RaceProgress, Side
-from app.race.document_builder import RaceDocumentBuilder
+from app.race.race_document import RaceDocumentBuilder
 from app.window.chat.host_connection import HostConnection
 from app.window.chat.host_process import milliseconds
 
@@ -18,8 +18,9 @@ STOPPED = "The race was stopped."
 
 
 class RaceRequest(QObject):
-    """progressed(RaceProgress). silent(): the engine has not answered for long. ended(RaceDocument | None, str): what
-    there is of the race, None where no pair of runs is complete; why it is incomplete, or ""."""
+    """Requests races, one at a time. now: returns Unix seconds, for the document. progressed(RaceProgress). silent():
+    the engine has not answered for long. ended(RaceDocument | None, str): what there is of the race, None if no pair of
+    runs is complete; why it is incomplete, or ""."""
 
     progressed = Signal(object)
     silent = Signal()
@@ -28,28 +29,28 @@ class RaceRequest(QObject):
     def __init__(
         self, host: HostConnection, now: Callable[[], float] = time.time, parent: QObject | None = None
     ) -> None:
-        """now: Unix seconds, for the document."""
         super().__init__(parent)
         self._host, self._now = host, now
-        self._gathering: RaceDocumentBuilder | None = None
+        self.builder: RaceDocumentBuilder | None = None  # while a race is under way
         self._pair = Pair()
         self._request = 0  # 0 while it has not been sent
         self._watch = QTimer(self, singleShot=True)
         self._watch.timeout.connect(self.silent)
         host.became_ready.connect(self._continue)
-        host.pair_loaded.connect(self._on_loaded)
+        host.pair_loaded.connect(self._continue)
         host.load_failed.connect(self._on_load_failed)
         host.died.connect(self._on_died)
 
     @property
     def busy(self) -> bool:
-        return self._gathering is not None
+        """Whether a race is under way."""
+        return self.builder is not None
 
     def begin(self, prompt: str, sampling: SamplingSettings, sides: tuple[Side, ...], runs: int, pair: Pair) -> None:
         """Starts a race. pair: whose target is used; its drafter is loaded as well if another target was loaded."""
-        assert self._gathering is None
+        assert self.builder is None
         race = Race(id=0, prompt=prompt, sampling=replace(sampling, seed=sampling.seed or 0), sides=sides, runs=runs)
-        self._gathering = RaceDocumentBuilder(race, self._now())
+        self.builder = RaceDocumentBuilder(race, self._now())
         self._pair, self._request = pair, 0
         self._host.racing = True
         self._host.start()
@@ -62,60 +63,51 @@ class RaceRequest(QObject):
         self._end(why)
 
     def _continue(self) -> None:
-        """Sends the race, or has its target loaded first."""
-        gathering = self._gathering
-        if gathering is None or self._request or not self._host.ready:
+        """Sends the race once its target is loaded."""
+        if self.builder is None or self._request or not self._host.ready:
             return
         there = self._host.pair
         if there is None or (there.target, there.context) != (self._pair.target, self._pair.context):
             self._host.load(self._pair)
-        if self._host.loaded is None:
-            self._restart_watch()
-            return
-        race = gathering.race
-        self._request = self._host.request(race, self._receive)
+        if self._host.loaded is not None:
+            self._request = self._host.request(self.builder.race, self._receive)
         self._restart_watch()
-
-    def _on_loaded(self, _: Loaded) -> None:
-        self._continue()
 
     def _on_load_failed(self, _: Pair, reason: str) -> None:
         if self.busy and not self._request:
             self._end(reason)
 
     def _receive(self, answer: AnyAnswer) -> None:
-        gathering = self._gathering
-        if gathering is None:
+        if self.builder is None:
             return
         self._restart_watch()
+        self.builder.hear(answer)
         if isinstance(answer, Failed):
             self._end(answer.message)
-            return
-        gathering.hear(answer)
-        if isinstance(answer, RaceProgress):
+        elif isinstance(answer, RaceProgress):
             self._host.show_reply_status("loading", f"a race is being measured: {answer.message}")
             self.progressed.emit(answer)
-        if gathering.over:
-            self._end(STOPPED if gathering.stopped else "")
+        elif self.builder.done is not None:
+            self._end(STOPPED if self.builder.done.stopped else "")
 
     def _end(self, why: str) -> None:
-        gathering = self._gathering
-        if gathering is None:
+        builder = self.builder
+        if builder is None:
             return
         self._watch.stop()
         if self._request:
             self._host.forget(self._request)
             self._host.show_pair_status()
-        self._gathering, self._request = None, 0
+        self.builder, self._request = None, 0
         self._host.racing = False
         self._host.race_ended.emit()
-        document = gathering.document()
+        document = builder.document()
         if document is None and not why:
             why = "The engine sent an incomplete race. Try again."
         self.ended.emit(document, why)
 
     def _on_died(self, reason: str) -> None:
-        """The engine died, and the race with it, if it had begun or if no other engine is started."""
+        """Ends the race if the engine died while measuring it, or if no other engine is started."""
         if self.busy and (self._request or self._host.gave_up):
             self._request = 0  # no answer will come
             self._end(f"The engine {reason} during the race.")

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
-from PySide6.QtCore import QSize, Qt, QTimer
+from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QCloseEvent, QKeyEvent, QKeySequence, QShortcut
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
 from app.protocol import Pair
+from app.race import race_text
 from app.race.race_document import RaceDocument, RaceError, open_race, race_json, write_file
-from app.race.replay_clock import Player
 from app.window.common import theme
 from app.window.common.status_line import StatusLine
 from app.window.common.widgets import Hairline, style
 from app.window.markdown import ask_to_open
 from app.window.race import race_files
-from app.window.race.comparison import mark_kind
 from app.window.race.measurement_view import MeasurementView
 from app.window.race.race_board import RaceBoard
 from app.window.race.race_files import CANCELLED, PictureExport
@@ -26,13 +26,14 @@ from app.window.race.race_request import RaceRequest
 from app.window.race.replay_controls import ReplayControls
 
 DRAWING = "An export is in progress and would slow the race down. Wait for it to finish, or cancel it."
-FRAME_MS = 16
 FIRST_SIZE, MIN_SIZE = QSize(1160, 800), QSize(860, 600)
+STEP = 0.01  # of a race, for an arrow key
 
 
 class RaceWindow(QWidget):
-    """pair: returns the pair whose target is used. wait: returns why a race has to wait, or "". now: returns seconds,
-    never falling, for the replay. still: whether the end is shown at once, as nothing should move that need not."""
+    """The window in which races are started, replayed and saved. pair: returns the pair whose target is used. wait:
+    returns why a race has to wait, or "". now: returns seconds that never fall, for the replay. still: whether to show
+    the end of a race at once, since unneeded motion is unwanted."""
 
     def __init__(
         self,
@@ -45,16 +46,13 @@ class RaceWindow(QWidget):
         super().__init__(parent, Qt.WindowType.Window)
         self.setWindowTitle("Race")
         style(self, ground="page")
-        self.request, self._pair, self._wait, self._now, self.still = request, pair, wait, now, False
+        self.request, self._pair, self._wait, self.still = request, pair, wait, False
         self.document: RaceDocument | None = None
         self.board: RaceBoard | None = None
-        self.player = Player(0.0, now)
-        self.form, self.measuring, self.controls = RaceForm(), MeasurementView(), ReplayControls()
+        self.form, self.measuring, self.controls = RaceForm(), MeasurementView(), ReplayControls(now)
         self.line, self.exporter = StatusLine(), PictureExport(self)
         self._saved = ""
-        self._hairlines = [Hairline(), Hairline()]
-        self._middle = QStackedWidget()
-        self._frame = QTimer(self, interval=FRAME_MS, timerType=Qt.TimerType.PreciseTimer)
+        self._middle, self._hairline = QStackedWidget(), Hairline()
         self._lay_out()
         self._connect()
         self.resize(FIRST_SIZE)
@@ -75,7 +73,7 @@ class RaceWindow(QWidget):
             form.error.setText(why)
             return
         self._show(self.measuring)
-        self.player.pause()
+        self.controls.pause()
         self.line.clear()
         self.measuring.begin(form.runs.value(), form.tokens.value())
         form.set_busy(True)
@@ -90,19 +88,21 @@ class RaceWindow(QWidget):
         if self.board is not None:
             self._middle.removeWidget(self.board)
             self.board.deleteLater()
-        self.board = RaceBoard(document)
-        self.board.link_clicked.connect(lambda url: ask_to_open(self, url))
+        self.board = board = RaceBoard(document)
+        board.link_clicked.connect(lambda url: ask_to_open(self, url))
+        self.controls.moved.connect(board.show_time)
+        self.controls.sped.connect(board.set_pace)
+        self.controls.difference_reached.connect(board.reveal_difference)
         self._show_prompt()
-        self._middle.addWidget(self.board)
-        self._show(self.board)
-        speed, self.player = self.player.speed, Player(self.board.replay.end_s, self._now)
-        self.set_speed(speed)
-        self.controls.begin(self.player.end_s, self.board.replay.parts_s, mark_kind(self.board.replay))
+        self._middle.addWidget(board)
+        self._show(board)
+        replay = board.replay
+        self.controls.begin(replay.end_s, replay.differs_s, race_text.mark_tone(replay.receipt))
         if self.still:
-            self.seek(self.player.end_s)
+            self.controls.seek(replay.end_s)
         else:
-            self.play()
-        self.controls.play.setFocus(Qt.FocusReason.OtherFocusReason)
+            self.controls.play()
+        self.controls.play_button.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def open(self) -> None:
         """Asks for a saved race and replays it; not while a race is measured, which that would slow down."""
@@ -130,80 +130,30 @@ class RaceWindow(QWidget):
             pairs = "1 complete pair" if document.pairs == 1 else f"{document.pairs} complete pairs"
             self.line.show_message(f"{why} Showing {pairs} of runs.", "warning")
 
-    # --- the replay ----------------------------------------------------------------------------
-
-    @property
-    def replays(self) -> bool:
-        """Whether a replay is shown."""
-        return self.board is not None and self._middle.currentWidget() is self.board
-
-    def play(self) -> None:
-        self.player.play()
-        self._frame.start()
-        self._show_place()
-
-    def toggle(self) -> None:
-        """Plays or pauses."""
-        if self.player.playing:
-            self.player.pause()
-            self._show_place()
-        else:
-            self.play()
-
-    def replay(self) -> None:
-        """Plays from the start."""
-        self.player.seek(0.0)
-        self.play()
-
-    def seek(self, time_s: float) -> None:
-        self.player.seek(time_s)
-        self._show_place()
-
-    def set_speed(self, speed: float) -> None:
-        """Sets the speed of the replay, in times the real speed."""
-        self.player.set_speed(speed)
-        if self.board is not None:
-            self.board.set_pace(speed)
-
-    def go_to_difference(self) -> None:
-        """Goes to the moment at which both sides have shown the difference, and pauses there."""
-        if self.board is None or (at_s := self.board.replay.parts_s) is None:
-            return
-        self.player.pause()
-        self.seek(at_s)
-        self.board.reveal_difference()
-
-    def _tick(self) -> None:
-        self.player.tick()
-        self._show_place()
-        if not self.player.playing:
-            self._frame.stop()
-
-    def _show_place(self) -> None:
-        if self.board is not None:
-            self.board.show_time(self.player.position_s)
-            self.controls.show_place(self.player.position_s, self.player.playing)
-
     # --- files ---------------------------------------------------------------------------------
 
     def save(self, kind: str) -> None:
-        """Asks where to save, and writes or draws. kind: of `race_files.ENDINGS`."""
+        """Asks where to save the race, and writes or draws it. kind: of `race_files.KINDS`."""
         document = self.document
         if document is None or self.exporter.busy:
             return
         path = race_files.ask_where(self, kind, document)
         if path is None:
             return
-        if kind != "json":
+        self._saved = path.name
+        if kind == "json":
+            self._save_document(document, path)
+        else:
             self.line.show_progress(f"Drawing “{path.name}”")
             self.exporter.begin(document, path, kind != "png", theme.current().scheme)
-            self._saved = path.name
-            return
+
+    def _save_document(self, document: RaceDocument, path: Path) -> None:
         try:
             write_file(path, race_json(document))
-            self.line.show_message(f"Saved “{path.name}”.", "info")
         except RaceError as error:
             self.line.show_message(str(error), "error")
+        else:
+            self._end_export("")
 
     def _end_export(self, why: str) -> None:
         if why == CANCELLED:
@@ -217,17 +167,17 @@ class RaceWindow(QWidget):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Handles the keys that no control took."""
-        step_s = self.player.end_s / 100
+        controls = self.controls
         actions: dict[int, Callable[[], None]] = {
-            Qt.Key.Key_Space: self.toggle,
-            Qt.Key.Key_Left: lambda: self.seek(self.player.position_s - step_s),
-            Qt.Key.Key_Right: lambda: self.seek(self.player.position_s + step_s),
-            Qt.Key.Key_D: self.go_to_difference,
-            Qt.Key.Key_R: self.replay,
+            Qt.Key.Key_Space: controls.toggle,
+            Qt.Key.Key_Left: lambda: controls.step(-STEP),
+            Qt.Key.Key_Right: lambda: controls.step(STEP),
+            Qt.Key.Key_D: controls.go_to_difference,
+            Qt.Key.Key_R: controls.replay,
         }
         if event.key() == Qt.Key.Key_Escape:
             self.form.stop.click() if self.request.busy else self.close()
-        elif event.key() in actions and self.replays:
+        elif event.key() in actions and self.board is not None and self._middle.currentWidget() is self.board:
             actions[event.key()]()
         else:
             super().keyPressEvent(event)
@@ -235,23 +185,22 @@ class RaceWindow(QWidget):
     def closeEvent(self, event: QCloseEvent) -> None:
         """Ends a race that is being measured: without its window nobody would see it."""
         self.request.stop()
-        self.exporter.close()
-        self.player.pause()
+        self.exporter.cancel()
+        self.controls.pause()
         super().closeEvent(event)
 
     def _show_prompt(self) -> None:
         """Shows the prompt above the replay, unless the form shows the same one."""
-        if self.board is not None:
-            document = self.board.replay.document
-            self.board.prompt.setVisible(self.form.prompt.toPlainText().strip() != document.prompt.strip())
+        if self.board is not None and self.document is not None:
+            self.board.prompt.setVisible(self.form.prompt.toPlainText().strip() != self.document.prompt.strip())
 
     def _show(self, part: QWidget) -> None:
         self._middle.setCurrentWidget(part)
-        for beside in (self.controls, self._hairlines[1]):
-            beside.setVisible(part is self.board)
+        for widget in (self.controls, self._hairline):
+            widget.setVisible(part is self.board)
 
     def _connect(self) -> None:
-        form, controls, request = self.form, self.controls, self.request
+        form, request = self.form, self.request
         form.raced.connect(self.race)
         form.prompt.textChanged.connect(self._show_prompt)
         form.stopped.connect(lambda: request.stop())
@@ -259,14 +208,8 @@ class RaceWindow(QWidget):
         request.progressed.connect(self.measuring.show_progress)
         request.silent.connect(self.measuring.show_silence)
         request.ended.connect(self._end)
-        controls.play_asked.connect(self.toggle)
-        controls.replay_asked.connect(self.replay)
-        controls.sought.connect(self.seek)
-        controls.sped.connect(self.set_speed)
-        controls.difference_asked.connect(self.go_to_difference)
-        controls.save_asked.connect(self.save)
-        self._frame.timeout.connect(self._tick)
-        self.exporter.progressed.connect(lambda drawn: self.line.show_share(drawn.done / max(1, drawn.total)))
+        self.controls.save_asked.connect(self.save)
+        self.exporter.progressed.connect(self.line.show_share)
         self.exporter.ended.connect(self._end_export)
         self.line.stop_asked.connect(self.exporter.cancel)
         for keys, do in (("Ctrl+Return", form.race), ("Ctrl+W", self.close), ("Ctrl+O", self.open)):
@@ -277,10 +220,6 @@ class RaceWindow(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
-        column.addWidget(self.form)
-        column.addWidget(self._hairlines[0])
-        column.addWidget(self.line)
-        column.addWidget(self._middle, 1)
-        column.addWidget(self._hairlines[1])
-        column.addWidget(self.controls)
+        for part in (self.form, Hairline(), self.line, self._middle, self._hairline, self.controls):
+            column.addWidget(part, 1 if part is self._middle else 0)
         self._show(self.measuring)

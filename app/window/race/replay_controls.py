@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from collections.abc import Callable
 
-from PySide6.QtCore import QPointF, QRectF, Qt, Signal
+from PySide6.QtCore import QPointF, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QPushButton, QSlider, QToolButton, QWidget
 
-from app.race.replay_clock import SPEEDS
+from app.race.race_replay import SPEEDS, Player
+from app.race.race_text import MarkTone
 from app.window.common import theme
-from app.window.common.appearance import GAP, Appearance
+from app.window.common.appearance import GAP
 from app.window.common.form_fields import choice
 from app.window.common.widgets import IconButton, label, style
+from app.window.race.race_files import KINDS
 
+FRAME_MS = 16
 STEPS_A_S = 100  # of the slider; its last is the end, and a little more
 NAMES = {0.25: "¼", 0.5: "½", 1.0: "1", 2.0: "2"}
 TIMES = "\N{MULTIPLICATION SIGN}"
-SAVES = {
-    "png": "Picture (PNG)…",
-    "gif": "Animation (GIF)…",
-    "webp": "Animation (WebP)…",
-    "apng": "Animation (animated PNG)…",
-    "json": "Race to Replay (JSON)…",
-}
 GROOVE, HANDLE, RING, HEIGHT = 4, 14, 3, 28  # px
 MARK_WIDTH, MARK_HEIGHT = 3, 14  # px
-MarkKind = Literal["accent", "warning", "error"]  # a colour of an appearance
 
 
 class Timeline(QSlider):
-    """A slider that goes where it is pressed. mark: the step where the texts differ, None where they never do."""
+    """A slider that goes where it is pressed. mark: the step where the texts differ, None if they never do; tone: of
+    that mark."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(Qt.Orientation.Horizontal, parent)
@@ -39,16 +35,14 @@ class Timeline(QSlider):
         self.setFixedHeight(HEIGHT)
         self.setAccessibleName("Position")
         self.mark: int | None = None
-        self._kind: MarkKind = "warning"
+        self.tone: MarkTone = "warning"
 
-    def begin(self, steps: int, mark: int | None, kind: MarkKind) -> None:
-        """Shows the start of another race."""
-        self.mark, self._kind = mark, kind
+    def set_steps(self, steps: int) -> None:
+        """Sets how many steps there are, and goes to the first."""
         self.setRange(0, steps)
         self.setPageStep(max(1, steps // 10))
         self.setSingleStep(max(1, steps // 100))
         self.setValue(0)
-        self.update()
 
     def step_at(self, x: float) -> int:
         """Returns the step that is shown at `x`, in px of this widget."""
@@ -59,9 +53,8 @@ class Timeline(QSlider):
         return HANDLE / 2 + self._span() * step / max(1, self.maximum())
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        if event.button() == Qt.MouseButton.LeftButton:
-            self.setSliderDown(True)
-            self.setValue(self.step_at(event.position().x()))
+        self.setSliderDown(event.button() == Qt.MouseButton.LeftButton)
+        self.mouseMoveEvent(event)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         if self.isSliderDown():
@@ -74,91 +67,134 @@ class Timeline(QSlider):
         look, painter = theme.current(), QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
-        middle, x = self.height() / 2, self.x_of(self.value())
-        groove = QRectF(HANDLE / 2, middle - GROOVE / 2, self._span(), GROOVE)
-        for colour, end in ((look.hairline, groove.right()), (look.accent, x)):
-            painter.setBrush(QColor(colour))
-            painter.drawRoundedRect(QRectF(groove.topLeft(), QPointF(end, groove.bottom())), GROOVE / 2, GROOVE / 2)
+        x, middle = self.x_of(self.value()), self.height() / 2
+        bars = [(HANDLE / 2, HANDLE / 2 + self._span(), GROOVE, look.hairline), (HANDLE / 2, x, GROOVE, look.accent)]
         if self.mark is not None:
-            left, top = self.x_of(self.mark) - MARK_WIDTH / 2, middle - MARK_HEIGHT / 2
-            painter.setBrush(QColor(look.colour(self._kind)))
-            painter.drawRoundedRect(QRectF(left, top, MARK_WIDTH, MARK_HEIGHT), 1.5, 1.5)
-        self._paint_handle(painter, look, QPointF(x, middle))
-        painter.end()
-
-    def _paint_handle(self, painter: QPainter, look: Appearance, at: QPointF) -> None:
-        """Draws the handle, with a ring while the slider has the keyboard focus."""
+            left = self.x_of(self.mark) - MARK_WIDTH / 2
+            bars.append((left, left + MARK_WIDTH, MARK_HEIGHT, look.colour(self.tone)))
+        for left, right, height, colour in bars:
+            painter.setBrush(QColor(colour))
+            painter.drawRoundedRect(QRectF(left, middle - height / 2, right - left, height), 1.5, 1.5)
         if self.hasFocus():
             ring = QColor(look.accent)
             ring.setAlpha(90)
             painter.setBrush(ring)
-            painter.drawEllipse(at, HANDLE / 2 + RING, HANDLE / 2 + RING)
+            painter.drawEllipse(QPointF(x, middle), HANDLE / 2 + RING, HANDLE / 2 + RING)
         painter.setPen(QPen(QColor(look.background), 2))
         painter.setBrush(QColor(look.accent))
-        painter.drawEllipse(at, HANDLE / 2 - 1, HANDLE / 2 - 1)
+        painter.drawEllipse(QPointF(x, middle), HANDLE / 2 - 1, HANDLE / 2 - 1)
+        painter.end()
 
     def _span(self) -> float:
         return max(1.0, self.width() - HANDLE)
 
 
 class ReplayControls(QWidget):
-    """Plays a race. play_asked(): play or pause. replay_asked(): from the start. sought(float): to this second.
-    sped(float): times the real speed. difference_asked(). save_asked(str): one of SAVES."""
+    """Plays a race by a clock. now: returns seconds that never fall. moved(float): the second that is to be shown.
+    sped(float): times the real speed. difference_reached(): what is shown now is where the texts differ.
+    save_asked(str): of KINDS."""
 
-    play_asked = Signal()
-    replay_asked = Signal()
-    sought = Signal(float)
+    moved = Signal(float)
     sped = Signal(float)
-    difference_asked = Signal()
+    difference_reached = Signal()
     save_asked = Signal(str)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, now: Callable[[], float], parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._playing = False
-        self.play, self.again = IconButton("play", "Play"), IconButton("again", "Replay From Start")
-        self.slider = Timeline()
-        self.time = label("0.0 / 0.0 s", tone="faint")
+        self._now, self.player = now, Player(0.0, now)
+        self._differs_s: float | None = None
+        self.play_button, self.again = IconButton("play", "Play"), IconButton("again", "Replay From Start")
+        self.slider, self.time = Timeline(), label("0.0 / 0.0 s", tone="faint")
         self.speed = choice({str(speed): f"{NAMES[speed]}{TIMES}" for speed in SPEEDS})
         self.difference = QPushButton("Difference")
         self.save = QToolButton(popupMode=QToolButton.ToolButtonPopupMode.InstantPopup)
+        self._frame = QTimer(self, interval=FRAME_MS, timerType=Qt.TimerType.PreciseTimer)
         self._set_up()
-        self.play.tone = "text"
-        self.play.clicked.connect(self.play_asked)
-        self.again.clicked.connect(self.replay_asked)
-        self.slider.valueChanged.connect(lambda place: self.sought.emit(place / STEPS_A_S))
-        self.speed.activated.connect(lambda _: self.sped.emit(float(self.speed.currentData())))
-        self.difference.clicked.connect(self.difference_asked)
+        self._lay_out()
+        self._frame.timeout.connect(self.tick)
+        self.play_button.clicked.connect(self.toggle)
+        self.again.clicked.connect(self.replay)
+        self.slider.valueChanged.connect(lambda step: self.seek(step / STEPS_A_S))
+        self.speed.activated.connect(lambda _: self._set_speed(float(self.speed.currentData())))
+        self.difference.clicked.connect(self.go_to_difference)
 
-    def begin(self, end_s: float, parts_s: float | None, kind: MarkKind) -> None:
-        """Shows the start of another race. parts_s: when both have shown where they differ, None where they never do.
-        kind: of that difference."""
+    def begin(self, end_s: float, differs_s: float | None, tone: MarkTone) -> None:
+        """Prepares another race, at the speed of the one before. differs_s: when both have shown where they differ,
+        None if they never do. tone: of that difference."""
+        speed, self.player = self.player.speed, Player(end_s, self._now)
+        self._differs_s = differs_s
+        self.slider.mark = None if differs_s is None else round(differs_s * STEPS_A_S)
+        self.slider.tone = tone
         self.slider.blockSignals(True)
-        self.slider.begin(math.ceil(end_s * STEPS_A_S), None if parts_s is None else round(parts_s * STEPS_A_S), kind)
+        self.slider.set_steps(math.ceil(end_s * STEPS_A_S))
         self.slider.blockSignals(False)
-        self.difference.setVisible(parts_s is not None)
-        self._end_s = end_s
-        self.show_place(0.0, playing=False)
+        self.difference.setVisible(differs_s is not None)
+        self._set_speed(speed)
 
-    def show_place(self, time_s: float, playing: bool) -> None:
-        """Shows the position of the replay."""
-        self.slider.blockSignals(True)
-        self.slider.setValue(self.slider.maximum() if time_s >= self._end_s else round(time_s * STEPS_A_S))
-        self.slider.blockSignals(False)
-        self.time.setText(f"{time_s:.1f} / {self._end_s:.1f} s")
-        self.slider.setAccessibleDescription(self.time.text())
-        if playing != self._playing:
-            self._playing = playing
-            self._show_play()
+    def play(self) -> None:
+        """Plays on from here; from the start if the race has ended."""
+        self.player.play()
+        self._frame.start()
+        self._show()
 
-    def set_speed(self, speed: float) -> None:
-        self.speed.choose(str(speed))
+    def pause(self) -> None:
+        """Stops at this moment."""
+        self.player.pause()
+        self._show()
 
-    _end_s = 0.0
+    def toggle(self) -> None:
+        """Plays or pauses."""
+        if self.player.playing:
+            self.pause()
+        else:
+            self.play()
 
-    def _show_play(self) -> None:
-        self.play.set_shape(*("pause", "Pause") if self._playing else ("play", "Play"))
+    def replay(self) -> None:
+        """Plays from the start."""
+        self.player.seek(0.0)
+        self.play()
+
+    def seek(self, time_s: float) -> None:
+        """Goes to a moment."""
+        self.player.seek(time_s)
+        self._show()
+
+    def step(self, share: float) -> None:
+        """Goes on by a share of the race, or back."""
+        self.seek(self.player.position_s + share * self.player.end_s)
+
+    def go_to_difference(self) -> None:
+        """Goes to the moment at which both sides have shown the difference, and pauses there."""
+        if self._differs_s is not None:
+            self.player.pause()
+            self.seek(self._differs_s)
+            self.difference_reached.emit()
+
+    def tick(self) -> None:
+        """Shows the moment that is reached by now."""
+        self.player.tick()
+        self._show()
+
+    def _set_speed(self, speed: float) -> None:
+        self.player.set_speed(speed)
+        self.sped.emit(speed)
+
+    def _show(self) -> None:
+        player, slider = self.player, self.slider
+        if not player.playing:
+            self._frame.stop()
+        slider.blockSignals(True)
+        slider.setValue(slider.maximum() if player.position_s >= player.end_s else round(player.position_s * STEPS_A_S))
+        slider.blockSignals(False)
+        self.time.setText(f"{player.position_s:.1f} / {player.end_s:.1f} s")
+        slider.setAccessibleDescription(self.time.text())
+        shape, name = ("pause", "Pause") if player.playing else ("play", "Play")
+        if self.play_button.accessibleName() != name:
+            self.play_button.set_shape(shape, name)
+        self.moved.emit(player.position_s)
 
     def _set_up(self) -> None:
+        self.play_button.tone = "text"
         self.speed.setAccessibleName("Replay Speed")
         self.speed.setFixedWidth(74)
         self.speed.choose("1.0")
@@ -169,14 +205,13 @@ class ReplayControls(QWidget):
         self.save.setAccessibleName("Export")
         self.save.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         menu = QMenu(self.save)
-        for kind, text in SAVES.items():
-            menu.addAction(text).triggered.connect(lambda _=False, kind=kind: self.save_asked.emit(kind))
+        for name, kind in KINDS.items():
+            menu.addAction(kind.label).triggered.connect(lambda _=False, name=name: self.save_asked.emit(name))
         self.save.setMenu(menu)
+
+    def _lay_out(self) -> None:
         row = QHBoxLayout(self)
         row.setContentsMargins(2 * GAP + 4, GAP, 2 * GAP + 4, GAP)
         row.setSpacing(GAP)
-        row.addWidget(self.play)
-        row.addWidget(self.again)
-        row.addWidget(self.slider, 1)
-        for widget in (self.time, self.speed, self.difference, self.save):
-            row.addWidget(widget)
+        for widget in (self.play_button, self.again, self.slider, self.time, self.speed, self.difference, self.save):
+            row.addWidget(widget, 1 if widget is self.slider else 0)

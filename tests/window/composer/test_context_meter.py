@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QApplication
 from app.window.common import theme
 from app.window.common.appearance import APPEARANCES, Appearance
 from app.window.composer.context_meter import ContextMeter
-from tests.window.inspector.turning import colours
+from tests.window.inspector.showing import colours
 
 pytestmark = pytest.mark.usefixtures("app")
 

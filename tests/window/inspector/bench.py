@@ -1,9 +1,8 @@
 """What the inspector costs the GUI thread: `python -m tests.window.inspector.bench`.
 
-A reply of 20,000 tokens is told at 2,000 tokens a second, a frame's worth at a time; every update (taking rounds in,
-and drawing list, numbers and the plot in sight) is timed. Then the same reply is shown at once, and scrolled.
-Times are of the GUI thread alone (its CPU time), so that other work on the machine does not count; the last column is
-by the clock on the wall.
+A reply of 20,000 tokens arrives at 2,000 tokens a second, a frame's worth at a time; every update (taking rounds in,
+and drawing the list, the numbers and the chart in sight) is timed. Then the same reply is shown at once, and scrolled.
+Times are the CPU time of the GUI thread, so that other work on the machine does not count.
 """
 
 from __future__ import annotations
@@ -18,14 +17,13 @@ from PySide6.QtWidgets import QApplication
 
 from app.protocol import RoundDone
 from app.window.inspector import Inspector
-from app.window.inspector.charts import Charts
+from app.window.inspector.charts import CHARTS
 from app.window.inspector.inspector import FRAME_MS
 from tests.window.inspector.made import mixed
+from tests.window.waiting import until
 
 TOKENS, TOKENS_PER_S = 20_000, 2_000
-UPDATES = 60  # timed for each plot
-
-Times = tuple[float, float]  # ms of the GUI thread, ms on the wall
+UPDATES = 60  # timed for each chart
 
 
 def main() -> None:
@@ -34,61 +32,42 @@ def main() -> None:
     inspector = Inspector()
     inspector.resize(320, 820)
     inspector.show()
-    for which, title in enumerate(Charts.TITLES):
-        inspector.choose_chart(which)
-        report(f"update with the plot {title}", streamed(app, inspector, told))
-    report("slice of a reply shown at once", shown(app, inspector, told))
-    report("page of a long list scrolled", scrolled(app, inspector))
+    for which, (title, *_) in enumerate(CHARTS):
+        inspector.charts.choose(which)
+        report(f"update with the chart {title}", streamed(app, inspector, told))
+    times = [timed(lambda: inspector.show_reply(list(told), None))]
+    while inspector.busy:
+        times.append(timed(app.processEvents))
+    report("slice of a reply shown at once", times)
+    bar = inspector.rounds.verticalScrollBar()
+    places = [round(bar.maximum() * i / UPDATES) for i in range(UPDATES)]
+    report("page of a long list scrolled", [timed(lambda at=at: bar.setValue(at), app.processEvents) for at in places])
 
 
-def streamed(app: QApplication, inspector: Inspector, told: Sequence[RoundDone]) -> list[Times]:
-    """ms of the last UPDATES updates of a reply at TOKENS_PER_S."""
+def streamed(app: QApplication, inspector: Inspector, told: Sequence[RoundDone]) -> list[float]:
+    """Returns the ms of the last UPDATES updates of a reply at TOKENS_PER_S."""
     per_update = round(TOKENS_PER_S * FRAME_MS / 1000 * len(told) / TOKENS)
     first = len(told) - UPDATES * per_update
     inspector.show_reply(list(told[:first]), None)
-    drain(app, inspector)
+    until(lambda: not inspector.busy)
     times = []
-    for i in range(UPDATES):
-        inspector.add_rounds(list(told[first + i * per_update : first + (i + 1) * per_update]))
+    for start in range(first, len(told), per_update):
+        inspector.add_rounds(list(told[start : start + per_update]))
         times.append(timed(inspector.update_now, app.processEvents))
     return times
 
 
-def shown(app: QApplication, inspector: Inspector, told: Sequence[RoundDone]) -> list[Times]:
-    """ms of each turn of the event loop until all is shown."""
-    times = [timed(lambda: inspector.show_reply(list(told), None))]
-    while inspector.busy:
-        times.append(timed(app.processEvents))
-    return times
+def timed(*actions: Callable[[], object]) -> float:
+    began_s = time.thread_time()
+    for action in actions:
+        action()
+    return (time.thread_time() - began_s) * 1000
 
 
-def scrolled(app: QApplication, inspector: Inspector) -> list[Times]:
-    bar = inspector.rounds.verticalScrollBar()
-    times = []
-    for i in range(UPDATES):
-        bar.setValue(round(bar.maximum() * i / UPDATES))
-        times.append(timed(app.processEvents))
-    return times
-
-
-def drain(app: QApplication, inspector: Inspector) -> None:
-    while inspector.busy:
-        app.processEvents()
-    app.processEvents()
-
-
-def timed(*doing: Callable[[], object]) -> Times:
-    wall_s, cpu_s = time.perf_counter(), time.thread_time()
-    for does in doing:
-        does()
-    return (time.thread_time() - cpu_s) * 1000, (time.perf_counter() - wall_s) * 1000
-
-
-def report(what: str, times: list[Times]) -> None:
-    cpu, wall = (sorted(values) for values in zip(*times, strict=True))
-    middle, late = cpu[len(cpu) // 2], cpu[int(len(cpu) * 0.95)]
-    said = f"median {middle:5.1f} ms   p95 {late:5.1f} ms   longest {cpu[-1]:5.1f} ms   (wall {wall[-1]:5.1f} ms)"
-    print(f"{what:34} {said}")
+def report(what: str, times: list[float]) -> None:
+    ms = sorted(times)
+    middle, late = ms[len(ms) // 2], ms[int(len(ms) * 0.95)]
+    print(f"{what:34} median {middle:5.1f} ms   p95 {late:5.1f} ms   longest {ms[-1]:5.1f} ms")
 
 
 if __name__ == "__main__":

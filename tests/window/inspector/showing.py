@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QApplication, QLabel
+from PySide6.QtCore import QEvent, QPointF, Qt
+from PySide6.QtGui import QColor, QMouseEvent
+from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
 from app.protocol import RoundDone
 from app.store.records import MessageRecord, Statistics
 from app.window.common import theme
 from app.window.common.appearance import LIGHT, Appearance
 from app.window.inspector import Inspector
-from tests.window.inspector.turning import until
+from tests.window.waiting import until
 
 
 def opened(look: Appearance = LIGHT) -> Inspector:
@@ -23,7 +25,7 @@ def opened(look: Appearance = LIGHT) -> Inspector:
 def showing(told: list[RoundDone], look: Appearance = LIGHT, statistics: Statistics | None = None) -> Inspector:
     inspector = opened(look)
     inspector.show_reply(told, statistics)
-    until(lambda: not inspector.busy, "the reply is shown")
+    until(lambda: not inspector.busy)
     QApplication.processEvents()
     return inspector
 
@@ -33,7 +35,7 @@ def record(statistics: Statistics | None, note: str = "") -> MessageRecord:
 
 
 def tiles(inspector: Inspector) -> tuple[str, ...]:
-    return tuple(tile.figure for tile in inspector.summary.tiles)
+    return tuple(tile.value.text() for tile in inspector.summary.tiles)
 
 
 def words(inspector: Inspector) -> str:
@@ -47,4 +49,23 @@ def rows(inspector: Inspector) -> list[str]:
 
 
 def plot_words(inspector: Inspector) -> list[str]:
-    return [chart.accessibleDescription() for chart in inspector.charts]
+    """What each chart says once its tab is chosen."""
+    said = []
+    for which, chart in enumerate(inspector.charts.charts):
+        inspector.charts.choose(which)
+        said.append(chart.accessibleDescription())
+    return said
+
+
+def hover(widget: QWidget, x: float, y: float) -> None:
+    """Moves the pointer over `widget`, to (x, y) in it."""
+    spot, none = QPointF(x, y), Qt.MouseButton.NoButton
+    everywhere = QPointF(widget.mapToGlobal(spot))
+    kind, modifiers = QEvent.Type.MouseMove, Qt.KeyboardModifier.NoModifier
+    QApplication.sendEvent(widget, QMouseEvent(kind, spot, everywhere, none, none, modifiers))
+
+
+def colours(widget: QWidget) -> set[str]:
+    """Returns every colour in the picture of a widget, as "#rrggbb"."""
+    image = widget.grab().toImage()
+    return {QColor(image.pixel(x, y)).name() for x in range(image.width()) for y in range(image.height())}

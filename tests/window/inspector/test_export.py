@@ -5,15 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+import pytest
 from msgspec.structs import replace as changed
+from PySide6.QtWidgets import QApplication, QFileDialog, QWidget
 
-from app.window.inspector.round_export import COLUMNS, rounds_csv, rounds_json, write
+from app.protocol import RoundDone
+from app.window.inspector.round_export import COLUMNS, ShareMenu, rounds_csv, rounds_json
 from engine.events import Round
 from tests.window.inspector.made import chains, mixed, trees
+
+Rounds = Callable[[list[RoundDone]], str]
 
 
 def test_json_gives_the_rounds_back() -> None:
@@ -49,9 +55,12 @@ def test_no_cell_of_csv_begins_like_a_formula() -> None:
     assert not [cell for cell in cells if cell.lstrip().startswith(("=", "@", "+", "-"))]
 
 
-def test_a_file_is_csv_if_it_is_called_so_and_json_else(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "write"), [("rounds.CSV", rounds_csv), ("rounds.json", rounds_json)])
+def test_a_file_is_csv_if_it_is_called_so_and_json_else(
+    name: str, write: Rounds, app: QApplication, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told = mixed(5)
-    write(tmp_path / "rounds.CSV", told)
-    write(tmp_path / "rounds.json", told)
-    assert (tmp_path / "rounds.CSV").read_text(encoding="utf-8") == rounds_csv(told)
-    assert (tmp_path / "rounds.json").read_text(encoding="utf-8") == rounds_json(told)
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(tmp_path / name), ""))
+    parent = QWidget()
+    ShareMenu(list, lambda: told, parent).export()
+    assert (tmp_path / name).read_text(encoding="utf-8") == write(told)

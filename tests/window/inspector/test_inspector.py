@@ -10,15 +10,15 @@ from PySide6.QtWidgets import QApplication, QPushButton, QToolButton, QWidget
 from app.protocol import RoundDone
 from app.store.records import Statistics
 from app.window.common import theme
-from app.window.common.appearance import APPEARANCES, DARK, LIGHT, Appearance
+from app.window.common.appearance import DARK, LIGHT
 from app.window.inspector import Inspector
-from app.window.inspector.charts import Charts
+from app.window.inspector.charts import CHARTS
 from app.window.inspector.inspector import SLICE
 from app.window.inspector.reply_summary import NUMBERS, figures
 from engine.metrics import Metrics
 from tests.window.inspector.made import chains, mixed, plains, trees
-from tests.window.inspector.showing import opened, plot_words, record, rows, showing, tiles
-from tests.window.inspector.turning import colours, until
+from tests.window.inspector.showing import colours, opened, plot_words, record, rows, showing, tiles
+from tests.window.waiting import until
 
 pytestmark = pytest.mark.usefixtures("app")
 
@@ -34,7 +34,7 @@ def test_told_as_it_happens_is_the_same_as_shown_whole(told: list[RoundDone]) ->
             live.update_now()
     statistics = Statistics.of(Metrics.of(one.round for one in told))
     live.end(record(statistics))
-    until(lambda: not live.busy, "the reply is shown")
+    until(lambda: not live.busy)
     whole = showing(told, statistics=statistics)
     assert rows(live) == rows(whole)
     assert tiles(live) == tiles(whole) == figures(statistics)
@@ -59,7 +59,7 @@ def test_what_comes_between_two_updates_waits_for_the_second() -> None:
     for i in range(0, 300, 3):
         inspector.add_rounds(told[i : i + 3])
     assert rows(inspector) == []
-    until(lambda: len(rows(inspector)) == 300, "the update")
+    until(lambda: len(rows(inspector)) == 300)
 
 
 def test_out_of_sight_it_draws_nothing_and_shows_all_when_it_comes_into_sight() -> None:
@@ -76,7 +76,7 @@ def test_a_long_reply_is_taken_in_slices() -> None:
     told = mixed(3 * SLICE + 10)
     inspector.show_reply(told, None)
     assert inspector.busy
-    until(lambda: not inspector.busy, "all slices")
+    until(lambda: not inspector.busy)
     assert inspector.rounds.round_model.rowCount() == len(told)
 
 
@@ -84,7 +84,7 @@ def test_another_reply_replaces_one_that_was_still_being_taken_in() -> None:
     inspector = opened()
     inspector.show_reply(mixed(3 * SLICE), None)
     inspector.show_reply(chains(5), None)
-    until(lambda: not inspector.busy, "all slices")
+    until(lambda: not inspector.busy)
     QApplication.processEvents()
     assert inspector.rounds.round_model.rowCount() == 5
 
@@ -99,9 +99,9 @@ def test_repeated_and_late_rounds_are_harmless() -> None:
 
 
 def test_every_number_has_its_definition() -> None:
-    for tile, number in zip(opened().summary.tiles, NUMBERS, strict=True):
-        assert tile.toolTip() == tile.accessibleDescription() == number.definition
-        assert tile.accessibleName().startswith(number.name)
+    for tile, (name, definition) in zip(opened().summary.tiles, NUMBERS.items(), strict=True):
+        assert tile.toolTip() == tile.accessibleDescription() == definition
+        assert tile.accessibleName().startswith(name)
 
 
 def test_plots_say_in_words_what_they_show() -> None:
@@ -112,7 +112,7 @@ def test_plots_say_in_words_what_they_show() -> None:
         assert f"position {place}: {share:.0%} of {reached:,}" in acceptance
     assert "tokens/s at the end" in speed
     assert "tokens per pass at the end" in speed
-    for word in ("verify", "draft", "whole round"):
+    for word in ("verify", "draft", "whole"):
         assert word in times
 
 
@@ -123,34 +123,28 @@ def test_the_first_rounds_are_drawn_though_little_is_known(
     count: int, timed: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:
     inspector = showing(mixed(count, timed=timed))
-    for which in range(len(Charts.TITLES)):
-        inspector.choose_chart(which)
+    for which in range(len(CHARTS)):
+        inspector.charts.choose(which)
         QApplication.processEvents()
-        assert inspector.charts[which].isVisible()
-        assert inspector.charts[which].accessibleDescription()
+        assert inspector.charts.charts[which].isVisible()
+        assert inspector.charts.charts[which].accessibleDescription()
     assert "Traceback" not in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("look", APPEARANCES.values(), ids=APPEARANCES)
-def test_it_is_in_the_colours_of_the_look(look: Appearance) -> None:
-    inspector = showing(mixed(60), look)
-    there = colours(inspector)
-    assert {look.background, look.text, look.tints["accepted"], look.hues["accepted"].lower()} <= there
-
-
-def test_another_look_leaves_nothing_of_the_first() -> None:
+def test_it_is_in_the_colours_of_the_look_and_nothing_is_left_of_another() -> None:
     inspector = showing(mixed(60), LIGHT)
-    theme.show(DARK)
-    QApplication.processEvents()
-    there = colours(inspector)
-    assert not set(LIGHT.tints.values()) & there
-    assert {DARK.background, DARK.text, DARK.tints["accepted"]} <= there
+    for look, other in ((LIGHT, DARK), (DARK, LIGHT)):
+        theme.show(look)
+        QApplication.processEvents()
+        there = colours(inspector)
+        assert {look.background, look.text, look.tints["accepted"], look.hues["accepted"].lower()} <= there
+        assert not set(other.tints.values()) & there
 
 
 def test_everything_that_can_be_used_is_named_and_reached_by_the_keyboard() -> None:
     inspector = showing(mixed(60))
     used = [w for w in inspector.findChildren(QWidget) if isinstance(w, QPushButton | QToolButton)]
-    used += [inspector.rounds, *inspector.charts, *inspector.summary.tiles]
+    used += [inspector.rounds, *inspector.charts.charts, *inspector.summary.tiles]
     reached, widget = set(), inspector.nextInFocusChain()
     while widget is not inspector:
         if widget.focusPolicy() & Qt.FocusPolicy.TabFocus:

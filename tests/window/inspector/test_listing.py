@@ -9,18 +9,15 @@ from PySide6.QtCore import QEvent, QModelIndex, QRectF, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.window.common import theme
-from app.window.common.appearance import APPEARANCES, DARK, LIGHT, Appearance
 from app.window.inspector.round_list import RoundDelegate, RoundList, times_text
-from app.window.inspector.round_series import RoundSeries
+from app.window.inspector.round_rows import RoundSeries
 from tests.window.inspector.made import Maker, chains, mixed, trees
-from tests.window.inspector.turning import colours, hover
+from tests.window.inspector.showing import hover
 
 pytestmark = pytest.mark.usefixtures("app")
 
 
-def shown(told: list, look: Appearance = LIGHT) -> RoundList:
-    theme.show(look)
+def shown(told: list) -> RoundList:
     view = RoundList()
     view.resize(320, 300)
     view.show()
@@ -99,22 +96,6 @@ def test_twenty_thousand_rounds_cost_what_twenty_do() -> None:
     assert spent[19_000] < 4 * spent[200] + 0.05
 
 
-@pytest.mark.parametrize("look", APPEARANCES.values(), ids=APPEARANCES)
-def test_rows_are_in_the_tints_of_the_look(look: Appearance) -> None:
-    maker = Maker()
-    view = shown([maker.chain(5, rate=0.5) for _ in range(6)] + [maker.chain(2, rate=1.0)], look)
-    view.setStyleSheet(f"background: {look.background};")
-    assert set(look.tints.values()) <= colours(view.viewport())
-
-
-def test_another_look_changes_the_tints() -> None:
-    view = shown(chains(20), LIGHT)
-    theme.show(DARK)
-    there = colours(view.viewport())
-    assert DARK.tints["accepted"] in there
-    assert LIGHT.tints["accepted"] not in there
-
-
 @pytest.mark.parametrize("width", [200, 320, 480])
 def test_pieces_stay_within_their_row_and_what_has_no_room_is_counted(width: int) -> None:
     delegate = RoundDelegate()
@@ -152,7 +133,7 @@ def test_the_keyboard_starts_at_the_newest_round() -> None:
 
 def test_a_row_says_in_words_what_it_shows() -> None:
     view = shown(chains(3))
-    row = view.round_model.row(1)
+    row = view.round_model.series.rows[1]
     said = view.round_model.index(1, 0).data(Qt.ItemDataRole.AccessibleTextRole)
     assert said.startswith("round 2, chain of 5, ")
     assert said.endswith(f"expects 1.62x plain speed; {times_text(row)}")
@@ -160,8 +141,8 @@ def test_a_row_says_in_words_what_it_shows() -> None:
 
 def test_times_are_labelled_by_what_they_are() -> None:
     maker = Maker()
-    timed = shown([maker.chain(5), maker.plain(), maker.chain(5)]).round_model
-    assert times_text(timed.row(0)).startswith("draft 6.0 · verify ")
-    assert times_text(timed.row(0), short=True).startswith("6.0 + ")
-    assert times_text(timed.row(1)).startswith("round ")
-    assert times_text(shown(mixed(2, timed=False)).round_model.row(0)) == ""
+    timed = shown([maker.chain(5), maker.plain(), maker.chain(5)]).round_model.series.rows
+    assert times_text(timed[0]).startswith("draft 6.0 · verify ")
+    assert times_text(timed[0], short=True).startswith("6.0 + ")
+    assert times_text(timed[1]).startswith("round ")
+    assert times_text(shown(mixed(2, timed=False)).round_model.series.rows[0]) == ""

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from app.protocol import RoundDone
-from app.window.inspector.round_tokens import LONGEST_TEXT, depths, describe, emitted_pieces, refused, shape, shown
+from app.window.inspector.round_rows import (
+    LONGEST_TEXT,
+    depths,
+    describe,
+    emitted_pieces,
+    refused_pieces,
+    shape,
+    shown,
+)
 from engine.events import Round
 from tests.window.inspector.made import mixed
 
@@ -47,30 +55,24 @@ TREE = RoundDone(
 )
 
 
-def test_what_a_chain_said_has_kinds_and_the_chances_of_both_models() -> None:
+def test_emitted_tokens_have_kinds_and_the_probabilities_of_both_models() -> None:
     pieces = [(piece.text, piece.kind, piece.p, piece.q) for piece in emitted_pieces(CHAIN)]
     assert pieces == [("the", "accepted", 0.9, 0.7), ("sky", "accepted", 0.8, 0.6), ("is", "corrected", 0.4, None)]
+    pieces = [(piece.text, piece.kind, piece.p, piece.q) for piece in emitted_pieces(TREE)]
+    assert pieces == [("a", "accepted", 0.9, 0.7), ("c", "accepted", 0.8, 0.6), ("z", "corrected", 0.4, None)]
 
 
-def test_what_a_chain_drafted_in_vain_follows_in_order_and_the_first_was_offered() -> None:
-    pieces = [(piece.text, piece.q, piece.depth, piece.offered) for piece in refused(CHAIN)]
+def test_refused_tokens_come_from_the_end_of_the_path_back_each_branch_whole() -> None:
+    pieces = [(piece.text, piece.q, piece.depth, piece.offered) for piece in refused_pieces(CHAIN)]
     assert pieces == [("was", 0.5, 3, True), ("blue", 0.3, 4, False)]
-
-
-def test_what_a_tree_said_takes_its_chances_from_the_way_taken() -> None:
-    pieces = [(piece.text, piece.kind, piece.q) for piece in emitted_pieces(TREE)]
-    assert pieces == [("a", "accepted", 0.7), ("c", "accepted", 0.6), ("z", "corrected", None)]
-
-
-def test_what_a_tree_drafted_in_vain_comes_from_the_end_of_the_way_back_each_branch_whole() -> None:
-    pieces = [(piece.text, piece.depth, piece.offered) for piece in refused(TREE)]
-    assert pieces == [("e", 3, True), ("d", 2, False), ("b", 1, False), ("f", 2, False)]
+    pieces = [(piece.text, piece.q, piece.depth, piece.offered) for piece in refused_pieces(TREE)]
+    assert pieces == [("e", 0.5, 3, True), ("d", 0.3, 2, False), ("b", 0.2, 1, False), ("f", 0.1, 2, False)]
 
 
 def test_every_drafted_token_is_said_or_refused_once() -> None:
     for told in mixed(200):
         kept = [piece.token for piece in emitted_pieces(told)[: told.round.accepted]]
-        lost = [piece.token for piece in refused(told)]
+        lost = [piece.token for piece in refused_pieces(told)]
         assert sorted(kept + lost) == sorted(told.round.drafted)
 
 
@@ -91,7 +93,7 @@ def test_a_round_that_lacks_texts_and_chances_shows_ids() -> None:
         ("#5", None, None),
         ("#6", None, None),
     ]
-    assert [piece.text for piece in refused(told)] == ["#7"]
+    assert [piece.text for piece in refused_pieces(told)] == ["#7"]
 
 
 def test_a_special_token_is_called_by_its_drafted_name() -> None:

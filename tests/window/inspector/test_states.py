@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace as changed
+
 import pytest
 from msgspec.structs import replace
 from PySide6.QtWidgets import QApplication
 
 from app.protocol import Loaded, Pair
-from tests.window.inspector.made import mixed, plains
+from tests.window.inspector.made import chains, mixed, plains
 from tests.window.inspector.showing import opened, record, showing, tiles, words
 
 pytestmark = pytest.mark.usefixtures("app")
@@ -28,7 +30,7 @@ def test_without_a_reply_it_says_what_will_be_here() -> None:
 def test_plain_decoding_says_that_nothing_was_drafted_and_why() -> None:
     inspector = showing(plains(12))
     assert "Nothing was drafted: plain decoding" in words(inspector)
-    assert "no acceptance to show" in words(inspector)
+    assert "no acceptance to show" in inspector.charts.charts[0].accessibleDescription()
     assert tiles(inspector)[3] == "-"
 
 
@@ -60,3 +62,11 @@ def test_the_note_of_a_reply_is_said_until_another_is_shown() -> None:
     assert "fell back: the drafter" in words(inspector)
     inspector.show_reply(mixed(10), None)
     assert "fell back" not in words(inspector)
+
+
+@pytest.mark.parametrize(("waits", "said"), [(1, "1 device wait · 6 rows verified"), (2, "2 device waits · 6 rows")])
+def test_a_round_in_full_says_its_times_and_how_often_it_waited_for_the_device(waits: int, said: str) -> None:
+    told = chains(1)[0]
+    shown = words(showing([replace(told, round=changed(told.round, waits=waits))]))
+    assert "expects 1.62x plain speed · draft 6.0 · verify " in shown
+    assert said in shown

@@ -23,5 +23,5 @@ def recorded_race(parent: QWidget) -> RaceWindow:
     window.form.show_race(document.prompt, document.sampling, sides, document.pairs)
     window.show()
     window.show_race(document)
-    window.seek(SHOWN * window.player.end_s)
+    window.controls.seek(SHOWN * window.controls.player.end_s)
     return window

@@ -77,7 +77,7 @@ def test_while_it_is_measured_the_runs_are_shown_in_their_order(window: RaceWind
     window.measuring.begin(3, 100)
     window.measuring.show_progress(RaceProgress(id=1, message="run 2 of 3", time_s=1.0, run=2, side=1, tokens=40))
     assert window.measuring.title.text() == "Run 2 of 3, side B: 40 tokens"
-    assert [letter for letter, _ in window.measuring.order._boxes()] == list("ABBAAB")
+    assert window.measuring.order.letters == "ABBAAB"
     assert window.measuring.order.done == 2
     window.measuring.show_progress(RaceProgress(id=1, message="run 2 of 3", time_s=1.0, run=2, side=0, tokens=1))
     assert window.measuring.order.done == 3
