@@ -1,4 +1,4 @@
-"""Icons of the window: strokes on a 24 by 24 grid, drawn in any colour at any size."""
+"""The icons of the window: strokes on a grid of 24 by 24, drawn in any colour and size."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from PySide6.QtSvg import QSvgRenderer
 
 _PANEL = '<rect x="3.5" y="5" width="17" height="14" rx="3"/>'
 
-# Everything is stroked in the icon's colour; {fill} fills a shape with it.
+# Every shape is stroked in the icon's colour; {fill} also fills it.
 SHAPES: dict[str, str] = {
     "sidebar": _PANEL + '<path d="M9.5 5v14"/>',
     "inspector": _PANEL + '<path d="M14.5 5v14M17 9h1M17 12h1"/>',
@@ -69,21 +69,18 @@ _SVG = (
 
 
 @lru_cache(maxsize=512)
-def icon(name: str, colour: str, checked: str = "", faded: str = "") -> QIcon:
-    """The icon `name` of SHAPES in `colour`; in `checked` where its control is on, in `faded` where it is disabled."""
+def icon(name: str, colour: str, checked: str = "") -> QIcon:
+    """Returns the icon `name` of SHAPES in `colour`, or in `checked` while its control is checked."""
     made = QIcon()
-    modes = [(colour, QIcon.Mode.Normal, QIcon.State.Off), (checked or colour, QIcon.Mode.Normal, QIcon.State.On)]
-    if faded:
-        modes += [(faded, QIcon.Mode.Disabled, QIcon.State.Off), (faded, QIcon.Mode.Disabled, QIcon.State.On)]
-    for ink, mode, state in modes:
+    for ink, state in ((colour, QIcon.State.Off), (checked or colour, QIcon.State.On)):
         for ratio in (1, 2, 3):
-            made.addPixmap(pixmap(name, ink, 18, ratio), mode, state)
+            made.addPixmap(pixmap(name, ink, 18, ratio), QIcon.Mode.Normal, state)
     return made
 
 
 @lru_cache(maxsize=1024)
 def pixmap(name: str, colour: str, size: int = 18, ratio: float = 2) -> QPixmap:
-    """The icon as `size` px, for a screen of `ratio` device pixels a px."""
+    """Returns the icon as a picture of `size` px, for a screen with `ratio` device pixels a px."""
     shape = SHAPES[name].replace("{fill}", f'fill="{colour}"')
     renderer = QSvgRenderer(QByteArray(_SVG.format(colour=colour, shape=shape).encode()))
     drawn = QPixmap(QSize(round(size * ratio), round(size * ratio)))

@@ -1,35 +1,17 @@
-"""Helpers for widgets and delegates that draw themselves: items of lists, elided text, the ring of keyboard focus."""
+"""The ring around a widget that has the keyboard focus, for widgets that draw themselves."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QRect, QRectF, Qt
+from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFocusEvent, QPainter, QPen
-from PySide6.QtWidgets import QStyle, QStyleOptionViewItem, QWidget
+from PySide6.QtWidgets import QWidget
 
 RING_WIDTH = 2  # px
 _KEYS = (Qt.FocusReason.TabFocusReason, Qt.FocusReason.BacktabFocusReason, Qt.FocusReason.ShortcutFocusReason)
 
 
-def item_rect(option: QStyleOptionViewItem) -> QRect:
-    """Returns where an item is drawn."""
-    rect: QRect = option.rect  # type: ignore[attr-defined]  # the stubs lack it
-    return rect
-
-
-def item_state(option: QStyleOptionViewItem) -> QStyle.StateFlag:
-    """Returns whether an item is selected, hovered and so on."""
-    state: QStyle.StateFlag = option.state  # type: ignore[attr-defined]  # the stubs lack it
-    return state
-
-
-def draw_elided(painter: QPainter, rect: QRect, text: str) -> None:
-    """Draws one line of text at the left of `rect`, with an ellipsis where it is too long."""
-    shown = painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, rect.width())
-    painter.drawText(rect, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, shown)
-
-
 def focused_by_keyboard(event: QFocusEvent) -> bool:
-    """Whether a key moved the focus, rather than a click or a window that became active."""
+    """Returns whether a key moved the focus, rather than a click or a window that became active."""
     return event.reason() in _KEYS
 
 

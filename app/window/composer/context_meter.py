@@ -1,4 +1,4 @@
-"""The meter of the context: a ring, and words once it is nearly full."""
+"""The context meter: a ring, with words once the context is nearly full."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from PySide6.QtWidgets import QProgressBar, QSizePolicy, QToolTip, QWidget
 
 from app.window.common import theme
 from app.window.common.appearance import GAP
-from app.window.common.fonts import font
 from app.window.common.paint_helpers import draw_focus_ring, focused_by_keyboard
 
 Level = Literal["unknown", "room", "nearly full", "full"]
@@ -29,8 +28,8 @@ TONES: dict[Level, str] = {"unknown": "faint", "room": "faint", "nearly full": "
 
 
 class ContextMeter(QProgressBar):
-    """Shows how many tokens template, system prompt, conversation and draft take; a progress bar to assistive
-    technology. level_changed(str): it has become nearly full or full, or has room again."""
+    """Shows how many tokens of the context the template, system prompt, conversation and draft take. Assistive
+    technology reads it as a progress bar. level_changed(str): the context is nearly full, full, or has room again."""
 
     level_changed = Signal(str)
 
@@ -50,14 +49,14 @@ class ContextMeter(QProgressBar):
 
     @property
     def description(self) -> str:
-        """The count, and what to do where the context is nearly full."""
+        """The count in words, with advice once the context is nearly full."""
         if not self._context:
             return ADVICE["unknown"]
         count = f"{self._tokens:,} of {self._context:,} context tokens used"
         return f"{count}. {ADVICE[self._level]}" if ADVICE[self._level] else count
 
     def set_count(self, tokens: int, context: int) -> None:
-        """tokens: of at most `context`. A context of 0 is not known."""
+        """Shows that `tokens` of `context` are used; a context of 0 is unknown."""
         self._tokens, self._context = tokens, context
         self.setRange(0, max(context, 1))
         self.setValue(min(tokens, context))
@@ -111,7 +110,7 @@ class ContextMeter(QProgressBar):
         self._focus_visible = False
 
     def _text_font(self) -> QFont:
-        return font(theme.current(), 11)
+        return theme.current().font(11)
 
     def _level_now(self) -> Level:
         if not self._context:

@@ -12,7 +12,8 @@ from PySide6.QtWidgets import QLineEdit
 
 from app.window.chat import Controller
 from app.window.main_window.main_window import MainWindow
-from app.window.sidebar.conversation_models import ConversationsModel, Role, group_of
+from app.window.common.section_list import ITEM
+from app.window.sidebar.conversation_list import ConversationModel, group_of
 from app.window.sidebar.sidebar import Sidebar
 from tests.window.chats import add_conversation, conversation, open_chat
 from tests.window.waiting import until
@@ -82,7 +83,7 @@ def test_a_click_and_enter_open_a_conversation(sidebar: Sidebar, controller: Con
 def test_the_open_conversation_stays_marked_when_the_list_changes(sidebar: Sidebar, controller: Controller) -> None:
     controller.open(3)
     controller.library.pin(1, True)
-    assert sidebar.list.currentIndex().data(Role.CONVERSATION) == 3
+    assert sidebar.list.currentIndex().data(ITEM).id == 3
 
 
 @pytest.mark.timing
@@ -109,7 +110,7 @@ def test_the_conversation_above_and_below_are_a_key_away(window: MainWindow, con
 
 
 def test_an_empty_list_has_no_neighbours() -> None:
-    assert ConversationsModel().neighbour(1, 1) is None
+    assert ConversationModel().neighbour(1, 1) is None
 
 
 # --- rename, pin, delete ----------------------------------------------------------------------
@@ -178,7 +179,7 @@ def test_search_lists_hits_and_enter_opens_the_first_at_its_message(
     assert sidebar.hits.rowCount() >= 1
     QTest.keyClick(sidebar.field, Qt.Key.Key_Return)
     assert controller.conversation.id == question.conversation
-    hit = sidebar.hits.index(0).data(Role.HIT)
+    hit = sidebar.hits.index(0).data(ITEM)
     if hit.message is not None:
         assert revealed == [question.id] and controller.path[0].id == question.id
 
