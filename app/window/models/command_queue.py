@@ -1,105 +1,87 @@
-"""Child processes that answer with one JSON document each, a few at a time: `redline models ... --json`."""
+"""Runs `redline models ... --json` in child processes, a few at a time, and decodes the document that each prints."""
 
 from __future__ import annotations
 
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
 from PySide6.QtCore import QObject, QProcess, QTimer, Signal
 
-AT_ONCE = 2  # children; each is busy for about a second
-PATIENCE_MS = 60_000
+AT_ONCE = 2  # processes; each is busy for about a second
+TIMEOUT_MS = 60_000
 Document = TypeVar("Document")
 Failure = Callable[[str], None]
 
 
-def usual_command() -> list[str]:
-    """Returns the terminal's own `redline models`."""
+def models_command() -> list[str]:
+    """Returns the command line of `redline models`."""
     return [sys.executable, "-m", "app", "models"]
 
 
-@dataclass
-class Question:
-    """A command, the type of its document, and what to call with it."""
+class Command(QProcess):
+    """One command. type: of its document. then, fail: called with the document, or with why there is none.
 
-    words: tuple[str, ...]
-    type: Any
-    then: Callable[[Any], None]
-    fail: Failure
-
-    def tell(self, output: bytes, trouble: str) -> None:
-        """Passes the document on, whatever the exit code: 1 says that nothing was found, or nothing fits."""
-        try:
-            answer = msgspec.json.decode(output, type=self.type) if output.strip() else None
-        except msgspec.MsgspecError as error:
-            answer, trouble = None, f"the answer could not be read ({error})"
-        if answer is None:
-            self.fail(trouble)
-        else:
-            self.then(answer)
-
-
-class CommandProcess(QObject):
-    """One process for one question. over(CommandProcess): it has ended, or could not begin.
-
-    Its slots are methods: a lambda that is connected to QProcess.finished, and starts another process, crashes
-    PySide 6.9.
+    ended(Command): it ended, or could not start. Its slots are methods, because a lambda that is connected to
+    `QProcess.finished` and starts another process crashes PySide 6.9.
     """
 
-    over = Signal(object)
+    ended = Signal(object)
 
-    def __init__(self, command: Sequence[str], question: Question, parent: QObject) -> None:
+    def __init__(
+        self, words: Sequence[str], type: Any, then: Callable[[Any], None], fail: Failure, parent: QObject
+    ) -> None:
         super().__init__(parent)
-        self.question, self.output, self.trouble = question, b"", ""
-        self._process = QProcess(self)
-        self._process.finished.connect(self._finish)
-        self._process.errorOccurred.connect(self._fail)
-        self._watch = QTimer(self, singleShot=True, interval=PATIENCE_MS)
-        self._watch.timeout.connect(self._process.kill)
-        self._words = [*command, *question.words, "--json"]
+        self.words, self._type, self._then, self._fail = tuple(words), type, then, fail
+        self.finished.connect(self._finish)
+        self.errorOccurred.connect(self._handle_error)
 
-    def begin(self) -> None:
-        self._watch.start()
-        self._process.start(self._words[0], self._words[1:])
-        self._process.closeWriteChannel()
+    def begin(self, command: Sequence[str]) -> None:
+        """Starts the process. command: stands before the words."""
+        QTimer.singleShot(TIMEOUT_MS, self, self.kill)
+        self.start(command[0], [*command[1:], *self.words, "--json"])
+        self.closeWriteChannel()
 
-    def close(self) -> None:
-        """Ends the process."""
-        self._process.kill()
-        self._process.waitForFinished(1000)
+    def deliver(self) -> None:
+        """Passes the document on. The exit status does not matter: 1 also means that nothing was found or fits."""
+        if self.error() == QProcess.ProcessError.FailedToStart:
+            self._fail(f"the command could not start ({self.errorString()})")
+            return
+        output = bytes(self.readAllStandardOutput().data()).strip()
+        errors = bytes(self.readAllStandardError().data()).decode(errors="replace").strip()
+        try:
+            document = msgspec.json.decode(output, type=self._type) if output else None
+        except msgspec.MsgspecError as error:
+            self._fail(f"the answer could not be read ({error})")
+            return
+        if document is None:
+            self._fail(errors.rpartition("\n")[2].removeprefix("redline: ") or "the command ended without an answer")
+        else:
+            self._then(document)
 
-    def _fail(self, error: QProcess.ProcessError) -> None:
-        """Only where there is no process at all; any other ends in `finished`."""
-        if error == QProcess.ProcessError.FailedToStart:
-            self.trouble = f"the command could not start ({self._process.errorString()})"
-            self.over.emit(self)
+    def _handle_error(self, error: QProcess.ProcessError) -> None:
+        if error == QProcess.ProcessError.FailedToStart:  # every other error ends in `finished`
+            self.ended.emit(self)
 
     def _finish(self, _: int, __: QProcess.ExitStatus) -> None:
-        self._watch.stop()
-        self.output = bytes(self._process.readAllStandardOutput().data())
-        errors = bytes(self._process.readAllStandardError().data()).decode(errors="replace").strip()
-        self.trouble = (
-            errors.splitlines()[-1].removeprefix("redline: ") if errors else "the command ended without an answer"
-        )
-        self.over.emit(self)
+        self.ended.emit(self)
 
 
 class CommandQueue(QObject):
-    """Runs commands in child processes, AT_ONCE at a time. command: stands before the words of each."""
+    """Runs commands, AT_ONCE at a time. command: stands before the words of each; `redline models` if empty."""
 
     def __init__(self, command: Sequence[str] = (), parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.command = list(command) or usual_command()
-        self._waiting: deque[Question] = deque()
-        self._children: list[CommandProcess] = []
+        self.command = list(command) or models_command()
+        self._waiting: deque[Command] = deque()
+        self._running: list[Command] = []
 
     @property
     def busy(self) -> bool:
-        return bool(self._children or self._waiting)
+        """Whether a command runs or waits."""
+        return bool(self._running or self._waiting)
 
     def ask(
         self,
@@ -109,40 +91,33 @@ class CommandQueue(QObject):
         fail: Failure = lambda _: None,
         first: bool = False,
     ) -> None:
-        """Runs a command, and calls `then` with its document or `fail` with why there is none. The same command that
-        still waits runs once, for the last caller. first: before all others that wait."""
-        question = Question(tuple(words), type, then, fail)
-        self._waiting = deque(other for other in self._waiting if other.words != question.words)
-        if first:
-            self._waiting.appendleft(question)
-        else:
-            self._waiting.append(question)
-        self._start_next()
+        """Runs a command, and calls `then` with its document or `fail` with why there is none.
 
-    def asks(self, words: Sequence[str]) -> bool:
-        """Whether this command waits or runs."""
-        return tuple(words) in [
-            question.words for question in (*self._waiting, *(child.question for child in self._children))
-        ]
+        A command that already waits with the same words is dropped. first: before all others that wait.
+        """
+        command = Command(words, type, then, fail, self)
+        command.ended.connect(self._end)
+        self._waiting = deque(other for other in self._waiting if other.words != command.words)
+        self._waiting.insert(0 if first else len(self._waiting), command)
+        self._start_next()
 
     def close(self) -> None:
-        """Ends all commands."""
+        """Ends all commands, without answers."""
         self._waiting.clear()
-        children, self._children = self._children, []
-        for child in children:
-            child.close()
+        running, self._running = self._running, []
+        for command in running:
+            command.kill()
+            command.waitForFinished(1000)
 
     def _start_next(self) -> None:
-        while self._waiting and len(self._children) < AT_ONCE:
-            child = CommandProcess(self.command, self._waiting.popleft(), self)
-            self._children.append(child)
-            child.over.connect(self._end)
-            child.begin()
+        while self._waiting and len(self._running) < AT_ONCE:
+            command = self._waiting.popleft()
+            self._running.append(command)
+            command.begin(self.command)
 
-    def _end(self, child: CommandProcess) -> None:
-        if child not in self._children:
-            return
-        self._children.remove(child)
-        child.deleteLater()
-        child.question.tell(child.output, child.trouble)
-        self._start_next()
+    def _end(self, command: Command) -> None:
+        if command in self._running:
+            self._running.remove(command)
+            command.deleteLater()
+            command.deliver()
+            self._start_next()

@@ -65,7 +65,7 @@ def refused(window: MainWindow) -> ModelsWindow:
     shop.fit(LARGE, "refused", 20.7, 10.7, remedies=[smaller], drafter="lookup")
     page = _opened(window, shop)
     page.choose(LARGE)
-    until(lambda: LARGE in page.library.shelf.fits)
+    until(lambda: LARGE in page.library.known.fits)
     return page
 
 
@@ -89,7 +89,7 @@ def paired(window: MainWindow) -> ModelsWindow:
     window.controller.change_settings(settings)
     page = _opened(window, shop)
     page.choose(QWEN)
-    until(lambda: QWEN in page.library.shelf.fits)
+    until(lambda: QWEN in page.library.known.fits)
     return page
 
 

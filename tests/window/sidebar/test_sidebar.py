@@ -11,8 +11,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLineEdit
 
 from app.window.chat import Controller
-from app.window.main_window.main_window import MainWindow
 from app.window.common.section_list import ITEM
+from app.window.main_window.main_window import MainWindow
 from app.window.sidebar.conversation_list import ConversationModel, group_of
 from app.window.sidebar.sidebar import Sidebar
 from tests.window.chats import add_conversation, conversation, open_chat

@@ -1,4 +1,4 @@
-"""The page beside the main window: opened from it, and choosing what its chat uses."""
+"""The Models window under the main window: opened from it, and choosing the pair of its chat."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from app.store.records import ChatSettings
 from app.window.chat import Controller
 from app.window.main_window.main_window import MainWindow
 from app.window.models.models_window import ModelsWindow
-from tests.window.models.conftest import settled
-from tests.window.models.looking import buttons, own, texts
+from tests.window.models.conftest import buttons, install_three, settled, texts
 from tests.window.models.shop import EAGLE, QWEN, SMALL, Shop
 from tests.window.waiting import until
 
@@ -22,7 +21,7 @@ def shown(window: MainWindow) -> ModelsWindow:
 
 
 def test_a_pair_is_used_by_the_open_chat(window: MainWindow, shop: Shop, controller: Controller) -> None:
-    own(shop)
+    install_three(shop)
     page = shown(window)
     page.choose(QWEN)
     page.do("use")
@@ -40,7 +39,7 @@ def test_a_pair_is_used_by_the_open_chat(window: MainWindow, shop: Shop, control
     assert controller.conversation.settings.pair == Pair(target=QWEN, drafter=SMALL)
 
 
-def test_the_page_is_opened_from_menu_welcome_and_form(window: MainWindow, shop: Shop) -> None:
+def test_the_window_is_opened_from_menu_welcome_and_form(window: MainWindow, shop: Shop) -> None:
     ask = (
         window.commands["models"].trigger,
         window.parts.welcome.other.click,
@@ -52,8 +51,8 @@ def test_the_page_is_opened_from_menu_welcome_and_form(window: MainWindow, shop:
         window.models.window.close()
 
 
-def test_names_of_what_is_here_are_offered_in_the_chat_settings(window: MainWindow, shop: Shop) -> None:
-    own(shop)
+def test_installed_models_are_offered_in_the_chat_settings(window: MainWindow, shop: Shop) -> None:
+    install_three(shop)
     window.models.find_names()
     form = window.parts.panel.form.pair
     until(lambda: form.target.findData(QWEN) >= 0)
