@@ -14,7 +14,7 @@ from PySide6.QtGui import (
     QPaintEvent,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QFrame, QLabel, QLineEdit, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QLineEdit, QScrollArea, QSizePolicy, QToolButton, QWidget
 
 from app.window.common import theme
 from app.window.common.appearance import Appearance
@@ -244,3 +244,15 @@ def draw_bar(painter: QPainter, rect: QRectF, share: float, colour: str, ground:
     for part, fill in ((rect, ground), (filled, colour)):
         painter.setBrush(QColor(fill))
         painter.drawRoundedRect(part, radius, radius)
+
+
+def scroll_area(inside: QWidget) -> QScrollArea:
+    """Returns an area of a page in which `inside`, as wide as the area, scrolls up and down."""
+    area = QScrollArea()
+    style(area, ground="page")
+    area.setFrameShape(QFrame.Shape.NoFrame)
+    area.setWidgetResizable(True)
+    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+    area.setWidget(inside)
+    return area

@@ -55,12 +55,12 @@ def test_installed_models_are_offered_in_the_chat_settings(window: MainWindow, s
     install_three(shop)
     window.models.find_names()
     form = window.parts.panel.form.pair
-    until(lambda: form.target.findData(QWEN) >= 0)
-    assert form.drafter.findData(EAGLE) >= 0
-    assert form.target.findData(EAGLE) < 0, "a head cannot be a target"
-    assert form.target.itemText(form.target.count() - 1) == "Choose Folder…"
-    form.target.setCurrentIndex(form.target.findData(QWEN))
-    form.target.activated.emit(0)
+    until(lambda: form.target.box.findData(QWEN) >= 0)
+    assert form.drafter.box.findData(EAGLE) >= 0
+    assert form.target.box.findData(EAGLE) < 0, "a head cannot be a target"
+    assert form.target.box.itemText(form.target.box.count() - 1) == "Choose Folder…"
+    form.target.box.setCurrentIndex(form.target.box.findData(QWEN))
+    form.target.box.activated.emit(0)
     assert form.valid and form.pair().target == QWEN
 
 
@@ -70,6 +70,6 @@ def test_a_pair_of_names_is_shown_as_names(window: MainWindow, controller: Contr
     form = window.parts.panel.form.pair
     assert form.valid
     assert form.pair() == Pair(target=QWEN, drafter=EAGLE)
-    assert form.target.currentText() == "Qwen3-8B-4bit"
+    assert form.target.box.currentText() == "Qwen3-8B-4bit"
     controller.change_settings(ChatSettings(pair=Pair(target="/models/mine")))
-    assert form.target_folder.text() == "/models/mine"
+    assert form.target.folder.text() == "/models/mine"

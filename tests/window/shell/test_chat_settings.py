@@ -15,8 +15,7 @@ from app.protocol import Pair, SamplingSettings
 from app.store.records import ChatSettings
 from app.window.chat import Controller, SpeculationStatus
 from app.window.main_window.main_window import MainWindow
-from app.window.settings.chat_form import ChatForm
-from app.window.settings.chat_panel import ChatPanel
+from app.window.settings.chat_panel import ChatForm, ChatPanel
 from app.window.settings.sampling_form import SamplingForm, read_stops, seed_error, write_stops
 from engine.errors import UsageError
 from tests.window.waiting import until
@@ -117,19 +116,19 @@ def test_a_wrong_seed_is_said_and_not_applied(form: ChatForm, applied: list[Chat
 def test_a_folder_without_a_model_is_said_and_not_loaded(
     form: ChatForm, applied: list[ChatSettings], tmp_path: Path
 ) -> None:
-    pair = form.pair
-    pair.target.choose("folder")
-    pair.target.activated.emit(1)
+    target = form.pair.target
+    target.box.choose("folder")
+    target.box.activated.emit(1)
     assert not form.valid
     wrong = {str(tmp_path / "none"): "does not exist", str(tmp_path): "no config.json", "a\0": "does not exist"}
     for text, why in wrong.items():
-        pair.target_folder.set_text(text)
-        pair.target_folder.changed.emit()
-        assert why in pair.fields[1].error
+        target.folder.set_text(text)
+        target.folder.changed.emit()
+        assert why in target.folder_field.error
     assert applied == []
     (tmp_path / "config.json").write_text("{}")
-    pair.target_folder.set_text(str(tmp_path))
-    pair.target_folder.changed.emit()
+    target.folder.set_text(str(tmp_path))
+    target.folder.changed.emit()
     assert applied[-1].pair.target == str(tmp_path)
 
 
@@ -138,13 +137,13 @@ def test_a_drafter_from_a_folder_goes_round(form: ChatForm, tmp_path: Path) -> N
     settings = ChatSettings(pair=Pair(drafter=str(tmp_path)))
     form.show_settings(settings)
     assert form.settings() == settings
-    assert not form.pair.drafter_folder.isHidden()
+    assert not form.pair.drafter.folder_field.isHidden()
 
 
 def test_a_shipped_drafter_for_another_target_is_warned_of(form: ChatForm, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     form.show_settings(ChatSettings(pair=Pair(target=str(tmp_path), drafter="eagle3")))
-    assert form.pair.fields[2]._below.text().startswith("This drafter is made for the built-in target")
+    assert form.pair.drafter.name_field._below.text().startswith("This drafter is made for the built-in target")
     assert form.valid
 
 
