@@ -139,13 +139,17 @@ class Presets(QWidget):
             super().keyPressEvent(event)
 
     def _connect(self) -> None:
-        self.box.activated.connect(lambda _: self.box.currentData() and self.used.emit(self.box.currentData()))
+        self.box.activated.connect(self._use)
         self.save.clicked.connect(self._begin)
         self.delete.clicked.connect(lambda: self.deleted.emit(self.box.currentData()))
         self.name.textChanged.connect(self._check)
         self.name.returnPressed.connect(self._save)
         self.confirm.clicked.connect(self._save)
         self.cancel.clicked.connect(self._end)
+
+    def _use(self) -> None:
+        if name := self.box.currentData():
+            self.used.emit(name)
 
     @property
     def _typed(self) -> str:

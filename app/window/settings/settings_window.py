@@ -151,7 +151,7 @@ class SettingsWindow(QWidget):
         column(*parts, on=new_chats, margins=(24, 16, 24, 12), gap=6)
         for page in (self.appearance, new_chats, self.data, self.shortcuts, self.about):
             self._stack.addWidget(page)
-        bar = row(STRETCH, *self._buttons.buttons(), STRETCH, margins=(GAP, GAP, GAP, GAP), gap=6)
+        bar = row(STRETCH, *self._buttons.buttons(), STRETCH, margins=(GAP, GAP, GAP, GAP))
         column(bar, Hairline(), (self._stack, 1), on=self)
 
     def _reset(self) -> None:

@@ -115,7 +115,7 @@ class Sidebar(QWidget):
         self.list.setModel(self.conversations)
         self.list.setItemDelegate(ConversationDelegate(self.list))
         column(
-            row((self.field, 1), self.new, margins=(12, 10, 8, 6), gap=6),
+            row((self.field, 1), self.new, margins=(12, 10, 8, 6)),
             (self.list, 1),
             (self.empty_label, 1),
             on=self,
