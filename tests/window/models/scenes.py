@@ -1,4 +1,4 @@
-"""The four states of the page that its pictures show."""
+"""The four states of the Models window in its pictures."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ SIZES = {
 
 
 def empty(window: MainWindow) -> ModelsWindow:
-    """The first time: nothing but the built-in is here."""
+    """The first time: only the built-in model is here."""
     return _opened(window, _shop())
 
 
 def downloading(window: MainWindow) -> ModelsWindow:
-    """The second file of one comes, its drafter waits, another was left off."""
+    """A model is being downloaded, its drafter is queued, another download is paused."""
     shop, total = _shop(), sum(SIZES.values())
     first, second, *small = SIZES
     came = SIZES[first] + 910_000_000
@@ -57,7 +57,7 @@ def downloading(window: MainWindow) -> ModelsWindow:
 
 
 def refused(window: MainWindow) -> ModelsWindow:
-    """Here, on a Mac with too little memory."""
+    """A downloaded model that is too large for this Mac."""
     shop = _shop(gb=16, processor="Apple M2")
     shop.put(model(LARGE, 18.43))
     shop.judge(LARGE, auto="lookup", why="lookup, as no other drafter is installed")
@@ -70,7 +70,7 @@ def refused(window: MainWindow) -> ModelsWindow:
 
 
 def paired(window: MainWindow) -> ModelsWindow:
-    """A target that is here and in use, with drafters that serve it and one that does not."""
+    """A target in use, with compatible drafters and an incompatible one."""
     shop = _shop()
     for name, gb, kind in ((QWEN, 4.62, "model"), (EAGLE, 1.2, "eagle3"), (SMALL, 0.351, "model")):
         shop.put(model(name, gb, kind, last_used_s=1.79e9))

@@ -40,7 +40,7 @@ def test_the_first_time_the_built_in_model_is_chosen_and_others_are_recommended(
     assert sum(row.section.startswith("Recommended") for row in page.rows.items) > 10
 
 
-def test_a_model_and_its_drafter_are_downloaded_one_after_the_other(page: ModelsWindow, shop: Shop) -> None:
+def test_a_model_and_its_drafter_are_downloaded_even_with_the_window_closed(page: ModelsWindow, shop: Shop) -> None:
     shop.pull(QWEN, asking(QWEN), planned(QWEN, SIZES), {"sleep": 0.1}, done(QWEN, 4_000_001_000))
     shop.pull(EAGLE, asking(EAGLE), done(EAGLE, 1000))
     page.choose(QWEN)
@@ -48,6 +48,7 @@ def test_a_model_and_its_drafter_are_downloaded_one_after_the_other(page: Models
     install_three(shop)
     page.do("both")
     assert [row.key for row in page.rows.items if row.download] == [QWEN, EAGLE]
+    page.close()
     until(lambda: not page.downloads.downloads)
     settled(page)
     assert [call for call in shop.calls if call.startswith("pull")] == [f"pull {QWEN}", f"pull {EAGLE}"]
@@ -136,14 +137,6 @@ def test_a_model_that_does_not_fit_cannot_be_used_and_one_that_fits_is_suggested
         assert said in texts(page)
 
 
-def test_a_failed_check_of_the_memory_is_shown(opened: Opened, shop: Shop) -> None:
-    shop.put(model(SMALL, 0.35))
-    page = opened()
-    page.choose(SMALL)
-    settled(page)
-    assert f"Nothing is known of fits {SMALL.replace('/', '-')}." in texts(page)
-
-
 def test_a_model_that_is_too_large_shows_the_smallest_mac_for_it(opened: Opened, shop: Shop) -> None:
     Shop(shop.folder, 16)  # the same answers from a smaller machine
     page = opened()
@@ -211,20 +204,14 @@ def test_the_arrows_pass_over_headings_and_enter_takes_the_first_action(page: Mo
     assert row.key in page.downloads.downloads
 
 
-def test_downloads_continue_when_the_window_is_closed(page: ModelsWindow, opened: Opened, shop: Shop) -> None:
-    shop.pull(QWEN, asking(QWEN), planned(QWEN, SIZES), {"sleep": 0.1}, done(QWEN, 4_000_001_000))
-    page.choose(QWEN)
-    page.do("get")
-    page.close()
-    until(lambda: not page.downloads.downloads)
-    assert f"pull {QWEN}" in shop.calls
-
-
-def test_a_failed_command_is_shown(opened: Opened, shop: Shop) -> None:
+def test_failed_commands_are_shown(opened: Opened, shop: Shop) -> None:
+    shop.put(model(SMALL, 0.35))
     (shop.folder / "pairs.json").unlink()
     page = opened()
     assert page.line.text.text() == "Some information is missing: Nothing is known of pairs."
-    assert page.rows.items
+    page.choose(SMALL)
+    settled(page)
+    assert f"Nothing is known of fits {SMALL.replace('/', '-')}." in texts(page)
 
 
 def test_an_answer_counts_whatever_the_exit_status_and_the_warnings(opened: Opened, shop: Shop) -> None:
