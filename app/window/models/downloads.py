@@ -102,10 +102,10 @@ class Download:
             case Failed():
                 self._set_state("failed", event.message, event.reason)
 
-    def end_without_event(self, message: str = "") -> None:
-        """The child ended; that is a failure unless its last event said how."""
-        if self.state in ("asking", "running"):
-            self._set_state("failed", message or VANISHED, "hub")
+    def end_without_event(self, trouble: str = "") -> None:
+        """The child ended; that is a failure unless its last event said how. trouble: why it could not start."""
+        if trouble or self.state in ("asking", "running"):
+            self._set_state("failed", trouble or VANISHED, "hub")
 
     def queue(self) -> None:
         """Waits for its turn, again."""
@@ -131,7 +131,6 @@ class DownloadQueue(QObject):
         self.downloads: dict[str, Download] = {}
         self._process: QProcess | None = None
         self._current, self._discarding = "", False
-        self._unwanted: set[str] = set()  # to be deleted once their child has ended
         self._frame = QTimer(self, singleShot=True, interval=FRAME_MS)
         self._frame.timeout.connect(self.changed)
 
@@ -157,7 +156,6 @@ class DownloadQueue(QObject):
     def cancel(self, repo: str) -> None:
         """Ends a download and deletes what was downloaded, even if an earlier run of the app did."""
         self.downloads.setdefault(repo, Download(repo)).state = "discarding"
-        self._unwanted.add(repo)
         if repo == self._current and self._process is not None:
             self._process.terminate()
         else:
@@ -186,18 +184,18 @@ class DownloadQueue(QObject):
         """Starts the next child, deletions first, unless one is running."""
         if self._process is not None:
             return
-        waiting = [*self._unwanted, *(one.repo for one in self.downloads.values() if one.state == "queued")]
-        if not waiting:
+        downloads = sorted(self.downloads.values(), key=lambda one: one.state != "discarding")
+        download = next((one for one in downloads if one.state in ("discarding", "queued")), None)
+        if download is None:
             return
-        repo = self._current = waiting[0]
-        self._discarding = repo in self._unwanted
+        self._current, self._discarding = download.repo, download.state == "discarding"
         if not self._discarding:
-            self.downloads[repo].state = "asking"
+            download.state = "asking"
         process = self._process = QProcess(self)
         process.readyReadStandardOutput.connect(self._read)
         process.finished.connect(self._finish)
         process.errorOccurred.connect(self._handle_error)
-        words = ["pull", repo, *(["--discard"] if self._discarding else []), "--json"]
+        words = ["pull", download.repo, *(["--discard"] if self._discarding else []), "--json"]
         process.start(self.command[0], [*self.command[1:], *words])
         process.closeWriteChannel()
 
@@ -217,7 +215,6 @@ class DownloadQueue(QObject):
 
     def _handle_error(self, error: QProcess.ProcessError) -> None:
         if error == QProcess.ProcessError.FailedToStart and self._process is not None:
-            self._discarding = False
             self._settle(f"{CANNOT_START} ({self._process.errorString()}).")
 
     def _finish(self, _: int, __: QProcess.ExitStatus) -> None:
@@ -226,19 +223,16 @@ class DownloadQueue(QObject):
             self._settle()
 
     def _settle(self, trouble: str = "") -> None:
-        """Settles the download whose child has ended, and starts the next."""
-        process, repo, discarded = self._process, self._current, self._discarding
+        """Settles the download whose child has ended, and starts the next. trouble: why the child could not start."""
+        process, download = self._process, self.downloads.get(self._current)
         self._process, self._current = None, ""
         if process is not None:
             process.deleteLater()
-        download = self.downloads.get(repo)
         if download is not None:
             download.end_without_event(trouble)
-        if discarded:
-            self._unwanted.discard(repo)
-        if discarded or (download is not None and download.state == "done"):
-            self.downloads.pop(repo, None)
-            self.ended.emit(repo)
+            if not trouble and (self._discarding or download.state == "done"):
+                del self.downloads[download.repo]
+                self.ended.emit(download.repo)
         self._frame.stop()
         self._start_next()
         self.changed.emit()
