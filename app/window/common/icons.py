@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from PySide6.QtCore import QByteArray, QRectF, QSize, Qt
-from PySide6.QtGui import QIcon, QPainter, QPixmap
+from PySide6.QtCore import QByteArray, QRect, QRectF, QSize, Qt
+from PySide6.QtGui import QIcon, QIconEngine, QPainter, QPixmap
 from PySide6.QtSvg import QSvgRenderer
+
+from app.window.common import theme
 
 _PANEL = '<rect x="3.5" y="5" width="17" height="14" rx="3"/>'
 
@@ -68,14 +70,36 @@ _SVG = (
 )
 
 
-@lru_cache(maxsize=512)
-def icon(name: str, colour: str, checked: str = "") -> QIcon:
-    """Returns the icon `name` of SHAPES in `colour`, or in `checked` while its control is checked."""
-    made = QIcon()
-    for ink, state in ((colour, QIcon.State.Off), (checked or colour, QIcon.State.On)):
-        for ratio in (1, 2, 3):
-            made.addPixmap(pixmap(name, ink, 18, ratio), QIcon.Mode.Normal, state)
-    return made
+def icon(name: str, tone: str = "faint", checked: str = "") -> QIcon:
+    """Returns the icon `name` of SHAPES, which follows the theme.
+
+    tone: its colour, by its name in the appearance or as #rrggbb. checked: its colour while its control is checked.
+    """
+    return QIcon(_ThemeIcon(name, tone, checked or tone))
+
+
+class _ThemeIcon(QIconEngine):
+    """Looks up the colour while it paints. colours: while its control is unchecked, and while it is checked."""
+
+    def __init__(self, name: str, *colours: str) -> None:
+        super().__init__()
+        self._name, self._colours = name, colours
+
+    def clone(self) -> QIconEngine:
+        return _ThemeIcon(self._name, *self._colours)
+
+    def paint(self, painter: QPainter, rect: QRect, mode: QIcon.Mode, state: QIcon.State) -> None:
+        tone = self._colours[state == QIcon.State.On]
+        colour = tone if tone.startswith("#") else theme.current().colour(tone)
+        painter.drawPixmap(rect, pixmap(self._name, colour, rect.width(), painter.device().devicePixelRatioF()))
+
+    def pixmap(self, size: QSize, mode: QIcon.Mode, state: QIcon.State) -> QPixmap:
+        drawn = QPixmap(size)
+        drawn.fill(Qt.GlobalColor.transparent)
+        painter = QPainter(drawn)
+        self.paint(painter, drawn.rect(), mode, state)
+        painter.end()
+        return drawn
 
 
 @lru_cache(maxsize=1024)

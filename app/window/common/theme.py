@@ -7,8 +7,8 @@ keeps an appearance of its own:
   Fonts come from there too: a font set by `setFont` is lost when the style sheet changes.
 - If it draws itself, it reads `theme.current()` in `paintEvent` (and in `sizeHint`, for sizes). Qt repaints every
   widget when the style sheet changes.
-- If it caches something made from colours or fonts, it renews that in `changeEvent` on `QEvent.Type.StyleChange`, or
-  uses `widgets.Glyph` or `widgets.IconButton`, which look up the colour while they paint.
+- An icon of `icons.icon` follows the theme. What else is cached from colours or fonts is renewed in `changeEvent` on
+  `QEvent.Type.StyleChange`.
 
 `Theme.changed` is for the few parts that are not widgets, such as documents with colours in their text formats.
 """

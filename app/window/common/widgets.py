@@ -8,7 +8,6 @@ from PySide6.QtGui import (
     QAccessibleAnnouncementEvent,
     QAction,
     QColor,
-    QIcon,
     QKeySequence,
     QPainter,
     QPaintEvent,
@@ -192,25 +191,15 @@ class Hairline(QFrame):
         self.setFixedHeight(1)
 
 
-class SearchField(QLineEdit):
-    """A field for search words. name: what it searches, for assistive technology."""
-
-    def __init__(self, name: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        style(self, role="search")
-        self.setPlaceholderText("Search")
-        self.setAccessibleName(name)
-        self.setClearButtonEnabled(True)
-        self._icon = self.addAction(QIcon(), QLineEdit.ActionPosition.LeadingPosition)
-        self._draw_icon()
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.StyleChange:
-            self._draw_icon()
-
-    def _draw_icon(self) -> None:
-        self._icon.setIcon(icon("search", theme.current().faint))
+def search_field(name: str) -> QLineEdit:
+    """Returns a field for search words. name: what it searches, for assistive technology."""
+    field = QLineEdit()
+    style(field, role="search")
+    field.setPlaceholderText("Search")
+    field.setAccessibleName(name)
+    field.setClearButtonEnabled(True)
+    field.addAction(icon("search"), QLineEdit.ActionPosition.LeadingPosition)
+    return field
 
 
 class ProgressBar(QWidget):

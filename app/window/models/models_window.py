@@ -16,7 +16,7 @@ from app.window.common.form_fields import CheckBox
 from app.window.common.layouts import column, row
 from app.window.common.section_list import SectionList
 from app.window.common.status_line import StatusLine
-from app.window.common.widgets import Hairline, SearchField, label, style, wrapped
+from app.window.common.widgets import Hairline, label, search_field, style, wrapped
 from app.window.markdown import ask_to_open
 from app.window.models.downloads import DownloadQueue
 from app.window.models.known_models import MACHINE, ModelRow
@@ -49,7 +49,7 @@ class ModelsWindow(QWidget):
         style(self, ground="page")
         self.library, self.downloads, self._pair = library, downloads, pair
         self.machine, self.memory, self.nothing = label(role="header"), label(role="detail"), wrapped(role="detail")
-        self.search, self.fitting, self.line = SearchField("Search models"), CheckBox(f"Fits {MACHINE}"), StatusLine()
+        self.search, self.fitting, self.line = search_field("Search models"), CheckBox(f"Fits {MACHINE}"), StatusLine()
         self.list, self.rows, self.details = SectionList("Models", KEYS), ModelListModel(self), ModelDetails()
         self.delegate = ModelDelegate(self.list)
         self.asking: QMessageBox | None = None

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
-from PySide6.QtCore import QEvent, QSize, Qt, Signal
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QButtonGroup, QPushButton, QStackedWidget, QToolButton, QWidget
 
 from app.store.records import ChatSettings
-from app.window.common import theme
 from app.window.common.appearance import GAP
 from app.window.common.form_fields import CheckBox, Choice, Field, choice
 from app.window.common.icons import icon
@@ -143,7 +142,7 @@ class SettingsWindow(QWidget):
         style(self, ground="page")
         style(self._stack, ground="page")
         for place, (name, title) in enumerate(PAGES.items()):
-            button = _PageButton(name, title)
+            button = _page_button(name, title)
             button.setChecked(place == 0)
             self._buttons.addButton(button, place)
         new_chats, left = QWidget(), Qt.AlignmentFlag.AlignLeft
@@ -159,27 +158,16 @@ class SettingsWindow(QWidget):
         self.defaulted.emit(ChatSettings())
 
 
-class _PageButton(QToolButton):
-    """The button of a page: an icon over its title."""
-
-    def __init__(self, shape: str, title: str) -> None:
-        super().__init__()
-        self._shape = shape
-        self.setText(title)
-        self.setAccessibleName(title)
-        self.setCheckable(True)
-        self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextUnderIcon)
-        self.setIconSize(QSize(22, 22))
-        self.setMinimumWidth(84)
-        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        style(self, role="page")
-        self._colour()
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.StyleChange:
-            self._colour()
-
-    def _colour(self) -> None:
-        look = theme.current()
-        self.setIcon(icon(self._shape, look.faint, look.accent))
+def _page_button(shape: str, title: str) -> QToolButton:
+    """Returns the button of a page: an icon over its title."""
+    button = QToolButton()
+    button.setText(title)
+    button.setIcon(icon(shape, checked="accent"))
+    button.setAccessibleName(title)
+    button.setCheckable(True)
+    button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextUnderIcon)
+    button.setIconSize(QSize(22, 22))
+    button.setMinimumWidth(84)
+    button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+    style(button, role="page")
+    return button

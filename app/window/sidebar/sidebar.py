@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QAbstractItemView, QMenu, QWidget
 from app.store.records import ConversationRecord, SearchHit
 from app.window.common.layouts import column, row
 from app.window.common.section_list import ITEM, SectionList
-from app.window.common.widgets import IconButton, SearchField, style, wrapped
+from app.window.common.widgets import IconButton, search_field, style, wrapped
 from app.window.sidebar.conversation_list import ConversationDelegate, ConversationModel, HitModel
 
 SEARCH_MS = 80  # after the last key, so that fast typing searches once
@@ -43,7 +43,7 @@ class Sidebar(QWidget):
         style(self, ground="sidebar")
         self._search = search
         self._open_conversation: int | None = None
-        self.field, self.new = SearchField("Search conversations"), IconButton("compose", "New Chat")
+        self.field, self.new = search_field("Search conversations"), IconButton("compose", "New Chat")
         self.list, self.empty_label = SectionList("Conversations", KEYS), wrapped(role="detail")
         self.conversations, self.hits = ConversationModel(self), HitModel(self)
         self._timer = QTimer(self, singleShot=True, interval=SEARCH_MS)
