@@ -203,11 +203,10 @@ class ModelsOpener(SecondaryWindow):
 
     def _library_and_downloads(self) -> tuple[ModelLibrary, DownloadQueue]:
         if self.library is None or self.downloads is None:
-            from app.window.models.command_queue import CommandQueue
             from app.window.models.downloads import DownloadQueue
             from app.window.models.model_library import ModelLibrary
 
-            self.library = ModelLibrary(CommandQueue(self.command, self), self)
+            self.library = ModelLibrary(self.command, self)
             self.downloads = DownloadQueue(self.command, self)
             self.downloads.ended.connect(lambda _, library=self.library: library.refresh())
             self.library.listed.connect(self._list_names)

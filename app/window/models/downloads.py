@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -22,7 +23,6 @@ from app.protocol.download_events import (
     Waiting,
     read_line,
 )
-from app.window.models.command_queue import models_command
 
 FRAME_MS = 100  # between two updates of a download
 PAUSE_MS = 3000  # for a child to pause before it is killed, which does no harm
@@ -30,6 +30,11 @@ CANNOT_START = "The download could not start"
 VANISHED = "The download ended unexpectedly. Nothing is lost."
 State = Literal["queued", "asking", "running", "paused", "discarding", "failed", "done"]
 LIVE: tuple[State, ...] = ("queued", "asking", "running", "discarding")
+
+
+def models_command() -> list[str]:
+    """Returns the command line of `redline models`."""
+    return [sys.executable, "-m", "app", "models"]
 
 
 @dataclass

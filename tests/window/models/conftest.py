@@ -10,7 +10,6 @@ from PySide6.QtWidgets import QApplication, QLabel
 
 from app.window.chat import Controller
 from app.window.main_window.main_window import MainWindow
-from app.window.models.command_queue import CommandQueue
 from app.window.models.downloads import DownloadQueue
 from app.window.models.model_library import ModelLibrary
 from app.window.models.models_window import ModelsWindow
@@ -40,7 +39,7 @@ def opened(app: QApplication, shop: Shop) -> Iterator[Callable[[], ModelsWindow]
     pages: list[ModelsWindow] = []
 
     def open_page() -> ModelsWindow:
-        library, pulls = ModelLibrary(CommandQueue(shop.command)), DownloadQueue(shop.command)
+        library, pulls = ModelLibrary(shop.command), DownloadQueue(shop.command)
         pulls.ended.connect(lambda _: library.refresh())
         page = ModelsWindow(library, pulls)
         pages.append(page)

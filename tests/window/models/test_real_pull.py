@@ -10,8 +10,8 @@ import pytest
 from PySide6.QtWidgets import QApplication
 
 from app.protocol.model_documents import InstalledModels
-from app.window.models.command_queue import CommandQueue
 from app.window.models.downloads import DownloadQueue
+from app.window.models.model_library import CommandQueue
 from tests.models.hub.held import Repo
 from tests.models.hub.loopback import loopback
 from tests.models.hub.tiny import NAME, tiny
