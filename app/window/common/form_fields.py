@@ -13,7 +13,6 @@ from PySide6.QtWidgets import (
     QComboBox,
     QDoubleSpinBox,
     QFileDialog,
-    QGridLayout,
     QLineEdit,
     QPlainTextEdit,
     QPushButton,
@@ -25,7 +24,7 @@ from PySide6.QtWidgets import (
 
 from app.window.common import theme
 from app.window.common.icons import pixmap
-from app.window.common.layouts import row
+from app.window.common.layouts import column, row
 from app.window.common.theme import NATIVE
 from app.window.common.widgets import style, wrapped
 
@@ -44,18 +43,10 @@ class Field(QWidget):
         self._name, self._below = wrapped(name, role="body"), wrapped(role="caption")
         self._name.setBuddy(control)
         control.setAccessibleName(name)
-        grid = QGridLayout(self)
-        grid.setContentsMargins(0, 0, 0, 0)
-        grid.setHorizontalSpacing(12)
-        grid.setVerticalSpacing(3)
-        grid.addWidget(self._name, 0, 0)
-        if wide:
-            grid.addWidget(control, 1, 0, 1, 2)
-        else:
+        if not wide:
             control.setFixedWidth(CONTROL_WIDTH)
-            grid.addWidget(control, 0, 1, Qt.AlignmentFlag.AlignRight)
-        grid.setColumnStretch(0, 1)
-        grid.addWidget(self._below, 2, 0, 1, 2)
+        line = column(self._name, control, gap=3) if wide else row((self._name, 1), control, gap=12)
+        column(line, self._below, on=self, gap=3)
         self._show()
 
     def set_help(self, help: str) -> None:
@@ -100,8 +91,7 @@ class RealSpinBox(QDoubleSpinBox):
 
 def whole_number(low: int, high: int, lowest: str = "") -> QSpinBox:
     """Returns a control for a whole number. lowest: the text that is shown for the lowest value."""
-    box = QSpinBox()
-    box.setRange(low, high)
+    box = QSpinBox(minimum=low, maximum=high)
     box.setSpecialValueText(lowest)
     box.setGroupSeparatorShown(True)
     _set_up_number(box)
@@ -110,10 +100,7 @@ def whole_number(low: int, high: int, lowest: str = "") -> QSpinBox:
 
 def real_number(low: float, high: float, step: float) -> RealSpinBox:
     """Returns a control for a number with up to DECIMALS decimals."""
-    box = RealSpinBox()
-    box.setDecimals(DECIMALS)
-    box.setRange(low, high)
-    box.setSingleStep(step)
+    box = RealSpinBox(decimals=DECIMALS, minimum=low, maximum=high, singleStep=step)
     _set_up_number(box)
     return box
 

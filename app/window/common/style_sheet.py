@@ -5,6 +5,7 @@ Widgets choose a style by dynamic properties, set with `widgets.style`:
     role      QLabel: display title header heading lead body detail caption section figure large-figure
               QPlainTextEdit: code prompt
               QLineEdit: search
+              QMessageBox: question
               QPushButton: primary secondary link tab pill
               QToolButton: flat quiet page menu round chip send
     tone      QLabel: text faint accent good warning error, over the colour of its role
@@ -185,6 +186,8 @@ QMenu::item { padding: 5px 28px 5px 24px; border-radius: 5px; }
 QMenu::item:selected { background: $accent; color: $on_accent; }
 QMenu::item:disabled { color: $faint; background: transparent; }
 QMenu::separator { height: 1px; background: $hairline; margin: 5px 8px; }
+QMessageBox[role="question"] #qt_msgbox_label { font-size: @16px; font-weight: 600; }
+QMessageBox[role="question"] #qt_msgbox_informativelabel { font-size: @13px; min-width: 400px; }
 QToolTip { background: $raised; color: $text; padding: 4px; border: 1px solid $hairline; }
 """
 

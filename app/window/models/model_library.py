@@ -1,7 +1,6 @@
-"""What is known about models: answers of `redline models ... --json` in child processes, a few at a time.
+"""What is known about models, from `redline models ... --json` in child processes, a few at a time.
 
-Each command prints one document of `app.protocol.model_documents`. The questions are asked again whenever something
-changes.
+Each command prints one document of `app.protocol.model_documents`. The commands run again when something changes.
 """
 
 from __future__ import annotations
@@ -108,7 +107,9 @@ class CommandQueue(QObject):
         """
         command = Command(words, type, then, fail, self)
         command.ended.connect(self._end)
-        self._waiting = deque(other for other in self._waiting if other.words != command.words)
+        for other in [one for one in self._waiting if one.words == command.words]:
+            self._waiting.remove(other)
+            other.deleteLater()
         self._waiting.insert(0 if first else len(self._waiting), command)
         self._start_next()
 

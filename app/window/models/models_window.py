@@ -171,6 +171,7 @@ class ModelsWindow(QWidget):
         """Asks before a model is deleted; Return and Esc keep it."""
         used = model.here is not None and model.here.name == self._pair().target
         box = self.asking = QMessageBox(QMessageBox.Icon.NoIcon, "Delete Model", f"Delete {model.title}?", parent=self)
+        style(box, role="question")
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         box.setTextFormat(Qt.TextFormat.PlainText)
         box.setInformativeText(deletion_text(removal, used))

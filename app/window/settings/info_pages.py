@@ -27,7 +27,7 @@ from PySide6.QtWidgets import (
 
 from app.window.common.appearance import GAP
 from app.window.common.layouts import STRETCH, column, row
-from app.window.common.widgets import label, style, wrapped
+from app.window.common.widgets import label, scroll_area, style, wrapped
 
 Shortcuts = Sequence[tuple[str, Sequence[tuple[str, str]]]]  # by menu: the name of an action, and its keys
 
@@ -77,31 +77,26 @@ class DataPage(QWidget):
             QDesktopServices.openUrl(QUrl.fromLocalFile(str(self._file.parent)))
 
 
-class ShortcutsPage(QScrollArea):
-    """The list of keyboard shortcuts, as this system writes them."""
-
-    def __init__(self, shortcuts: Shortcuts, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setFrameShape(QScrollArea.Shape.NoFrame)
-        self.setWidgetResizable(True)
-        self.setAccessibleName("Keyboard Shortcuts")
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)  # so that the arrow keys scroll it
-        style(self, ground="page")
-        inside = QWidget()
-        grid = QGridLayout(inside)
-        grid.setContentsMargins(40, 12, 40, 24)
-        grid.setColumnStretch(0, 1)
-        grid.setVerticalSpacing(6)
-        for title, actions in shortcuts:
-            heading = label(title, "section")
-            heading.setContentsMargins(0, GAP, 0, 0)
-            grid.addWidget(heading, grid.rowCount(), 0, 1, 2)
-            for name, keys in actions:
-                line = grid.rowCount()
-                grid.addWidget(label(name), line, 0)
-                grid.addWidget(label(keys, tone="faint"), line, 1, Qt.AlignmentFlag.AlignRight)
-        grid.setRowStretch(grid.rowCount(), 1)
-        self.setWidget(inside)
+def shortcuts_page(shortcuts: Shortcuts) -> QScrollArea:
+    """Returns the page with all keyboard shortcuts, as this system writes them."""
+    inside = QWidget()
+    grid = QGridLayout(inside)
+    grid.setContentsMargins(40, 12, 40, 24)
+    grid.setColumnStretch(0, 1)
+    grid.setVerticalSpacing(6)
+    for title, actions in shortcuts:
+        heading = label(title, "section")
+        heading.setContentsMargins(0, GAP, 0, 0)
+        grid.addWidget(heading, grid.rowCount(), 0, 1, 2)
+        for name, keys in actions:
+            line = grid.rowCount()
+            grid.addWidget(label(name), line, 0)
+            grid.addWidget(label(keys, tone="faint"), line, 1, Qt.AlignmentFlag.AlignRight)
+    grid.setRowStretch(grid.rowCount(), 1)
+    page = scroll_area(inside)
+    page.setAccessibleName("Keyboard Shortcuts")
+    page.setFocusPolicy(Qt.FocusPolicy.StrongFocus)  # so that the arrow keys scroll it
+    return page
 
 
 class AboutPage(QWidget):

@@ -18,7 +18,7 @@ from app.window.common.layouts import STRETCH, column, row
 from app.window.common.preferences import LARGEST, SMALLEST, STEP, Preferences
 from app.window.common.widgets import Hairline, scroll_area, style, wrapped
 from app.window.settings.chat_panel import ChatForm
-from app.window.settings.info_pages import PAGE_MARGINS, AboutPage, DataPage, Shortcuts, ShortcutsPage
+from app.window.settings.info_pages import PAGE_MARGINS, AboutPage, DataPage, Shortcuts, shortcuts_page
 
 PAGES = {
     "appearance": "Appearance",
@@ -102,7 +102,7 @@ class SettingsWindow(QWidget):
         super().__init__(parent, Qt.WindowType.Dialog)
         self.setWindowTitle("Settings")
         self.appearance, self.defaults = AppearancePage(), ChatForm()
-        self.data, self.shortcuts, self.about = DataPage(file), ShortcutsPage(shortcuts), AboutPage()
+        self.data, self.shortcuts, self.about = DataPage(file), shortcuts_page(shortcuts), AboutPage()
         self.reset = QPushButton("Reset to Defaults")
         self._stack, self._buttons = QStackedWidget(), QButtonGroup(self)
         self._lay_out()
