@@ -14,32 +14,32 @@ from app.window.models.downloads import DownloadQueue
 from app.window.models.model_library import ModelLibrary
 from app.window.models.models_window import ModelsWindow
 from tests.window.chats import end, open_window
-from tests.window.models.shop import EAGLE, QWEN, SMALL, Shop, model, pair
+from tests.window.models.fake_models import EAGLE, QWEN, SMALL, FakeModels, model, pair
 from tests.window.waiting import until
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Shop:
-    return Shop(tmp_path / "shop")
+def fake(tmp_path: Path) -> FakeModels:
+    return FakeModels(tmp_path / "fake")
 
 
 @pytest.fixture
-def window(controller: Controller, shop: Shop) -> Iterator[MainWindow]:
-    """The main window; its Models window, which is not shown yet, asks the shop."""
+def window(controller: Controller, fake: FakeModels) -> Iterator[MainWindow]:
+    """The main window; its Models window, which is not shown yet, asks the fake models."""
     shown = open_window(controller)
-    shown.models.command = shop.command
+    shown.models.command = fake.command
     yield shown
     shown.models.quit()
     end(shown)
 
 
 @pytest.fixture
-def opened(app: QApplication, shop: Shop) -> Iterator[Callable[[], ModelsWindow]]:
-    """Opens the Models window alone, once the shop is set up."""
+def opened(app: QApplication, fake: FakeModels) -> Iterator[Callable[[], ModelsWindow]]:
+    """Opens the Models window alone, once the fake models are set up."""
     pages: list[ModelsWindow] = []
 
     def open_page() -> ModelsWindow:
-        library, pulls = ModelLibrary(shop.command), DownloadQueue(shop.command)
+        library, pulls = ModelLibrary(fake.command), DownloadQueue(fake.command)
         pulls.ended.connect(lambda _: library.refresh())
         page = ModelsWindow(library, pulls)
         pages.append(page)
@@ -78,10 +78,10 @@ def texts(page: ModelsWindow) -> str:
     return "\n".join(label.text() for label in labels if label.isVisibleTo(page.details) and label.text())
 
 
-def install_three(shop: Shop) -> None:
+def install_three(fake: FakeModels) -> None:
     """Puts a target and two drafters on this computer."""
     for name, gb, kind in ((QWEN, 4.62, "model"), (EAGLE, 1.2, "eagle3"), (SMALL, 0.35, "model")):
-        shop.put(model(name, gb, kind))
+        fake.put(model(name, gb, kind))
     others = (pair(SMALL, "model", True, "the same tokens"), pair("builtin", "model", False, "different tokenizer"))
-    shop.judge(QWEN, pair(EAGLE, "eagle3", True, "as wide"), *others, auto=f"lookup+{EAGLE}", why="lookup and EAGLE")
-    shop.fit(QWEN, "good", 7.4)
+    fake.judge(QWEN, pair(EAGLE, "eagle3", True, "as wide"), *others, auto=f"lookup+{EAGLE}", why="lookup and EAGLE")
+    fake.fit(QWEN, "good", 7.4)

@@ -12,12 +12,12 @@ from PySide6.QtWidgets import QApplication
 from app.protocol.download_events import read_line
 from app.window.models.downloads import VANISHED, Download, DownloadQueue
 from app.window.models.model_text import pace, status
-from tests.window.models.shop import (
+from tests.window.models.fake_models import (
     EAGLE,
     QWEN,
     SMALL,
     WAIT,
-    Shop,
+    FakeModels,
     asking,
     done,
     failed,
@@ -85,27 +85,27 @@ def test_the_last_event_says_how_a_download_ended(ended: dict[str, Any]) -> None
 
 
 @pytest.fixture
-def queue(app: QApplication, shop: Shop) -> Iterator[DownloadQueue]:
-    made = DownloadQueue(shop.command)
+def queue(app: QApplication, fake: FakeModels) -> Iterator[DownloadQueue]:
+    made = DownloadQueue(fake.command)
     yield made
     made.close()
 
 
-def test_one_model_is_downloaded_at_a_time_in_order(queue: DownloadQueue, shop: Shop) -> None:
+def test_one_model_is_downloaded_at_a_time_in_order(queue: DownloadQueue, fake: FakeModels) -> None:
     ended: list[str] = []
     queue.ended.connect(ended.append)
     for repo in (QWEN, EAGLE, SMALL):
-        shop.pull(repo, *halfway(repo), {"sleep": 0.05}, done(repo, 1000))
+        fake.pull(repo, *halfway(repo), {"sleep": 0.05}, done(repo, 1000))
         queue.get(repo)
     assert [one.state for one in queue.downloads.values()] == ["asking", "queued", "queued"]
     until(lambda: not queue.downloads)
-    assert shop.calls == [f"pull {repo}" for repo in (QWEN, EAGLE, SMALL)]
+    assert fake.calls == [f"pull {repo}" for repo in (QWEN, EAGLE, SMALL)]
     assert ended == [QWEN, EAGLE, SMALL]
 
 
-def test_a_pause_ends_the_child_and_starts_the_next(queue: DownloadQueue, shop: Shop) -> None:
-    shop.pull(QWEN, *halfway(QWEN), WAIT)
-    shop.pull(EAGLE, *halfway(EAGLE), WAIT)
+def test_a_pause_ends_the_child_and_starts_the_next(queue: DownloadQueue, fake: FakeModels) -> None:
+    fake.pull(QWEN, *halfway(QWEN), WAIT)
+    fake.pull(EAGLE, *halfway(EAGLE), WAIT)
     queue.get(QWEN)
     queue.get(EAGLE)
     until(lambda: queue.downloads[QWEN].done_bytes == 500)
@@ -113,7 +113,7 @@ def test_a_pause_ends_the_child_and_starts_the_next(queue: DownloadQueue, shop: 
     until(lambda: queue.downloads[EAGLE].done_bytes == 500)
     paused = queue.downloads[QWEN]
     assert (paused.state, paused.done_bytes) == ("paused", 500)
-    shop.pull(QWEN, *halfway(QWEN), done(QWEN, 1000))
+    fake.pull(QWEN, *halfway(QWEN), done(QWEN, 1000))
     queue.get(QWEN)
     assert paused.state == "queued"
     queue.pause(EAGLE)
@@ -121,33 +121,33 @@ def test_a_pause_ends_the_child_and_starts_the_next(queue: DownloadQueue, shop: 
     assert queue.downloads[EAGLE].state == "paused"
 
 
-def test_a_queued_download_is_paused_without_a_child(queue: DownloadQueue, shop: Shop) -> None:
-    shop.pull(QWEN, *halfway(QWEN), WAIT)
+def test_a_queued_download_is_paused_without_a_child(queue: DownloadQueue, fake: FakeModels) -> None:
+    fake.pull(QWEN, *halfway(QWEN), WAIT)
     queue.get(QWEN)
     queue.get(EAGLE)
     queue.pause(EAGLE)
     assert queue.downloads[EAGLE].state == "paused"
     until(lambda: queue.downloads[QWEN].done_bytes == 500)
-    assert shop.calls == [f"pull {QWEN}"]
+    assert fake.calls == [f"pull {QWEN}"]
 
 
-def test_cancelling_ends_the_child_and_then_deletes(queue: DownloadQueue, shop: Shop) -> None:
+def test_cancelling_ends_the_child_and_then_deletes(queue: DownloadQueue, fake: FakeModels) -> None:
     ended: list[str] = []
     queue.ended.connect(ended.append)
-    shop.pull(QWEN, *halfway(QWEN), WAIT)
+    fake.pull(QWEN, *halfway(QWEN), WAIT)
     queue.get(QWEN)
     until(lambda: queue.downloads[QWEN].done_bytes == 500)
     queue.cancel(QWEN)
     queue.cancel(SMALL)  # of an earlier run
     until(lambda: not queue.downloads)
-    assert shop.calls[:1] == [f"pull {QWEN}"]
-    assert sorted(shop.calls[1:]) == sorted(f"pull {repo} --discard" for repo in (QWEN, SMALL))
+    assert fake.calls[:1] == [f"pull {QWEN}"]
+    assert sorted(fake.calls[1:]) == sorted(f"pull {repo} --discard" for repo in (QWEN, SMALL))
     assert sorted(ended) == sorted((QWEN, SMALL))
 
 
-def test_a_failure_is_kept_and_the_next_download_starts(queue: DownloadQueue, shop: Shop) -> None:
-    shop.pull(QWEN, asking(QWEN), failed("gated", "its terms must be accepted"))
-    shop.pull(EAGLE, *halfway(EAGLE), {"type": "Fireworks"}, {"type": "Waiting"}, done(EAGLE, 1000))  # unknown events
+def test_a_failure_is_kept_and_the_next_download_starts(queue: DownloadQueue, fake: FakeModels) -> None:
+    fake.pull(QWEN, asking(QWEN), failed("gated", "its terms must be accepted"))
+    fake.pull(EAGLE, *halfway(EAGLE), {"type": "Fireworks"}, {"type": "Waiting"}, done(EAGLE, 1000))  # unknown events
     queue.get(QWEN)
     queue.get(EAGLE)
     until(lambda: EAGLE not in queue.downloads)
@@ -155,8 +155,8 @@ def test_a_failure_is_kept_and_the_next_download_starts(queue: DownloadQueue, sh
     assert (kept.state, kept.reason, kept.message) == ("failed", "gated", "its terms must be accepted")
 
 
-def test_a_child_that_dies_has_failed(queue: DownloadQueue, shop: Shop) -> None:
-    shop.pull(QWEN, *halfway(QWEN), {"exit": 9})
+def test_a_child_that_dies_has_failed(queue: DownloadQueue, fake: FakeModels) -> None:
+    fake.pull(QWEN, *halfway(QWEN), {"exit": 9})
     queue.get(QWEN)
     until(lambda: not queue.downloads[QWEN].live)
     download = queue.downloads[QWEN]
@@ -170,8 +170,8 @@ def test_a_child_that_cannot_start_has_failed(app: QApplication) -> None:
     assert queue.downloads[QWEN].message.startswith("The download could not start")
 
 
-def test_quitting_pauses_the_running_download(queue: DownloadQueue, shop: Shop) -> None:
-    shop.pull(QWEN, *halfway(QWEN), WAIT)
+def test_quitting_pauses_the_running_download(queue: DownloadQueue, fake: FakeModels) -> None:
+    fake.pull(QWEN, *halfway(QWEN), WAIT)
     queue.get(QWEN)
     until(lambda: queue.downloads[QWEN].done_bytes == 500)
     process = queue._process

@@ -10,7 +10,7 @@ from app.window.chat import Controller
 from app.window.main_window.main_window import MainWindow
 from app.window.models.models_window import ModelsWindow
 from tests.window.models.conftest import buttons, install_three, settled, texts
-from tests.window.models.shop import EAGLE, QWEN, SMALL, Shop
+from tests.window.models.fake_models import EAGLE, QWEN, SMALL, FakeModels
 from tests.window.waiting import until
 
 
@@ -20,8 +20,8 @@ def shown(window: MainWindow) -> ModelsWindow:
     return page
 
 
-def test_a_pair_is_used_by_the_open_chat(window: MainWindow, shop: Shop, controller: Controller) -> None:
-    install_three(shop)
+def test_a_pair_is_used_by_the_open_chat(window: MainWindow, fake: FakeModels, controller: Controller) -> None:
+    install_three(fake)
     page = shown(window)
     page.choose(QWEN)
     page.do("use")
@@ -39,7 +39,7 @@ def test_a_pair_is_used_by_the_open_chat(window: MainWindow, shop: Shop, control
     assert controller.conversation.settings.pair == Pair(target=QWEN, drafter=SMALL)
 
 
-def test_the_window_is_opened_from_menu_welcome_and_form(window: MainWindow, shop: Shop) -> None:
+def test_the_window_is_opened_from_menu_welcome_and_form(window: MainWindow, fake: FakeModels) -> None:
     ask = (
         window.commands["models"].trigger,
         window.parts.welcome.other.click,
@@ -51,8 +51,8 @@ def test_the_window_is_opened_from_menu_welcome_and_form(window: MainWindow, sho
         window.models.window.close()
 
 
-def test_installed_models_are_offered_in_the_chat_settings(window: MainWindow, shop: Shop) -> None:
-    install_three(shop)
+def test_installed_models_are_offered_in_the_chat_settings(window: MainWindow, fake: FakeModels) -> None:
+    install_three(fake)
     window.models.find_names()
     form = window.parts.panel.form.pair
     until(lambda: form.target.box.findData(QWEN) >= 0)

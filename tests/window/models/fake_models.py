@@ -22,7 +22,7 @@ EAGLE = "RedHatAI/Qwen3-8B-speculator.eagle3"
 WAIT = {"wait": True}
 
 
-class Shop:
+class FakeModels:
     """Writes answers to a folder that the child reads. gb: the memory of the machine."""
 
     def __init__(self, folder: Path, gb: int = 36, processor: str = "Apple M3 Pro") -> None:
