@@ -1,6 +1,6 @@
-"""The appearance of the window: colours for light and dark, fonts and measures. Nothing else knows a colour.
+"""The appearance of the window: its colours for light and dark, fonts and sizes.
 
-The colours are those of the terminal and of pictures too (`app.palette`).
+No other module of the window names a colour. The terminal and pictures use the same colours (`app.palette`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from PySide6.QtWidgets import QApplication
 
 from app.palette import PALETTES, Palette, Scheme, channels, mix
 
-GAP = 8  # px; distances are multiples of it
-TEXT_WIDTH = 760  # px, the widest column of text that reads well
+GAP = 8  # px, the unit of distances
+TEXT_WIDTH = 760  # px, the widest column of text
 SIDEBAR_WIDTH = 248
 INSPECTOR_WIDTH = 320
 READABLE = 4.5  # the contrast that WCAG 2 asks of text
@@ -21,22 +21,22 @@ READABLE = 4.5  # the contrast that WCAG 2 asks of text
 
 @dataclass(frozen=True)
 class Appearance(Palette):
-    """A palette with the size of the text. scale: multiplies the size of all text."""
+    """A palette with a size of text. scale: the factor of all text sizes."""
 
     scale: float = 1.0
 
     @property
     def edge(self) -> str:
-        """The line around a control, which must be seen better than a hairline."""
+        """The colour of the line around a control, which is clearer than a hairline."""
         return mix(self.background, self.text, 0.3)
 
     @property
     def selection(self) -> str:
-        """The ground of a selected row of a list."""
+        """The background of a selected row of a list."""
         return mix(self.accent, self.background, 0.84)
 
     def px(self, size: float) -> int:
-        """Returns the height of a font in px: `size` at scale 1, never below 8."""
+        """Returns the size of a font in px, at least 8. size: px at scale 1."""
         return max(8, round(size * self.scale))
 
     def font(self, size: float = 13, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:
@@ -53,7 +53,7 @@ APPEARANCES: dict[Scheme, Appearance] = {"light": LIGHT, "dark": DARK}
 
 
 def with_accent(appearance: Appearance, accent: str) -> Appearance:
-    """Returns `appearance` with this accent, moved towards the text's colour until it is readable on the background."""
+    """Returns `appearance` with this accent, mixed with the colour of text until it is readable on the background."""
     for step in range(11):
         moved = mix(accent, appearance.text, step / 10)
         if contrast(moved, appearance.background) >= READABLE:
@@ -63,7 +63,7 @@ def with_accent(appearance: Appearance, accent: str) -> Appearance:
 
 
 def contrast(colour: str, other: str) -> float:
-    """Returns the contrast of two colours as WCAG 2 defines it, between 1 and 21."""
+    """Returns the contrast ratio of two colours as WCAG 2 defines it, 1 to 21."""
     light, dark = sorted((_luminance(colour), _luminance(other)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
 

@@ -1,4 +1,4 @@
-"""The parts of a form: a named control with an explanation or an error below it, and the controls."""
+"""The parts of a form: a field with a name, a control and an explanation or an error below, and the controls."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from PySide6.QtWidgets import (
     QComboBox,
     QDoubleSpinBox,
     QFileDialog,
-    QGridLayout,
-    QHBoxLayout,
     QLineEdit,
     QPlainTextEdit,
     QPushButton,
@@ -26,6 +24,7 @@ from PySide6.QtWidgets import (
 
 from app.window.common import theme
 from app.window.common.icons import pixmap
+from app.window.common.layouts import column, row
 from app.window.common.theme import NATIVE
 from app.window.common.widgets import style, wrapped
 
@@ -35,27 +34,19 @@ ARROW = 14  # px
 
 
 class Field(QWidget):
-    """A control with its name. help: what it does, shown below. wide: the control stands below its name, over the
-    whole width."""
+    """A control with its name. help: an explanation, shown below. wide: whether the control is below its name, as wide
+    as the form."""
 
     def __init__(self, name: str, control: QWidget, help: str = "", wide: bool = False) -> None:
         super().__init__()
-        self.control, self._help, self._error = control, help, ""
+        self.error, self._control, self._help = "", control, help
         self._name, self._below = wrapped(name, role="body"), wrapped(role="caption")
         self._name.setBuddy(control)
         control.setAccessibleName(name)
-        grid = QGridLayout(self)
-        grid.setContentsMargins(0, 0, 0, 0)
-        grid.setHorizontalSpacing(12)
-        grid.setVerticalSpacing(3)
-        grid.addWidget(self._name, 0, 0)
-        if wide:
-            grid.addWidget(control, 1, 0, 1, 2)
-        else:
+        if not wide:
             control.setFixedWidth(CONTROL_WIDTH)
-            grid.addWidget(control, 0, 1, Qt.AlignmentFlag.AlignRight)
-        grid.setColumnStretch(0, 1)
-        grid.addWidget(self._below, 2, 0, 1, 2)
+        line = column(self._name, control, gap=3) if wide else row((self._name, 1), control, gap=12)
+        column(line, self._below, on=self, gap=3)
         self._show()
 
     def set_help(self, help: str) -> None:
@@ -64,25 +55,20 @@ class Field(QWidget):
         self._show()
 
     def set_error(self, error: str) -> None:
-        """Shows what is wrong with the value; "" for nothing."""
-        self._error = error
+        """Shows what is wrong with the value instead of the explanation; "" if nothing is."""
+        self.error = error
         self._show()
 
-    @property
-    def error(self) -> str:
-        """What is wrong with the value, or ""."""
-        return self._error
-
     def _show(self) -> None:
-        text = self._error or self._help
+        text = self.error or self._help
         self._below.setText(text)
         self._below.setVisible(bool(text))
-        style(self._below, tone="error" if self._error else "faint")
-        self.control.setAccessibleDescription(text)
+        style(self._below, tone="error" if self.error else "faint")
+        self._control.setAccessibleDescription(text)
 
 
 class _WheelGuard(QObject):
-    """Keeps the wheel from changing a value that is only scrolled past."""
+    """Keeps the wheel from changing a value that the user only scrolls past."""
 
     def eventFilter(self, watched: QObject, event: object) -> bool:
         if isinstance(event, QWheelEvent) and isinstance(watched, QWidget) and not watched.hasFocus():
@@ -91,23 +77,21 @@ class _WheelGuard(QObject):
         return False
 
 
-def guard_wheel(control: QWidget) -> None:
-    """Lets the wheel change the control only while the control has the keyboard focus."""
+def _guard_wheel(control: QWidget) -> None:
     control.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
     control.installEventFilter(_WheelGuard(control))
 
 
 class RealSpinBox(QDoubleSpinBox):
-    """A number, shown with no more decimals than it has."""
+    """A number, shown without trailing zeros."""
 
     def textFromValue(self, value: float) -> str:
         return f"{value:g}"
 
 
 def whole_number(low: int, high: int, lowest: str = "") -> QSpinBox:
-    """Returns a control for a whole number. lowest: what the lowest value is called."""
-    box = QSpinBox()
-    box.setRange(low, high)
+    """Returns a control for a whole number. lowest: the text that is shown for the lowest value."""
+    box = QSpinBox(minimum=low, maximum=high)
     box.setSpecialValueText(lowest)
     box.setGroupSeparatorShown(True)
     _set_up_number(box)
@@ -116,27 +100,23 @@ def whole_number(low: int, high: int, lowest: str = "") -> QSpinBox:
 
 def real_number(low: float, high: float, step: float) -> RealSpinBox:
     """Returns a control for a number with up to DECIMALS decimals."""
-    box = RealSpinBox()
-    box.setDecimals(DECIMALS)
-    box.setRange(low, high)
-    box.setSingleStep(step)
+    box = RealSpinBox(decimals=DECIMALS, minimum=low, maximum=high, singleStep=step)
     _set_up_number(box)
     return box
 
 
 def _set_up_number(box: QAbstractSpinBox) -> None:
-    """A value counts once it is typed; the arrow keys step. Off macOS there are no buttons beside it."""
-    box.setKeyboardTracking(False)
+    box.setKeyboardTracking(False)  # a value counts once it is typed
     if not NATIVE:
         box.setButtonSymbols(QAbstractSpinBox.ButtonSymbols.NoButtons)
-    guard_wheel(box)
+    _guard_wheel(box)
 
 
 class Choice(QComboBox):
-    """A drop-down. Off macOS its arrow is drawn in the window's own strokes."""
+    """A drop-down. Except on macOS, its arrow is one of the window's own icons."""
 
     def choose(self, value: str) -> None:
-        """Shows the option whose data is `value`, the first where there is none."""
+        """Shows the option with this value, or the first option if there is none."""
         self.setCurrentIndex(max(0, self.findData(value)))
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -149,18 +129,18 @@ class Choice(QComboBox):
 
 
 def choice(options: dict[str, str]) -> Choice:
-    """Returns a drop-down. options: from what is kept to what is shown."""
+    """Returns a drop-down. options: by value, the text that is shown."""
     box = Choice()
-    for value, shown in options.items():
-        box.addItem(shown, value)
+    for value, text in options.items():
+        box.addItem(text, value)
     box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
     box.setMinimumContentsLength(8)
-    guard_wheel(box)
+    _guard_wheel(box)
     return box
 
 
 class CheckBox(QCheckBox):
-    """A check box. Off macOS it is drawn in the window's own strokes, so that it is seen on dark grounds too."""
+    """A check box. Except on macOS, the window draws it itself, so that it is visible on dark backgrounds too."""
 
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)
@@ -181,7 +161,7 @@ class CheckBox(QCheckBox):
 
 
 class Lines(QPlainTextEdit):
-    """A few lines of text; Tab goes on to the next control."""
+    """A text field of a few lines. Tab moves to the next control."""
 
     def __init__(self, lines: int, placeholder: str) -> None:
         super().__init__()
@@ -197,7 +177,7 @@ class Lines(QPlainTextEdit):
 
 
 class FolderField(QWidget):
-    """A folder on this computer, typed or chosen. changed(): the user gave another one."""
+    """A field for a folder, which is typed or chosen. changed(): the user entered another one."""
 
     changed = Signal()
 
@@ -206,10 +186,7 @@ class FolderField(QWidget):
         self._ask = ask or _ask_folder
         self.line, self.button = QLineEdit(), QPushButton("Choose…")
         self.line.setPlaceholderText(placeholder)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addWidget(self.line, 1)
-        row.addWidget(self.button)
+        row((self.line, 1), self.button, on=self, gap=6)
         self.setFocusProxy(self.line)
         self.line.editingFinished.connect(self.changed)
         self.button.clicked.connect(self._choose)
@@ -220,7 +197,7 @@ class FolderField(QWidget):
         self.button.setAccessibleName(f"Choose {name}")
 
     def text(self) -> str:
-        """Returns what was typed or chosen."""
+        """Returns the folder as it was typed or chosen."""
         return self.line.text().strip()
 
     def set_text(self, text: str) -> None:
@@ -234,7 +211,7 @@ class FolderField(QWidget):
 
 
 def folder_error(text: str) -> str:
-    """Returns what is wrong with a model folder, as far as one can see without reading the model; "" for nothing."""
+    """Returns what is wrong with a model folder, without reading the model; "" if nothing is."""
     if not text:
         return "Choose a folder."
     try:

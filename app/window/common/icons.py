@@ -1,16 +1,18 @@
-"""Icons of the window: strokes on a 24 by 24 grid, drawn in any colour at any size."""
+"""The icons of the window: strokes on a grid of 24 by 24, drawn in any colour and size."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-from PySide6.QtCore import QByteArray, QRectF, QSize, Qt
-from PySide6.QtGui import QIcon, QPainter, QPixmap
+from PySide6.QtCore import QByteArray, QRect, QRectF, QSize, Qt
+from PySide6.QtGui import QIcon, QIconEngine, QPainter, QPixmap
 from PySide6.QtSvg import QSvgRenderer
+
+from app.window.common import theme
 
 _PANEL = '<rect x="3.5" y="5" width="17" height="14" rx="3"/>'
 
-# Everything is stroked in the icon's colour; {fill} fills a shape with it.
+# Every shape is stroked in the icon's colour; {fill} also fills it.
 SHAPES: dict[str, str] = {
     "sidebar": _PANEL + '<path d="M9.5 5v14"/>',
     "inspector": _PANEL + '<path d="M14.5 5v14M17 9h1M17 12h1"/>',
@@ -68,22 +70,41 @@ _SVG = (
 )
 
 
-@lru_cache(maxsize=512)
-def icon(name: str, colour: str, checked: str = "", faded: str = "") -> QIcon:
-    """The icon `name` of SHAPES in `colour`; in `checked` where its control is on, in `faded` where it is disabled."""
-    made = QIcon()
-    modes = [(colour, QIcon.Mode.Normal, QIcon.State.Off), (checked or colour, QIcon.Mode.Normal, QIcon.State.On)]
-    if faded:
-        modes += [(faded, QIcon.Mode.Disabled, QIcon.State.Off), (faded, QIcon.Mode.Disabled, QIcon.State.On)]
-    for ink, mode, state in modes:
-        for ratio in (1, 2, 3):
-            made.addPixmap(pixmap(name, ink, 18, ratio), mode, state)
-    return made
+def icon(name: str, tone: str = "faint", checked: str = "") -> QIcon:
+    """Returns the icon `name` of SHAPES, which follows the theme.
+
+    tone: its colour, by its name in the appearance or as #rrggbb. checked: its colour while its control is checked.
+    """
+    return QIcon(_ThemeIcon(name, tone, checked or tone))
+
+
+class _ThemeIcon(QIconEngine):
+    """Looks up the colour while it paints. colours: while its control is unchecked, and while it is checked."""
+
+    def __init__(self, name: str, *colours: str) -> None:
+        super().__init__()
+        self._name, self._colours = name, colours
+
+    def clone(self) -> QIconEngine:
+        return _ThemeIcon(self._name, *self._colours)
+
+    def paint(self, painter: QPainter, rect: QRect, mode: QIcon.Mode, state: QIcon.State) -> None:
+        tone = self._colours[state == QIcon.State.On]
+        colour = tone if tone.startswith("#") else theme.current().colour(tone)
+        painter.drawPixmap(rect, pixmap(self._name, colour, rect.width(), painter.device().devicePixelRatioF()))
+
+    def pixmap(self, size: QSize, mode: QIcon.Mode, state: QIcon.State) -> QPixmap:
+        drawn = QPixmap(size)
+        drawn.fill(Qt.GlobalColor.transparent)
+        painter = QPainter(drawn)
+        self.paint(painter, drawn.rect(), mode, state)
+        painter.end()
+        return drawn
 
 
 @lru_cache(maxsize=1024)
 def pixmap(name: str, colour: str, size: int = 18, ratio: float = 2) -> QPixmap:
-    """The icon as `size` px, for a screen of `ratio` device pixels a px."""
+    """Returns the icon as a picture of `size` px, for a screen with `ratio` device pixels a px."""
     shape = SHAPES[name].replace("{fill}", f'fill="{colour}"')
     renderer = QSvgRenderer(QByteArray(_SVG.format(colour=colour, shape=shape).encode()))
     drawn = QPixmap(QSize(round(size * ratio), round(size * ratio)))

@@ -1,4 +1,4 @@
-"""Helpers for widgets and delegates that draw themselves: items of lists, elided text, the ring of keyboard focus."""
+"""Helpers for widgets and delegates that draw themselves: items of lists, and the ring of keyboard focus."""
 
 from __future__ import annotations
 
@@ -22,14 +22,8 @@ def item_state(option: QStyleOptionViewItem) -> QStyle.StateFlag:
     return state
 
 
-def draw_elided(painter: QPainter, rect: QRect, text: str) -> None:
-    """Draws one line of text at the left of `rect`, with an ellipsis where it is too long."""
-    shown = painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, rect.width())
-    painter.drawText(rect, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, shown)
-
-
 def focused_by_keyboard(event: QFocusEvent) -> bool:
-    """Whether a key moved the focus, rather than a click or a window that became active."""
+    """Returns whether a key moved the focus, rather than a click or a window that became active."""
     return event.reason() in _KEYS
 
 

@@ -1,6 +1,6 @@
-"""What the reader chose about the window, and the window's own memory: plain values, kept by the store as JSON.
+"""The user's preferences and what the window remembers, as plain values that the store keeps as JSON.
 
-A value that cannot be read is as good as none: what is kept here is convenience, never the user's words.
+A value that cannot be read is replaced by the default: only conveniences are kept here, never the user's text.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from app.store.records import Attachment
 
 PREFERENCES = "preferences"
 PLACES = "window"
-DRAFT = "draft/{}"  # of a conversation; of 0 what is written in none yet
+DRAFT = "draft/{}"  # of a conversation by its id; 0 is a conversation that is not stored yet
 
 SMALLEST, LARGEST = -3, 8  # steps of the text size
 STEP = 1.1
@@ -25,8 +25,8 @@ Motion = Literal["system", "reduced", "full"]
 
 
 class Preferences(Struct, frozen=True, kw_only=True):
-    """zoom: steps of the text size, 0 is normal. motion: whether things may move. unload_minutes: without
-    use, after which models give their memory back; 0 is never."""
+    """What the user chose. zoom: steps of the text size, 0 is normal. unload_minutes: minutes without use after which
+    the models are unloaded, 0 for never."""
 
     scheme: Follow = "system"
     zoom: int = 0
@@ -38,12 +38,12 @@ class Preferences(Struct, frozen=True, kw_only=True):
 
     @property
     def scale(self) -> float:
-        """What the text size is multiplied by."""
+        """The factor of the text size."""
         return float(STEP ** max(SMALLEST, min(LARGEST, self.zoom)))
 
 
 class Places(Struct, frozen=True, kw_only=True):
-    """Where the window's parts were. geometry: QWidget.saveGeometry in base64. side: what stood at the right."""
+    """Where the parts of the window were. geometry: QWidget.saveGeometry in base64. side: the panel at the right."""
 
     geometry: str = ""
     sidebar: bool = True
@@ -53,7 +53,7 @@ class Places(Struct, frozen=True, kw_only=True):
 
 
 class Draft(Struct, frozen=True, kw_only=True):
-    """What stands in the composer of a conversation and was not sent."""
+    """The text and attachments in the composer of a conversation that were not sent."""
 
     text: str = ""
     attachments: tuple[Attachment, ...] = ()
@@ -66,7 +66,7 @@ Kept = TypeVar("Kept", Preferences, Places, Draft)
 
 
 def read(text: str | None, kind: type[Kept]) -> Kept:
-    """A value as it was kept; a new one where there is none, or none that can be read."""
+    """Returns a value that was kept; the default if there is none, or none that can be read."""
     if not text:
         return kind()
     try:
@@ -76,5 +76,5 @@ def read(text: str | None, kind: type[Kept]) -> Kept:
 
 
 def written(value: Preferences | Places | Draft) -> str:
-    """A value as it is kept."""
+    """Returns a value as text to be kept."""
     return msgspec.json.encode(value).decode()

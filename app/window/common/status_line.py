@@ -1,13 +1,14 @@
-"""One line of a window about what it does: what was written, what went wrong, how far something is."""
+"""The status line of a window: a message, or the progress of work that can be cancelled."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from app.window.common.appearance import GAP
+from app.window.common.layouts import row
 from app.window.common.widgets import ProgressBar, announce, style, wrapped
 
 Level = Literal["info", "warning", "error"]
@@ -15,7 +16,7 @@ _TONES = {"info": "faint", "warning": "warning", "error": "error"}
 
 
 class StatusLine(QWidget):
-    """stop_asked(): the user cancels what is under way."""
+    """Hidden while there is nothing to show. stop_asked(): the user cancels the work."""
 
     stop_asked = Signal()
 
@@ -24,16 +25,11 @@ class StatusLine(QWidget):
         self.text, self.bar, self.stop = wrapped(role="body"), ProgressBar("Progress"), QPushButton("Cancel")
         self.bar.setFixedWidth(220)
         self.stop.clicked.connect(self.stop_asked)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(2 * GAP + 4, GAP, 2 * GAP + 4, GAP)
-        row.setSpacing(2 * GAP)
-        row.addWidget(self.text, 1)
-        row.addWidget(self.bar)
-        row.addWidget(self.stop)
-        self.clear()
+        row((self.text, 1), self.bar, self.stop, on=self, margins=(2 * GAP + 4, GAP, 2 * GAP + 4, GAP), gap=2 * GAP)
+        self.hide()
 
     def clear(self) -> None:
-        """Shows nothing."""
+        """Hides the line."""
         self.hide()
 
     def show_message(self, text: str, level: Level) -> None:
@@ -46,12 +42,12 @@ class StatusLine(QWidget):
         announce(self, text)
 
     def show_progress(self, text: str) -> None:
-        """Shows that something goes on which takes a while and can be cancelled."""
+        """Shows that work has begun which takes a while and can be cancelled."""
         self.show_message(text, "info")
         self.bar.show_share(0.0, False)
         for part in (self.bar, self.stop):
             part.show()
 
     def show_share(self, share: float) -> None:
-        """How much of it is done, 0 to 1."""
+        """Shows how much of the work is done, 0 to 1."""
         self.bar.show_share(share, False)

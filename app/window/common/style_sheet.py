@@ -5,15 +5,16 @@ Widgets choose a style by dynamic properties, set with `widgets.style`:
     role      QLabel: display title header heading lead body detail caption section figure large-figure
               QPlainTextEdit: code prompt
               QLineEdit: search
+              QMessageBox: question
               QPushButton: primary secondary link tab pill
               QToolButton: flat quiet page menu round chip send
     tone      QLabel: text faint accent good warning error, over the colour of its role
-    kind      QWidget: card pane popover box chip drop banner, what a group of controls stands on
+    kind      QWidget: card pane popover box chip drop banner, the frame around a group of controls
     level     with kind "banner": info warning error
-    ground    QWidget: page sidebar clear, what fills a whole part of a window
+    ground    QWidget: page sidebar clear, the background of a whole part of a window
 
-In the template `$name` is a colour and `@13px` a font size at scale 1. What macOS draws itself is left to it: there
-only `COMMON` applies, elsewhere `CONTROLS` as well.
+In the template `$name` is a colour and `@13px` a font size at scale 1. macOS draws its own controls: only `COMMON`
+applies there, elsewhere `CONTROLS` as well.
 """
 
 from __future__ import annotations
@@ -80,73 +81,54 @@ QPushButton[role="primary"]:disabled { background: $hairline; border-color: $hai
 QPushButton[role="secondary"] {
     border: 1px solid $hairline; border-radius: 7px; background: $background; color: $text; padding: 4px 12px;
 }
-QPushButton[role="secondary"]:hover { background: $hover; }
-QPushButton[role="secondary"]:focus { border-color: $accent; }
 QPushButton[role="link"] {
     border: 2px solid transparent; border-radius: 8px; background: transparent; color: $accent; padding: 1px 6px;
 }
-QPushButton[role="link"]:hover { background: $hover; }
-QPushButton[role="link"]:pressed { background: $hairline; }
-QPushButton[role="link"]:focus { border-color: $accent; }
-QPushButton[role="link"]:disabled { color: $faint; }
-*[kind="banner"] QPushButton[role="link"] { font-weight: 600; padding: 3px 8px; }
-*[kind="banner"][level="warning"] QPushButton[role="link"] { color: $warning; }
-*[kind="banner"][level="error"] QPushButton[role="link"] { color: $error; }
-QPushButton[role="tab"] {
-    border: none; border-radius: 5px; padding: 3px 8px; color: $faint; font-size: @12px; background: transparent;
-}
-QPushButton[role="tab"]:checked { background: $hover; color: $text; }
-QPushButton[role="tab"]:hover { color: $text; }
-QPushButton[role="tab"]:focus { border: 2px solid $accent; padding: 1px 6px; }
 QPushButton[role="pill"] {
     background: $raised; color: $accent; border: 1px solid $hairline; border-radius: 8px; padding: 3px 8px;
     font-size: @11px;
 }
-QPushButton[role="pill"]:hover, QPushButton[role="pill"]:focus { background: $hover; border-color: $accent; }
-
-QToolButton[role="flat"] {
-    border: 2px solid transparent; border-radius: 8px; background: transparent; color: $text; padding: 0;
-    font-size: @12px;
+QPushButton[role="tab"] {
+    border: none; border-radius: 5px; padding: 3px 8px; color: $faint; font-size: @12px; background: transparent;
 }
-QToolButton[role="flat"]:hover { background: $hover; }
-QToolButton[role="flat"]:pressed { background: $hairline; }
-QToolButton[role="flat"]:checked { background: $hover; }
-QToolButton[role="flat"]:focus { border-color: $accent; }
-QToolButton[role="flat"]:disabled { color: $faint; }
-QToolButton[role="flat"][marked="false"]:checked:!hover { background: transparent; }
-QToolButton[role="flat"]::menu-indicator { image: none; }
+*[role="flat"], *[role="page"] {
+    border: 2px solid transparent; border-radius: 8px; background: transparent; color: $text; font-size: @12px;
+}
+*[role="flat"] { padding: 0; }
+*[role="page"] { padding: 4px 6px; }
 QToolButton[role="quiet"], QPushButton[role="quiet"] {
     border: 1px solid transparent; border-radius: 6px; background: transparent; color: $faint; padding: 0 4px;
     font-size: @12px; text-align: left;
 }
-QToolButton[role="quiet"]:hover, QPushButton[role="quiet"]:hover { background: $hover; color: $text; }
-QToolButton[role="quiet"]:focus, QPushButton[role="quiet"]:focus { border-color: $accent; }
-QToolButton[role="quiet"]:disabled, QPushButton[role="quiet"]:disabled { color: $hairline; }
-QToolButton[role="page"] {
-    border: 2px solid transparent; border-radius: 8px; background: transparent; color: $text; padding: 4px 6px;
-    font-size: @12px;
-}
-QToolButton[role="page"]:hover, QToolButton[role="page"]:checked { background: $hover; }
-QToolButton[role="page"]:focus { border-color: $accent; }
-QToolButton[role="menu"] {
+*[role="menu"] {
     border: 1px solid $hairline; border-radius: 6px; color: $text; background: $raised; padding: 4px 10px;
     font-size: @13px;
 }
-QToolButton[role="menu"]::menu-indicator { image: none; }
-QToolButton[role="menu"]:hover { background: $hover; }
-QToolButton[role="menu"]:focus { border-color: $accent; }
-QToolButton[role="round"] { border: 1px solid $hairline; border-radius: 16px; background: $background; }
-QToolButton[role="round"]:hover { background: $hover; }
-QToolButton[role="round"]:focus { border-color: $accent; }
-QToolButton[role="chip"] {
+*[role="chip"] {
     border: 1px solid $hairline; border-radius: 8px; background: $background; color: $text; padding: 0 8px;
     font-size: @12px;
 }
-QToolButton[role="chip"]:hover { background: $hover; }
-QToolButton[role="chip"]:focus { border-color: $accent; }
-QToolButton[role="send"] { border: 2px solid transparent; border-radius: 16px; background: $accent; }
-QToolButton[role="send"]:disabled { background: $hairline; }
-QToolButton[role="send"]:focus { border-color: $text; }
+*[role="round"] { border: 1px solid $hairline; border-radius: 16px; background: $background; }
+*[role="send"] { border: 2px solid transparent; border-radius: 16px; background: $accent; }
+*[role="secondary"]:hover, *[role="link"]:hover, *[role="pill"]:hover, *[role="pill"]:focus, *[role="flat"]:hover,
+*[role="flat"]:checked, *[role="page"]:hover, *[role="page"]:checked, *[role="quiet"]:hover, *[role="menu"]:hover,
+*[role="chip"]:hover, *[role="round"]:hover, *[role="tab"]:checked { background: $hover; }
+*[role="flat"][marked="false"]:checked:!hover { background: transparent; }
+*[role="link"]:pressed, *[role="flat"]:pressed { background: $hairline; }
+*[role="secondary"]:focus, *[role="link"]:focus, *[role="pill"]:hover, *[role="pill"]:focus, *[role="flat"]:focus,
+*[role="page"]:focus, *[role="quiet"]:focus, *[role="menu"]:focus, *[role="chip"]:focus, *[role="round"]:focus {
+    border-color: $accent;
+}
+*[role="tab"]:focus { border: 2px solid $accent; padding: 1px 6px; }
+*[role="send"]:focus { border-color: $text; }
+*[role="quiet"]:hover, *[role="tab"]:hover, *[role="tab"]:checked { color: $text; }
+*[role="flat"]:disabled, *[role="link"]:disabled { color: $faint; }
+*[role="quiet"]:disabled { color: $hairline; }
+*[role="send"]:disabled { background: $hairline; }
+*[role="flat"]::menu-indicator, *[role="menu"]::menu-indicator { image: none; }
+*[kind="banner"] QPushButton[role="link"] { font-weight: 600; padding: 3px 8px; }
+*[kind="banner"][level="warning"] QPushButton[role="link"] { color: $warning; }
+*[kind="banner"][level="error"] QPushButton[role="link"] { color: $error; }
 
 Hairline { background: $hairline; border: none; }
 QSplitter::handle { background: $hairline; }
@@ -204,24 +186,11 @@ QMenu::item { padding: 5px 28px 5px 24px; border-radius: 5px; }
 QMenu::item:selected { background: $accent; color: $on_accent; }
 QMenu::item:disabled { color: $faint; background: transparent; }
 QMenu::separator { height: 1px; background: $hairline; margin: 5px 8px; }
+QMessageBox[role="question"] #qt_msgbox_label { font-size: @16px; font-weight: 600; }
+QMessageBox[role="question"] #qt_msgbox_informativelabel { font-size: @13px; min-width: 400px; }
 QToolTip { background: $raised; color: $text; padding: 4px; border: 1px solid $hairline; }
 """
 
-_COLOURS = [
-    "background",
-    "sidebar",
-    "raised",
-    "hover",
-    "hairline",
-    "text",
-    "faint",
-    "accent",
-    "on_accent",
-    "good",
-    "warning",
-    "error",
-    "edge",
-]
 _SIZE = re.compile(r"@(\d+(?:\.\d+)?)px")
 
 
@@ -232,13 +201,15 @@ def style_sheet(appearance: Appearance, native: bool) -> str:
     return Template(sized).substitute(_colours(appearance))
 
 
-def _colours(look: Appearance) -> dict[str, str]:
-    colours = {name: look.colour(name) for name in _COLOURS}
-    for level, colour in (("info", look.accent), ("warning", look.warning), ("error", look.error)):
-        colours[f"{level}_ground"] = mix(look.background, colour, 0.09)
-        colours[f"{level}_edge"] = mix(look.background, colour, 0.35)
-    return colours | {
+def _colours(look: Appearance) -> dict[str, object]:
+    """Returns the colours of the appearance by name, and those that are mixed from them."""
+    colours = vars(look) | {
+        "edge": look.edge,
         "accent_hover": mix(look.accent, look.text, 0.12),
         "thumb": mix(look.background, look.text, 0.22),
         "thumb_hover": mix(look.background, look.text, 0.4),
     }
+    for level, colour in (("info", look.accent), ("warning", look.warning), ("error", look.error)):
+        colours[f"{level}_ground"] = mix(look.background, colour, 0.09)
+        colours[f"{level}_edge"] = mix(look.background, colour, 0.35)
+    return colours

@@ -1,16 +1,16 @@
-"""The theme of the application: which appearance is shown, by the user's preferences and the system's settings.
+"""The theme of the application: the appearance that the user's preferences and the system's settings ask for.
 
-A `Theme` applies its appearance to the whole application as a palette and a style sheet (`style_sheet`). A widget takes
-part without keeping an appearance of its own:
+A `Theme` applies the appearance to the whole application, as a palette and a style sheet (`style_sheet`). No widget
+keeps an appearance of its own:
 
 - It selects styles by dynamic properties: `style(label, role="detail", tone="error")`, `style(frame, kind="card")`.
-  Fonts come from there too: one that was set by `setFont` is lost when a style sheet changes.
-- If it draws itself, it reads `theme.current()` in `paintEvent` (and in `sizeHint`, for measures). Qt repaints every
-  widget when the style sheet changes, so that nothing has to be passed on.
-- If it caches anything made from colours or fonts, it renews that in `changeEvent` on `QEvent.Type.StyleChange`, or
-  draws it with `widgets.Glyph` or `widgets.IconButton`, which look the colour up while they paint.
+  Fonts come from there too: a font set by `setFont` is lost when the style sheet changes.
+- If it draws itself, it reads `theme.current()` in `paintEvent` (and in `sizeHint`, for sizes). Qt repaints every
+  widget when the style sheet changes.
+- An icon of `icons.icon` follows the theme. What else is cached from colours or fonts is renewed in `changeEvent` on
+  `QEvent.Type.StyleChange`.
 
-`Theme.changed` is for the few parts that are no widgets, such as documents that carry their colours in their formats.
+`Theme.changed` is for the few parts that are not widgets, such as documents with colours in their text formats.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def show(appearance: Appearance) -> None:
 
 
 class Theme(QObject):
-    """Keeps the application in the appearance that the user and the system ask for."""
+    """Keeps the application in the appearance that the user and the system ask for. changed(Appearance)."""
 
-    changed = Signal(object)  # Appearance
-    _system: QPalette | None = None  # before a palette of ours was set: its accent is the system's
+    changed = Signal(object)
+    _system: QPalette | None = None  # the system's palette, for its accent, before `show` replaces it
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -73,7 +73,7 @@ class Theme(QObject):
         return self._shown or self._wanted()
 
     def apply(self, preferences: Preferences) -> None:
-        """Shows what the user chose."""
+        """Shows the appearance that these preferences ask for."""
         self._preferences = preferences
         chosen = {"light": Qt.ColorScheme.Light, "dark": Qt.ColorScheme.Dark}.get(preferences.scheme)
         if chosen is None:
@@ -84,20 +84,20 @@ class Theme(QObject):
 
     @property
     def reduced_motion(self) -> bool:
-        """Whether nothing should move that need not."""
+        """Whether the user, or else the system, asks for less animation."""
         if self._preferences.motion == "system":
             return system_reduces_motion()
         return self._preferences.motion == "reduced"
 
     @property
     def scheme(self) -> Scheme:
-        """Light or dark; light where neither the user nor the system says."""
+        """Light or dark; light if neither the user nor the system says which."""
         if self._preferences.scheme != "system":
             return self._preferences.scheme
         return "dark" if self._hints.colorScheme() == Qt.ColorScheme.Dark else "light"
 
     def follow(self) -> None:
-        """Shows the appearance that is wanted now; the system may have changed its scheme or its accent."""
+        """Shows the current appearance again after the system changed its colour scheme or accent."""
         wanted = self._wanted()
         if wanted != self._shown:
             self._shown = wanted
@@ -113,49 +113,36 @@ class Theme(QObject):
 
 
 def palette(appearance: Appearance) -> QPalette:
-    """Returns the palette for a style that draws controls in the colours it is given."""
-    role = QPalette.ColorRole
-    colours = {
-        role.Window: appearance.background,
-        role.WindowText: appearance.text,
-        role.Base: appearance.background,
-        role.AlternateBase: appearance.raised,
-        role.Text: appearance.text,
-        role.Button: appearance.raised,
-        role.ButtonText: appearance.text,
-        role.BrightText: appearance.error,
-        role.ToolTipBase: appearance.raised,
-        role.ToolTipText: appearance.text,
-        role.PlaceholderText: appearance.faint,
-        role.Highlight: appearance.accent,
-        role.HighlightedText: appearance.on_accent,
-        role.Accent: appearance.accent,
-        role.Link: appearance.accent,
-        role.LinkVisited: appearance.accent,
-        role.Mid: appearance.hairline,
-        role.Midlight: appearance.hover,
-        role.Light: appearance.raised,
-        role.Dark: appearance.hairline,
-        role.Shadow: appearance.hairline,
-    }
-    made = QPalette()
-    for one, colour in colours.items():
-        made.setColor(one, QColor(colour))
+    """Returns the palette for a style that draws controls in the colours of the palette."""
+    role, made = QPalette.ColorRole, QPalette()
+    for colour, roles in (
+        (appearance.background, (role.Window, role.Base)),
+        (appearance.text, (role.WindowText, role.Text, role.ButtonText, role.ToolTipText)),
+        (appearance.raised, (role.AlternateBase, role.Button, role.ToolTipBase, role.Light)),
+        (appearance.accent, (role.Highlight, role.Accent, role.Link, role.LinkVisited)),
+        (appearance.hairline, (role.Mid, role.Dark, role.Shadow)),
+        (appearance.error, (role.BrightText,)),
+        (appearance.faint, (role.PlaceholderText,)),
+        (appearance.on_accent, (role.HighlightedText,)),
+        (appearance.hover, (role.Midlight,)),
+    ):
+        for one in roles:
+            made.setColor(one, QColor(colour))
     for one in (role.WindowText, role.Text, role.ButtonText):
         made.setColor(QPalette.ColorGroup.Disabled, one, QColor(appearance.faint))
     return made
 
 
 def system_reduces_motion() -> bool:
-    """Whether the system is set to reduce motion. Qt 6.9 does not tell: on macOS AppKit is asked (System Settings,
-    Accessibility, Display), elsewhere a style that animates nothing counts as reduced motion."""
+    """Returns whether the system is set to reduce motion, which Qt 6.9 cannot tell. On macOS, AppKit does (System
+    Settings, Accessibility, Display); elsewhere, a style without animations counts as reduced motion."""
     if NATIVE:
         return _mac_reduces_motion()
     return QApplication.style().styleHint(QStyle.StyleHint.SH_Widget_Animation_Duration) == 0
 
 
 def _mac_reduces_motion() -> bool:
-    """[[NSWorkspace sharedWorkspace] accessibilityDisplayShouldReduceMotion]; Qt has loaded AppKit."""
+    """Calls [[NSWorkspace sharedWorkspace] accessibilityDisplayShouldReduceMotion]; Qt has loaded AppKit."""
     library = ctypes.util.find_library("objc")
     if library is None:
         return False

@@ -1,4 +1,4 @@
-"""The small widgets that every window is made of. They take their colours from the theme while they are drawn."""
+"""The small widgets that every window is made of. They look up the colours of the theme while they are drawn."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from PySide6.QtGui import (
     QPaintEvent,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QFrame, QLabel, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QLineEdit, QScrollArea, QSizePolicy, QToolButton, QWidget
 
 from app.window.common import theme
 from app.window.common.appearance import Appearance
-from app.window.common.icons import pixmap
+from app.window.common.icons import icon, pixmap
 
-NATIVE_TEXT = QKeySequence.SequenceFormat.NativeText
 BAR_HEIGHT = 8  # px
-_DONE_MS = 1400
+DONE_MS = 1400
 
 
 def style(widget: QWidget, **properties: str) -> None:
@@ -38,7 +37,7 @@ def style(widget: QWidget, **properties: str) -> None:
 
 
 def label(text: str = "", role: str = "body", tone: str = "", wrap: bool = False) -> QLabel:
-    """Returns a label of plain text, which is never taken for HTML. wrap: in as many lines as it needs."""
+    """Returns a label of plain text, which is never taken for HTML. wrap: whether it may take several lines."""
     made = QLabel(text)
     made.setTextFormat(Qt.TextFormat.PlainText)
     made.setWordWrap(wrap)
@@ -46,16 +45,13 @@ def label(text: str = "", role: str = "body", tone: str = "", wrap: bool = False
     return made
 
 
-def wrapped(text: str = "", parent: QWidget | None = None, role: str = "", tone: str = "") -> QLabel:
-    """Returns a label of plain text in as many lines as it needs."""
-    made = label(text, role, tone, wrap=True)
-    if parent is not None:
-        made.setParent(parent)
-    return made
+def wrapped(text: str = "", role: str = "", tone: str = "") -> QLabel:
+    """Returns a label of plain text that takes as many lines as it needs."""
+    return label(text, role, tone, wrap=True)
 
 
 def announce(widget: QWidget, text: str, assertive: bool = False) -> None:
-    """Has assistive technology read `text` out once it is done with what it reads, or at once if that is urgent."""
+    """Has assistive technology read `text` aloud: at once if it is assertive, else after what is being read."""
     if not QAccessible.isActive():
         return
     event = QAccessibleAnnouncementEvent(widget, text)
@@ -65,12 +61,12 @@ def announce(widget: QWidget, text: str, assertive: bool = False) -> None:
 
 
 class IconButton(QToolButton):
-    """A flat button of one icon. Its name is read to those who cannot see it, and shown on hovering."""
+    """A flat button with an icon only. Its name is its tooltip, and what assistive technology reads."""
 
     def __init__(self, shape: str, name: str, parent: QWidget | None = None, size: int = 32) -> None:
         super().__init__(parent)
-        self._shape, self._marked, self._done = shape, True, False
-        self.tone = "faint"  # of the icon: a colour of the appearance
+        self._marked, self._done = True, False
+        self.tone = "faint"  # the colour of the icon, by its name in the appearance
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setAutoRaise(True)
         self.setFixedSize(size, size)
@@ -79,29 +75,29 @@ class IconButton(QToolButton):
         self.set_shape(shape, name)
 
     def set_shape(self, shape: str, name: str) -> None:
-        """Gives the button another icon and another purpose."""
+        """Shows another icon and another name."""
         self._shape = shape
         self.setAccessibleName(name)
         self.setToolTip(name)
         self.update()
 
     def set_marked(self, marked: bool) -> None:
-        """Whether the button is tinted while it is on; not where one sees that anyway."""
+        """Sets whether the button is tinted while it is checked."""
         self._marked = marked
         style(self, marked="true" if marked else "false")
 
     def follow(self, action: QAction) -> None:
-        """Does what `action` does, while it is enabled; its shortcut is shown on hovering."""
+        """Triggers `action`, and mirrors its state; the tooltip shows its shortcut."""
         self.setCheckable(action.isCheckable())
         self.clicked.connect(action.trigger)
         action.changed.connect(lambda: self._mirror(action))
         self._mirror(action)
 
     def show_done(self) -> None:
-        """Shows a check mark for a moment: what the button does was done."""
+        """Shows a check mark for a moment."""
         self._done = True
         self.update()
-        QTimer.singleShot(_DONE_MS, self, self._show_shape)
+        QTimer.singleShot(DONE_MS, self, self._end_done)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)
@@ -120,42 +116,19 @@ class IconButton(QToolButton):
             return look.hairline
         return look.accent if self.isChecked() and self._marked else look.colour(self.tone)
 
-    def _show_shape(self) -> None:
+    def _end_done(self) -> None:
         self._done = False
         self.update()
 
     def _mirror(self, action: QAction) -> None:
         self.setEnabled(action.isEnabled())
         self.setChecked(action.isChecked())
-        self.setToolTip(hint(self.accessibleName(), action))
-
-
-class SendButton(IconButton):
-    """The round button of the composer: sends, or stops the reply that is being written."""
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("send", "Send", parent)
-        style(self, role="send")
-        self.show_state(live=False, busy=False)
-
-    def show_state(self, live: bool, busy: bool) -> None:
-        """live: whether there is anything to send or to stop. busy: whether the button stops."""
-        self.setEnabled(live)
-        self.set_shape("stop" if busy else "send", "Stop" if busy else "Send")
-        self.setToolTip("Stop (Esc)" if busy else "Send (Enter)")
-
-    def icon_colour(self, look: Appearance) -> str:
-        return look.on_accent if self.isEnabled() else look.faint
-
-
-def hint(name: str, action: QAction) -> str:
-    """Returns `name` with the keys that do the same."""
-    keys = action.shortcut().toString(NATIVE_TEXT)
-    return f"{name} ({keys})" if keys else name
+        keys = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
+        self.setToolTip(f"{self.accessibleName()} ({keys})" if keys else self.accessibleName())
 
 
 class Glyph(QWidget):
-    """An icon in a tone of the appearance. size: px at scale 1."""
+    """An icon. tone: its colour, by its name in the appearance. size: px at scale 1."""
 
     def __init__(self, shape: str = "", tone: str = "text", size: float = 16, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -163,7 +136,7 @@ class Glyph(QWidget):
         self._fit()
 
     def show_shape(self, shape: str, tone: str) -> None:
-        """Shows another icon, or the same in another tone."""
+        """Shows an icon in a colour of the appearance."""
         self._shape, self._tone = shape, tone
         self.update()
 
@@ -185,7 +158,7 @@ class Glyph(QWidget):
 
 
 class ElidedLabel(QLabel):
-    """One line of text that ends in an ellipsis where there is no room; all of it shows on hovering."""
+    """One line of text that is cut with an ellipsis if it is too long; the tooltip then shows all of it."""
 
     def __init__(self, text: str = "", parent: QWidget | None = None, role: str = "") -> None:
         super().__init__(parent)
@@ -211,46 +184,64 @@ class ElidedLabel(QLabel):
 
 
 class Hairline(QFrame):
-    """A line of one px between two parts of a window."""
+    """A horizontal line of 1 px between two parts of a window."""
 
-    def __init__(self, orientation: Qt.Orientation = Qt.Orientation.Horizontal, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        if orientation == Qt.Orientation.Horizontal:
-            self.setFixedHeight(1)
-        else:
-            self.setFixedWidth(1)
+        self.setFixedHeight(1)
+
+
+def search_field(name: str) -> QLineEdit:
+    """Returns a field for search words. name: what it searches, for assistive technology."""
+    field = QLineEdit()
+    style(field, role="search")
+    field.setPlaceholderText("Search")
+    field.setAccessibleName(name)
+    field.setClearButtonEnabled(True)
+    field.addAction(icon("search"), QLineEdit.ActionPosition.LeadingPosition)
+    return field
 
 
 class ProgressBar(QWidget):
-    """How much of something is done. name: of what, for assistive technology."""
+    """A bar that shows how much of something is done. name: of what, for assistive technology."""
 
     def __init__(self, name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setFixedHeight(BAR_HEIGHT)
         self.setAccessibleName(name)
-        self._share, self._done = 0.0, False
-
-    @property
-    def share(self) -> float:
-        """How much is done, 0 to 1."""
-        return self._share
+        self.share, self._done = 0.0, False
 
     def show_share(self, share: float, done: bool) -> None:
-        """share: 0 to 1. done: whether it has ended, which a bar that is full need not mean."""
-        if (share, done) != (self._share, self._done):
-            self._share, self._done = share, done
+        """share: 0 to 1. done: whether it has ended, which a full bar does not say."""
+        if (share, done) != (self.share, self._done):
+            self.share, self._done = share, done
             self.setAccessibleDescription(f"{share:.0%}")
             self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         look, painter = theme.current(), QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(Qt.PenStyle.NoPen)
-        bar, radius = QRectF(self.rect()), BAR_HEIGHT / 2
-        painter.setBrush(QColor(look.hairline))
-        painter.drawRoundedRect(bar, radius, radius)
-        if self._share:
-            bar.setWidth(max(BAR_HEIGHT, bar.width() * self._share))
-            painter.setBrush(QColor(look.good if self._done else look.accent))
-            painter.drawRoundedRect(bar, radius, radius)
+        draw_bar(painter, QRectF(self.rect()), self.share, look.good if self._done else look.accent, look.hairline)
         painter.end()
+
+
+def draw_bar(painter: QPainter, rect: QRectF, share: float, colour: str, ground: str) -> None:
+    """Draws a rounded bar on its ground, filled from the left by `share`, 0 to 1."""
+    filled, radius = QRectF(rect), rect.height() / 2
+    filled.setWidth(max(rect.height(), rect.width() * share) if share else 0)
+    painter.setPen(Qt.PenStyle.NoPen)
+    for part, fill in ((rect, ground), (filled, colour)):
+        painter.setBrush(QColor(fill))
+        painter.drawRoundedRect(part, radius, radius)
+
+
+def scroll_area(inside: QWidget) -> QScrollArea:
+    """Returns an area of a page in which `inside`, as wide as the area, scrolls up and down."""
+    area = QScrollArea()
+    style(area, ground="page")
+    area.setFrameShape(QFrame.Shape.NoFrame)
+    area.setWidgetResizable(True)
+    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+    area.setWidget(inside)
+    return area

@@ -1,4 +1,4 @@
-"""Attachments of a message: text files and long pastes as values, and the chips that show them above the text."""
+"""Attachments of a message: text files and long pastes, and the chips that show them above the text."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QWidget
+from PySide6.QtWidgets import QFrame, QSizePolicy, QWidget
 
 from app.store.records import Attachment
-from app.window.common.flow_layout import FlowLayout
+from app.window.common.layouts import FlowLayout, clear, row
 from app.window.common.widgets import Glyph, IconButton, label, style
 from engine.errors import RedlineError
+from models.size_text import size_words
 
-LARGEST_BYTES = 1_000_000  # of one file: more than any context here holds
-MAX_CHARACTERS = 2_000_000  # with one message, well within one line of the protocol
-LONG_PASTE, LONG_PASTE_LINES = 4_000, 80  # characters, lines: a longer paste is easier to read as an attachment
-WIDEST_NAME = 220  # px, in a chip
+LARGEST_BYTES = 1_000_000  # of one file, which is more than a context holds
+MAX_CHARACTERS = 2_000_000  # of all attachments of a message, well within the limit for a line of the protocol
+LONG_PASTE, LONG_PASTE_LINES = 4_000, 80  # characters, lines: a paste from here on becomes an attachment
+WIDEST_NAME = 220  # px, of the name in a chip
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -30,7 +31,7 @@ _CONTROL = bytes(set(range(32)) - {7, 8, 9, 10, 12, 13, 27})
 
 
 class AttachmentError(RedlineError):
-    """A file that cannot be attached: which, why, and what to do."""
+    """A file cannot be attached. Says which one, why, and what to do."""
 
 
 def read_file(path: Path) -> Attachment:
@@ -43,9 +44,8 @@ def read_file(path: Path) -> Attachment:
         if not stat.S_ISREG(status.st_mode):
             raise AttachmentError(f"“{name}” is not a regular file. Save its text to a file first.")
         if status.st_size > LARGEST_BYTES:
-            largest = size_text(LARGEST_BYTES)
             raise AttachmentError(
-                f"“{name}” is {size_text(status.st_size)}; the limit is {largest}. Attach part of it."
+                f"“{name}” is too large: the limit is {size_words(LARGEST_BYTES)}. Attach part of it."
             )
         data = path.read_bytes()
     except FileNotFoundError as error:
@@ -57,7 +57,7 @@ def read_file(path: Path) -> Attachment:
 
 
 def from_paste(text: str, used_names: Iterable[str]) -> Attachment:
-    """Returns a long paste as an attachment with a name of its own."""
+    """Returns a long paste as an attachment, under a name that is not used yet."""
     names, number = set(used_names), 1
     while (name := f"Pasted text {number}.txt" if number > 1 else "Pasted text.txt") in names:
         number += 1
@@ -65,21 +65,14 @@ def from_paste(text: str, used_names: Iterable[str]) -> Attachment:
 
 
 def is_long(text: str) -> bool:
-    """Returns whether a paste is better attached than inserted."""
+    """Returns whether a paste is long enough to become an attachment."""
     return len(text) >= LONG_PASTE or text.count("\n") >= LONG_PASTE_LINES
 
 
 def check_total(attachments: Sequence[Attachment]) -> None:
-    """Raises AttachmentError where these are too much for one message."""
+    """Raises AttachmentError if these are too long for one message."""
     if sum(len(a.text) for a in attachments) > MAX_CHARACTERS:
         raise AttachmentError(f"The attachments exceed {MAX_CHARACTERS:,} characters in total. Remove some of them.")
-
-
-def size_text(count: int) -> str:
-    """Returns a number of bytes or characters for people."""
-    if count < 1000:
-        return f"{count} B"
-    return f"{count / 1000:.0f} KB" if count < 1_000_000 else f"{count / 1_000_000:.1f} MB".replace(".0 ", " ")
 
 
 def _decode(name: str, data: bytes) -> str:
@@ -104,9 +97,7 @@ def _refuse_binary(name: str, data: bytes) -> None:
 
 
 class Chip(QFrame):
-    """One attachment: its name, its size, and a button that removes it. removed(): by that button."""
-
-    removed = Signal()
+    """One attachment: its name, its size, and a button that removes it."""
 
     def __init__(self, attachment: Attachment, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -117,21 +108,19 @@ class Chip(QFrame):
         name.ensurePolished()
         name.setText(name.fontMetrics().elidedText(attachment.name, Qt.TextElideMode.ElideMiddle, WIDEST_NAME))
         self.remove = IconButton("close", f"Remove {attachment.name}", size=24)
-        self.remove.clicked.connect(self.removed)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(8, 2, 3, 2)
-        row.setSpacing(6)
-        for widget in (Glyph("file", "faint"), name, label(size_text(len(attachment.text)), "detail"), self.remove):
-            row.addWidget(widget)
+        size = label(size_words(len(attachment.text)), "detail")
+        row(Glyph("file", "faint"), name, size, self.remove, on=self, margins=(8, 2, 3, 2), gap=6)
 
 
 class Chips(QWidget):
-    """The attachments, in as many rows as they need. removed(int): the place of the one that was removed."""
+    """The attachments of a message, in as many rows as they need. removed(int): the user removes the one at this
+    place. all: the chips in order."""
 
     removed = Signal(int)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self.all: list[Chip] = []
         self._flow = FlowLayout(self)
         self._flow.setContentsMargins(0, 0, 0, 4)
         policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
@@ -142,20 +131,10 @@ class Chips(QWidget):
 
     def show_all(self, attachments: Sequence[Attachment]) -> None:
         """Shows these attachments."""
-        while (item := self._flow.takeAt(0)) is not None:
-            if (old := item.widget()) is not None:
-                old.hide()
-                old.deleteLater()
-        for place, attachment in enumerate(attachments):
-            chip = Chip(attachment, self)
-            chip.removed.connect(lambda place=place: self.removed.emit(place))
+        clear(self._flow)
+        self.all = [Chip(attachment, self) for attachment in attachments]
+        for place, chip in enumerate(self.all):
+            chip.remove.clicked.connect(lambda _=False, place=place: self.removed.emit(place))
             self._flow.addWidget(chip)
         self.setVisible(bool(attachments))
         self.updateGeometry()
-
-    @property
-    def all(self) -> list[Chip]:
-        """The chips in order."""
-        items = (self._flow.itemAt(i) for i in range(self._flow.count()))
-        widgets = (item.widget() for item in items if item is not None)
-        return [widget for widget in widgets if isinstance(widget, Chip)]

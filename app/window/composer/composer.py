@@ -7,26 +7,46 @@ from pathlib import Path
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QPushButton, QWidget
 
 from app.store.records import Attachment
 from app.window.common import theme
-from app.window.common.appearance import GAP, TEXT_WIDTH
+from app.window.common.appearance import GAP, TEXT_WIDTH, Appearance
+from app.window.common.layouts import STRETCH, column, row
 from app.window.common.preferences import Draft
-from app.window.common.widgets import IconButton, SendButton, style, wrapped
+from app.window.common.widgets import IconButton, style, wrapped
 from app.window.composer.attachments import AttachmentError, Chips, check_total, from_paste, read_file
 from app.window.composer.context_meter import ContextMeter
 from app.window.composer.prompt_editor import PromptEditor
 
-BOX_OVERHANG = 30  # px that the box is wider than the text above, so that the text in it is aligned with that
-LEGEND_FROM = 480  # px, of the composer
+BOX_OVERHANG = 30  # px by which the box is wider than the transcript, so that their texts are aligned
+LEGEND_FROM = 480  # px: a narrower composer has no room for the legend
 NEARLY_FULL = 0.9  # of the context: from here on the composer warns
 NO_IMAGES = "Images cannot be attached: the models read text only. Paste the text instead."
 
 
+class SendButton(IconButton):
+    """The round button of the composer: sends the message, or stops the reply that is being written."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__("send", "Send", parent)
+        style(self, role="send")
+
+    def show_state(self, enabled: bool, stops: bool) -> None:
+        """enabled: whether there is anything to send or to stop. stops: whether a click stops the reply."""
+        self.setEnabled(enabled)
+        self.set_shape("stop" if stops else "send", "Stop" if stops else "Send")
+        self.setToolTip("Stop (Esc)" if stops else "Send (Enter)")
+
+    def icon_colour(self, look: Appearance) -> str:
+        return look.on_accent if self.isEnabled() else look.faint
+
+
 class Composer(QWidget):
-    """sent(str, tuple[Attachment]), edited(int, str): a message, new or changed. changed(Draft): what is typed.
-    refused(str): why something cannot be attached. meter: shown beside Send. legend: shown where there is room for it.
+    """The field for a message. meter: shown beside Send. legend: shown where there is room for it.
+
+    sent(str, tuple[Attachment]): a new message. edited(int, str): a message and its new text. changed(Draft): the user
+    typed or attached something. refused(str): why something cannot be attached.
     """
 
     sent = Signal(str, object)
@@ -55,7 +75,7 @@ class Composer(QWidget):
 
     @property
     def draft(self) -> Draft:
-        """What is typed and attached; while a message is edited, what was before."""
+        """What is typed and attached; while a message is being edited, what was there before."""
         if self._edited_message is not None:
             return self._draft_before_edit
         return Draft(text=self.editor.toPlainText(), attachments=tuple(self._attachments))
@@ -66,7 +86,7 @@ class Composer(QWidget):
         self._show(draft)
 
     def attach_files(self, paths: Sequence[Path]) -> None:
-        """Attaches text files; emits `refused` for each that cannot be."""
+        """Attaches text files; emits `refused` for each one that cannot be attached."""
         for path in paths:
             try:
                 self._attach(read_file(path))
@@ -90,12 +110,12 @@ class Composer(QWidget):
         return True
 
     def set_busy(self, busy: bool) -> None:
-        """While a reply is being written, the button stops it."""
+        """Sets whether a reply is being written, which the button then stops."""
         self._busy = busy
         self._update_controls()
 
     def set_count(self, tokens: int, context: int) -> None:
-        """Shows how full the context is with what is typed, and warns where it is nearly full."""
+        """Shows how full the context is, the typed text included, and warns if it is nearly full."""
         self._meter.set_count(tokens, context)
         left = context - tokens
         if context <= 0 or tokens < NEARLY_FULL * context:
@@ -110,11 +130,11 @@ class Composer(QWidget):
         self.warning.show()
 
     def set_model(self, name: str) -> None:
-        """Shows which model the message is for."""
+        """Shows the name of the model in the empty field."""
         self.editor.setPlaceholderText(f"Message {name}" if name else "Message")
 
     def show_legend(self, wanted: bool) -> None:
-        """Shows what the colours of tokens mean, where there are any and there is room."""
+        """Shows what the colours of tokens mean, if that is wanted and there is room."""
         self._legend_wanted = wanted
         self._legend.setVisible(wanted and self.width() >= round(LEGEND_FROM * theme.current().scale))
 
@@ -128,41 +148,26 @@ class Composer(QWidget):
             self._fit_box()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Esc cancels an edit; otherwise the window gets it."""
+        """Esc cancels an edit; without one it is left to the window."""
         if event.key() != Qt.Key.Key_Escape or not self.cancel_edit():
             super().keyPressEvent(event)
 
     def _lay_out(self) -> None:
         style(self._box, kind="box")
         style(self.cancel, role="link")
-        edit_bar = QHBoxLayout(self._edit_bar)
-        edit_bar.setContentsMargins(4, 0, 0, 0)
-        edit_bar.addWidget(wrapped("Editing your last message", role="detail"), 1)
-        edit_bar.addWidget(self.cancel)
-        below = QHBoxLayout()
-        below.setSpacing(GAP)
-        below.addWidget(self.attach)
-        below.addWidget(self._legend, 0, Qt.AlignmentFlag.AlignVCenter)
-        below.addStretch(1)
-        below.addWidget(self._meter)
-        below.addWidget(self.send)
-        box = QVBoxLayout(self._box)
-        box.setContentsMargins(12, 10, 8, 8)
-        box.setSpacing(6)
-        for widget in (self._edit_bar, self.chips, self.editor):
-            box.addWidget(widget)
-        box.addLayout(below)
+        row(
+            (wrapped("Editing your last message", role="detail"), 1),
+            self.cancel,
+            on=self._edit_bar,
+            margins=(4, 0, 0, 0),
+        )
+        legend = (self._legend, 0, Qt.AlignmentFlag.AlignVCenter)
+        buttons = row(self.attach, legend, STRETCH, self._meter, self.send, gap=GAP)
+        column(self._edit_bar, self.chips, self.editor, buttons, on=self._box, margins=(12, 10, 8, 8), gap=6)
         self.warning.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         self.warning.hide()
-        column = QVBoxLayout(self)
-        column.setContentsMargins(2 * GAP, 4, 2 * GAP, 2 * GAP)
-        column.setSpacing(4)
-        column.addWidget(self.warning)
-        middle = QHBoxLayout()
-        middle.addStretch(1)
-        middle.addWidget(self._box, 1000)
-        middle.addStretch(1)
-        column.addLayout(middle)
+        middle = row(STRETCH, (self._box, 1000), STRETCH)
+        column(self.warning, middle, on=self, margins=(2 * GAP, 4, 2 * GAP, 2 * GAP), gap=4)
         self.setTabOrder(self.editor, self.attach)
 
     def _connect(self) -> None:
@@ -179,7 +184,7 @@ class Composer(QWidget):
         self.chips.removed.connect(self._remove)
 
     def _submit(self) -> None:
-        """Sends the message, unless it is blank or a reply is being written."""
+        """Sends the message, unless it is empty or a reply is being written."""
         text, attachments, message = self.editor.toPlainText(), tuple(self._attachments), self._edited_message
         if self._busy or not (text.strip() or (attachments and message is None)):
             return

@@ -1,82 +1,74 @@
-"""The meter of the context: a ring, and words once it is nearly full."""
+"""The context meter: a ring, with words once the context is nearly full."""
 
 from __future__ import annotations
 
-from typing import Literal
-
-from PySide6.QtCore import QPoint, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QFocusEvent, QFont, QFontMetrics, QPainter, QPaintEvent, QPen
+from PySide6.QtCore import QPoint, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QFocusEvent, QFontMetrics, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QProgressBar, QSizePolicy, QToolTip, QWidget
 
 from app.window.common import theme
 from app.window.common.appearance import GAP
-from app.window.common.fonts import font
 from app.window.common.paint_helpers import draw_focus_ring, focused_by_keyboard
-
-Level = Literal["unknown", "room", "nearly full", "full"]
 
 NEARLY_FULL = 0.8
 RING = 16  # px
 STROKE = 3
-ADVICE: dict[Level, str] = {
-    "unknown": "Context usage is not known yet",
+UNKNOWN = "Context usage is not known yet"
+ADVICE = {
     "room": "",
     "nearly full": "The context is nearly full. Start a new conversation soon, or shorten the attachments.",
     "full": "The context is full. Start a new conversation, or shorten an earlier message.",
 }
-
-TONES: dict[Level, str] = {"unknown": "faint", "room": "faint", "nearly full": "warning", "full": "error"}
+TONES = {"room": "faint", "nearly full": "warning", "full": "error"}
 
 
 class ContextMeter(QProgressBar):
-    """Shows how many tokens template, system prompt, conversation and draft take; a progress bar to assistive
-    technology. level_changed(str): it has become nearly full or full, or has room again."""
-
-    level_changed = Signal(str)
+    """Shows how many tokens of the context the template, system prompt, conversation and draft take. Assistive
+    technology reads it as a progress bar."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._tokens = self._context = 0
         self._focus_visible = False
-        self._level: Level = "unknown"
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.setAccessibleName("Context used")
         self.set_count(0, 0)
 
     @property
-    def level(self) -> Level:
-        return self._level
+    def _share(self) -> float:
+        return self._tokens / self._context if self._context else 0.0
+
+    @property
+    def _level(self) -> str:
+        return "full" if self._share >= 1 else "nearly full" if self._share >= NEARLY_FULL else "room"
 
     @property
     def description(self) -> str:
-        """The count, and what to do where the context is nearly full."""
+        """The count in words, with advice once the context is nearly full."""
         if not self._context:
-            return ADVICE["unknown"]
+            return UNKNOWN
         count = f"{self._tokens:,} of {self._context:,} context tokens used"
         return f"{count}. {ADVICE[self._level]}" if ADVICE[self._level] else count
 
     def set_count(self, tokens: int, context: int) -> None:
-        """tokens: of at most `context`. A context of 0 is not known."""
+        """Shows that `tokens` of `context` are used; a context of 0 is unknown."""
         self._tokens, self._context = tokens, context
         self.setRange(0, max(context, 1))
         self.setValue(min(tokens, context))
-        before, self._level = self._level, self._level_now()
         self.setToolTip(self.description)
         self.setAccessibleDescription(self.description)
         self.updateGeometry()
         self.update()
-        if self._level != before:
-            self.level_changed.emit(self._level)
 
     def text(self) -> str:
-        """Returns the text beside the ring; nothing while there is room."""
+        """Returns the text beside the ring; "" while there is room."""
         if self._level == "nearly full":
             return f"{100 * self._tokens // self._context}% used"
         return "context full" if self._level == "full" else ""
 
     def sizeHint(self) -> QSize:
-        metrics = QFontMetrics(self._text_font())
+        metrics = QFontMetrics(theme.current().font(11))
         text = self.text()
         width = metrics.horizontalAdvance(text) + GAP if text else 0
         return QSize(RING + 8 + width, max(RING + 8, metrics.height() + 4))
@@ -91,11 +83,10 @@ class ContextMeter(QProgressBar):
         painter.setPen(QPen(QColor(look.hairline), STROKE))
         painter.drawEllipse(ring)
         colour = QColor(look.colour(TONES[self._level]))
-        share = min(self._tokens / self._context, 1.0) if self._context else 0.0
         painter.setPen(QPen(colour, STROKE, Qt.PenStyle.SolidLine, Qt.PenCapStyle.FlatCap))
-        painter.drawArc(ring, 90 * 16, -round(share * 360 * 16))  # clockwise from the top, in sixteenths of a degree
+        painter.drawArc(ring, 90 * 16, -round(min(self._share, 1) * 360 * 16))  # clockwise from the top
         painter.setPen(colour)
-        painter.setFont(self._text_font())
+        painter.setFont(look.font(11))
         painter.drawText(self.rect().adjusted(RING + 8, 0, -4, 0), Qt.AlignmentFlag.AlignVCenter, self.text())
         if self._focus_visible:
             draw_focus_ring(painter, self, look.accent)
@@ -109,12 +100,3 @@ class ContextMeter(QProgressBar):
     def focusOutEvent(self, event: QFocusEvent) -> None:
         super().focusOutEvent(event)
         self._focus_visible = False
-
-    def _text_font(self) -> QFont:
-        return font(theme.current(), 11)
-
-    def _level_now(self) -> Level:
-        if not self._context:
-            return "unknown"
-        share = self._tokens / self._context
-        return "full" if share >= 1 else "nearly full" if share >= NEARLY_FULL else "room"

@@ -15,10 +15,10 @@ MAX_LINES = 8
 
 
 class PromptEditor(QPlainTextEdit):
-    """Plain text of one to MAX_LINES lines; beyond that it scrolls.
+    """A text field that is as high as its text, up to MAX_LINES lines; a longer text scrolls.
 
     submitted(): Enter. up_pressed(): the Up key in an empty field. files_pasted(list[Path]), image_pasted().
-    long_text_pasted(str): a paste that is better attached. focused(bool).
+    long_text_pasted(str): a paste that is to become an attachment. focused(bool): the focus came or went.
     """
 
     submitted = Signal()
@@ -56,7 +56,7 @@ class PromptEditor(QPlainTextEdit):
         key, shift = event.key(), bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
         if key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
             if self._in_composition:
-                return  # it accepts a word of the input method
+                return  # Enter accepts a word of the input method
             if shift:
                 self.insertPlainText("\n")
                 self.ensureCursorVisible()
@@ -104,7 +104,7 @@ class PromptEditor(QPlainTextEdit):
             self.image_pasted.emit()
 
     def _lines(self) -> int:
-        return max(1, int(self.document().size().height()))  # a plain text document counts in lines
+        return max(1, int(self.document().size().height()))  # a plain text document measures its height in lines
 
     def _height(self) -> int:
         lines = min(MAX_LINES, self._lines())

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from app.palette import mix
 from app.window.common import theme
 from app.window.common.appearance import GAP, Appearance
-from app.window.common.flow_layout import FlowLayout
+from app.window.common.layouts import FlowLayout
 from app.window.inspector.round_rows import Kind, Piece, branches, depths
 from engine.events import Round
 

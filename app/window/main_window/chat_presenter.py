@@ -15,7 +15,7 @@ from app.window.main_window.header import Header, status_text
 from app.window.main_window.notice_banners import NoticeBanners
 from app.window.main_window.welcome import Welcome
 from app.window.settings.chat_panel import ChatPanel
-from app.window.sidebar.conversation_models import UNTITLED
+from app.window.sidebar.conversation_list import UNTITLED
 from app.window.sidebar.sidebar import Sidebar
 
 if TYPE_CHECKING:

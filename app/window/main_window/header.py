@@ -11,7 +11,6 @@ from PySide6.QtWidgets import QHBoxLayout, QStyleOptionToolButton, QStylePainter
 
 from app.window.common import theme
 from app.window.common.appearance import GAP
-from app.window.common.fonts import font
 from app.window.common.icons import pixmap
 from app.window.common.widgets import ElidedLabel, Hairline, IconButton, style
 
@@ -82,7 +81,7 @@ class StatusChip(QToolButton):
         text = self._text if fits else STATE_TEXTS[self._state][1]
         x += self._draw(painter, text, self._bold_font(), colour, x, right) + 10
         if right - x >= MIN_DETAIL:
-            self._draw(painter, self._detail, font(look, 12), look.faint, x, right)
+            self._draw(painter, self._detail, look.font(12), look.faint, x, right)
         painter.end()
 
     def _draw(self, painter: QStylePainter, text: str, text_font: QFont, colour: str, left: int, right: int) -> int:
@@ -101,13 +100,13 @@ class StatusChip(QToolButton):
         self.setToolTip(text)
 
     def _bold_font(self) -> QFont:
-        return font(theme.current(), 12, QFont.Weight.DemiBold)
+        return theme.current().font(12, QFont.Weight.DemiBold)
 
     def _bold_metrics(self) -> QFontMetrics:
         return QFontMetrics(self._bold_font())
 
     def _metrics(self) -> QFontMetrics:
-        return QFontMetrics(font(theme.current(), 12))
+        return QFontMetrics(theme.current().font(12))
 
 
 class Header(QWidget):

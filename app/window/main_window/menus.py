@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication, QMenu, QMenuBar, QWidget
 from app.window.common.file_output import FileError, write_text
 from app.window.main_window import files
 from app.window.main_window.chat_presenter import ChatPresenter, Parts
-from app.window.sidebar.conversation_models import UNTITLED
+from app.window.sidebar.conversation_list import UNTITLED
 
 if TYPE_CHECKING:
     from app.window.chat import Controller

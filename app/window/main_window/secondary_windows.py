@@ -191,7 +191,7 @@ class ModelsOpener(SecondaryWindow):
     def find_names(self) -> None:
         """Looks for downloaded models, for the forms, unless they are known."""
         library, _ = self._library_and_downloads()
-        if not library.shelf.here and not library.loading:
+        if not library.known.installed and not library.loading:
             library.list_installed()
 
     def quit(self) -> None:
@@ -203,18 +203,17 @@ class ModelsOpener(SecondaryWindow):
 
     def _library_and_downloads(self) -> tuple[ModelLibrary, DownloadQueue]:
         if self.library is None or self.downloads is None:
-            from app.window.models.command_queue import CommandQueue
             from app.window.models.downloads import DownloadQueue
             from app.window.models.model_library import ModelLibrary
 
-            self.library = ModelLibrary(CommandQueue(self.command, self), self)
+            self.library = ModelLibrary(self.command, self)
             self.downloads = DownloadQueue(self.command, self)
             self.downloads.ended.connect(lambda _, library=self.library: library.refresh())
             self.library.listed.connect(self._list_names)
         return self.library, self.downloads
 
     def _list_names(self) -> None:
-        complete = [one for one in self.library.shelf.here if one.complete] if self.library else []
+        complete = [one for one in self.library.known.installed if one.complete] if self.library else []
         targets = [one.name for one in complete if one.kind == "model"]
         self.names_changed.emit(targets, [one.name for one in complete if one.kind in ("model", "eagle3", "medusa")])
 

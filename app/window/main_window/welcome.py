@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.window.common.appearance import GAP, TEXT_WIDTH
-from app.window.common.flow_layout import FlowLayout
+from app.window.common.layouts import FlowLayout
 from app.window.common.widgets import label, style, wrapped
 
 HERE = "this Mac" if sys.platform == "darwin" else "this computer"

@@ -1,12 +1,17 @@
-"""What is known about models: the documents of `redline models ... --json`, read again whenever something changes."""
+"""What is known about models, from `redline models ... --json` in child processes, a few at a time.
+
+Each command prints one document of `app.protocol.model_documents`. The commands run again when something changes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from PySide6.QtCore import QObject, Signal
+import msgspec
+from PySide6.QtCore import QObject, QProcess, QTimer, Signal
 
 from app.protocol.model_documents import (
     CatalogueEntries,
@@ -16,104 +21,198 @@ from app.protocol.model_documents import (
     PairVerdicts,
     Removal,
 )
-from app.window.models.catalogue_view import COMES_ALONG, Row, Shelf
-from app.window.models.command_queue import CommandQueue
+from app.window.models.downloads import models_command
+from app.window.models.known_models import BUILTIN_MODEL, KnownModels, ModelRow
 
+AT_ONCE = 2  # processes; each is busy for about a second
+TIMEOUT_MS = 60_000
+Document = TypeVar("Document")
+Failure = Callable[[str], None]
 Then = Callable[[Removal], None]
-Answer = TypeVar("Answer")
+
+
+class Command(QProcess):
+    """One command. type: of its document. then, fail: called with the document, or with why there is none.
+
+    ended(Command): it ended, or could not start. Its slots are methods, because a lambda that is connected to
+    `QProcess.finished` and starts another process crashes PySide 6.9.
+    """
+
+    ended = Signal(object)
+
+    def __init__(
+        self, words: Sequence[str], type: Any, then: Callable[[Any], None], fail: Failure, parent: QObject
+    ) -> None:
+        super().__init__(parent)
+        self.words, self._type, self._then, self._fail = tuple(words), type, then, fail
+        self.finished.connect(self._finish)
+        self.errorOccurred.connect(self._handle_error)
+
+    def begin(self, command: Sequence[str]) -> None:
+        """Starts the process. command: stands before the words."""
+        QTimer.singleShot(TIMEOUT_MS, self, self.kill)
+        self.start(command[0], [*command[1:], *self.words, "--json"])
+        self.closeWriteChannel()
+
+    def deliver(self) -> None:
+        """Passes the document on. The exit status does not matter: 1 also means that nothing was found or fits."""
+        if self.error() == QProcess.ProcessError.FailedToStart:
+            self._fail(f"the command could not start ({self.errorString()})")
+            return
+        output = bytes(self.readAllStandardOutput().data()).strip()
+        errors = bytes(self.readAllStandardError().data()).decode(errors="replace").strip()
+        try:
+            document = msgspec.json.decode(output, type=self._type) if output else None
+        except msgspec.MsgspecError as error:
+            self._fail(f"the answer could not be read ({error})")
+            return
+        if document is None:
+            self._fail(errors.rpartition("\n")[2].removeprefix("redline: ") or "the command ended without an answer")
+        else:
+            self._then(document)
+
+    def _handle_error(self, error: QProcess.ProcessError) -> None:
+        if error == QProcess.ProcessError.FailedToStart:  # every other error ends in `finished`
+            self.ended.emit(self)
+
+    def _finish(self, _: int, __: QProcess.ExitStatus) -> None:
+        self.ended.emit(self)
+
+
+class CommandQueue(QObject):
+    """Runs commands, AT_ONCE at a time. command: stands before the words of each; `redline models` if empty."""
+
+    def __init__(self, command: Sequence[str] = (), parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.command = list(command) or models_command()
+        self._waiting: deque[Command] = deque()
+        self._running: list[Command] = []
+
+    @property
+    def busy(self) -> bool:
+        """Whether a command runs or waits."""
+        return bool(self._running or self._waiting)
+
+    def ask(
+        self,
+        words: Sequence[str],
+        type: type[Document],
+        then: Callable[[Document], None],
+        fail: Failure = lambda _: None,
+        first: bool = False,
+    ) -> None:
+        """Runs a command, and calls `then` with its document or `fail` with why there is none.
+
+        A command that already waits with the same words is dropped. first: before all others that wait.
+        """
+        command = Command(words, type, then, fail, self)
+        command.ended.connect(self._end)
+        for other in [one for one in self._waiting if one.words == command.words]:
+            self._waiting.remove(other)
+            other.deleteLater()
+        self._waiting.insert(0 if first else len(self._waiting), command)
+        self._start_next()
+
+    def close(self) -> None:
+        """Ends all commands, without answers."""
+        self._waiting.clear()
+        running, self._running = self._running, []
+        for command in running:
+            command.kill()
+            command.waitForFinished(1000)
+
+    def _start_next(self) -> None:
+        while self._waiting and len(self._running) < AT_ONCE:
+            command = self._waiting.popleft()
+            self._running.append(command)
+            command.begin(self.command)
+
+    def _end(self, command: Command) -> None:
+        if command in self._running:
+            self._running.remove(command)
+            command.deleteLater()
+            command.deliver()
+            self._start_next()
 
 
 class ModelLibrary(QObject):
-    """What is known about models. shelf: all of it. troubles: of the commands that failed, in words.
+    """known: the answers so far. troubles: by command, why it failed. command: as of CommandQueue.
 
-    changed(): something new is known. listed(): so is everything on this computer.
+    changed(): there is a new answer. listed(): the models on this computer were listed.
     """
 
     changed = Signal()
     listed = Signal()
 
-    def __init__(self, commands: CommandQueue, parent: QObject | None = None) -> None:
+    def __init__(self, command: Sequence[str] = (), parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.commands = commands
-        self.shelf = Shelf()
+        self.commands, self.known = CommandQueue(command, self), KnownModels()
         self.troubles: dict[str, str] = {}
-        self._unanswered: set[str] = set()  # questions whose first answer is awaited
+        self._unanswered: set[tuple[str, ...]] = set()
 
     @property
     def loading(self) -> bool:
-        """Whether the first answers are still awaited."""
+        """Whether answers are awaited."""
         return bool(self._unanswered)
 
     def refresh(self) -> None:
-        """Lists what is on this computer; and once, the machine and the catalogue."""
+        """Lists the models and pairs on this computer; the first time, also the catalogue and what fits."""
         self.list_installed()
-        if self.shelf.overview is None:
-            self._ask((), MachineOverview, self._machine)
-            self._ask(("search",), CatalogueEntries, self._catalogue)
-        self._ask(("pairs",), PairVerdicts, self._pairs)
+        if self.known.overview is None:
+            self._ask((), MachineOverview, self.known.receive)
+            self._ask(("search",), CatalogueEntries, self.known.receive)
+        self._ask(("pairs",), PairVerdicts, self.known.receive)
 
     def list_installed(self) -> None:
-        """Lists only what is on this computer."""
-        self._ask(("list",), InstalledModels, self._list)
+        """Lists only the models on this computer."""
+        self._ask(("list",), InstalledModels, self._take_list)
 
-    def check_memory(self, row: Row) -> None:
-        """Checks whether a model on this computer fits, before everything else that waits."""
-        name, shelf = row.here.name if row.here else "", self.shelf
-        known = name in shelf.fits or name in shelf.unfit or self.commands.asks(("fits", name))
-        if row.usable and not known:
-            then, fail = partial(self._keep, shelf.fits, name), partial(self._keep, shelf.unfit, name)
-            self.commands.ask(("fits", name), MemoryFit, then, fail, first=True)
+    def check_memory(self, row: ModelRow) -> None:
+        """Asks before anything else whether a usable model fits into memory, unless that is known."""
+        if row.here is None or not row.usable:
+            return
+        name, known = row.here.name, self.known
+        if name not in known.fits and name not in known.fit_failures and ("fits", name) not in self._unanswered:
+            fail = partial(known.fit_failures.__setitem__, name)
+            self._ask(("fits", name), MemoryFit, partial(known.fits.__setitem__, name), fail, first=True)
 
-    def plan_removal(self, row: Row, then: Then, fail: Callable[[str], None]) -> None:
-        """Finds out what would be deleted."""
-        self.commands.ask((*_removing(row), "--dry-run"), Removal, then, fail, first=True)
+    def plan_removal(self, row: ModelRow, then: Then, fail: Failure) -> None:
+        """Finds out what removing a model would delete."""
+        self.commands.ask((*_remove(row), "--dry-run"), Removal, then, fail, first=True)
 
-    def remove(self, row: Row, then: Then, fail: Callable[[str], None]) -> None:
-        """Deletes a model, and lists again what is on this computer."""
+    def remove(self, row: ModelRow, then: Then, fail: Failure) -> None:
+        """Removes a model, and lists the models again."""
 
-        def gone(removal: Removal) -> None:
+        def removed(removal: Removal) -> None:
             self.refresh()
             then(removal)
 
-        self.commands.ask((*_removing(row), "--yes"), Removal, gone, fail, first=True)
+        self.commands.ask((*_remove(row), "--yes"), Removal, removed, fail, first=True)
 
-    def _ask(self, words: tuple[str, ...], type: type, then: Callable[..., None]) -> None:
-        command = " ".join(words)
-        self._unanswered.add(command)
+    def _ask(
+        self,
+        words: tuple[str, ...],
+        type: type,
+        then: Callable[[Any], None],
+        fail: Failure | None = None,
+        first: bool = False,
+    ) -> None:
+        self._unanswered.add(words)
 
-        def received(answer: object) -> None:
-            self._unanswered.discard(command)
-            self.troubles.pop(command, None)
-            then(answer)
+        def answered(take: Callable[[Any], None], answer: object) -> None:
+            self._unanswered.discard(words)
+            self.troubles.pop(" ".join(words), None)
+            take(answer)
             self.changed.emit()
 
-        def failed(why: str) -> None:
-            self._unanswered.discard(command)
-            self.troubles[command] = why
-            self.changed.emit()
+        fail = fail or partial(self.troubles.__setitem__, " ".join(words))
+        self.commands.ask(words, type, partial(answered, then), partial(answered, fail), first)
 
-        self.commands.ask(words, type, received, failed)
-
-    def _list(self, inventory: InstalledModels) -> None:
-        self.shelf.here = inventory.models
-        self.shelf.fits.clear()
-        self.shelf.unfit.clear()  # a drafter that came or went changes what auto takes
+    def _take_list(self, models: InstalledModels) -> None:
+        self.known.receive(models)
         self.listed.emit()
 
-    def _machine(self, overview: MachineOverview) -> None:
-        self.shelf.overview = overview
 
-    def _catalogue(self, entries: CatalogueEntries) -> None:
-        self.shelf.known = {entry.repository: entry for entry in entries.entries}
-
-    def _pairs(self, pairs: PairVerdicts) -> None:
-        self.shelf.judged = {judged.target: judged for judged in pairs.targets}
-
-    def _keep(self, answers: dict[str, Answer], name: str, answer: Answer) -> None:
-        answers[name] = answer
-        self.changed.emit()
-
-
-def _removing(row: Row) -> tuple[str, ...]:
-    here = row.here or COMES_ALONG
+def _remove(row: ModelRow) -> Sequence[str]:
+    here = row.here or BUILTIN_MODEL
     return ("remove", here.name, "--from", here.origin)

@@ -1,4 +1,4 @@
-"""Numbers, verdicts and facts about models, in words. No Qt."""
+"""Numbers and states of models and downloads in words. No Qt."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from app.protocol.model_documents import MeasuredSpeedup
 from app.window.models.downloads import Download
 from models.size_text import size_words
 
-UNKNOWN = "-"  # a speed-up that nobody measured: none is ever guessed
+UNKNOWN = "-"  # the speed-up of a pair that nobody measured; it is never estimated
 TIMES = "\N{MULTIPLICATION SIGN}"
 BADGES = {"good": "Fits", "tight": "Tight", "no": "Too large", "": ""}
 ICONS = {"good": "check", "tight": "warning", "no": "unsupported", "": ""}
-ROOMS = {"good": "good", "tight": "tight", "refused": "no"}  # from a verdict to a badge
+TONES = {"good": "good", "tight": "warning", "no": "error", "": "text"}
+FITS = {"good": "good", "tight": "tight", "refused": "no"}  # from the level of a MemoryFit to the key of a badge
 ORIGINS = {"hub": "Hugging Face cache", "lm-studio": "LM Studio", "redline": "Imported", "builtin": "Built in"}
 KINDS = {
     "target": "Target",
@@ -48,7 +49,7 @@ HINTS = {
 
 
 def speedup(measured: Iterable[MeasuredSpeedup]) -> str:
-    """2.43x, a range of several, or "-" where nobody measured."""
+    """Returns a speed-up, such as 2.43x, the range of several, or "-" if there is none."""
     found = sorted(one.speedup for one in measured)
     if not found:
         return UNKNOWN
@@ -57,38 +58,38 @@ def speedup(measured: Iterable[MeasuredSpeedup]) -> str:
 
 
 def parameters(billions: float | None) -> str:
-    """8.2 B, 596 M; nothing where it is not known."""
+    """Returns a number of parameters, such as 8.2 B or 596 M; "" if it is unknown."""
     if billions is None:
         return ""
     return f"{billions:.3g} B" if billions >= 1 else f"{billions * 1000:.0f} M"
 
 
 def bits(number: float | None) -> str:
-    """Bits of a weight without its scales; nothing where it is not known."""
+    """Returns the width of a weight without its scales, such as 4-bit; "" if it is unknown."""
     if number is None:
         return ""
     return "16-bit" if number >= 16 else "8-bit" if number >= 8 else "4-bit"
 
 
 def size(size_bytes: int | None, estimated: bool = False) -> str:
-    """4.62 GB, with a mark where it is an estimate; nothing where it is not known."""
+    """Returns a size, such as 4.62 GB, with a tilde if it is estimated; "" if it is unknown."""
     return f"{'~' if estimated else ''}{size_words(size_bytes)}" if size_bytes else ""
 
 
-def short(spec: str) -> str:
-    """What to call a drafter: the last part of a name, of a snapshot in the Hugging Face cache its repository."""
+def automatic(spec: str | None) -> str:
+    """Returns the name of the drafter that the automatic choice takes, without the prompt lookup that goes with it."""
+    if not spec:
+        return ""
+    named = [part for part in spec.split("+") if part != "lookup"]
+    return " + ".join(map(_short, named)) or "lookup"
+
+
+def _short(spec: str) -> str:
+    """Returns the last part of a name or path; the name of the repository for a snapshot in the Hugging Face cache."""
     parts = spec.rstrip("/").split("/")
     if len(parts) > 2 and parts[-2] == "snapshots" and parts[-3].startswith("models--"):
         return parts[-3].rpartition("--")[2]
     return parts[-1] or spec
-
-
-def automatic(spec: str | None) -> str:
-    """What --drafter auto came to, without the lookup that is always part of it."""
-    if not spec:
-        return ""
-    named = [part for part in spec.split("+") if part != "lookup"]
-    return " + ".join(map(short, named)) or "lookup"
 
 
 def joined(parts: Sequence[str]) -> str:
@@ -97,10 +98,10 @@ def joined(parts: Sequence[str]) -> str:
 
 
 def status(download: Download) -> str:
-    """Returns how far a download is, on one line."""
+    """Returns the state of a download on one line."""
     if download.state != "running":
-        far = f"{download.share:.0%}" if download.state == "paused" and download.done_bytes else ""
-        return joined((STATES[download.state], far))
+        done = f"{download.share:.0%}" if download.state == "paused" and download.done_bytes else ""
+        return joined((STATES[download.state], done))
     if download.message:
         return download.message
     done = f"{size_words(download.done_bytes)} of {size_words(download.total_bytes)}"
@@ -108,14 +109,14 @@ def status(download: Download) -> str:
 
 
 def pace(download: Download) -> str:
-    """Returns how fast a download is and how long it will take; nothing before that is known."""
-    fast = "" if download.bytes_per_s is None else f"{size_words(download.bytes_per_s)}/s"
+    """Returns the speed of a download and the time that is left; "" while they are unknown."""
+    speed = "" if download.bytes_per_s is None else f"{size_words(download.bytes_per_s)}/s"
     left = "" if download.eta_s is None else f"{duration_words(download.eta_s)} left"
-    return joined((fast, left))
+    return joined((speed, left))
 
 
 def sentence(text: str) -> str:
-    """Returns a text with a capital, unless it begins with a name, and with a full stop where it has no end yet."""
+    """Returns a text that begins with a capital, unless it begins with a name, and ends with a full stop."""
     text = text.strip()
     first = text.partition(" ")[0]
     begun = text if "/" in first or "." in first else f"{text[:1].upper()}{text[1:]}"

@@ -1,28 +1,28 @@
-"""The Models window: the machine above, the list at the left, one model at the right."""
+"""The Models window: the machine at the top, the list at the left, the details of one model at the right."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from PySide6.QtCore import QEvent, QModelIndex, QSize, Qt, QUrl, Signal
-from PySide6.QtGui import QAction, QKeyEvent, QKeySequence, QShortcut
-from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtGui import QKeyEvent, QKeySequence, QShortcut
+from PySide6.QtWidgets import QMessageBox, QSplitter, QWidget
 
 from app.protocol import Pair
 from app.protocol.model_documents import Removal
-from app.window.common import theme
 from app.window.common.appearance import GAP
 from app.window.common.form_fields import CheckBox
-from app.window.common.icons import icon
+from app.window.common.layouts import column, row
+from app.window.common.section_list import SectionList
 from app.window.common.status_line import StatusLine
-from app.window.common.widgets import Hairline, label, style, wrapped
+from app.window.common.widgets import Hairline, label, search_field, style, wrapped
 from app.window.markdown import ask_to_open
-from app.window.models.catalogue_view import MACHINE, Row
-from app.window.models.delete_dialog import DeleteDialog
 from app.window.models.downloads import DownloadQueue
-from app.window.models.model_details import ModelDetails, Shown
+from app.window.models.known_models import MACHINE, ModelRow
+from app.window.models.model_details import ModelDetails
 from app.window.models.model_library import ModelLibrary
-from app.window.models.model_list import ModelDelegate, ModelList, RowsModel
+from app.window.models.model_list import KEYS, ModelDelegate, ModelListModel
 from app.window.models.model_text import sentence, size
 from models.size_text import memory_words
 
@@ -33,7 +33,7 @@ NO_MATCH = "No models found. The catalogue lists models that people run on Apple
 
 
 class ModelsWindow(QWidget):
-    """pair: returns what the open chat uses. use_asked(Pair): the open chat is to use this."""
+    """pair: returns what the open chat uses. use_asked(Pair): the user wants the open chat to use this pair."""
 
     use_asked = Signal(object)
 
@@ -48,88 +48,79 @@ class ModelsWindow(QWidget):
         self.setWindowTitle("Models")
         style(self, ground="page")
         self.library, self.downloads, self._pair = library, downloads, pair
-        self.machine, self.memory, self.search = label(role="header"), label(role="detail"), QLineEdit()
-        self.fitting, self.line, self.nothing = CheckBox(f"Fits {MACHINE}"), StatusLine(), wrapped(role="detail")
-        self.list, self.rows, self.details = ModelList(), RowsModel(self), ModelDetails()
+        self.machine, self.memory, self.nothing = label(role="header"), label(role="detail"), wrapped(role="detail")
+        self.search, self.fitting, self.line = search_field("Search models"), CheckBox(f"Fits {MACHINE}"), StatusLine()
+        self.list, self.rows, self.details = SectionList("Models", KEYS), ModelListModel(self), ModelDetails()
         self.delegate = ModelDelegate(self.list)
-        self.asking: DeleteDialog | None = None
-        self._split, self._left, self._hairline = QSplitter(), QWidget(), Hairline()
-        self._glass = QAction(self.search)
-        self._chosen = ""
-        self._set_up()
+        self.asking: QMessageBox | None = None
+        self._wanted = ""  # the key of the model that the user chose last, which may not be listed now
         self._lay_out()
         self._connect()
-        self._colour()
         self.refresh()
 
     # --- what is shown ---------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Shows what is known now; the chosen model stays chosen, wherever it is listed."""
-        shelf = self.library.shelf
-        machine = shelf.machine
-        if machine is not None:
-            self.machine.setText(machine.processor)
-            most = memory_words(machine.for_models_bytes)
-            total = memory_words(machine.memory_bytes)
-            summary = f"{total} of memory, {most} for models"
-            self.memory.setText(summary.replace(".0 GB", " GB"))
-        rows = shelf.rows(self.downloads.downloads, self.search.text(), self.fitting.isChecked())
+        """Shows what is known now. The chosen model stays chosen, even if it is now in another section."""
+        known = self.library.known
+        if known.machine is not None:
+            total, limit = memory_words(known.machine.memory_bytes), memory_words(known.machine.for_models_bytes)
+            self.machine.setText(known.machine.processor)
+            self.memory.setText(f"{total} of memory, {limit} for models".replace(".0 GB", " GB"))
+        rows = known.rows(self.downloads.downloads, self.search.text(), self.fitting.isChecked())
         self.delegate.used = self._pair().target
-        if self.rows.show_rows(rows) or not self.list.currentIndex().isValid():
-            self._choose(self._chosen)
+        self.rows.show_rows(rows)
+        if not self.list.currentIndex().isValid():
+            self._choose(self._wanted)
         self.nothing.setText(LOADING if self.library.loading else NO_MATCH)
         self.nothing.setVisible(not rows)
         self.list.setVisible(bool(rows))
         self.details.setVisible(bool(rows))
-        self._show_chosen()
-        self._show_troubles()
+        self._show_details()
+        if self.library.troubles:
+            why = next(iter(self.library.troubles.values()))
+            self.line.show_message(f"Some information is missing: {sentence(why)}", "warning")
 
     @property
-    def chosen(self) -> Row | None:
-        """The model at the right."""
-        return self.rows.row(self.list.currentIndex())
+    def chosen(self) -> ModelRow | None:
+        """The model whose details are shown."""
+        return self.rows.item(self.list.currentIndex())
 
     def choose(self, key: str) -> None:
-        """Shows this model, if it is listed."""
-        self._chosen = key
+        """Shows the details of this model, if it is listed."""
+        self._wanted = key
         self._choose(key)
 
     def do(self, action: str) -> None:
-        """Carries out an action for the chosen model: the name of a `ModelAction`, or "do" for the first of them."""
-        row, buttons = self.chosen, self.details.buttons
+        """Carries out an action for the chosen model. action: the name of a `ModelAction`; "do" is the first one."""
+        model, buttons, downloads = self.chosen, self.details.buttons, self.downloads
         name = next(iter(buttons), "") if action == "do" else action
-        if row is None or name not in buttons or not buttons[name].isEnabled():
+        if model is None or name not in buttons or not buttons[name].isEnabled():
             return
         if name in ("get", "resume", "both"):
-            self.downloads.get(row.key)
+            downloads.get(model.key)
             if name == "both":
-                self.downloads.get(row.best)
-        elif name == "pause":
-            self.downloads.pause(row.key)
-        elif name == "cancel":
-            self.downloads.cancel(row.key)
-        elif name == "forget":
-            self.downloads.forget(row.key)
+                downloads.get(model.missing_drafter)
         elif name == "use":
             self.use("auto")
+        elif name == "delete":
+            self.library.plan_removal(model, partial(self._confirm_deletion, model), self._show_error)
         else:
-            self.library.plan_removal(row, lambda removal: self._confirm_deletion(row, removal), self._fail)
+            {"pause": downloads.pause, "cancel": downloads.cancel, "forget": downloads.forget}[name](model.key)
 
     def use(self, drafter: str) -> None:
-        """Uses the chosen model in the open chat."""
-        row = self.chosen
-        if row is None or row.here is None or not row.usable:
+        """Uses the chosen model in the open chat, with this drafter."""
+        model, known = self.chosen, self.library.known
+        if model is None or model.here is None or not model.usable:
             return
-        self.use_asked.emit(Pair(target=row.here.name, drafter=drafter))
-        judged = self.library.shelf.judged.get(row.here.name)
-        takes = f", with {judged.auto_why}" if drafter == "auto" and judged and judged.auto else ""
-        other = f", with {self.library.shelf.title(drafter)}" if drafter != "auto" else ""
-        self.line.show_message(f"The open chat now uses {row.title}{takes}{other}.", "info")
+        self.use_asked.emit(Pair(target=model.here.name, drafter=drafter))
+        verdicts = known.verdicts.get(model.here.name)
+        automatic = verdicts.auto_why if verdicts and verdicts.auto else ""
+        title = automatic if drafter == "auto" else known.title(drafter)
+        self.line.show_message(f"The open chat now uses {model.title}{f', with {title}' if title else ''}.", "info")
         self.refresh()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Handles the keys that no control took. Downloads go on without the window."""
         if event.key() == Qt.Key.Key_Escape and self.search.text():
             self.search.clear()
         elif event.key() == Qt.Key.Key_Escape:
@@ -142,110 +133,88 @@ class ModelsWindow(QWidget):
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() == QEvent.Type.StyleChange:
-            self._colour()
+            self.list.doItemsLayout()
 
     # --- inside ----------------------------------------------------------------------------------
 
-    def _colour(self) -> None:
-        self._glass.setIcon(icon("search", theme.current().faint))
-        self.list.doItemsLayout()
-
     def _choose(self, key: str) -> None:
-        """Chooses this model, or the one that the open chat uses, or the first."""
-        known = [row.key for row in self.rows.rows]
-        first = next((name for name in (key, self._pair().target, *known) if name in known), "")
-        self.list.setCurrentIndex(self.rows.place(first))
+        """Chooses this model; if it is not listed the one that the open chat uses, else the first."""
+        listed = [model.key for model in self.rows.items]
+        found = next((name for name in (key, self._pair().target, *listed) if name in listed), "")
+        self.list.setCurrentIndex(self.rows.index_of(found))
         if self.list.currentIndex().row() == 1:
-            self.list.scrollToTop()  # with its heading
+            self.list.scrollToTop()  # so that its heading is visible
 
-    def _current(self, index: QModelIndex) -> None:
-        row = self.rows.row(index)
-        if row is not None:
-            self._chosen = row.key
-            self._show_chosen()
+    def _handle_choice(self, index: QModelIndex) -> None:
+        model = self.rows.item(index)
+        if model is not None:
+            self._wanted = model.key
+            self._show_details()
 
-    def _show_chosen(self) -> None:
-        row = self.chosen
-        if row is None:
+    def _show_details(self) -> None:
+        model, pair = self.chosen, self._pair()
+        if model is None:
             return
-        used = self._pair().drafter if row.here and row.here.name == self._pair().target else ""
-        under_way = frozenset(repo for repo, one in self.downloads.downloads.items() if one.live)
-        self.details.show_model(Shown(row, self.library.shelf, used, under_way))
-        self.library.check_memory(row)
+        drafter = pair.drafter if model.here and model.here.name == pair.target else ""
+        running = [repository for repository, one in self.downloads.downloads.items() if one.live]
+        self.details.show_model(model, self.library.known, drafter, running)
+        self.library.check_memory(model)
 
     def _find(self) -> None:
         self.search.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.search.selectAll()
 
-    def _show_troubles(self) -> None:
-        if self.library.troubles:
-            why = next(iter(self.library.troubles.values()))
-            self.line.show_message(f"Some information is missing: {sentence(why)}", "warning")
-
-    def _fail(self, why: str) -> None:
+    def _show_error(self, why: str) -> None:
         self.line.show_message(sentence(why), "error")
 
-    def _confirm_deletion(self, row: Row, removal: Removal) -> None:
-        used = row.here is not None and row.here.name == self._pair().target
-        self.asking = DeleteDialog(row.title, removal, used, self)
-        self.asking.agreed.connect(lambda: self.library.remove(row, lambda gone: self._deleted(row, gone), self._fail))
-        self.asking.open()
+    def _confirm_deletion(self, model: ModelRow, removal: Removal) -> None:
+        """Asks before a model is deleted; Return and Esc keep it."""
+        used = model.here is not None and model.here.name == self._pair().target
+        box = self.asking = QMessageBox(QMessageBox.Icon.NoIcon, "Delete Model", f"Delete {model.title}?", parent=self)
+        style(box, role="question")
+        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        box.setTextFormat(Qt.TextFormat.PlainText)
+        box.setInformativeText(deletion_text(removal, used))
+        box.setDefaultButton(box.addButton(QMessageBox.StandardButton.Cancel))
+        delete = box.addButton("Delete", QMessageBox.ButtonRole.DestructiveRole)
+        deleted = partial(self._show_deletion, model)
+        delete.clicked.connect(lambda: self.library.remove(model, deleted, self._show_error))
+        box.open()
 
-    def _deleted(self, row: Row, removal: Removal) -> None:
-        self.line.show_message(f"Deleted {row.title}; {size(removal.frees_bytes) or 'no space'} freed.", "info")
+    def _show_deletion(self, model: ModelRow, removal: Removal) -> None:
+        freed = size(removal.frees_bytes) or "no space"
+        self.line.show_message(f"Deleted {model.title}; {freed} freed.", "info")
 
-    def _set_up(self) -> None:
-        self.search.setPlaceholderText("Search")
-        self.search.setAccessibleName("Search models")
-        self.search.setClearButtonEnabled(True)
+    def _lay_out(self) -> None:
         self.search.setFixedWidth(220)
-        self.search.addAction(self._glass, QLineEdit.ActionPosition.LeadingPosition)
         self.fitting.setChecked(True)
         self.fitting.setToolTip("Hide models that do not fit into memory")
         self.nothing.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignHCenter)
         self.nothing.setContentsMargins(3 * GAP, 3 * GAP, 3 * GAP, 0)
         self.list.setModel(self.rows)
         self.list.setItemDelegate(self.delegate)
-        style(self._left, ground="sidebar")
-        style(self.list, ground="clear")
+        left, split = QWidget(), QSplitter()
+        style(left, ground="sidebar")
+        column((self.list, 1), (self.nothing, 1), on=left)
+        split.addWidget(left)
+        split.addWidget(self.details)
+        split.setHandleWidth(1)
+        split.setChildrenCollapsible(False)
+        split.setStretchFactor(1, 1)
+        split.setSizes([LIST_WIDTH, FIRST_SIZE.width() - LIST_WIDTH])
+        texts, margins = column(self.machine, self.memory, gap=1), (2 * GAP + 4, 12, 2 * GAP, 12)
+        top = row((texts, 1), self.fitting, self.search, margins=margins, gap=2 * GAP)
+        column(top, Hairline(), self.line, (split, 1), on=self)
         self.resize(FIRST_SIZE)
         self.setMinimumSize(MIN_SIZE)
-
-    def _lay_out(self) -> None:
-        texts = QVBoxLayout()
-        texts.setSpacing(1)
-        texts.addWidget(self.machine)
-        texts.addWidget(self.memory)
-        top = QHBoxLayout()
-        top.setContentsMargins(2 * GAP + 4, 12, 2 * GAP, 12)
-        top.setSpacing(2 * GAP)
-        top.addLayout(texts, 1)
-        top.addWidget(self.fitting)
-        top.addWidget(self.search)
-        left = QVBoxLayout(self._left)
-        left.setContentsMargins(0, 0, 0, 0)
-        left.addWidget(self.list, 1)
-        left.addWidget(self.nothing, 1)
-        self._split.addWidget(self._left)
-        self._split.addWidget(self.details)
-        self._split.setHandleWidth(1)
-        self._split.setChildrenCollapsible(False)
-        self._split.setStretchFactor(1, 1)
-        self._split.setSizes([LIST_WIDTH, FIRST_SIZE.width() - LIST_WIDTH])
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(top)
-        column.addWidget(self._hairline)
-        column.addWidget(self.line)
-        column.addWidget(self._split, 1)
 
     def _connect(self) -> None:
         self.search.textChanged.connect(lambda _: self.refresh())
         self.search.returnPressed.connect(self.list.setFocus)
         self.fitting.clicked.connect(lambda _: self.refresh())
         self.list.requested.connect(self.do)
-        self.list.selectionModel().currentChanged.connect(lambda index, _: self._current(index))
+        self.list.doubleClicked.connect(lambda _: self.do("do"))
+        self.list.selectionModel().currentChanged.connect(lambda index, _: self._handle_choice(index))
         self.details.requested.connect(self.do)
         self.details.drafters.got.connect(self.downloads.get)
         self.details.drafters.used.connect(self.use)
@@ -254,3 +223,18 @@ class ModelsWindow(QWidget):
         self.downloads.changed.connect(self.refresh)
         for keys, do in (("Ctrl+F", self._find), ("Ctrl+W", self.close)):
             QShortcut(QKeySequence(keys), self).activated.connect(do)
+
+
+def deletion_text(removal: Removal, used: bool) -> str:
+    """Returns what a deletion does, a line for each thing. used: whether the open chat uses the model."""
+    lines = [f"This frees {size(removal.frees_bytes) or 'no space'}."]
+    if removal.losers:
+        lines.append(f"Also removed from {', '.join(removal.losers)}, which share its files.")
+    if removal.keepers:
+        stays, keepers = size(removal.stays_bytes), ", ".join(removal.keepers)
+        lines.append(f"{stays} stay on disk, because {keepers} use the same files.")
+    if removal.note:
+        lines.append(sentence(removal.note))
+    if used:
+        lines.append("The open chat uses this model and will need another one.")
+    return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""The form for sampling settings: sampling, the acceptance rule, the draft length, and where a reply ends."""
+"""The form for the sampling settings: speculation, sampling, and where a reply ends."""
 
 from __future__ import annotations
 
@@ -35,20 +35,18 @@ class SamplingForm(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.temperature = real_number(0, MAX_TEMPERATURE, 0.1)
-        self.top_p, self.top_k = real_number(0.0001, 1, 0.05), whole_number(0, 1_000_000, "Off")
-        self.min_p, self.penalty = real_number(0, 0.9999, 0.01), real_number(0.01, MAX_PENALTY, 0.05)
-        self.seed = QLineEdit()
-        self.rule, self.length_kind = choice(RULES), choice(LENGTHS)
-        self.length, self.max_tokens = whole_number(0, LONGEST_TREE), whole_number(1, MAX_TOKENS)
-        self.stop = Lines(2, "One per line; \\n is a line break")
+        self.temperature, self.max_tokens = real_number(0, MAX_TEMPERATURE, 0.1), whole_number(1, MAX_TOKENS)
+        top_p, top_k = real_number(0.0001, 1, 0.05), whole_number(0, 1_000_000, "Off")
+        min_p, penalty = real_number(0, 0.9999, 0.01), real_number(0.01, MAX_PENALTY, 0.05)
+        self.rule, self.length_kind, self.length = choice(RULES), choice(LENGTHS), whole_number(0, LONGEST_TREE)
+        self.seed, self.stop = QLineEdit(), Lines(2, "One per line; \\n is a line break")
         self.seed.setPlaceholderText("Random")
         self._numbers: dict[str, QSpinBox | QDoubleSpinBox] = {  # by the name of the setting
             "temperature": self.temperature,
-            "top_p": self.top_p,
-            "top_k": self.top_k,
-            "min_p": self.min_p,
-            "repetition_penalty": self.penalty,
+            "top_p": top_p,
+            "top_k": top_k,
+            "min_p": min_p,
+            "repetition_penalty": penalty,
             "max_tokens": self.max_tokens,
         }
         self._temperature = Field("Temperature", self.temperature)
@@ -58,10 +56,10 @@ class SamplingForm(QWidget):
         self.speculation = (self._rule, self._kind, self._length)
         self.sampling = (
             self._temperature,
-            Field("Top-p", self.top_p, "Keeps the most likely tokens up to this probability; 1 is off."),
-            Field("Top-k", self.top_k, "Keeps this many of the most likely tokens."),
-            Field("Min-p", self.min_p, "Drops tokens below this share of the most likely one; 0 is off."),
-            Field("Repetition penalty", self.penalty, "Above 1 discourages repetition."),
+            Field("Top-p", top_p, "Keeps the most likely tokens up to this probability; 1 is off."),
+            Field("Top-k", top_k, "Keeps this many of the most likely tokens."),
+            Field("Min-p", min_p, "Drops tokens below this share of the most likely one; 0 is off."),
+            Field("Repetition penalty", penalty, "Above 1 discourages repetition."),
             self._seed,
         )
         self.ends = (self._most, Field("Stop strings", self.stop, wide=True))
@@ -72,7 +70,7 @@ class SamplingForm(QWidget):
         self.show_settings(SamplingSettings())
 
     def settings(self) -> SamplingSettings:
-        """Returns the settings as they stand; call it only while `valid`."""
+        """Returns the settings that are shown; call it only while they are `valid`."""
         seed = self.seed.text().strip()
         return SamplingSettings(
             **{name: round(box.value(), DECIMALS) for name, box in self._numbers.items()},  # type: ignore[arg-type]
@@ -84,9 +82,7 @@ class SamplingForm(QWidget):
 
     def show_settings(self, sampling: SamplingSettings) -> None:
         """Shows these settings, without a signal."""
-        controls: list[QWidget] = [*self._numbers.values(), self.length, self.seed, self.stop]
-        for control in controls:
-            control.blockSignals(True)
+        self.blockSignals(True)
         for name, box in self._numbers.items():
             box.setValue(getattr(sampling, name))
         self.length.setValue(sampling.draft_length or 0)
@@ -94,12 +90,12 @@ class SamplingForm(QWidget):
         self.stop.setPlainText(write_stops(sampling.stop))
         self.rule.choose(sampling.acceptance)
         self.length_kind.choose("auto" if sampling.draft_length is None else "fixed")
-        for control in controls:
-            control.blockSignals(False)
+        self._typing.stop()
+        self.blockSignals(False)
         self._check()
 
     def set_limits(self, tree: bool, context: int) -> None:
-        """What the pair allows: a tree may be larger than a chain, and a reply ends with the context (0: unknown)."""
+        """Sets what the pair allows: a tree may be longer than a chain, and the context ends a reply (0: unknown)."""
         self._tree, self._context = tree, context
         self._check()
 
@@ -122,7 +118,7 @@ class SamplingForm(QWidget):
         self.changed.emit()
 
     def _check(self) -> None:
-        """Explains what is chosen, and shows what is wrong with it."""
+        """Shows explanations of the values, and what is wrong with them."""
         fixed = self.length_kind.currentData() == "fixed"
         self._temperature.set_help(VARIED if self.temperature.value() else GREEDY)
         self._temperature.set_error(temperature_error(self.temperature.value()))
@@ -138,12 +134,12 @@ class SamplingForm(QWidget):
 
 
 def temperature_error(temperature: float) -> str:
-    """Returns what is wrong with a temperature: the engine refuses those that are almost 0; "" for nothing."""
+    """Returns what is wrong with a temperature, as the engine refuses those close to 0; "" if nothing is."""
     return f"Enter 0, or at least {MIN_TEMPERATURE:g}." if 0 < temperature < MIN_TEMPERATURE else ""
 
 
 def seed_error(text: str) -> str:
-    """Returns what is wrong with a seed; nothing is wrong with none."""
+    """Returns what is wrong with a seed; "" if nothing is. An empty text is a random seed."""
     text = text.strip()
     if not text or (_DIGITS.fullmatch(text) and int(text) <= LARGEST_SEED):
         return ""
@@ -151,12 +147,12 @@ def seed_error(text: str) -> str:
 
 
 def read_stops(text: str) -> tuple[str, ...]:
-    """Returns the stop strings of a text with one per line; \\n, \\t and \\\\ are what they are elsewhere."""
+    """Returns the stop strings of a text with one per line, in which \\n, \\t and \\\\ are escapes."""
     return tuple(_unescaped(line) for line in text.splitlines() if line)
 
 
 def write_stops(stops: tuple[str, ...]) -> str:
-    """The inverse of `read_stops`."""
+    """Returns the text from which `read_stops` reads these stop strings."""
     return "\n".join(s.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t") for s in stops)
 
 

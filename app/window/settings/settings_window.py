@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from PySide6.QtCore import QEvent, QSize, Qt, Signal
+from msgspec.structs import replace
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import (
-    QButtonGroup,
-    QFrame,
-    QHBoxLayout,
-    QPushButton,
-    QScrollArea,
-    QStackedWidget,
-    QToolButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QButtonGroup, QPushButton, QStackedWidget, QToolButton, QWidget
 
 from app.store.records import ChatSettings
-from app.window.common import theme
 from app.window.common.appearance import GAP
+from app.window.common.form_fields import CheckBox, Choice, Field, choice
 from app.window.common.icons import icon
-from app.window.common.preferences import Preferences
-from app.window.common.widgets import Hairline, style, wrapped
-from app.window.settings.appearance_page import AppearancePage
-from app.window.settings.chat_form import ChatForm
-from app.window.settings.info_pages import AboutPage, DataPage, Shortcuts, ShortcutsPage
+from app.window.common.layouts import STRETCH, column, row
+from app.window.common.preferences import LARGEST, SMALLEST, STEP, Preferences
+from app.window.common.widgets import Hairline, scroll_area, style, wrapped
+from app.window.settings.chat_panel import ChatForm
+from app.window.settings.info_pages import PAGE_MARGINS, AboutPage, DataPage, Shortcuts, shortcuts_page
 
 PAGES = {
     "appearance": "Appearance",
@@ -35,12 +27,73 @@ PAGES = {
     "keyboard": "Shortcuts",
     "info": "About",
 }
+SCHEMES = {"system": "System", "light": "Light", "dark": "Dark"}
+MOTIONS = {"system": "System", "full": "Full", "reduced": "Reduced"}
+UNLOADING = {
+    "5": "After 5 minutes",
+    "15": "After 15 minutes",
+    "30": "After 30 minutes",
+    "60": "After an hour",
+    "0": "Never",
+}
+UNLOADING_HELP = "Frees their memory. Your next message loads them again."
+REFUSED_HELP = "Shows what the drafter proposed and the target refused."
 DEFAULTS_HELP = "New chats start with these settings, or with the ones you used last."
 
 
+class AppearancePage(QWidget):
+    """Colours, text size, tints, motion, screen readers and idle models. changed(Preferences): by the user."""
+
+    changed = Signal(object)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        sizes = {str(step): f"{round(100 * STEP**step)} %" for step in range(SMALLEST, LARGEST + 1)}
+        self.scheme, self.text_size, self.motion = choice(SCHEMES), choice(sizes), choice(MOTIONS)
+        self.unload = choice(UNLOADING)
+        self.tints, self.refused, self.announce = CheckBox("Show"), CheckBox("Show"), CheckBox("Read aloud")
+        for box in (self.scheme, self.text_size, self.motion, self.unload):
+            box.setMinimumContentsLength(max(map(len, UNLOADING.values())))
+        self._preferences = Preferences()
+        fields = column(on=self, margins=PAGE_MARGINS, gap=14)
+        self._controls: dict[str, Choice | CheckBox] = {}  # by the name of the preference
+        for name, title, control, help in (
+            ("scheme", "Appearance", self.scheme, ""),
+            ("zoom", "Text size", self.text_size, ""),
+            ("tints", "Token tints", self.tints, "Colours accepted, corrected and bonus tokens in every reply."),
+            ("show_refused", "Refused tokens", self.refused, REFUSED_HELP),
+            ("motion", "Motion", self.motion, "Reduced motion shows text as it comes; nothing slides or fades."),
+            ("unload_minutes", "Unload idle models", self.unload, UNLOADING_HELP),
+            ("announce", "Screen readers", self.announce, "Reads replies aloud, sentence by sentence."),
+        ):
+            self._controls[name] = control
+            fields.addWidget(Field(title, control, help))
+            changed = control.activated if isinstance(control, Choice) else control.clicked
+            changed.connect(lambda _: self._change())
+        fields.addStretch(1)
+
+    def show_preferences(self, preferences: Preferences) -> None:
+        """Shows these preferences, without a signal."""
+        self._preferences = preferences
+        for name, control in self._controls.items():
+            value = getattr(preferences, name)
+            if isinstance(control, Choice):
+                control.choose(str(value))
+            else:
+                control.setChecked(value)
+
+    def _change(self) -> None:
+        values: dict[str, Any] = {}
+        for name, control in self._controls.items():
+            value = control.currentData() if isinstance(control, Choice) else control.isChecked()
+            values[name] = type(getattr(self._preferences, name))(value)  # a choice keeps numbers as text
+        self._preferences = replace(self._preferences, **values)
+        self.changed.emit(self._preferences)
+
+
 class SettingsWindow(QWidget):
-    """preferred(Preferences), defaulted(ChatSettings): the user changed something. file: in which the conversations are
-    kept. shortcuts: by menu, to be listed."""
+    """file: that holds the conversations. shortcuts: by menu. preferred(Preferences): the user changed a preference.
+    defaulted(ChatSettings): the user changed the settings of new chats."""
 
     preferred = Signal(object)
     defaulted = Signal(object)
@@ -49,7 +102,7 @@ class SettingsWindow(QWidget):
         super().__init__(parent, Qt.WindowType.Dialog)
         self.setWindowTitle("Settings")
         self.appearance, self.defaults = AppearancePage(), ChatForm()
-        self.data, self.shortcuts, self.about = DataPage(file), ShortcutsPage(shortcuts), AboutPage()
+        self.data, self.shortcuts, self.about = DataPage(file), shortcuts_page(shortcuts), AboutPage()
         self.reset = QPushButton("Reset to Defaults")
         self._stack, self._buttons = QStackedWidget(), QButtonGroup(self)
         self._lay_out()
@@ -60,7 +113,7 @@ class SettingsWindow(QWidget):
         self.resize(600, 640)
 
     def show_page(self, name: str) -> None:
-        """Shows the window, at one of PAGES."""
+        """Shows the window at one of PAGES."""
         place = list(PAGES).index(name)
         self._buttons.button(place).setChecked(True)
         self._stack.setCurrentIndex(place)
@@ -71,11 +124,11 @@ class SettingsWindow(QWidget):
 
     @property
     def page(self) -> str:
-        """The page that is shown."""
+        """The name of the page that is shown."""
         return list(PAGES)[self._stack.currentIndex()]
 
     def show_values(self, preferences: Preferences, defaults: ChatSettings) -> None:
-        """Shows the values that hold now."""
+        """Shows the values in use."""
         self.appearance.show_preferences(preferences)
         self.defaults.show_settings(defaults)
 
@@ -88,69 +141,33 @@ class SettingsWindow(QWidget):
     def _lay_out(self) -> None:
         style(self, ground="page")
         style(self._stack, ground="page")
-        bar = QHBoxLayout()
-        bar.setContentsMargins(GAP, GAP, GAP, GAP)
-        bar.addStretch(1)
         for place, (name, title) in enumerate(PAGES.items()):
-            button = _PageButton(name, title)
+            button = _page_button(name, title)
             button.setChecked(place == 0)
             self._buttons.addButton(button, place)
-            bar.addWidget(button)
-        bar.addStretch(1)
-        for page in (self.appearance, self._new_chats(), self.data, self.shortcuts, self.about):
+        new_chats, left = QWidget(), Qt.AlignmentFlag.AlignLeft
+        parts = (wrapped(DEFAULTS_HELP, role="detail"), (scroll_area(self.defaults), 1), (self.reset, 0, left))
+        column(*parts, on=new_chats, margins=(24, 16, 24, 12), gap=6)
+        for page in (self.appearance, new_chats, self.data, self.shortcuts, self.about):
             self._stack.addWidget(page)
-        for page in (self.appearance, self.data, self.about):
-            layout = page.layout()
-            if layout is not None:
-                layout.setContentsMargins(40, 24, 40, 24)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(bar)
-        column.addWidget(Hairline())
-        column.addWidget(self._stack, 1)
-
-    def _new_chats(self) -> QWidget:
-        scroll = QScrollArea()
-        scroll.setFrameShape(QFrame.Shape.NoFrame)
-        scroll.setWidgetResizable(True)
-        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        scroll.setWidget(self.defaults)
-        style(scroll, ground="page")
-        page = QWidget()
-        column = QVBoxLayout(page)
-        column.setContentsMargins(24, 16, 24, 12)
-        column.addWidget(wrapped(DEFAULTS_HELP, role="detail"))
-        column.addWidget(scroll, 1)
-        column.addWidget(self.reset, 0, Qt.AlignmentFlag.AlignLeft)
-        return page
+        bar = row(STRETCH, *self._buttons.buttons(), STRETCH, margins=(GAP, GAP, GAP, GAP))
+        column(bar, Hairline(), (self._stack, 1), on=self)
 
     def _reset(self) -> None:
         self.defaults.show_settings(ChatSettings())
         self.defaulted.emit(ChatSettings())
 
 
-class _PageButton(QToolButton):
-    """The button of a page: an icon over its title."""
-
-    def __init__(self, shape: str, title: str) -> None:
-        super().__init__()
-        self._shape = shape
-        self.setText(title)
-        self.setAccessibleName(title)
-        self.setCheckable(True)
-        self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextUnderIcon)
-        self.setIconSize(QSize(22, 22))
-        self.setMinimumWidth(84)
-        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        style(self, role="page")
-        self._colour()
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.StyleChange:
-            self._colour()
-
-    def _colour(self) -> None:
-        look = theme.current()
-        self.setIcon(icon(self._shape, look.faint, look.accent))
+def _page_button(shape: str, title: str) -> QToolButton:
+    """Returns the button of a page: an icon over its title."""
+    button = QToolButton()
+    button.setText(title)
+    button.setIcon(icon(shape, checked="accent"))
+    button.setAccessibleName(title)
+    button.setCheckable(True)
+    button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextUnderIcon)
+    button.setIconSize(QSize(22, 22))
+    button.setMinimumWidth(84)
+    button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+    style(button, role="page")
+    return button

@@ -1,59 +1,31 @@
-"""The sidebar: search, a new chat, and the list of conversations, with rename, pin, delete and export in its menu."""
+"""The sidebar: search, a new chat, and the conversations, with rename, pin, delete and export in their menu."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QEvent, QModelIndex, QObject, QPoint, Qt, QTimer, Signal
-from PySide6.QtGui import QAction, QKeyEvent
-from PySide6.QtWidgets import QAbstractItemView, QHBoxLayout, QLineEdit, QListView, QMenu, QVBoxLayout, QWidget
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QAbstractItemView, QMenu, QWidget
 
 from app.store.records import ConversationRecord, SearchHit
-from app.window.common import theme
-from app.window.common.icons import icon
-from app.window.common.widgets import IconButton, style, wrapped
-from app.window.sidebar.conversation_delegate import ConversationDelegate
-from app.window.sidebar.conversation_models import ConversationsModel, HitsModel, Role
+from app.window.common.layouts import column, row
+from app.window.common.section_list import ITEM, SectionList
+from app.window.common.widgets import IconButton, search_field, style, wrapped
+from app.window.sidebar.conversation_list import ConversationDelegate, ConversationModel, HitModel
 
 SEARCH_MS = 80  # after the last key, so that fast typing searches once
-
-
-class ConversationList(QListView):
-    """Rows of one height. Enter or a click opens, F2 renames, Delete deletes. requested(str): "open", "rename" or
-    "delete" the current row."""
-
-    requested = Signal(str)
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        style(self, ground="clear")
-        self.setUniformItemSizes(True)
-        self.setFrameShape(QListView.Shape.NoFrame)
-        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-        self.setMouseTracking(True)
-        self.setAccessibleName("Conversations")
-        self.clicked.connect(lambda _: self.requested.emit("open"))
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        keys = {
-            Qt.Key.Key_Return: "open",
-            Qt.Key.Key_Enter: "open",
-            Qt.Key.Key_F2: "rename",
-            Qt.Key.Key_Delete: "delete",
-            Qt.Key.Key_Backspace: "delete",
-        }
-        request = keys.get(Qt.Key(event.key()))
-        if request is None or self.state() == QAbstractItemView.State.EditingState:
-            super().keyPressEvent(event)
-        else:
-            self.requested.emit(request)
+KEYS = {
+    Qt.Key.Key_Return: "open",
+    Qt.Key.Key_Enter: "open",
+    Qt.Key.Key_F2: "rename",
+    Qt.Key.Key_Delete: "delete",
+    Qt.Key.Key_Backspace: "delete",
+}
 
 
 class Sidebar(QWidget):
-    """Emits what the user asks for, and holds no conversation itself. search: returns the hits for a text.
+    """Emits what the user asks for; it changes no conversation itself. search: returns the hits for a text.
 
     opened(int, int | None): a conversation, and the message that was found. exported(int, str): "markdown" or "json".
     """
@@ -71,19 +43,17 @@ class Sidebar(QWidget):
         style(self, ground="sidebar")
         self._search = search
         self._open_conversation: int | None = None
-        self.field, self.new = QLineEdit(), IconButton("compose", "New Chat")
-        self.list, self.empty_label = ConversationList(), wrapped(role="detail")
-        self.conversations, self.hits = ConversationsModel(self), HitsModel(self)
-        self._search_icon = QAction(self.field)
+        self.field, self.new = search_field("Search conversations"), IconButton("compose", "New Chat")
+        self.list, self.empty_label = SectionList("Conversations", KEYS), wrapped(role="detail")
+        self.conversations, self.hits = ConversationModel(self), HitModel(self)
         self._timer = QTimer(self, singleShot=True, interval=SEARCH_MS)
         self._lay_out()
         self._connect()
-        self._show_icon()
 
     def show_all(self, records: Sequence[ConversationRecord]) -> None:
         """Shows these conversations; the selection and the scroll position stay."""
         if self.list.state() == QAbstractItemView.State.EditingState:
-            self.list.setFocus()  # ends the editing and keeps what was typed
+            self.list.setFocus()  # ends editing and keeps what was typed
         at = self.list.verticalScrollBar().value()
         self.conversations.show_all(records)
         self._select_open()
@@ -134,30 +104,22 @@ class Sidebar(QWidget):
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() == QEvent.Type.StyleChange:
-            self._show_icon()
             self.list.doItemsLayout()
 
     def _lay_out(self) -> None:
-        style(self.field, role="search")
-        self.field.setPlaceholderText("Search")
-        self.field.setAccessibleName("Search conversations")
-        self.field.setClearButtonEnabled(True)
-        self.field.addAction(self._search_icon, QLineEdit.ActionPosition.LeadingPosition)
         self.field.installEventFilter(self)
         self.empty_label.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignHCenter)
         self.empty_label.setContentsMargins(16, 8, 16, 8)
+        self.list.setUniformItemSizes(True)
+        self.list.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.list.setModel(self.conversations)
         self.list.setItemDelegate(ConversationDelegate(self.list))
-        top = QHBoxLayout()
-        top.setContentsMargins(12, 10, 8, 6)
-        top.addWidget(self.field, 1)
-        top.addWidget(self.new)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(top)
-        column.addWidget(self.list, 1)
-        column.addWidget(self.empty_label, 1)
+        column(
+            row((self.field, 1), self.new, margins=(12, 10, 8, 6)),
+            (self.list, 1),
+            (self.empty_label, 1),
+            on=self,
+        )
         self._show_whether_empty()
 
     def _connect(self) -> None:
@@ -165,17 +127,15 @@ class Sidebar(QWidget):
         self.field.returnPressed.connect(self._open_hit)
         self._timer.timeout.connect(self._show_hits)
         self.list.requested.connect(self._carry_out)
+        self.list.clicked.connect(lambda _: self._carry_out("open"))
         self.list.customContextMenuRequested.connect(self._open_menu)
         self.conversations.renamed.connect(self.renamed)
-
-    def _show_icon(self) -> None:
-        self._search_icon.setIcon(icon("search", theme.current().faint))
 
     def _show_hits(self) -> None:
         """Shows the search results and selects the first, so that Enter opens it."""
         if not self.searching:
             return
-        self.hits.show_all(self._search(self.field.text().strip()))
+        self.hits.show_sections([("", self._search(self.field.text().strip()))])
         if self.list.model() is not self.hits:
             self.list.setModel(self.hits)
         self.list.setCurrentIndex(self.hits.index(0))
@@ -218,12 +178,12 @@ class Sidebar(QWidget):
         self.list.setCurrentIndex(self.conversations.index_of(opened) if opened is not None else QModelIndex())
 
     def _carry_out(self, request: str) -> None:
-        index = self.list.currentIndex()
-        conversation, hit = index.data(Role.CONVERSATION), index.data(Role.HIT)
-        if conversation is None:
+        item = self.list.currentIndex().data(ITEM)
+        if item is None:
             return
+        conversation, message = (item.conversation, item.message) if isinstance(item, SearchHit) else (item.id, None)
         if request == "open":
-            self.opened.emit(conversation, hit.message if hit else None)
+            self.opened.emit(conversation, message)
         elif request == "rename":
             self.rename(conversation)
         else:
@@ -236,9 +196,10 @@ class Sidebar(QWidget):
         """Returns the context menu of a row."""
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        conversation = index.data(Role.CONVERSATION)
-        if conversation is not None:
-            pinned = bool(index.data(Role.PINNED))
+        item = index.data(ITEM)
+        if item is not None:
+            conversation = item.conversation if isinstance(item, SearchHit) else item.id
+            pinned = isinstance(item, ConversationRecord) and item.pinned
             menu.addAction("Open", lambda: self.opened.emit(conversation, None))
             menu.addAction("Rename", lambda: self.rename(conversation))
             menu.addAction("Unpin" if pinned else "Pin", lambda: self.pinned.emit(conversation, not pinned))

@@ -9,8 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.window.settings.info_pages import AboutPage
-from app.window.settings.licences import Component, LicencesDialog, collected, components
+from app.window.settings.info_pages import AboutPage, Component, LicencesDialog, collected, components
 
 
 def collection(folder: Path) -> Path:

@@ -1,8 +1,8 @@
-"""Plays `redline models` from a folder: python -S child.py FOLDER WORD... [--json]. Needs nothing but Python.
-Where there is FOLDER/complaint it is said on standard error, and the exit code of an answer is 1.
+"""Stands in for `redline models`: python -S child.py FOLDER WORD... [--json]. Needs nothing but Python.
 
-An answer is FOLDER/WORDS.json, a download FOLDER/pull NAME.jsonl; slashes are dashes in the names of files. Of a
-download, {"wait": true} waits for SIGTERM, then pauses; {"sleep": S} sleeps; {"exit": N} ends without a last word.
+An answer is FOLDER/WORDS.json, a download FOLDER/pull NAME.jsonl, with dashes for slashes. FOLDER/complaint, if it
+exists, is printed on standard error, and answers then have exit status 1. In a download, {"wait": true} waits for
+SIGTERM and then pauses, {"sleep": S} sleeps, and {"exit": N} ends without a last event.
 """
 
 import json
@@ -58,7 +58,7 @@ def pull(path: Path, repo: str) -> int:
 
 
 def say(event: dict[str, object]) -> None:
-    os.write(1, f"{json.dumps(event)}\n".encode())  # print cannot be interrupted by one that a signal asks for
+    os.write(1, f"{json.dumps(event)}\n".encode())  # print is not reentrant, and a signal may interrupt it
 
 
 sys.exit(main(Path(sys.argv[1]), [word for word in sys.argv[2:] if word != "--json"]))

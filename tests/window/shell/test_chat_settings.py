@@ -1,4 +1,4 @@
-"""The settings of a chat: every value goes round, nonsense is said and not applied, presets are kept."""
+"""The settings of a chat: the form shows and returns every value, refuses invalid ones, and presets are saved."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from app.protocol import Pair, SamplingSettings
 from app.store.records import ChatSettings
 from app.window.chat import Controller, SpeculationStatus
 from app.window.main_window.main_window import MainWindow
-from app.window.settings.chat_form import ChatForm
-from app.window.settings.chat_panel import ChatPanel
+from app.window.settings.chat_panel import ChatForm, ChatPanel, Presets
 from app.window.settings.sampling_form import SamplingForm, read_stops, seed_error, write_stops
 from engine.errors import UsageError
 from tests.window.waiting import until
@@ -46,6 +45,11 @@ def panel(window: MainWindow) -> ChatPanel:
 
 
 @pytest.fixture
+def presets(panel: ChatPanel) -> Presets:
+    return panel.presets
+
+
+@pytest.fixture
 def form(app: QApplication) -> Iterator[ChatForm]:
     form = ChatForm()
     form.show()
@@ -55,28 +59,26 @@ def form(app: QApplication) -> Iterator[ChatForm]:
 
 @pytest.fixture
 def applied(form: ChatForm) -> list[ChatSettings]:
-    """What the form says the user made of it."""
-    said: list[ChatSettings] = []
-    form.changed.connect(said.append)
-    return said
+    """What the form emits as changed by the user."""
+    emitted: list[ChatSettings] = []
+    form.changed.connect(emitted.append)
+    return emitted
 
 
 # --- the form ---------------------------------------------------------------------------------
 
 
-def test_every_value_shown_is_the_value_read(form: ChatForm) -> None:
-    for settings in (EVERYTHING, ChatSettings()):
+def test_every_value_shown_is_the_value_read(form: ChatForm, applied: list[ChatSettings], tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    for settings in (EVERYTHING, ChatSettings(pair=Pair(drafter=str(tmp_path))), ChatSettings()):
         form.show_settings(settings)
         assert form.valid
         assert form.settings() == settings
-
-
-def test_showing_changes_nothing(form: ChatForm, applied: list[ChatSettings]) -> None:
-    form.show_settings(EVERYTHING)
+        assert form.pair.drafter.folder_field.isHidden() == (settings.pair.drafter != str(tmp_path))
     assert applied == []
 
 
-def test_a_change_holds_at_once(form: ChatForm, applied: list[ChatSettings]) -> None:
+def test_a_change_applies_at_once(form: ChatForm, applied: list[ChatSettings]) -> None:
     form.sampling.temperature.setValue(0.8)
     form.sampling.rule.setCurrentIndex(1)
     form.sampling.rule.activated.emit(1)
@@ -84,27 +86,24 @@ def test_a_change_holds_at_once(form: ChatForm, applied: list[ChatSettings]) -> 
     assert applied[-1].sampling.acceptance == "coupled"
 
 
-def test_typed_text_holds_when_the_typing_pauses(form: ChatForm, applied: list[ChatSettings]) -> None:
-    QTest.keyClicks(form.system, "Be kind.")
+def test_typed_text_applies_when_typing_pauses_and_the_cursor_stays(
+    form: ChatForm, applied: list[ChatSettings]
+) -> None:
+    QTest.keyClicks(form.system, "Be kind. ")
     until(lambda: applied, 5)
+    form.show_settings(applied[0])
     assert [s.system for s in applied] == ["Be kind."]
-
-
-def test_its_own_echo_does_not_disturb_the_typing(form: ChatForm, applied: list[ChatSettings]) -> None:
-    form.system.setPlainText("Be kind. ")
-    form.system.moveCursor(form.system.textCursor().MoveOperation.End)
-    until(lambda: applied, 5)
     assert form.system.toPlainText() == "Be kind. "
     assert form.system.textCursor().position() == 9
 
 
 @pytest.mark.parametrize(("text", "right"), [("", True), (" 7 ", True), (str(2**63 - 1), True), (str(2**63), False)])
-def test_a_seed_is_a_number_or_nothing(text: str, right: bool) -> None:
+def test_a_seed_is_a_number_or_empty(text: str, right: bool) -> None:
     assert (seed_error(text) == "") == right
 
 
 @pytest.mark.parametrize("text", ["-1", "1.5", "abc", "٣", "1_0", "9" * 5000])
-def test_a_wrong_seed_is_said_and_not_applied(form: ChatForm, applied: list[ChatSettings], text: str) -> None:
+def test_a_wrong_seed_is_shown_and_not_applied(form: ChatForm, applied: list[ChatSettings], text: str) -> None:
     form.sampling.seed.setText(text)
     form.sampling._typing.timeout.emit()
     assert "whole number" in form.sampling.fields[-3].error
@@ -114,135 +113,36 @@ def test_a_wrong_seed_is_said_and_not_applied(form: ChatForm, applied: list[Chat
     assert applied[-1].sampling.seed == 5
 
 
-def test_a_folder_without_a_model_is_said_and_not_loaded(
+def test_a_folder_without_a_model_is_shown_as_wrong_and_not_loaded(
     form: ChatForm, applied: list[ChatSettings], tmp_path: Path
 ) -> None:
-    pair = form.pair
-    pair.target.choose("folder")
-    pair.target.activated.emit(1)
+    target = form.pair.target
+    target.box.choose("folder")
+    target.box.activated.emit(1)
     assert not form.valid
     wrong = {str(tmp_path / "none"): "does not exist", str(tmp_path): "no config.json", "a\0": "does not exist"}
     for text, why in wrong.items():
-        pair.target_folder.set_text(text)
-        pair.target_folder.changed.emit()
-        assert why in pair.fields[1].error
+        target.folder.set_text(text)
+        target.folder.changed.emit()
+        assert why in target.folder_field.error
     assert applied == []
     (tmp_path / "config.json").write_text("{}")
-    pair.target_folder.set_text(str(tmp_path))
-    pair.target_folder.changed.emit()
+    target.folder.set_text(str(tmp_path))
+    target.folder.changed.emit()
     assert applied[-1].pair.target == str(tmp_path)
-
-
-def test_a_drafter_from_a_folder_goes_round(form: ChatForm, tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text("{}")
-    settings = ChatSettings(pair=Pair(drafter=str(tmp_path)))
-    form.show_settings(settings)
-    assert form.settings() == settings
-    assert not form.pair.drafter_folder.isHidden()
 
 
 def test_a_shipped_drafter_for_another_target_is_warned_of(form: ChatForm, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     form.show_settings(ChatSettings(pair=Pair(target=str(tmp_path), drafter="eagle3")))
-    assert form.pair.fields[2]._below.text().startswith("This drafter is made for the built-in target")
+    assert form.pair.drafter.name_field._below.text().startswith("This drafter is made for the built-in target")
     assert form.valid
 
 
 @pytest.mark.parametrize(("tree", "length", "right"), [(False, 32, True), (False, 33, False), (True, 64, True)])
-def test_a_draft_length_is_at_most_what_the_engine_takes(form: ChatForm, tree: bool, length: int, right: bool) -> None:
+def test_a_draft_length_is_at_most_what_the_engine_allows(form: ChatForm, tree: bool, length: int, right: bool) -> None:
     form.show_settings(ChatSettings(pair=Pair(tree=tree), sampling=SamplingSettings(draft_length=length)))
     assert form.valid == right
-
-
-def test_a_reply_longer_than_the_context_is_explained(form: ChatForm) -> None:
-    form.set_context(8192)
-    form.show_settings(ChatSettings(sampling=SamplingSettings(max_tokens=9000)))
-    assert "8,192" in form.sampling.fields[-2]._below.text()
-    assert form.valid
-
-
-@pytest.mark.parametrize("stops", [(), ("a",), ("\n", "\t"), ("\\n",), ("\\", "a\\\\n")])
-def test_stop_strings_survive_being_written(stops: tuple[str, ...]) -> None:
-    assert read_stops(write_stops(stops)) == stops
-
-
-def test_the_wheel_does_not_change_what_is_scrolled_past(form: ChatForm) -> None:
-    wheel = QWheelEvent(
-        *(QPointF(5, 5), QPointF(5, 5), QPoint(0, 0), QPoint(0, 120), Qt.MouseButton.NoButton),
-        *(Qt.KeyboardModifier.NoModifier, Qt.ScrollPhase.NoScrollPhase, False),
-    )
-    form.pair.target.setFocus()
-    QApplication.sendEvent(form.sampling.temperature, wheel)
-    assert form.sampling.temperature.value() == 0
-
-
-# --- the panel --------------------------------------------------------------------------------
-
-
-def test_what_the_form_says_holds_for_the_conversation(panel: ChatPanel, controller: Controller) -> None:
-    panel.form.sampling.temperature.setValue(0.8)
-    assert controller.conversation.settings.sampling.temperature == 0.8
-
-
-def test_the_panel_follows_the_conversation(panel: ChatPanel, controller: Controller) -> None:
-    panel.form.sampling.temperature.setValue(0.8)
-    controller.new()
-    assert panel.form.settings().sampling.temperature == 0.8  # a new one begins with the settings used last
-    controller.open(2)
-    assert panel.form.settings() == ChatSettings()
-
-
-def test_reset_brings_back_what_redline_came_with(panel: ChatPanel, controller: Controller) -> None:
-    controller.change_settings(EVERYTHING)
-    panel.defaults.click()
-    assert controller.conversation.settings == ChatSettings()
-    assert panel.form.settings() == ChatSettings()
-
-
-def test_what_became_of_the_pair_is_said(panel: ChatPanel, controller: Controller) -> None:
-    controller.status_changed.emit(SpeculationStatus("unsupported", "Model", "", "its cache cannot be rewound"))
-    assert panel.state.text() == "Speculation not available: its cache cannot be rewound."
-
-
-# --- presets ----------------------------------------------------------------------------------
-
-
-def test_a_preset_is_saved_under_its_name_chosen_and_deleted(panel: ChatPanel, controller: Controller) -> None:
-    presets = panel.presets
-    controller.change_settings(EVERYTHING)
-    presets.save.click()
-    presets.name.setText(" Much  at once ")
-    QTest.keyClick(presets.name, Qt.Key.Key_Return)
-    assert controller.library.presets() == {"Much at once": EVERYTHING}
-    assert presets.box.currentText() == "Much at once"
-    controller.change_settings(ChatSettings())
-    assert presets.box.currentText() == "No Preset"
-    assert not presets.delete.isEnabled()
-    presets.box.setCurrentIndex(presets.box.findText("Much at once"))
-    presets.box.activated.emit(1)
-    assert controller.conversation.settings == EVERYTHING
-    presets.delete.click()
-    assert controller.library.presets() == {}
-    assert presets.box.currentText() == "No Preset"
-
-
-def test_a_preset_without_a_name_is_not_saved(panel: ChatPanel, controller: Controller) -> None:
-    panel.presets.save.click()
-    panel.presets.name.setText("  ")
-    assert not panel.presets.confirm.isEnabled()
-    QTest.keyClick(panel.presets.name, Qt.Key.Key_Return)
-    assert controller.library.presets() == {}
-
-
-def test_replacing_a_preset_is_said_before(panel: ChatPanel, controller: Controller) -> None:
-    controller.library.save_preset("Short", EVERYTHING)
-    controller.settings_changed.emit(controller.conversation)
-    panel.presets.save.click()
-    panel.presets.name.setText("Short")
-    assert "Replaces" in panel.presets.warning.text()
-    QTest.keyClick(panel.presets.name, Qt.Key.Key_Escape)
-    assert controller.library.presets()["Short"] == EVERYTHING
-    assert not panel.presets.name.isVisible()
 
 
 @pytest.mark.parametrize(("temperature", "valid"), [(0, True), (0.0005, False), (0.001, True), (100, True)])
@@ -258,3 +158,81 @@ def test_the_form_accepts_the_temperatures_that_the_engine_accepts(
     else:
         with pytest.raises(UsageError, match="temperature"):
             SamplingSettings(temperature=temperature).check()
+
+
+def test_a_reply_longer_than_the_context_is_explained(form: ChatForm) -> None:
+    form.set_context(8192)
+    form.show_settings(ChatSettings(sampling=SamplingSettings(max_tokens=9000)))
+    assert "8,192" in form.sampling.fields[-2]._below.text()
+    assert form.valid
+
+
+@pytest.mark.parametrize("stops", [(), ("a",), ("\n", "\t"), ("\\n",), ("\\", "a\\\\n")])
+def test_stop_strings_are_read_as_they_were_written(stops: tuple[str, ...]) -> None:
+    assert read_stops(write_stops(stops)) == stops
+
+
+def test_the_wheel_does_not_change_a_control_without_focus(form: ChatForm) -> None:
+    wheel = QWheelEvent(
+        *(QPointF(5, 5), QPointF(5, 5), QPoint(0, 0), QPoint(0, 120), Qt.MouseButton.NoButton),
+        *(Qt.KeyboardModifier.NoModifier, Qt.ScrollPhase.NoScrollPhase, False),
+    )
+    form.pair.target.setFocus()
+    QApplication.sendEvent(form.sampling.temperature, wheel)
+    assert form.sampling.temperature.value() == 0
+
+
+# --- the panel --------------------------------------------------------------------------------
+
+
+def test_the_panel_and_the_conversation_have_the_same_settings(panel: ChatPanel, controller: Controller) -> None:
+    panel.form.sampling.temperature.setValue(0.8)
+    assert controller.conversation.settings.sampling.temperature == 0.8
+    controller.new()
+    assert panel.form.settings().sampling.temperature == 0.8  # a new one begins with the settings used last
+    controller.open(2)
+    assert panel.form.settings() == ChatSettings()
+    controller.change_settings(EVERYTHING)
+    panel.defaults.click()
+    assert controller.conversation.settings == panel.form.settings() == ChatSettings()
+
+
+def test_the_panel_shows_why_speculation_is_off(panel: ChatPanel, controller: Controller) -> None:
+    controller.status_changed.emit(SpeculationStatus("unsupported", "Model", "", "its cache cannot be rewound"))
+    assert panel.state.text() == "Speculation not available: its cache cannot be rewound."
+
+
+# --- presets ----------------------------------------------------------------------------------
+
+
+def test_a_preset_is_saved_under_its_name_chosen_and_deleted(presets: Presets, controller: Controller) -> None:
+    controller.change_settings(EVERYTHING)
+    presets.save.click()
+    presets.name.setText("  ")
+    assert not presets.confirm.isEnabled()
+    QTest.keyClick(presets.name, Qt.Key.Key_Return)
+    assert controller.library.presets() == {}
+    presets.name.setText(" Much  at once ")
+    QTest.keyClick(presets.name, Qt.Key.Key_Return)
+    assert controller.library.presets() == {"Much at once": EVERYTHING}
+    assert presets.box.currentText() == "Much at once"
+    controller.change_settings(ChatSettings())
+    assert presets.box.currentText() == "No Preset"
+    assert not presets.delete.isEnabled()
+    presets.box.setCurrentIndex(presets.box.findText("Much at once"))
+    presets.box.activated.emit(1)
+    assert controller.conversation.settings == EVERYTHING
+    presets.delete.click()
+    assert controller.library.presets() == {}
+    assert presets.box.currentText() == "No Preset"
+
+
+def test_a_warning_comes_before_a_preset_is_replaced(presets: Presets, controller: Controller) -> None:
+    controller.library.save_preset("Short", EVERYTHING)
+    controller.settings_changed.emit(controller.conversation)
+    presets.save.click()
+    presets.name.setText("Short")
+    assert "Replaces" in presets.warning.text()
+    QTest.keyClick(presets.name, Qt.Key.Key_Escape)
+    assert controller.library.presets()["Short"] == EVERYTHING
+    assert not presets.name.isVisible()

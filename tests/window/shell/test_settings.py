@@ -1,4 +1,4 @@
-"""The Settings window: what is chosen holds at once and at the next start; data goes out and in."""
+"""The Settings window: choices apply at once and at the next start; conversations are exported and imported."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from msgspec.structs import replace
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QPalette
 from PySide6.QtTest import QTest
@@ -16,44 +17,37 @@ from app.window.chat import Controller
 from app.window.common import form_fields, theme
 from app.window.common.appearance import DARK, LIGHT, READABLE, Appearance, contrast, with_accent
 from app.window.common.file_output import FileError, file_name, write_text
-from app.window.common.preferences import PREFERENCES, Places, Preferences, read, written
+from app.window.common.preferences import Places, Preferences, read, written
 from app.window.main_window import files
 from app.window.main_window.main_window import MainWindow
 from tests.window.chats import add_conversation, end, open_window
 from tests.window.waiting import until
 
 
-def test_appearance_holds_at_once_and_at_the_next_start(window: MainWindow, controller: Controller) -> None:
+def test_preferences_apply_at_once_and_at_the_next_start(window: MainWindow, controller: Controller) -> None:
     page = window.settings.show("appearance").appearance
-    for box, value in ((page.scheme, "dark"), (page.text_size, "2"), (page.motion, "reduced")):
+    choices = ((page.scheme, "dark"), (page.text_size, "2"), (page.motion, "reduced"), (page.unload, "0"))
+    assert controller._idle_unload._minutes == 30
+    for box, value in choices:
         box.choose(value)
         box.activated.emit(0)
     page.tints.click()
     page.refused.click()
     page.announce.click()
     chosen = Preferences(scheme="dark", zoom=2, motion="reduced", tints=False, show_refused=True, announce=False)
+    chosen = replace(chosen, unload_minutes=0)
     assert window.preferences == chosen
+    assert controller._idle_unload._minutes == 0
     assert (window.theme.appearance.scheme, window.theme.appearance.scale) == ("dark", chosen.scale)
     shown = window.parts.transcript.options
-    assert shown.still and not shown.tints
+    assert shown.still and not shown.tints and window.theme.reduced_motion
     second = open_window(controller)
-    assert second.preferences == chosen
+    assert (second.preferences, controller._idle_unload._minutes) == (chosen, 0)
     assert second.settings.show("appearance").appearance.text_size.currentText() == "121 %"
     end(second)
 
 
-def test_idle_models_are_unloaded_when_the_reader_says(window: MainWindow, controller: Controller) -> None:
-    assert controller._idle_unload._minutes == 30
-    page = window.settings.show("appearance").appearance
-    page.unload.choose("0")
-    page.unload.activated.emit(0)
-    assert (window.preferences.unload_minutes, controller._idle_unload._minutes) == (0, 0)
-    second = open_window(controller)
-    assert controller._idle_unload._minutes == 0
-    end(second)
-
-
-def test_tints_have_one_key_and_the_button_and_menu_agree(window: MainWindow) -> None:
+def test_the_button_and_the_menu_agree_about_tints(window: MainWindow) -> None:
     window.commands["tints"].trigger()
     assert not window.preferences.tints
     assert not window.parts.header.tints.isChecked()
@@ -62,7 +56,7 @@ def test_tints_have_one_key_and_the_button_and_menu_agree(window: MainWindow) ->
     assert window.commands["tints"].isChecked()
 
 
-def test_text_grows_shrinks_and_returns_within_limits(window: MainWindow) -> None:
+def test_text_zooms_within_limits_and_back(window: MainWindow) -> None:
     normal = window.parts.composer.editor.font().pixelSize()
     for _ in range(20):
         window.commands["zoom in"].trigger()
@@ -74,14 +68,7 @@ def test_text_grows_shrinks_and_returns_within_limits(window: MainWindow) -> Non
     assert window.parts.composer.editor.font().pixelSize() == normal
 
 
-def test_motion_is_the_readers_or_the_systems(window: MainWindow) -> None:
-    window.change_preferences(motion="full")
-    assert not window.theme.reduced_motion
-    window.change_preferences(motion="reduced")
-    assert window.theme.reduced_motion
-
-
-def test_sentences_are_not_read_out_to_those_who_do_not_want_it(
+def test_sentences_are_read_aloud_only_if_the_user_wants_that(
     window: MainWindow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
@@ -103,7 +90,7 @@ def test_new_chats_begin_with_the_defaults(window: MainWindow, controller: Contr
     assert controller.library.default_settings() == ChatSettings()
 
 
-def test_escape_closes_the_settings(window: MainWindow) -> None:
+def test_escape_closes_the_settings_and_a_menu_shows_a_page(window: MainWindow) -> None:
     shown = window.settings.show("info")
     QTest.keyClick(shown, Qt.Key.Key_Escape)
     assert not shown.isVisible()
@@ -113,12 +100,9 @@ def test_escape_closes_the_settings(window: MainWindow) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"zoom": "big"}', '{"scheme": "pink"}', "\x00", "[" * 100_000])
-def test_damaged_values_are_as_good_as_none(text: str) -> None:
+def test_damaged_values_are_replaced_by_defaults(text: str) -> None:
     assert read(text, Preferences) == Preferences()
     assert read(text, Places) == Places()
-
-
-def test_values_go_round() -> None:
     chosen = Preferences(scheme="dark", zoom=-2, tints=False)
     assert read(written(chosen), Preferences) == chosen
 
@@ -126,7 +110,7 @@ def test_values_go_round() -> None:
 # --- the look ---------------------------------------------------------------------------------
 
 
-def test_the_palette_is_the_looks(window: MainWindow) -> None:
+def test_the_palette_has_the_colours_of_the_appearance(window: MainWindow) -> None:
     for scheme, look in (("light", LIGHT), ("dark", DARK)):
         window.change_preferences(scheme=scheme)
         assert QApplication.palette().color(QPalette.ColorRole.Window).name() == look.background
@@ -136,20 +120,20 @@ def test_the_palette_is_the_looks(window: MainWindow) -> None:
 
 @pytest.mark.parametrize("accent", ["#ffcc00", "#007aff", "#8c8c8c", "#ff2d55", "#000000", "#ffffff"])
 @pytest.mark.parametrize("look", [LIGHT, DARK], ids=["light", "dark"])
-def test_any_accent_of_the_system_can_be_read(accent: str, look: Appearance) -> None:
+def test_any_accent_of_the_system_is_readable(accent: str, look: Appearance) -> None:
     shown = with_accent(look, accent)
     assert contrast(shown.accent, shown.background) >= READABLE
     assert contrast(shown.accent, shown.on_accent) >= READABLE
 
 
 @pytest.mark.parametrize("look", [LIGHT, DARK], ids=["light", "dark"])
-def test_every_colour_of_text_can_be_read_on_every_ground(look: Appearance) -> None:
+def test_every_colour_of_text_is_readable_on_every_background(look: Appearance) -> None:
     grounds = (look.background, look.sidebar, look.raised)
     inks = (look.text, look.faint, look.accent, look.good, look.warning, look.error)
     assert min(contrast(ink, ground) for ink in inks for ground in grounds) >= READABLE
 
 
-def test_the_window_follows_the_system_while_the_reader_wants_that(
+def test_the_window_follows_the_system_unless_the_user_chose(
     window: MainWindow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(window.theme, "_hints", SimpleNamespace(colorScheme=lambda: Qt.ColorScheme.Dark))
@@ -162,9 +146,7 @@ def test_the_window_follows_the_system_while_the_reader_wants_that(
     assert window.theme.appearance.scheme == "light"
 
 
-def test_where_the_system_draws_the_controls_they_are_left_to_it(
-    controller: Controller, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_macos_draws_its_own_controls(controller: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (theme, form_fields):
         monkeypatch.setattr(module, "NATIVE", True)
     QApplication.setPalette(QApplication.style().standardPalette())
@@ -178,7 +160,7 @@ def test_where_the_system_draws_the_controls_they_are_left_to_it(
     end(window)
 
 
-def test_motion_of_a_mac_without_its_library_is_taken_for_full(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_motion_is_full_if_the_mac_cannot_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(theme, "NATIVE", True)
     monkeypatch.setattr(theme.ctypes.util, "find_library", lambda _: None)  # type: ignore[attr-defined]
     assert not theme.system_reduces_motion()
@@ -187,18 +169,20 @@ def test_motion_of_a_mac_without_its_library_is_taken_for_full(monkeypatch: pyte
 # --- data -------------------------------------------------------------------------------------
 
 
-def test_a_conversation_is_exported_where_the_user_says(
+def test_a_conversation_is_exported_and_copied(
     window: MainWindow, controller: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     controller.open(2)
     monkeypatch.setattr(files, "ask_export_path", lambda _, title, kind: tmp_path / f"{title}.{files.FORMATS[kind][0]}")
     window.commands["export markdown"].trigger()
+    window.commands["copy conversation"].trigger()
     window.parts.sidebar.exported.emit(3, "json")
     assert (tmp_path / "Counting to thirty.md").read_text().startswith("# Counting to thirty")
+    assert QApplication.clipboard().text().startswith("# Counting to thirty")
     assert (tmp_path / "Bread.json").read_text() == controller.library.export_json(3)
 
 
-def test_an_export_that_fails_is_said(
+def test_a_failed_export_is_shown(
     window: MainWindow, controller: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     controller.open(2)
@@ -209,7 +193,7 @@ def test_an_export_that_fails_is_said(
     assert "a.md" in banner.text
 
 
-def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_file_is_complete_or_not_written(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     write_text(path, "ä\n")
     assert path.read_bytes() == "ä\n".encode()
@@ -221,11 +205,11 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("title", "name"), [("a/b: c?", "a b c"), ("..", "Chat"), ("", "Chat"), ("x" * 99, "x" * 60), ("a.", "a")]
 )
-def test_any_title_makes_a_file_name(title: str, name: str) -> None:
+def test_every_title_makes_a_file_name(title: str, name: str) -> None:
     assert file_name(title) == name
 
 
-def test_all_conversations_are_exported_under_names_of_their_own(
+def test_all_conversations_are_exported_under_different_names(
     window: MainWindow, controller: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in (1, 2, 4):
@@ -242,21 +226,10 @@ def test_all_conversations_are_exported_under_names_of_their_own(
     assert (tmp_path / "Chat.json").read_text() == "mine"
 
 
-def test_an_import_is_handed_on(
+def test_a_conversation_is_imported(
     window: MainWindow, controller: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.json").write_text(controller.library.export_json(2))
     monkeypatch.setattr(files, "ask_conversation", lambda _: tmp_path / "a.json")
     window.commands["import"].trigger()
     assert controller.conversation.id == 5 and controller.conversation.title == "Counting to thirty"
-
-
-def test_a_conversation_is_copied_as_markdown(window: MainWindow, controller: Controller) -> None:
-    controller.open(2)
-    window.commands["copy conversation"].trigger()
-    assert QApplication.clipboard().text().startswith("# Counting to thirty")
-
-
-def test_preferences_that_did_not_change_are_not_written(window: MainWindow, controller: Controller) -> None:
-    window.set_preferences(window.preferences)
-    assert controller.library.value(PREFERENCES) is None

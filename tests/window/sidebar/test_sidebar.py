@@ -11,8 +11,9 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLineEdit
 
 from app.window.chat import Controller
+from app.window.common.section_list import ITEM
 from app.window.main_window.main_window import MainWindow
-from app.window.sidebar.conversation_models import ConversationsModel, Role, group_of
+from app.window.sidebar.conversation_list import ConversationModel, group_of
 from app.window.sidebar.sidebar import Sidebar
 from tests.window.chats import add_conversation, conversation, open_chat
 from tests.window.waiting import until
@@ -63,6 +64,7 @@ def test_the_list_is_newest_first_under_headings_that_cannot_be_chosen(
     sidebar: Sidebar, controller: Controller
 ) -> None:
     now = time.time()
+    assert ConversationModel().neighbour(1, 1) is None
     sidebar.show_all([conversation(1, "old", 0), conversation(2, "new", now), conversation(3, "top", 1, True)])
     assert rows(sidebar) == ["Pinned", "top", "Today", "new", "Older", "old"]
     heading = sidebar.conversations.index(0)
@@ -82,7 +84,7 @@ def test_a_click_and_enter_open_a_conversation(sidebar: Sidebar, controller: Con
 def test_the_open_conversation_stays_marked_when_the_list_changes(sidebar: Sidebar, controller: Controller) -> None:
     controller.open(3)
     controller.library.pin(1, True)
-    assert sidebar.list.currentIndex().data(Role.CONVERSATION) == 3
+    assert sidebar.list.currentIndex().data(ITEM).id == 3
 
 
 @pytest.mark.timing
@@ -99,7 +101,7 @@ def test_thousands_of_conversations_are_shown_and_scrolled_at_once(sidebar: Side
     assert time.perf_counter() - began < 0.1
 
 
-def test_the_conversation_above_and_below_are_a_key_away(window: MainWindow, controller: Controller) -> None:
+def test_keys_open_the_conversation_above_and_below(window: MainWindow, controller: Controller) -> None:
     controller.open(2)
     window.commands["next"].trigger()
     assert controller.conversation.id == 3
@@ -108,31 +110,23 @@ def test_the_conversation_above_and_below_are_a_key_away(window: MainWindow, con
     assert controller.conversation.id == 1
 
 
-def test_an_empty_list_has_no_neighbours() -> None:
-    assert ConversationsModel().neighbour(1, 1) is None
-
-
 # --- rename, pin, delete ----------------------------------------------------------------------
 
 
-def test_a_title_is_renamed_where_it_stands(sidebar: Sidebar, controller: Controller) -> None:
+def test_a_title_is_edited_in_its_row_and_an_empty_one_is_refused(sidebar: Sidebar, controller: Controller) -> None:
     sidebar.list.setCurrentIndex(index_of(sidebar, 2))
     sidebar.list.setFocus()
     QTest.keyClick(sidebar.list, Qt.Key.Key_F2)
     editor = sidebar.list.findChild(QLineEdit)
     assert editor is not None and editor.text() == "Counting to thirty"
+    assert not sidebar.conversations.setData(index_of(sidebar, 2), "  ")
     editor.setText("  Counting   on ")
     QTest.keyClick(editor, Qt.Key.Key_Return)
     until(lambda: "Counting on" in rows(sidebar), 5)
     assert controller.library.store.conversation(2).title == "Counting on"
 
 
-def test_an_empty_title_is_not_taken(sidebar: Sidebar, controller: Controller) -> None:
-    assert not sidebar.conversations.setData(index_of(sidebar, 2), "  ")
-    assert "Counting to thirty" in rows(sidebar)
-
-
-def test_pinning_from_the_menu_of_a_row_moves_it_to_the_top(sidebar: Sidebar) -> None:
+def test_a_conversation_is_pinned_and_unpinned_from_its_menu(sidebar: Sidebar) -> None:
     menu = sidebar.menu_of(index_of(sidebar, 3))
     next(action for action in menu.actions() if action.text() == "Pin").trigger()
     assert rows(sidebar)[:2] == ["Pinned", "Bread"]
@@ -141,7 +135,7 @@ def test_pinning_from_the_menu_of_a_row_moves_it_to_the_top(sidebar: Sidebar) ->
     assert "Pinned" not in rows(sidebar)
 
 
-def test_delete_takes_it_away_and_undo_brings_it_back(
+def test_delete_removes_a_conversation_and_undo_restores_it(
     window: MainWindow, sidebar: Sidebar, controller: Controller
 ) -> None:
     sidebar.list.setCurrentIndex(index_of(sidebar, 3))
@@ -152,7 +146,7 @@ def test_delete_takes_it_away_and_undo_brings_it_back(
     assert "Bread" in rows(sidebar)
 
 
-def test_undo_belongs_to_the_text_while_one_is_being_written(window: MainWindow, controller: Controller) -> None:
+def test_undo_in_the_composer_undoes_typing_only(window: MainWindow, controller: Controller) -> None:
     controller.delete(2)
     window.parts.composer.editor.setFocus()
     QTest.keyClicks(window.parts.composer.editor, "ab")
@@ -164,10 +158,9 @@ def test_undo_belongs_to_the_text_while_one_is_being_written(window: MainWindow,
 # --- search -----------------------------------------------------------------------------------
 
 
-def test_search_lists_hits_and_enter_opens_the_first_at_its_message(
+def test_enter_opens_the_first_hit_on_its_branch_at_its_message(
     window: MainWindow, sidebar: Sidebar, controller: Controller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A message on a branch that is not shown has its branch shown."""
     revealed: list[int] = []
     monkeypatch.setattr(window.parts.transcript, "reveal", revealed.append)
     question, _ = open_chat(controller, "Why is a heron grey?", "So.")
@@ -178,12 +171,12 @@ def test_search_lists_hits_and_enter_opens_the_first_at_its_message(
     assert sidebar.hits.rowCount() >= 1
     QTest.keyClick(sidebar.field, Qt.Key.Key_Return)
     assert controller.conversation.id == question.conversation
-    hit = sidebar.hits.index(0).data(Role.HIT)
+    hit = sidebar.hits.index(0).data(ITEM)
     if hit.message is not None:
         assert revealed == [question.id] and controller.path[0].id == question.id
 
 
-def test_a_hit_on_the_current_branch_is_only_scrolled_to(
+def test_a_hit_on_the_current_branch_only_scrolls(
     window: MainWindow, sidebar: Sidebar, controller: Controller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     revealed: list[int] = []
@@ -196,7 +189,7 @@ def test_a_hit_on_the_current_branch_is_only_scrolled_to(
     assert controller.path == path and revealed == [question.id]
 
 
-def test_arrows_move_through_the_hits_from_the_field(sidebar: Sidebar, controller: Controller) -> None:
+def test_arrows_in_the_search_field_move_through_the_hits(sidebar: Sidebar, controller: Controller) -> None:
     for title in ("heron one", "heron two", "heron three"):
         add_conversation(controller, title)
     search(sidebar, "heron")
@@ -208,17 +201,13 @@ def test_arrows_move_through_the_hits_from_the_field(sidebar: Sidebar, controlle
     assert controller.conversation.title == second
 
 
-def test_escape_ends_the_search_and_the_list_is_back(sidebar: Sidebar) -> None:
+def test_escape_ends_a_search_and_one_without_results_is_explained(sidebar: Sidebar) -> None:
     search(sidebar, "sky")
     assert "Bread" not in rows(sidebar)
     QTest.keyClick(sidebar.field, Qt.Key.Key_Escape)
     assert "Bread" in rows(sidebar)
-
-
-def test_a_search_without_results_says_so(sidebar: Sidebar) -> None:
     search(sidebar, "zzz")
-    assert sidebar.empty_label.isVisible()
-    assert "zzz" in sidebar.empty_label.text()
+    assert sidebar.empty_label.isVisible() and "zzz" in sidebar.empty_label.text()
     sidebar.field.clear()
     assert not sidebar.empty_label.isVisible()
 
@@ -230,7 +219,7 @@ def test_fast_typing_searches_once(sidebar: Sidebar) -> None:
     assert searched == ["blue sky"]
 
 
-def test_hits_with_marks_are_painted(sidebar: Sidebar, controller: Controller) -> None:
+def test_hits_are_painted_with_their_matches_marked(sidebar: Sidebar, controller: Controller) -> None:
     open_chat(controller, "The sky is blue", "A sky\nof many lines " * 20)
     search(sidebar, "sky")
     picture = sidebar.list.viewport().grab().toImage()

@@ -1,4 +1,4 @@
-"""The page beside the main window: opened from it, and choosing what its chat uses."""
+"""The Models window under the main window: opened from it, and choosing the pair of its chat."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from app.store.records import ChatSettings
 from app.window.chat import Controller
 from app.window.main_window.main_window import MainWindow
 from app.window.models.models_window import ModelsWindow
-from tests.window.models.conftest import settled
-from tests.window.models.looking import buttons, own, texts
-from tests.window.models.shop import EAGLE, QWEN, SMALL, Shop
+from tests.window.models.conftest import buttons, install_three, settled, texts
+from tests.window.models.fake_models import EAGLE, QWEN, SMALL, FakeModels
 from tests.window.waiting import until
 
 
@@ -21,8 +20,8 @@ def shown(window: MainWindow) -> ModelsWindow:
     return page
 
 
-def test_a_pair_is_used_by_the_open_chat(window: MainWindow, shop: Shop, controller: Controller) -> None:
-    own(shop)
+def test_a_pair_is_used_by_the_open_chat(window: MainWindow, fake: FakeModels, controller: Controller) -> None:
+    install_three(fake)
     page = shown(window)
     page.choose(QWEN)
     page.do("use")
@@ -40,7 +39,7 @@ def test_a_pair_is_used_by_the_open_chat(window: MainWindow, shop: Shop, control
     assert controller.conversation.settings.pair == Pair(target=QWEN, drafter=SMALL)
 
 
-def test_the_page_is_opened_from_menu_welcome_and_form(window: MainWindow, shop: Shop) -> None:
+def test_the_window_is_opened_from_menu_welcome_and_form(window: MainWindow, fake: FakeModels) -> None:
     ask = (
         window.commands["models"].trigger,
         window.parts.welcome.other.click,
@@ -52,16 +51,16 @@ def test_the_page_is_opened_from_menu_welcome_and_form(window: MainWindow, shop:
         window.models.window.close()
 
 
-def test_names_of_what_is_here_are_offered_in_the_chat_settings(window: MainWindow, shop: Shop) -> None:
-    own(shop)
+def test_installed_models_are_offered_in_the_chat_settings(window: MainWindow, fake: FakeModels) -> None:
+    install_three(fake)
     window.models.find_names()
     form = window.parts.panel.form.pair
-    until(lambda: form.target.findData(QWEN) >= 0)
-    assert form.drafter.findData(EAGLE) >= 0
-    assert form.target.findData(EAGLE) < 0, "a head cannot be a target"
-    assert form.target.itemText(form.target.count() - 1) == "Choose Folder…"
-    form.target.setCurrentIndex(form.target.findData(QWEN))
-    form.target.activated.emit(0)
+    until(lambda: form.target.box.findData(QWEN) >= 0)
+    assert form.drafter.box.findData(EAGLE) >= 0
+    assert form.target.box.findData(EAGLE) < 0, "a head cannot be a target"
+    assert form.target.box.itemText(form.target.box.count() - 1) == "Choose Folder…"
+    form.target.box.setCurrentIndex(form.target.box.findData(QWEN))
+    form.target.box.activated.emit(0)
     assert form.valid and form.pair().target == QWEN
 
 
@@ -71,6 +70,6 @@ def test_a_pair_of_names_is_shown_as_names(window: MainWindow, controller: Contr
     form = window.parts.panel.form.pair
     assert form.valid
     assert form.pair() == Pair(target=QWEN, drafter=EAGLE)
-    assert form.target.currentText() == "Qwen3-8B-4bit"
+    assert form.target.box.currentText() == "Qwen3-8B-4bit"
     controller.change_settings(ChatSettings(pair=Pair(target="/models/mine")))
-    assert form.target_folder.text() == "/models/mine"
+    assert form.target.folder.text() == "/models/mine"

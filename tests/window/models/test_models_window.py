@@ -1,4 +1,4 @@
-"""The page from the first look to a deleted model, with children that play from a folder."""
+"""The Models window, with children that answer from a folder."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from PySide6.QtTest import QTest
 
 from app.window.models.models_window import ModelsWindow
 from tests.window.main_window.test_keyboard_walk import controls, faults, unreached
-from tests.window.models.conftest import settled
-from tests.window.models.looking import buttons, own, texts
-from tests.window.models.shop import (
+from tests.window.models.conftest import buttons, install_three, settled, texts
+from tests.window.models.fake_models import (
     EAGLE,
     LARGE,
     QWEN,
     SMALL,
     WAIT,
-    Shop,
+    FakeModels,
     asking,
     done,
     failed,
@@ -32,33 +31,34 @@ Opened = Callable[[], ModelsWindow]
 SIZES = {"model.safetensors": 4_000_000_000, "config.json": 1000}
 
 
-def test_at_first_the_built_in_works_and_others_are_recommended(page: ModelsWindow) -> None:
+def test_the_first_time_the_built_in_model_is_chosen_and_others_are_recommended(page: ModelsWindow) -> None:
     assert page.machine.text() == "Apple M3 Pro"
     assert page.memory.text() == "36 GB of memory, 24 GB for models"
     assert page.chosen is not None and page.chosen.key == "builtin"
     assert "works without a network" in page.details.text.text()
-    assert buttons(page) == {"In Use": False}
-    assert sum(row.section.startswith("Recommended") for row in page.rows.rows) > 10
+    assert buttons(page) == {"In Use": False}  # and no way to delete it
+    assert sum(row.section.startswith("Recommended") for row in page.rows.items) > 10
 
 
-def test_a_model_and_its_drafter_are_got_one_after_the_other(page: ModelsWindow, shop: Shop) -> None:
-    shop.pull(QWEN, asking(QWEN), planned(QWEN, SIZES), {"sleep": 0.1}, done(QWEN, 4_000_001_000))
-    shop.pull(EAGLE, asking(EAGLE), done(EAGLE, 1000))
+def test_a_model_and_its_drafter_are_downloaded_with_the_window_closed(page: ModelsWindow, fake: FakeModels) -> None:
+    fake.pull(QWEN, asking(QWEN), planned(QWEN, SIZES), {"sleep": 0.1}, done(QWEN, 4_000_001_000))
+    fake.pull(EAGLE, asking(EAGLE), done(EAGLE, 1000))
     page.choose(QWEN)
     assert list(buttons(page)) == ["Download with Drafter", "Download Model Only (4.62 GB)"]
-    own(shop)
+    install_three(fake)
     page.do("both")
-    assert [row.key for row in page.rows.rows if row.download] == [QWEN, EAGLE]
+    assert [row.key for row in page.rows.items if row.download] == [QWEN, EAGLE]
+    page.close()
     until(lambda: not page.downloads.downloads)
     settled(page)
-    assert [call for call in shop.calls if call.startswith("pull")] == [f"pull {QWEN}", f"pull {EAGLE}"]
+    assert [call for call in fake.calls if call.startswith("pull")] == [f"pull {QWEN}", f"pull {EAGLE}"]
     assert page.chosen is not None and page.chosen.usable
     assert buttons(page) == {"Use": True, "Delete…": True}
 
 
-def test_a_download_is_shown_paused_resumed_and_cancelled(page: ModelsWindow, shop: Shop) -> None:
+def test_a_download_is_shown_paused_resumed_and_cancelled(page: ModelsWindow, fake: FakeModels) -> None:
     far = progress("model.safetensors", 1_000_000_000, 4_000_000_000, 1_000_001_000, 4_000_001_000)
-    shop.pull(QWEN, asking(QWEN), planned(QWEN, SIZES), far, WAIT)
+    fake.pull(QWEN, asking(QWEN), planned(QWEN, SIZES), far, WAIT)
     page.choose(QWEN)
     page.do("get")
     until(lambda: page.details.download.share.text() == "25%")
@@ -73,7 +73,7 @@ def test_a_download_is_shown_paused_resumed_and_cancelled(page: ModelsWindow, sh
     until(lambda: "Pause" in buttons(page))
     page.do("cancel")
     until(lambda: not page.downloads.downloads)
-    assert shop.calls[-1] == "list" or f"pull {QWEN} --discard" in shop.calls
+    assert fake.calls[-1] == "list" or f"pull {QWEN} --discard" in fake.calls
     assert page.chosen is not None and page.chosen.key == QWEN
 
 
@@ -85,10 +85,10 @@ def test_a_download_is_shown_paused_resumed_and_cancelled(page: ModelsWindow, sh
         ("disk", "no space left on the disk", "Free some disk space"),
     ],
 )
-def test_what_goes_wrong_is_said_with_what_to_do(
-    page: ModelsWindow, shop: Shop, reason: str, message: str, hint: str
+def test_a_failed_download_shows_why_and_what_to_do(
+    page: ModelsWindow, fake: FakeModels, reason: str, message: str, hint: str
 ) -> None:
-    shop.pull(QWEN, asking(QWEN), failed(reason, message))
+    fake.pull(QWEN, asking(QWEN), failed(reason, message))
     page.choose(QWEN)
     page.do("get")
     until(lambda: "Try Again" in buttons(page))
@@ -100,9 +100,9 @@ def test_what_goes_wrong_is_said_with_what_to_do(
     assert "Download with Drafter" in buttons(page)
 
 
-def test_what_an_earlier_run_left_off_is_listed_and_resumed(opened: Opened, shop: Shop) -> None:
-    shop.put(model(SMALL, 0.1, "unknown", complete=False, total_bytes=400_000_000, trouble="300 MB are missing"))
-    shop.pull(SMALL, asking(SMALL), planned(SMALL, SIZES), WAIT)
+def test_a_download_of_an_earlier_run_is_listed_and_resumed(opened: Opened, fake: FakeModels) -> None:
+    fake.put(model(SMALL, 0.1, "unknown", complete=False, total_bytes=400_000_000, trouble="300 MB are missing"))
+    fake.pull(SMALL, asking(SMALL), planned(SMALL, SIZES), WAIT)
     page = opened()
     page.choose(SMALL)
     assert page.details.download.share.text() == "25%"
@@ -110,11 +110,11 @@ def test_what_an_earlier_run_left_off_is_listed_and_resumed(opened: Opened, shop
     until(lambda: page.downloads.downloads[SMALL].state == "running")
 
 
-def test_a_drafter_that_is_not_here_is_got_from_its_target(opened: Opened, shop: Shop) -> None:
-    shop.put(model(QWEN, 4.62))
-    shop.judge(QWEN, auto="lookup", why="lookup, as no drafter for it is here")
-    shop.fit(QWEN, "good", 7.4)
-    shop.pull(EAGLE, asking(EAGLE), planned(EAGLE, SIZES), WAIT)
+def test_a_missing_drafter_is_downloaded_from_the_details_of_its_target(opened: Opened, fake: FakeModels) -> None:
+    fake.put(model(QWEN, 4.62))
+    fake.judge(QWEN, auto="lookup", why="lookup, as no drafter for it is here")
+    fake.fit(QWEN, "good", 7.4)
+    fake.pull(EAGLE, asking(EAGLE), planned(EAGLE, SIZES), WAIT)
     page = opened()
     page.choose(QWEN)
     row = next(row for row in page.details.drafters.rows if row.offer.name == EAGLE)
@@ -124,81 +124,68 @@ def test_a_drafter_that_is_not_here_is_got_from_its_target(opened: Opened, shop:
     assert page.chosen is not None and page.chosen.key == QWEN
 
 
-def test_a_model_that_does_not_fit_is_not_used_and_says_what_would(opened: Opened, shop: Shop) -> None:
-    shop.put(model(LARGE, 18.4))
-    shop.fit(LARGE, "refused", 30.0, remedies=["a context of 2,048 fits"])
+def test_a_model_that_does_not_fit_cannot_be_used_and_another_is_suggested(opened: Opened, fake: FakeModels) -> None:
+    fake.put(model(LARGE, 18.4))
+    fake.fit(LARGE, "refused", 30.0, remedies=["a context of 2,048 fits"])
     page = opened()
     page.choose(LARGE)
     settled(page)
     assert buttons(page)["Use"] is False
     page.do("use")
-    assert page.downloads.downloads == {} and page._pair().target == "builtin"
+    assert page._pair().target == "builtin"
     for said in ("Too large", "Needs 30.0 GB", "A context of 2,048 fits.", "Qwen3 30B A3B fits: 4-bit"):
         assert said in texts(page)
 
 
-def test_a_fit_that_cannot_be_told_is_said(opened: Opened, shop: Shop) -> None:
-    shop.put(model(SMALL, 0.35))
-    page = opened()
-    page.choose(SMALL)
-    settled(page)
-    assert f"Nothing is known of fits {SMALL.replace('/', '-')}." in texts(page)
-
-
-def test_one_that_is_not_here_and_too_large_says_which_mac_would_do(opened: Opened, shop: Shop) -> None:
-    small = Shop(shop.folder, 16)
+def test_a_model_that_is_too_large_shows_the_smallest_mac_for_it(opened: Opened, fake: FakeModels) -> None:
+    FakeModels(fake.folder, 16)  # the same answers from a smaller machine
     page = opened()
     page.fitting.setChecked(False)
     page.refresh()
     page.choose(LARGE)
     assert list(buttons(page)) == ["Download Anyway (18.4 GB)"]
     assert "Requires a Mac with 32 GB of memory." in texts(page)
-    assert small.command == shop.command
 
 
-def test_deleting_asks_first_and_names_who_shares_the_files(opened: Opened, shop: Shop) -> None:
-    own(shop)
+def test_deleting_asks_first_and_names_who_shares_the_files(opened: Opened, fake: FakeModels) -> None:
+    install_three(fake)
     plan = {"frees_bytes": 4_620_000_000, "stays_bytes": 0, "note": "", "losers": ["mlx-lm"], "keepers": []}
-    shop.answer(f"remove {QWEN} --from hub --dry-run", plan)
-    shop.answer(f"remove {QWEN} --from hub --yes", plan | {"removed": True})
+    fake.answer(f"remove {QWEN} --from hub --dry-run", plan)
+    fake.answer(f"remove {QWEN} --from hub --yes", plan | {"removed": True})
     page = opened()
     page.choose(QWEN)
     page.list.setFocus()
     QTest.keyClick(page.list, Qt.Key.Key_Delete)
     until(lambda: page.asking is not None)
     assert page.asking is not None
-    said = page.asking.details.text()
+    said = page.asking.informativeText()
     assert "This frees 4.62 GB." in said and "Also removed from mlx-lm" in said
-    assert not any("--yes" in call for call in shop.calls)
-    shop.take(QWEN)
-    page.asking.delete_button.click()
-    until(lambda: any("--yes" in call for call in shop.calls))
+    assert not any("--yes" in call for call in fake.calls)
+    fake.take(QWEN)
+    next(button for button in page.asking.buttons() if button.text() == "Delete").click()
+    until(lambda: any("--yes" in call for call in fake.calls))
     settled(page)
     assert page.chosen is not None and page.chosen.here is None
     assert page.line.text.text() == "Deleted Qwen3 8B; 4.62 GB freed."
 
 
-def test_a_model_that_is_kept_stays(opened: Opened, shop: Shop) -> None:
-    own(shop)
-    shop.answer(f"remove {QWEN} --from hub --dry-run", {"frees_bytes": 1, "stays_bytes": 0})
+def test_a_cancelled_deletion_deletes_nothing(opened: Opened, fake: FakeModels) -> None:
+    install_three(fake)
+    fake.answer(f"remove {QWEN} --from hub --dry-run", {"frees_bytes": 1, "stays_bytes": 0})
     page = opened()
     page.choose(QWEN)
     page.do("delete")
     until(lambda: page.asking is not None)
-    assert page.asking is not None and page.asking.keep.isDefault()
-    page.asking.keep.click()
+    assert page.asking is not None and page.asking.defaultButton().text() == "Cancel"
+    page.asking.defaultButton().click()
     settled(page)
-    assert not any("--yes" in call for call in shop.calls)
+    assert not any("--yes" in call for call in fake.calls)
 
 
-def test_the_built_in_is_not_deleted(page: ModelsWindow) -> None:
-    assert "delete" not in page.details.buttons
-
-
-def test_search_narrows_and_escape_widens_then_closes(page: ModelsWindow) -> None:
+def test_search_filters_the_list_and_escape_clears_it_then_closes_the_window(page: ModelsWindow) -> None:
     page.search.setFocus()
     QTest.keyClicks(page.search, "llama 3.3")
-    assert page.rows.rows and all("llama" in row.key.casefold() for row in page.rows.rows)
+    assert page.rows.items and all("llama" in row.key.casefold() for row in page.rows.items)
     page.search.setText("nothing is called this")
     assert page.nothing.isVisibleTo(page) and "No models found" in page.nothing.text()
     QTest.keyClick(page, Qt.Key.Key_Escape)
@@ -207,43 +194,37 @@ def test_search_narrows_and_escape_widens_then_closes(page: ModelsWindow) -> Non
     assert not page.isVisible()
 
 
-def test_the_arrows_pass_over_headings_and_enter_does_what_comes_first(page: ModelsWindow, shop: Shop) -> None:
+def test_the_arrows_pass_over_headings_and_enter_takes_the_first_action(page: ModelsWindow, fake: FakeModels) -> None:
     page.list.setFocus()
     QTest.keyClick(page.list, Qt.Key.Key_Down)
     row = page.chosen
     assert row is not None and row.section.startswith("Recommended")
-    shop.pull(row.key, asking(row.key), planned(row.key, SIZES), WAIT)
+    fake.pull(row.key, asking(row.key), planned(row.key, SIZES), WAIT)
     QTest.keyClick(page.list, Qt.Key.Key_Return)
     assert row.key in page.downloads.downloads
 
 
-def test_downloads_go_on_without_the_page(page: ModelsWindow, opened: Opened, shop: Shop) -> None:
-    shop.pull(QWEN, asking(QWEN), planned(QWEN, SIZES), {"sleep": 0.1}, done(QWEN, 4_000_001_000))
-    page.choose(QWEN)
-    page.do("get")
-    page.close()
-    until(lambda: not page.downloads.downloads)
-    assert f"pull {QWEN}" in shop.calls
-
-
-def test_what_cannot_be_found_out_is_said(opened: Opened, shop: Shop) -> None:
-    (shop.folder / "pairs.json").unlink()
+def test_failed_commands_are_shown(opened: Opened, fake: FakeModels) -> None:
+    fake.put(model(SMALL, 0.35))
+    (fake.folder / "pairs.json").unlink()
     page = opened()
     assert page.line.text.text() == "Some information is missing: Nothing is known of pairs."
-    assert page.rows.rows
+    page.choose(SMALL)
+    settled(page)
+    assert f"Nothing is known of fits {SMALL.replace('/', '-')}." in texts(page)
 
 
-def test_an_answer_is_heard_whatever_is_complained_of(opened: Opened, shop: Shop) -> None:
-    own(shop)
-    (shop.folder / "complaint").write_text("redline: warning")
+def test_an_answer_counts_whatever_the_exit_status_and_the_warnings(opened: Opened, fake: FakeModels) -> None:
+    install_three(fake)
+    (fake.folder / "complaint").write_text("redline: warning")
     page = opened()
     page.choose(QWEN)
     settled(page)
-    assert page.library.shelf.fits[QWEN].level == "good"
+    assert page.library.known.fits[QWEN].level == "good"
 
 
-def test_every_control_is_named_and_reached(opened: Opened, shop: Shop) -> None:
-    own(shop)
+def test_every_control_is_named_and_reached(opened: Opened, fake: FakeModels) -> None:
+    install_three(fake)
     page = opened()
     page.choose(QWEN)
     settled(page)

@@ -1,5 +1,5 @@
-"""What the children of the page answer in tests and pictures: the real catalogue, a machine and models that are made
-up, downloads line by line."""
+"""The answers of the child processes in tests and pictures: the real catalogue, with a machine, models and downloads
+that are made up."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ EAGLE = "RedHatAI/Qwen3-8B-speculator.eagle3"
 WAIT = {"wait": True}
 
 
-class Shop:
-    """folder: that the child reads. gb: of memory."""
+class FakeModels:
+    """Writes answers to a folder that the child reads. gb: the memory of the machine."""
 
     def __init__(self, folder: Path, gb: int = 36, processor: str = "Apple M3 Pro") -> None:
         self.folder = folder
@@ -44,21 +44,21 @@ class Shop:
 
     @property
     def calls(self) -> list[str]:
-        """What the child was asked, in order."""
-        told = self.folder / "calls"
-        return told.read_text().splitlines() if told.exists() else []
+        """The command lines that the child was started with, in order."""
+        calls = self.folder / "calls"
+        return calls.read_text().splitlines() if calls.exists() else []
 
     def answer(self, words: str, value: object) -> None:
         name = words.replace("/", "-")
         (self.folder / f"{name}.json").write_text(json.dumps(value))
 
     def put(self, model: dict[str, Any]) -> None:
-        """A model is here."""
+        """Installs a model."""
         self.models = [one for one in self.models if one["name"] != model["name"]] + [model]
         self.answer("list", {"models": self.models})
 
     def take(self, name: str) -> None:
-        """It is not any more."""
+        """Removes a model."""
         self.models = [one for one in self.models if one["name"] != name]
         self.answer("list", {"models": self.models})
 
@@ -68,20 +68,20 @@ class Shop:
         self.answer("pairs", {"targets": self.pairs})
 
     def fit(self, name: str, level: str, needed_gb: float, most_gb: float = 24.0, **more: Any) -> None:
-        """At 8,192 tokens; the weights are four fifths of it."""
+        """Says how a model fits with 8,192 tokens; four fifths of its memory are weights."""
         needed, most = int(needed_gb * GIB), int(most_gb * GIB)
-        said = f"needs {needed_gb} GB for a context of 8,192 tokens; {most_gb} GB can be used here"
+        reason = f"needs {needed_gb} GB for a context of 8,192 tokens; {most_gb} GB can be used here"
         contexts = [
             {"context": tokens, "needed_bytes": int(needed * (0.8 + 0.2 * tokens / 8192)), "level": level}
             for tokens in (512, 2048, 8192)
         ]
         value = {"target": name, "drafter": "lookup+eagle3", "context": 8192, "wanted": 8192, "level": level}
-        value |= {"reason": said, "remedies": [], "needed_bytes": needed, "most_bytes": most, "contexts": contexts}
+        value |= {"reason": reason, "remedies": [], "needed_bytes": needed, "most_bytes": most, "contexts": contexts}
         value |= {"weights_bytes": int(needed * 0.8), "cache_bytes": int(needed * 0.12)}
         self.answer(f"fits {name}", value | more)
 
     def pull(self, repo: str, *events: dict[str, Any]) -> None:
-        """What its download says."""
+        """Sets the events of a download."""
         path = self.folder / f"pull {repo.replace('/', '-')}.jsonl"
         path.write_text("".join(json.dumps(event) + "\n" for event in events))
 
@@ -93,7 +93,7 @@ def _catalogue() -> dict[str, Any]:
 
 
 def model(name: str, gb: float, kind: str = "model", **more: Any) -> dict[str, Any]:
-    """Of the hub, whole."""
+    """Returns a complete model of the hub."""
     size = int(gb * 1e9)
     path = f"~/.cache/huggingface/hub/models--{name.replace('/', '--')}/snapshots/1234567"
     shared = ["every program that uses the Hugging Face cache (mlx-lm, transformers)"]
@@ -107,7 +107,7 @@ def pair(drafter: str, kind: str, fits: bool, why: str) -> dict[str, Any]:
 
 
 def planned(repo: str, sizes: dict[str, int], present: int = 0) -> dict[str, Any]:
-    """present: bytes of the first file."""
+    """present: the bytes of the first file that are here."""
     files = [{"name": name, "size_bytes": size, "present_bytes": 0} for name, size in sizes.items()]
     files[0]["present_bytes"] = present
     value = {"type": "Planned", "repo": repo, "revision": "main", "commit": "1" * 40, "files": files, "left_out": 2}
