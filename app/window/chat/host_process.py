@@ -77,7 +77,7 @@ class HostProcess(QObject):
     """Runs the host and exchanges lines of the protocol with it.
 
     answered(list[AnyAnswer]): the answers of a frame, never empty. died(HostDeath): after its last answers.
-    unreadable(str): it sent a line that is not of the protocol; reported once a process. overdue(): it starts late.
+    unreadable(str): it sent a line that is not of the protocol. overdue(): it starts late.
     """
 
     answered = Signal(object)
@@ -95,7 +95,7 @@ class HostProcess(QObject):
         self._kill_cause = ""  # what this window killed the host for
         self._refused = False
         self._did_work = False  # it has carried out a request
-        self._in_overlong_line = self._reported_unreadable = False
+        self._in_overlong_line = False
         self._quick_deaths = 0
         self._began_s = self._frame_s = 0.0
         self._process = QProcess(self)
@@ -183,10 +183,10 @@ class HostProcess(QObject):
                 answers.append(decode_answer(line))
             except MalformedError as error:
                 self._report_unreadable(f"{error}: {line[:80].decode(errors='replace')}")
-        answers = self._checked(answers)
         if self._line_waits():
             self._frame.start(milliseconds(FRAME_S))
-        if answers:
+        if answers and self._accepts(answers[0]):
+            self._did_work = self._did_work or any(isinstance(one, Loaded | ReplyDone | Counted) for one in answers)
             self.answered.emit(answers)
 
     def _line_waits(self) -> bool:
@@ -205,31 +205,19 @@ class HostProcess(QObject):
         return b""
 
     def _report_unreadable(self, why: str) -> None:
-        """Reports the first unreadable line of a process: what is wrong with one will be wrong with the next."""
-        if not self._reported_unreadable:
-            self._reported_unreadable = True
-            self.unreadable.emit(f"A line from the engine could not be read and was ignored ({why}).")
+        self.unreadable.emit(f"A line from the engine could not be read and was ignored ({why}).")
 
-    def _checked(self, answers: list[AnyAnswer]) -> list[AnyAnswer]:
-        """Returns the answers, without those of a host whose first is not a Ready of this version."""
-        if self.phase == "starting" and answers:
-            first = answers[0]
-            if not isinstance(first, Ready) or first.version != VERSION:
-                self._refuse(first)
-                return []
-            self.phase = "ready"
-            self._ready_timer.stop()
-        if any(isinstance(answer, Loaded | ReplyDone | Counted) for answer in answers):
-            self._did_work = True
-        return [] if self._refused else answers
-
-    def _refuse(self, first: AnyAnswer) -> None:
-        self._refused = True
-        if isinstance(first, Ready):
-            cause = f"uses version {first.version} of the protocol and this window uses version {VERSION}"
-        else:
-            cause = f"began with {type(first).__name__}, which no host of this version does"
-        self._kill(f"{cause}; reinstall Redline")
+    def _accepts(self, first: AnyAnswer) -> bool:
+        """Returns whether the host speaks this version of the protocol, which its first answer ever says."""
+        if self.phase == "starting" and not self._refused:
+            self._refused = not isinstance(first, Ready) or first.version != VERSION
+            if self._refused:
+                said = f"version {first.version}" if isinstance(first, Ready) else f"another version ({first})"
+                self._kill(f"uses {said} of the protocol and this window uses version {VERSION}; reinstall Redline")
+            else:
+                self.phase = "ready"
+                self._ready_timer.stop()
+        return not self._refused
 
     def _read_stderr(self) -> None:
         self._stderr = (self._stderr + self._process.readAllStandardError().data())[-STDERR_TAIL_BYTES:]
@@ -240,7 +228,7 @@ class HostProcess(QObject):
         """Forgets the last process."""
         self._stderr = b""
         self._kill_cause = ""
-        self._refused = self._did_work = self._in_overlong_line = self._reported_unreadable = False
+        self._refused = self._did_work = self._in_overlong_line = False
         self._began_s = time.monotonic()
 
     def _new_process(self) -> QProcess:

@@ -139,7 +139,7 @@ def test_a_reply_continues_while_another_conversation_is_open(tmp_path: Path) ->
         told = len(scene.tokens(message))
         assert not controller.busy and controller.path == []
         assert not controller.send("meanwhile") and scene.notice("one reply at a time") is not None
-        reply = controller._runner.reply
+        reply = controller._replies.reply
         assert reply is not None
         until(lambda: len(reply.rounds) * 3 > told + 30)
         assert len(scene.tokens(message)) == told
@@ -185,7 +185,7 @@ def test_deleting_stops_a_reply_and_can_be_undone(tmp_path: Path) -> None:
         conversation = controller.conversation.id
         controller.delete(conversation)
         assert controller.library.conversations() == [] and controller.conversation.id == 0
-        until(lambda: controller._runner.reply is None)
+        until(lambda: controller._replies.reply is None)
         scene.press("was deleted", "Undo")
         assert controller.conversation.id == conversation and controller.path[-1].state == "stopped"
         controller.undo_delete()  # nothing more to undo

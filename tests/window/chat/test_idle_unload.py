@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from app.window.chat.idle_unload import MINUTE_S
+from app.window.chat.chat_pair import MINUTE_S
 from tests.window.chat.scene import Scene
 from tests.window.waiting import for_a_while, until
 

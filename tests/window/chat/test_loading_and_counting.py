@@ -82,7 +82,7 @@ def test_a_count_of_another_conversation_is_not_shown(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=1, pause_s=0.0) as scene:
         scene.ask("a b c d e f g h")
         until(lambda: scene.counts[-1] == (8 + 3, 4096))
-        scene.controller._counter.count()
+        scene.controller._pair._count()
         scene.controller.new()
         scene.counts.clear()
         until(lambda: scene.counts)

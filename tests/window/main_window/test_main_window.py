@@ -199,9 +199,9 @@ def test_draft_and_verify_are_timed_apart_while_the_inspector_shows_them(
     window: MainWindow, controller: Controller
 ) -> None:
     window.show_side("inspector")
-    assert controller._runner.times_phases
+    assert controller._replies.times_phases
     window.show_side("")
-    assert not controller._runner.times_phases
+    assert not controller._replies.times_phases
 
 
 def test_escape_stops_wherever_the_focus_is(window: MainWindow, controller: Controller) -> None:
