@@ -111,9 +111,7 @@ class ChatPair(QObject):
 
     def set_draft(self, text: str, attachments: tuple[Attachment, ...]) -> None:
         """Takes what is being typed: it is counted when typing pauses, and the pair is loaded meanwhile."""
-        self._draft = MessageRecord(
-            id=0, conversation=0, parent=None, role="user", text=text, attachments=attachments
-        )
+        self._draft = MessageRecord(id=0, conversation=0, parent=None, role="user", text=text, attachments=attachments)
         if text:
             self.load()
         self.schedule_count()

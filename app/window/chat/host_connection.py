@@ -1,8 +1,10 @@
-"""The connection to the host: requests and their answers, the loaded pair, and the status of speculation."""
+"""The connection to the host: requests and their answers, the loaded pair, and the status of speculation.
+
+A `HostTask` is one long request, such as a reply.
+"""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +13,7 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtGui import QGuiApplication
 
-from app.protocol import AnyAnswer, AnyRequest, Failed, Load, Loaded, Loading, Malformed, Pair, Ready, Unload
+from app.protocol import AnyAnswer, AnyRequest, Failed, Load, Loaded, Loading, Malformed, Pair, Ready, Stop, Unload
 from app.window.chat.host_process import RESTARTED, HostDeath, HostProcess, milliseconds
 from app.window.chat.notices import Action, Notice, SpeculationState, SpeculationStatus
 
@@ -52,9 +54,8 @@ class HostConnection(QObject):
         self.pair: Pair | None = None  # loaded, or being loaded
         self.failure: LoadFailure | None = None
         self.racing = False  # a race is being measured; anything else would slow it down
-        self._previous: tuple[Pair | None, Loaded | None] = (None, None)  # loaded before the load in progress
-        self._ids = itertools.count(1)
-        self._last_id = 0
+        self._previous: Loaded | None = None  # before the load in progress
+        self._last_id = 0  # of a request
         self._handlers: dict[int, Callable[[AnyAnswer], None]] = {}
         self._reported_error = False
         self._load_timer = QTimer(self, singleShot=True)
@@ -96,7 +97,7 @@ class HostConnection(QObject):
 
     def request(self, request: AnyRequest, on_answer: Callable[[AnyAnswer], None]) -> int:
         """Sends `request` under a new id, which is returned; its answers go to `on_answer` until `forget`."""
-        self._last_id = next(self._ids)
+        self._last_id += 1
         self._handlers[self._last_id] = on_answer
         self.send(replace(request, id=self._last_id))
         return self._last_id
@@ -113,8 +114,7 @@ class HostConnection(QObject):
         """Loads this pair, unless it is loaded or being loaded. Must not be called during a reply."""
         if not self.ready or self.pair == pair:
             return
-        if self.loaded is not None:
-            self._previous = (self.pair, self.loaded)
+        self._previous = self.loaded or self._previous
         self.pair, self.loaded, self.failure = pair, None, None
         self.set_status(SpeculationStatus("loading", detail="Loading models"))
         self._load_timer.start(milliseconds(self.timeouts.load_s))
@@ -124,8 +124,7 @@ class HostConnection(QObject):
         """Unloads the pair to free its memory. Must not be called during a reply."""
         if not self.ready or self.loaded is None:
             return
-        self.pair = self.loaded = None
-        self._previous = (None, None)
+        self.pair = self.loaded = self._previous = None
         self.forget(self.request(Unload(id=0), lambda _: None))
         self.set_status(SpeculationStatus("unloaded", detail="The models load again when you write"))
 
@@ -203,9 +202,9 @@ class HostConnection(QObject):
 
     def _handle_load_failure(self, pair: Pair, answer: Failed) -> None:
         """Keeps the previous pair where the host still has it."""
-        previous, loaded = self._previous
-        kept = answer.kept_pair is not None and answer.kept_pair == previous
-        self.pair, self.loaded = (previous, loaded) if kept else (None, None)
+        kept = self._previous is not None and self._previous.pair == answer.kept_pair
+        self.loaded = self._previous if kept else None
+        self.pair = answer.kept_pair if kept else None
         self.failure = LoadFailure(pair, answer.message)
         self.set_status(SpeculationStatus("unsupported", detail=answer.message))
         self.load_failed.emit(pair, answer.message)
@@ -220,8 +219,7 @@ class HostConnection(QObject):
 
     def _handle_death(self, death: HostDeath) -> None:
         self._handlers.clear()
-        self.pair = self.loaded = None
-        self._previous = (None, None)
+        self.pair = self.loaded = self._previous = None
         self._reported_error = False
         self._load_timer.stop()
         outlook = "It will not restart automatically." if death.gave_up else "It is restarting."
@@ -240,6 +238,69 @@ class HostConnection(QObject):
         self.set_status(SpeculationStatus("loading", detail="The engine is taking a long time to start"))
         text = f"The engine has not started after {self.timeouts.ready_s:.0f} seconds."
         self.notice.emit(Notice("warning", text, (self.restart_action,)))
+
+
+class HostTask(QObject):
+    """answered(AnyAnswer). silent(): the host has not answered for long, or has not stopped in time.
+
+    stopping: `stop` was called, and the host has not ended the request yet.
+    """
+
+    answered = Signal(object)
+    silent = Signal()
+
+    def __init__(self, host: HostConnection, parent: QObject) -> None:
+        super().__init__(parent)
+        self.stopping = False
+        self._host = host
+        self._make_request: Callable[[], AnyRequest | None] | None = None
+        self._id = 0  # of the request; 0 until it is sent
+        self._silence = QTimer(self, singleShot=True)
+        self._silence.timeout.connect(self.silent)
+        host.became_ready.connect(self._send)
+        host.pair_loaded.connect(self._send)
+
+    @property
+    def sent(self) -> bool:
+        """Whether the host has the request."""
+        return self._id > 0
+
+    def begin(self, make_request: Callable[[], AnyRequest | None]) -> None:
+        """Starts the host if need be, and sends what `make_request` returns. It is called whenever the host is ready
+        or has loaded a pair, until it returns a request; before, it may have another pair loaded and return None."""
+        self._make_request = make_request
+        self._host.start()
+        self._send()
+
+    def stop(self) -> bool:
+        """Asks the host to stop; returns whether it has the request, and will therefore still answer."""
+        if self.sent and not self.stopping:
+            self.stopping = True
+            self._host.send(Stop(id=self._id))
+            self._silence.start(milliseconds(self._host.timeouts.stop_s))
+        return self.sent
+
+    def end(self) -> None:
+        """Ignores further answers, and waits for none."""
+        self._silence.stop()
+        self._host.forget(self._id)
+        self._id, self._make_request, self.stopping = 0, None, False
+
+    def _send(self, _: object = None) -> None:
+        if self._make_request is None or self.sent or not self._host.ready:
+            return
+        request = self._make_request()
+        if request is not None:
+            self._id = self._host.request(request, self._receive)
+            self._restart_silence()
+
+    def _receive(self, answer: AnyAnswer) -> None:
+        self._restart_silence()
+        self.answered.emit(answer)
+
+    def _restart_silence(self) -> None:
+        if not self.stopping:
+            self._silence.start(milliseconds(self._host.timeouts.silent_s))
 
 
 def _capitalised(text: str) -> str:

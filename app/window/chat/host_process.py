@@ -208,12 +208,14 @@ class HostProcess(QObject):
         self.unreadable.emit(f"A line from the engine could not be read and was ignored ({why}).")
 
     def _accepts(self, first: AnyAnswer) -> bool:
-        """Returns whether the host speaks this version of the protocol, which its first answer ever says."""
+        """Returns whether the host speaks this version of the protocol, as its first answer says."""
         if self.phase == "starting" and not self._refused:
             self._refused = not isinstance(first, Ready) or first.version != VERSION
             if self._refused:
-                said = f"version {first.version}" if isinstance(first, Ready) else f"another version ({first})"
-                self._kill(f"uses {said} of the protocol and this window uses version {VERSION}; reinstall Redline")
+                other = f"began with {type(first).__name__}, which no host of this version does"
+                if isinstance(first, Ready):
+                    other = f"uses version {first.version} of the protocol and this window uses version {VERSION}"
+                self._kill(f"{other}; reinstall Redline")
             else:
                 self.phase = "ready"
                 self._ready_timer.stop()

@@ -16,7 +16,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.protocol import AnyAnswer, Failed, Pair, PrefillProgress, RoundDone, Verify, VerifyDone, VerifyProgress
 from app.store.records import MessageRecord, StoredReceipt, verify_request
-from app.window.chat.host_task import HostTask
+from app.window.chat.host_connection import HostTask
 from app.window.chat.notices import Notice
 from engine.audit.receipt import Receipt
 

@@ -125,16 +125,6 @@ OTHER_KEYS: Mapping[str, tuple[tuple[str, str], ...]] = {
     ),
 }
 
-# Commands of the Edit menu: the method of a text field, and the key that other widgets handle.
-EDIT_METHODS = {
-    "redo": ("redo", Qt.Key.Key_Y),
-    "cut": ("cut", Qt.Key.Key_X),
-    "copy": ("copy", Qt.Key.Key_C),
-    "paste": ("paste", Qt.Key.Key_V),
-    "select all": ("selectAll", Qt.Key.Key_A),
-}
-
-
 def key_sequences(command: Command) -> list[QKeySequence]:
     """Returns the keys of a command on this system; the first is the one that is shown."""
     if isinstance(command.keys, Standard):
