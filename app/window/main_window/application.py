@@ -24,8 +24,7 @@ from PySide6.QtNetwork import QLocalServer, QLocalSocket
 from PySide6.QtWidgets import QApplication, QWidget
 
 NEVER_PAINTED_MS = 2000
-LONGEST_MESSAGE_BYTES = 64
-_RAISE, _RAISED = b"raise\n", b"heard\n"
+_RAISED = b"raised\n"  # the answer to a later start
 _STEP_MS = 100
 
 
@@ -121,7 +120,6 @@ def raise_first_instance(folder: Path, timeout_s: float = 5.0) -> bool:
         local = QLocalSocket()
         local.connectToServer(server_name(folder))
         if local.waitForConnected(_STEP_MS):
-            local.write(_RAISE)
             while time.monotonic() < until_s and local.state() == QLocalSocket.LocalSocketState.ConnectedState:
                 local.waitForReadyRead(_STEP_MS)
                 if local.bytesAvailable() >= len(_RAISED):
@@ -137,7 +135,10 @@ def server_name(folder: Path) -> str:
 
 
 class InstanceServer(QObject):
-    """Listens for later starts. raise_requested(): one of them asks this window to come to the front."""
+    """Answers later starts. raise_requested(): one of them asks this window to come to the front.
+
+    A connection is the request; what comes through it is not read.
+    """
 
     raise_requested = Signal()
 
@@ -146,7 +147,6 @@ class InstanceServer(QObject):
         self._server = QLocalServer(self)
         self._server.setSocketOptions(QLocalServer.SocketOption.UserAccessOption)
         self._server.newConnection.connect(self._accept)
-        self._received: dict[QLocalSocket, bytes] = {}
         if not self._server.listen(server_name(folder)):
             QLocalServer.removeServer(server_name(folder))  # left behind by a window that was killed
             self._server.listen(server_name(folder))
@@ -168,24 +168,7 @@ class InstanceServer(QObject):
     def _accept(self) -> None:
         while self._server.hasPendingConnections():
             local = self._server.nextPendingConnection()
-            self._received[local] = b""
-            local.readyRead.connect(self._read)
-            local.disconnected.connect(self._read)
             local.disconnected.connect(local.deleteLater)
-        self._read()
-
-    def _read(self) -> None:
-        for local in list(self._received):
-            if local not in self._received:  # answering one can disconnect another
-                continue
-            data = self._received[local] + bytes(local.readAll().data())
-            if data == _RAISE:
-                del self._received[local]
-                local.write(_RAISED)
-                local.disconnectFromServer()
-                self.raise_requested.emit()
-            elif len(data) > LONGEST_MESSAGE_BYTES or local.state() != QLocalSocket.LocalSocketState.ConnectedState:
-                del self._received[local]
-                local.abort()
-            else:
-                self._received[local] = data
+            local.write(_RAISED)
+            local.disconnectFromServer()
+            self.raise_requested.emit()

@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import RedlineError
 
 if TYPE_CHECKING:
-    from PySide6.QtWidgets import QWidget
-
     from app.window.chat import Controller
     from app.window.main_window.application import Application
     from app.window.main_window.main_window import MainWindow
@@ -127,6 +125,7 @@ def _connect(application: Application, controller: Controller, window: MainWindo
     """Connects the window with the system around it, and with quitting."""
     from app.window.chat import Notice
     from app.window.main_window.application import FirstPaint, InstanceServer, report_uncaught
+    from app.window.main_window.secondary_windows import come_forward
 
     window.parts.panel.shown.connect(window.models.find_names)
     server = InstanceServer(folder, controller)
@@ -145,15 +144,6 @@ def begin(controller: Controller) -> None:
     garbage collection, which would stop the window for 20 ms now and then."""
     gc.freeze()
     controller.start()
-
-
-def come_forward(window: QWidget) -> None:
-    """Brings the window to the front, as far as the system allows it."""
-    if window.isMinimized():
-        window.showNormal()
-    window.show()
-    window.raise_()
-    window.activateWindow()
 
 
 @contextmanager

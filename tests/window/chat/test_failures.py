@@ -165,6 +165,7 @@ def test_quitting_during_a_reply_saves_it_and_takes_two_seconds_at_most(tmp_path
         '{"type":"ReplyDone","id":77,"finished":{"reason":"eos","tokens":0,"time_s":1},"seed":1}',
         '{"type":"Malformed","reason":"no such request","line":"x"}',
         "[" * 50_000,
+        "one bad line\nand another",
     ],
 )
 def test_a_bad_line_is_reported_and_loses_nothing(tmp_path: Path, bad_line: str) -> None:

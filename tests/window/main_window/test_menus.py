@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 
 from app.window.chat import Controller
 from app.window.main_window.main_window import MainWindow
 from app.window.main_window.menus import MENUS, shortcut_list
+from app.window.main_window.secondary_windows import come_forward
 from tests.window.chats import open_chat
 from tests.window.waiting import until
 
@@ -85,3 +88,49 @@ def test_regenerate_continue_and_stop_apply_to_the_last_reply(window: MainWindow
         window.commands["stop"].trigger()
         until(lambda: not controller.busy)
     assert controller.path[1].parent == reply.parent and controller.path[1].versions == 2
+
+
+@pytest.mark.parametrize("opener", ["settings", "races", "models"])
+def test_window_commands_act_on_the_window_in_front(window: MainWindow, opener: str) -> None:
+    other = window.settings.show("data") if opener == "settings" else getattr(window, opener).show()
+    until(other.isActiveWindow)
+    window.commands["zoom window"].trigger()
+    assert other.isMaximized() and not window.isMaximized()
+    window.commands["minimise"].trigger()
+    assert other.isMinimized() and not window.isMinimized()
+    come_forward(other)
+    until(other.isActiveWindow)
+    QTest.keyClick(other, Qt.Key.Key_W, Qt.KeyboardModifier.ControlModifier)
+    assert not other.isVisible() and window.isVisible()
+    window.activateWindow()
+    until(window.isActiveWindow)
+    window.commands["close"].trigger()
+    assert not window.isVisible()
+    window.models.quit()
+
+
+def test_closing_the_main_window_quits_only_when_no_other_is_open(window: MainWindow, app: QApplication) -> None:
+    settings, seen = window.settings.show("data"), list[str]()
+    steps = iter([window.close, lambda: seen.append("open" if settings.isVisible() else ""), settings.close, app.exit])
+    timer = QTimer(interval=20)
+    timer.timeout.connect(lambda: next(steps)())
+    app.lastWindowClosed.connect(lambda: seen.append("last"))
+    timer.start()
+    app.exec()
+    assert seen == ["open", "last"]
+    window.commands["main window"].trigger()
+    assert window.isVisible()
+
+
+def test_refused_tokens_have_a_command(window: MainWindow) -> None:
+    window.commands["refused"].trigger()
+    assert window.preferences.show_refused and window.parts.transcript.options.refused
+
+
+def test_editing_commands_of_the_menu_reach_the_focused_text(window: MainWindow) -> None:
+    editor = window.parts.composer.editor
+    editor.setPlainText("word")
+    editor.setFocus()
+    for name, text in (("select all", "word"), ("cut", ""), ("paste", "word"), ("undo", ""), ("redo", "word")):
+        window.commands[name].trigger()
+        assert editor.toPlainText() == text

@@ -10,9 +10,9 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.window.chat import Controller, Notice
-from app.window.main_window import notice_banners
+from app.window.main_window import header
+from app.window.main_window.header import MAX_BANNERS, Banner, NoticeBanners
 from app.window.main_window.main_window import MainWindow
-from app.window.main_window.notice_banners import MAX_BANNERS, Banner, NoticeBanners
 from tests.window.waiting import for_a_while, until
 
 
@@ -44,7 +44,7 @@ def test_a_notice_of_the_controller_is_shown_with_what_can_be_done(window: MainW
 
 
 def test_errors_and_warnings_stay_and_infos_disappear(shown: NoticeBanners, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notice_banners, "INFO_MS", 20)
+    monkeypatch.setattr(header, "INFO_MS", 20)
     for level in ("error", "warning", "info"):
         shown.show_notice(level, level)  # type: ignore[arg-type]
     until(lambda: "info" not in texts(shown), 5)
@@ -54,7 +54,7 @@ def test_errors_and_warnings_stay_and_infos_disappear(shown: NoticeBanners, monk
 
 def test_an_info_stays_while_it_has_the_focus(window: MainWindow, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = window.parts.notices
-    monkeypatch.setattr(notice_banners, "OFFER_MS", 30)
+    monkeypatch.setattr(header, "OFFER_MS", 30)
     shown.show_notice("info", "Deleted.", (("Undo", lambda: None),))
     shown.banners[0].buttons[0].setFocus()
     for_a_while(0.15)
@@ -100,7 +100,7 @@ def test_an_error_interrupts_a_screen_reader_and_others_do_not(
     shown: NoticeBanners, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     announced: list[tuple[str, bool]] = []
-    monkeypatch.setattr(notice_banners, "announce", lambda _, text, assertive: announced.append((text, assertive)))
+    monkeypatch.setattr(header, "announce", lambda _, text, assertive: announced.append((text, assertive)))
     shown.show_notice("error", "It broke.")
     shown.show_notice("info", "Done.")
     assert announced == [("Error: It broke.", True), ("Info: Done.", False)]
