@@ -17,7 +17,7 @@ from msgspec.structs import replace as changed
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.protocol import Loaded, Pair, RoundDone, SamplingSettings
-from app.store.records import Attachment, ChatSettings, ConversationRecord, MessageRecord, messages_of
+from app.store.records import Attachment, ChatSettings, ConversationRecord, MessageRecord, Role, messages_of
 from app.window.chat.chat_pair import ChatPair
 from app.window.chat.conversation_library import LAST_OPEN, ConversationLibrary
 from app.window.chat.host_connection import HostConnection
@@ -36,45 +36,36 @@ LARGEST_IMPORT_BYTES = 512 << 20
 
 
 class Controller(QObject):
-    """Signals carry these values; lists are the listener's to keep.
-
-    conversation_opened(ConversationRecord)      conversations_changed()       settings_changed(ConversationRecord)
-    path_changed(list[MessageRecord])            reply_began(MessageRecord)    reply_ended(MessageRecord)
-    rounds_received(int, list[RoundDone]), once a frame                       prompt_progressed(int, PromptProgress)
-    busy_changed(bool): whether a reply of the open conversation is being written.
-    status_changed(SpeculationStatus)            pair_loaded(Loaded)           context_counted(int, int)
-    verification_progressed(int, str): as text, "" once it is over. reply_verified(MessageRecord).
-    verification_failed(int, str): why a message cannot be verified.           notice(Notice)
-
-    Rounds are emitted only while their reply is on the branch shown. When its conversation is opened again the reply
+    """Rounds are emitted only while their reply is on the branch shown. When its conversation is opened again the reply
     is part of `path_changed`, and `reply_began` is emitted for it again.
 
-    library: conversations, presets and values on disk. host: the connection to the engine.
+    library: conversations, presets and values on disk. host: the connection to the engine. conversation: the open one;
+    its id is 0 until a message is sent in it. path: its current branch.
     """
 
-    conversation_opened = Signal(object)
+    conversation_opened = Signal(object)  # ConversationRecord
     conversations_changed = Signal()
-    settings_changed = Signal(object)
-    path_changed = Signal(object)
-    reply_began = Signal(object)
-    reply_ended = Signal(object)
-    rounds_received = Signal(int, object)
-    prompt_progressed = Signal(int, object)
-    busy_changed = Signal(bool)
-    status_changed = Signal(object)
-    pair_loaded = Signal(object)
-    context_counted = Signal(int, int)
-    verification_progressed = Signal(int, str)
-    reply_verified = Signal(object)
-    verification_failed = Signal(int, str)
-    notice = Signal(object)
+    settings_changed = Signal(object)  # ConversationRecord
+    path_changed = Signal(object)  # list[MessageRecord], the listener's to keep
+    reply_began = Signal(object)  # MessageRecord
+    reply_ended = Signal(object)  # MessageRecord
+    rounds_received = Signal(int, object)  # a message, list[RoundDone]; once a frame
+    prompt_progressed = Signal(int, object)  # a message, PromptProgress
+    busy_changed = Signal(bool)  # whether a reply of the open conversation is being written
+    status_changed = Signal(object)  # SpeculationStatus
+    pair_loaded = Signal(object)  # Loaded
+    context_counted = Signal(int, int)  # tokens, and how many there may be
+    verification_progressed = Signal(int, str)  # a message, the progress as text; "" once it is over
+    reply_verified = Signal(object)  # MessageRecord, with its receipt
+    verification_failed = Signal(int, str)  # a message, why it cannot be verified
+    notice = Signal(object)  # Notice
 
     def __init__(self, store: Store, process: HostProcess, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.library = ConversationLibrary(store, self)
         self.host = HostConnection(process, self)
-        self._record = _unsaved(self.library.default_settings())
-        self._path: list[MessageRecord] = []
+        self.conversation = _unsaved(self.library.default_settings())
+        self.path: list[MessageRecord] = []
         self._replies = ReplyController(self.host, store, self)
         self._verification = ReplyVerification(self)
         self._pair = ChatPair(self)
@@ -120,20 +111,10 @@ class Controller(QObject):
     # --- state ---------------------------------------------------------------------------------
 
     @property
-    def conversation(self) -> ConversationRecord:
-        """The open conversation; its id is 0 until a message is sent in it."""
-        return self._record
-
-    @property
-    def path(self) -> list[MessageRecord]:
-        """The current branch of the open conversation."""
-        return list(self._path)
-
-    @property
     def busy(self) -> bool:
         """Whether a reply of the open conversation is being written."""
         reply = self._replies.reply
-        return reply is not None and reply.record.conversation == self._record.id
+        return reply is not None and reply.record.conversation == self.conversation.id
 
     @property
     def in_use(self) -> bool:
@@ -157,12 +138,16 @@ class Controller(QObject):
 
     def find(self, message: int) -> MessageRecord | None:
         """Returns a message of the current branch."""
-        return next((record for record in self._path if record.id == message), None)
+        return next((record for record in self.path if record.id == message), None)
+
+    def last(self, role: Role) -> MessageRecord | None:
+        """Returns the last message of the current branch by the user or the assistant."""
+        return next((record for record in reversed(self.path) if record.role == role), None)
 
     def path_to(self, message: int | None) -> list[MessageRecord]:
         """Returns the current branch up to this message, which is included; nothing where it is not on the branch."""
-        ids = [record.id for record in self._path]
-        return self._path[: ids.index(message) + 1] if message in ids else []
+        ids = [record.id for record in self.path]
+        return self.path[: ids.index(message) + 1] if message in ids else []
 
     def rounds_of(self, message: int) -> list[RoundDone]:
         """Returns the rounds of a reply, the newest included."""
@@ -177,7 +162,7 @@ class Controller(QObject):
         """Sends a message at the end of the branch. Returns False where it was not taken; a notice says why."""
         if not text.strip() and not attachments:
             return False
-        last = self._path[-1] if self._path else None
+        last = self.path[-1] if self.path else None
         # A question that never got its reply stays as another version of this one.
         parent = last.parent if last is not None and last.role == "user" else last.id if last is not None else None
         sent = self._ask(parent, text, tuple(attachments), partial(self.send, text, attachments))
@@ -206,7 +191,7 @@ class Controller(QObject):
         record = self.find(message)
         if record is None or record.role != "assistant" or self._refuse_second_reply():
             return False
-        if record.id != self._path[-1].id or (record.state == "complete" and not record.note):
+        if record.id != self.path[-1].id or (record.state == "complete" and not record.note):
             text = "Only the last reply can be continued, and only if it was interrupted."
             self.notice.emit(Notice("info", text))
             return False
@@ -216,7 +201,7 @@ class Controller(QObject):
         if resumed is None:
             return False
         sampling = resumed.sampling  # noise of its seed may have been used for drafts that were lost
-        sampling = replace(sampling, fresh=False) if sampling else _with_seed(self._record.settings.sampling)
+        sampling = replace(sampling, fresh=False) if sampling else _with_seed(self.conversation.settings.sampling)
         self._begin_reply(changed(resumed, sampling=sampling), self._pair_to_resume(resumed), earlier)
         return True
 
@@ -251,7 +236,7 @@ class Controller(QObject):
 
         def add_question() -> MessageRecord:
             self._save_conversation(title_of(text) or (attachments[0].name if attachments else ""))
-            return self.library.store.add_question(self._record.id, parent, text, attachments)
+            return self.library.store.add_question(self.conversation.id, parent, text, attachments)
 
         question = self.library.attempt(add_question, None, (("Try Again", retry),))
         if question is None:
@@ -262,25 +247,25 @@ class Controller(QObject):
 
     def _answer(self, question: MessageRecord) -> bool:
         """Begins a reply to a question of the branch; returns whether the store has taken it."""
-        settings = self._record.settings
+        settings = self.conversation.settings
         pair, sampling = settings.pair, _with_seed(settings.sampling)
         reply = self.library.attempt(
-            lambda: self.library.store.begin_reply(self._record.id, question.id, pair, sampling, settings.system),
+            lambda: self.library.store.begin_reply(self.conversation.id, question.id, pair, sampling, settings.system),
             None,
             (("Try Again", partial(self.regenerate, question.id)),),
         )
         if reply is None:
             return False
         branch = self.path_to(question.id)
-        if len(branch) < len(self._path):
+        if len(branch) < len(self.path):
             self._show(branch)
         self._begin_reply(reply, pair, [])
         return True
 
     def _begin_reply(self, reply: MessageRecord, pair: Pair, earlier: list[RoundDone]) -> None:
-        before = [record for record in self._path if record.id != reply.id]
-        system = self._record.settings.system if reply.system is None else reply.system
-        self._path = [*before, reply]
+        before = [record for record in self.path if record.id != reply.id]
+        system = self.conversation.settings.system if reply.system is None else reply.system
+        self.path = [*before, reply]
         self._verification.stop()
         self._pair.cancel_count()
         self.reply_began.emit(reply)
@@ -291,7 +276,7 @@ class Controller(QObject):
     def _pair_to_resume(self, reply: MessageRecord) -> Pair:
         """Returns the pair that began a reply, but with today's drafter: an earlier one may be why it was interrupted,
         and the text is the target's with either."""
-        pair = self._record.settings.pair
+        pair = self.conversation.settings.pair
         return pair if reply.pair is None or reply.pair.target == pair.target else reply.pair
 
     def _refuse_second_reply(self) -> bool:
@@ -330,7 +315,7 @@ class Controller(QObject):
             self._replies.stop()
         if not self.library.change(partial(self.library.store.delete, conversation)):
             return
-        was_open = conversation == self._record.id
+        was_open = conversation == self.conversation.id
         self._deleted.append((conversation, was_open))
         if was_open:
             self.new()
@@ -350,16 +335,8 @@ class Controller(QObject):
             if was_open:
                 self._open_saved(conversation)
 
-    def import_json(self, text: str) -> bool:
-        """Imports an exported conversation and opens it; returns whether it is one."""
-        record = self.library.attempt(lambda: self.library.store.import_json(text), None)
-        if record is None:
-            return False
-        self.library.changed.emit()
-        return self._open_saved(record.id)
-
     def import_file(self, path: str) -> bool:
-        """Imports an exported conversation from a file."""
+        """Imports an exported conversation and opens it; returns whether it is one."""
         file = Path(path)
         try:
             if file.stat().st_size > LARGEST_IMPORT_BYTES:
@@ -369,17 +346,21 @@ class Controller(QObject):
             why = f"“{file.name}” could not be read ({error}). Choose a conversation exported from Redline."
             self.notice.emit(Notice("error", why))
             return False
-        return self.import_json(text)
+        record = self.library.attempt(lambda: self.library.store.import_json(text), None)
+        if record is None:
+            return False
+        self.library.changed.emit()
+        return self._open_saved(record.id)
 
     def change_settings(self, settings: ChatSettings) -> None:
         """Changes the settings of the open conversation and of new ones."""
-        conversation = self._record.id
+        conversation = self.conversation.id
         if conversation == UNSAVED:
-            self._record = _unsaved(settings)
+            self.conversation = _unsaved(settings)
         elif not self.library.change(lambda: self.library.store.change_settings(conversation, settings)):
             return
         self.library.set_default_settings(settings)
-        self.settings_changed.emit(self._record)
+        self.settings_changed.emit(self.conversation)
         self._pair.load()
         self._pair.schedule_count()
 
@@ -396,7 +377,7 @@ class Controller(QObject):
         return record is not None
 
     def _open(self, record: ConversationRecord) -> None:
-        self._record = record
+        self.conversation = record
         self.library.set_value(LAST_OPEN, str(record.id))
         self._pair.cancel_count()
         self.conversation_opened.emit(record)
@@ -405,26 +386,26 @@ class Controller(QObject):
 
     def _save_conversation(self, title: str) -> None:
         """Makes sure that the conversation is on disk and has a title. Raises StoreError."""
-        if self._record.id == UNSAVED:
-            self._record = self.library.store.create(self._record.settings)
-            self.library.set_value(LAST_OPEN, str(self._record.id))
-        if title and not self._record.title:
-            self.library.store.rename(self._record.id, title)
+        if self.conversation.id == UNSAVED:
+            self.conversation = self.library.store.create(self.conversation.settings)
+            self.library.set_value(LAST_OPEN, str(self.conversation.id))
+        if title and not self.conversation.title:
+            self.library.store.rename(self.conversation.id, title)
         self._refresh_record()
 
     def _refresh_record(self) -> None:
         """Reads the record again, whose title or settings may have changed."""
-        if self._record.id != UNSAVED:
-            self._record = self.library.find(self._record.id) or self._record
+        if self.conversation.id != UNSAVED:
+            self.conversation = self.library.find(self.conversation.id) or self.conversation
 
     def _reload(self) -> None:
         """Shows the branch as the store has it, with what is not saved yet."""
-        stored = [] if self._record.id == UNSAVED else self.library.path(self._record.id)
+        stored = [] if self.conversation.id == UNSAVED else self.library.path(self.conversation.id)
         self._show([self._replies.latest(record) for record in stored])
 
     def _show(self, path: list[MessageRecord]) -> None:
         self._replies.flush()  # rounds of the branch shown so far belong to it
-        self._path = path
+        self.path = path
         self.path_changed.emit(list(path))
         reply = self._replies.reply
         if reply is not None and (shown := self.find(reply.record.id)):
@@ -474,7 +455,7 @@ class Controller(QObject):
     def _handle_reply_ended(self, record: MessageRecord) -> None:
         if self._replace(record):
             self.reply_ended.emit(record)
-        elif record.conversation != self._record.id and record.state in ("complete", "failed"):
+        elif record.conversation != self.conversation.id and record.state in ("complete", "failed"):
             self._report_reply_elsewhere(record)
         self._update_busy()
         self.library.changed.emit()
@@ -490,7 +471,7 @@ class Controller(QObject):
     def _replace(self, record: MessageRecord) -> bool:
         """Puts a record in place of its older state; returns whether it is on the branch."""
         shown = self.find(record.id) is not None
-        self._path = [record if older.id == record.id else older for older in self._path]
+        self.path = [record if older.id == record.id else older for older in self.path]
         return shown
 
     def _report_reply_elsewhere(self, record: MessageRecord) -> None:
@@ -525,7 +506,7 @@ class Controller(QObject):
             self.notice.emit(Notice("warning", f"The engine {cause} and is restarting.", (copy,)))
 
     def _resume_cut(self, record: MessageRecord) -> None:
-        if self._record.id == record.conversation or self._open_saved(record.conversation):
+        if self.conversation.id == record.conversation or self._open_saved(record.conversation):
             self.resume(record.id)
 
 

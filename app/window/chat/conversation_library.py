@@ -24,13 +24,10 @@ MAX_HITS = 50
 
 
 class ConversationLibrary(QObject):
-    """Where the store fails, methods emit a notice and return nothing, an empty list or "".
+    """Where the store fails, methods emit a notice and return nothing, an empty list or ""."""
 
-    changed(): a title, the order, or the number of conversations. notice(Notice).
-    """
-
-    changed = Signal()
-    notice = Signal(object)
+    changed = Signal()  # a title, the order, or the number of conversations
+    notice = Signal(object)  # Notice
 
     def __init__(self, store: Store, parent: QObject | None = None) -> None:
         super().__init__(parent)

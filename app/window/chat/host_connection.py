@@ -29,21 +29,16 @@ class LoadFailure:
 
 
 class HostConnection(QObject):
-    """Sends requests and hands each answer to its requester; reports deaths and delays.
+    """Sends requests and hands each answer to its requester; reports deaths and delays."""
 
-    status_changed(SpeculationStatus): of the loaded pair. became_ready(): requests can be sent. pair_loaded(Loaded).
-    load_failed(Pair, str). frame_ended(): every answer of a frame has been handled. died(str): why; pending requests
-    will not be answered. race_ended(). notice(Notice).
-    """
-
-    status_changed = Signal(object)
-    became_ready = Signal()
-    pair_loaded = Signal(object)
-    load_failed = Signal(object, str)
-    frame_ended = Signal()
-    died = Signal(str)
+    status_changed = Signal(object)  # SpeculationStatus, of the loaded pair
+    became_ready = Signal()  # requests can be sent
+    pair_loaded = Signal(object)  # Loaded
+    load_failed = Signal(object, str)  # Pair, why
+    frame_ended = Signal()  # every answer of a frame has been handled
+    died = Signal(str)  # why; pending requests will not be answered
     race_ended = Signal()
-    notice = Signal(object)
+    notice = Signal(object)  # Notice
 
     def __init__(self, process: HostProcess, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -241,13 +236,10 @@ class HostConnection(QObject):
 
 
 class HostTask(QObject):
-    """answered(AnyAnswer). silent(): the host has not answered for long, or has not stopped in time.
+    """stopping: `stop` was called, and the host has not ended the request yet."""
 
-    stopping: `stop` was called, and the host has not ended the request yet.
-    """
-
-    answered = Signal(object)
-    silent = Signal()
+    answered = Signal(object)  # AnyAnswer
+    silent = Signal()  # the host has not answered for long, or has not stopped in time
 
     def __init__(self, host: HostConnection, parent: QObject) -> None:
         super().__init__(parent)

@@ -15,7 +15,6 @@ from typing import Literal
 from PySide6.QtCore import QObject, QProcess, Qt, QTimer, Signal
 
 from app.protocol import (
-    LONGEST_LINE,
     VERSION,
     AnyAnswer,
     AnyRequest,
@@ -74,16 +73,12 @@ class HostDeath:
 
 
 class HostProcess(QObject):
-    """Runs the host and exchanges lines of the protocol with it.
+    """Runs the host and exchanges lines of the protocol with it."""
 
-    answered(list[AnyAnswer]): the answers of a frame, never empty. died(HostDeath): after its last answers.
-    unreadable(str): it sent a line that is not of the protocol. overdue(): it starts late.
-    """
-
-    answered = Signal(object)
-    died = Signal(object)
-    unreadable = Signal(str)
-    overdue = Signal()
+    answered = Signal(object)  # list[AnyAnswer], of a frame; never empty
+    died = Signal(object)  # HostDeath, after its last answers
+    unreadable = Signal(str)  # it sent a line that is not of the protocol
+    overdue = Signal()  # it starts late
 
     def __init__(self, command: Sequence[str] = (), timeouts: Timeouts | None = None, parent: QObject | None = None):
         """command: that starts the host; the real one if empty."""
@@ -95,7 +90,6 @@ class HostProcess(QObject):
         self._kill_cause = ""  # what this window killed the host for
         self._refused = False
         self._did_work = False  # it has carried out a request
-        self._in_overlong_line = False
         self._quick_deaths = 0
         self._began_s = self._frame_s = 0.0
         self._process = QProcess(self)
@@ -178,34 +172,18 @@ class HostProcess(QObject):
         """Reads, decodes and emits the answers of one frame. What does not fit waits for the next."""
         self._frame_s = time.monotonic()
         answers: list[AnyAnswer] = []
-        while time.monotonic() < self._frame_s + budget_s and (line := self._next_line()):
+        while self._process.canReadLine() and time.monotonic() < self._frame_s + budget_s:
+            line = bytes(self._process.readLine().data())[:-1]
             try:
                 answers.append(decode_answer(line))
             except MalformedError as error:
-                self._report_unreadable(f"{error}: {line[:80].decode(errors='replace')}")
-        if self._line_waits():
+                start = line[:80].decode(errors="replace")
+                self.unreadable.emit(f"A line from the engine could not be read and was ignored ({error}: {start}).")
+        if self._process.canReadLine():
             self._frame.start(milliseconds(FRAME_S))
         if answers and self._accepts(answers[0]):
             self._did_work = self._did_work or any(isinstance(one, Loaded | ReplyDone | Counted) for one in answers)
             self.answered.emit(answers)
-
-    def _line_waits(self) -> bool:
-        return self._process.canReadLine() or self._process.bytesAvailable() > LONGEST_LINE
-
-    def _next_line(self) -> bytes:
-        """Returns the next whole line; b"" until there is one. Lines longer than the protocol allows are dropped."""
-        while self._line_waits():
-            line = bytes(self._process.readLine(LONGEST_LINE + 1).data())
-            in_overlong, whole = self._in_overlong_line, line.endswith(b"\n")
-            self._in_overlong_line = not whole
-            if not whole and not in_overlong:
-                self._report_unreadable(f"it is longer than {LONGEST_LINE} bytes")
-            elif whole and not in_overlong and line.strip():
-                return line[:-1]
-        return b""
-
-    def _report_unreadable(self, why: str) -> None:
-        self.unreadable.emit(f"A line from the engine could not be read and was ignored ({why}).")
 
     def _accepts(self, first: AnyAnswer) -> bool:
         """Returns whether the host speaks this version of the protocol, as its first answer says."""
@@ -230,7 +208,7 @@ class HostProcess(QObject):
         """Forgets the last process."""
         self._stderr = b""
         self._kill_cause = ""
-        self._refused = self._did_work = self._in_overlong_line = False
+        self._refused = self._did_work = False
         self._began_s = time.monotonic()
 
     def _new_process(self) -> QProcess:
@@ -259,7 +237,7 @@ class HostProcess(QObject):
         if not self.running:
             return
         self._read_stderr()
-        while not self._kill_cause and self._line_waits():
+        while not self._kill_cause and self._process.canReadLine():
             self._deliver(float("inf"))
         if self.running:  # else a listener has quit meanwhile
             self._report_death(self._kill_cause or _cause_of_death(code, status))

@@ -115,16 +115,12 @@ class ReplyInProgress:
 
 
 class ReplyController(QObject):
-    """rounds_received(int, list[RoundDone]) and progress(int, PromptProgress): of a message, once a frame.
-    ended(MessageRecord): as it was saved, or as it should have been. notice(Notice).
+    """reply: the one that is being written. times_phases: whether the next one measures draft and verify apart."""
 
-    reply: the one that is being written. times_phases: whether draft and verify are measured apart in the next one.
-    """
-
-    rounds_received = Signal(int, object)
-    progress = Signal(int, object)
-    ended = Signal(object)
-    notice = Signal(object)
+    rounds_received = Signal(int, object)  # a message, list[RoundDone]; once a frame
+    progress = Signal(int, object)  # a message, PromptProgress
+    ended = Signal(object)  # MessageRecord, as it was saved or should have been
+    notice = Signal(object)  # Notice
 
     def __init__(self, host: HostConnection, store: Store, parent: QObject) -> None:
         super().__init__(parent)
@@ -132,7 +128,6 @@ class ReplyController(QObject):
         self.times_phases = False
         self._host, self._store = host, store
         self._pair, self._messages = Pair(), tuple[Message, ...]()
-        self._progress: PromptProgress | None = None
         self._unsaved: dict[int, tuple[MessageRecord, str]] = {}  # replies that have ended, with their tails
         self._cannot_save = False
         self._task = HostTask(host, self)
@@ -148,7 +143,7 @@ class ReplyController(QObject):
         """Has `pair` write `record`, which continues `earlier`."""
         assert self.reply is None
         self.reply = ReplyInProgress(record, earlier)
-        self._pair, self._messages, self._progress = pair, messages, None
+        self._pair, self._messages = pair, messages
         self._task.begin(self._make_request)
 
     def stop(self) -> None:
@@ -165,12 +160,7 @@ class ReplyController(QObject):
     def flush(self) -> None:
         """Emits what a frame brought, and has it saved soon."""
         reply = self.reply
-        if reply is None:
-            return
-        if self._progress is not None:
-            self.progress.emit(reply.record.id, self._progress)
-            self._progress = None
-        if rounds := reply.rounds[reply.shown :]:
+        if reply is not None and (rounds := reply.rounds[reply.shown :]):
             reply.shown = len(reply.rounds)
             if self._host.status.state == "loading":
                 self._host.show_pair_status()  # the measurement before the reply is over
@@ -211,8 +201,8 @@ class ReplyController(QObject):
             except InconsistentRound as error:
                 self._reject(str(error))
         elif isinstance(answer, PrefillProgress):
-            self._progress = answer.progress
             reply.add_progress(answer.progress)
+            self.progress.emit(reply.record.id, answer.progress)
         elif isinstance(answer, Measuring):
             self._host.show_reply_status("loading", answer.message)
         elif isinstance(answer, FellBack):

@@ -39,13 +39,10 @@ class _Job:
 
 
 class ReplyVerification(QObject):
-    """Verifies one reply at a time. Progress, receipts and failures are signals of the controller.
+    """Verifies one reply at a time. Its progress and its failures are signals of the controller."""
 
-    verified(MessageRecord): with its receipt, which is saved. ended(): whatever came of it.
-    """
-
-    verified = Signal(object)
-    ended = Signal()
+    verified = Signal(object)  # MessageRecord, with its receipt, which is saved
+    ended = Signal()  # whatever came of it
 
     def __init__(self, controller: Controller) -> None:
         super().__init__(controller)

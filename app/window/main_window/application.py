@@ -151,16 +151,6 @@ class InstanceServer(QObject):
             QLocalServer.removeServer(server_name(folder))  # left behind by a window that was killed
             self._server.listen(server_name(folder))
 
-    @property
-    def listening(self) -> bool:
-        """Whether another start can reach this window."""
-        return self._server.isListening()
-
-    @property
-    def address(self) -> str:
-        """The path of the socket."""
-        return self._server.fullServerName()
-
     def close(self) -> None:
         """Stops listening."""
         self._server.close()

@@ -70,14 +70,9 @@ class ChatPresenter(QObject):
         parts.composer.set_busy(controller.busy)
         self.update_commands()
 
-    @property
-    def last_reply(self) -> MessageRecord | None:
-        """The last reply of the current branch."""
-        return next((r for r in reversed(self._controller.path) if r.role == "assistant"), None)
-
     def edit_last(self) -> None:
         """Opens the last question for editing."""
-        question = next((r for r in reversed(self._controller.path) if r.role == "user"), None)
+        question = self._controller.last("user")
         if question is not None and not self._controller.busy:
             self._parts.composer.begin_edit(question.id, question.text)
 
@@ -191,7 +186,6 @@ class ChatPresenter(QObject):
         self._parts.sidebar.show_all(records)
         self._parts.sidebar.set_open(self._controller.conversation.id or None)
         self._parts.welcome.set_first(not records)
-        self._parts.composer.set_busy(self._controller.busy)
         self._show_title()
 
     def _show_title(self) -> None:
@@ -203,7 +197,7 @@ class ChatPresenter(QObject):
         parts = self._parts
         parts.transcript.show_branch(path, self._controller.rounds_of)
         parts.middle.setCurrentWidget(parts.transcript if path else parts.welcome)
-        self._inspect(self.last_reply)
+        self._inspect(self._controller.last("assistant"))
 
     def _begin_reply(self, record: MessageRecord) -> None:
         self._parts.transcript.begin_reply(record)
@@ -345,7 +339,7 @@ class ChatPresenter(QObject):
     def update_commands(self, *_: object) -> None:
         """Enables the commands that can be used now."""
         controller, commands = self._controller, self._commands
-        saved, busy, last = bool(controller.conversation.id), controller.busy, self.last_reply
+        saved, busy, last = bool(controller.conversation.id), controller.busy, self._controller.last("assistant")
         verifying = controller.verifying_message is not None
         idle_reply = last is not None and not busy
         for name in ("export markdown", "export json", "copy conversation", "rename", "pin", "delete"):
@@ -360,6 +354,6 @@ class ChatPresenter(QObject):
         commands["unload"].setEnabled(controller.loaded_pair is not None and not controller.in_use)
 
     def _with_last_reply(self, action: Callable[[int], object]) -> None:
-        last = self.last_reply
+        last = self._controller.last("assistant")
         if last is not None:
             action(last.id)

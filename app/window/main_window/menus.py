@@ -141,20 +141,12 @@ def shortcut_list() -> list[tuple[str, list[tuple[str, str]]]]:
     return groups + [(title, list(rows)) for title, rows in OTHER_KEYS.items()]
 
 
-class Commands(QObject):
-    """The actions of the menus by name."""
+class Commands(dict[str, QAction]):
+    """The actions of the menus by name. parent: owns them."""
 
     def __init__(self, parent: QObject) -> None:
-        super().__init__(parent)
         named = [command for commands in MENUS.values() for command in commands if command.name]
-        self._actions = {command.name: self._action(command) for command in named}
-
-    def __getitem__(self, name: str) -> QAction:
-        return self._actions[name]
-
-    def all(self) -> dict[str, QAction]:
-        """Returns every action by name."""
-        return dict(self._actions)
+        super().__init__({command.name: _action(command, parent) for command in named})
 
     def connect_all(self, slots: Mapping[str, Callable[[], object]]) -> None:
         """Has each named action call its function."""
@@ -167,20 +159,21 @@ class Commands(QObject):
             menu = QMenu(title, bar)
             for command in commands:
                 if command.name:
-                    menu.addAction(self._actions[command.name])
+                    menu.addAction(self[command.name])
                 else:
                     menu.addSeparator()
             bar.addMenu(menu)
 
-    def _action(self, command: Command) -> QAction:
-        action = QAction(command.text, self)
-        action.setShortcuts(key_sequences(command))
-        if command.focused:
-            action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
-            action.triggered.connect(lambda: send_to_focus(action.shortcut()))
-        action.setCheckable(command.checkable)
-        action.setMenuRole(command.role)
-        return action
+
+def _action(command: Command, parent: QObject) -> QAction:
+    action = QAction(command.text, parent)
+    action.setShortcuts(key_sequences(command))
+    if command.focused:
+        action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
+        action.triggered.connect(lambda: send_to_focus(action.shortcut()))
+    action.setCheckable(command.checkable)
+    action.setMenuRole(command.role)
+    return action
 
 
 def send_to_focus(keys: QKeySequence) -> None:

@@ -46,7 +46,6 @@ class SettingsOpener(SecondaryWindow):
         super().__init__(main)
         self.window: SettingsWindow | None = None
         self._store_file = store_file
-        self._names: tuple[list[str], list[str]] = ([], [])
 
     def show(self, page: str) -> SettingsWindow:
         """Shows the Settings window at one of its pages."""
@@ -59,7 +58,7 @@ class SettingsOpener(SecondaryWindow):
             self.window.data.export_asked.connect(self._export_all)
             self.window.data.import_asked.connect(main.presenter.import_file)
             self.window.defaults.pair.models_asked.connect(main.models.show)
-        self.set_model_names(*self._names)
+            self.offer_models(*main.models.names)
         self.show_values()
         self.window.show_page(page)
         come_forward(self.window)
@@ -70,9 +69,8 @@ class SettingsOpener(SecondaryWindow):
         if self.window is not None:
             self.window.show_values(self._main.preferences, self._controller.library.default_settings())
 
-    def set_model_names(self, targets: list[str], drafters: list[str]) -> None:
+    def offer_models(self, targets: list[str], drafters: list[str]) -> None:
         """Offers these downloaded models in the form."""
-        self._names = (targets, drafters)
         if self.window is not None:
             self.window.defaults.pair.offer_models(targets, drafters)
 
@@ -116,7 +114,8 @@ class RaceOpener(SecondaryWindow):
 
     def show_last_question(self) -> RaceWindow:
         """Shows the race window with the last question of the open conversation."""
-        return self.show(next((r.content for r in reversed(self._controller.path) if r.role == "user"), ""))
+        question = self._controller.last("user")
+        return self.show(question.content if question is not None else "")
 
     def show_message(self, message: int) -> None:
         """Shows the race window with a question of the current branch, attachments included."""
@@ -192,13 +191,18 @@ class ModelsOpener(SecondaryWindow):
             self.library.listed.connect(self._offer_names)
         return self.library, self.downloads
 
-    def _offer_names(self) -> None:
-        """Offers the downloaded targets and drafters in the forms."""
+    @property
+    def names(self) -> tuple[list[str], list[str]]:
+        """The downloaded targets and drafters, as far as they are known."""
         complete = [one for one in self.library.shelf.here if one.complete] if self.library else []
         targets = [one.name for one in complete if one.kind == "model"]
         drafters = [one.name for one in complete if one.kind in ("model", "eagle3", "medusa")]
-        self._main.parts.panel.form.pair.offer_models(targets, drafters)
-        self._main.settings.set_model_names(targets, drafters)
+        return targets, drafters
+
+    def _offer_names(self) -> None:
+        """Offers the downloaded models in the forms."""
+        self._main.parts.panel.form.pair.offer_models(*self.names)
+        self._main.settings.offer_models(*self.names)
 
     def _use(self, pair: Pair) -> None:
         """Chooses a pair for the open conversation and for new ones."""

@@ -179,7 +179,7 @@ def test_an_overlong_line_is_reported_and_loses_nothing(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=10, overlong_bytes=LONGEST_LINE + 1) as scene:
         record = scene.ask()
         assert record.state == "complete" and record.text == text_of(30)
-        assert "longer than" in scene.notices[0].text
+        assert f"the protocol allows {LONGEST_LINE}" in scene.notices[0].text
 
 
 def test_a_missing_round_ends_the_reply_with_a_notice(tmp_path: Path) -> None:
@@ -267,6 +267,8 @@ def test_every_action_on_a_read_only_store_is_reported_once(tmp_path: Path) -> N
     with Scene(tmp_path, store=store, rounds=2) as scene:
         reply = scene.ask()
         controller, conversation = scene.controller, scene.controller.conversation.id
+        exported = tmp_path / "exported.json"
+        exported.write_text(controller.library.export_json(conversation))
         store._database.connection.execute("PRAGMA query_only = ON")
         verbs: list[Any] = [
             lambda: controller.library.rename(conversation, "x"),
@@ -276,7 +278,7 @@ def test_every_action_on_a_read_only_store_is_reported_once(tmp_path: Path) -> N
             lambda: controller.edit(controller.path[0].id, "y"),
             lambda: controller.select(reply.id),
             lambda: controller.library.save_preset("p", controller.conversation.settings),
-            lambda: controller.import_json(controller.library.export_json(conversation)),
+            lambda: controller.import_file(str(exported)),
         ]
         for verb in verbs:
             before = len(scene.notices)

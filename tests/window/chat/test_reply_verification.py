@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from app.protocol import AnyRequest, Load, Loaded, Pair, Reply, Verify
+from app.protocol import AnyRequest, Load, Pair, Reply, Verify
 from app.store.records import ChatSettings, MessageRecord
 from engine.audit.receipt import Receipt
 from tests.window.chat.scene import Scene, whole_path
 from tests.window.waiting import until
 
 TOKENS = 6  # of a reply of two rounds
+ANOTHER = Pair(target="models/another", drafter="lookup")
 
 
 class Verifications:
@@ -40,6 +41,11 @@ class Verifications:
     def of(self, kind: type[Any]) -> list[Any]:
         """Returns the requests of a kind."""
         return [request for request in self.requests if isinstance(request, kind)]
+
+
+def loaded_pair(scene: Scene) -> Pair | None:
+    loaded = scene.controller.loaded_pair
+    return loaded.pair if loaded is not None else None
 
 
 def test_a_receipt_is_emitted_saved_and_there_at_the_next_start(tmp_path: Path) -> None:
@@ -126,14 +132,14 @@ def test_the_model_of_the_reply_is_loaded_and_then_that_of_the_chat(tmp_path: Pa
     with Scene(tmp_path, rounds=2) as scene:
         record = scene.ask()
         old = scene.controller.conversation.settings
-        scene.controller.change_settings(ChatSettings(pair=Pair(target="models/another", drafter="lookup")))
-        until(lambda: (there := scene.controller.loaded_pair) and there.pair.target == "models/another")
+        scene.controller.change_settings(ChatSettings(pair=ANOTHER))
+        until(lambda: loaded_pair(scene) == ANOTHER)
         verifications = Verifications(scene)
         scene.controller.verify(record.id)
         until(lambda: verifications.verified)
-        until(lambda: (there := scene.controller.loaded_pair) and there.pair.target == "models/another")
+        until(lambda: loaded_pair(scene) == ANOTHER)
         loads = [load.pair for load in verifications.of(Load)]
-        assert loads == [Pair(target=old.pair.target, drafter="none"), Pair(target="models/another", drafter="lookup")]
+        assert loads == [Pair(target=old.pair.target, drafter="none"), ANOTHER]
         assert any("which wrote this reply" in said for _, said in verifications.progress)
 
 
@@ -142,9 +148,7 @@ def test_a_change_of_context_keeps_the_loaded_drafter(tmp_path: Path) -> None:
         record = scene.ask()
         pair = scene.controller.conversation.settings.pair
         scene.controller.change_settings(ChatSettings(pair=Pair(target=pair.target, drafter="lookup", context=512)))
-        loaded: list[Loaded] = []
-        scene.controller.pair_loaded.connect(loaded.append)
-        until(lambda: loaded and loaded[-1].pair.context == 512)
+        until(lambda: (loaded := loaded_pair(scene)) and loaded.context == 512)
         verifications = Verifications(scene)
         scene.controller.verify(record.id)
         until(lambda: verifications.verified)
@@ -154,8 +158,8 @@ def test_a_change_of_context_keeps_the_loaded_drafter(tmp_path: Path) -> None:
 def test_a_model_that_cannot_be_loaded_is_reported_and_the_chat_continues(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=2, fail_load="none") as scene:
         record = scene.ask()
-        scene.controller.change_settings(ChatSettings(pair=Pair(target="models/another", drafter="lookup")))
-        until(lambda: (there := scene.controller.loaded_pair) and there.pair.target == "models/another")
+        scene.controller.change_settings(ChatSettings(pair=ANOTHER))
+        until(lambda: loaded_pair(scene) == ANOTHER)
         verifications = Verifications(scene)
         scene.controller.verify(record.id)
         until(lambda: verifications.failed)
@@ -163,7 +167,7 @@ def test_a_model_that_cannot_be_loaded_is_reported_and_the_chat_continues(tmp_pa
         notice = scene.notice("The reply could not be verified")
         assert notice is not None and dict(notice.actions).keys() == {"Try Again"}
         assert [n.text for n in scene.notices if n.level == "error"] == []
-        until(lambda: (there := scene.controller.loaded_pair) and there.pair.target == "models/another")
+        until(lambda: loaded_pair(scene) == ANOTHER)
         until(lambda: scene.controller.status.state == "on")
         assert scene.ask("And?").state == "complete" and verifications.verified == []
 
@@ -222,9 +226,8 @@ def test_nothing_is_verified_loaded_or_unloaded_during_a_race(tmp_path: Path) ->
         controller.host.racing = True
         assert not controller.verify(record.id) and scene.notice("A race is running") is not None
         controller.unload()
-        another = ChatSettings(pair=Pair(target="models/another", drafter="lookup"))
-        controller.change_settings(another)
+        controller.change_settings(ChatSettings(pair=ANOTHER))
         assert controller.loaded_pair is not None
         controller.host.racing = False
         controller.host.race_ended.emit()
-        until(lambda: (there := controller.loaded_pair) and there.pair == another.pair)
+        until(lambda: loaded_pair(scene) == ANOTHER)

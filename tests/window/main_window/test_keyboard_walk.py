@@ -139,7 +139,7 @@ def test_hidden_fields_of_the_form_are_named_too(whole: MainWindow) -> None:
     assert faults(whole.parts.panel) == []
 
 
-def test_the_walk_finds_faults(app: QApplication) -> None:
+def test_the_walk_finds_faults() -> None:
     page = QWidget()
     bad, good = QLineEdit(page), QLineEdit(page)
     bad.setFocusPolicy(Qt.FocusPolicy.ClickFocus)

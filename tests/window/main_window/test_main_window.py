@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QCoreApplication, QPoint, QRect, QSize, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
 
 from app.window.chat import Controller, SpeculationStatus
 from app.window.common.preferences import PLACES, Places, read
@@ -88,7 +87,7 @@ def test_the_chip_opens_the_settings_of_the_chat(window: MainWindow) -> None:
 # --- the first run ----------------------------------------------------------------------------
 
 
-def test_the_first_run_says_what_redline_is_and_offers_something_to_try(app: QApplication, tmp_path: Path) -> None:
+def test_the_first_run_says_what_redline_is_and_offers_something_to_try(tmp_path: Path) -> None:
     controller = make_controller(tmp_path)
     window = open_window(controller)
     welcome = window.parts.welcome

@@ -21,19 +21,19 @@ EDITED_IN_TEXT = ("undo", "redo", "cut", "copy", "paste", "select all")
 
 
 def test_no_two_commands_have_the_same_key(window: MainWindow) -> None:
-    keys = Counter(keys.toString() for action in window.commands.all().values() for keys in action.shortcuts())
+    keys = Counter(keys.toString() for action in window.commands.values() for keys in action.shortcuts())
     assert [key for key, count in keys.items() if count > 1] == []
     assert len(keys) > 25
 
 
 def test_no_action_of_the_window_has_a_key_that_is_not_in_the_table(window: MainWindow) -> None:
-    known = set(window.commands.all().values())
+    known = set(window.commands.values())
     others = [a for a in window.findChildren(QAction) if a.shortcuts() and a not in known]
     assert [a.text() for a in others if a.shortcutContext() != Qt.ShortcutContext.WidgetShortcut] == []
 
 
 def test_standard_keys_of_text_fields_are_left_to_them(window: MainWindow) -> None:
-    actions = window.commands.all().items()
+    actions = window.commands.items()
     ours = {keys.toString() for name, a in actions if name not in EDITED_IN_TEXT for keys in a.shortcuts()}
     standard = QKeySequence.StandardKey
     texts = (standard.Cut, standard.Copy, standard.Paste, standard.Undo, standard.Redo, standard.SelectAll)
@@ -42,7 +42,7 @@ def test_standard_keys_of_text_fields_are_left_to_them(window: MainWindow) -> No
 
 
 def test_about_settings_and_quit_have_their_roles(window: MainWindow) -> None:
-    roles = {name: action.menuRole() for name, action in window.commands.all().items()}
+    roles = {name: action.menuRole() for name, action in window.commands.items()}
     assert roles.pop("about") == QAction.MenuRole.AboutRole
     assert roles.pop("settings") == QAction.MenuRole.PreferencesRole
     assert roles.pop("quit") == QAction.MenuRole.QuitRole
@@ -52,14 +52,14 @@ def test_about_settings_and_quit_have_their_roles(window: MainWindow) -> None:
 def test_every_command_is_in_a_menu_and_does_something(window: MainWindow) -> None:
     listed = [action for menu in window.menuBar().actions() for action in menu.menu().actions()]  # type: ignore[attr-defined]
     listed = [action for action in listed if not action.isSeparator()]
-    assert set(listed) == set(window.commands.all().values())
+    assert set(listed) == set(window.commands.values())
     assert [a.text() for a in listed if not a.receivers("2triggered(bool)")] == []
 
 
 def test_the_list_of_shortcuts_has_every_key(window: MainWindow) -> None:
     shown = {keys for _, rows in shortcut_list() for _, keys in rows}
     native = QKeySequence.SequenceFormat.NativeText
-    bound = {a.shortcut().toString(native) for a in window.commands.all().values() if not a.shortcut().isEmpty()}
+    bound = {a.shortcut().toString(native) for a in window.commands.values() if not a.shortcut().isEmpty()}
     assert bound <= shown
     assert [title for title, _ in shortcut_list()][: len(MENUS)] == list(MENUS)
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
 
 from app.window.chat import Controller, Notice
 from app.window.main_window import header
@@ -17,7 +16,7 @@ from tests.window.waiting import for_a_while, until
 
 
 @pytest.fixture
-def shown(app: QApplication) -> Iterator[NoticeBanners]:
+def shown() -> Iterator[NoticeBanners]:
     banners = NoticeBanners()
     banners.show()
     banners.activateWindow()

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QUrl
 from PySide6.QtGui import QFileOpenEvent
-from PySide6.QtWidgets import QApplication
 
 from app.protocol import ReplyDone, RoundDone, encode_line
 from app.store import Store
@@ -138,18 +137,18 @@ def test_an_exception_in_a_slot_is_reported_and_the_window_stays(tmp_path: Path)
     assert process.stderr is not None
 
 
-def test_a_lock_goes_with_its_process_and_an_old_socket_is_cleared(app: QApplication, tmp_path: Path) -> None:
+def test_a_lock_goes_with_its_process_and_an_old_socket_is_cleared(tmp_path: Path) -> None:
     lock = application.claim_instance(tmp_path)
     assert lock is not None and application.claim_instance(tmp_path) is None
     assert not application.raise_first_instance(tmp_path, timeout_s=0.3)  # nobody listens yet
     left = socket.socket(socket.AF_UNIX)
     server = application.InstanceServer(tmp_path)
-    path = server.address
+    path = server._server.fullServerName()
     server.close()
     left.bind(path)  # as a window that was killed leaves it
     left.close()
     again = application.InstanceServer(tmp_path)
-    assert again.listening
+    assert again._server.isListening()
     again.close()
     lock.release()
     taken = application.claim_instance(tmp_path)
@@ -166,21 +165,21 @@ def test_folders_and_users_have_their_own_names(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("message", [b"", b"\xff" * 100_000])
-def test_any_data_through_the_socket_is_survived(app: QApplication, tmp_path: Path, message: bytes) -> None:
+def test_any_data_through_the_socket_is_survived(tmp_path: Path, message: bytes) -> None:
     server, raised = application.InstanceServer(tmp_path), list[bool]()
     server.raise_requested.connect(lambda: raised.append(True))
     with socket.socket(socket.AF_UNIX) as caller:
-        caller.connect(server.address)
+        caller.connect(server._server.fullServerName())
         caller.setblocking(False)
         with suppress(OSError):
             caller.send(message)
         until(lambda: raised)
     for_a_while(0.05)
-    assert raised == [True] and server.listening
+    assert raised == [True] and server._server.isListening()
     server.close()
 
 
-def test_a_file_that_the_system_opens_is_emitted(app: QApplication) -> None:
+def test_a_file_that_the_system_opens_is_emitted() -> None:
     told: list[str] = []
 
     class Listening:
@@ -196,8 +195,19 @@ def test_a_file_that_the_system_opens_is_emitted(app: QApplication) -> None:
 # --- no window --------------------------------------------------------------------------------
 
 
+def failed_start(folder: Path, *arguments: str, start: Sequence[str] = ("-m", "app"), **surroundings: str) -> str:
+    """Returns the one line with which a start fails."""
+    words = [sys.executable, *start, "--data-dir", str(folder), *arguments]
+    done = subprocess.run(
+        words, env=environment(**surroundings), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr.count("\n") == 1 and done.stderr.startswith("redline: ")
+    return done.stderr
+
+
 @pytest.mark.parametrize(
-    ("surroundings", "said"),
+    ("surroundings", "message"),
     [
         ({"QT_QPA_PLATFORM": ""}, "there is no screen"),
         ({"QT_QPA_PLATFORM": "nonsense"}, "Qt finds no screen"),
@@ -207,14 +217,9 @@ def test_a_file_that_the_system_opens_is_emitted(app: QApplication) -> None:
         ),
     ],
 )
-def test_without_a_screen_one_line_says_what_to_do(tmp_path: Path, surroundings: dict[str, str], said: str) -> None:
-    words = [sys.executable, "-m", "app", "--data-dir", str(tmp_path)]
-    done = subprocess.run(
-        words, env=environment(**surroundings), capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 1 and done.stdout == ""
-    assert done.stderr.count("\n") == 1 and done.stderr.startswith("redline: ") and re.search(said, done.stderr)
-    assert "`redline chat` needs no screen" in done.stderr
+def test_without_a_screen_one_line_says_what_to_do(tmp_path: Path, surroundings: dict[str, str], message: str) -> None:
+    line = failed_start(tmp_path, **surroundings)
+    assert re.search(message, line) and "`redline chat` needs no screen" in line
 
 
 def test_a_missing_library_is_named_with_what_brings_it(tmp_path: Path) -> None:
@@ -225,10 +230,12 @@ def test_a_missing_library_is_named_with_what_brings_it(tmp_path: Path) -> None:
         "            raise ImportError('libEGL.so.1: cannot open shared object file: No such file', name=name)\n"
         "sys.meta_path.insert(0, Lacking())\nfrom app.cli.main import main\nsys.exit(main(sys.argv[1:]))"
     )
-    words = [sys.executable, "-c", code, "--data-dir", str(tmp_path)]
-    done = subprocess.run(words, env=environment(), capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 1 and done.stderr.count("\n") == 1
-    assert "needs libEGL.so.1" in done.stderr and "apt install libegl1" in done.stderr
+    line = failed_start(tmp_path, start=("-c", code))
+    assert "needs libEGL.so.1" in line and "apt install libegl1" in line
+
+
+def test_a_missing_recording_is_reported(tmp_path: Path) -> None:
+    assert "there is no file" in failed_start(tmp_path, "--replay", str(tmp_path / "gone.jsonl"))
 
 
 def test_messages_of_qt_become_advice() -> None:
@@ -249,13 +256,7 @@ def test_the_window_imports_no_mlx_and_nothing_heavy_before_it_is_shown(tmp_path
     assert not {"mlx.core", "mlx_lm", "transformers", "numpy", "pyqtgraph", "matplotlib", "rich"} & set(modules)
 
 
-def test_a_missing_recording_is_reported(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "app", "--data-dir", str(tmp_path), "--replay", str(tmp_path / "gone.jsonl")]
-    done = subprocess.run(words, env=environment(), capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 1 and "there is no file" in done.stderr
-
-
-def test_a_recording_answers_in_place_of_a_model(app: QApplication, tmp_path: Path) -> None:
+def test_a_recording_answers_in_place_of_a_model(tmp_path: Path) -> None:
     recording = tmp_path / "recording.jsonl"
     told = [
         RoundDone(id=2, round=round_of(index, index * 3, index / 1000), drafted_texts=("a", "b", "c"))

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
 
 from app.store import Store
 from app.window.chat import Controller
@@ -31,7 +30,7 @@ def place(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def window(app: QApplication, place: Path) -> Iterator[MainWindow]:
+def window(place: Path) -> Iterator[MainWindow]:
     controller = Controller(Store.open(place).store, HostProcess(HOST))
     window = MainWindow(controller, place)
     controller.open_last()
