@@ -154,7 +154,7 @@ class Controller(QObject):
         reply = self._replies.reply
         if reply is not None and reply.record.id == message:
             return list(reply.rounds)
-        return self.library.rounds_of(message)
+        return self.library.attempt(lambda: self.library.store.rounds(message), [])
 
     # --- messages ------------------------------------------------------------------------------
 
@@ -400,7 +400,9 @@ class Controller(QObject):
 
     def _reload(self) -> None:
         """Shows the branch as the store has it, with what is not saved yet."""
-        stored = [] if self.conversation.id == UNSAVED else self.library.path(self.conversation.id)
+        stored: list[MessageRecord] = []
+        if self.conversation.id != UNSAVED:
+            stored = self.library.attempt(lambda: self.library.store.path(self.conversation.id), [])
         self._show([self._replies.latest(record) for record in stored])
 
     def _show(self, path: list[MessageRecord]) -> None:

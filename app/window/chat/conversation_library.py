@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 from PySide6.QtCore import QObject, Signal
 
-from app.protocol import RoundDone
-from app.store.records import ChatSettings, ConversationRecord, MessageRecord, SearchHit
+from app.store.records import ChatSettings, ConversationRecord, SearchHit
 from app.window.chat.notices import Action, Notice
 from engine.errors import RedlineError
 
@@ -59,14 +58,6 @@ class ConversationLibrary(QObject):
     def find(self, conversation: int) -> ConversationRecord | None:
         """Returns the conversation with this id."""
         return next((record for record in self.conversations() if record.id == conversation), None)
-
-    def path(self, conversation: int) -> list[MessageRecord]:
-        """Returns the current branch of a conversation."""
-        return self.attempt(lambda: self.store.path(conversation), [])
-
-    def rounds_of(self, message: int) -> list[RoundDone]:
-        """Returns the rounds of a message that are on disk."""
-        return self.attempt(lambda: self.store.rounds(message), [])
 
     def search(self, text: str) -> list[SearchHit]:
         """Returns the titles and messages that contain `text`, best first."""

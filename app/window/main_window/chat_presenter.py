@@ -48,12 +48,12 @@ class Parts(NamedTuple):
 
 
 class ChatPresenter(QObject):
-    """window: the parent of dialogs. inspected: the reply in the inspector, which is filled once it is in sight."""
+    """Fills the inspector only while it is in sight. window: the parent of dialogs."""
 
     def __init__(self, controller: Controller, parts: Parts, commands: Commands, window: QWidget) -> None:
         super().__init__(window)
         self._controller, self._parts, self._commands, self._window = controller, parts, commands, window
-        self._inspected: MessageRecord | None = None
+        self._inspected: MessageRecord | None = None  # the reply in the inspector
         self._inspector_outdated = False
         self._unsaved_drafts: dict[int, Draft] = {}  # by conversation
         self._draft_timer = QTimer(self, singleShot=True, interval=SAVE_DRAFT_MS)

@@ -7,7 +7,6 @@ from pathlib import Path
 from app.protocol import Pair, SamplingSettings
 from app.store.records import ChatSettings
 from app.window.chat.chat_pair import MINUTE_S
-from app.window.chat.host_process import Timeouts
 from tests.window.chat.scene import Scene
 from tests.window.waiting import for_a_while, until
 
@@ -69,15 +68,6 @@ def test_a_failed_load_is_reported_and_can_be_tried_again(tmp_path: Path) -> Non
         assert len([notice for notice in scene.notices if "does not fit" in notice.text]) == 2
         controller.change_settings(ChatSettings())
         assert scene.ask().state == "complete"
-
-
-def test_a_hanging_load_is_reported_and_the_engine_can_be_restarted(tmp_path: Path) -> None:
-    with Scene(tmp_path, Timeouts(load_s=0.1, restart_s=(0.01,) * 9, quit_s=0.2), load_s=60.0) as scene:
-        until(lambda: scene.notice("has made no progress"))
-        pid = scene.process.pid
-        scene.press("has made no progress", "Restart Engine")
-        until(lambda: scene.process.pid not in (0, pid))
-        assert scene.states[-1] == "loading" and "host down" not in scene.states
 
 
 # --- unloading --------------------------------------------------------------------------------

@@ -15,15 +15,6 @@ from tests.window.chat.scene import Scene, reopened, whole_path
 from tests.window.waiting import until
 
 
-def test_busy_changes_when_a_reply_begins_and_ends(tmp_path: Path) -> None:
-    with Scene(tmp_path, rounds=4) as scene:
-        scene.ready()
-        told: list[bool] = []
-        scene.controller.busy_changed.connect(told.append)
-        scene.ask()
-        assert told == [True, False]
-
-
 def test_a_reply_is_emitted_and_saved_with_its_statistics(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=10, tail="\ufffd") as scene:
         record = scene.ask("Why is the sky blue?\nIn one line.")
@@ -40,17 +31,18 @@ def test_a_reply_is_emitted_and_saved_with_its_statistics(tmp_path: Path) -> Non
     assert path[1] == record
 
 
-def test_rounds_arrive_in_frames_after_the_branch(tmp_path: Path) -> None:
+def test_a_reply_is_announced_and_its_rounds_arrive_in_frames(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=300, pause_s=0.0) as scene:
         seen: list[str] = []
         controller = scene.controller
         controller.path_changed.connect(lambda path: seen.append(f"path {len(path)}"))
+        controller.busy_changed.connect(lambda busy: seen.append("busy" if busy else "idle"))
         controller.reply_began.connect(lambda _: seen.append("began"))
-        controller.rounds_received.connect(lambda *_: seen.append("told"))
+        controller.rounds_received.connect(lambda *_: seen.append("rounds"))
         controller.reply_ended.connect(lambda _: seen.append("ended"))
         scene.ask()
-        assert seen[:2] == ["path 1", "began"] and seen[-1] == "ended"
-        assert set(seen[2:-1]) == {"told"} and len(seen) < 150
+        assert seen[:3] == ["path 1", "began", "busy"] and seen[-2:] == ["ended", "idle"]
+        assert set(seen[3:-2]) == {"rounds"} and len(seen) < 150
 
 
 def test_what_streams_is_on_disk_within_half_a_second(tmp_path: Path) -> None:
@@ -198,6 +190,7 @@ def test_what_is_exported_can_be_imported(tmp_path: Path) -> None:
         record = scene.ask("Take this away")
         controller, first = scene.controller, scene.controller.conversation.id
         assert "Take this away" in controller.library.export_markdown(first)
+        assert [hit.title for hit in controller.library.search("take")] and controller.library.search(" ") == []
         file = tmp_path / "export.json"
         file.write_text(controller.library.export_json(first))
         assert controller.import_file(str(file))
@@ -209,13 +202,6 @@ def test_what_is_exported_can_be_imported(tmp_path: Path) -> None:
             assert not controller.import_file(str(file))
             assert scene.notices[before].level == "error"
         assert not controller.import_file(str(tmp_path / "gone.json"))
-
-
-def test_search_finds_messages(tmp_path: Path) -> None:
-    with Scene(tmp_path, rounds=1) as scene:
-        scene.ask("The heron waits")
-        assert [hit.title for hit in scene.controller.library.search("heron")]
-        assert scene.controller.library.search(" ") == []
 
 
 def test_a_title_is_the_first_line_with_words_cut_between_words() -> None:

@@ -113,28 +113,17 @@ def test_later_new_chats_do_not_explain_again(window: MainWindow) -> None:
 def test_the_arrangement_of_the_window_is_restored(window: MainWindow, controller: Controller) -> None:
     window.resize(780, 640)  # the screen has 800
     window.commands["sidebar"].trigger()
+    assert window.parts.header.new.isVisible()  # a new chat is still a click away
     window.commands["inspector"].trigger()
     window.panes.setSizes([0, 420, 360])
     window.panes.splitterMoved.emit(0, 0)
     sizes = window.panes.sizes()
+    until(lambda: not read(controller.library.value(PLACES), Places).sidebar, 5)  # without being closed
     window.close()
     second = open_window(controller)
     assert (second.width(), second.height()) == (780, 640)
-    assert second.panes.side == "inspector"
-    assert second.panes.sizes() == sizes
-    end(second)
-
-
-def test_a_hidden_sidebar_stays_hidden_and_a_new_chat_is_still_a_click_away(
-    window: MainWindow, controller: Controller
-) -> None:
-    window.commands["sidebar"].trigger()
-    assert not window.panes.sidebar
-    assert window.parts.header.new.isVisible()
-    until(lambda: not read(controller.library.value(PLACES), Places).sidebar, 5)
-    second = open_window(controller)
-    assert not second.panes.sidebar
-    assert not second.commands["sidebar"].isChecked()
+    assert second.panes.side == "inspector" and second.panes.sizes() == sizes
+    assert not second.panes.sidebar and not second.commands["sidebar"].isChecked()
     end(second)
 
 

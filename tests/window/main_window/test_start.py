@@ -21,13 +21,12 @@ from PySide6.QtCore import QUrl
 from PySide6.QtGui import QFileOpenEvent
 
 from app.protocol import ReplyDone, RoundDone, encode_line
-from app.store import Store
 from app.window.main_window import application
 from app.window.main_window.application import Application
 from app.window.main_window.start import WindowError, WindowOptions, check_display, explain
 from engine.events import Finished
 from tests.window.chat.fake_host import round_of, text_of
-from tests.window.chat.scene import Scene
+from tests.window.chat.scene import Scene, whole_path
 from tests.window.waiting import for_a_while, until
 
 FOREVER: dict[str, Any] = {"rounds": 1_000_000, "pause_s": 0.003}
@@ -41,14 +40,8 @@ def environment(**more: str) -> dict[str, str]:
 @contextmanager
 def driven(folder: Path, *commands: str, **behaviour: Any) -> Iterator[subprocess.Popen[str]]:
     """Runs a window on this folder in a process that ends with the test."""
-    words = [
-        sys.executable,
-        "-m",
-        "tests.window.main_window.driven_window",
-        str(folder),
-        json.dumps(behaviour),
-        *commands,
-    ]
+    module = "tests.window.main_window.driven_window"
+    words = [sys.executable, "-m", module, str(folder), json.dumps(behaviour), *commands]
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(words, env=environment(), **pipes) as process:
         try:
@@ -72,14 +65,11 @@ def heard(process: subprocess.Popen[str], key: str) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("windows", [2, pytest.param(5, marks=pytest.mark.slow)])
-def test_windows_killed_at_random_moments_have_saved_what_was_on_screen_a_second_before(
-    tmp_path: Path, windows: int
-) -> None:
-    folders = [tmp_path / str(number) for number in range(windows)]
-    moments = sorted(random.Random(windows).uniform(0.0, 2.5) for _ in folders)
+def test_windows_killed_at_random_moments_have_saved_what_was_on_screen_a_second_before(tmp_path: Path) -> None:
+    folders = [tmp_path / str(number) for number in range(5)]
+    moments = sorted(random.Random(5).uniform(0.0, 2.5) for _ in folders)
     with ExitStack() as windows:
-        processes = [windows.enter_context(driven(folder, "tell me", **FOREVER)) for folder in folders]  # type: ignore[attr-defined]
+        processes = [windows.enter_context(driven(folder, "tell me", **FOREVER)) for folder in folders]
         for process in processes:
             heard(process, "shown")
         began_s = time.monotonic()
@@ -98,9 +88,7 @@ def shown_by(process: subprocess.Popen[str]) -> list[dict[str, float]]:
 
 
 def check_kept(folder: Path, shown: list[dict[str, float]], killed_s: float) -> None:
-    store = Store.open(folder / "conversations.sqlite").store
-    path = store.path(store.conversations()[0].id)
-    store.close()
+    path = whole_path(folder)
     assert path[-2].text == "tell me" and path[-1].state == "cut" and path[-1].note
     assert path[-1].text == text_of(len(path[-1].text.split()))
     assert len(path[-1].text) >= max((one["shown"] for one in shown if one["at_s"] <= killed_s - 1), default=0)
@@ -124,9 +112,7 @@ def test_a_signal_ends_the_window_in_order(tmp_path: Path, number: signal.Signal
         heard(process, "shown")
         process.send_signal(number)
         assert process.wait(10) == 0
-    store = Store.open(tmp_path / "conversations.sqlite").store
-    last = store.path(store.conversations()[0].id)[-1]
-    store.close()
+    last = whole_path(tmp_path)[-1]
     assert last.state == "stopped" and "quit" in last.note
 
 
@@ -134,7 +120,6 @@ def test_an_exception_in_a_slot_is_reported_and_the_window_stays(tmp_path: Path)
     with driven(tmp_path, "raise: a bug", rounds=2) as process:
         assert "a bug" in heard(process, "notice")
         assert process.poll() is None
-    assert process.stderr is not None
 
 
 def test_a_lock_goes_with_its_process_and_an_old_socket_is_cleared(tmp_path: Path) -> None:

@@ -78,24 +78,6 @@ def test_a_conversation_from_the_first_prompt_to_the_next_start(window: MainWind
 
 
 @pytest.mark.slow
-def test_delete_offers_undo_and_settings_and_presets_are_kept(window: MainWindow) -> None:
-    parts, controller = window.parts, window.controller
-    until(lambda: controller.loaded_pair, 30)
-    window.show_side("chat settings")
-    parts.panel.form.sampling.temperature.setValue(0.7)
-    parts.panel.presets.saved.emit("Warm")
-    assert parts.panel.presets.box.currentText() == "Warm"
-    parts.composer.sent.emit("Hello", ())
-    until(lambda: controller.conversation.id and not controller.busy, 30)
-    assert controller.conversation.settings.sampling.temperature == 0.7
-    window.commands["delete"].trigger()
-    assert parts.sidebar.conversations.rowCount() == 0
-    parts.notices.banners[0].buttons[0].click()
-    assert parts.sidebar.conversations.rowCount() == 2
-    assert controller.conversation.title == "Hello"
-
-
-@pytest.mark.slow
 def test_the_background_of_the_transcript_follows_the_appearance(window: MainWindow) -> None:
     """Checked in pixels, as style sheets and palettes around it could hide it."""
     controller = window.controller
