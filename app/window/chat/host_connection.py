@@ -14,7 +14,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtGui import QGuiApplication
 
 from app.protocol import AnyAnswer, AnyRequest, Failed, Load, Loaded, Loading, Malformed, Pair, Ready, Stop, Unload
-from app.window.chat.host_process import RESTARTED, HostDeath, HostProcess, milliseconds
+from app.window.chat.host_process import RESTARTED, HostProcess, milliseconds
 from app.window.chat.notices import Action, Notice, SpeculationState, SpeculationStatus
 
 STARTING = SpeculationStatus("loading", detail="The engine is starting")
@@ -212,18 +212,18 @@ class HostConnection(QObject):
             self._reported_error = True
             self.notice.emit(Notice("warning", text, (self.restart_action,)))
 
-    def _handle_death(self, death: HostDeath) -> None:
+    def _handle_death(self, cause: str) -> None:
         self._handlers.clear()
         self.pair = self.loaded = self._previous = None
         self._reported_error = False
         self._load_timer.stop()
-        outlook = "It will not restart automatically." if death.gave_up else "It is restarting."
-        down = SpeculationStatus("host down", detail=f"The engine {death.cause}. {outlook}")
-        self.set_status(STARTING if death.cause == RESTARTED else down)
-        self.died.emit(death.cause)
-        if death.gave_up:
-            again = "" if death.refused else ", and stopped again each time it was restarted"
-            self.notice.emit(Notice("error", f"The engine {death.cause}{again}.", (("Try Again", self.restart),)))
+        outlook = "It will not restart automatically." if self.gave_up else "It is restarting."
+        down = SpeculationStatus("host down", detail=f"The engine {cause}. {outlook}")
+        self.set_status(STARTING if cause == RESTARTED else down)
+        self.died.emit(cause)
+        if self.gave_up:
+            again = "" if self.process.refused else ", and stopped again each time it was restarted"
+            self.notice.emit(Notice("error", f"The engine {cause}{again}.", (("Try Again", self.restart),)))
 
     def _report_slow_load(self) -> None:
         text = f"Loading the models has made no progress for {self.timeouts.load_s:.0f} seconds."

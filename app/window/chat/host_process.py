@@ -62,21 +62,14 @@ def milliseconds(seconds: float) -> int:
     return round(seconds * 1000)
 
 
-@dataclass(frozen=True)
-class HostDeath:
-    """How the host ended. cause: a predicate of "the engine", such as "was killed (SIGSEGV)". gave_up: it is not
-    restarted automatically. refused: because another one would be no better."""
-
-    cause: str
-    gave_up: bool
-    refused: bool = False
-
-
 class HostProcess(QObject):
-    """Runs the host and exchanges lines of the protocol with it."""
+    """Runs the host and exchanges lines of the protocol with it.
+
+    phase: "failed" where it died and is not restarted automatically. refused: because another host would be no better.
+    """
 
     answered = Signal(object)  # list[AnyAnswer], of a frame; never empty
-    died = Signal(object)  # HostDeath, after its last answers
+    died = Signal(str)  # a predicate of "the engine", such as "was killed (SIGSEGV)"; after its last answers
     unreadable = Signal(str)  # it sent a line that is not of the protocol
     overdue = Signal()  # it starts late
 
@@ -88,7 +81,7 @@ class HostProcess(QObject):
         self.phase: Phase = "down"
         self._stderr = b""
         self._kill_cause = ""  # what this window killed the host for
-        self._refused = False
+        self.refused = False
         self._did_work = False  # it has carried out a request
         self._quick_deaths = 0
         self._began_s = self._frame_s = 0.0
@@ -187,9 +180,9 @@ class HostProcess(QObject):
 
     def _accepts(self, first: AnyAnswer) -> bool:
         """Returns whether the host speaks this version of the protocol, as its first answer says."""
-        if self.phase == "starting" and not self._refused:
-            self._refused = not isinstance(first, Ready) or first.version != VERSION
-            if self._refused:
+        if self.phase == "starting" and not self.refused:
+            self.refused = not isinstance(first, Ready) or first.version != VERSION
+            if self.refused:
                 other = f"began with {type(first).__name__}, which no host of this version does"
                 if isinstance(first, Ready):
                     other = f"uses version {first.version} of the protocol and this window uses version {VERSION}"
@@ -197,7 +190,7 @@ class HostProcess(QObject):
             else:
                 self.phase = "ready"
                 self._ready_timer.stop()
-        return not self._refused
+        return not self.refused
 
     def _read_stderr(self) -> None:
         self._stderr = (self._stderr + self._process.readAllStandardError().data())[-STDERR_TAIL_BYTES:]
@@ -208,7 +201,7 @@ class HostProcess(QObject):
         """Forgets the last process."""
         self._stderr = b""
         self._kill_cause = ""
-        self._refused = self._did_work = False
+        self.refused = self._did_work = False
         self._began_s = time.monotonic()
 
     def _new_process(self) -> QProcess:
@@ -249,11 +242,11 @@ class HostProcess(QObject):
         pauses = self.timeouts.restart_s
         quick = not self._did_work or time.monotonic() - self._began_s < self.timeouts.quick_s
         self._quick_deaths = self._quick_deaths + 1 if quick else 1
-        gave_up = self._refused or self._quick_deaths > len(pauses)
+        gave_up = self.refused or self._quick_deaths > len(pauses)
         self.phase = "failed" if gave_up else "down"
         if not gave_up:
             self._restart_timer.start(milliseconds(pauses[self._quick_deaths - 1]))
-        self.died.emit(HostDeath(cause, gave_up, self._refused))
+        self.died.emit(cause)
 
 
 def _cause_of_death(code: int, status: QProcess.ExitStatus) -> str:

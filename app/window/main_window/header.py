@@ -101,9 +101,7 @@ class StatusChip(QToolButton):
 
 
 class Header(QWidget):
-    """The buttons follow actions that they are given. settings_asked(): the chip was pressed."""
-
-    settings_asked = Signal()
+    """The buttons follow actions that they are given."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -115,7 +113,6 @@ class Header(QWidget):
         self.title.setContentsMargins(8, 0, 0, 0)
         self.title.setAccessibleName("Conversation")
         self._lay_out()
-        self.chip.clicked.connect(self.settings_asked)
 
     def show_title(self, title: str) -> None:
         """Shows the title of the conversation."""

@@ -233,11 +233,11 @@ class MainWindow(QMainWindow):
     def _connect_parts(self) -> None:
         parts, controller = self.parts, self.controller
         self.drop_target.dropped.connect(parts.composer.attach_files)
-        parts.header.settings_asked.connect(lambda: self.show_side("chat settings"))
+        parts.header.chip.clicked.connect(lambda: self.show_side("chat settings"))
         parts.panel.closed.connect(lambda: self.show_side(""))
         parts.transcript.link_clicked.connect(lambda url: ask_to_open(self, url))
         parts.transcript.race.connect(self.races.show_message)
-        for signal in (parts.welcome.models_asked, parts.panel.form.pair.models_asked):
+        for signal in (parts.welcome.other.clicked, parts.panel.form.pair.models_asked):
             signal.connect(self.models.show)
         for signal in (controller.path_changed, controller.reply_began):
             signal.connect(self._update_legend)

@@ -79,10 +79,9 @@ class Card(QPushButton):
 
 
 class Welcome(QScrollArea):
-    """chosen(str): the prompt to send. models_asked(): to choose another model."""
+    """other: the button to choose another model."""
 
-    chosen = Signal(str)
-    models_asked = Signal()
+    chosen = Signal(str)  # the prompt to send
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -96,7 +95,6 @@ class Welcome(QScrollArea):
         self.cards = [Card(prompt) for prompt in PROMPTS]
         self._grid, self._columns = QGridLayout(), 0
         self._lay_out()
-        self.other.clicked.connect(self.models_asked)
         for card in self.cards:
             card.clicked.connect(lambda _=False, text=card.prompt.text: self.chosen.emit(text))
 

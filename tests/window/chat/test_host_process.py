@@ -24,7 +24,7 @@ from app.protocol import (
     SamplingSettings,
     encode_line,
 )
-from app.window.chat.host_process import HostDeath, HostProcess, Timeouts
+from app.window.chat.host_process import HostProcess, Timeouts
 from tests.window.chat.fake_host import command, text_of
 from tests.window.waiting import QUICK, until
 
@@ -35,9 +35,9 @@ class Listener:
     def __init__(self, words: list[str], patience: Timeouts = QUICK) -> None:
         self.client = HostProcess(words, patience)
         self.frames: list[list[AnyAnswer]] = []
-        self.deaths: list[HostDeath] = []
+        self.deaths: list[tuple[str, bool]] = []  # why, and whether the host was given up
         self.client.answered.connect(self.frames.append)
-        self.client.died.connect(self.deaths.append)
+        self.client.died.connect(lambda cause: self.deaths.append((cause, self.client.phase == "failed")))
 
     def of(self, kind: type[Any]) -> list[Any]:
         return [answer for frame in self.frames for answer in frame if isinstance(answer, kind)]
@@ -106,8 +106,8 @@ def test_a_host_that_dies_quickly_is_given_up_until_the_user_restarts_it(listene
     listener = listeners(python("import sys; print('no', file=sys.stderr); sys.exit(7)"))
     listener.client.start()
     until(lambda: listener.client.phase == "failed")
-    assert [death.gave_up for death in listener.deaths] == [False, False, True]
-    assert listener.deaths[0].cause == "quit unexpectedly (exit code 7)"
+    assert [gave_up for _, gave_up in listener.deaths] == [False, False, True]
+    assert listener.deaths[0][0] == "quit unexpectedly (exit code 7)"
     assert listener.client.stderr == "no\n"
     listener.client.restart()
     until(lambda: len(listener.deaths) == 6)
@@ -121,14 +121,14 @@ def test_deaths_after_good_work_are_not_counted_together(listeners: Any) -> None
         listener.client.send(Load(id=1, pair=Pair()))
         listener.client.send(reply())
         until(lambda number=number: len(listener.deaths) == number)
-    assert not any(death.gave_up for death in listener.deaths)
+    assert not any(gave_up for _, gave_up in listener.deaths)
 
 
 def test_a_missing_program_is_given_up_with_the_reason(listeners: Any) -> None:
     listener = listeners(["/nowhere/python"])
     listener.client.start()
     until(lambda: listener.client.phase == "failed")
-    assert "could not start" in listener.deaths[-1].cause
+    assert "could not start" in listener.deaths[-1][0]
 
 
 @pytest.mark.parametrize(
@@ -142,8 +142,8 @@ def test_a_host_of_another_version_is_refused_and_not_tried_again(listeners: Any
     listener = listeners(python(f"{code}; import time; time.sleep(60)"))
     listener.client.start()
     until(lambda: listener.deaths)
-    assert said in listener.deaths[0].cause and "reinstall Redline" in listener.deaths[0].cause
-    assert listener.client.phase == "failed" and listener.deaths[0].gave_up and not listener.frames
+    assert said in listener.deaths[0][0] and "reinstall Redline" in listener.deaths[0][0]
+    assert listener.client.phase == "failed" and listener.deaths[0][1] and not listener.frames
 
 
 def test_a_host_that_sends_too_much_is_killed(listeners: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +152,7 @@ def test_a_host_that_sends_too_much_is_killed(listeners: Any, monkeypatch: pytes
     listener.start()
     listener.client.send(reply())
     until(lambda: listener.deaths)
-    assert listener.deaths[0].cause == "sent more data than the window can process"
+    assert listener.deaths[0][0] == "sent more data than the window can process"
 
 
 # --- leaving ----------------------------------------------------------------------------------
