@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,6 +62,9 @@ class ConversationExport(QObject):
         self._folder, self._library, self._report = folder, library, report
         self._records = library.conversations()
         self._written = 0
+        self._taken = set[str]()  # names of files in lower case, as some file systems ignore case
+        with suppress(OSError):  # writing will say what is wrong
+            self._taken = {path.name.casefold() for path in folder.iterdir()}
         self._timer = QTimer(self, interval=0)
         self._timer.timeout.connect(self._write_next)
         self._timer.start()
@@ -80,10 +84,11 @@ class ConversationExport(QObject):
         self._report(f"Exported {self._written:,}, {len(self._records):,} remaining.")
 
     def _unused_path(self, title: str) -> Path:
-        """Returns a path of which no file in the folder differs in case only, as some file systems ignore case."""
-        taken = {path.name.casefold() for path in self._folder.iterdir()}
+        """Returns a path that no other conversation and no file in the folder has."""
         names = (f"{file_name(title)}{f' {number}' if number > 1 else ''}.json" for number in itertools.count(1))
-        return self._folder / next(name for name in names if name.casefold() not in taken)
+        name = next(name for name in names if name.casefold() not in self._taken)
+        self._taken.add(name.casefold())
+        return self._folder / name
 
     def _end(self, text: str) -> None:
         self._timer.stop()
