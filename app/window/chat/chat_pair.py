@@ -91,6 +91,11 @@ class ChatPair(QObject):
 
     # --- unloading -----------------------------------------------------------------------------
 
+    def unload(self) -> None:
+        """Unloads the models to free their memory, unless they are in use; writing loads them again."""
+        if not self._controller.in_use:
+            self._host.unload()
+
     def set_idle_minutes(self, minutes: float) -> None:
         """Sets how many minutes after the last answer of the host models are unloaded; 0 is never."""
         self._idle_minutes = minutes
@@ -109,7 +114,7 @@ class ChatPair(QObject):
 
     # --- counting ------------------------------------------------------------------------------
 
-    def set_draft(self, text: str, attachments: tuple[Attachment, ...]) -> None:
+    def set_draft(self, text: str, attachments: tuple[Attachment, ...] = ()) -> None:
         """Takes what is being typed: it is counted when typing pauses, and the pair is loaded meanwhile."""
         self._draft = MessageRecord(id=0, conversation=0, parent=None, role="user", text=text, attachments=attachments)
         if text:

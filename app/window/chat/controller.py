@@ -39,8 +39,8 @@ class Controller(QObject):
     """Rounds are emitted only while their reply is on the branch shown. When its conversation is opened again the reply
     is part of `path_changed`, and `reply_began` is emitted for it again.
 
-    library: conversations, presets and values on disk. host: the connection to the engine. conversation: the open one;
-    its id is 0 until a message is sent in it. path: its current branch.
+    library: conversations, presets and values on disk. host: the connection to the engine. replies: writes them.
+    conversation: the open one; its id is 0 until a message is sent in it. path: its current branch. pair: its models.
     """
 
     conversation_opened = Signal(object)  # ConversationRecord
@@ -66,9 +66,9 @@ class Controller(QObject):
         self.host = HostConnection(process, self)
         self.conversation = _unsaved(self.library.default_settings())
         self.path: list[MessageRecord] = []
-        self._replies = ReplyController(self.host, store, self)
+        self.replies = ReplyController(self.host, store, self)
         self._verification = ReplyVerification(self)
-        self._pair = ChatPair(self)
+        self.pair = ChatPair(self)
         self._was_busy = False
         self._deleted: list[tuple[int, bool]] = []  # conversations that can be restored; whether they were open
         self._cut: MessageRecord | None = None  # a reply that the last death of the host interrupted
@@ -76,7 +76,7 @@ class Controller(QObject):
         self._connect()
 
     def _connect(self) -> None:
-        library, host, replies, verification = self.library, self.host, self._replies, self._verification
+        library, host, replies, verification = self.library, self.host, self.replies, self._verification
         for part in (library, host, replies):
             part.notice.connect(self.notice)
         library.changed.connect(self._handle_library)
@@ -85,7 +85,7 @@ class Controller(QObject):
         replies.progress.connect(self._handle_progress)
         replies.ended.connect(self._handle_reply_ended)
         verification.verified.connect(self._handle_verified)
-        verification.ended.connect(self._pair.load)
+        verification.ended.connect(self.pair.load)
         host.load_failed.connect(self._handle_load_failure)
         host.died.connect(self._handle_death)
 
@@ -103,7 +103,7 @@ class Controller(QObject):
 
     def close(self) -> None:
         """Saves everything and ends the engine, within two seconds."""
-        self._replies.close("Redline quit while writing this reply.")
+        self.replies.close("Redline quit while writing this reply.")
         self._tidy_timer.stop()
         self.host.process.quit()
         self.library.close()
@@ -113,18 +113,18 @@ class Controller(QObject):
     @property
     def busy(self) -> bool:
         """Whether a reply of the open conversation is being written."""
-        reply = self._replies.reply
+        reply = self.replies.reply
         return reply is not None and reply.record.conversation == self.conversation.id
 
     @property
     def in_use(self) -> bool:
         """Whether a reply, a verification or a race is in progress, in any conversation."""
-        return self._replies.reply is not None or self._verification.message is not None or self.host.racing
+        return self.replies.reply is not None or self._verification.message is not None or self.host.racing
 
     @property
     def status(self) -> SpeculationStatus:
         """The status of speculation for the open conversation."""
-        return self._pair.status
+        return self.pair.status
 
     @property
     def loaded_pair(self) -> Loaded | None:
@@ -151,7 +151,7 @@ class Controller(QObject):
 
     def rounds_of(self, message: int) -> list[RoundDone]:
         """Returns the rounds of a reply, the newest included."""
-        reply = self._replies.reply
+        reply = self.replies.reply
         if reply is not None and reply.record.id == message:
             return list(reply.rounds)
         return self.library.attempt(lambda: self.library.store.rounds(message), [])
@@ -167,7 +167,7 @@ class Controller(QObject):
         parent = last.parent if last is not None and last.role == "user" else last.id if last is not None else None
         sent = self._ask(parent, text, tuple(attachments), partial(self.send, text, attachments))
         if sent:
-            self.set_draft("")
+            self.pair.set_draft("")
         return sent
 
     def edit(self, message: int, text: str) -> bool:
@@ -208,7 +208,7 @@ class Controller(QObject):
     def stop(self) -> None:
         """Stops the reply of the open conversation; its text so far stays."""
         if self.busy:
-            self._replies.stop()
+            self.replies.stop()
 
     def select(self, message: int) -> None:
         """Switches to the branch of another version of a message."""
@@ -222,10 +222,6 @@ class Controller(QObject):
             self._verification.stop()
             return False
         return self._verification.begin(message)
-
-    def set_draft(self, text: str, attachments: Sequence[Attachment] = ()) -> None:
-        """Takes what is being typed: it is counted when typing pauses, and its models are loaded meanwhile."""
-        self._pair.set_draft(text, tuple(attachments))
 
     def _ask(
         self, parent: int | None, text: str, attachments: tuple[Attachment, ...], retry: Callable[[], object]
@@ -267,9 +263,9 @@ class Controller(QObject):
         system = self.conversation.settings.system if reply.system is None else reply.system
         self.path = [*before, reply]
         self._verification.stop()
-        self._pair.cancel_count()
+        self.pair.cancel_count()
         self.reply_began.emit(reply)
-        self._replies.begin(reply, pair, messages_of(system, before), earlier)
+        self.replies.begin(reply, pair, messages_of(system, before), earlier)
         self._update_busy()
         self.library.changed.emit()
 
@@ -281,10 +277,10 @@ class Controller(QObject):
 
     def _refuse_second_reply(self) -> bool:
         """Returns whether another reply is being written, which a notice says."""
-        reply = self._replies.reply
+        reply = self.replies.reply
         if reply is None:
             return False
-        stop: Action = ("Stop Reply", self._replies.stop)
+        stop: Action = ("Stop Reply", self.replies.stop)
         if self.busy:
             text = "A reply is still being written. Wait for it to finish, or stop it first."
             self.notice.emit(Notice("info", text, (stop,)))
@@ -310,9 +306,9 @@ class Controller(QObject):
         record = self.library.find(conversation)
         if record is None:
             return
-        reply = self._replies.reply
+        reply = self.replies.reply
         if reply is not None and reply.record.conversation == conversation:
-            self._replies.stop()
+            self.replies.stop()
         if not self.library.change(partial(self.library.store.delete, conversation)):
             return
         was_open = conversation == self.conversation.id
@@ -361,13 +357,8 @@ class Controller(QObject):
             return
         self.library.set_default_settings(settings)
         self.settings_changed.emit(self.conversation)
-        self._pair.load()
-        self._pair.schedule_count()
-
-    def use_preset(self, name: str) -> None:
-        """Applies a preset to the open conversation."""
-        if (settings := self.library.presets().get(name)) is not None:
-            self.change_settings(settings)
+        self.pair.load()
+        self.pair.schedule_count()
 
     def _open_saved(self, conversation: int) -> bool:
         """Opens a conversation; returns whether it exists."""
@@ -379,9 +370,9 @@ class Controller(QObject):
     def _open(self, record: ConversationRecord) -> None:
         self.conversation = record
         self.library.set_value(LAST_OPEN, str(record.id))
-        self._pair.cancel_count()
+        self.pair.cancel_count()
         self.conversation_opened.emit(record)
-        self._pair.update_status()
+        self.pair.update_status()
         self._reload()
 
     def _save_conversation(self, title: str) -> None:
@@ -403,32 +394,17 @@ class Controller(QObject):
         stored: list[MessageRecord] = []
         if self.conversation.id != UNSAVED:
             stored = self.library.attempt(lambda: self.library.store.path(self.conversation.id), [])
-        self._show([self._replies.latest(record) for record in stored])
+        self._show([self.replies.latest(record) for record in stored])
 
     def _show(self, path: list[MessageRecord]) -> None:
-        self._replies.flush()  # rounds of the branch shown so far belong to it
+        self.replies.flush()  # rounds of the branch shown so far belong to it
         self.path = path
         self.path_changed.emit(list(path))
-        reply = self._replies.reply
+        reply = self.replies.reply
         if reply is not None and (shown := self.find(reply.record.id)):
             self.reply_began.emit(shown)
         self._update_busy()
-        self._pair.schedule_count()
-
-    # --- the engine ----------------------------------------------------------------------------
-
-    def unload(self) -> None:
-        """Unloads the models to free their memory, unless they are in use; writing loads them again."""
-        if not self.in_use:
-            self.host.unload()
-
-    def set_unload_minutes(self, minutes: float) -> None:
-        """Sets after how many idle minutes models are unloaded; 0 is never."""
-        self._pair.set_idle_minutes(minutes)
-
-    def set_phase_timing(self, on: bool) -> None:
-        """Has draft and verify measured apart in the next replies, which costs a little speed."""
-        self._replies.times_phases = on
+        self.pair.schedule_count()
 
     # --- events --------------------------------------------------------------------------------
 
@@ -439,14 +415,14 @@ class Controller(QObject):
 
     def _tidy(self) -> None:
         """Lets the store do its deferred work, a little at a time and never during a reply."""
-        if self._replies.reply is not None or self.library.tidy():
+        if self.replies.reply is not None or self.library.tidy():
             self._tidy_timer.start()
 
     def _handle_rounds(self, message: int, rounds: list[RoundDone]) -> None:
         if self.find(message) is None:
             return
         self.rounds_received.emit(message, rounds)
-        reply, pair = self._replies.reply, self.host.loaded
+        reply, pair = self.replies.reply, self.host.loaded
         if reply is not None and pair is not None:
             self.context_counted.emit(reply.metrics.prompt_tokens + reply.metrics.tokens, pair.context)
 
@@ -461,10 +437,10 @@ class Controller(QObject):
             self._report_reply_elsewhere(record)
         self._update_busy()
         self.library.changed.emit()
-        self._pair.schedule_count()
+        self.pair.schedule_count()
         if record.state == "cut":
             self._cut = record
-        self._pair.load_if_waiting()
+        self.pair.load_if_waiting()
 
     def _handle_verified(self, record: MessageRecord) -> None:
         self._replace(record)
@@ -494,7 +470,7 @@ class Controller(QObject):
 
     def _handle_load_failure(self, pair: Pair, reason: str) -> None:
         if not self._verification.handle_load_failure(pair, reason):
-            self._pair.handle_load_failure(pair, reason)
+            self.pair.handle_load_failure(pair, reason)
 
     def _handle_death(self, cause: str) -> None:
         """Reports the death of the host. A reply that it interrupted has ended by now."""

@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QApplication, QStackedWidget, QWidget
 
 from app.protocol import Loaded, RoundDone
 from app.store.records import Attachment, ChatSettings, ConversationRecord, MessageRecord
+from app.window.chat.notices import Notice, SpeculationStatus
 from app.window.common.file_output import FileError, write_text
 from app.window.common.preferences import DRAFT, Draft, read, written
 from app.window.composer.composer import Composer
@@ -26,7 +27,7 @@ from app.window.sidebar.conversation_models import UNTITLED
 from app.window.sidebar.sidebar import Sidebar
 
 if TYPE_CHECKING:
-    from app.window.chat import Controller, Notice, SpeculationStatus
+    from app.window.chat import Controller
     from app.window.inspector import Inspector
     from app.window.transcript import Transcript
 
@@ -100,7 +101,7 @@ class ChatPresenter(QObject):
         controller.status_changed.connect(self._show_status)
         controller.pair_loaded.connect(self._show_pair)
         controller.context_counted.connect(parts.composer.set_count)
-        controller.notice.connect(self._show_notice)
+        controller.notice.connect(parts.notices.show_notice)
         controller.busy_changed.connect(parts.composer.set_busy)
         controller.verification_progressed.connect(parts.transcript.show_verification_progress)
         controller.reply_verified.connect(parts.transcript.show_receipt)
@@ -122,7 +123,7 @@ class ChatPresenter(QObject):
         composer.stop_asked.connect(controller.stop)
         composer.edit_last_asked.connect(self.edit_last)
         composer.changed.connect(self._change_draft)
-        composer.refused.connect(lambda text: parts.notices.show_notice("warning", text))
+        composer.refused.connect(lambda text: controller.notice.emit(Notice("warning", text)))
         composer.attach_asked.connect(self.attach)
         sidebar.opened.connect(self._open_hit)
         sidebar.renamed.connect(controller.library.rename)
@@ -133,7 +134,7 @@ class ChatPresenter(QObject):
         sidebar.imported.connect(self.import_file)
         sidebar.new.clicked.connect(lambda: controller.new())
         panel.changed.connect(controller.change_settings)
-        panel.presets.used.connect(controller.use_preset)
+        panel.presets.used.connect(self._use_preset)
         panel.presets.saved.connect(self._save_preset)
         panel.presets.deleted.connect(self._delete_preset)
         panel.reset.connect(lambda: controller.change_settings(ChatSettings()))
@@ -155,7 +156,7 @@ class ChatPresenter(QObject):
                 "regenerate": lambda: self._with_last_reply(controller.regenerate),
                 "resume": lambda: self._with_last_reply(controller.resume),
                 "verify": self._verify,
-                "unload": controller.unload,
+                "unload": controller.pair.unload,
                 "message": lambda: parts.composer.editor.setFocus(Qt.FocusReason.ShortcutFocusReason),
                 "previous": lambda: self._open_neighbour(-1),
                 "next": lambda: self._open_neighbour(1),
@@ -232,9 +233,6 @@ class ChatPresenter(QObject):
         self._parts.composer.set_model(loaded.target)
         self._parts.panel.form.set_context(loaded.context)
 
-    def _show_notice(self, notice: Notice) -> None:
-        self._parts.notices.show_notice(notice.level, notice.text, notice.actions)
-
     # --- requests ------------------------------------------------------------------------------
 
     def _send(self, text: str, attachments: tuple[Attachment, ...]) -> None:
@@ -260,7 +258,7 @@ class ChatPresenter(QObject):
         self._unsaved_drafts.clear()
 
     def _count(self, draft: Draft) -> None:
-        self._controller.set_draft(draft.text, draft.attachments)
+        self._controller.pair.set_draft(draft.text, draft.attachments)
 
     def _open_hit(self, conversation: int, message: int | None) -> None:
         """Opens a search result; a message on another branch has its branch shown."""
@@ -272,6 +270,10 @@ class ChatPresenter(QObject):
             self._controller.select(message)
         self._parts.transcript.reveal(message)
 
+    def _use_preset(self, name: str) -> None:
+        if (settings := self._controller.library.presets().get(name)) is not None:
+            self._controller.change_settings(settings)
+
     def _save_preset(self, name: str) -> None:
         self._controller.library.save_preset(name, self._controller.conversation.settings)
         self._show_settings(self._controller.conversation)
@@ -282,7 +284,7 @@ class ChatPresenter(QObject):
         library.delete_preset(name)
         self._show_settings(self._controller.conversation)
         if existed:
-            self._parts.notices.show_notice("info", f"The preset “{name}” was deleted.")
+            self._controller.notice.emit(Notice("info", f"The preset “{name}” was deleted."))
 
     # --- commands ------------------------------------------------------------------------------
 
@@ -307,15 +309,15 @@ class ChatPresenter(QObject):
         try:
             write_text(path, text)
         except FileError as error:
-            self._parts.notices.show_notice("error", str(error))
+            self._controller.notice.emit(Notice("error", str(error)))
         else:
-            self._parts.notices.show_notice("info", f"Exported to “{path.name}”.")
+            self._controller.notice.emit(Notice("info", f"Exported to “{path.name}”."))
 
     def copy(self, conversation: int) -> None:
         """Copies a conversation to the clipboard as Markdown."""
         if text := self._controller.library.export_markdown(conversation):
             QGuiApplication.clipboard().setText(text)
-            self._parts.notices.show_notice("info", "Conversation copied as Markdown.")
+            self._controller.notice.emit(Notice("info", "Conversation copied as Markdown."))
 
     def _verify(self) -> None:
         """Stops the verification in progress, or verifies the last reply."""

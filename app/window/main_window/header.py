@@ -3,13 +3,13 @@ banners that say what happened and what can be done about it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QToolButton, QVBoxLayout, QWidget
 
-from app.window.chat.notices import Level, SpeculationStatus
+from app.window.chat.notices import Notice, SpeculationStatus
 from app.window.common.appearance import GAP, TEXT_WIDTH
 from app.window.common.widgets import ElidedLabel, Glyph, Hairline, IconButton, announce, label, style, wrapped
 from app.window.composer.composer import BOX_OVERHANG
@@ -33,7 +33,6 @@ STATE_TONES = {"on": "good", "fell back": "warning", "unsupported": "warning", "
 INFO_MS, OFFER_MS = 6_000, 12_000  # how long an info stays without and with an action
 MAX_BANNERS = 3  # at once; the others wait
 LEVEL_TONES = {"info": "accent", "warning": "warning", "error": "error"}
-Actions = Sequence[tuple[str, Callable[[], object]]]
 
 
 def status_text(status: SpeculationStatus) -> tuple[str, str]:
@@ -157,18 +156,17 @@ class Banner(QFrame):
 
     dismissed = Signal(object)
 
-    def __init__(self, level: Level, text: str, actions: Actions) -> None:
+    def __init__(self, notice: Notice) -> None:
         super().__init__()
-        self.level: Level = level
-        self.text = text
+        level, text = self.level, self.text = notice.level, notice.text
         style(self, kind="banner", level=level)
         self.setAccessibleName(f"{level.capitalize()}: {text}")
         self.icon, self.label = Glyph(level, LEVEL_TONES[level], 18), wrapped(text, role="body")
         self.label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.buttons = [self._button(*action) for action in actions]
+        self.buttons = [self._button(*action) for action in notice.actions]
         self.close_button = IconButton("close", "Dismiss", size=26)
         self.close_button.clicked.connect(self.dismiss)
-        self._timer = QTimer(self, singleShot=True, interval=OFFER_MS if actions else INFO_MS)
+        self._timer = QTimer(self, singleShot=True, interval=OFFER_MS if notice.actions else INFO_MS)
         self._timer.timeout.connect(self._dismiss_unless_used)
         self._lay_out()
         if level == "info":
@@ -227,15 +225,15 @@ class NoticeBanners(QWidget):
         row.addStretch(1)
         self.hide()
 
-    def show_notice(self, level: Level, text: str, actions: Actions = ()) -> None:
+    def show_notice(self, notice: Notice) -> None:
         """Shows a notice; the same text again replaces itself."""
-        for banner in [b for b in self.banners if b.text == text]:
+        for banner in [b for b in self.banners if b.text == notice.text]:
             self._remove(banner)
-        banner = Banner(level, text, actions)
+        banner = Banner(notice)
         banner.dismissed.connect(self._remove)
         self.banners.insert(0, banner)
         self._arrange()
-        announce(banner, banner.accessibleName(), assertive=level == "error")
+        announce(banner, banner.accessibleName(), assertive=notice.level == "error")
 
     def _remove(self, banner: Banner) -> None:
         if banner in self.banners:

@@ -276,7 +276,7 @@ class MainWindow(QMainWindow):
         for side in ("inspector", "chat settings"):
             self.commands[side].setChecked(self.panes.side == side)
         self.presenter.fill_inspector()
-        self.controller.set_phase_timing(self.panes.side == "inspector")  # only it shows these times
+        self.controller.replies.times_phases = self.panes.side == "inspector"  # only it shows these times
         self._save_timer.start()
 
     def _search(self) -> None:
@@ -293,7 +293,7 @@ class MainWindow(QMainWindow):
             self.controller.library.set_value(PREFERENCES, written(preferences))
         self.preferences = preferences
         self.theme.apply(preferences)
-        self.controller.set_unload_minutes(preferences.unload_minutes)
+        self.controller.pair.set_idle_minutes(preferences.unload_minutes)
         for name, on in (("tints", preferences.tints), ("refused", preferences.show_refused)):
             self.commands[name].setChecked(on)
         transcript.set_tints(preferences.tints)

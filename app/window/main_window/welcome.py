@@ -8,8 +8,8 @@ from typing import NamedTuple
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
+    QBoxLayout,
     QFrame,
-    QGridLayout,
     QHBoxLayout,
     QPushButton,
     QScrollArea,
@@ -93,7 +93,7 @@ class Welcome(QScrollArea):
         self.model, self.other = label(role="body", tone="faint"), QPushButton("Choose Another Model…")
         style(self.other, role="link")
         self.cards = [Card(prompt) for prompt in PROMPTS]
-        self._grid, self._columns = QGridLayout(), 0
+        self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         self._lay_out()
         for card in self.cards:
             card.clicked.connect(lambda _=False, text=card.prompt.text: self.chosen.emit(text))
@@ -111,7 +111,8 @@ class Welcome(QScrollArea):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._arrange_cards(1 if self.width() < NARROW else len(self.cards))
+        direction = QBoxLayout.Direction
+        self._row.setDirection(direction.TopToBottom if self.width() < NARROW else direction.LeftToRight)
 
     def _lay_out(self) -> None:
         inside = QWidget()
@@ -131,8 +132,10 @@ class Welcome(QScrollArea):
         flow.addWidget(self.other)
         column.addWidget(models)
         column.addSpacing(2 * GAP)
-        self._grid.setSpacing(12)
-        column.addLayout(self._grid)
+        self._row.setSpacing(12)
+        for card in self.cards:
+            self._row.addWidget(card, 1)
+        column.addLayout(self._row)
         column.addStretch(3)
         outside = QWidget()
         middle = QHBoxLayout(outside)
@@ -146,11 +149,3 @@ class Welcome(QScrollArea):
         self.setWidget(outside)
         self.viewport().setAutoFillBackground(False)
         outside.setAutoFillBackground(False)
-        self._arrange_cards(len(self.cards))
-
-    def _arrange_cards(self, columns: int) -> None:
-        if columns == self._columns:
-            return
-        self._columns = columns
-        for place, card in enumerate(self.cards):
-            self._grid.addWidget(card, place // columns, place % columns)

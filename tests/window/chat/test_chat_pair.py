@@ -26,7 +26,7 @@ def test_settings_belong_to_a_conversation_and_to_the_next_new_one(tmp_path: Pat
         controller.new()
         assert controller.conversation.settings == hot
         controller.change_settings(ChatSettings())
-        controller.use_preset("Hot")
+        controller.change_settings(controller.library.presets()["Hot"])
         assert controller.conversation.settings == hot
         controller.library.delete_preset("Hot")
         assert controller.library.presets() == {}
@@ -49,7 +49,7 @@ def test_the_models_of_a_conversation_load_when_the_user_types(tmp_path: Path) -
         until(lambda: controller.status.state == "on" and controller.status.drafter == "lookup")
         controller.open(first)
         assert controller.status.state == "off" and "load when you write" in controller.status.detail
-        controller.set_draft("w")
+        controller.pair.set_draft("w")
         until(lambda: controller.status.state == "on" and controller.status.drafter == "auto")
 
 
@@ -60,7 +60,7 @@ def test_a_failed_load_is_reported_and_can_be_tried_again(tmp_path: Path) -> Non
         controller.change_settings(LOOKUP)
         until(lambda: scene.notice("lookup does not fit"))
         assert controller.status.state == "unsupported" and "does not fit" in controller.status.detail
-        controller.set_draft("typing does not try again")
+        controller.pair.set_draft("typing does not try again")
         for_a_while(0.05)
         assert len([notice for notice in scene.notices if "does not fit" in notice.text]) == 1
         assert scene.ask().state == "failed"
@@ -77,24 +77,24 @@ def test_unloaded_models_load_again_for_typing_and_for_a_message(tmp_path: Path)
     with Scene(tmp_path, rounds=2) as scene:
         scene.ready()
         controller = scene.controller
-        controller.unload()
+        controller.pair.unload()
         assert controller.status.state == "unloaded" and controller.loaded_pair is None
-        controller.set_draft("H")
+        controller.pair.set_draft("H")
         until(lambda: controller.status.state == "on")
-        controller.unload()
+        controller.pair.unload()
         assert scene.ask().state == "complete" and controller.loaded_pair is not None
         assert scene.notices == []
 
 
 def test_models_are_unloaded_when_idle_but_not_during_a_reply(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=4, pause_s=0.4) as scene:
-        scene.controller.set_unload_minutes(SOON)
+        scene.controller.pair.set_idle_minutes(SOON)
         scene.ready()
         until(lambda: scene.controller.status.state == "unloaded")
         scene.states.clear()
         assert scene.controller.send("Hello?")
         scene.streaming(3)
-        scene.controller.unload()
+        scene.controller.pair.unload()
         until(lambda: scene.ended)
         assert scene.ended[0].state == "complete" and "unloaded" not in scene.states
         until(lambda: scene.controller.status.state == "unloaded")
@@ -102,8 +102,8 @@ def test_models_are_unloaded_when_idle_but_not_during_a_reply(tmp_path: Path) ->
 
 def test_zero_minutes_never_unload(tmp_path: Path) -> None:
     with Scene(tmp_path) as scene:
-        scene.controller.set_unload_minutes(SOON)
-        scene.controller.set_unload_minutes(0)
+        scene.controller.pair.set_idle_minutes(SOON)
+        scene.controller.pair.set_idle_minutes(0)
         scene.ready()
         for_a_while(0.4)
         assert scene.controller.status.state == "on"
@@ -115,10 +115,10 @@ def test_zero_minutes_never_unload(tmp_path: Path) -> None:
 def test_the_context_is_counted_with_the_draft_and_while_a_reply_streams(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=4) as scene:
         scene.ready()
-        scene.controller.set_draft("one two three")
+        scene.controller.pair.set_draft("one two three")
         until(lambda: (3, 4096) in scene.counts)
         for text in ("one two three f", "one two three four", "one two three four five"):
-            scene.controller.set_draft(text)
+            scene.controller.pair.set_draft(text)
         until(lambda: (5, 4096) in scene.counts)
         assert (4, 4096) not in scene.counts  # the typing had not paused
         scene.ask("one two")
@@ -130,7 +130,7 @@ def test_a_count_of_another_conversation_is_not_shown(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=1, pause_s=0.0) as scene:
         scene.ask("a b c d e f g h")
         until(lambda: scene.counts[-1] == (8 + 3, 4096))
-        scene.controller._pair._count()
+        scene.controller.pair._count()
         scene.controller.new()
         scene.counts.clear()
         until(lambda: scene.counts)

@@ -133,8 +133,8 @@ def test_a_slow_engine_is_reported_and_can_be_restarted(
 
 
 def test_a_silent_engine_is_reported_and_a_restart_keeps_the_reply(tmp_path: Path) -> None:
-    patience = Timeouts(silent_s=0.2, stop_s=0.2, restart_s=(0.01,) * 9, quit_s=0.2)
-    with Scene(tmp_path, patience, rounds=40, hang_after=5) as scene:
+    timeouts = Timeouts(silent_s=0.2, stop_s=0.2, restart_s=(0.01,) * 9, quit_s=0.2)
+    with Scene(tmp_path, timeouts, rounds=40, hang_after=5) as scene:
         scene.controller.send("hi")
         until(lambda: scene.notice("has not responded for"))
         scene.controller.stop()

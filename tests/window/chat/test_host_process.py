@@ -32,8 +32,8 @@ from tests.window.waiting import QUICK, until
 class Listener:
     """A host process, and everything that it emitted."""
 
-    def __init__(self, words: list[str], patience: Timeouts = QUICK) -> None:
-        self.client = HostProcess(words, patience)
+    def __init__(self, words: list[str], timeouts: Timeouts = QUICK) -> None:
+        self.client = HostProcess(words, timeouts)
         self.frames: list[list[AnyAnswer]] = []
         self.deaths: list[tuple[str, bool]] = []  # why, and whether the host was given up
         self.client.answered.connect(self.frames.append)
@@ -51,8 +51,8 @@ class Listener:
 def listeners() -> Any:
     made: list[Listener] = []
 
-    def make(words: list[str] | None = None, patience: Timeouts = QUICK, **behaviour: Any) -> Listener:
-        made.append(Listener(words or command(**behaviour), patience))
+    def make(words: list[str] | None = None, timeouts: Timeouts = QUICK, **behaviour: Any) -> Listener:
+        made.append(Listener(words or command(**behaviour), timeouts))
         return made[-1]
 
     yield make
@@ -78,7 +78,7 @@ def test_a_reply_arrives_whole_in_order_and_in_frames(listeners: Any) -> None:
     listener.client.send(reply())
     until(lambda: len(listener.of(RoundDone)) == 200)
     assert isinstance(listener.frames[0][0], Ready) and len(listener.of(Loaded)) == 1
-    assert "".join(text for told in listener.of(RoundDone) for text in told.round.texts) == text_of(600)
+    assert "".join(text for one in listener.of(RoundDone) for text in one.round.texts) == text_of(600)
     assert len(listener.frames) < 100  # not a signal for each of the 200 rounds
 
 
@@ -132,17 +132,17 @@ def test_a_missing_program_is_given_up_with_the_reason(listeners: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "cause"),
     [
         ('print(\'{"type":"Ready","version":99,"redline":"","mlx":"","device":""}\', flush=True)', "version 99"),
         ('print(\'{"type":"Counted","id":1,"tokens":1,"context":1}\', flush=True)', "began with Counted"),
     ],
 )
-def test_a_host_of_another_version_is_refused_and_not_tried_again(listeners: Any, code: str, said: str) -> None:
+def test_a_host_of_another_version_is_refused_and_not_tried_again(listeners: Any, code: str, cause: str) -> None:
     listener = listeners(python(f"{code}; import time; time.sleep(60)"))
     listener.client.start()
     until(lambda: listener.deaths)
-    assert said in listener.deaths[0][0] and "reinstall Redline" in listener.deaths[0][0]
+    assert cause in listener.deaths[0][0] and "reinstall Redline" in listener.deaths[0][0]
     assert listener.client.phase == "failed" and listener.deaths[0][1] and not listener.frames
 
 
@@ -172,8 +172,8 @@ def test_a_host_quits_by_itself_when_asked(listeners: Any) -> None:
 @pytest.mark.parametrize("deaf", [False, True])
 def test_a_host_that_hangs_at_quit_is_ended_within_two_seconds(listeners: Any, deaf: bool) -> None:
     code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint(%r, flush=True); time.sleep(60)"
-    said = encode_line(Ready(version=VERSION, redline="", mlx="", device="")).decode().strip()
-    listener = listeners(python(code % said)) if deaf else listeners(quit_delay_s=60.0)
+    ready = encode_line(Ready(version=VERSION, redline="", mlx="", device="")).decode().strip()
+    listener = listeners(python(code % ready)) if deaf else listeners(quit_delay_s=60.0)
     listener.start()
     pid = listener.client.pid
     began = time.monotonic()

@@ -20,21 +20,21 @@ def test_a_receipt_is_emitted_saved_and_there_at_the_next_start(tmp_path: Path) 
         scene.requests.clear()
         assert scene.controller.verify(record.id) and scene.controller.verifying_message == record.id
         until(scene.verification_over)
-        assert [said for _, said in scene.verifying] == [
+        assert [text for _, text in scene.verifying] == [
             *("Verifying", "Reading the prompt"),
             *(f"Verifying, {done} of {TOKENS} tokens" for done in (0, 3, 6)),
             "",
         ]
-        (kept,) = scene.verified
-        assert kept.receipt is not None and kept.receipt.receipt == Receipt(TOKENS) and kept.receipt.made_s > 1e9
-        assert scene.controller.path[1] == kept and scene.controller.verifying_message is None
-        (wanted,) = scene.requested(Verify)
-        assert (
-            [m.content for m in wanted.messages] == ["Why?"] and wanted.sampling == record.sampling and wanted.complete
-        )
-        assert [token for said in wanted.rounds for token in said.tokens] == list(range(TOKENS))
+        (verified,) = scene.verified
+        assert verified.receipt is not None and verified.receipt.made_s > 1e9
+        assert verified.receipt.receipt == Receipt(TOKENS)
+        assert scene.controller.path[1] == verified and scene.controller.verifying_message is None
+        (request,) = scene.requested(Verify)
+        assert [message.content for message in request.messages] == ["Why?"]
+        assert request.sampling == record.sampling and request.complete
+        assert [token for one in request.rounds for token in one.tokens] == list(range(TOKENS))
         assert scene.requested(Load) == []  # the pair that was there is good for it
-    assert whole_path(tmp_path)[1] == kept
+    assert whole_path(tmp_path)[1] == verified
 
 
 def test_a_difference_survives_restart_export_and_import(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_the_model_of_the_reply_is_loaded_and_then_that_of_the_chat(tmp_path: Pa
         until(lambda: scene.loaded_pair() == ANOTHER)
         loads = [load.pair for load in scene.requested(Load)]
         assert loads == [Pair(target=old.pair.target, drafter="none"), ANOTHER]
-        assert any("which wrote this reply" in said for _, said in scene.verifying)
+        assert any("which wrote this reply" in text for _, text in scene.verifying)
 
 
 def test_a_change_of_context_keeps_the_loaded_drafter(tmp_path: Path) -> None:
@@ -181,8 +181,8 @@ def test_the_system_prompt_of_the_reply_is_verified(tmp_path: Path) -> None:
         scene.controller.change_settings(ChatSettings(system="Be long."))
         scene.controller.verify(record.id)
         until(lambda: scene.verified)
-        (wanted,) = scene.requested(Verify)
-        assert [message.content for message in wanted.messages] == ["Be brief.", "Why?"]
+        (request,) = scene.requested(Verify)
+        assert [message.content for message in request.messages] == ["Be brief.", "Why?"]
 
 
 def test_nothing_is_verified_loaded_or_unloaded_during_a_race(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_nothing_is_verified_loaded_or_unloaded_during_a_race(tmp_path: Path) ->
         record, controller = scene.ask(), scene.controller
         controller.host.racing = True
         assert not controller.verify(record.id) and scene.notice("A race is running") is not None
-        controller.unload()
+        controller.pair.unload()
         controller.change_settings(ChatSettings(pair=ANOTHER))
         assert controller.loaded_pair is not None
         controller.host.racing = False

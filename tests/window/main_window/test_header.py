@@ -45,7 +45,7 @@ def test_a_notice_of_the_controller_is_shown_with_what_can_be_done(window: MainW
 def test_errors_and_warnings_stay_and_infos_disappear(shown: NoticeBanners, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(header, "INFO_MS", 20)
     for level in ("error", "warning", "info"):
-        shown.show_notice(level, level)  # type: ignore[arg-type]
+        shown.show_notice(Notice(level, level))  # type: ignore[arg-type]
     until(lambda: "info" not in texts(shown), 5)
     for_a_while(0.1)
     assert sorted(texts(shown)) == ["error", "warning"]
@@ -54,7 +54,7 @@ def test_errors_and_warnings_stay_and_infos_disappear(shown: NoticeBanners, monk
 def test_an_info_stays_while_it_has_the_focus(window: MainWindow, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = window.parts.notices
     monkeypatch.setattr(header, "OFFER_MS", 30)
-    shown.show_notice("info", "Deleted.", (("Undo", lambda: None),))
+    shown.show_notice(Notice("info", "Deleted.", (("Undo", lambda: None),)))
     shown.banners[0].buttons[0].setFocus()
     for_a_while(0.15)
     assert texts(shown) == ["Deleted."]
@@ -64,7 +64,7 @@ def test_an_info_stays_while_it_has_the_focus(window: MainWindow, monkeypatch: p
 
 def test_escape_and_the_button_dismiss_and_the_same_notice_replaces_itself(shown: NoticeBanners) -> None:
     for text in ("one", "two", "two"):
-        shown.show_notice("error", text)
+        shown.show_notice(Notice("error", text))
     assert texts(shown) == ["two", "one"]
     QTest.keyClick(shown.banners[0].close_button, Qt.Key.Key_Escape)
     assert texts(shown) == ["one"]
@@ -73,9 +73,9 @@ def test_escape_and_the_button_dismiss_and_the_same_notice_replaces_itself(shown
 
 
 def test_errors_come_first_and_at_most_three_banners_are_shown(shown: NoticeBanners) -> None:
-    shown.show_notice("error", "broken")
+    shown.show_notice(Notice("error", "broken"))
     for number in range(5):
-        shown.show_notice("warning", str(number))
+        shown.show_notice(Notice("warning", str(number)))
     assert texts(shown)[:2] == ["broken", "4"]
     visible = [banner.text for banner in shown.banners if not banner.isHidden()]
     assert visible == ["broken", "4", "3"]
@@ -89,14 +89,14 @@ def test_an_error_interrupts_a_screen_reader_and_others_do_not(
 ) -> None:
     announced: list[tuple[str, bool]] = []
     monkeypatch.setattr(header, "announce", lambda _, text, assertive: announced.append((text, assertive)))
-    shown.show_notice("error", "It broke.")
-    shown.show_notice("info", "Done.")
+    shown.show_notice(Notice("error", "It broke."))
+    shown.show_notice(Notice("info", "Done."))
     assert announced == [("Error: It broke.", True), ("Info: Done.", False)]
 
 
 def test_every_level_differs_in_icon_and_name_not_only_in_colour(shown: NoticeBanners) -> None:
     for level in ("info", "warning", "error"):
-        shown.show_notice(level, level)  # type: ignore[arg-type]
+        shown.show_notice(Notice(level, level))  # type: ignore[arg-type]
     pictures = [banner.icon.grab().toImage() for banner in shown.banners]
     grounds = [picture.pixelColor(0, 0).lightness() for picture in pictures]
     shapes = {

@@ -58,9 +58,9 @@ def test_the_status_of_speculation_is_shown_in_words_with_its_reason(
     chip = window.parts.header.chip
     for state, (word, _) in STATE_TEXTS.items():
         controller.status_changed.emit(SpeculationStatus(state, "Target", "eagle3", f"because of {state}"))  # type: ignore[arg-type]
-        for said in (chip.accessibleName(), chip.toolTip(), window.parts.panel.state.text()):
-            assert word in said
-            assert f"because of {state}" in said
+        for text in (chip.accessibleName(), chip.toolTip(), window.parts.panel.state.text()):
+            assert word in text
+            assert f"because of {state}" in text
 
 
 def test_each_state_has_an_icon_of_its_own_and_the_chip_shows_it(window: MainWindow, controller: Controller) -> None:
@@ -187,9 +187,9 @@ def test_draft_and_verify_are_timed_apart_while_the_inspector_shows_them(
     window: MainWindow, controller: Controller
 ) -> None:
     window.show_side("inspector")
-    assert controller._replies.times_phases
+    assert controller.replies.times_phases
     window.show_side("")
-    assert not controller._replies.times_phases
+    assert not controller.replies.times_phases
 
 
 def test_escape_stops_wherever_the_focus_is(window: MainWindow, controller: Controller) -> None:

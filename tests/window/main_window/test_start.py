@@ -54,9 +54,9 @@ def heard(process: subprocess.Popen[str], key: str) -> Any:
     """Returns the value of the next line with `key`."""
     assert process.stdout is not None
     for line in process.stdout:
-        said = json.loads(line)
-        if key in said:
-            return said[key]
+        report = json.loads(line)
+        if key in report:
+            return report[key]
     assert process.stderr is not None
     raise AssertionError(process.stderr.read())
 
@@ -83,8 +83,8 @@ def test_windows_killed_at_random_moments_have_saved_what_was_on_screen_a_second
 def shown_by(process: subprocess.Popen[str]) -> list[dict[str, float]]:
     """Returns what a window has reported of its reply; the last line may be incomplete."""
     assert process.stdout is not None
-    said = [json.loads(line) for line in process.stdout.read().splitlines() if line.endswith("}")]
-    return [one for one in said if "shown" in one]
+    lines = [json.loads(line) for line in process.stdout.read().splitlines() if line.endswith("}")]
+    return [one for one in lines if "shown" in one]
 
 
 def check_kept(folder: Path, shown: list[dict[str, float]], killed_s: float) -> None:
@@ -94,7 +94,7 @@ def check_kept(folder: Path, shown: list[dict[str, float]], killed_s: float) -> 
     assert len(path[-1].text) >= max((one["shown"] for one in shown if one["at_s"] <= killed_s - 1), default=0)
 
 
-# --- started twice, told to end ---------------------------------------------------------------
+# --- started twice, ended -----------------------------------------------------------------------
 
 
 def test_a_second_start_raises_the_first_window_and_ends(tmp_path: Path) -> None:

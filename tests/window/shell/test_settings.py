@@ -43,13 +43,13 @@ def test_appearance_holds_at_once_and_at_the_next_start(window: MainWindow, cont
 
 
 def test_idle_models_are_unloaded_when_the_reader_says(window: MainWindow, controller: Controller) -> None:
-    assert controller._pair._idle_minutes == 30
+    assert controller.pair._idle_minutes == 30
     page = window.settings.show("appearance").appearance
     page.unload.choose("0")
     page.unload.activated.emit(0)
-    assert (window.preferences.unload_minutes, controller._pair._idle_minutes) == (0, 0)
+    assert (window.preferences.unload_minutes, controller.pair._idle_minutes) == (0, 0)
     second = open_window(controller)
-    assert controller._pair._idle_minutes == 0
+    assert controller.pair._idle_minutes == 0
     end(second)
 
 
