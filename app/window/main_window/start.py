@@ -138,8 +138,9 @@ def _connect(application: Application, controller: Controller, window: MainWindo
 
     window.parts.panel.shown.connect(window.models.find_names)
     server = InstanceServer(folder, controller)
-    server.raise_requested.connect(lambda: come_forward(window))
     application.file_opened.connect(controller.import_file)
+    for signal in (server.raise_requested, application.file_opened):
+        signal.connect(lambda *_: come_forward(window))
     application.aboutToQuit.connect(server.close)
     application.aboutToQuit.connect(controller.close)
     application.quit_on_signals()
