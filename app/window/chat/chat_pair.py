@@ -20,7 +20,9 @@ MINUTE_S = 60.0
 
 
 class ChatPair(QObject):
-    """Loads no other pair while the host is in use. Its status and its counts are signals of the controller.
+    """Keeps the pair of the open conversation loaded while it is needed, unless the host is in use for another.
+
+    Status and counts are emitted as signals of the controller.
 
     status: of speculation for the open conversation, whose pair may not be the one that is loaded.
     """

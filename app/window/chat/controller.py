@@ -36,11 +36,14 @@ LARGEST_IMPORT_BYTES = 512 << 20
 
 
 class Controller(QObject):
-    """Rounds are emitted only while their reply is on the branch shown. When its conversation is opened again the reply
-    is part of `path_changed`, and `reply_began` is emitted for it again.
+    """Carries out what the user does and emits what happens.
 
-    library: conversations, presets and values on disk. host: the connection to the engine. replies: writes them.
-    conversation: the open one; its id is 0 until a message is sent in it. path: its current branch. pair: its models.
+    Rounds are emitted only while their reply is on the branch shown. When its conversation is opened again the reply is
+    part of `path_changed`, and `reply_began` is emitted for it again.
+
+    library: conversations, presets and values on disk. host: the connection to the engine. conversation: the open one;
+    its id is 0 until a message is sent in it. path: its current branch. pair: its models. replies: the reply that is
+    being written, and how.
     """
 
     conversation_opened = Signal(object)  # ConversationRecord

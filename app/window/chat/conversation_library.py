@@ -23,7 +23,7 @@ MAX_HITS = 50
 
 
 class ConversationLibrary(QObject):
-    """Where the store fails, methods emit a notice and return nothing, an empty list or ""."""
+    """Reads and changes what the store holds. Where it fails, methods emit a notice and return nothing, [] or ""."""
 
     changed = Signal()  # a title, the order, or the number of conversations
     notice = Signal(object)  # Notice

@@ -236,7 +236,10 @@ class HostConnection(QObject):
 
 
 class HostTask(QObject):
-    """stopping: `stop` was called, and the host has not ended the request yet."""
+    """One long request to the host: sent once its models are loaded, watched for silence, and stopped when asked.
+
+    stopping: `stop` was called, and the host has not ended the request yet.
+    """
 
     answered = Signal(object)  # AnyAnswer
     silent = Signal()  # the host has not answered for long, or has not stopped in time

@@ -115,7 +115,10 @@ class ReplyInProgress:
 
 
 class ReplyController(QObject):
-    """reply: the one that is being written. times_phases: whether the next one measures draft and verify apart."""
+    """Requests one reply at a time, receives it and saves it.
+
+    reply: the one that is being written. times_phases: whether the next one measures draft and verify apart.
+    """
 
     rounds_received = Signal(int, object)  # a message, list[RoundDone]; once a frame
     progress = Signal(int, object)  # a message, PromptProgress

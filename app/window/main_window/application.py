@@ -29,9 +29,9 @@ _STEP_MS = 100
 
 
 class Application(QApplication):
-    """file_opened(str): the system asks to open this file, as macOS does after a double click on an export."""
+    """The Qt application, named, with what the system asks of it."""
 
-    file_opened = Signal(str)
+    file_opened = Signal(str)  # a path, as when an export is double-clicked on macOS
 
     def __init__(self, arguments: list[str]) -> None:
         if sys.platform == "darwin":

@@ -49,7 +49,10 @@ class Parts(NamedTuple):
 
 
 class ChatPresenter(QObject):
-    """Fills the inspector only while it is in sight. window: the parent of dialogs."""
+    """Shows events of the controller in the parts, and hands what the user does in them to the controller.
+
+    window: the parent of dialogs.
+    """
 
     def __init__(self, controller: Controller, parts: Parts, commands: Commands, window: QWidget) -> None:
         super().__init__(window)

@@ -100,7 +100,7 @@ class StatusChip(QToolButton):
 
 
 class Header(QWidget):
-    """The buttons follow actions that they are given."""
+    """The title, the status of speculation, and buttons, which follow the actions that they are given."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)

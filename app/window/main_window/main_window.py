@@ -141,7 +141,7 @@ class Panes(QSplitter):
 
 
 class MainWindow(QMainWindow):
-    """store_file: the file that holds the conversations, to be shown to the user."""
+    """The window of the chat. store_file: the file that holds the conversations, to be shown to the user."""
 
     def __init__(self, controller: Controller, store_file: Path | None = None) -> None:
         super().__init__()

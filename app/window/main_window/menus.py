@@ -16,7 +16,9 @@ MAC = sys.platform == "darwin"
 
 
 class Command(NamedTuple):
-    """keys: "Ctrl" is Cmd on a Mac. role: where macOS puts it in the app's menu. focused: the widget with the focus
+    """An entry of a menu.
+
+    keys: "Ctrl" is Cmd on a Mac. role: where macOS puts it in the app's menu. focused: the widget with the focus
     carries the command out, when it gets these keys; from the menu they are sent to it."""
 
     name: str

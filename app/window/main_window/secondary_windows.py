@@ -26,7 +26,7 @@ STOPPED_FOR_REPLY = "The race was stopped because a reply was requested."
 
 
 class SecondaryWindow(QObject):
-    """window: None until it is made."""
+    """Opens one window beside the main one. window: None until it is made."""
 
     window: QWidget | None = None
 
@@ -40,7 +40,7 @@ class SecondaryWindow(QObject):
 
 
 class SettingsOpener(SecondaryWindow):
-    """store_file: the file that holds the conversations, to be shown to the user."""
+    """Opens the Settings window. store_file: the file that holds the conversations, to be shown to the user."""
 
     def __init__(self, main: MainWindow, store_file: Path | None) -> None:
         super().__init__(main)
@@ -87,7 +87,7 @@ class SettingsOpener(SecondaryWindow):
 
 
 class RaceOpener(SecondaryWindow):
-    """The race window has one race at a time, which a reply stops."""
+    """Opens the Race window, and stops its race when a reply begins."""
 
     def __init__(self, main: MainWindow) -> None:
         super().__init__(main)
@@ -138,7 +138,10 @@ class RaceOpener(SecondaryWindow):
 
 
 class ModelsOpener(SecondaryWindow):
-    """Downloads need no window. command: of the child processes; the terminal command itself if empty."""
+    """Opens the Models window. Downloads go on without it.
+
+    command: of the child processes; the terminal command itself if empty.
+    """
 
     def __init__(self, main: MainWindow) -> None:
         super().__init__(main)

@@ -47,8 +47,11 @@ class WindowError(RedlineError):
 
 @dataclass(frozen=True)
 class WindowOptions:
-    """data_dir: where conversations are kept, None for the user's data folder. replay: a recorded stream of events that
-    answers in place of a model. host: the command that starts the host, the real one if empty."""
+    """How to open the window.
+
+    data_dir: where conversations are kept, None for the user's data folder. replay: a recorded stream of events that
+    answers in place of a model. host: the command that starts the host, the real one if empty.
+    """
 
     data_dir: Path | None = None
     replay: Path | None = None

@@ -79,7 +79,7 @@ class Card(QPushButton):
 
 
 class Welcome(QScrollArea):
-    """other: the button to choose another model."""
+    """The page of a conversation without messages. other: the button to choose another model."""
 
     chosen = Signal(str)  # the prompt to send
 
