@@ -26,13 +26,12 @@ def app() -> Iterator[QApplication]:
 
 
 @pytest.fixture(autouse=True)
-def no_window_stays() -> Iterator[None]:
-    """What a test has shown is hidden after it: a window that waits for the garbage collector lies over the next one
-    and takes its mouse."""
+def no_window_stays(app: QApplication) -> Iterator[None]:
+    """Hides what a test has shown: a window that waits for the garbage collector lies over the next one and takes its
+    mouse. Every test of the window needs the application."""
     yield
-    if isinstance(QApplication.instance(), QApplication):
-        for window in QApplication.topLevelWidgets():
-            window.hide()
+    for window in app.topLevelWidgets():
+        window.hide()
 
 
 @pytest.fixture

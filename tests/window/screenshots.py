@@ -213,9 +213,8 @@ SCENES: dict[str, Callable[[Stage], QWidget]] = {
 
 def path(controller: Controller, shown: list[MessageRecord], told: dict[int, list[RoundDone]]) -> None:
     """Shows this branch, which is in no store."""
-    current = controller._current
-    current.path = list(shown)
-    current.rounds_of = lambda message: list(told.get(message, []))  # type: ignore[method-assign]
+    controller.path = list(shown)
+    controller.rounds_of = lambda message: list(told.get(message, []))  # type: ignore[method-assign]
     controller.path_changed.emit(list(shown))
 
 

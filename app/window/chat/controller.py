@@ -1,11 +1,14 @@
 """Everything the window can do, without widgets: slots for what the user does, signals for what happens.
 
-One conversation is open. One reply is written at a time, in the open conversation or in another.
+One conversation is open; a new one is not on disk until a message is sent in it. One reply is written at a time, in the
+open conversation or in another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,108 +16,86 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace as changed
 from PySide6.QtCore import QObject, Signal
 
-from app.protocol import Loaded, Message, Pair, RoundDone
-from app.store.records import Attachment, ChatSettings, ConversationRecord, MessageRecord, messages_of
-from app.window.chat.context_counter import ContextCounter
-from app.window.chat.conversation_library import ConversationLibrary
-from app.window.chat.current_conversation import UNSAVED, CurrentConversation
+from app.protocol import Loaded, Pair, RoundDone, SamplingSettings
+from app.store.records import Attachment, ChatSettings, ConversationRecord, MessageRecord, Role, messages_of
+from app.window.chat.chat_pair import ChatPair
+from app.window.chat.conversation_library import LAST_OPEN, ConversationLibrary
 from app.window.chat.host_connection import HostConnection
 from app.window.chat.host_process import RESTARTED, HostProcess
-from app.window.chat.idle_unload import IdleUnload
-from app.window.chat.notices import Action, Notice, SpeculationStatus
-from app.window.chat.reply_in_progress import ReplyController
+from app.window.chat.notices import Action, Notice, SpeculationStatus, title_of
+from app.window.chat.reply_controller import ReplyController
 from app.window.chat.reply_verification import ReplyVerification
-from app.window.chat.reply_writer import ReplyWriter
 from engine.events import PromptProgress
 
 if TYPE_CHECKING:
     from app.store import Store
 
+UNSAVED = 0  # the id of a conversation that is not on disk
 LARGEST_IMPORT_BYTES = 512 << 20
 
 
 class Controller(QObject):
-    """Signals carry these values; lists are the listener's to keep.
+    """Carries out what the user does and emits what happens.
 
-    conversation_opened(ConversationRecord)      conversations_changed()       settings_changed(ConversationRecord)
-    path_changed(list[MessageRecord])            reply_began(MessageRecord)    reply_ended(MessageRecord)
-    rounds_received(int, list[RoundDone]), once a frame                       prompt_progressed(int, PromptProgress)
-    busy_changed(bool): whether a reply of the open conversation is being written.
-    status_changed(SpeculationStatus)            pair_loaded(Loaded)           context_counted(int, int)
-    verification_progressed(int, str): as text, "" once it is over. reply_verified(MessageRecord).
-    verification_failed(int, str): why a message cannot be verified.           notice(Notice)
+    Rounds are emitted only while their reply is on the branch shown. When its conversation is opened again the reply is
+    part of `path_changed`, and `reply_began` is emitted for it again.
 
-    Rounds are emitted only while their reply is on the branch shown. When its conversation is opened again the reply
-    is part of `path_changed`, and `reply_began` is emitted for it again.
-
-    library: conversations, presets and values on disk. host: the connection to the engine.
+    library: conversations, presets and values on disk. host: the connection to the engine. conversation: the open one;
+    its id is 0 until a message is sent in it. path: its current branch. pair: its models. replies: the reply that is
+    being written, and how.
     """
 
-    conversation_opened = Signal(object)
+    conversation_opened = Signal(object)  # ConversationRecord
     conversations_changed = Signal()
-    settings_changed = Signal(object)
-    path_changed = Signal(object)
-    reply_began = Signal(object)
-    reply_ended = Signal(object)
-    rounds_received = Signal(int, object)
-    prompt_progressed = Signal(int, object)
-    busy_changed = Signal(bool)
-    status_changed = Signal(object)
-    pair_loaded = Signal(object)
-    context_counted = Signal(int, int)
-    verification_progressed = Signal(int, str)
-    reply_verified = Signal(object)
-    verification_failed = Signal(int, str)
-    notice = Signal(object)
+    settings_changed = Signal(object)  # ConversationRecord
+    path_changed = Signal(object)  # list[MessageRecord], the listener's to keep
+    reply_began = Signal(object)  # MessageRecord
+    reply_ended = Signal(object)  # MessageRecord
+    rounds_received = Signal(int, object)  # a message, list[RoundDone]; once a frame
+    prompt_progressed = Signal(int, object)  # a message, PromptProgress
+    busy_changed = Signal(bool)  # whether a reply of the open conversation is being written
+    status_changed = Signal(object)  # SpeculationStatus
+    pair_loaded = Signal(object)  # Loaded
+    context_counted = Signal(int, int)  # tokens, and how many there may be
+    verification_progressed = Signal(int, str)  # a message, the progress as text; "" once it is over
+    reply_verified = Signal(object)  # MessageRecord, with its receipt
+    verification_failed = Signal(int, str)  # a message, why it cannot be verified
+    notice = Signal(object)  # Notice
 
     def __init__(self, store: Store, process: HostProcess, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.library = ConversationLibrary(store, self)
         self.host = HostConnection(process, self)
-        self._writer = ReplyWriter(store, self)
-        self._runner = ReplyController(self.host, self._writer, self)
-        self._current = CurrentConversation(self.library, self._runner, self._writer, self)
-        self._verification = ReplyVerification(self._current, self.library, self.host, self._runner, self)
-        self._idle_unload = IdleUnload(self.host, lambda: self.in_use, self)
-        self._counter = ContextCounter(self.host, self._messages_to_count, self)
-        self._draft = MessageRecord(id=0, conversation=0, parent=None, role="user", text="")
-        self._busy = self._load_later = False
+        self.conversation = _unsaved(self.library.default_settings())
+        self.path: list[MessageRecord] = []
+        self.replies = ReplyController(self.host, store, self)
+        self._verification = ReplyVerification(self)
+        self.pair = ChatPair(self)
+        self._was_busy = False
         self._deleted: list[tuple[int, bool]] = []  # conversations that can be restored; whether they were open
         self._cut: MessageRecord | None = None  # a reply that the last death of the host interrupted
-        self._status = self.host.status
         self._connect()
 
     def _connect(self) -> None:
-        library, host, current, runner = self.library, self.host, self._current, self._runner
-        for part in (library, host, self._writer, runner, current, self._verification):
+        library, host, replies, verification = self.library, self.host, self.replies, self._verification
+        for part in (library, host, replies):
             part.notice.connect(self.notice)
-        library.changed.connect(current.refresh)
-        library.changed.connect(self.conversations_changed)
-        current.opened.connect(self._handle_opened)
-        current.path_changed.connect(self._handle_path)
-        current.reply_began.connect(self._handle_reply_began)
-        current.reply_requested.connect(self._update_busy)
-        current.refused.connect(self._report_busy)
-        runner.rounds_received.connect(self._handle_rounds)
-        runner.progress.connect(self._handle_progress)
-        runner.ended.connect(self._handle_reply_ended)
-        self._verification.progressed.connect(self.verification_progressed)
-        self._verification.verified.connect(self.reply_verified)
-        self._verification.failed.connect(self.verification_failed)
-        self._verification.ended.connect(self._load_pair)
-        self._counter.counted.connect(self.context_counted)
-        host.status_changed.connect(self._update_status)
-        host.became_ready.connect(self._load_pair)
-        host.pair_loaded.connect(self._handle_loaded)
+        library.changed.connect(self._handle_library)
+        replies.rounds_received.connect(self._handle_rounds)
+        replies.progress.connect(self._handle_progress)
+        replies.ended.connect(self._handle_reply_ended)
+        verification.verified.connect(self._handle_verified)
+        verification.ended.connect(self.pair.load)
         host.load_failed.connect(self._handle_load_failure)
         host.died.connect(self._handle_death)
-        host.race_ended.connect(self._load_pair)
 
     # --- start and end -------------------------------------------------------------------------
 
     def open_last(self) -> None:
         """Opens the conversation that was open when the window closed, or a new one."""
-        self._current.open_last()
+        last = self.library.value(LAST_OPEN) or ""
+        if not (last.isdecimal() and self._open_saved(int(last))):
+            self.new()
 
     def start(self) -> None:
         """Starts the engine; everything else can be used before it answers."""
@@ -122,38 +103,27 @@ class Controller(QObject):
 
     def close(self) -> None:
         """Saves everything and ends the engine, within two seconds."""
-        self._runner.end_now("Redline quit while writing this reply.")
-        self._writer.close()
+        self.replies.close("Redline quit while writing this reply.")
         self.host.process.quit()
         self.library.close()
 
     # --- state ---------------------------------------------------------------------------------
 
     @property
-    def conversation(self) -> ConversationRecord:
-        """The open conversation; its id is 0 until a message is sent in it."""
-        return self._current.record
-
-    @property
-    def path(self) -> list[MessageRecord]:
-        """The current branch of the open conversation."""
-        return list(self._current.path)
-
-    @property
     def busy(self) -> bool:
         """Whether a reply of the open conversation is being written."""
-        reply = self._runner.reply
+        reply = self.replies.reply
         return reply is not None and reply.record.conversation == self.conversation.id
 
     @property
     def in_use(self) -> bool:
         """Whether a reply, a verification or a race is in progress, in any conversation."""
-        return self._runner.reply is not None or self._verification.message is not None or self.host.racing
+        return self.replies.reply is not None or self._verification.message is not None or self.host.racing
 
     @property
     def status(self) -> SpeculationStatus:
         """The status of speculation for the open conversation."""
-        return self._status
+        return self.pair.status
 
     @property
     def loaded_pair(self) -> Loaded | None:
@@ -165,39 +135,84 @@ class Controller(QObject):
         """The message that is being verified."""
         return self._verification.message
 
+    def find(self, message: int) -> MessageRecord | None:
+        """Returns a message of the current branch."""
+        return next((record for record in self.path if record.id == message), None)
+
+    def last(self, role: Role) -> MessageRecord | None:
+        """Returns the last message of the current branch by the user or the assistant."""
+        return next((record for record in reversed(self.path) if record.role == role), None)
+
+    def path_to(self, message: int | None) -> list[MessageRecord]:
+        """Returns the current branch up to this message, which is included; nothing where it is not on the branch."""
+        ids = [record.id for record in self.path]
+        return self.path[: ids.index(message) + 1] if message in ids else []
+
     def rounds_of(self, message: int) -> list[RoundDone]:
         """Returns the rounds of a reply, the newest included."""
-        return self._current.rounds_of(message)
+        reply = self.replies.reply
+        if reply is not None and reply.record.id == message:
+            return list(reply.rounds)
+        return self.library.attempt(lambda: self.library.store.rounds(message), [])
 
     # --- messages ------------------------------------------------------------------------------
 
     def send(self, text: str, attachments: Sequence[Attachment] = ()) -> bool:
         """Sends a message at the end of the branch. Returns False where it was not taken; a notice says why."""
-        taken = self._current.send(text, attachments)
-        if taken:
-            self._draft = changed(self._draft, text="", attachments=())
-        return taken
+        if not text.strip() and not attachments:
+            return False
+        last = self.path[-1] if self.path else None
+        # A question that never got its reply stays as another version of this one.
+        parent = last.parent if last is not None and last.role == "user" else last.id if last is not None else None
+        sent = self._ask(parent, text, tuple(attachments), partial(self.send, text, attachments))
+        if sent:
+            self.pair.set_draft("")
+        return sent
 
     def edit(self, message: int, text: str) -> bool:
-        """Sends another version of a question."""
-        return self._current.edit(message, text)
+        """Sends another version of a question, with the same attachments."""
+        record = self.find(message)
+        if record is None or record.role != "user" or not (text.strip() or record.attachments):
+            return False
+        return self._ask(record.parent, text, record.attachments, partial(self.edit, message, text))
 
     def regenerate(self, message: int) -> bool:
-        """Has another version of a reply written."""
-        return self._current.regenerate(message)
+        """Has another version of a reply written, or the reply to a question that has none."""
+        record = self.find(message)
+        if record is None or self._refuse_second_reply():
+            return False
+        question = record if record.role == "user" else self.find(record.parent or 0)
+        return question is not None and self._answer(question)
 
     def resume(self, message: int) -> bool:
-        """Continues the last reply, where it was stopped or interrupted."""
-        return self._current.resume(message)
+        """Continues the last reply, where it was stopped or interrupted, with the sampling settings and system prompt
+        that it began with."""
+        record = self.find(message)
+        if record is None or record.role != "assistant" or self._refuse_second_reply():
+            return False
+        if record.id != self.path[-1].id or (record.state == "complete" and not record.note):
+            text = "Only the last reply can be continued, and only if it was interrupted."
+            self.notice.emit(Notice("info", text))
+            return False
+        earlier = self.rounds_of(message)
+        retry: Action = ("Try Again", partial(self.resume, message))
+        resumed = self.library.attempt(lambda: self.library.store.resume_reply(message), None, (retry,))
+        if resumed is None:
+            return False
+        sampling = resumed.sampling  # noise of its seed may have been used for drafts that were lost
+        sampling = replace(sampling, fresh=False) if sampling else _with_seed(self.conversation.settings.sampling)
+        self._begin_reply(changed(resumed, sampling=sampling), self._pair_to_resume(resumed), earlier)
+        return True
 
     def stop(self) -> None:
         """Stops the reply of the open conversation; its text so far stays."""
         if self.busy:
-            self._runner.stop()
+            self.replies.stop()
 
     def select(self, message: int) -> None:
         """Switches to the branch of another version of a message."""
-        self._current.select(message)
+        if self.library.change(lambda: self.library.store.select(message)):
+            self._reload()
 
     def verify(self, message: int) -> bool:
         """Compares a reply with plain decoding and saves the receipt; stops where that is in progress. Returns whether
@@ -207,22 +222,82 @@ class Controller(QObject):
             return False
         return self._verification.begin(message)
 
-    def set_draft(self, text: str, attachments: Sequence[Attachment] = ()) -> None:
-        """Takes what is being typed: it is counted when typing pauses, and its models are loaded meanwhile."""
-        self._draft = changed(self._draft, text=text, attachments=tuple(attachments))
-        if text:
-            self._load_pair()
-        self._counter.schedule()
+    def _ask(
+        self, parent: int | None, text: str, attachments: tuple[Attachment, ...], retry: Callable[[], object]
+    ) -> bool:
+        """Adds a question behind `parent` and has it answered; returns whether it was saved."""
+        if self._refuse_second_reply():
+            return False
+
+        def add_question() -> MessageRecord:
+            self._save_conversation(title_of(text) or (attachments[0].name if attachments else ""))
+            return self.library.store.add_question(self.conversation.id, parent, text, attachments)
+
+        question = self.library.attempt(add_question, None, (("Try Again", retry),))
+        if question is None:
+            return False
+        self._show([*self.path_to(parent), question])
+        self._answer(question)
+        return True
+
+    def _answer(self, question: MessageRecord) -> bool:
+        """Begins a reply to a question of the branch; returns whether the store has taken it."""
+        settings = self.conversation.settings
+        pair, sampling = settings.pair, _with_seed(settings.sampling)
+        reply = self.library.attempt(
+            lambda: self.library.store.begin_reply(self.conversation.id, question.id, pair, sampling, settings.system),
+            None,
+            (("Try Again", partial(self.regenerate, question.id)),),
+        )
+        if reply is None:
+            return False
+        branch = self.path_to(question.id)
+        if len(branch) < len(self.path):
+            self._show(branch)
+        self._begin_reply(reply, pair, [])
+        return True
+
+    def _begin_reply(self, reply: MessageRecord, pair: Pair, earlier: list[RoundDone]) -> None:
+        before = [record for record in self.path if record.id != reply.id]
+        system = self.conversation.settings.system if reply.system is None else reply.system
+        self.path = [*before, reply]
+        self._verification.stop()
+        self.pair.cancel_count()
+        self.reply_began.emit(reply)
+        self.replies.begin(reply, pair, messages_of(system, before), earlier)
+        self._update_busy()
+        self.library.changed.emit()
+
+    def _pair_to_resume(self, reply: MessageRecord) -> Pair:
+        """Returns the pair that began a reply, but with today's drafter: an earlier one may be why it was interrupted,
+        and the text is the target's with either."""
+        pair = self.conversation.settings.pair
+        return pair if reply.pair is None or reply.pair.target == pair.target else reply.pair
+
+    def _refuse_second_reply(self) -> bool:
+        """Returns whether another reply is being written, which a notice says."""
+        reply = self.replies.reply
+        if reply is None:
+            return False
+        stop: Action = ("Stop Reply", self.replies.stop)
+        if self.busy:
+            text = "A reply is still being written. Wait for it to finish, or stop it first."
+            self.notice.emit(Notice("info", text, (stop,)))
+        else:
+            found = self.library.find(reply.record.conversation)
+            text = f"Redline writes one reply at a time, and is writing one in “{found.title if found else ''}”."
+            self.notice.emit(Notice("info", text, (self._show_action(reply.record.conversation), stop)))
+        return True
 
     # --- conversations and settings ------------------------------------------------------------
 
     def new(self) -> None:
-        """Opens an empty conversation, which is saved once a message is sent in it."""
-        self._current.new()
+        """Opens an empty conversation with the settings used last, which is saved once a message is sent in it."""
+        self._open(_unsaved(self.library.default_settings()))
 
     def open(self, conversation: int) -> None:
         """Opens a conversation."""
-        if conversation != UNSAVED and not self._current.open(conversation):
+        if conversation != UNSAVED and not self._open_saved(conversation):
             self.notice.emit(Notice("warning", "This conversation no longer exists."))
 
     def delete(self, conversation: int) -> None:
@@ -230,15 +305,15 @@ class Controller(QObject):
         record = self.library.find(conversation)
         if record is None:
             return
-        reply = self._runner.reply
+        reply = self.replies.reply
         if reply is not None and reply.record.conversation == conversation:
-            self._runner.stop()
+            self.replies.stop()
         if not self.library.change(partial(self.library.store.delete, conversation)):
             return
         was_open = conversation == self.conversation.id
         self._deleted.append((conversation, was_open))
         if was_open:
-            self._current.new()
+            self.new()
         undo = ("Undo", partial(self._undelete, conversation, was_open))
         self.notice.emit(Notice("info", f"“{record.title or 'Untitled'}” was deleted.", (undo,)))
 
@@ -253,18 +328,10 @@ class Controller(QObject):
         if self.library.change(partial(self.library.store.undelete, conversation)):
             self._deleted.remove((conversation, was_open))
             if was_open:
-                self._current.open(conversation)
-
-    def import_json(self, text: str) -> bool:
-        """Imports an exported conversation and opens it; returns whether it is one."""
-        record = self.library.attempt(lambda: self.library.store.import_json(text), None)
-        if record is None:
-            return False
-        self.library.changed.emit()
-        return self._current.open(record.id)
+                self._open_saved(conversation)
 
     def import_file(self, path: str) -> bool:
-        """Imports an exported conversation from a file."""
+        """Imports an exported conversation and opens it; returns whether it is one."""
         file = Path(path)
         try:
             if file.stat().st_size > LARGEST_IMPORT_BYTES:
@@ -274,81 +341,109 @@ class Controller(QObject):
             why = f"“{file.name}” could not be read ({error}). Choose a conversation exported from Redline."
             self.notice.emit(Notice("error", why))
             return False
-        return self.import_json(text)
+        record = self.library.attempt(lambda: self.library.store.import_json(text), None)
+        if record is None:
+            return False
+        self.library.changed.emit()
+        return self._open_saved(record.id)
 
     def change_settings(self, settings: ChatSettings) -> None:
         """Changes the settings of the open conversation and of new ones."""
-        if self._current.change_settings(settings):
-            self.settings_changed.emit(self.conversation)
-            self._load_pair()
-            self._counter.schedule()
+        conversation = self.conversation.id
+        if conversation == UNSAVED:
+            self.conversation = _unsaved(settings)
+        elif not self.library.change(lambda: self.library.store.change_settings(conversation, settings)):
+            return
+        self.library.set_default_settings(settings)
+        self.settings_changed.emit(self.conversation)
+        self.pair.load()
+        self.pair.schedule_count()
 
-    def use_preset(self, name: str) -> None:
-        """Applies a preset to the open conversation."""
-        if (settings := self.library.presets().get(name)) is not None:
-            self.change_settings(settings)
+    def _open_saved(self, conversation: int) -> bool:
+        """Opens a conversation; returns whether it exists."""
+        record = self.library.find(conversation)
+        if record is not None:
+            self._open(record)
+        return record is not None
 
-    # --- the engine ----------------------------------------------------------------------------
+    def _open(self, record: ConversationRecord) -> None:
+        self.conversation = record
+        self.library.set_value(LAST_OPEN, str(record.id))
+        self.pair.cancel_count()
+        self.conversation_opened.emit(record)
+        self.pair.update_status()
+        self._reload()
 
-    def unload(self) -> None:
-        """Unloads the models to free their memory, unless they are in use; writing loads them again."""
-        if not self.in_use:
-            self.host.unload()
+    def _save_conversation(self, title: str) -> None:
+        """Makes sure that the conversation is on disk and has a title. Raises StoreError."""
+        if self.conversation.id == UNSAVED:
+            self.conversation = self.library.store.create(self.conversation.settings)
+            self.library.set_value(LAST_OPEN, str(self.conversation.id))
+        if title and not self.conversation.title:
+            self.library.store.rename(self.conversation.id, title)
+        self._refresh_record()
 
-    def set_unload_minutes(self, minutes: float) -> None:
-        """Sets after how many idle minutes models are unloaded; 0 is never."""
-        self._idle_unload.set_minutes(minutes)
+    def _refresh_record(self) -> None:
+        """Reads the record again, whose title or settings may have changed."""
+        if self.conversation.id != UNSAVED:
+            self.conversation = self.library.find(self.conversation.id) or self.conversation
 
-    def set_phase_timing(self, on: bool) -> None:
-        """Has draft and verify measured apart in the next replies, which costs a little speed."""
-        self._runner.times_phases = on
+    def _reload(self) -> None:
+        """Shows the branch as the store has it, with what is not saved yet."""
+        stored: list[MessageRecord] = []
+        if self.conversation.id != UNSAVED:
+            stored = self.library.attempt(lambda: self.library.store.path(self.conversation.id), [])
+        self._show([self.replies.latest(record) for record in stored])
 
-    # --- events of the conversation ------------------------------------------------------------
-
-    def _handle_opened(self, conversation: ConversationRecord) -> None:
-        self._counter.cancel()
-        self.conversation_opened.emit(conversation)
-        self._update_status()
-
-    def _handle_path(self, path: list[MessageRecord]) -> None:
-        self.path_changed.emit(path)
-        reply = self._runner.reply
-        if reply is not None and (shown := self._current.find(reply.record.id)):
+    def _show(self, path: list[MessageRecord]) -> None:
+        self.replies.flush()  # rounds of the branch shown so far belong to it
+        self.path = path
+        self.path_changed.emit(list(path))
+        reply = self.replies.reply
+        if reply is not None and (shown := self.find(reply.record.id)):
             self.reply_began.emit(shown)
         self._update_busy()
-        self._counter.schedule()
+        self.pair.schedule_count()
 
-    # --- events of a reply ---------------------------------------------------------------------
+    # --- events --------------------------------------------------------------------------------
 
-    def _handle_reply_began(self, record: MessageRecord) -> None:
-        self._verification.stop()
-        self._counter.cancel()
-        self.reply_began.emit(record)
+    def _handle_library(self) -> None:
+        self._refresh_record()
+        self.conversations_changed.emit()
 
     def _handle_rounds(self, message: int, rounds: list[RoundDone]) -> None:
-        if self._current.find(message) is None:
+        if self.find(message) is None:
             return
         self.rounds_received.emit(message, rounds)
-        reply, pair = self._runner.reply, self.host.loaded
+        reply, pair = self.replies.reply, self.host.loaded
         if reply is not None and pair is not None:
             self.context_counted.emit(reply.metrics.prompt_tokens + reply.metrics.tokens, pair.context)
 
     def _handle_progress(self, message: int, progress: PromptProgress) -> None:
-        if self._current.find(message) is not None:
+        if self.find(message) is not None:
             self.prompt_progressed.emit(message, progress)
 
     def _handle_reply_ended(self, record: MessageRecord) -> None:
-        if self._current.replace(record):
+        if self._replace(record):
             self.reply_ended.emit(record)
         elif record.conversation != self.conversation.id and record.state in ("complete", "failed"):
             self._report_reply_elsewhere(record)
         self._update_busy()
         self.library.changed.emit()
-        self._counter.schedule()
+        self.pair.schedule_count()
         if record.state == "cut":
             self._cut = record
-        if self._load_later:
-            self._load_pair()
+        self.pair.load_if_waiting()
+
+    def _handle_verified(self, record: MessageRecord) -> None:
+        self._replace(record)
+        self.reply_verified.emit(record)
+
+    def _replace(self, record: MessageRecord) -> bool:
+        """Puts a record in place of its older state; returns whether it is on the branch."""
+        shown = self.find(record.id) is not None
+        self.path = [record if older.id == record.id else older for older in self.path]
+        return shown
 
     def _report_reply_elsewhere(self, record: MessageRecord) -> None:
         """Reports that a reply in another conversation has ended."""
@@ -358,55 +453,17 @@ class Controller(QObject):
             text = f"The reply in “{found.title}” {outcome}"
             self.notice.emit(Notice("info", text, (self._show_action(record.conversation),)))
 
-    def _report_busy(self) -> None:
-        """Reports why another reply cannot begin."""
-        reply = self._runner.reply
-        if reply is None:
-            return
-        stop: Action = ("Stop Reply", self._runner.stop)
-        if self.busy:
-            text = "A reply is still being written. Wait for it to finish, or stop it first."
-            self.notice.emit(Notice("info", text, (stop,)))
-            return
-        found = self.library.find(reply.record.conversation)
-        text = f"Redline writes one reply at a time, and is writing one in “{found.title if found else ''}”."
-        self.notice.emit(Notice("info", text, (self._show_action(reply.record.conversation), stop)))
-
     def _show_action(self, conversation: int) -> Action:
-        return ("Show Conversation", partial(self._current.open, conversation))
+        return ("Show Conversation", partial(self._open_saved, conversation))
 
     def _update_busy(self) -> None:
-        if self.busy != self._busy:
-            self._busy = self.busy
-            self.busy_changed.emit(self._busy)
-
-    # --- events of the engine ------------------------------------------------------------------
-
-    def _load_pair(self) -> None:
-        """Loads the models of the open conversation, unless others are in use or they have failed to load."""
-        pair = self.conversation.settings.pair
-        failure = self.host.failure
-        if self.in_use:
-            self._load_later = self.host.pair != pair
-        elif failure is None or failure.pair != pair:
-            self._load_later = False
-            self.host.load(pair)
-        self._update_status()
-
-    def _handle_loaded(self, loaded: Loaded) -> None:
-        self.pair_loaded.emit(loaded)
-        self._counter.schedule()
+        if self.busy != self._was_busy:
+            self._was_busy = self.busy
+            self.busy_changed.emit(self._was_busy)
 
     def _handle_load_failure(self, pair: Pair, reason: str) -> None:
-        if self._verification.handle_load_failure(pair, reason):
-            return
-        self._update_status()
-        self.notice.emit(Notice("error", reason, (("Try Again", partial(self._load_again, pair)),)))
-
-    def _load_again(self, pair: Pair) -> None:
-        self.host.failure = None
-        if self._runner.reply is None:
-            self.host.load(pair)
+        if not self._verification.handle_load_failure(pair, reason):
+            self.pair.handle_load_failure(pair, reason)
 
     def _handle_death(self, cause: str) -> None:
         """Reports the death of the host. A reply that it interrupted has ended by now."""
@@ -420,30 +477,14 @@ class Controller(QObject):
             self.notice.emit(Notice("warning", f"The engine {cause} and is restarting.", (copy,)))
 
     def _resume_cut(self, record: MessageRecord) -> None:
-        if self.conversation.id == record.conversation or self._current.open(record.conversation):
-            self._current.resume(record.id)
+        if self.conversation.id == record.conversation or self._open_saved(record.conversation):
+            self.resume(record.id)
 
-    def _update_status(self, _: object = None) -> None:
-        """Sets the status for the open conversation, whose models may not be those that are loaded."""
-        status, settings = self.host.status, self.conversation.settings
-        failure, pair = self.host.failure, self.host.pair
-        if failure is not None and failure.pair == settings.pair and self.host.ready:
-            status = SpeculationStatus("unsupported", detail=failure.reason)
-        elif pair is not None and pair != settings.pair:
-            detail = "Other models are loaded. Those of this conversation load when you write."
-            status = SpeculationStatus("off", detail=detail)
-        elif status.state == "on" and settings.sampling.draft_length == 0:
-            status = SpeculationStatus("off", status.target, status.drafter, "The draft length is 0.")
-        if status != self._status:
-            self._status = status
-            self.status_changed.emit(status)
 
-    def _messages_to_count(self) -> tuple[Message, ...] | None:
-        """Returns what the next message would send, if the loaded models can count it."""
-        settings = self.conversation.settings
-        if self.busy or not self.host.has(settings.pair):
-            return None
-        branch = list(self._current.path)
-        if self._draft.content.strip():
-            branch.append(self._draft)
-        return messages_of(settings.system, branch)
+def _unsaved(settings: ChatSettings) -> ConversationRecord:
+    return ConversationRecord(id=UNSAVED, title="", pinned=False, created_s=0.0, updated_s=0.0, settings=settings)
+
+
+def _with_seed(sampling: SamplingSettings) -> SamplingSettings:
+    """Returns the settings with a seed, so that a reply that is interrupted can be continued with the same one."""
+    return sampling if sampling.seed is not None else replace(sampling, seed=secrets.randbelow(2**31), fresh=True)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 from PySide6.QtCore import QObject, Signal
 
-from app.protocol import RoundDone
-from app.store.records import ChatSettings, ConversationRecord, MessageRecord, SearchHit
+from app.store.records import ChatSettings, ConversationRecord, SearchHit
 from app.window.chat.notices import Action, Notice
 from engine.errors import RedlineError
 
@@ -23,13 +22,10 @@ MAX_HITS = 50
 
 
 class ConversationLibrary(QObject):
-    """Where the store fails, methods emit a notice and return nothing, an empty list or "".
+    """Reads and changes what the store holds. Where it fails, methods emit a notice and return nothing, [] or ""."""
 
-    changed(): a title, the order, or the number of conversations. notice(Notice).
-    """
-
-    changed = Signal()
-    notice = Signal(object)
+    changed = Signal()  # a title, the order, or the number of conversations
+    notice = Signal(object)  # Notice
 
     def __init__(self, store: Store, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -61,14 +57,6 @@ class ConversationLibrary(QObject):
     def find(self, conversation: int) -> ConversationRecord | None:
         """Returns the conversation with this id."""
         return next((record for record in self.conversations() if record.id == conversation), None)
-
-    def path(self, conversation: int) -> list[MessageRecord]:
-        """Returns the current branch of a conversation."""
-        return self.attempt(lambda: self.store.path(conversation), [])
-
-    def rounds_of(self, message: int) -> list[RoundDone]:
-        """Returns the rounds of a message that are on disk."""
-        return self.attempt(lambda: self.store.rounds(message), [])
 
     def search(self, text: str) -> list[SearchHit]:
         """Returns the titles and messages that contain `text`, best first."""

@@ -1,8 +1,10 @@
-"""The connection to the host: requests and their answers, the loaded pair, and the status of speculation."""
+"""The connection to the host: requests and their answers, the loaded pair, and the status of speculation.
+
+A `HostTask` is one long request, such as a reply.
+"""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -11,8 +13,8 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtGui import QGuiApplication
 
-from app.protocol import AnyAnswer, AnyRequest, Failed, Load, Loaded, Loading, Malformed, Pair, Ready, Unload
-from app.window.chat.host_process import RESTARTED, HostDeath, HostProcess, milliseconds
+from app.protocol import AnyAnswer, AnyRequest, Failed, Load, Loaded, Loading, Malformed, Pair, Ready, Stop, Unload
+from app.window.chat.host_process import RESTARTED, HostProcess, milliseconds
 from app.window.chat.notices import Action, Notice, SpeculationState, SpeculationStatus
 
 STARTING = SpeculationStatus("loading", detail="The engine is starting")
@@ -27,21 +29,16 @@ class LoadFailure:
 
 
 class HostConnection(QObject):
-    """Sends requests and hands each answer to its requester; reports deaths and delays.
+    """Sends requests and hands each answer to its requester; reports deaths and delays."""
 
-    status_changed(SpeculationStatus): of the loaded pair. became_ready(): requests can be sent. pair_loaded(Loaded).
-    load_failed(Pair, str). frame_ended(): every answer of a frame has been handled. died(str): why; pending requests
-    will not be answered. race_ended(). notice(Notice).
-    """
-
-    status_changed = Signal(object)
-    became_ready = Signal()
-    pair_loaded = Signal(object)
-    load_failed = Signal(object, str)
-    frame_ended = Signal()
-    died = Signal(str)
+    status_changed = Signal(object)  # SpeculationStatus, of the loaded pair
+    became_ready = Signal()  # requests can be sent
+    pair_loaded = Signal(object)  # Loaded
+    load_failed = Signal(object, str)  # Pair, why
+    frame_ended = Signal()  # every answer of a frame has been handled
+    died = Signal(str)  # why; pending requests will not be answered
     race_ended = Signal()
-    notice = Signal(object)
+    notice = Signal(object)  # Notice
 
     def __init__(self, process: HostProcess, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -52,9 +49,8 @@ class HostConnection(QObject):
         self.pair: Pair | None = None  # loaded, or being loaded
         self.failure: LoadFailure | None = None
         self.racing = False  # a race is being measured; anything else would slow it down
-        self._previous: tuple[Pair | None, Loaded | None] = (None, None)  # loaded before the load in progress
-        self._ids = itertools.count(1)
-        self._last_id = 0
+        self._previous: Loaded | None = None  # before the load in progress
+        self._last_id = 0  # of a request
         self._handlers: dict[int, Callable[[AnyAnswer], None]] = {}
         self._reported_error = False
         self._load_timer = QTimer(self, singleShot=True)
@@ -96,7 +92,7 @@ class HostConnection(QObject):
 
     def request(self, request: AnyRequest, on_answer: Callable[[AnyAnswer], None]) -> int:
         """Sends `request` under a new id, which is returned; its answers go to `on_answer` until `forget`."""
-        self._last_id = next(self._ids)
+        self._last_id += 1
         self._handlers[self._last_id] = on_answer
         self.send(replace(request, id=self._last_id))
         return self._last_id
@@ -113,8 +109,7 @@ class HostConnection(QObject):
         """Loads this pair, unless it is loaded or being loaded. Must not be called during a reply."""
         if not self.ready or self.pair == pair:
             return
-        if self.loaded is not None:
-            self._previous = (self.pair, self.loaded)
+        self._previous = self.loaded or self._previous
         self.pair, self.loaded, self.failure = pair, None, None
         self.set_status(SpeculationStatus("loading", detail="Loading models"))
         self._load_timer.start(milliseconds(self.timeouts.load_s))
@@ -124,8 +119,7 @@ class HostConnection(QObject):
         """Unloads the pair to free its memory. Must not be called during a reply."""
         if not self.ready or self.loaded is None:
             return
-        self.pair = self.loaded = None
-        self._previous = (None, None)
+        self.pair = self.loaded = self._previous = None
         self.forget(self.request(Unload(id=0), lambda _: None))
         self.set_status(SpeculationStatus("unloaded", detail="The models load again when you write"))
 
@@ -203,9 +197,9 @@ class HostConnection(QObject):
 
     def _handle_load_failure(self, pair: Pair, answer: Failed) -> None:
         """Keeps the previous pair where the host still has it."""
-        previous, loaded = self._previous
-        kept = answer.kept_pair is not None and answer.kept_pair == previous
-        self.pair, self.loaded = (previous, loaded) if kept else (None, None)
+        kept = self._previous is not None and self._previous.pair == answer.kept_pair
+        self.loaded = self._previous if kept else None
+        self.pair = answer.kept_pair if kept else None
         self.failure = LoadFailure(pair, answer.message)
         self.set_status(SpeculationStatus("unsupported", detail=answer.message))
         self.load_failed.emit(pair, answer.message)
@@ -218,19 +212,18 @@ class HostConnection(QObject):
             self._reported_error = True
             self.notice.emit(Notice("warning", text, (self.restart_action,)))
 
-    def _handle_death(self, death: HostDeath) -> None:
+    def _handle_death(self, cause: str) -> None:
         self._handlers.clear()
-        self.pair = self.loaded = None
-        self._previous = (None, None)
+        self.pair = self.loaded = self._previous = None
         self._reported_error = False
         self._load_timer.stop()
-        outlook = "It will not restart automatically." if death.gave_up else "It is restarting."
-        down = SpeculationStatus("host down", detail=f"The engine {death.cause}. {outlook}")
-        self.set_status(STARTING if death.cause == RESTARTED else down)
-        self.died.emit(death.cause)
-        if death.gave_up:
-            again = "" if death.refused else ", and stopped again each time it was restarted"
-            self.notice.emit(Notice("error", f"The engine {death.cause}{again}.", (("Try Again", self.restart),)))
+        outlook = "It will not restart automatically." if self.gave_up else "It is restarting."
+        down = SpeculationStatus("host down", detail=f"The engine {cause}. {outlook}")
+        self.set_status(STARTING if cause == RESTARTED else down)
+        self.died.emit(cause)
+        if self.gave_up:
+            again = "" if self.process.refused else ", and stopped again each time it was restarted"
+            self.notice.emit(Notice("error", f"The engine {cause}{again}.", (("Try Again", self.restart),)))
 
     def _report_slow_load(self) -> None:
         text = f"Loading the models has made no progress for {self.timeouts.load_s:.0f} seconds."
@@ -240,6 +233,69 @@ class HostConnection(QObject):
         self.set_status(SpeculationStatus("loading", detail="The engine is taking a long time to start"))
         text = f"The engine has not started after {self.timeouts.ready_s:.0f} seconds."
         self.notice.emit(Notice("warning", text, (self.restart_action,)))
+
+
+class HostTask(QObject):
+    """One long request to the host: sent once its models are loaded, watched for silence, and stopped when asked.
+
+    stopping: `stop` was called, and the host has not ended the request yet.
+    """
+
+    answered = Signal(object)  # AnyAnswer
+    silent = Signal()  # the host has not answered for long, or has not stopped in time
+
+    def __init__(self, host: HostConnection, parent: QObject) -> None:
+        super().__init__(parent)
+        self.stopping = False
+        self._host = host
+        self._make_request: Callable[[], AnyRequest | None] | None = None
+        self._id = 0  # of the request; 0 until it is sent
+        self._silence = QTimer(self, singleShot=True)
+        self._silence.timeout.connect(self.silent)
+        host.became_ready.connect(self._send)
+        host.pair_loaded.connect(self._send)
+
+    @property
+    def sent(self) -> bool:
+        """Whether the host has the request."""
+        return self._id > 0
+
+    def begin(self, make_request: Callable[[], AnyRequest | None]) -> None:
+        """Starts the host if need be, and sends what `make_request` returns. It is called whenever the host is ready
+        or has loaded a pair, until it returns a request; before, it may have another pair loaded and return None."""
+        self._make_request = make_request
+        self._host.start()
+        self._send()
+
+    def stop(self) -> bool:
+        """Asks the host to stop; returns whether it has the request, and will therefore still answer."""
+        if self.sent and not self.stopping:
+            self.stopping = True
+            self._host.send(Stop(id=self._id))
+            self._silence.start(milliseconds(self._host.timeouts.stop_s))
+        return self.sent
+
+    def end(self) -> None:
+        """Ignores further answers, and waits for none."""
+        self._silence.stop()
+        self._host.forget(self._id)
+        self._id, self._make_request, self.stopping = 0, None, False
+
+    def _send(self, _: object = None) -> None:
+        if self._make_request is None or self.sent or not self._host.ready:
+            return
+        request = self._make_request()
+        if request is not None:
+            self._id = self._host.request(request, self._receive)
+            self._restart_silence()
+
+    def _receive(self, answer: AnyAnswer) -> None:
+        self._restart_silence()
+        self.answered.emit(answer)
+
+    def _restart_silence(self) -> None:
+        if not self.stopping:
+            self._silence.start(milliseconds(self._host.timeouts.silent_s))
 
 
 def _capitalised(text: str) -> str:

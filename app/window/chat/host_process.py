@@ -15,7 +15,6 @@ from typing import Literal
 from PySide6.QtCore import QObject, QProcess, Qt, QTimer, Signal
 
 from app.protocol import (
-    LONGEST_LINE,
     VERSION,
     AnyAnswer,
     AnyRequest,
@@ -63,27 +62,16 @@ def milliseconds(seconds: float) -> int:
     return round(seconds * 1000)
 
 
-@dataclass(frozen=True)
-class HostDeath:
-    """How the host ended. cause: a predicate of "the engine", such as "was killed (SIGSEGV)". gave_up: it is not
-    restarted automatically. refused: because another one would be no better."""
-
-    cause: str
-    gave_up: bool
-    refused: bool = False
-
-
 class HostProcess(QObject):
     """Runs the host and exchanges lines of the protocol with it.
 
-    answered(list[AnyAnswer]): the answers of a frame, never empty. died(HostDeath): after its last answers.
-    unreadable(str): it sent a line that is not of the protocol; reported once a process. overdue(): it starts late.
+    phase: "failed" where it died and is not restarted automatically. refused: because another host would be no better.
     """
 
-    answered = Signal(object)
-    died = Signal(object)
-    unreadable = Signal(str)
-    overdue = Signal()
+    answered = Signal(object)  # list[AnyAnswer], of a frame; never empty
+    died = Signal(str)  # a predicate of "the engine", such as "was killed (SIGSEGV)"; after its last answers
+    unreadable = Signal(str)  # it sent a line that is not of the protocol
+    overdue = Signal()  # it starts late
 
     def __init__(self, command: Sequence[str] = (), timeouts: Timeouts | None = None, parent: QObject | None = None):
         """command: that starts the host; the real one if empty."""
@@ -93,9 +81,8 @@ class HostProcess(QObject):
         self.phase: Phase = "down"
         self._stderr = b""
         self._kill_cause = ""  # what this window killed the host for
-        self._refused = False
+        self.refused = False
         self._did_work = False  # it has carried out a request
-        self._in_overlong_line = self._reported_unreadable = False
         self._quick_deaths = 0
         self._began_s = self._frame_s = 0.0
         self._process = QProcess(self)
@@ -178,58 +165,32 @@ class HostProcess(QObject):
         """Reads, decodes and emits the answers of one frame. What does not fit waits for the next."""
         self._frame_s = time.monotonic()
         answers: list[AnyAnswer] = []
-        while time.monotonic() < self._frame_s + budget_s and (line := self._next_line()):
+        while self._process.canReadLine() and time.monotonic() < self._frame_s + budget_s:
+            line = bytes(self._process.readLine().data())[:-1]
             try:
                 answers.append(decode_answer(line))
             except MalformedError as error:
-                self._report_unreadable(f"{error}: {line[:80].decode(errors='replace')}")
-        answers = self._checked(answers)
-        if self._line_waits():
+                start = line[:80].decode(errors="replace")
+                self.unreadable.emit(f"A line from the engine could not be read and was ignored ({error}: {start}).")
+        if self._process.canReadLine():
             self._frame.start(milliseconds(FRAME_S))
-        if answers:
+        if answers and self._accepts(answers[0]):
+            self._did_work = self._did_work or any(isinstance(one, Loaded | ReplyDone | Counted) for one in answers)
             self.answered.emit(answers)
 
-    def _line_waits(self) -> bool:
-        return self._process.canReadLine() or self._process.bytesAvailable() > LONGEST_LINE
-
-    def _next_line(self) -> bytes:
-        """Returns the next whole line; b"" until there is one. Lines longer than the protocol allows are dropped."""
-        while self._line_waits():
-            line = bytes(self._process.readLine(LONGEST_LINE + 1).data())
-            in_overlong, whole = self._in_overlong_line, line.endswith(b"\n")
-            self._in_overlong_line = not whole
-            if not whole and not in_overlong:
-                self._report_unreadable(f"it is longer than {LONGEST_LINE} bytes")
-            elif whole and not in_overlong and line.strip():
-                return line[:-1]
-        return b""
-
-    def _report_unreadable(self, why: str) -> None:
-        """Reports the first unreadable line of a process: what is wrong with one will be wrong with the next."""
-        if not self._reported_unreadable:
-            self._reported_unreadable = True
-            self.unreadable.emit(f"A line from the engine could not be read and was ignored ({why}).")
-
-    def _checked(self, answers: list[AnyAnswer]) -> list[AnyAnswer]:
-        """Returns the answers, without those of a host whose first is not a Ready of this version."""
-        if self.phase == "starting" and answers:
-            first = answers[0]
-            if not isinstance(first, Ready) or first.version != VERSION:
-                self._refuse(first)
-                return []
-            self.phase = "ready"
-            self._ready_timer.stop()
-        if any(isinstance(answer, Loaded | ReplyDone | Counted) for answer in answers):
-            self._did_work = True
-        return [] if self._refused else answers
-
-    def _refuse(self, first: AnyAnswer) -> None:
-        self._refused = True
-        if isinstance(first, Ready):
-            cause = f"uses version {first.version} of the protocol and this window uses version {VERSION}"
-        else:
-            cause = f"began with {type(first).__name__}, which no host of this version does"
-        self._kill(f"{cause}; reinstall Redline")
+    def _accepts(self, first: AnyAnswer) -> bool:
+        """Returns whether the host speaks this version of the protocol, as its first answer says."""
+        if self.phase == "starting" and not self.refused:
+            self.refused = not isinstance(first, Ready) or first.version != VERSION
+            if self.refused:
+                other = f"began with {type(first).__name__}, which no host of this version does"
+                if isinstance(first, Ready):
+                    other = f"uses version {first.version} of the protocol and this window uses version {VERSION}"
+                self._kill(f"{other}; reinstall Redline")
+            else:
+                self.phase = "ready"
+                self._ready_timer.stop()
+        return not self.refused
 
     def _read_stderr(self) -> None:
         self._stderr = (self._stderr + self._process.readAllStandardError().data())[-STDERR_TAIL_BYTES:]
@@ -240,7 +201,7 @@ class HostProcess(QObject):
         """Forgets the last process."""
         self._stderr = b""
         self._kill_cause = ""
-        self._refused = self._did_work = self._in_overlong_line = self._reported_unreadable = False
+        self.refused = self._did_work = False
         self._began_s = time.monotonic()
 
     def _new_process(self) -> QProcess:
@@ -269,7 +230,7 @@ class HostProcess(QObject):
         if not self.running:
             return
         self._read_stderr()
-        while not self._kill_cause and self._line_waits():
+        while not self._kill_cause and self._process.canReadLine():
             self._deliver(float("inf"))
         if self.running:  # else a listener has quit meanwhile
             self._report_death(self._kill_cause or _cause_of_death(code, status))
@@ -281,11 +242,11 @@ class HostProcess(QObject):
         pauses = self.timeouts.restart_s
         quick = not self._did_work or time.monotonic() - self._began_s < self.timeouts.quick_s
         self._quick_deaths = self._quick_deaths + 1 if quick else 1
-        gave_up = self._refused or self._quick_deaths > len(pauses)
+        gave_up = self.refused or self._quick_deaths > len(pauses)
         self.phase = "failed" if gave_up else "down"
         if not gave_up:
             self._restart_timer.start(milliseconds(pauses[self._quick_deaths - 1]))
-        self.died.emit(HostDeath(cause, gave_up, self._refused))
+        self.died.emit(cause)
 
 
 def _cause_of_death(code: int, status: QProcess.ExitStatus) -> str:

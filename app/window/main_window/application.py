@@ -24,15 +24,14 @@ from PySide6.QtNetwork import QLocalServer, QLocalSocket
 from PySide6.QtWidgets import QApplication, QWidget
 
 NEVER_PAINTED_MS = 2000
-LONGEST_MESSAGE_BYTES = 64
-_RAISE, _RAISED = b"raise\n", b"heard\n"
+_RAISED = b"raised\n"  # the answer to a later start
 _STEP_MS = 100
 
 
 class Application(QApplication):
-    """file_opened(str): the system asks to open this file, as macOS does after a double click on an export."""
+    """The Qt application, named, with what the system asks of it."""
 
-    file_opened = Signal(str)
+    file_opened = Signal(str)  # a path, as when an export is double-clicked on macOS
 
     def __init__(self, arguments: list[str]) -> None:
         if sys.platform == "darwin":
@@ -121,7 +120,6 @@ def raise_first_instance(folder: Path, timeout_s: float = 5.0) -> bool:
         local = QLocalSocket()
         local.connectToServer(server_name(folder))
         if local.waitForConnected(_STEP_MS):
-            local.write(_RAISE)
             while time.monotonic() < until_s and local.state() == QLocalSocket.LocalSocketState.ConnectedState:
                 local.waitForReadyRead(_STEP_MS)
                 if local.bytesAvailable() >= len(_RAISED):
@@ -137,7 +135,10 @@ def server_name(folder: Path) -> str:
 
 
 class InstanceServer(QObject):
-    """Listens for later starts. raise_requested(): one of them asks this window to come to the front."""
+    """Answers later starts. raise_requested(): one of them asks this window to come to the front.
+
+    A connection is the request; what comes through it is not read.
+    """
 
     raise_requested = Signal()
 
@@ -146,20 +147,9 @@ class InstanceServer(QObject):
         self._server = QLocalServer(self)
         self._server.setSocketOptions(QLocalServer.SocketOption.UserAccessOption)
         self._server.newConnection.connect(self._accept)
-        self._received: dict[QLocalSocket, bytes] = {}
         if not self._server.listen(server_name(folder)):
             QLocalServer.removeServer(server_name(folder))  # left behind by a window that was killed
             self._server.listen(server_name(folder))
-
-    @property
-    def listening(self) -> bool:
-        """Whether another start can reach this window."""
-        return self._server.isListening()
-
-    @property
-    def address(self) -> str:
-        """The path of the socket."""
-        return self._server.fullServerName()
 
     def close(self) -> None:
         """Stops listening."""
@@ -168,24 +158,7 @@ class InstanceServer(QObject):
     def _accept(self) -> None:
         while self._server.hasPendingConnections():
             local = self._server.nextPendingConnection()
-            self._received[local] = b""
-            local.readyRead.connect(self._read)
-            local.disconnected.connect(self._read)
             local.disconnected.connect(local.deleteLater)
-        self._read()
-
-    def _read(self) -> None:
-        for local in list(self._received):
-            if local not in self._received:  # answering one can disconnect another
-                continue
-            data = self._received[local] + bytes(local.readAll().data())
-            if data == _RAISE:
-                del self._received[local]
-                local.write(_RAISED)
-                local.disconnectFromServer()
-                self.raise_requested.emit()
-            elif len(data) > LONGEST_MESSAGE_BYTES or local.state() != QLocalSocket.LocalSocketState.ConnectedState:
-                del self._received[local]
-                local.abort()
-            else:
-                self._received[local] = data
+            local.write(_RAISED)
+            local.disconnectFromServer()
+            self.raise_requested.emit()

@@ -1,26 +1,33 @@
-"""Connects the controller with the parts that show a conversation: events go to the parts, requests go back."""
+"""Connects the controller with the parts that show a conversation: events go to the parts, requests and commands back.
+
+What is typed is saved for each conversation a moment after the last key, so that not even a crash loses it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from PySide6.QtCore import QObject, QTimer
-from PySide6.QtWidgets import QStackedWidget
+from PySide6.QtCore import QObject, Qt, QTimer
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QApplication, QStackedWidget, QWidget
 
 from app.protocol import Loaded, RoundDone
-from app.store.records import Attachment, ConversationRecord, MessageRecord
+from app.store.records import Attachment, ChatSettings, ConversationRecord, MessageRecord
+from app.window.chat.notices import Notice, SpeculationStatus
+from app.window.common.file_output import FileError, write_text
 from app.window.common.preferences import DRAFT, Draft, read, written
 from app.window.composer.composer import Composer
-from app.window.main_window.header import Header, status_text
-from app.window.main_window.notice_banners import NoticeBanners
+from app.window.main_window import files
+from app.window.main_window.header import Header, NoticeBanners, status_text
+from app.window.main_window.menus import STOP_VERIFYING, VERIFY, Commands
 from app.window.main_window.welcome import Welcome
 from app.window.settings.chat_panel import ChatPanel
 from app.window.sidebar.conversation_list import UNTITLED
 from app.window.sidebar.sidebar import Sidebar
 
 if TYPE_CHECKING:
-    from app.window.chat import Controller, Notice, SpeculationStatus
-    from app.window.chat.conversation_library import ConversationLibrary
+    from app.window.chat import Controller
     from app.window.inspector import Inspector
     from app.window.transcript import Transcript
 
@@ -41,46 +48,23 @@ class Parts(NamedTuple):
     panel: ChatPanel
 
 
-class UnsentDrafts(QObject):
-    """Saves what is typed in each conversation, so that not even a crash loses it: a moment after the last change."""
-
-    def __init__(self, library: ConversationLibrary, parent: QObject) -> None:
-        super().__init__(parent)
-        self._library = library
-        self._unsaved: dict[int, Draft] = {}
-        self._timer = QTimer(self, singleShot=True, interval=SAVE_DRAFT_MS)
-        self._timer.timeout.connect(self.save)
-
-    def of(self, conversation: int) -> Draft:
-        """Returns the draft of a conversation."""
-        if conversation in self._unsaved:
-            return self._unsaved[conversation]
-        return read(self._library.value(DRAFT.format(conversation)), Draft)
-
-    def change(self, conversation: int, draft: Draft) -> None:
-        """Replaces the draft of a conversation."""
-        self._unsaved[conversation] = draft
-        self._timer.start()
-
-    def save(self) -> None:
-        """Saves all drafts now."""
-        self._timer.stop()
-        for conversation, draft in self._unsaved.items():
-            self._library.set_value(DRAFT.format(conversation), written(draft) if draft else "")
-        self._unsaved.clear()
-
-
 class ChatPresenter(QObject):
-    """Its only state is the reply in the inspector, which is filled once it is in sight."""
+    """Shows events of the controller in the parts, and hands what the user does in them to the controller.
 
-    def __init__(self, controller: Controller, parts: Parts, parent: QObject) -> None:
-        super().__init__(parent)
-        self._controller, self._parts = controller, parts
-        self._inspected: MessageRecord | None = None
+    window: the parent of dialogs.
+    """
+
+    def __init__(self, controller: Controller, parts: Parts, commands: Commands, window: QWidget) -> None:
+        super().__init__(window)
+        self._controller, self._parts, self._commands, self._window = controller, parts, commands, window
+        self._inspected: MessageRecord | None = None  # the reply in the inspector
         self._inspector_outdated = False
-        self.drafts = UnsentDrafts(controller.library, self)
+        self._unsaved_drafts: dict[int, Draft] = {}  # by conversation
+        self._draft_timer = QTimer(self, singleShot=True, interval=SAVE_DRAFT_MS)
+        self._draft_timer.timeout.connect(self.save_drafts)
         self._connect_events()
         self._connect_requests()
+        self._connect_commands()
         self._show_conversation(controller.conversation)
         self._show_list()
         self._show_path(controller.path)
@@ -88,15 +72,11 @@ class ChatPresenter(QObject):
         if controller.loaded_pair is not None:
             self._show_pair(controller.loaded_pair)
         parts.composer.set_busy(controller.busy)
-
-    @property
-    def last_reply(self) -> MessageRecord | None:
-        """The last reply of the current branch."""
-        return next((r for r in reversed(self._controller.path) if r.role == "assistant"), None)
+        self.update_commands()
 
     def edit_last(self) -> None:
         """Opens the last question for editing."""
-        question = next((r for r in reversed(self._controller.path) if r.role == "user"), None)
+        question = self._controller.last("user")
         if question is not None and not self._controller.busy:
             self._parts.composer.begin_edit(question.id, question.text)
 
@@ -124,11 +104,17 @@ class ChatPresenter(QObject):
         controller.status_changed.connect(self._show_status)
         controller.pair_loaded.connect(self._show_pair)
         controller.context_counted.connect(parts.composer.set_count)
-        controller.notice.connect(self._show_notice)
+        controller.notice.connect(parts.notices.show_notice)
         controller.busy_changed.connect(parts.composer.set_busy)
         controller.verification_progressed.connect(parts.transcript.show_verification_progress)
         controller.reply_verified.connect(parts.transcript.show_receipt)
         controller.verification_failed.connect(parts.transcript.show_verification_error)
+        for signal in (
+            *(controller.conversation_opened, controller.conversations_changed, controller.path_changed),
+            *(controller.reply_began, controller.reply_ended, controller.busy_changed, controller.status_changed),
+            controller.verification_progressed,
+        ):
+            signal.connect(self.update_commands)
 
     def _connect_requests(self) -> None:
         controller, parts = self._controller, self._parts
@@ -140,24 +126,56 @@ class ChatPresenter(QObject):
         composer.stop_asked.connect(controller.stop)
         composer.edit_last_asked.connect(self.edit_last)
         composer.changed.connect(self._change_draft)
-        composer.refused.connect(lambda text: parts.notices.show_notice("warning", text))
+        composer.refused.connect(lambda text: controller.notice.emit(Notice("warning", text)))
+        composer.attach_asked.connect(self.attach)
         sidebar.opened.connect(self._open_hit)
         sidebar.renamed.connect(controller.library.rename)
         sidebar.pinned.connect(controller.library.pin)
         sidebar.deleted.connect(controller.delete)
+        sidebar.exported.connect(self.export)
+        sidebar.copied.connect(self.copy)
+        sidebar.imported.connect(self.import_file)
         sidebar.new.clicked.connect(lambda: controller.new())
         panel.changed.connect(controller.change_settings)
-        panel.presets.used.connect(controller.use_preset)
+        panel.presets.used.connect(self._use_preset)
         panel.presets.saved.connect(self._save_preset)
         panel.presets.deleted.connect(self._delete_preset)
+        panel.reset.connect(lambda: controller.change_settings(ChatSettings()))
         parts.welcome.chosen.connect(lambda text: self._send(text, ()))
+
+    def _connect_commands(self) -> None:
+        controller, parts = self._controller, self._parts
+        self._commands.connect_all(
+            {
+                "new": controller.new,
+                "attach": self.attach,
+                "import": self.import_file,
+                "export markdown": lambda: self.export(controller.conversation.id, "markdown"),
+                "export json": lambda: self.export(controller.conversation.id, "json"),
+                "copy conversation": lambda: self.copy(controller.conversation.id),
+                "undo": self._undo,
+                "edit last": self.edit_last,
+                "stop": controller.stop,
+                "regenerate": lambda: self._with_last_reply(controller.regenerate),
+                "resume": lambda: self._with_last_reply(controller.resume),
+                "verify": self._verify,
+                "unload": controller.pair.unload,
+                "message": lambda: parts.composer.editor.setFocus(Qt.FocusReason.ShortcutFocusReason),
+                "previous": lambda: self._open_neighbour(-1),
+                "next": lambda: self._open_neighbour(1),
+                "rename": lambda: parts.sidebar.rename(controller.conversation.id),
+                "delete": lambda: controller.delete(controller.conversation.id),
+                "report": controller.host.copy_error_report,
+            }
+        )
+        self._commands["pin"].triggered.connect(lambda on: controller.library.pin(controller.conversation.id, on))
 
     # --- events --------------------------------------------------------------------------------
 
     def _show_conversation(self, conversation: ConversationRecord) -> None:
-        self.drafts.save()
-        parts = self._parts
-        parts.composer.set_draft(self.drafts.of(conversation.id))
+        self.save_drafts()
+        parts, saved = self._parts, self._controller.library.value(DRAFT.format(conversation.id))
+        parts.composer.set_draft(read(saved, Draft))
         self._count(parts.composer.draft)
         parts.sidebar.set_open(conversation.id or None)
         self._show_title()
@@ -172,7 +190,6 @@ class ChatPresenter(QObject):
         self._parts.sidebar.show_all(records)
         self._parts.sidebar.set_open(self._controller.conversation.id or None)
         self._parts.welcome.set_first(not records)
-        self._parts.composer.set_busy(self._controller.busy)
         self._show_title()
 
     def _show_title(self) -> None:
@@ -184,7 +201,7 @@ class ChatPresenter(QObject):
         parts = self._parts
         parts.transcript.show_branch(path, self._controller.rounds_of)
         parts.middle.setCurrentWidget(parts.transcript if path else parts.welcome)
-        self._inspect(self.last_reply)
+        self._inspect(self._controller.last("assistant"))
 
     def _begin_reply(self, record: MessageRecord) -> None:
         self._parts.transcript.begin_reply(record)
@@ -219,9 +236,6 @@ class ChatPresenter(QObject):
         self._parts.composer.set_model(loaded.target)
         self._parts.panel.form.set_context(loaded.context)
 
-    def _show_notice(self, notice: Notice) -> None:
-        self._parts.notices.show_notice(notice.level, notice.text, notice.actions)
-
     # --- requests ------------------------------------------------------------------------------
 
     def _send(self, text: str, attachments: tuple[Attachment, ...]) -> None:
@@ -235,11 +249,19 @@ class ChatPresenter(QObject):
             self._parts.composer.begin_edit(message, text)
 
     def _change_draft(self, draft: Draft) -> None:
-        self.drafts.change(self._controller.conversation.id, draft)
+        self._unsaved_drafts[self._controller.conversation.id] = draft
+        self._draft_timer.start()
         self._count(draft)
 
+    def save_drafts(self) -> None:
+        """Saves what is typed in every conversation."""
+        self._draft_timer.stop()
+        for conversation, draft in self._unsaved_drafts.items():
+            self._controller.library.set_value(DRAFT.format(conversation), written(draft) if draft else "")
+        self._unsaved_drafts.clear()
+
     def _count(self, draft: Draft) -> None:
-        self._controller.set_draft(draft.text, draft.attachments)
+        self._controller.pair.set_draft(draft.text, draft.attachments)
 
     def _open_hit(self, conversation: int, message: int | None) -> None:
         """Opens a search result; a message on another branch has its branch shown."""
@@ -251,6 +273,10 @@ class ChatPresenter(QObject):
             self._controller.select(message)
         self._parts.transcript.reveal(message)
 
+    def _use_preset(self, name: str) -> None:
+        if (settings := self._controller.library.presets().get(name)) is not None:
+            self._controller.change_settings(settings)
+
     def _save_preset(self, name: str) -> None:
         self._controller.library.save_preset(name, self._controller.conversation.settings)
         self._show_settings(self._controller.conversation)
@@ -261,4 +287,78 @@ class ChatPresenter(QObject):
         library.delete_preset(name)
         self._show_settings(self._controller.conversation)
         if existed:
-            self._parts.notices.show_notice("info", f"The preset “{name}” was deleted.")
+            self._controller.notice.emit(Notice("info", f"The preset “{name}” was deleted."))
+
+    # --- commands ------------------------------------------------------------------------------
+
+    def attach(self) -> None:
+        """Asks for text files to attach."""
+        if paths := files.ask_attachments(self._window):
+            self._parts.composer.attach_files(paths)
+
+    def import_file(self) -> None:
+        """Asks for an exported conversation to import."""
+        if path := files.ask_conversation(self._window):
+            self._controller.import_file(str(path))
+
+    def export(self, conversation: int, kind: str) -> None:
+        """Asks where to save a conversation, and saves it. kind: one of files.FORMATS."""
+        library = self._controller.library
+        found = library.find(conversation)
+        path = files.ask_export_path(self._window, found.title if found and found.title else UNTITLED, kind)
+        text_of = library.export_json if kind == "json" else library.export_markdown
+        if path is None or not (text := text_of(conversation)):
+            return
+        try:
+            write_text(path, text)
+        except FileError as error:
+            self._controller.notice.emit(Notice("error", str(error)))
+        else:
+            self._controller.notice.emit(Notice("info", f"Exported to “{path.name}”."))
+
+    def copy(self, conversation: int) -> None:
+        """Copies a conversation to the clipboard as Markdown."""
+        if text := self._controller.library.export_markdown(conversation):
+            QGuiApplication.clipboard().setText(text)
+            self._controller.notice.emit(Notice("info", "Conversation copied as Markdown."))
+
+    def _verify(self) -> None:
+        """Stops the verification in progress, or verifies the last reply."""
+        if (message := self._controller.verifying_message) is not None:
+            self._controller.verify(message)
+        else:
+            self._with_last_reply(self._controller.verify)
+
+    def _open_neighbour(self, step: int) -> None:
+        """Opens the conversation above or below in the sidebar."""
+        current = self._controller.conversation.id
+        neighbour = self._parts.sidebar.conversations.neighbour(current or None, step)
+        if neighbour is not None and neighbour != current:
+            self._controller.open(neighbour)
+
+    def _undo(self) -> None:
+        """Undoes typing; without a focused text field, the last deletion of a conversation."""
+        undo = getattr(QApplication.focusWidget(), "undo", self._controller.undo_delete)
+        undo()
+
+    def update_commands(self, *_: object) -> None:
+        """Enables the commands that can be used now."""
+        controller, commands = self._controller, self._commands
+        saved, busy, last = bool(controller.conversation.id), controller.busy, self._controller.last("assistant")
+        verifying = controller.verifying_message is not None
+        idle_reply = last is not None and not busy
+        for name in ("export markdown", "export json", "copy conversation", "rename", "pin", "delete"):
+            commands[name].setEnabled(saved)
+        for name in ("regenerate", "edit last"):
+            commands[name].setEnabled(idle_reply)
+        commands["pin"].setChecked(controller.conversation.pinned)
+        commands["stop"].setEnabled(busy)
+        commands["resume"].setEnabled(bool(idle_reply and last and last.state in ("stopped", "cut", "failed")))
+        commands["verify"].setText(STOP_VERIFYING if verifying else VERIFY)
+        commands["verify"].setEnabled(verifying or bool(idle_reply and last and last.checkable))
+        commands["unload"].setEnabled(controller.loaded_pair is not None and not controller.in_use)
+
+    def _with_last_reply(self, action: Callable[[int], object]) -> None:
+        last = self._controller.last("assistant")
+        if last is not None:
+            action(last.id)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QFileDialog, QLabel, QWidget
 
-from app.store.records import ConversationRecord
 from app.window.common.appearance import GAP
 from app.window.common.file_output import FileError, file_name, write_text
 from app.window.common.widgets import style
 from app.window.composer.prompt_editor import paths_of
+
+if TYPE_CHECKING:
+    from app.window.chat.conversation_library import ConversationLibrary
 
 # Formats of an export: the ending of the file, and the filter of the dialog.
 FORMATS = {"markdown": ("md", "Markdown (*.md)"), "json": ("json", "Redline conversation (*.json)")}
@@ -47,20 +52,19 @@ def ask_folder(parent: QWidget) -> Path | None:
 class ConversationExport(QObject):
     """Writes every conversation as JSON into a folder, one at a time while the window is idle.
 
-    text_of: returns the JSON of a conversation, "" where it cannot. report: is given the progress as text.
+    report: is given the progress as text.
     """
 
     def __init__(
-        self,
-        folder: Path,
-        records: Sequence[ConversationRecord],
-        text_of: Callable[[int], str],
-        report: Callable[[str], None],
-        parent: QObject,
+        self, folder: Path, library: ConversationLibrary, report: Callable[[str], None], parent: QObject
     ) -> None:
         super().__init__(parent)
-        self._folder, self._records, self._text_of, self._report = folder, list(records), text_of, report
-        self._written, self._used_names = 0, set[str]()
+        self._folder, self._library, self._report = folder, library, report
+        self._records = library.conversations()
+        self._written = 0
+        self._taken = set[str]()  # names of files in lower case, as some file systems ignore case
+        with suppress(OSError):  # writing will say what is wrong
+            self._taken = {path.name.casefold() for path in folder.iterdir()}
         self._timer = QTimer(self, interval=0)
         self._timer.timeout.connect(self._write_next)
         self._timer.start()
@@ -71,23 +75,20 @@ class ConversationExport(QObject):
             return
         record = self._records.pop(0)
         try:
-            if text := self._text_of(record.id):
-                write_text(self._folder / self._unused_name(record), text)
+            if text := self._library.export_json(record.id):
+                write_text(self._unused_path(record.title), text)
                 self._written += 1
         except FileError as error:
             self._end(str(error))
             return
         self._report(f"Exported {self._written:,}, {len(self._records):,} remaining.")
 
-    def _unused_name(self, record: ConversationRecord) -> str:
-        """Returns a name that no other conversation and no file in the folder has."""
-        name, number = file_name(record.title), 1
-        while True:
-            candidate = f"{name} {number}.json" if number > 1 else f"{name}.json"
-            if candidate.casefold() not in self._used_names and not (self._folder / candidate).exists():
-                self._used_names.add(candidate.casefold())
-                return candidate
-            number += 1
+    def _unused_path(self, title: str) -> Path:
+        """Returns a path that no other conversation and no file in the folder has."""
+        names = (f"{file_name(title)}{f' {number}' if number > 1 else ''}.json" for number in itertools.count(1))
+        name = next(name for name in names if name.casefold() not in self._taken)
+        self._taken.add(name.casefold())
+        return self._folder / name
 
     def _end(self, text: str) -> None:
         self._timer.stop()

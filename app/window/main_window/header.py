@@ -1,21 +1,18 @@
-"""The header above the conversation: its title, the status of speculation, and buttons for what the window shows."""
+"""What stands above the conversation: its title, the status of speculation, buttons for what the window shows, and
+banners that say what happened and what can be done about it."""
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QFont, QFontMetrics, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QStyleOptionToolButton, QStylePainter, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtCore import QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QToolButton, QVBoxLayout, QWidget
 
-from app.window.common import theme
-from app.window.common.appearance import GAP
-from app.window.common.icons import pixmap
-from app.window.common.widgets import ElidedLabel, Hairline, IconButton, style
-
-if TYPE_CHECKING:
-    from app.window.chat import SpeculationStatus
+from app.window.chat.notices import Notice, SpeculationStatus
+from app.window.common.appearance import GAP, TEXT_WIDTH
+from app.window.common.widgets import ElidedLabel, Glyph, Hairline, IconButton, announce, label, style, wrapped
+from app.window.composer.composer import BOX_OVERHANG
 
 MIN_DETAIL = 40  # px; with less room the names are left out
 SETTINGS_BUTTON_FROM = 470  # px; in a narrower window only the chip opens the chat's settings
@@ -33,6 +30,10 @@ STATE_TEXTS = {
 STATES_WITH_REASON = ("loading", "unsupported", "fell back", "host down", "unloaded")
 STATE_TONES = {"on": "good", "fell back": "warning", "unsupported": "warning", "host down": "error"}
 
+INFO_MS, OFFER_MS = 6_000, 12_000  # how long an info stays without and with an action
+MAX_BANNERS = 3  # at once; the others wait
+LEVEL_TONES = {"info": "accent", "warning": "warning", "error": "error"}
+
 
 def status_text(status: SpeculationStatus) -> tuple[str, str]:
     """Returns the state in words, and its details: the reason where there is one, and the loaded pair."""
@@ -48,71 +49,58 @@ class StatusChip(QToolButton):
         super().__init__(parent)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         style(self, role="flat")
-        self._state, self._text, self._detail = "loading", STATE_TEXTS["loading"][0], ""
-        self._set_name()
+        self._state = "loading"
+        self._icon, self._word, self._detail = Glyph(size=14), label(role="section"), ElidedLabel(role="detail")
+        self._arrow, self._row = Glyph("down", "faint", 12), QHBoxLayout(self)
+        self._row.setContentsMargins(7, 2, 5, 2)
+        for widget in (self._icon, self._word, self._detail, self._arrow):
+            widget.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+            self._row.addWidget(widget, int(widget is self._detail))
+        self.show_status(SpeculationStatus("loading"))
 
     def show_status(self, status: SpeculationStatus) -> None:
         """Shows this status."""
+        word, detail = status_text(status)
+        reason = f"\n{status.detail}" if status.detail and status.detail not in detail else ""
+        text = f"{word}: {detail}{reason}" if detail else f"{word}{reason}"
+        tone = STATE_TONES.get(status.state, "faint")
         self._state = status.state
-        self._text, self._detail = status_text(status)
-        self._set_name(f"\n{status.detail}" if status.detail and status.detail not in self._detail else "")
+        self._icon.show_shape(status.state, tone)
+        style(self._word, tone=tone)
+        self._detail.setText(detail)
+        self.setAccessibleName(f"Chat settings. {text}")
+        self.setToolTip(text)
+        self._fit()
         self.updateGeometry()
-        self.update()
 
     def sizeHint(self) -> QSize:
-        wide = self._bold_metrics().horizontalAdvance(self._text) + self._metrics().horizontalAdvance(self._detail)
-        return QSize(wide + 54 + (10 if self._detail else 0), self._metrics().height() + 8)
+        self._word.ensurePolished()
+        word = self._word.fontMetrics().horizontalAdvance(STATE_TEXTS[self._state][0])
+        detail = self._detail.sizeHint().width() if self._detail.text() else 0
+        return QSize(word + detail + self._room_for_others(), self._word.fontMetrics().height() + 8)
 
     def minimumSizeHint(self) -> QSize:
         return QSize(64, self.sizeHint().height())
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter, look = QStylePainter(self), theme.current()
-        option = QStyleOptionToolButton()
-        self.initStyleOption(option)
-        painter.drawComplexControl(self.style().ComplexControl.CC_ToolButton, option)
-        colour, height = look.colour(STATE_TONES.get(self._state, "faint")), self.height()
-        ratio = self.devicePixelRatioF()
-        painter.drawPixmap(8, (height - 14) // 2, pixmap(self._state, colour, 14, ratio))
-        right = self.width() - 22
-        painter.drawPixmap(right + 2, (height - 12) // 2, pixmap("down", look.faint, 12, ratio))
-        x = 27
-        fits = self._bold_metrics().horizontalAdvance(self._text) <= right - x
-        text = self._text if fits else STATE_TEXTS[self._state][1]
-        x += self._draw(painter, text, self._bold_font(), colour, x, right) + 10
-        if right - x >= MIN_DETAIL:
-            self._draw(painter, self._detail, look.font(12), look.faint, x, right)
-        painter.end()
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
 
-    def _draw(self, painter: QStylePainter, text: str, text_font: QFont, colour: str, left: int, right: int) -> int:
-        """Draws a text, cut at `right`, and returns its width."""
-        metrics = QFontMetrics(text_font)
-        width = max(0, right - left)
-        shown = metrics.elidedText(text, Qt.TextElideMode.ElideRight, width)
-        painter.setPen(colour)
-        painter.setFont(text_font)
-        painter.drawText(left, 0, width, self.height(), Qt.AlignmentFlag.AlignVCenter, shown)
-        return metrics.horizontalAdvance(shown)
+    def _fit(self) -> None:
+        """Shortens the state and leaves the details out where there is no room for them."""
+        full, short = STATE_TEXTS[self._state]
+        metrics, room = self._word.fontMetrics(), self.width() - self._room_for_others()
+        self._word.setText(full if metrics.horizontalAdvance(full) <= room else short)
+        left = room - metrics.horizontalAdvance(self._word.text())
+        self._detail.setVisible(bool(self._detail.text()) and left >= MIN_DETAIL)
 
-    def _set_name(self, reason: str = "") -> None:
-        text = f"{self._text}: {self._detail}{reason}" if self._detail else f"{self._text}{reason}"
-        self.setAccessibleName(f"Chat settings. {text}")
-        self.setToolTip(text)
-
-    def _bold_font(self) -> QFont:
-        return theme.current().font(12, QFont.Weight.DemiBold)
-
-    def _bold_metrics(self) -> QFontMetrics:
-        return QFontMetrics(self._bold_font())
-
-    def _metrics(self) -> QFontMetrics:
-        return QFontMetrics(theme.current().font(12))
+    def _room_for_others(self) -> int:
+        """Returns the px that icons and margins take."""
+        return self._icon.width() + self._arrow.width() + 12 + 3 * self._row.spacing()
 
 
 class Header(QWidget):
-    """The buttons follow actions that they are given. settings_asked(): the chip was pressed."""
-
-    settings_asked = Signal()
+    """The title, the status of speculation, and buttons, which follow the actions that they are given."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -124,7 +112,6 @@ class Header(QWidget):
         self.title.setContentsMargins(8, 0, 0, 0)
         self.title.setAccessibleName("Conversation")
         self._lay_out()
-        self.chip.clicked.connect(self.settings_asked)
 
     def show_title(self, title: str) -> None:
         """Shows the title of the conversation."""
@@ -156,6 +143,110 @@ class Header(QWidget):
         column.setSpacing(0)
         column.addLayout(row)
         column.addWidget(Hairline())
-        order = (self.sidebar, self.new, self.chip, self.tints, self.raw, self.tune, self.inspector)
-        for first, second in pairwise(order):
-            self.setTabOrder(first, second)
+
+
+# --- banners ----------------------------------------------------------------------------------
+
+
+class Banner(QFrame):
+    """One notice. Infos disappear after a while, but not while the pointer or the focus is on them.
+
+    dismissed(Banner): by the user or by its timer.
+    """
+
+    dismissed = Signal(object)
+
+    def __init__(self, notice: Notice) -> None:
+        super().__init__()
+        level, text = self.level, self.text = notice.level, notice.text
+        style(self, kind="banner", level=level)
+        self.setAccessibleName(f"{level.capitalize()}: {text}")
+        self.icon, self.label = Glyph(level, LEVEL_TONES[level], 18), wrapped(text, role="body")
+        self.label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.buttons = [self._button(*action) for action in notice.actions]
+        self.close_button = IconButton("close", "Dismiss", size=26)
+        self.close_button.clicked.connect(self.dismiss)
+        self._timer = QTimer(self, singleShot=True, interval=OFFER_MS if notice.actions else INFO_MS)
+        self._timer.timeout.connect(self._dismiss_unless_used)
+        self._lay_out()
+        if level == "info":
+            self._timer.start()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_Escape:
+            self.dismiss()
+        else:
+            super().keyPressEvent(event)
+
+    def dismiss(self) -> None:
+        """Removes the banner."""
+        self.dismissed.emit(self)
+
+    def _lay_out(self) -> None:
+        row = QHBoxLayout(self)
+        row.setContentsMargins(12, 6, 6, 6)
+        row.setSpacing(GAP)
+        row.addWidget(self.icon, 0, Qt.AlignmentFlag.AlignVCenter)
+        row.addWidget(self.label, 1)
+        for button in (*self.buttons, self.close_button):
+            row.addWidget(button)
+
+    def _button(self, text: str, action: Callable[[], object]) -> QPushButton:
+        button = QPushButton(text)
+        style(button, role="link")
+        button.clicked.connect(self.dismiss)
+        button.clicked.connect(lambda: action())
+        return button
+
+    def _dismiss_unless_used(self) -> None:
+        focused = any(w.hasFocus() for w in (*self.buttons, self.close_button))
+        if focused or self.underMouse():
+            self._timer.start()
+        else:
+            self.dismiss()
+
+
+class NoticeBanners(QWidget):
+    """The banners, newest first, as wide as the text below them."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.banners: list[Banner] = []
+        self._column = QVBoxLayout()
+        self._column.setSpacing(6)
+        self._column.setContentsMargins(0, 6, 0, 6)
+        middle = QWidget()
+        middle.setLayout(self._column)
+        middle.setMaximumWidth(TEXT_WIDTH + BOX_OVERHANG)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(2 * GAP, 0, 2 * GAP, 0)
+        row.addStretch(1)
+        row.addWidget(middle, 1000)
+        row.addStretch(1)
+        self.hide()
+
+    def show_notice(self, notice: Notice) -> None:
+        """Shows a notice; the same text again replaces itself."""
+        for banner in [b for b in self.banners if b.text == notice.text]:
+            self._remove(banner)
+        banner = Banner(notice)
+        banner.dismissed.connect(self._remove)
+        self.banners.insert(0, banner)
+        self._arrange()
+        announce(banner, banner.accessibleName(), assertive=notice.level == "error")
+
+    def _remove(self, banner: Banner) -> None:
+        if banner in self.banners:
+            self.banners.remove(banner)
+            self._column.removeWidget(banner)
+            banner.hide()
+            banner.deleteLater()
+            self._arrange()
+
+    def _arrange(self) -> None:
+        """Shows the newest banners, errors above others."""
+        self.banners.sort(key=lambda b: b.level != "error")
+        for place, banner in enumerate(self.banners):
+            self._column.insertWidget(place, banner)
+            banner.setVisible(place < MAX_BANNERS)
+        self.setVisible(bool(self.banners))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
-from PySide6.QtCore import QByteArray, QEvent, QSize, Qt, QTimer
+from PySide6.QtCore import QByteArray, QEvent, QPoint, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QApplication, QMainWindow, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QMainWindow, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
-from app.store.records import ChatSettings
+from app.window.common.appearance import INSPECTOR_WIDTH, SIDEBAR_WIDTH
 from app.window.common.preferences import (
     LARGEST,
     PLACES,
@@ -29,11 +30,9 @@ from app.window.composer.context_meter import ContextMeter
 from app.window.inspector import Inspector, Legend
 from app.window.main_window.chat_presenter import ChatPresenter, Parts
 from app.window.main_window.files import DropTarget
-from app.window.main_window.header import Header
-from app.window.main_window.menus import ChatCommands, Commands
-from app.window.main_window.notice_banners import NoticeBanners
-from app.window.main_window.panes import Panes, focus_next
-from app.window.main_window.secondary_windows import ModelsOpener, RaceOpener, SettingsOpener
+from app.window.main_window.header import Header, NoticeBanners
+from app.window.main_window.menus import Commands
+from app.window.main_window.secondary_windows import ModelsOpener, RaceOpener, SettingsOpener, come_forward
 from app.window.main_window.welcome import Welcome
 from app.window.markdown import ask_to_open
 from app.window.settings.chat_panel import ChatPanel
@@ -45,10 +44,104 @@ if TYPE_CHECKING:
 
 FIRST_SIZE, MIN_SIZE = QSize(1180, 780), QSize(640, 480)
 SAVE_PLACES_MS = 500  # after the last change
+MIN_CENTRE = 320  # px
+SIDEBAR_RANGE, SIDE_RANGE = (190, 420), (300, 640)
+
+
+class Panes(QSplitter):
+    """Hides a pane for want of room and shows it again once there is room. Of two panes that do not fit together, the
+    one that was requested last is shown. changed(): which panes are shown, or their widths."""
+
+    changed = Signal()
+
+    def __init__(self, sidebar: QWidget, centre: QWidget, sides: Mapping[Side, QWidget]) -> None:
+        super().__init__(Qt.Orientation.Horizontal)
+        self._sidebar, self._sides = sidebar, sides
+        self._stack = QStackedWidget()
+        self._sidebar_wanted, self._side_wanted = True, False
+        self._sidebar_last = True  # the sidebar was requested after the side pane
+        self._side: Side = "inspector"
+        self._widths = [SIDEBAR_WIDTH, INSPECTOR_WIDTH]
+        for widget in sides.values():
+            self._stack.addWidget(widget)
+        sidebar.setMinimumWidth(SIDEBAR_RANGE[0])
+        sidebar.setMaximumWidth(SIDEBAR_RANGE[1])
+        centre.setMinimumWidth(MIN_CENTRE)
+        self._stack.setMinimumWidth(SIDE_RANGE[0])
+        self._stack.setMaximumWidth(SIDE_RANGE[1])
+        for place, widget in enumerate((sidebar, centre, self._stack)):
+            self.addWidget(widget)
+            self.setStretchFactor(place, int(widget is centre))
+        self.setChildrenCollapsible(False)
+        self.setHandleWidth(1)
+        self.splitterMoved.connect(self._remember_widths)
+        self._stack.hide()
+
+    @property
+    def sidebar(self) -> bool:
+        """Whether the sidebar is shown."""
+        return not self._sidebar.isHidden()
+
+    @property
+    def side(self) -> Side:
+        """What is shown at the right."""
+        return "" if self._stack.isHidden() else self._side
+
+    def request_sidebar(self, shown: bool) -> None:
+        """Shows or hides the sidebar."""
+        self._sidebar_wanted, self._sidebar_last = shown, True
+        self._fit()
+        self.changed.emit()
+
+    def request_side(self, side: Side) -> None:
+        """Shows this at the right, or nothing."""
+        self._side_wanted, self._sidebar_last = bool(side), False
+        if side:
+            self._side = side
+            self._stack.setCurrentWidget(self._sides[side])
+        self._fit()
+        self.changed.emit()
+
+    def restore(self, places: Places) -> None:
+        """Arranges the panes as they were saved."""
+        self._widths = [places.sidebar_width or SIDEBAR_WIDTH, places.side_width or INSPECTOR_WIDTH]
+        self._sidebar_wanted = places.sidebar
+        self.request_side(places.side)
+
+    def places(self) -> Places:
+        """Returns the arrangement, to be saved."""
+        side: Side = self._side if self._side_wanted else ""
+        left, right = self._widths
+        return Places(sidebar=self._sidebar_wanted, side=side, sidebar_width=left, side_width=right)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        """Shows the requested panes as far as the centre keeps its least width."""
+        sidebar, side, free = self._sidebar_wanted, self._side_wanted, self.width() - MIN_CENTRE
+        least = (SIDEBAR_RANGE[0], SIDE_RANGE[0])
+        if sidebar and side and sum(least) > free:
+            sidebar, side = self._sidebar_last, not self._sidebar_last
+        shown = (not self._sidebar.isHidden(), not self._stack.isHidden())
+        self._sidebar.setVisible(sidebar)
+        self._stack.setVisible(side)
+        left, right = self._widths[0] * sidebar, self._widths[1] * side
+        if left + right > free:
+            left, right = least[0] * sidebar, least[1] * side
+        self.setSizes([left, self.width() - left - right, right])
+        if shown != (sidebar, side):
+            self.changed.emit()
+
+    def _remember_widths(self) -> None:
+        left, _, right = self.sizes()
+        self._widths = [left or self._widths[0], right or self._widths[1]]
+        self.changed.emit()
 
 
 class MainWindow(QMainWindow):
-    """store_file: the file that holds the conversations, to be shown to the user."""
+    """The window of the chat. store_file: the file that holds the conversations, to be shown to the user."""
 
     def __init__(self, controller: Controller, store_file: Path | None = None) -> None:
         super().__init__()
@@ -61,15 +154,11 @@ class MainWindow(QMainWindow):
         self.parts = self._make_parts()
         self.panes = self._lay_out()
         self.drop_target = DropTarget(self)
-        self.presenter = ChatPresenter(controller, self.parts, self)
-        self.chat_commands = ChatCommands(self.commands, controller, self.parts, self.presenter, self)
-        self.settings = SettingsOpener(controller, lambda: self.preferences, store_file, self)
-        self.races = RaceOpener(controller, lambda: self.theme.reduced_motion, self)
-        self.models = ModelsOpener(controller, self)
+        self.presenter = ChatPresenter(controller, self.parts, self.commands, self)
+        self.settings, self.races, self.models = SettingsOpener(self, store_file), RaceOpener(self), ModelsOpener(self)
         self._save_timer = QTimer(self, singleShot=True, interval=SAVE_PLACES_MS)
         self._connect_commands()
         self._connect_parts()
-        self._connect_controller()
         self._restore_places()
         self.set_preferences(self.preferences)
         self.parts.composer.editor.setFocus()
@@ -96,10 +185,8 @@ class MainWindow(QMainWindow):
         column = QVBoxLayout(centre)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
-        column.addWidget(parts.header)
-        column.addWidget(parts.notices)
-        column.addWidget(parts.middle, 1)
-        column.addWidget(parts.composer)
+        for part in (parts.header, parts.notices, parts.middle, parts.composer):
+            column.addWidget(part, int(part is parts.middle))
         style(centre, ground="page")
         panes = Panes(parts.sidebar, centre, {"inspector": parts.inspector, "chat settings": parts.panel})
         self.setCentralWidget(panes)
@@ -108,14 +195,15 @@ class MainWindow(QMainWindow):
         return panes
 
     def _connect_commands(self) -> None:
-        parts, commands, controller = self.parts, self.commands, self.controller
+        header, commands = self.parts.header, self.commands
         commands.connect_all(
             {
                 "search": self._search,
-                "close": self.close,
+                "close": lambda: self._active_window().close(),
                 "quit": QApplication.quit,
-                "minimise": self.showMinimized,
-                "zoom window": lambda: self.showNormal() if self.isMaximized() else self.showMaximized(),
+                "minimise": lambda: self._active_window().showMinimized(),
+                "zoom window": self._zoom_window,
+                "main window": lambda: come_forward(self),
                 "settings": lambda: self.settings.show("appearance"),
                 "shortcuts": lambda: self.settings.show("keyboard"),
                 "about": lambda: self.settings.show("info"),
@@ -126,52 +214,50 @@ class MainWindow(QMainWindow):
                 "zoom reset": lambda: self._zoom(0),
             }
         )
-        commands["sidebar"].triggered.connect(self.panes.request_sidebar)
-        for side in ("inspector", "chat settings"):
-            commands[side].triggered.connect(lambda on, side=side: self.show_side(side if on else ""))
-        for name in ("tints", "ghosts"):
-            commands[name].triggered.connect(lambda on, name=name: self.change_preferences(**{name: on}))
-        commands["raw"].triggered.connect(parts.transcript.set_raw)
-        commands["full screen"].triggered.connect(lambda on: self.showFullScreen() if on else self.showNormal())
-        header = parts.header
+        for name, slot in {
+            "sidebar": self.panes.request_sidebar,
+            "inspector": lambda on: self.show_side("inspector" if on else ""),
+            "chat settings": lambda on: self.show_side("chat settings" if on else ""),
+            "tints": lambda on: self.change_preferences(tints=on),
+            "refused": lambda on: self.change_preferences(show_refused=on),
+            "raw": self.parts.transcript.set_raw,
+            "full screen": lambda on: self.showFullScreen() if on else self.showNormal(),
+        }.items():
+            commands[name].triggered.connect(slot)
         for button, name in (
             *((header.sidebar, "sidebar"), (header.new, "new"), (header.tints, "tints"), (header.raw, "raw")),
             *((header.inspector, "inspector"), (header.tune, "chat settings")),
         ):
             button.follow(commands[name])
-        for signal in (
-            *(controller.conversation_opened, controller.conversations_changed, controller.path_changed),
-            *(controller.reply_began, controller.reply_ended, controller.busy_changed, controller.status_changed),
-            controller.verification_progressed,
-        ):
-            signal.connect(lambda *_: self.chat_commands.update())
-        self.chat_commands.update()
 
     def _connect_parts(self) -> None:
         parts, controller = self.parts, self.controller
         self.drop_target.dropped.connect(parts.composer.attach_files)
-        parts.header.settings_asked.connect(lambda: self.show_side("chat settings"))
-        parts.panel.reset.connect(lambda: controller.change_settings(ChatSettings()))
+        parts.header.chip.clicked.connect(lambda: self.show_side("chat settings"))
         parts.panel.closed.connect(lambda: self.show_side(""))
         parts.transcript.link_clicked.connect(lambda url: ask_to_open(self, url))
         parts.transcript.race.connect(self.races.show_message)
-        pair_form = parts.panel.form.pair
-        for signal in (parts.welcome.models_asked, pair_form.models_asked, self.settings.models_requested):
+        for signal in (parts.welcome.other.clicked, parts.panel.form.pair.models_asked):
             signal.connect(self.models.show)
-        self.models.names_changed.connect(pair_form.offer_models)
-        self.models.names_changed.connect(self.settings.set_model_names)
-        self.settings.preferences_changed.connect(self.set_preferences)
-        self.settings.import_requested.connect(self.chat_commands.import_file)
+        for signal in (controller.path_changed, controller.reply_began):
+            signal.connect(self._update_legend)
         self.panes.changed.connect(self._update_panes)
-        self._update_panes()
-
-    def _connect_controller(self) -> None:
-        for signal in (self.controller.path_changed, self.controller.reply_began):
-            signal.connect(lambda _: self._update_legend())
         self._save_timer.timeout.connect(self.save_places)
         application = QApplication.instance()
         if application is not None:
             application.aboutToQuit.connect(self.save_all)
+        self._update_panes()
+
+    def _active_window(self) -> QWidget:
+        """Returns the window that the user works in: a menu of macOS belongs to all windows."""
+        return QApplication.activeWindow() or self
+
+    def _zoom_window(self) -> None:
+        window = self._active_window()
+        if window.isMaximized():
+            window.showNormal()
+        else:
+            window.showMaximized()
 
     # --- panes ---------------------------------------------------------------------------------
 
@@ -190,7 +276,7 @@ class MainWindow(QMainWindow):
         for side in ("inspector", "chat settings"):
             self.commands[side].setChecked(self.panes.side == side)
         self.presenter.fill_inspector()
-        self.controller.set_phase_timing(self.panes.side == "inspector")  # only it shows these times
+        self.controller.replies.times_phases = self.panes.side == "inspector"  # only it shows these times
         self._save_timer.start()
 
     def _search(self) -> None:
@@ -207,8 +293,8 @@ class MainWindow(QMainWindow):
             self.controller.library.set_value(PREFERENCES, written(preferences))
         self.preferences = preferences
         self.theme.apply(preferences)
-        self.controller.set_unload_minutes(preferences.unload_minutes)
-        for name, on in (("tints", preferences.tints), ("ghosts", preferences.show_refused)):
+        self.controller.pair.set_idle_minutes(preferences.unload_minutes)
+        for name, on in (("tints", preferences.tints), ("refused", preferences.show_refused)):
             self.commands[name].setChecked(on)
         transcript.set_tints(preferences.tints)
         transcript.set_refused_shown(preferences.show_refused)
@@ -224,7 +310,7 @@ class MainWindow(QMainWindow):
     def _zoom(self, steps: int) -> None:
         self.change_preferences(zoom=max(SMALLEST, min(LARGEST, steps)))
 
-    def _update_legend(self) -> None:
+    def _update_legend(self, _: object = None) -> None:
         replies = any(record.role == "assistant" for record in self.controller.path)
         self.parts.composer.show_legend(replies and self.preferences.tints)
 
@@ -258,8 +344,6 @@ class MainWindow(QMainWindow):
 
     def closeEvent(self, event: QCloseEvent) -> None:
         self.save_all()
-        for secondary in (self.settings, self.races, self.models):
-            secondary.close()
         super().closeEvent(event)
 
     # --- saved state ---------------------------------------------------------------------------
@@ -267,7 +351,7 @@ class MainWindow(QMainWindow):
     def save_all(self) -> None:
         """Saves the arrangement and all drafts, before the window goes."""
         self.save_places()
-        self.presenter.drafts.save()
+        self.presenter.save_drafts()
 
     def save_places(self) -> None:
         """Saves the size of the window and the arrangement of its panes."""
@@ -280,3 +364,43 @@ class MainWindow(QMainWindow):
         if not (places.geometry and self.restoreGeometry(QByteArray.fromBase64(places.geometry.encode()))):
             self.resize(FIRST_SIZE)
         self.panes.restore(places)
+
+
+# --- the order of Tab -------------------------------------------------------------------------
+
+
+def focus_next(parts: Sequence[QWidget], self_managed: QWidget, forward: bool) -> bool:
+    """Moves the focus to the next or previous control and returns whether there is one. parts: of the window, in
+    reading order. self_managed: the part that moves the focus within itself, and is entered and left here."""
+    current = QApplication.focusWidget()
+    stops: list[QWidget] = []
+    for part in parts:
+        controls = tab_stops(part)
+        if part is self_managed and controls:
+            inside = current is not None and part.isAncestorOf(current)
+            entry = controls[0] if forward else max(controls, key=_bottom_right)
+            controls = [current if inside and current is not None else entry]
+        stops += controls
+    if not stops:
+        return False
+    place = stops.index(current) + (1 if forward else -1) if current in stops else 0
+    reason = Qt.FocusReason.TabFocusReason if forward else Qt.FocusReason.BacktabFocusReason
+    stops[place % len(stops)].setFocus(reason)
+    return True
+
+
+def tab_stops(part: QWidget) -> list[QWidget]:
+    """Returns the controls of a part that Tab reaches, in the order of Qt's own chain."""
+    found: list[QWidget] = []
+    widget = part.nextInFocusChain()
+    while widget is not None and widget is not part:
+        tabbed = bool(widget.focusPolicy() & Qt.FocusPolicy.TabFocus) and widget.focusProxy() is None
+        if tabbed and part.isAncestorOf(widget) and widget.isVisible() and widget.isEnabled():
+            found.append(widget)
+        widget = widget.nextInFocusChain()
+    return found
+
+
+def _bottom_right(widget: QWidget) -> tuple[int, int]:
+    at = widget.mapToGlobal(QPoint(0, 0))
+    return at.y() + widget.height(), at.x()

@@ -1,24 +1,22 @@
-"""The windows beside the main one (settings, race, models): each is made when it is first shown."""
+"""The windows beside the main one (settings, race, models): each is made when it is first shown, and closed alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QApplication, QWidget
 
 from app.protocol import Pair
 from app.store.records import ChatSettings, MessageRecord
-from app.window.common.preferences import Preferences
 from app.window.main_window import files
 from app.window.main_window.menus import shortcut_list
 from app.window.settings.settings_window import SettingsWindow
 
 if TYPE_CHECKING:
-    from app.window.chat import Controller
+    from app.window.main_window.main_window import MainWindow
     from app.window.models.downloads import DownloadQueue
     from app.window.models.model_library import ModelLibrary
     from app.window.models.models_window import ModelsWindow
@@ -28,19 +26,13 @@ STOPPED_FOR_REPLY = "The race was stopped because a reply was requested."
 
 
 class SecondaryWindow(QObject):
-    """window: None until it is made. The parent is the main window."""
+    """Opens one window beside the main one. window: None until it is made."""
 
     window: QWidget | None = None
 
-    def __init__(self, controller: Controller, parent: QWidget) -> None:
-        super().__init__(parent)
-        self._controller, self._main = controller, parent
-        self.window = None
-
-    def close(self) -> None:
-        """Closes the window with the main one. Work in the background, such as a download, continues."""
-        if self.window is not None:
-            self.window.close()
+    def __init__(self, main: MainWindow) -> None:
+        super().__init__(main)
+        self._main, self._controller = main, main.controller
 
     @property
     def _chat_settings(self) -> ChatSettings:
@@ -48,45 +40,37 @@ class SecondaryWindow(QObject):
 
 
 class SettingsOpener(SecondaryWindow):
-    """preferences_changed(Preferences), import_requested(), models_requested(): by the user.
+    """Opens the Settings window. store_file: the file that holds the conversations, to be shown to the user."""
 
-    preferences: returns those in use. place: the file that holds the conversations.
-    """
-
-    preferences_changed = Signal(object)
-    import_requested = Signal()
-    models_requested = Signal()
-
-    def __init__(
-        self, controller: Controller, preferences: Callable[[], Preferences], place: Path | None, parent: QWidget
-    ) -> None:
-        super().__init__(controller, parent)
+    def __init__(self, main: MainWindow, store_file: Path | None) -> None:
+        super().__init__(main)
         self.window: SettingsWindow | None = None
-        self._preferences, self._place = preferences, place
-        self._names: tuple[list[str], list[str]] = ([], [])
+        self._store_file = store_file
 
     def show(self, page: str) -> SettingsWindow:
         """Shows the Settings window at one of its pages."""
+        main = self._main
         if self.window is None:
-            self.window = SettingsWindow(self._place, shortcut_list(), self._main)
-            self.window.preferred.connect(self.preferences_changed)
+            self.window = SettingsWindow(self._store_file, shortcut_list(), main)
+            self.window.addActions([main.commands["close"], main.commands["minimise"]])
+            self.window.preferred.connect(main.set_preferences)
             self.window.defaulted.connect(self._change_defaults)
             self.window.data.export_asked.connect(self._export_all)
-            self.window.data.import_asked.connect(self.import_requested)
-            self.window.defaults.pair.models_asked.connect(self.models_requested)
-        self.set_model_names(*self._names)
+            self.window.data.import_asked.connect(main.presenter.import_file)
+            self.window.defaults.pair.models_asked.connect(main.models.show)
+            self.offer_models(*main.models.names)
         self.show_values()
         self.window.show_page(page)
+        come_forward(self.window)
         return self.window
 
     def show_values(self) -> None:
         """Shows the values in use."""
         if self.window is not None:
-            self.window.show_values(self._preferences(), self._controller.library.default_settings())
+            self.window.show_values(self._main.preferences, self._controller.library.default_settings())
 
-    def set_model_names(self, targets: list[str], drafters: list[str]) -> None:
+    def offer_models(self, targets: list[str], drafters: list[str]) -> None:
         """Offers these downloaded models in the form."""
-        self._names = (targets, drafters)
         if self.window is not None:
             self.window.defaults.pair.offer_models(targets, drafters)
 
@@ -99,21 +83,17 @@ class SettingsOpener(SecondaryWindow):
     def _export_all(self) -> None:
         folder = files.ask_folder(self._main)
         if folder is not None and self.window is not None:
-            library = self._controller.library
-            files.ConversationExport(
-                folder, library.conversations(), library.export_json, self.window.data.show_result, self
-            )
+            files.ConversationExport(folder, self._controller.library, self.window.data.show_result, self)
 
 
 class RaceOpener(SecondaryWindow):
-    """reduced_motion: returns whether animation is unwanted."""
+    """Opens the Race window, and stops its race when a reply begins."""
 
-    def __init__(self, controller: Controller, reduced_motion: Callable[[], bool], parent: QWidget) -> None:
-        super().__init__(controller, parent)
+    def __init__(self, main: MainWindow) -> None:
+        super().__init__(main)
         self.window: RaceWindow | None = None
-        self._reduced_motion = reduced_motion
         self._suggested: ChatSettings | None = None  # what the form was filled with
-        controller.reply_began.connect(self._stop_for_reply)
+        self._controller.reply_began.connect(self._stop_for_reply)
 
     def show(self, prompt: str = "") -> RaceWindow:
         """Shows the race window; its form, where it is empty, gets this prompt, or else the last question."""
@@ -123,21 +103,23 @@ class RaceOpener(SecondaryWindow):
 
             request = RaceRequest(self._controller.host, parent=self)
             self.window = RaceWindow(request, lambda: self._chat_settings.pair, self._reason_to_wait, parent=self._main)
+            self.window.addAction(self._main.commands["minimise"])
         if self._chat_settings != self._suggested and not self.window.request.busy:
             self._suggested = self._chat_settings
             self.window.form.suggest(self._chat_settings)
-        self.window.still = self._reduced_motion()
+        self.window.still = self._main.theme.reduced_motion
         self.window.suggest(prompt)
-        _bring_forward(self.window)
+        come_forward(self.window)
         return self.window
 
     def show_last_question(self) -> RaceWindow:
         """Shows the race window with the last question of the open conversation."""
-        return self.show(next((r.content for r in reversed(self._controller.path) if r.role == "user"), ""))
+        question = self._controller.last("user")
+        return self.show(question.content if question is not None else "")
 
     def show_message(self, message: int) -> None:
         """Shows the race window with a question of the current branch, attachments included."""
-        record = next((record for record in self._controller.path if record.id == message), None)
+        record = self._controller.find(message)
         if record is not None:
             window = self.show()
             if not window.request.busy:
@@ -156,20 +138,18 @@ class RaceOpener(SecondaryWindow):
 
 
 class ModelsOpener(SecondaryWindow):
-    """names_changed(list[str], list[str]): the downloaded targets and drafters. Downloads need no window.
+    """Opens the Models window. Downloads go on without it.
 
     command: of the child processes; the terminal command itself if empty.
     """
 
-    names_changed = Signal(list, list)
-
-    def __init__(self, controller: Controller, parent: QWidget) -> None:
-        super().__init__(controller, parent)
+    def __init__(self, main: MainWindow) -> None:
+        super().__init__(main)
         self.window: ModelsWindow | None = None
         self.command: list[str] = []
         self.library: ModelLibrary | None = None
         self.downloads: DownloadQueue | None = None
-        for signal in (controller.settings_changed, controller.conversation_opened):
+        for signal in (self._controller.settings_changed, self._controller.conversation_opened):
             signal.connect(lambda _: self.window is not None and self.window.refresh())
         application = QApplication.instance()
         if application is not None:
@@ -182,9 +162,10 @@ class ModelsOpener(SecondaryWindow):
             from app.window.models.models_window import ModelsWindow
 
             self.window = ModelsWindow(library, downloads, lambda: self._chat_settings.pair, self._main)
+            self.window.addAction(self._main.commands["minimise"])
             self.window.use_asked.connect(self._use)
         library.refresh()
-        _bring_forward(self.window)
+        come_forward(self.window)
         self.window.list.setFocus()
         return self.window
 
@@ -209,20 +190,34 @@ class ModelsOpener(SecondaryWindow):
             self.library = ModelLibrary(self.command, self)
             self.downloads = DownloadQueue(self.command, self)
             self.downloads.ended.connect(lambda _, library=self.library: library.refresh())
-            self.library.listed.connect(self._list_names)
+            self.library.listed.connect(self._offer_names)
         return self.library, self.downloads
 
-    def _list_names(self) -> None:
+    @property
+    def names(self) -> tuple[list[str], list[str]]:
+        """The downloaded targets and drafters, as far as they are known."""
         complete = [one for one in self.library.known.installed if one.complete] if self.library else []
         targets = [one.name for one in complete if one.kind == "model"]
-        self.names_changed.emit(targets, [one.name for one in complete if one.kind in ("model", "eagle3", "medusa")])
+        drafters = [one.name for one in complete if one.kind in ("model", "eagle3", "medusa")]
+        return targets, drafters
+
+    def _offer_names(self) -> None:
+        """Offers the downloaded models in the forms."""
+        self._main.parts.panel.form.pair.offer_models(*self.names)
+        self._main.settings.offer_models(*self.names)
 
     def _use(self, pair: Pair) -> None:
         """Chooses a pair for the open conversation and for new ones."""
         self._controller.change_settings(replace(self._chat_settings, pair=pair))
 
 
-def _bring_forward(window: QWidget) -> None:
+def come_forward(window: QWidget) -> None:
+    """Brings a window to the front, as far as the system allows it."""
+    if window.isMinimized():
+        window.showNormal()
     window.show()
     window.raise_()
     window.activateWindow()
+    if (handle := window.windowHandle()) is not None:
+        # Else Qt quits with the main window, whatever else is open. The stubs know no None here.
+        handle.setTransientParent(None)  # type: ignore[arg-type]

@@ -13,13 +13,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.errors import RedlineError
 
 if TYPE_CHECKING:
-    from PySide6.QtWidgets import QWidget
-
     from app.window.chat import Controller
     from app.window.main_window.application import Application
     from app.window.main_window.main_window import MainWindow
@@ -49,8 +47,11 @@ class WindowError(RedlineError):
 
 @dataclass(frozen=True)
 class WindowOptions:
-    """data_dir: where conversations are kept, None for the user's data folder. replay: a recorded stream of events that
-    answers in place of a model. host: the command that starts the host, the real one if empty."""
+    """How to open the window.
+
+    data_dir: where conversations are kept, None for the user's data folder. replay: a recorded stream of events that
+    answers in place of a model. host: the command that starts the host, the real one if empty.
+    """
 
     data_dir: Path | None = None
     replay: Path | None = None
@@ -113,13 +114,22 @@ def show(options: WindowOptions) -> int:
 def _make_application() -> Application:
     """Raises WindowError where Qt cannot be loaded; where Qt finds no screen, says so and ends the process."""
     with _qt_errors():
-        from PySide6.QtCore import qInstallMessageHandler
+        from PySide6.QtCore import QtMsgType, qInstallMessageHandler
 
         from app.window.main_window.application import Application
-    messages = StartupMessages()
-    qInstallMessageHandler(messages)
+    said: list[str] = []
+
+    def keep(kind: QtMsgType, _: object, message: str) -> None:
+        said.append(message)
+        if kind == QtMsgType.QtFatalMsg:
+            print(f"redline: {explain(said)}", file=sys.stderr, flush=True)
+            os._exit(1)
+
+    qInstallMessageHandler(keep)
     application = Application(["redline"])
-    messages.end()
+    qInstallMessageHandler(None)
+    for message in said:
+        print(message, file=sys.stderr)
     return application
 
 
@@ -127,11 +137,13 @@ def _connect(application: Application, controller: Controller, window: MainWindo
     """Connects the window with the system around it, and with quitting."""
     from app.window.chat import Notice
     from app.window.main_window.application import FirstPaint, InstanceServer, report_uncaught
+    from app.window.main_window.secondary_windows import come_forward
 
     window.parts.panel.shown.connect(window.models.find_names)
     server = InstanceServer(folder, controller)
-    server.raise_requested.connect(lambda: come_forward(window))
     application.file_opened.connect(controller.import_file)
+    for signal in (server.raise_requested, application.file_opened):
+        signal.connect(lambda *_: come_forward(window))
     application.aboutToQuit.connect(server.close)
     application.aboutToQuit.connect(controller.close)
     application.quit_on_signals()
@@ -147,25 +159,15 @@ def begin(controller: Controller) -> None:
     controller.start()
 
 
-def come_forward(window: QWidget) -> None:
-    """Brings the window to the front, as far as the system allows it."""
-    if window.isMinimized():
-        window.showNormal()
-    window.show()
-    window.raise_()
-    window.activateWindow()
-
-
 @contextmanager
 def _qt_errors() -> Iterator[None]:
-    """Turns a failed import of Qt into a WindowError that says what is missing."""
+    """Turns a failed import of Qt into a WindowError that says what is missing. Any other failed import is a bug."""
     try:
         yield
     except ImportError as error:
-        explained = missing_library(error)
-        if explained is None:
+        if (error.name or "").split(".")[0] not in ("PySide6", "shiboken6"):
             raise
-        raise explained from error
+        raise WindowError(explain([str(error)])) from error
 
 
 # --- why no window can be opened here ---------------------------------------------------------
@@ -182,14 +184,21 @@ def check_display(platform: str, environment: Mapping[str, str]) -> None:
         )
 
 
-def missing_library(error: ImportError) -> WindowError | None:
-    """Returns what a failed import of Qt means to the user; None for any other failed import, which is a bug."""
-    if (error.name or "").split(".")[0] not in ("PySide6", "shiboken6"):
-        return None
-    library = re.match(r"(\S+\.so[.\d]*): cannot open shared object", str(error))
-    if library is None:
-        return WindowError(f"Qt cannot be loaded ({error}): reinstall Redline; {_INSTEAD}")
-    return WindowError(f"the window needs {library[1]}, which is missing: {_advice(library[1])}; {_INSTEAD}")
+def explain(messages: list[str]) -> str:
+    """Returns one line on why Qt cannot open a window, from what it said: what is missing, and what to do."""
+    said = " ".join(" ".join(messages).split())
+    library = re.search(r"(\S+\.so[.\d]*): cannot open shared object", said)
+    missing = library[1] if library else "libxcb-cursor.so.0" if "xcb-cursor" in said else ""
+    screen = re.search(r"could not connect to display ?(\S*)", said)
+    if missing:
+        why = f"the window needs {missing}, which is missing: {_advice(missing)}"
+    elif screen:
+        why = f"the screen {screen[1] or 'named by DISPLAY'} does not respond: check DISPLAY"
+    elif "platform plugin" in said:
+        why = f"Qt finds no screen ({messages[0]}): check QT_QPA_PLATFORM and DISPLAY"
+    else:
+        why = f"Qt cannot open a window ({said}): reinstall Redline"
+    return f"{why}; {_INSTEAD}"
 
 
 def _advice(library: str) -> str:
@@ -197,40 +206,3 @@ def _advice(library: str) -> str:
         return "install the package of your system that contains it"
     debian, fedora = _PACKAGES[library]
     return f"install it with `sudo apt install {debian}` or `sudo dnf install {fedora}`"
-
-
-class StartupMessages:
-    """A handler for Qt's messages while the application starts: where that fails, Qt ends the process, and one line is
-    printed in place of all of its messages. Other messages go to standard error."""
-
-    def __init__(self) -> None:
-        self._messages: list[str] = []
-
-    def __call__(self, kind: Any, _: object, message: str) -> None:
-        from PySide6.QtCore import QtMsgType
-
-        if kind == QtMsgType.QtFatalMsg:
-            print(f"redline: {explain([*self._messages, message])}", file=sys.stderr, flush=True)
-            os._exit(1)
-        self._messages.append(message)
-
-    def end(self) -> None:
-        """The application has started: stops handling messages."""
-        from PySide6.QtCore import qInstallMessageHandler
-
-        qInstallMessageHandler(None)
-        for message in self._messages:
-            print(message, file=sys.stderr)
-        self._messages.clear()
-
-
-def explain(messages: list[str]) -> str:
-    """Returns one line for the message of Qt before it ended the process."""
-    text = " ".join(" ".join(messages).split())
-    if "xcb-cursor" in text:
-        return f"the window needs libxcb-cursor.so.0, which is missing: {_advice('libxcb-cursor.so.0')}; {_INSTEAD}"
-    if found := re.search(r"could not connect to display ?(\S*)", text):
-        return f"the screen {found[1] or 'named by DISPLAY'} does not respond: check DISPLAY; {_INSTEAD}"
-    if "platform plugin" in text:
-        return f"Qt finds no screen ({messages[0]}): check QT_QPA_PLATFORM and DISPLAY; {_INSTEAD}"
-    return f"Qt ended the window ({text}); {_INSTEAD}"

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
+    QBoxLayout,
     QFrame,
-    QGridLayout,
     QHBoxLayout,
     QPushButton,
     QScrollArea,
@@ -79,10 +79,9 @@ class Card(QPushButton):
 
 
 class Welcome(QScrollArea):
-    """chosen(str): the prompt to send. models_asked(): to choose another model."""
+    """The page of a conversation without messages. other: the button to choose another model."""
 
-    chosen = Signal(str)
-    models_asked = Signal()
+    chosen = Signal(str)  # the prompt to send
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -94,9 +93,8 @@ class Welcome(QScrollArea):
         self.model, self.other = label(role="body", tone="faint"), QPushButton("Choose Another Model…")
         style(self.other, role="link")
         self.cards = [Card(prompt) for prompt in PROMPTS]
-        self._grid, self._columns = QGridLayout(), 0
+        self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         self._lay_out()
-        self.other.clicked.connect(self.models_asked)
         for card in self.cards:
             card.clicked.connect(lambda _=False, text=card.prompt.text: self.chosen.emit(text))
 
@@ -113,7 +111,8 @@ class Welcome(QScrollArea):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._arrange_cards(1 if self.width() < NARROW else len(self.cards))
+        direction = QBoxLayout.Direction
+        self._row.setDirection(direction.TopToBottom if self.width() < NARROW else direction.LeftToRight)
 
     def _lay_out(self) -> None:
         inside = QWidget()
@@ -133,8 +132,10 @@ class Welcome(QScrollArea):
         flow.addWidget(self.other)
         column.addWidget(models)
         column.addSpacing(2 * GAP)
-        self._grid.setSpacing(12)
-        column.addLayout(self._grid)
+        self._row.setSpacing(12)
+        for card in self.cards:
+            self._row.addWidget(card, 1)
+        column.addLayout(self._row)
         column.addStretch(3)
         outside = QWidget()
         middle = QHBoxLayout(outside)
@@ -148,11 +149,3 @@ class Welcome(QScrollArea):
         self.setWidget(outside)
         self.viewport().setAutoFillBackground(False)
         outside.setAutoFillBackground(False)
-        self._arrange_cards(len(self.cards))
-
-    def _arrange_cards(self, columns: int) -> None:
-        if columns == self._columns:
-            return
-        self._columns = columns
-        for place, card in enumerate(self.cards):
-            self._grid.addWidget(card, place // columns, place % columns)

@@ -22,6 +22,7 @@ from engine.audit.receipt import Difference, Receipt
 from engine.events import Finished, PromptProgress, Round
 
 ROUND_TOKENS = 3  # tokens
+CONTEXT = 4096
 
 
 class Behaviour(msgspec.Struct, frozen=True):
@@ -36,7 +37,6 @@ class Behaviour(msgspec.Struct, frozen=True):
     pause_s: float = 0.002
     ready_s: float = 0.0
     load_s: float = 0.0
-    version: int = p.VERSION
     fail_load: str = ""
     fail_after: int = 0
     kill_after: int = 0
@@ -52,7 +52,6 @@ class Behaviour(msgspec.Struct, frozen=True):
     overlong_bytes: int = 0
     stderr: str = ""
     flood: bool = False
-    context: int = 4096
     tail: str = ""
 
 
@@ -96,7 +95,7 @@ class FakeHost:
         time.sleep(self.behaviour.ready_s)
         sys.stderr.write(self.behaviour.stderr)
         sys.stderr.flush()
-        self.send(p.Ready(version=self.behaviour.version, redline="fake", mlx="none", device="a fake"))
+        self.send(p.Ready(version=p.VERSION, redline="fake", mlx="none", device="a fake"))
         threading.Thread(target=self.listen, daemon=True).start()
         while not isinstance(request := self.requests.get(), p.Quit):
             self.carry_out(request)
@@ -118,7 +117,7 @@ class FakeHost:
             self.load(request)
         elif isinstance(request, p.Count):
             tokens = sum(len(message.content.split()) for message in request.messages)
-            self.send(p.Counted(id=request.id, tokens=tokens, context=self.behaviour.context))
+            self.send(p.Counted(id=request.id, tokens=tokens, context=CONTEXT))
         elif isinstance(request, p.Unload):
             self.send(p.Unloaded(id=request.id))
         elif isinstance(request, p.Reply):
@@ -135,9 +134,8 @@ class FakeHost:
         if behaviour.fail_load and behaviour.fail_load in request.pair.drafter:
             self.send(p.Failed(id=request.id, kind="PairError", message=f"{request.pair.drafter} does not fit"))
             return
-        pair, names = request.pair, {"target": "Fake", "drafter": request.pair.drafter, "note": ""}
-        state: dict[str, Any] = {"speculation": "on", "drafts_trees": False, "context": behaviour.context}
-        self.send(p.Loaded(id=request.id, pair=pair, **names, **state))
+        drafter, state = request.pair.drafter, {"note": "", "drafts_trees": False, "context": CONTEXT}
+        self.send(p.Loaded(id=request.id, pair=request.pair, target="Fake", drafter=drafter, speculation="on", **state))
 
     def reply(self, request: p.Reply) -> None:
         behaviour, first = self.behaviour, len(request.continuation_ids)
@@ -166,22 +164,22 @@ class FakeHost:
             return
         self.send(p.PrefillProgress(id=request.id, progress=PromptProgress(0, 30, 0, 0.0)))
         for done in range(0, total + 1, ROUND_TOKENS):
-            if behaviour.kill_after and self.rounds_sent >= behaviour.kill_after:
-                os.kill(os.getpid(), signal.SIGKILL)
+            self.die_after_rounds()
             if request.id in self.stopped or self.leaving:
-                self.send(
-                    p.Failed(id=request.id, kind="Cancelled", message="stopped before all of the reply was checked")
-                )
+                self.send(p.Failed(id=request.id, kind="Cancelled", message="stopped"))
                 return
             self.send(p.VerifyProgress(id=request.id, done=done, total=total))
             time.sleep(behaviour.verify_s)
         found = Difference(4, 99, 4, 1.0, 2.0, near_tie=True, plain_text=behaviour.differ, other_text=word(4))
         self.send(p.VerifyDone(id=request.id, receipt=Receipt(total, (found,) if behaviour.differ else ())))
 
+    def die_after_rounds(self) -> None:
+        if self.behaviour.kill_after and self.rounds_sent >= self.behaviour.kill_after:
+            os.kill(os.getpid(), signal.SIGKILL)
+
     def maybe_fail(self, request: int, index: int) -> None:
         behaviour = self.behaviour
-        if behaviour.kill_after and self.rounds_sent >= behaviour.kill_after:
-            os.kill(os.getpid(), signal.SIGKILL)
+        self.die_after_rounds()
         if behaviour.hang_after and self.rounds_sent >= behaviour.hang_after:
             time.sleep(3600)
         if behaviour.fall_back_after and self.rounds_sent == behaviour.fall_back_after:

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from app.protocol import RoundDone
+from app.protocol import AnyRequest, Pair, RoundDone
 from app.store import Store
 from app.store.records import MessageRecord
 from app.window.chat import Controller, Notice
@@ -28,6 +28,10 @@ class Scene:
         self.rounds: dict[int, list[RoundDone]] = {}
         self.states: list[str] = []
         self.counts: list[tuple[int, int]] = []
+        self.verifying: list[tuple[int, str]] = []  # the progress of verifications
+        self.verified: list[MessageRecord] = []
+        self.not_verified: list[tuple[int, str]] = []
+        self.requests: list[AnyRequest] = []
         self.process = HostProcess(words or command(**behaviour), timeouts)
         self.controller = Controller(store or Store.open(folder / "conversations.sqlite").store, self.process)
         self.controller.notice.connect(self.notices.append)
@@ -36,6 +40,10 @@ class Scene:
         self.controller.rounds_received.connect(lambda message, new: self.rounds.setdefault(message, []).extend(new))
         self.controller.status_changed.connect(lambda state: self.states.append(state.state))
         self.controller.context_counted.connect(lambda *count: self.counts.append(count))
+        self.controller.verification_progressed.connect(lambda *progress: self.verifying.append(progress))
+        self.controller.reply_verified.connect(self.verified.append)
+        self.controller.verification_failed.connect(lambda *failure: self.not_verified.append(failure))
+        self._send, self.process.send = self.process.send, self._record_and_send  # type: ignore[method-assign]
 
     def __enter__(self) -> Scene:
         self.controller.open_last()
@@ -46,6 +54,22 @@ class Scene:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.controller.close()
+
+    def _record_and_send(self, request: AnyRequest) -> None:
+        self.requests.append(request)
+        self._send(request)
+
+    def requested(self, kind: type[Any]) -> list[Any]:
+        """Returns the requests of a kind."""
+        return [request for request in self.requests if isinstance(request, kind)]
+
+    def verification_over(self) -> bool:
+        """Returns whether a verification has ended, whatever came of it."""
+        return bool(self.verifying) and self.verifying[-1][1] == ""
+
+    def loaded_pair(self) -> Pair | None:
+        """Returns the pair that is loaded."""
+        return self.controller.loaded_pair.pair if self.controller.loaded_pair is not None else None
 
     def ready(self) -> None:
         """Waits until the pair is loaded."""

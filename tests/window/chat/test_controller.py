@@ -15,15 +15,6 @@ from tests.window.chat.scene import Scene, reopened, whole_path
 from tests.window.waiting import until
 
 
-def test_busy_changes_when_a_reply_begins_and_ends(tmp_path: Path) -> None:
-    with Scene(tmp_path, rounds=4) as scene:
-        scene.ready()
-        told: list[bool] = []
-        scene.controller.busy_changed.connect(told.append)
-        scene.ask()
-        assert told == [True, False]
-
-
 def test_a_reply_is_emitted_and_saved_with_its_statistics(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=10, tail="\ufffd") as scene:
         record = scene.ask("Why is the sky blue?\nIn one line.")
@@ -34,23 +25,24 @@ def test_a_reply_is_emitted_and_saved_with_its_statistics(tmp_path: Path) -> Non
         assert (numbers.tokens, numbers.rounds, numbers.drafted, numbers.accepted) == (30, 10, 30, 20)
         assert numbers.prompt_tokens == 30 and numbers.acceptance_rate == pytest.approx(2 / 3)
         assert scene.controller.conversation.title == "Why is the sky blue?"
-        assert [told.round.index for told in scene.controller.rounds_of(record.id)] == list(range(10))
+        assert [one.round.index for one in scene.controller.rounds_of(record.id)] == list(range(10))
     path = whole_path(tmp_path)
     assert [message.role for message in path] == ["user", "assistant"]
     assert path[1] == record
 
 
-def test_rounds_arrive_in_frames_after_the_branch(tmp_path: Path) -> None:
+def test_a_reply_is_announced_and_its_rounds_arrive_in_frames(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=300, pause_s=0.0) as scene:
         seen: list[str] = []
         controller = scene.controller
         controller.path_changed.connect(lambda path: seen.append(f"path {len(path)}"))
+        controller.busy_changed.connect(lambda busy: seen.append("busy" if busy else "idle"))
         controller.reply_began.connect(lambda _: seen.append("began"))
-        controller.rounds_received.connect(lambda *_: seen.append("told"))
+        controller.rounds_received.connect(lambda *_: seen.append("rounds"))
         controller.reply_ended.connect(lambda _: seen.append("ended"))
         scene.ask()
-        assert seen[:2] == ["path 1", "began"] and seen[-1] == "ended"
-        assert set(seen[2:-1]) == {"told"} and len(seen) < 150
+        assert seen[:3] == ["path 1", "began", "busy"] and seen[-2:] == ["ended", "idle"]
+        assert set(seen[3:-2]) == {"rounds"} and len(seen) < 150
 
 
 def test_what_streams_is_on_disk_within_half_a_second(tmp_path: Path) -> None:
@@ -59,7 +51,7 @@ def test_what_streams_is_on_disk_within_half_a_second(tmp_path: Path) -> None:
         message = scene.streaming(30)
         shown = len(scene.tokens(message))
         other = reopened(tmp_path)
-        until(lambda: sum(len(told.round.tokens) for told in other.rounds(message)) >= shown, 0.5)
+        until(lambda: sum(len(one.round.tokens) for one in other.rounds(message)) >= shown, 0.5)
         other.close()
         scene.controller.stop()
         until(lambda: scene.ended)
@@ -92,9 +84,9 @@ def test_a_continued_reply_is_one_reply(tmp_path: Path) -> None:
         assert whole.id == message and whole.text == text_of(tokens) and whole.text.startswith(stopped.text)
         assert whole.statistics is not None and whole.statistics.tokens == tokens
         assert whole.statistics.prompt_tokens == 30
-        told = scene.controller.rounds_of(message)
-        assert [one.round.index for one in told] == list(range(len(told)))
-        assert all(a.round.time_s <= b.round.time_s for a, b in itertools.pairwise(told))
+        rounds = scene.controller.rounds_of(message)
+        assert [one.round.index for one in rounds] == list(range(len(rounds)))
+        assert all(a.round.time_s <= b.round.time_s for a, b in itertools.pairwise(rounds))
         assert (
             stopped.sampling is not None and whole.sampling is not None and whole.sampling.seed == stopped.sampling.seed
         )
@@ -136,18 +128,18 @@ def test_a_reply_continues_while_another_conversation_is_open(tmp_path: Path) ->
         controller.send("a long one")
         message, first = scene.streaming(), controller.conversation.id
         controller.new()
-        told = len(scene.tokens(message))
+        emitted = len(scene.tokens(message))
         assert not controller.busy and controller.path == []
         assert not controller.send("meanwhile") and scene.notice("one reply at a time") is not None
-        reply = controller._runner.reply
+        reply = controller.replies.reply
         assert reply is not None
-        until(lambda: len(reply.rounds) * 3 > told + 30)
-        assert len(scene.tokens(message)) == told
+        until(lambda: len(reply.rounds) * 3 > emitted + 30)
+        assert len(scene.tokens(message)) == emitted
         scene.press("one reply at a time", "Show Conversation")
         assert controller.conversation.id == first and controller.busy
         live = controller.path[-1]
         assert live.state == "streaming" and scene.began[-1].id == message
-        assert live.text == text_of(len(live.text.split())) and len(live.text.split()) > told + 30
+        assert live.text == text_of(len(live.text.split())) and len(live.text.split()) > emitted + 30
         scene.rounds[message] = controller.rounds_of(message)
         controller.stop()
         until(lambda: scene.ended)
@@ -185,7 +177,7 @@ def test_deleting_stops_a_reply_and_can_be_undone(tmp_path: Path) -> None:
         conversation = controller.conversation.id
         controller.delete(conversation)
         assert controller.library.conversations() == [] and controller.conversation.id == 0
-        until(lambda: controller._runner.reply is None)
+        until(lambda: controller.replies.reply is None)
         scene.press("was deleted", "Undo")
         assert controller.conversation.id == conversation and controller.path[-1].state == "stopped"
         controller.undo_delete()  # nothing more to undo
@@ -198,6 +190,7 @@ def test_what_is_exported_can_be_imported(tmp_path: Path) -> None:
         record = scene.ask("Take this away")
         controller, first = scene.controller, scene.controller.conversation.id
         assert "Take this away" in controller.library.export_markdown(first)
+        assert [hit.title for hit in controller.library.search("take")] and controller.library.search(" ") == []
         file = tmp_path / "export.json"
         file.write_text(controller.library.export_json(first))
         assert controller.import_file(str(file))
@@ -209,13 +202,6 @@ def test_what_is_exported_can_be_imported(tmp_path: Path) -> None:
             assert not controller.import_file(str(file))
             assert scene.notices[before].level == "error"
         assert not controller.import_file(str(tmp_path / "gone.json"))
-
-
-def test_search_finds_messages(tmp_path: Path) -> None:
-    with Scene(tmp_path, rounds=1) as scene:
-        scene.ask("The heron waits")
-        assert [hit.title for hit in scene.controller.library.search("heron")]
-        assert scene.controller.library.search(" ") == []
 
 
 def test_a_title_is_the_first_line_with_words_cut_between_words() -> None:

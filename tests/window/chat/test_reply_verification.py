@@ -3,73 +3,45 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-from app.protocol import AnyRequest, Load, Loaded, Pair, Reply, Verify
-from app.store.records import ChatSettings, MessageRecord
+from app.protocol import Load, Pair, Verify
+from app.store.records import ChatSettings
 from engine.audit.receipt import Receipt
 from tests.window.chat.scene import Scene, whole_path
 from tests.window.waiting import until
 
 TOKENS = 6  # of a reply of two rounds
-
-
-class Verifications:
-    """The verifications of a scene, and its requests to the host."""
-
-    def __init__(self, scene: Scene) -> None:
-        self.progress: list[tuple[int, str]] = []
-        self.verified: list[MessageRecord] = []
-        self.failed: list[tuple[int, str]] = []
-        self.requests: list[AnyRequest] = []
-        controller, send = scene.controller, scene.process.send
-        controller.verification_progressed.connect(lambda *told: self.progress.append(told))
-        controller.reply_verified.connect(self.verified.append)
-        controller.verification_failed.connect(lambda *told: self.failed.append(told))
-
-        def record_and_send(request: AnyRequest) -> None:
-            self.requests.append(request)
-            send(request)
-
-        scene.process.send = record_and_send  # type: ignore[method-assign]
-
-    @property
-    def over(self) -> bool:
-        return bool(self.progress) and self.progress[-1][1] == ""
-
-    def of(self, kind: type[Any]) -> list[Any]:
-        """Returns the requests of a kind."""
-        return [request for request in self.requests if isinstance(request, kind)]
+ANOTHER = Pair(target="models/another", drafter="lookup")
 
 
 def test_a_receipt_is_emitted_saved_and_there_at_the_next_start(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=2) as scene:
         record = scene.ask("Why?")
-        verifications = Verifications(scene)
+        scene.requests.clear()
         assert scene.controller.verify(record.id) and scene.controller.verifying_message == record.id
-        until(lambda: verifications.over)
-        assert [said for _, said in verifications.progress] == [
+        until(scene.verification_over)
+        assert [text for _, text in scene.verifying] == [
             *("Verifying", "Reading the prompt"),
             *(f"Verifying, {done} of {TOKENS} tokens" for done in (0, 3, 6)),
             "",
         ]
-        (kept,) = verifications.verified
-        assert kept.receipt is not None and kept.receipt.receipt == Receipt(TOKENS) and kept.receipt.made_s > 1e9
-        assert scene.controller.path[1] == kept and scene.controller.verifying_message is None
-        (wanted,) = verifications.of(Verify)
-        assert (
-            [m.content for m in wanted.messages] == ["Why?"] and wanted.sampling == record.sampling and wanted.complete
-        )
-        assert [token for said in wanted.rounds for token in said.tokens] == list(range(TOKENS))
-        assert verifications.of(Load) == []  # the pair that was there is good for it
-    assert whole_path(tmp_path)[1] == kept
+        (verified,) = scene.verified
+        assert verified.receipt is not None and verified.receipt.made_s > 1e9
+        assert verified.receipt.receipt == Receipt(TOKENS)
+        assert scene.controller.path[1] == verified and scene.controller.verifying_message is None
+        (request,) = scene.requested(Verify)
+        assert [message.content for message in request.messages] == ["Why?"]
+        assert request.sampling == record.sampling and request.complete
+        assert [token for one in request.rounds for token in one.tokens] == list(range(TOKENS))
+        assert scene.requested(Load) == []  # the pair that was there is good for it
+    assert whole_path(tmp_path)[1] == verified
 
 
 def test_a_difference_survives_restart_export_and_import(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=2, differ="other") as scene:
-        record, verifications = scene.ask("Why?"), Verifications(scene)
+        record = scene.ask("Why?")
         scene.controller.verify(record.id)
-        until(lambda: verifications.over)
+        until(scene.verification_over)
         exported = scene.controller.library.store.export_json(record.conversation)
     (found,) = [message.receipt for message in whole_path(tmp_path) if message.receipt]
     assert found.receipt.near_tie and found.receipt.differences[0].plain_text == "other" and not found.elsewhere
@@ -82,24 +54,24 @@ def test_a_difference_survives_restart_export_and_import(tmp_path: Path) -> None
 
 def test_a_verification_can_be_stopped_and_repeated(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=30, verify_s=0.02) as scene:
-        record, verifications = scene.ask(), Verifications(scene)
+        record = scene.ask()
         scene.controller.verify(record.id)
-        until(lambda: len(verifications.progress) > 3)
+        until(lambda: len(scene.verifying) > 3)
         assert not scene.controller.verify(record.id)  # the same again lets it be
-        until(lambda: verifications.over)
-        assert verifications.verified == [] == verifications.failed and scene.controller.path[1].receipt is None
+        until(scene.verification_over)
+        assert scene.verified == [] == scene.not_verified and scene.controller.path[1].receipt is None
         assert scene.controller.verify(record.id)
-        until(lambda: verifications.verified)
+        until(lambda: scene.verified)
     assert whole_path(tmp_path)[1].receipt is not None
 
 
 def test_a_new_reply_ends_the_verification(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=30, verify_s=0.05) as scene:
-        record, verifications = scene.ask(), Verifications(scene)
+        record = scene.ask()
         scene.controller.verify(record.id)
-        until(lambda: len(verifications.progress) > 3)
+        until(lambda: len(scene.verifying) > 3)
         assert scene.ask("And?").state == "complete"
-        assert verifications.over and verifications.verified == [] and scene.controller.path[1].receipt is None
+        assert scene.verification_over() and scene.verified == [] and scene.controller.path[1].receipt is None
         assert not any(notice.level == "error" for notice in scene.notices)
 
 
@@ -113,12 +85,12 @@ def test_nothing_is_verified_during_a_reply(tmp_path: Path) -> None:
 
 def test_one_reply_is_verified_at_a_time(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=30, verify_s=0.05) as scene:
-        first, second, verifications = scene.ask(), scene.ask("And?"), Verifications(scene)
+        first, second = scene.ask(), scene.ask("And?")
         scene.controller.verify(first.id)
         assert not scene.controller.verify(second.id)
         scene.press("Another reply is being verified", "Stop Verifying")
-        until(lambda: verifications.over)
-        assert scene.controller.verifying_message is None and verifications.verified == []
+        until(scene.verification_over)
+        assert scene.controller.verifying_message is None and scene.verified == []
 
 
 def test_the_model_of_the_reply_is_loaded_and_then_that_of_the_chat(tmp_path: Path) -> None:
@@ -126,15 +98,15 @@ def test_the_model_of_the_reply_is_loaded_and_then_that_of_the_chat(tmp_path: Pa
     with Scene(tmp_path, rounds=2) as scene:
         record = scene.ask()
         old = scene.controller.conversation.settings
-        scene.controller.change_settings(ChatSettings(pair=Pair(target="models/another", drafter="lookup")))
-        until(lambda: (there := scene.controller.loaded_pair) and there.pair.target == "models/another")
-        verifications = Verifications(scene)
+        scene.controller.change_settings(ChatSettings(pair=ANOTHER))
+        until(lambda: scene.loaded_pair() == ANOTHER)
+        scene.requests.clear()
         scene.controller.verify(record.id)
-        until(lambda: verifications.verified)
-        until(lambda: (there := scene.controller.loaded_pair) and there.pair.target == "models/another")
-        loads = [load.pair for load in verifications.of(Load)]
-        assert loads == [Pair(target=old.pair.target, drafter="none"), Pair(target="models/another", drafter="lookup")]
-        assert any("which wrote this reply" in said for _, said in verifications.progress)
+        until(lambda: scene.verified)
+        until(lambda: scene.loaded_pair() == ANOTHER)
+        loads = [load.pair for load in scene.requested(Load)]
+        assert loads == [Pair(target=old.pair.target, drafter="none"), ANOTHER]
+        assert any("which wrote this reply" in text for _, text in scene.verifying)
 
 
 def test_a_change_of_context_keeps_the_loaded_drafter(tmp_path: Path) -> None:
@@ -142,54 +114,52 @@ def test_a_change_of_context_keeps_the_loaded_drafter(tmp_path: Path) -> None:
         record = scene.ask()
         pair = scene.controller.conversation.settings.pair
         scene.controller.change_settings(ChatSettings(pair=Pair(target=pair.target, drafter="lookup", context=512)))
-        loaded: list[Loaded] = []
-        scene.controller.pair_loaded.connect(loaded.append)
-        until(lambda: loaded and loaded[-1].pair.context == 512)
-        verifications = Verifications(scene)
+        until(lambda: (loaded := scene.loaded_pair()) and loaded.context == 512)
+        scene.requests.clear()
         scene.controller.verify(record.id)
-        until(lambda: verifications.verified)
-        assert [(load.pair.drafter, load.pair.context) for load in verifications.of(Load)][:1] == [("lookup", None)]
+        until(lambda: scene.verified)
+        assert [(load.pair.drafter, load.pair.context) for load in scene.requested(Load)][:1] == [("lookup", None)]
 
 
 def test_a_model_that_cannot_be_loaded_is_reported_and_the_chat_continues(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=2, fail_load="none") as scene:
         record = scene.ask()
-        scene.controller.change_settings(ChatSettings(pair=Pair(target="models/another", drafter="lookup")))
-        until(lambda: (there := scene.controller.loaded_pair) and there.pair.target == "models/another")
-        verifications = Verifications(scene)
+        scene.controller.change_settings(ChatSettings(pair=ANOTHER))
+        until(lambda: scene.loaded_pair() == ANOTHER)
+        scene.requests.clear()
         scene.controller.verify(record.id)
-        until(lambda: verifications.failed)
-        assert "the model that wrote it could not be loaded (none does not fit)" in verifications.failed[0][1]
+        until(lambda: scene.not_verified)
+        assert "the model that wrote it could not be loaded (none does not fit)" in scene.not_verified[0][1]
         notice = scene.notice("The reply could not be verified")
         assert notice is not None and dict(notice.actions).keys() == {"Try Again"}
         assert [n.text for n in scene.notices if n.level == "error"] == []
-        until(lambda: (there := scene.controller.loaded_pair) and there.pair.target == "models/another")
+        until(lambda: scene.loaded_pair() == ANOTHER)
         until(lambda: scene.controller.status.state == "on")
-        assert scene.ask("And?").state == "complete" and verifications.verified == []
+        assert scene.ask("And?").state == "complete" and scene.verified == []
 
 
 def test_a_prompt_that_has_changed_is_reported_without_a_receipt(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=2, refuse_verify="the prompt reads otherwise now") as scene:
-        record, verifications = scene.ask(), Verifications(scene)
+        record = scene.ask()
         scene.controller.verify(record.id)
-        until(lambda: verifications.over)
-        assert verifications.failed == [(record.id, "the prompt reads otherwise now")] and verifications.verified == []
+        until(scene.verification_over)
+        assert scene.not_verified == [(record.id, "the prompt reads otherwise now")] and scene.verified == []
         assert scene.notice("could not be verified: the prompt reads otherwise now.") is not None
     assert whole_path(tmp_path)[1].receipt is None
 
 
 def test_a_death_of_the_engine_ends_the_verification_only(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=2, kill_after=2) as scene:
-        record, verifications = scene.ask(), Verifications(scene)
+        record = scene.ask()
         scene.controller.verify(record.id)
-        until(lambda: verifications.over)
+        until(scene.verification_over)
         assert scene.controller.verifying_message is None and scene.notice("is restarting") is not None
     assert whole_path(tmp_path)[1].state == "complete"
 
 
 def test_a_reply_without_rounds_cannot_be_verified(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=2) as scene:
-        record, verifications = scene.ask(), Verifications(scene)
+        record = scene.ask()
         document = scene.controller.library.store.export_json(record.conversation)
         start = document.index('"rounds":[{')
         taken = scene.controller.library.store.import_json(document[:start] + '"rounds":[]}]}')
@@ -197,22 +167,22 @@ def test_a_reply_without_rounds_cannot_be_verified(tmp_path: Path) -> None:
         reply = scene.controller.path[1]
         assert not scene.controller.verify(reply.id)
         assert (
-            verifications.failed[0][0] == reply.id
-            and "there is no record of how it was generated" in verifications.failed[0][1]
+            scene.not_verified[0][0] == reply.id
+            and "there is no record of how it was generated" in scene.not_verified[0][1]
         )
-        assert verifications.of(Verify) == [] == verifications.of(Reply)
+        assert scene.requested(Verify) == []
 
 
 def test_the_system_prompt_of_the_reply_is_verified(tmp_path: Path) -> None:
     """Not the one that the conversation has now."""
     with Scene(tmp_path, rounds=2) as scene:
         scene.controller.change_settings(ChatSettings(system="Be brief."))
-        record, verifications = scene.ask("Why?"), Verifications(scene)
+        record = scene.ask("Why?")
         scene.controller.change_settings(ChatSettings(system="Be long."))
         scene.controller.verify(record.id)
-        until(lambda: verifications.verified)
-        (wanted,) = verifications.of(Verify)
-        assert [message.content for message in wanted.messages] == ["Be brief.", "Why?"]
+        until(lambda: scene.verified)
+        (request,) = scene.requested(Verify)
+        assert [message.content for message in request.messages] == ["Be brief.", "Why?"]
 
 
 def test_nothing_is_verified_loaded_or_unloaded_during_a_race(tmp_path: Path) -> None:
@@ -221,10 +191,9 @@ def test_nothing_is_verified_loaded_or_unloaded_during_a_race(tmp_path: Path) ->
         record, controller = scene.ask(), scene.controller
         controller.host.racing = True
         assert not controller.verify(record.id) and scene.notice("A race is running") is not None
-        controller.unload()
-        another = ChatSettings(pair=Pair(target="models/another", drafter="lookup"))
-        controller.change_settings(another)
+        controller.pair.unload()
+        controller.change_settings(ChatSettings(pair=ANOTHER))
         assert controller.loaded_pair is not None
         controller.host.racing = False
         controller.host.race_ended.emit()
-        until(lambda: (there := controller.loaded_pair) and there.pair == another.pair)
+        until(lambda: scene.loaded_pair() == ANOTHER)

@@ -15,6 +15,7 @@ from typing import Any
 
 from app.protocol import RoundDone
 from app.window.chat import Controller, Notice, SpeculationStatus
+from app.window.main_window import secondary_windows
 from app.window.main_window import start as window
 from tests.window.chat.fake_host import command
 
@@ -65,8 +66,8 @@ def main(words: Sequence[str]) -> int:
         raised(shell)
         say(raised=shell.isVisible())
 
-    raised = window.come_forward
-    window._connect, window.come_forward = connect, come_forward
+    raised = secondary_windows.come_forward
+    window._connect, secondary_windows.come_forward = connect, come_forward
     host = tuple(command(**json.loads(behaviour)))
     return window.run(window.WindowOptions(Path(folder), host=host))
 

@@ -73,13 +73,13 @@ def faults(of: QWidget) -> list[str]:
     """Returns what is wrong with the controls of a widget."""
     wrong = []
     for widget in controls(of):
-        said = f"{type(widget).__name__} {called(widget) or widget.objectName()!r}"
+        control = f"{type(widget).__name__} {called(widget) or widget.objectName()!r}"
         if not called(widget):
-            wrong.append(f"{said}: no name")
+            wrong.append(f"{control}: no name")
         if not widget.focusPolicy() & Qt.FocusPolicy.TabFocus:
-            wrong.append(f"{said}: Tab does not reach it")
+            wrong.append(f"{control}: Tab does not reach it")
         if isinstance(widget, QAbstractButton) and not widget.text() and not widget.icon().isNull():
-            wrong += [] if widget.toolTip() else [f"{said}: an icon without a tip"]
+            wrong += [] if widget.toolTip() else [f"{control}: an icon without a tip"]
     return wrong
 
 
@@ -139,7 +139,7 @@ def test_hidden_fields_of_the_form_are_named_too(whole: MainWindow) -> None:
     assert faults(whole.parts.panel) == []
 
 
-def test_the_walk_finds_faults(app: QApplication) -> None:
+def test_the_walk_finds_faults() -> None:
     page = QWidget()
     bad, good = QLineEdit(page), QLineEdit(page)
     bad.setFocusPolicy(Qt.FocusPolicy.ClickFocus)

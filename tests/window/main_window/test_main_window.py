@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QCoreApplication, QPoint, QRect, QSize, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
 
 from app.window.chat import Controller, SpeculationStatus
 from app.window.common.preferences import PLACES, Places, read
@@ -59,9 +58,9 @@ def test_the_status_of_speculation_is_shown_in_words_with_its_reason(
     chip = window.parts.header.chip
     for state, (word, _) in STATE_TEXTS.items():
         controller.status_changed.emit(SpeculationStatus(state, "Target", "eagle3", f"because of {state}"))  # type: ignore[arg-type]
-        for said in (chip.accessibleName(), chip.toolTip(), window.parts.panel.state.text()):
-            assert word in said
-            assert f"because of {state}" in said
+        for text in (chip.accessibleName(), chip.toolTip(), window.parts.panel.state.text()):
+            assert word in text
+            assert f"because of {state}" in text
 
 
 def test_each_state_has_an_icon_of_its_own_and_the_chip_shows_it(window: MainWindow, controller: Controller) -> None:
@@ -88,7 +87,7 @@ def test_the_chip_opens_the_settings_of_the_chat(window: MainWindow) -> None:
 # --- the first run ----------------------------------------------------------------------------
 
 
-def test_the_first_run_says_what_redline_is_and_offers_something_to_try(app: QApplication, tmp_path: Path) -> None:
+def test_the_first_run_says_what_redline_is_and_offers_something_to_try(tmp_path: Path) -> None:
     controller = make_controller(tmp_path)
     window = open_window(controller)
     welcome = window.parts.welcome
@@ -114,28 +113,17 @@ def test_later_new_chats_do_not_explain_again(window: MainWindow) -> None:
 def test_the_arrangement_of_the_window_is_restored(window: MainWindow, controller: Controller) -> None:
     window.resize(780, 640)  # the screen has 800
     window.commands["sidebar"].trigger()
+    assert window.parts.header.new.isVisible()  # a new chat is still a click away
     window.commands["inspector"].trigger()
     window.panes.setSizes([0, 420, 360])
     window.panes.splitterMoved.emit(0, 0)
     sizes = window.panes.sizes()
+    until(lambda: not read(controller.library.value(PLACES), Places).sidebar, 5)  # without being closed
     window.close()
     second = open_window(controller)
     assert (second.width(), second.height()) == (780, 640)
-    assert second.panes.side == "inspector"
-    assert second.panes.sizes() == sizes
-    end(second)
-
-
-def test_a_hidden_sidebar_stays_hidden_and_a_new_chat_is_still_a_click_away(
-    window: MainWindow, controller: Controller
-) -> None:
-    window.commands["sidebar"].trigger()
-    assert not window.panes.sidebar
-    assert window.parts.header.new.isVisible()
-    until(lambda: not read(controller.library.value(PLACES), Places).sidebar, 5)
-    second = open_window(controller)
-    assert not second.panes.sidebar
-    assert not second.commands["sidebar"].isChecked()
+    assert second.panes.side == "inspector" and second.panes.sizes() == sizes
+    assert not second.panes.sidebar and not second.commands["sidebar"].isChecked()
     end(second)
 
 
@@ -199,9 +187,9 @@ def test_draft_and_verify_are_timed_apart_while_the_inspector_shows_them(
     window: MainWindow, controller: Controller
 ) -> None:
     window.show_side("inspector")
-    assert controller._runner.times_phases
+    assert controller.replies.times_phases
     window.show_side("")
-    assert not controller._runner.times_phases
+    assert not controller.replies.times_phases
 
 
 def test_escape_stops_wherever_the_focus_is(window: MainWindow, controller: Controller) -> None:

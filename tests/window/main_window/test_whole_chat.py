@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
 
 from app.store import Store
 from app.window.chat import Controller
@@ -31,7 +30,7 @@ def place(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def window(app: QApplication, place: Path) -> Iterator[MainWindow]:
+def window(place: Path) -> Iterator[MainWindow]:
     controller = Controller(Store.open(place).store, HostProcess(HOST))
     window = MainWindow(controller, place)
     controller.open_last()
@@ -76,24 +75,6 @@ def test_a_conversation_from_the_first_prompt_to_the_next_start(window: MainWind
     assert second.parts.composer.editor.toPlainText() == "And red?"
     assert second.panes.side == "inspector"
     end(second)
-
-
-@pytest.mark.slow
-def test_delete_offers_undo_and_settings_and_presets_are_kept(window: MainWindow) -> None:
-    parts, controller = window.parts, window.controller
-    until(lambda: controller.loaded_pair, 30)
-    window.show_side("chat settings")
-    parts.panel.form.sampling.temperature.setValue(0.7)
-    parts.panel.presets.saved.emit("Warm")
-    assert parts.panel.presets.box.currentText() == "Warm"
-    parts.composer.sent.emit("Hello", ())
-    until(lambda: controller.conversation.id and not controller.busy, 30)
-    assert controller.conversation.settings.sampling.temperature == 0.7
-    window.commands["delete"].trigger()
-    assert parts.sidebar.conversations.rowCount() == 0
-    parts.notices.banners[0].buttons[0].click()
-    assert parts.sidebar.conversations.rowCount() == 2
-    assert controller.conversation.title == "Hello"
 
 
 @pytest.mark.slow

@@ -27,7 +27,7 @@ from tests.window.waiting import until
 def test_preferences_apply_at_once_and_at_the_next_start(window: MainWindow, controller: Controller) -> None:
     page = window.settings.show("appearance").appearance
     choices = ((page.scheme, "dark"), (page.text_size, "2"), (page.motion, "reduced"), (page.unload, "0"))
-    assert controller._idle_unload._minutes == 30
+    assert controller.pair._idle_minutes == 30
     for box, value in choices:
         box.choose(value)
         box.activated.emit(0)
@@ -37,12 +37,12 @@ def test_preferences_apply_at_once_and_at_the_next_start(window: MainWindow, con
     chosen = Preferences(scheme="dark", zoom=2, motion="reduced", tints=False, show_refused=True, announce=False)
     chosen = replace(chosen, unload_minutes=0)
     assert window.preferences == chosen
-    assert controller._idle_unload._minutes == 0
+    assert controller.pair._idle_minutes == 0
     assert (window.theme.appearance.scheme, window.theme.appearance.scale) == ("dark", chosen.scale)
     shown = window.parts.transcript.options
     assert shown.still and not shown.tints and window.theme.reduced_motion
     second = open_window(controller)
-    assert (second.preferences, controller._idle_unload._minutes) == (chosen, 0)
+    assert (second.preferences, controller.pair._idle_minutes) == (chosen, 0)
     assert second.settings.show("appearance").appearance.text_size.currentText() == "121 %"
     end(second)
 

@@ -1,0 +1,297 @@
+"""Has replies written and saved, one at a time: requests a reply once its pair is loaded, and sees it through.
+
+A reply is saved while it streams, four times a second. Where the disk refuses, saving is tried again: the store keeps
+the rounds that it could not write, and the end of a reply is kept here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace as changed
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from app.protocol import (
+    AnyAnswer,
+    Failed,
+    FellBack,
+    Measuring,
+    Message,
+    Pair,
+    PrefillProgress,
+    Reply,
+    ReplyDone,
+    RoundDone,
+)
+from app.store.records import CONTEXT_FULL, Ending, MessageRecord, State, Statistics
+from app.window.chat.host_connection import HostConnection, HostTask
+from app.window.chat.host_process import milliseconds
+from app.window.chat.notices import Notice
+from engine.errors import RedlineError
+from engine.events import PromptProgress
+from engine.metrics import Metrics
+
+if TYPE_CHECKING:
+    from app.store import Store
+
+SAVE_S = 0.25
+RETRY_S = 1.0  # after a failure
+END_NOTES = {"length": "The reply reached its maximum length.", "context": CONTEXT_FULL}
+
+
+class InconsistentRound(ValueError):
+    """A round that cannot be the next of this reply; the text says why."""
+
+
+class ReplyInProgress:
+    """One reply while it streams: a fold of the host's answers into text, statistics and the record of the message.
+
+    record: as the store has it. note: what the user should know about the reply. rounds: every round so far, those
+    from before an interruption included, numbered and timed as of one reply. shown, saved: how many of them."""
+
+    def __init__(self, record: MessageRecord, earlier: list[RoundDone]) -> None:
+        self.record = record
+        self.rounds = list(earlier)
+        self.shown = self.saved = len(earlier)
+        self.note = ""
+        self.metrics = Metrics.of(one.round for one in earlier)
+        self._earlier_tokens = sum(len(one.round.tokens) for one in earlier)
+        self._first_index = earlier[-1].round.index + 1 if earlier else 0
+        self._first_s = earlier[-1].round.time_s if earlier else 0.0
+        self._host_index: int | None = None  # the number that the host gave to the first round it sent
+        self._prompt_tokens = record.statistics.prompt_tokens if earlier and record.statistics else None
+        self.metrics.prompt_tokens = self._prompt_tokens or 0
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """Every token so far."""
+        return tuple(token for one in self.rounds for token in one.round.tokens)
+
+    @property
+    def text(self) -> str:
+        """The text of every token so far."""
+        return "".join(text for one in self.rounds for text in one.round.texts)
+
+    def add_progress(self, progress: PromptProgress) -> None:
+        """Counts the prompt. Tokens from before an interruption are not part of it."""
+        tokens = progress.total - self._earlier_tokens if self._prompt_tokens is None else self._prompt_tokens
+        self.metrics.add(replace(progress, total=max(0, tokens)))
+
+    def add_round(self, one: RoundDone) -> None:
+        """Appends the next round. Raises InconsistentRound."""
+        round_, tokens = one.round, len(one.round.tokens)
+        if self._host_index is None:
+            self._host_index = round_.index
+        index = round_.index - self._host_index + self._first_index
+        expected = self.rounds[-1].round.index + 1 if self.rounds else 0
+        if index != expected:
+            raise InconsistentRound(f"received round {index}, expected round {expected}")
+        if {len(round_.texts), len(round_.p)} != {tokens} or len(round_.q) != len(round_.drafted):
+            raise InconsistentRound(f"the tokens of round {index} differ in number from their texts or probabilities")
+        if not 0 <= round_.accepted <= min(tokens, len(round_.drafted)):
+            raise InconsistentRound(f"round {index} has accepted {round_.accepted} of {len(round_.drafted)} tokens")
+        round_ = replace(round_, index=index, time_s=round_.time_s + self._first_s)
+        self.metrics.add(round_)
+        self.rounds.append(changed(one, round=round_))
+
+    def current_record(self) -> MessageRecord:
+        """Returns the message as it is on screen."""
+        return changed(self.record, text=self.text, state="streaming", note=self.note)
+
+    def final_record(self, state: State, note: str, tail: str, seed: int | None) -> MessageRecord:
+        """Returns the message as it stays. tail: text at its end that belongs to no token."""
+        sampling = self.record.sampling
+        if sampling is not None and seed is not None:
+            sampling = replace(sampling, seed=seed)
+        return changed(
+            self.record,
+            text=self.text + tail,
+            state=state,
+            note=" ".join(part for part in (self.note, note) if part),
+            statistics=Statistics.of(self.metrics) if self.rounds else None,
+            sampling=sampling,
+        )
+
+
+class ReplyController(QObject):
+    """Requests one reply at a time, receives it and saves it.
+
+    reply: the one that is being written. times_phases: whether the next one measures draft and verify apart.
+    """
+
+    rounds_received = Signal(int, object)  # a message, list[RoundDone]; once a frame
+    progress = Signal(int, object)  # a message, PromptProgress
+    ended = Signal(object)  # MessageRecord, as it was saved or should have been
+    notice = Signal(object)  # Notice
+
+    def __init__(self, host: HostConnection, store: Store, parent: QObject) -> None:
+        super().__init__(parent)
+        self.reply: ReplyInProgress | None = None
+        self.times_phases = False
+        self._host, self._store = host, store
+        self._pair, self._messages = Pair(), tuple[Message, ...]()
+        self._unsaved: dict[int, tuple[MessageRecord, str]] = {}  # replies that have ended, with their tails
+        self._cannot_save = False
+        self._task = HostTask(host, self)
+        self._task.answered.connect(self._receive)
+        self._task.silent.connect(self._report_silence)
+        self._save_timer = QTimer(self, singleShot=True)
+        self._save_timer.timeout.connect(self._save)
+        host.load_failed.connect(self._handle_load_failure)
+        host.frame_ended.connect(self.flush)
+        host.died.connect(self._handle_death)
+
+    def begin(self, record: MessageRecord, pair: Pair, messages: tuple[Message, ...], earlier: list[RoundDone]) -> None:
+        """Has `pair` write `record`, which continues `earlier`."""
+        assert self.reply is None
+        self.reply = ReplyInProgress(record, earlier)
+        self._pair, self._messages = pair, messages
+        self._task.begin(self._make_request)
+
+    def stop(self) -> None:
+        """Stops the reply, as the user asked for it."""
+        if self.reply is not None and not self._task.stop():
+            self._end("stopped")
+
+    def close(self, note: str) -> None:
+        """Ends the reply without waiting for the host, and saves what can be saved."""
+        self._end("stopped", note)
+        self._save()
+        self._save_timer.stop()
+
+    def flush(self) -> None:
+        """Emits what a frame brought, and has it saved soon."""
+        reply = self.reply
+        if reply is not None and (rounds := reply.rounds[reply.shown :]):
+            reply.shown = len(reply.rounds)
+            if self._host.status.state == "loading":
+                self._host.show_pair_status()  # the measurement before the reply is over
+            if not self._save_timer.isActive():
+                self._save_timer.start(milliseconds(SAVE_S))
+            self.rounds_received.emit(reply.record.id, rounds)
+
+    def latest(self, record: MessageRecord) -> MessageRecord:
+        """Returns a message with what the store does not know of it yet."""
+        if self.reply is not None and self.reply.record.id == record.id:
+            return self.reply.current_record()
+        return self._unsaved[record.id][0] if record.id in self._unsaved else record
+
+    # --- the request and its answers -----------------------------------------------------------
+
+    def _make_request(self) -> Reply | None:
+        """Returns the request, or has its pair loaded first."""
+        reply = self.reply
+        if reply is None:
+            return None
+        if not self._host.has(self._pair):
+            self._host.load(self._pair)
+            return None
+        sampling = reply.record.sampling
+        assert sampling is not None
+        self._host.show_pair_status()
+        return Reply(
+            id=0, messages=self._messages, sampling=sampling, continuation_ids=reply.tokens, timed=self.times_phases
+        )
+
+    def _receive(self, answer: AnyAnswer) -> None:
+        reply = self.reply
+        if reply is None:
+            return
+        if isinstance(answer, RoundDone):
+            try:
+                reply.add_round(answer)
+            except InconsistentRound as error:
+                self._reject(str(error))
+        elif isinstance(answer, PrefillProgress):
+            reply.add_progress(answer.progress)
+            self.progress.emit(reply.record.id, answer.progress)
+        elif isinstance(answer, Measuring):
+            self._host.show_reply_status("loading", answer.message)
+        elif isinstance(answer, FellBack):
+            reply.note = f"Fell back to plain decoding: {answer.reason}"
+            self._host.show_reply_status("fell back", answer.reason)
+        elif isinstance(answer, ReplyDone):
+            self._handle_done(reply, answer)
+        elif isinstance(answer, Failed):
+            stopped = answer.kind == "Cancelled"
+            self._end("stopped" if stopped else "failed", "" if stopped else answer.message)
+        else:
+            self._reject(f"it answered a reply with {type(answer).__name__}")
+
+    def _handle_done(self, reply: ReplyInProgress, answer: ReplyDone) -> None:
+        if not reply.record.prompt:  # of a continued reply, the prompt of its first part stays
+            reply.record = changed(reply.record, prompt=answer.prompt_digest)
+        reason = answer.finished.reason
+        state: State = "stopped" if reason == "cancelled" else "complete"
+        self._end(state, END_NOTES.get(reason, ""), answer.finished.text, answer.seed)
+
+    def _reject(self, why: str) -> None:
+        """Ends the reply here: what followed would not be what the model wrote."""
+        self._task.stop()
+        note = f"The engine sent inconsistent data ({why}). The reply is saved up to that point."
+        self.notice.emit(Notice("error", note, (self._host.restart_action,)))
+        self._end("failed", note)
+
+    def _end(self, state: State, note: str = "", tail: str = "", seed: int | None = None) -> None:
+        reply = self.reply
+        if reply is None:
+            return
+        self.flush()
+        self._task.end()
+        record = reply.final_record(state, note, tail, seed)
+        self._unsaved[record.id] = (record, tail)
+        saved = self._save()
+        self.reply = None
+        self.ended.emit(saved.get(record.id, record))
+
+    # --- failures and delays -------------------------------------------------------------------
+
+    def _handle_load_failure(self, pair: Pair, reason: str) -> None:
+        if pair == self._pair and not self._task.sent:
+            self._end("failed", reason)
+
+    def _handle_death(self, cause: str) -> None:
+        """Ends the reply. One that the host had not begun waits for the next host, if there will be one."""
+        began = self._task.sent
+        if self._task.stopping:
+            self._end("stopped")
+        elif began or self._host.gave_up:
+            self._end("cut", f"The engine {cause} {'while writing' if began else 'before writing'} this reply.")
+
+    def _report_silence(self) -> None:
+        if self._task.stopping:
+            text = "The engine has not stopped yet. Restarting it ends the reply; the text so far is saved."
+        else:
+            text = f"The engine has not responded for {self._host.timeouts.silent_s:.0f} seconds."
+        self.notice.emit(Notice("warning", text, (self._host.restart_action,)))
+
+    # --- saving --------------------------------------------------------------------------------
+
+    def _save(self) -> dict[int, MessageRecord]:
+        """Saves all that is not saved yet; returns the messages whose end was saved, as the store has them."""
+        self._save_timer.stop()
+        saved: dict[int, MessageRecord] = {}
+        try:
+            if (reply := self.reply) is not None:
+                rounds, reply.saved = reply.rounds[reply.saved :], len(reply.rounds)
+                self._store.append(reply.record.id, rounds)  # which keeps what it cannot write
+            for message, (record, tail) in list(self._unsaved.items()):
+                ending = Ending(record.state, record.statistics, record.note, record.sampling, tail, record.prompt)
+                saved[message] = self._store.end_reply(message, ending)
+                del self._unsaved[message]
+        except RedlineError as error:
+            self._report_unsaved(str(error))
+            return saved
+        if self._cannot_save:
+            self._cannot_save = False
+            self.notice.emit(Notice("info", "The conversation is saved again, with everything that was pending."))
+        return saved
+
+    def _report_unsaved(self, why: str) -> None:
+        """Tries again soon. Reports the first failure in a row."""
+        self._save_timer.start(milliseconds(RETRY_S))
+        if not self._cannot_save:
+            self._cannot_save = True
+            text = f"The conversation could not be saved: {why}. You can keep chatting; Redline tries again."
+            self.notice.emit(Notice("error", text, (("Try Now", self._save),)))
