@@ -1,5 +1,5 @@
-"""A read-only browser that loads nothing and opens nothing, and what is painted behind its document: code boxes, bars
-of quotes, rules."""
+"""A read-only browser that loads nothing and opens nothing; what is painted behind its document: code boxes, bars of
+quotes, rules; and what the document says, as plain text and by tokens."""
 
 from __future__ import annotations
 
@@ -7,55 +7,45 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from PySide6.QtCore import QMimeData, QPointF, QRectF, Qt, QUrl, Signal
-from PySide6.QtGui import QColor, QPainter, QPaintEvent, QTextBlock, QTextDocument, QTextOption
+from PySide6.QtGui import (
+    QColor,
+    QPainter,
+    QPaintEvent,
+    QTextBlock,
+    QTextDocument,
+    QTextFragment,
+    QTextOption,
+    QTextTable,
+)
 from PySide6.QtWidgets import QTextBrowser, QWidget
 
 from app.palette import mix
 from app.window.common.appearance import Appearance
 from app.window.markdown.links import safe_link
-from app.window.markdown.plain_text import plain_text
 from app.window.markdown.text_formats import (
     APPEARANCE,
     BARS,
     CODE,
     CODE_HEAD,
     CODE_LINE,
+    DEPTH,
     GAP,
+    GOES_ON,
     KIND,
     LANGUAGE,
+    MARKER,
+    NOTE,
     PADDING,
+    REFUSED,
     RULE,
+    TIGHT,
+    TOKEN,
     noted,
 )
 
 RADIUS = 8.0
 HEAD_ABOVE = 8  # px from the top of a box to its label
-
-
-class CodeBlock(NamedTuple):
-    """A code block of a document: its exact code, its language ("" if none), and its box in document coordinates."""
-
-    code: str
-    language: str
-    box: QRectF
-
-
-def code_blocks(document: QTextDocument) -> list[CodeBlock]:
-    """Returns the code blocks in order. Lays out the document as far as the last one. The code of a fence that is still
-    open is as it is shown."""
-    found = []
-    block = document.begin()
-    while block.isValid():
-        shape = block.blockFormat()
-        if shape.property(KIND) == CODE_HEAD:
-            lines = list(_lines(block))
-            exact = noted(shape, CODE)
-            code = "\n".join(line.text() for line in lines[1:]) if exact is None else exact
-            found.append(CodeBlock(code, noted(shape, LANGUAGE) or "", _box_of(document, block, lines[-1])))
-            block = lines[-1].next()
-        else:
-            block = block.next()
-    return found
+_MARKERS = {"•": "-", "◦": "-", "▪": "-", "☐": "- [ ]", "☑": "- [x]"}
 
 
 def decorate(painter: QPainter, document: QTextDocument, appearance: Appearance, clip: QRectF) -> None:
@@ -203,3 +193,118 @@ class Reader(QTextBrowser):
         address = safe_link(url.toString(QUrl.ComponentFormattingOption.FullyEncoded))
         if address is not None:
             self.link_clicked.emit(address)
+
+
+# --- what a document says -------------------------------------------------------------------------
+
+
+class CodeBlock(NamedTuple):
+    """A code block of a document: its exact code, its language ("" if none), and its box in document coordinates."""
+
+    code: str
+    language: str
+    box: QRectF
+
+
+def code_blocks(document: QTextDocument) -> list[CodeBlock]:
+    """Returns the code blocks in order. Lays out the document as far as the last one. The code of a fence that is still
+    open is as it is shown."""
+    found = []
+    block = document.begin()
+    while block.isValid():
+        shape = block.blockFormat()
+        if shape.property(KIND) == CODE_HEAD:
+            lines = list(_lines(block))
+            exact = noted(shape, CODE)
+            code = "\n".join(map(_own_text, lines[1:])) if exact is None else exact
+            found.append(CodeBlock(code, noted(shape, LANGUAGE) or "", _box_of(document, block, lines[-1])))
+            block = lines[-1].next()
+        else:
+            block = block.next()
+    return found
+
+
+def plain_text(document: QTextDocument, start: int, end: int) -> str:
+    """Returns characters [start, end) of the document as text: items of lists with their markers, cells of a row
+    between tabs, code as it is without its label, paragraphs that were cut in one."""
+    text: list[str] = []
+    block = document.findBlock(start)
+    before: QTextBlock | None = None
+    while block.isValid() and block.position() < end:
+        if not _is_skipped(document, block):
+            if before is not None:
+                text.append(_between(document, before, block))
+            text.append(_text(block, start, end))
+            before = block
+        block = block.next()
+    return "".join(text)
+
+
+def _is_skipped(document: QTextDocument, block: QTextBlock) -> bool:
+    if block.blockFormat().property(KIND) in (CODE_HEAD, NOTE):
+        return True
+    return block.length() == 1 and _table(document, block.previous()) is not None and _table(document, block) is None
+
+
+def _table(document: QTextDocument, block: QTextBlock) -> QTextTable | None:
+    frame = document.frameAt(block.position()) if block.isValid() else None
+    return frame if isinstance(frame, QTextTable) else None
+
+
+def _between(document: QTextDocument, before: QTextBlock, block: QTextBlock) -> str:
+    shape = before.blockFormat()
+    separator = noted(shape, GOES_ON)
+    if separator is not None:
+        return separator
+    table = _table(document, before)
+    if table is not None and table == _table(document, block):
+        return "\n" if table.cellAt(block.position()).column() == 0 else "\t"
+    kind = shape.property(KIND)
+    of_one = kind is not None and kind == block.blockFormat().property(KIND)
+    return "\n" if of_one or (table is None and shape.bottomMargin() <= TIGHT) else "\n\n"
+
+
+def _text(block: QTextBlock, start: int, end: int) -> str:
+    shape = block.blockFormat()
+    if shape.property(KIND) == RULE:
+        return "---"
+    text = _own_text(block, start, end)
+    if start > block.position():
+        return text
+    depth, marker = int(shape.property(DEPTH) or 0), shape.hasProperty(MARKER)
+    if marker and "\t" in text:
+        sign, _, text = text.partition("\t")
+        text = f"{_MARKERS.get(sign, sign)} {text}"
+    return "  " * (depth - marker) + text
+
+
+def _own_text(block: QTextBlock, start: int = 0, end: int = 2**31) -> str:
+    """Returns the text of a block between two places of the document, without refused tokens."""
+    text = ""
+    for fragment in fragments(block):
+        if not fragment.charFormat().hasProperty(REFUSED):
+            units = fragment.text().encode("utf-16-le", "surrogatepass")
+            first, last = max(0, start - fragment.position()), max(0, end - fragment.position())
+            text += units[2 * first : 2 * last].decode("utf-16-le", "replace")
+    return text.replace("\u2028", "\n")
+
+
+def fragments(block: QTextBlock) -> Iterator[QTextFragment]:
+    """Yields the stretches of one format of a block."""
+    place = block.begin()
+    while not place.atEnd():
+        yield place.fragment()
+        place += 1
+
+
+def token_runs(document: QTextDocument) -> list[tuple[int, int, int]]:
+    """Returns (token, start, end) of the characters that came from tokens, in order. A token may have several runs."""
+    found: list[tuple[int, int, int]] = []
+    block = document.begin()
+    while block.isValid():
+        for fragment in fragments(block):
+            token = fragment.charFormat().property(TOKEN)
+            if isinstance(token, int):
+                found.append((token, fragment.position(), fragment.position() + fragment.length()))
+        block = block.next()
+    return found

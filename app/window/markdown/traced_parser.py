@@ -302,17 +302,6 @@ def _push(state: StateBlock, first: int, last: int, closer: str) -> None:
 
 
 DEEPEST = 24  # levels of blocks, of which a list takes two
-LONGEST_INLINE = 4000  # characters of one inline content; the parser's time grows faster than its length
-LONGEST_PARAGRAPH = 2000  # characters; longer ones are cut, because Qt lays out a paragraph as one
-
-_CUTS = (
-    re.compile(r"\n(?=[^\W\d_])"),
-    re.compile(r"(?:[.!?:;] |[\u3002\uff01\uff1f\uff1b])(?=[^\W\d_])"),
-    re.compile(r" (?=[^\W\d_])"),
-    re.compile(r"(?<=\w)(?=[^\W\d_])"),
-)
-
-
 MAX_STEPS = 40_000  # characters of one paragraph that may be looked at in search of the ends of labels
 
 
@@ -359,7 +348,7 @@ def parser() -> Parser:
     return Parser()
 
 
-class Block(NamedTuple):
+class ParsedBlock(NamedTuple):
     """A block of the outermost level. lines: [first, end) of the source. deep: nested deeper than is followed."""
 
     tokens: list[Token]
@@ -381,7 +370,7 @@ def is_closed(fence: Token) -> bool:
     return fence.map[1] - fence.map[0] == lines + 2
 
 
-def blocks(source: str, environment: EnvType) -> Iterator[Block]:
+def blocks(source: str, environment: EnvType) -> Iterator[ParsedBlock]:
     """Yields the blocks of `source` in order. environment: takes what is noted about the source as a whole, references
     among it. source: has no carriage returns."""
     tokens: list[Token] = []
@@ -391,28 +380,5 @@ def blocks(source: str, environment: EnvType) -> Iterator[Block]:
     for i, token in enumerate(tokens):
         if token.level == 0 and token.nesting <= 0:
             start, end = tokens[first].map or (0, 0)
-            yield Block(tokens[first : i + 1], (start, end), any(start <= line < end for line in deep))
+            yield ParsedBlock(tokens[first : i + 1], (start, end), any(start <= line < end for line in deep))
             first = i + 1
-
-
-def pieces(content: Traced) -> Iterator[Traced]:
-    """Yields a paragraph's content in pieces of at most LONGEST_PARAGRAPH characters or little more. Each is a
-    paragraph if it stands alone (it begins with a letter), and where to cut does not depend on what comes after."""
-    start = 0
-    while (cut := _cut(content, start)) is not None:
-        yield content.part(start, cut)
-        start = cut
-    yield content.part(start, len(content)) if start else content
-
-
-def _cut(content: str, start: int) -> int | None:
-    """Returns where the piece from `start` ends: at a line, else a sentence, else a word, else within one."""
-    last = start + LONGEST_PARAGRAPH
-    if len(content) <= last:
-        return None
-    for boundary in _CUTS:
-        ends = [found.end() for found in boundary.finditer(content, start + LONGEST_PARAGRAPH // 2, last)]
-        if ends:
-            return ends[-1]
-    found = _CUTS[-1].search(content, last)
-    return found.end() if found else None

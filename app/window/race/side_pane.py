@@ -16,8 +16,7 @@ from app.race.race_replay import PaneState
 from app.window.common import theme
 from app.window.common.appearance import GAP
 from app.window.common.widgets import ElidedLabel, ProgressBar, label, style
-from app.window.markdown import GrowingDocument, Reader, Span
-from app.window.transcript.refused_tokens import runs
+from app.window.markdown import GrowingDocument, Reader, Span, token_runs
 from app.window.transcript.reply_tokens import ReplyTokens
 from app.window.transcript.text_page import document_font
 
@@ -66,7 +65,7 @@ class RevealedText:
     def mark(self, token: int | None, colour: str) -> list[tuple[QTextCursor, QTextCharFormat]]:
         """Returns where a token stands and how it is marked, for the selections of a reader."""
         found, look = [], theme.current()
-        for number, start, end in runs(self._document) if token is not None else ():
+        for number, start, end in token_runs(self._document) if token is not None else ():
             if number == token:
                 cursor, shape = QTextCursor(self._document), QTextCharFormat()
                 cursor.setPosition(start)

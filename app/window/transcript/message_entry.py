@@ -9,8 +9,9 @@ from dataclasses import replace
 from app.protocol import RoundDone
 from app.store.records import MessageRecord
 from app.window.common.appearance import GAP, Appearance
-from app.window.markdown import Span
-from app.window.transcript.reply_pieces import Piece, ReplyPieces
+from app.window.markdown.source_pieces import Piece, joint, piece_text
+from app.window.markdown.text_blocks import spans_within
+from app.window.transcript.reply_pieces import ReplyPieces
 from app.window.transcript.reply_tokens import ReplyTokens, TokenDetail
 from app.window.transcript.text_page import BODY, DisplayOptions, PageText
 from engine.audit.receipt import Difference
@@ -83,6 +84,10 @@ class MessageEntry:
         """Whether a section of thought is still being written."""
         return self.live and self._pieces.sections[section].open
 
+    def is_thought(self, index: int) -> bool:
+        """Whether a piece is part of what the model thought."""
+        return self._pieces.sections[self.pieces[index].section].kind == "think"
+
     def tokens_in(self, section: int) -> int:
         """Returns how many tokens a section has, as far as is known."""
         whole, spans = self._pieces.sections[section], self.tokens.spans
@@ -114,58 +119,36 @@ class MessageEntry:
     def text_of(self, index: int, options: DisplayOptions) -> PageText:
         """Returns what the page of a piece shows."""
         pieces, source = self.pieces, self.source
-        piece = pieces[index]
-        start, end, carry = piece.start, piece.end, piece.carry
+        start, end, carry = pieces[index].start, pieces[index].end, pieces[index].carry
+        text = piece_text(source, pieces, index)
         if options.raw:
             start, carry = pieces[index - 1].end if index else 0, ""
             if index + 1 == len(pieces):
                 end = len(source)
             elif source[start:end].endswith("\n"):
                 end -= 1
-        closing = "" if options.raw else self._closing_fence(index)
-        spans = self._spans(start, end, len(carry))
-        refused = {}
-        if options.refused and spans:
-            refused = self.tokens.refused(spans[0].token, spans[-1].token + 1)
-        return PageText(carry + source[start:end] + closing, spans, refused)
-
-    def _closing_fence(self, index: int) -> str:
-        """Returns the end of a fence for code that continues in the next piece, so that it reads as code that is
-        whole."""
-        carry = self._carried(index + 1).strip()
-        if not carry:
-            return ""
-        feed = "" if self.source.endswith("\n", 0, self.pieces[index].end) else "\n"
-        return feed + carry[: len(carry) - len(carry.lstrip(carry[0]))]
-
-    def _carried(self, index: int) -> str:
-        return self.pieces[index].carry if index < len(self.pieces) else ""
+            text = source[start:end]
+        spans = spans_within(self.tokens.spans, start, end, len(carry) - start)
+        shown = options.refused and spans
+        refused = self.tokens.refused(spans[0].token, spans[-1].token + 1) if shown else {}
+        return PageText(text, spans, refused)
 
     def block_of(self, index: int) -> str:
         """Returns the whole source of the block that was cut at an edge of this piece; "" where none was."""
-        first, last = index, index
-        while self._carried(first):
+        pieces, first, last = self.pieces, index, index
+        while first and pieces[first - 1].cut:
             first -= 1
-        while self._carried(last + 1):
+        while pieces[last].cut:
             last += 1
-        return self.source[self.pieces[first].start : self.pieces[last].end] if first != last else ""
+        return self.source[pieces[first].start : pieces[last].end] if first != last else ""
 
     def joint(self, index: int, options: DisplayOptions) -> str:
         """Returns what stands between the text of a piece and the next."""
         piece = self.pieces[index]
-        text = self.source[piece.start : piece.end]
-        blank = text[len(text.rstrip()) :]
         if options.raw:  # a line feed that ends a page is not selected with it
-            return "\n" * min(2, len(blank) - len(blank.rstrip("\n")))
-        return "\n\n" if blank.count("\n") > 1 else "\n" if "\n" in blank else blank[:1]
-
-    def _spans(self, start: int, end: int, carried: int) -> list[Span]:
-        if self.record.role == "user":
-            return []
-        spans, move = self.tokens.spans, carried - start
-        first = bisect_left(spans, start + 1, key=lambda span: span.end)
-        last = bisect_left(spans, end, key=lambda span: span.start)
-        return [Span(max(a, start) + move, min(b, end) + move, origin, n) for a, b, origin, n in spans[first:last]]
+            text = self.source[piece.start : piece.end]
+            return "\n" * min(2, len(text) - len(text.rstrip("\n")))
+        return joint(self.source, piece)
 
     # --- heights ------------------------------------------------------------------------------
 

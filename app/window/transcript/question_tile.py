@@ -15,7 +15,6 @@ from PySide6.QtGui import (
     QPaintEvent,
     QTextCharFormat,
     QTextCursor,
-    QTextDocument,
 )
 from PySide6.QtWidgets import (
     QDialog,
@@ -188,10 +187,11 @@ class QuestionEditor(QWidget):
 class PlainPage(TextPage):
     """Shows a text as it was typed."""
 
-    def _write(self, document: QTextDocument) -> None:
+    def _write(self) -> None:
+        self.document().clear()
         shape = QTextCharFormat()
         shape.setForeground(QColor(self._options.appearance.text))
-        QTextCursor(document).insertText(self.text.source, shape)
+        QTextCursor(self.document()).insertText(self.text.source, shape)
 
 
 class QuestionTile(MessageTile):

@@ -15,9 +15,9 @@ from app.window.common import theme
 from app.window.common.appearance import GAP, Appearance
 from app.window.common.icons import icon
 from app.window.common.widgets import style
+from app.window.markdown import token_runs
 from app.window.markdown.text_formats import GAP as BLOCK_GAP
 from app.window.markdown.text_formats import HEADINGS
-from app.window.transcript import refused_tokens
 from app.window.transcript.message_entry import MessageEntry
 from app.window.transcript.text_page import NONE, DisplayOptions, Selection, TextPage
 from engine.audit.receipt import Difference
@@ -105,7 +105,7 @@ class TokenCursor:
             page.setExtraSelections([])
             return
         marks = []
-        for token, start, end in refused_tokens.runs(page.document()):
+        for token, start, end in token_runs(page.document()):
             if token == self.token or token in self.differences:
                 mark: Any = QTextEdit.ExtraSelection()  # whose fields PySide's stubs do not know
                 mark.cursor = QTextCursor(page.document())
@@ -226,7 +226,7 @@ class ReplyBody(QWidget):
     def _parts(self) -> Iterator[tuple[str, int]]:
         section = -1
         for index, piece in enumerate(self.entry.pieces):
-            if piece.kind == "think" and not self.options.raw:
+            if self.entry.is_thought(index) and not self.options.raw:
                 if piece.section != section:
                     yield "fold", piece.section
                 section = piece.section
@@ -237,7 +237,7 @@ class ReplyBody(QWidget):
     def _arrange_page(self, index: int, y: int, width: int, view: tuple[int, int]) -> int:
         entry, options = self.entry, self.options
         piece = entry.pieces[index]
-        indent = _INDENT if piece.kind == "think" and not options.raw else 0
+        indent = _INDENT if entry.is_thought(index) and not options.raw else 0
         height = entry.piece_height(index, width - indent, options)
         if not piece.divided:
             self._divide.start()
@@ -253,7 +253,7 @@ class ReplyBody(QWidget):
         page.block = partial(entry.block_of, index)
         key = (piece, len(entry.source) if options.raw else 0, options.document_key)
         if page.key != key:
-            page.show_text(entry.text_of(index, options), options, width - indent, whole=piece.final)
+            page.show_text(entry.text_of(index, options), options, width - indent)
             page.key = key
             self.token_cursor.draw(page, options.appearance)
         height = page.lay_out(width - indent)
@@ -275,7 +275,7 @@ class ReplyBody(QWidget):
     def _gap(self, index: int) -> int:
         """Returns the distance to the next page, as between the blocks of one page: none where a block was cut."""
         pieces = self.entry.pieces
-        if self.options.raw or index + 1 == len(pieces) or pieces[index + 1].carry:
+        if self.options.raw or index + 1 == len(pieces) or pieces[index].cut:
             return 0
         heads = self.entry.source.startswith("#", pieces[index + 1].start)
         return HEADINGS[2][1] if heads else BLOCK_GAP

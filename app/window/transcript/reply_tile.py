@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QGuiApplication, QTextCursor, QTextDocument
+from PySide6.QtGui import QGuiApplication, QTextDocument
 from PySide6.QtWidgets import QWidget
 
 from app.store.records import MessageRecord
@@ -179,9 +179,10 @@ def plain(source: str) -> str:
     else."""
     parts = sections(source)
     shown = [part for part in parts if part.kind == "text"] or parts
+    return "\n\n".join(_plain(source[part.start : part.end]) for part in shown)
+
+
+def _plain(source: str) -> str:
     document = QTextDocument()
-    cursor = QTextCursor(document)
-    for part in shown:
-        cursor.movePosition(QTextCursor.MoveOperation.End)
-        write(cursor, source[part.start : part.end], [], LIGHT, False)
+    write(document, source, [], LIGHT, False)
     return plain_text(document, 0, document.characterCount() - 1).strip()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
-from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, QRect, Qt, Signal
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, Qt, Signal
 from PySide6.QtGui import (
     QContextMenuEvent,
     QFont,
@@ -14,25 +14,14 @@ from PySide6.QtGui import (
     QKeyEvent,
     QMouseEvent,
     QTextCursor,
-    QTextDocument,
     QWheelEvent,
 )
 from PySide6.QtWidgets import QFrame, QSizePolicy, QWidget
 
 from app.window.common.appearance import GAP, TEXT_WIDTH, Appearance
 from app.window.common.widgets import IconButton
-from app.window.markdown import (
-    TOKEN,
-    CodeBlock,
-    GrowingDocument,
-    Reader,
-    Span,
-    code_blocks,
-    plain_text,
-    write,
-    write_raw,
-)
-from app.window.transcript import refused_tokens
+from app.window.markdown import TOKEN, CodeBlock, GrowingDocument, Reader, Span, code_blocks, plain_text, token_runs
+from app.window.markdown.markdown_writer import first_code
 
 SIDE = 3 * GAP  # px, least free space beside the column
 BODY = 15  # px at scale 1, of the text of messages
@@ -147,36 +136,32 @@ class TextPage(Reader):
         self.block: Callable[[], str] = lambda: ""
         self._options = options
         self._pointed = NONE
-        self._written = False
         self._growing: GrowingDocument | None = None
         self._buttons = CodeButtons(self, self.code)
 
-    def show_text(self, text: PageText, options: DisplayOptions, width: int, whole: bool = True) -> None:
-        """Shows `text` in this width, at low cost when it only grew. whole: whether it will not grow any more."""
-        same = text.source == self.text.source and text.refused == self.text.refused
-        if same and options.document_key == self._options.document_key and self._written:
+    def show_text(self, text: PageText, options: DisplayOptions, width: int) -> None:
+        """Shows `text` in this width, at low cost when it only grew."""
+        fresh = self._growing is None or options.document_key != self._options.document_key
+        if text == self.text and not fresh:
             return
         cursor = self.textCursor()
-        chosen = (cursor.anchor(), cursor.position())
-        fresh = (
-            not self._written
-            or options.document_key != self._options.document_key
-            or not text.source.startswith(self.text.source)
-        )
+        selected = (cursor.anchor(), cursor.position())
+        fresh = fresh or not text.source.startswith(self.text.source)
         self.text, self._options = text, options
-        self._written = True
         if fresh:
-            self._growing = None
             self.document().clear()
             self.document().setDefaultFont(document_font(options.appearance))
+            self._growing = GrowingDocument(self.document(), options.appearance, options.tints, options.raw)
         self.document().setTextWidth(width)
-        if options.refused or (whole and fresh):
-            self._rewrite()
-        else:
-            self._grow()
-        if chosen[0] != chosen[1]:
-            self.select(*chosen)
+        self._write()
+        if selected[0] != selected[1]:
+            self.select(*selected)
         self._place_buttons()
+
+    def _write(self) -> None:
+        """Writes the text into the document."""
+        assert self._growing is not None
+        self._growing.grow(self.text.source, self.text.spans, self.text.refused)
 
     def lay_out(self, width: int) -> int:
         """Takes this width. Returns the height that the text then has."""
@@ -196,11 +181,7 @@ class TextPage(Reader):
     def code(self, number: int) -> str:
         """Returns the code of a block by its number, whole where it was cut. Only the first of a page can have been."""
         cut = self.block() if number == 0 else ""
-        if not cut:
-            return self._buttons.blocks[number].code
-        document = QTextDocument()
-        write(QTextCursor(document), cut, [], self._options.appearance, False)
-        return code_blocks(document)[0].code
+        return first_code(cut) if cut else self._buttons.blocks[number].code
 
     def focus_widgets(self) -> list[QWidget]:
         """Returns what the keyboard reaches, in order."""
@@ -225,17 +206,16 @@ class TextPage(Reader):
             return NONE
         cursor = QTextCursor(self.document())
         cursor.setPosition(character + 1)
-        shape = cursor.charFormat()
-        token = shape.property(TOKEN)
-        return token if isinstance(token, int) and not shape.hasProperty(refused_tokens.REFUSED) else NONE
+        token = cursor.charFormat().property(TOKEN)
+        return token if isinstance(token, int) else NONE
 
     def tokens(self) -> list[int]:
         """Returns the numbers of the tokens that can be seen, in order."""
-        return list(dict.fromkeys(token for token, _, _ in refused_tokens.runs(self.document())))
+        return list(dict.fromkeys(token for token, _, _ in token_runs(self.document())))
 
     def box_of(self, token: int) -> QRect:
         """Returns the place of the first line of a token in the page; empty where it is not seen."""
-        for number, start, end in refused_tokens.runs(self.document()):
+        for number, start, end in token_runs(self.document()):
             if number == token:
                 cursor = QTextCursor(self.document())
                 cursor.setPosition(start)
@@ -261,45 +241,12 @@ class TextPage(Reader):
 
     def selected_text(self) -> str:
         """Returns what is selected, without refused tokens."""
-        cursor, document = self.textCursor(), self.document()
-        start, end = cursor.selectionStart(), cursor.selectionEnd()
-        if self._options.refused and self.text.refused:
-            start, end = (
-                refused_tokens.position_without(document, start),
-                refused_tokens.position_without(document, end),
-            )
-            document = QTextDocument()
-            self._write(document)
-        return plain_text(document, start, end)
+        cursor = self.textCursor()
+        return plain_text(self.document(), cursor.selectionStart(), cursor.selectionEnd())
 
     def copy(self) -> None:
         """Asks to copy what is selected, in the other pages of the message too."""
         self.copy_asked.emit()
-
-    def createMimeDataFromSelection(self) -> QMimeData:
-        data = QMimeData()
-        data.setText(self.selected_text())
-        return data
-
-    # --- writing ------------------------------------------------------------------------------
-
-    def _grow(self) -> None:
-        if self._growing is None:
-            appearance, tints, raw, _ = self._options.document_key
-            self._growing = GrowingDocument(self.document(), appearance, tints, raw)
-        self._growing.grow(self.text.source, self.text.spans)
-
-    def _rewrite(self) -> None:
-        """Writes the page anew. Refused tokens move all that comes behind them, so that it cannot just grow."""
-        self._growing = None
-        self.document().clear()
-        self._write(self.document())
-        if self._options.refused:
-            refused_tokens.insert(self.document(), self.text.refused, self._options.appearance)
-
-    def _write(self, document: QTextDocument) -> None:
-        appearance, tints, raw, _ = self._options.document_key
-        (write_raw if raw else write)(QTextCursor(document), self.text.source, self.text.spans, appearance, tints)
 
     def _place_buttons(self) -> None:
         self._buttons.follow(code_blocks(self.document()))

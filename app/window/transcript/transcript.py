@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import takewhile
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, Qt, QTimer, QUrl, Signal
-from PySide6.QtGui import QColor, QPainter, QPaintEvent, QResizeEvent, QShowEvent, QTextCursor, QTextDocument
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QResizeEvent, QShowEvent, QTextDocument
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.protocol import RoundDone
@@ -53,8 +53,7 @@ class Preloader(QObject):
 
     def render(self) -> None:
         """Renders the next thing."""
-        document = QTextDocument()
-        write(QTextCursor(document), self.left.pop(0), [], LIGHT, True)
+        write(QTextDocument(), self.left.pop(0), [], LIGHT, True)
         if not self.left:
             self._timer.stop()
 

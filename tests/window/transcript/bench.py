@@ -204,7 +204,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=2000.0)
     parser.add_argument("--messages", type=int, default=500)
     parser.add_argument("--raw", action="store_true")
-    parser.add_argument("--ghosts", action="store_true")
+    parser.add_argument("--refused", action="store_true")
     asked = parser.parse_args()
     application = QApplication.instance() or QApplication(["bench"])
     warm = QObject()

@@ -9,9 +9,9 @@ from PySide6.QtTest import QTest
 
 from app.protocol import RoundDone
 from app.window.common.appearance import LIGHT
-from app.window.markdown import TOKEN
+from app.window.markdown import TOKEN, token_runs
+from app.window.markdown.text_formats import REFUSED
 from app.window.transcript import TokenDetail
-from app.window.transcript.refused_tokens import REFUSED, runs
 from app.window.transcript.reply_tile import ReplyTile
 from app.window.transcript.text_page import TextPage
 from app.window.transcript.token_panel import as_html, as_text
@@ -32,7 +32,7 @@ def opened(stage: MakeStage, text: str = PARAGRAPH) -> tuple[Stage, ReplyTile, l
 def token_places(page: TextPage) -> dict[int, QPointF]:
     """Somewhere within each token that is seen."""
     places = {}
-    for token, start, _ in runs(page.document()):
+    for token, start, _ in token_runs(page.document()):
         cursor = page.textCursor()
         cursor.setPosition(start)
         places.setdefault(token, QPointF(page.cursorRect(cursor).center()) + QPointF(2, 0))
@@ -60,7 +60,7 @@ def test_every_character_leads_to_the_token_that_it_came_from(stage: MakeStage) 
     _, tile, told = opened(stage)
     texts = [text for one in told for text in one.round.texts]
     page = tile.body.pages[0]
-    for token, start, end in runs(page.document()):
+    for token, start, end in token_runs(page.document()):
         cursor = page.textCursor()
         cursor.setPosition(start)
         cursor.setPosition(end, cursor.MoveMode.KeepAnchor)
@@ -185,7 +185,7 @@ def test_part_of_a_text_is_copied_exactly_among_ghosts(stage: MakeStage) -> None
     page = tile.body.pages[0]
     one.transcript.set_refused_shown(True)
     one.settle()
-    found, text = runs(page.document()), page.toPlainText()
+    found, text = token_runs(page.document()), page.toPlainText()
     for first, last in ((0, 12), (12, 30), (30, len(found) - 1)):
         page.select(found[first][1], found[last][1])
         assert page.selected_text() == "".join(text[start:end] for _, start, end in found[first:last])
