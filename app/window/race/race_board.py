@@ -11,7 +11,7 @@ from app.race.race_replay import Replay, State
 from app.window.common.appearance import GAP
 from app.window.common.widgets import ElidedLabel, style, wrapped
 from app.window.inspector import Legend
-from app.window.markdown.visible_text import visible
+from app.window.markdown.text_blocks import visible
 from app.window.race.comparison import Comparison, mark_colour
 from app.window.race.side_pane import SidePane
 

@@ -9,14 +9,14 @@ from dataclasses import replace
 from app.protocol import RoundDone
 from app.store.records import MessageRecord
 from app.window.common.appearance import GAP, Appearance
-from app.window.markdown.source_pieces import Piece, joint, piece_text
+from app.window.markdown.source_pieces import Piece, ReplyPieces, joint, piece_text
 from app.window.markdown.text_blocks import spans_within
-from app.window.transcript.reply_pieces import ReplyPieces
 from app.window.transcript.reply_tokens import ReplyTokens, TokenDetail
 from app.window.transcript.text_page import BODY, DisplayOptions, PageText
 from engine.audit.receipt import Difference
 from engine.events import PromptProgress
 
+WHOLE = -1  # the message instead of one of its pieces
 RoundsOf = Callable[[int], list[RoundDone]]
 
 _LETTER, _LINE = 0.52, 1.4  # width of a letter and height of a line, of the font's size
@@ -45,8 +45,7 @@ class MessageEntry:
         self._tokens: ReplyTokens | None = None
         self._pieces = ReplyPieces()
         self._followed: tuple[int, bool] | None = None
-        self._height: tuple[int, object, int] | None = None
-        self._heights: dict[int, tuple[int, object, bool, int]] = {}
+        self._heights: dict[int, tuple[object, int]] = {}  # px by the number of the piece, and for what it holds
 
     @property
     def tokens(self) -> ReplyTokens:
@@ -152,27 +151,21 @@ class MessageEntry:
 
     # --- heights ------------------------------------------------------------------------------
 
-    def height(self, width: int, options: DisplayOptions) -> int:
-        """Returns the height of the message in a column of `width`."""
-        if self._height and self._height[:2] == (width, options.document_key):
-            return self._height[2]
-        text = self.record.text if self._tokens is None else self.source
-        return _AROUND + guess(text, width, options.appearance)
-
-    def measured(self, width: int, options: DisplayOptions, height: int) -> None:
-        """Keeps the height of the message, which was laid out."""
-        self._height = (width, options.document_key, height)
-
-    def piece_height(self, index: int, width: int, options: DisplayOptions) -> int:
-        """Returns the height of one piece."""
-        piece, known = self.pieces[index], self._heights.get(index)
-        if known and known[:3] == (width, options.document_key, piece.final):
-            return known[3]
+    def height(self, width: int, options: DisplayOptions, number: int = WHOLE) -> int:
+        """Returns the height of the message, or of one of its pieces, in a column of `width`: as it was laid out, or an
+        estimate."""
+        key, height = self._heights.get(number, (None, 0))
+        if key == (width, options.document_key, number != WHOLE and self.pieces[number].final):
+            return height
+        if number == WHOLE:
+            return _AROUND + guess(self.record.text if self._tokens is None else self.source, width, options.appearance)
+        piece = self.pieces[number]
         return guess(self.source[piece.start : piece.end], width, options.appearance)
 
-    def piece_measured(self, index: int, width: int, options: DisplayOptions, height: int) -> None:
-        """Keeps the height of a piece, which was laid out."""
-        self._heights[index] = (width, options.document_key, self.pieces[index].final, height)
+    def keep_height(self, height: int, width: int, options: DisplayOptions, number: int = WHOLE) -> None:
+        """Keeps the height of the message, or of a piece, which was laid out."""
+        final = number != WHOLE and self.pieces[number].final
+        self._heights[number] = ((width, options.document_key, final), height)
 
 
 def guess(text: str, width: int, appearance: Appearance) -> int:

@@ -169,10 +169,6 @@ class ReplyStreams(QObject):
     def _draw(self) -> None:
         """Draws what changed. What takes long to draw is drawn less often, so that the window has time for all else."""
         began_s = self._clock()
-        for entry, _ in self._live.values():
-            tile = self._messages.tiles.get(entry)
-            if tile is not None:
-                tile.refresh_text()
         self._messages.arrange()
         ended_s = self._clock()
         self._free_s = ended_s + _SHARE * (ended_s - began_s) - FRAME_MS / 1000

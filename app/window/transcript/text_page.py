@@ -19,14 +19,12 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QFrame, QSizePolicy, QWidget
 
 from app.window.common.appearance import GAP, TEXT_WIDTH, Appearance
-from app.window.common.widgets import IconButton
-from app.window.markdown import TOKEN, CodeBlock, GrowingDocument, Reader, Span, code_blocks, plain_text, token_runs
+from app.window.markdown import TOKEN, GrowingDocument, Reader, Span, code_blocks, plain_text, token_runs
 from app.window.markdown.markdown_writer import first_code
+from app.window.transcript.tile_buttons import CodeButtons
 
 SIDE = 3 * GAP  # px, least free space beside the column
 BODY = 15  # px at scale 1, of the text of messages
-BUTTON = 26  # px, of the buttons beside messages
-_INSET = 4  # px from the corner of a code box to its button
 NONE = -1  # no token
 
 
@@ -57,42 +55,6 @@ def document_font(appearance: Appearance) -> QFont:
     made = appearance.font(BODY)
     made.setPointSizeF(made.pixelSize() * 72 / QGuiApplication.primaryScreen().logicalDotsPerInchY())
     return made
-
-
-class CodeButtons:
-    """The buttons of one page that copy its code blocks, in their order. code: returns the code of a block by its
-    number."""
-
-    def __init__(self, page: QWidget, code: Callable[[int], str]) -> None:
-        self._page, self._code = page, code
-        self.blocks: list[CodeBlock] = []
-        self.buttons: list[IconButton] = []
-
-    def follow(self, blocks: Sequence[CodeBlock]) -> None:
-        """Places one button on each of `blocks`."""
-        while len(self.buttons) > len(blocks):
-            self.buttons.pop().deleteLater()
-        while len(self.buttons) < len(blocks):
-            self.buttons.append(self._make(len(self.buttons)))
-        self.blocks = list(blocks)
-        for button, block in zip(self.buttons, blocks, strict=True):
-            button.setAccessibleName(f"Copy {block.language} code".replace("  ", " "))
-            button.move(round(block.box.right()) - BUTTON - _INSET, round(block.box.top()) + _INSET)
-
-    def number_at(self, y: float) -> int | None:
-        """Returns the number of the block at `y` of the page; None between blocks."""
-        return next((i for i, block in enumerate(self.blocks) if block.box.top() <= y <= block.box.bottom()), None)
-
-    def _make(self, index: int) -> IconButton:
-        button = IconButton("copy", "Copy Code", self._page, BUTTON)
-        button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        button.clicked.connect(lambda: self._copy(index))
-        button.show()
-        return button
-
-    def _copy(self, index: int) -> None:
-        QGuiApplication.clipboard().setText(self._code(index))
-        self.buttons[index].show_done()
 
 
 @dataclass(frozen=True)
@@ -175,8 +137,8 @@ class TextPage(Reader):
 
     def code_at(self, y: float) -> str | None:
         """Returns the code of the block at `y`; None between blocks."""
-        number = self._buttons.number_at(y)
-        return None if number is None else self.code(number)
+        boxes = [block.box for block in self._buttons.blocks]
+        return next((self.code(i) for i, box in enumerate(boxes) if box.top() <= y <= box.bottom()), None)
 
     def code(self, number: int) -> str:
         """Returns the code of a block by its number, whole where it was cut. Only the first of a page can have been."""

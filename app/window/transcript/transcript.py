@@ -249,15 +249,9 @@ class Transcript(QWidget):
         self.column.arrange()
 
     def _connect_tile(self, tile: MessageTile) -> None:
-        tile.pointed.connect(lambda token, box: self._point((tile, token, box) if token != NONE else None))
-        tile.stepped.connect(lambda token, box: self._step(tile, token, box))
+        tile.pointed.connect(lambda token, box, by_keyboard: self._point_at(tile, token, box, by_keyboard))
         tile.link_clicked.connect(self.link_clicked)
-        tile.regenerate.connect(self.regenerate)
-        tile.resume.connect(self.resume)
-        tile.edit.connect(self.edit)
-        tile.select.connect(self.select)
-        tile.race.connect(self.race)
-        tile.verify.connect(self.verify)
+        tile.requested.connect(lambda name, values: getattr(self, name).emit(*values))
 
     # --- tokens -------------------------------------------------------------------------------
 
@@ -273,17 +267,18 @@ class Transcript(QWidget):
         else:
             self._hover.start()
 
-    def _step(self, tile: MessageTile, token: int, box: QRect) -> None:
-        """The token cursor moved to a token: its panel opens at once, and is read aloud."""
+    def _point_at(self, tile: MessageTile, token: int, box: QRect, by_keyboard: bool) -> None:
+        """The mouse is over a token, or the token cursor moved to it: then its panel opens at once, and is read
+        aloud."""
         detail = tile.entry.detail(token)
-        if detail is not None:
-            self.column.bring_into_view(box.translated(tile.pos()))
-            self._point((tile, token, box))
-            self._hover.stop()
-            self._show_panel()
-            self._say(as_text(detail))
-        else:
-            self._point(None)
+        if not by_keyboard or detail is None:
+            self._point((tile, token, box) if token != NONE else None)
+            return
+        self.column.bring_into_view(box.translated(tile.pos()))
+        self._point((tile, token, box))
+        self._hover.stop()
+        self._show_panel()
+        self._say(as_text(detail))
 
     def _show_panel(self) -> None:
         if self._pointed is None:

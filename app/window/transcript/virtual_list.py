@@ -19,8 +19,7 @@ from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QWidget
 
 from app.window.common.appearance import GAP
 from app.window.transcript.message_entry import MessageEntry
-from app.window.transcript.message_tile import MessageTile
-from app.window.transcript.reply_body import TextPlace
+from app.window.transcript.message_tile import MessageTile, TextPlace
 from app.window.transcript.text_page import SIDE, DisplayOptions, column_width
 
 _ABOVE, _BELOW = 2 * GAP, 2 * GAP  # px of free space before the first message and after the last
@@ -36,12 +35,10 @@ TileFactory = Callable[[MessageEntry, DisplayOptions, QWidget], MessageTile]
 
 
 class _Anchor(NamedTuple):
-    """What is at the top of the view. place: in the text of the message; where it is None, share or pixels of the
-    message are above the view."""
+    """What stays where it is: a place in the text of a message, or its top, which is `pixels` above the view's."""
 
-    message: int
+    index: int
     place: TextPlace | None
-    share: float
     pixels: int
 
 
@@ -93,7 +90,7 @@ class VirtualList(QAbstractScrollArea):
         the index `hold`, where they part, if that is in view."""
         anchor = self._anchor()
         if not to_end and hold < len(self.entries) and self._tops[hold] >= self._top:
-            anchor = _Anchor(hold, None, 0.0, self._top - self._tops[hold])
+            anchor = _Anchor(hold, None, self._top - self._tops[hold])
         gone = set(self.tiles) - set(entries)
         for entry in gone:
             self._drop(entry)
@@ -114,8 +111,7 @@ class VirtualList(QAbstractScrollArea):
     def reveal(self, entry: MessageEntry) -> None:
         """Scrolls a message to the top of the view."""
         self.at_end = False
-        index = self.entries.index(entry)
-        self.arrange(_MARGIN, _Anchor(index, None, 0.0, -GAP))
+        self.arrange(_MARGIN, _Anchor(self.entries.index(entry), None, -GAP))
 
     def go_to_end(self) -> None:
         self.at_end = True
@@ -164,7 +160,7 @@ class VirtualList(QAbstractScrollArea):
         entry = self.entries[index]
         before = self._heights[index]
         self._heights[index] = self._tile(entry).arrange(self._width, top, bottom)
-        entry.measured(self._width, self.options, self._heights[index])
+        entry.keep_height(self._heights[index], self._width, self.options)
         return self._heights[index] != before
 
     def _beside_focus(self) -> list[int]:
@@ -219,26 +215,24 @@ class VirtualList(QAbstractScrollArea):
     # --- the anchor ---------------------------------------------------------------------------
 
     def _anchor(self) -> _Anchor:
-        index = max(0, min(bisect_right(self._tops, self._top) - 1, len(self.entries) - 1))
+        """Returns what is at the top of the view. Where that is no text but the end of a message, the next one is."""
         if not self.entries:
-            return _Anchor(0, None, 0.0, 0)
-        pixels, height = self._top - self._tops[index], self._heights[index]
+            return _Anchor(0, None, 0)
+        index = max(0, min(bisect_right(self._tops, self._top) - 1, len(self.entries) - 1))
+        pixels = self._top - self._tops[index]
         tile = self.tiles.get(self.entries[index])
         place = tile.place_at(pixels) if tile else None
-        if pixels > 0 and (tile is None or pixels > height // 2):
-            return _Anchor(index, place, pixels / max(1, height), 0)
-        return _Anchor(index, place, 0.0, pixels)
+        if place is None and pixels > self._heights[index] // 2:
+            index += 1
+        return _Anchor(index, place, self._top - self._tops[index])
 
     def _wanted_top(self, anchor: _Anchor) -> int:
-        if self.at_end or anchor.message >= len(self.entries):
+        if self.at_end or anchor.index > len(self.entries):
             return self._end()
-        begins = self._tops[anchor.message]
-        tile = self.tiles.get(self.entries[anchor.message])
-        if tile is not None and anchor.place is not None:
-            top = begins + tile.y_of(anchor.place)
-        else:
-            top = begins + round(anchor.share * self._heights[anchor.message]) + anchor.pixels
-        return max(0, min(top, self._end()))
+        pixels = anchor.pixels
+        if anchor.place is not None and (tile := self.tiles.get(self.entries[anchor.index])) is not None:
+            pixels = tile.y_of(anchor.place)
+        return max(0, min(self._tops[anchor.index] + pixels, self._end()))
 
     # --- widgets ------------------------------------------------------------------------------
 

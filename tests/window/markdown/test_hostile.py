@@ -13,8 +13,7 @@ from PySide6.QtGui import QTextDocument, QTextFormat, QTextTable
 from app.window.common.appearance import LIGHT
 from app.window.markdown import GrowingDocument, Reader, Span, code_blocks, plain_text, write
 from app.window.markdown.links import safe_link
-from app.window.markdown.source_pieces import LONGEST, SourcePieces
-from app.window.transcript.reply_pieces import sections
+from app.window.markdown.source_pieces import LONGEST, SourcePieces, sections
 from tests.window.markdown.documents import blocks, described, rendered, runs
 from tests.window.markdown.hostile import CASES
 

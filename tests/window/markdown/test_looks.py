@@ -9,8 +9,8 @@ from PySide6.QtGui import QColor, QFont, QImage, QPainter, QTextCharFormat, QTex
 from app.window.common.appearance import APPEARANCES, DARK, LIGHT, READABLE, Appearance, contrast
 from app.window.markdown import Reader, code_blocks, decorate, plain_text, write
 from app.window.markdown.code_colours import code_colours
+from app.window.markdown.text_blocks import visible
 from app.window.markdown.text_formats import grounds, text_colour
-from app.window.markdown.visible_text import visible
 from tests.window.markdown.documents import blocks, each, rendered, runs, shown
 from tests.window.markdown.sample import SAMPLE, tokens
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.window.markdown.source_pieces import LONGEST, parse_cost
-from app.window.transcript.reply_pieces import BUDGET, ReplyPieces, Section, sections
+from app.window.markdown.source_pieces import BUDGET, LONGEST, ReplyPieces, Section, parse_cost, sections
 from tests.window.transcript.samples import CODE, PARAGRAPH, REPLY, THOUGHT
 
 CASES = {

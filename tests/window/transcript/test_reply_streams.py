@@ -151,7 +151,7 @@ def shown(stage: Stage) -> list[list[tuple[str, object, str, str]]]:
     """All of the reply's pages, whether or not they are in view."""
     tile = reply_tile(stage)
     tile.arrange(700, -100_000, 200_000)
-    return [characters(tile.body.pages[index].document()) for index in sorted(tile.body.pages)]
+    return [characters(tile.pages[index].document()) for index in sorted(tile.pages)]
 
 
 def streamed(stage: Stage, text: str, seed: int, frames: int = 40) -> None:
@@ -225,7 +225,7 @@ def test_the_end_shows_what_was_still_to_come(stage: MakeStage) -> None:
     one.transcript.begin_reply(live(2, 1))
     one.transcript.add_rounds(2, list(rounds(PARAGRAPH)))
     one.transcript.end_reply(reply(2, PARAGRAPH + " The end.", 1))
-    assert reply_tile(one).body.pages[0].toPlainText().endswith("The end.")
+    assert reply_tile(one).pages[0].toPlainText().endswith("The end.")
     assert not reply_tile(one).entry.live
 
 

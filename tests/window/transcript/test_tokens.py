@@ -43,7 +43,7 @@ def test_the_token_under_the_mouse_is_told_with_its_round(stage: MakeStage) -> N
     one, tile, _ = opened(stage)
     hovered: list[TokenDetail | None] = []
     one.transcript.token_hovered.connect(hovered.append)
-    page = tile.body.pages[0]
+    page = tile.pages[0]
     wrong = next(
         d for n in range(60) if (d := tile.entry.tokens.detail(n)) and d.origin == "corrected" and d.text != " "
     )
@@ -59,7 +59,7 @@ def test_the_token_under_the_mouse_is_told_with_its_round(stage: MakeStage) -> N
 def test_every_character_leads_to_the_token_that_it_came_from(stage: MakeStage) -> None:
     _, tile, told = opened(stage)
     texts = [text for one in told for text in one.round.texts]
-    page = tile.body.pages[0]
+    page = tile.pages[0]
     for token, start, end in token_runs(page.document()):
         cursor = page.textCursor()
         cursor.setPosition(start)
@@ -73,7 +73,7 @@ def test_the_keyboard_goes_from_token_to_token_and_hears_about_each(stage: MakeS
     one, tile, _ = opened(stage)
     hovered: list[TokenDetail | None] = []
     one.transcript.token_hovered.connect(hovered.append)
-    page = tile.body.pages[0]
+    page = tile.pages[0]
     page.setFocus()
     for _ in range(3):
         QTest.keyClick(page, Qt.Key.Key_Right)
@@ -102,7 +102,7 @@ def test_ghosts_stand_before_the_token_that_came_instead(stage: MakeStage, raw: 
     one.transcript.set_refused_shown(True)
     one.settle()
     refused = tile.entry.tokens.refused(0, 10_000)
-    page = tile.body.pages[0]
+    page = tile.pages[0]
     found, before = {}, ""
     block = page.document().begin()
     while block.isValid():
@@ -130,7 +130,7 @@ def test_ghosts_are_never_copied(stage: MakeStage, text: str, raw: bool) -> None
     one, tile, _ = opened(stage, text)
     one.transcript.set_raw(raw)
     one.settle()
-    page = tile.body.pages[0]
+    page = tile.pages[0]
     page.setFocus()
     QTest.keySequence(page, "Ctrl+A")
     QTest.keySequence(page, "Ctrl+C")
@@ -156,7 +156,7 @@ def test_colours_of_code_stay_on_their_words_among_ghosts(stage: MakeStage) -> N
 
     def coloured() -> list[str]:
         words = []
-        block = tile.body.pages[0].document().begin()
+        block = tile.pages[0].document().begin()
         while block.isValid():
             text = block.text()
             words += [text[r.start : r.start + r.length] for r in block.layout().formats()]  # type: ignore[attr-defined]
@@ -174,7 +174,7 @@ def test_with_tints_off_the_mouse_opens_no_panel(stage: MakeStage) -> None:
     one, tile, _ = opened(stage)
     one.transcript.set_tints(False)
     one.settle()
-    page = tile.body.pages[0]
+    page = tile.pages[0]
     QTest.mouseMove(page.viewport(), token_places(page)[page.tokens()[2]].toPoint())
     QTest.qWait(400)
     assert not one.transcript.panel.isVisible()
@@ -182,7 +182,7 @@ def test_with_tints_off_the_mouse_opens_no_panel(stage: MakeStage) -> None:
 
 def test_part_of_a_text_is_copied_exactly_among_ghosts(stage: MakeStage) -> None:
     one, tile, _ = opened(stage)
-    page = tile.body.pages[0]
+    page = tile.pages[0]
     one.transcript.set_refused_shown(True)
     one.settle()
     found, text = token_runs(page.document()), page.toPlainText()

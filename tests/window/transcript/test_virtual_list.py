@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication
 from app.protocol import RoundDone
 from app.window.common import theme
 from app.window.common.appearance import DARK, LIGHT
-from app.window.transcript.reply_body import ReplyBody
+from app.window.transcript.reply_tile import ReplyTile
 from app.window.transcript.text_page import TextPage
 from tests.window.transcript.conftest import MakeStage, Stage
 from tests.window.transcript.samples import PARAGRAPH, REPLY, conversation, live, question, reply, rounds
@@ -63,7 +63,7 @@ def test_only_messages_near_the_view_are_widgets(stage: MakeStage) -> None:
         one.scroll_to(bar.maximum() * part // 12)
         one.idle()
         assert len(one.transcript.column.tiles) <= 20
-        assert len(one.transcript.findChildren(ReplyBody)) <= 20
+        assert len(one.transcript.findChildren(ReplyTile)) <= 20
         assert len(one.transcript.findChildren(TextPage)) <= 40
 
 
