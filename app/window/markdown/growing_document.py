@@ -30,6 +30,7 @@ from app.window.markdown.text_blocks import (
     TableBlock,
     TextBlock,
     TokenRuns,
+    common_length,
     normalised,
     spans_within,
 )
@@ -112,12 +113,12 @@ class GrowingDocument:
     def _replace(self, cursor: QTextCursor, first: int, blocks: list[Block]) -> None:
         """Shows `blocks` in place of those from `first` on. What both begin with stays, and of the first block that
         differs the runs that both begin with."""
-        same = first + _common(self._blocks[first:], blocks)
+        same = first + common_length(self._blocks[first:], blocks)
         old, rest = self._blocks[same:], blocks[same - first :]
         if not old and not rest:
             return
         if old and rest and isinstance(old[0], TextBlock) and isinstance(rest[0], TextBlock):
-            kept = _common(old[0].runs, rest[0].runs)
+            kept = common_length(old[0].runs, rest[0].runs)
             place = self._starts[same] + sum(_units(run.text) for run in rest[0].runs[:kept])
             self._truncate(cursor, same + 1, place)
             self._fill(cursor, rest[0], kept)
@@ -210,12 +211,6 @@ class GrowingDocument:
             place += 0 if run.style.refused else len(run.text)
             units += _units(run.text)
         at.layout().setFormats(ranges)
-
-
-def _common(one: Sequence[object], other: Sequence[object]) -> int:
-    """Returns how many items both begin with."""
-    pairs = zip(one, other, strict=False)
-    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
 
 def _units(text: str) -> int:

@@ -99,6 +99,12 @@ class TokenRuns:
             yield Run(shown, replace(BODY, refused=True, struck=True, size=0.8, mono=style.mono), None)
 
 
+def common_length(one: Sequence[object], other: Sequence[object]) -> int:
+    """Returns how many items both begin with."""
+    pairs = zip(one, other, strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+
+
 def spans_within(spans: Sequence[Span], start: int, end: int, move: int) -> list[Span]:
     """Returns the spans of source[start:end], cut at its edges and moved by so many characters."""
     first = bisect_right(spans, start, key=lambda span: span.end)

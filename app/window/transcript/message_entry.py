@@ -93,11 +93,10 @@ class MessageEntry:
         first = bisect_left(spans, whole.start, key=lambda span: span.start)
         return bisect_left(spans, whole.end, key=lambda span: span.start) - first
 
-    def end(self, record: MessageRecord) -> str:
-        """Ends the reply. Returns the text that was not shown before."""
-        added = self.tokens.finish(record.text)
+    def end(self, record: MessageRecord) -> None:
+        """Ends the reply, and shows all of it."""
+        self.tokens.finish(record.text)
         self.record, self.live, self.progress = record, False, None
-        return added
 
     def resume(self, record: MessageRecord) -> None:
         """Continues a reply that had ended."""

@@ -119,15 +119,15 @@ class Transcript(QWidget):
         entries = [self._entry(record, known.get(record.id)) for record in path]
         same = before and entries and before[0].record.conversation == entries[0].record.conversation
         longer = len(entries) > len(before) and all(a is b for a, b in zip(before, entries, strict=False))
-        self._streams.keep([entry for entry in entries if entry.live])
         self._point(None)
         apart = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], zip(before, entries, strict=False)))
         self.column.set_entries(entries, to_end=not same or longer, hold=apart)
 
     def begin_reply(self, record: MessageRecord) -> None:
         """A reply begins, or an old one continues."""
-        entries = self.column.entries
-        entry = next((entry for entry in entries if entry.record.id == record.id), None)
+        entries, entry = self.column.entries, self._find(record.id)
+        if entry is None or not entry.live:
+            self._streams.announcer.begin()
         if entry is None:
             above = next((i for i, entry in enumerate(entries) if entry.record.id == record.parent), len(entries) - 1)
             entry = MessageEntry(record, self._rounds_of)
@@ -136,12 +136,14 @@ class Transcript(QWidget):
         elif not entry.live:
             entry.resume(record)
             self.column.at_end = True
-        self._streams.begin(entry)
         self._refresh(entry)
 
     def add_rounds(self, message: int, rounds: list[RoundDone]) -> None:
-        """Adds rounds, once a frame. They are shown over the time that they took."""
-        self._streams.receive(message, rounds)
+        """Adds rounds, once a frame, which are shown over the time that they took. Those of a reply that is not shown
+        are left to be requested later."""
+        entry = self._find(message)
+        if entry is not None and entry.live:
+            self._streams.receive(entry, rounds)
 
     def show_progress(self, message: int, progress: PromptProgress) -> None:
         """Shows how far the prompt has been read."""
@@ -155,7 +157,8 @@ class Transcript(QWidget):
         entry = self._find(record.id)
         if entry is None:
             return
-        self._streams.end(entry, record)
+        entry.end(record)
+        self.column.touch(entry)
         self._refresh(entry)
         self._streams.announcer.end(_ending_sentence(record), self._clock())
 
