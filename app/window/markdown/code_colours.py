@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache, lru_cache
-from types import MappingProxyType
 from typing import Any
 
 from app.palette import Scheme
@@ -13,7 +12,7 @@ from app.window.markdown.text_formats import readable
 LONGEST_CODE = 20_000  # characters; longer code stays plain
 LONGEST_LINE = 1_000  # characters; some lexers take quadratic time on endless lines
 
-# Preferred; `code_colours` changes them until they are readable.
+# Preferred; `code_colour` changes them until they are readable.
 CODE_PALETTE: dict[Scheme, dict[str, str]] = {
     "light": {
         "keyword": "#b3213c",
@@ -72,14 +71,11 @@ _KINDS = {
 }
 
 
-def code_colours(appearance: Appearance) -> MappingProxyType[str, str]:
-    """Returns the colour of each kind of token of code, readable on code boxes and on tints."""
-    return _code_colours(appearance.scheme, (appearance.code, *appearance.tints.values()))
-
-
-@cache
-def _code_colours(scheme: Scheme, on: tuple[str, ...]) -> MappingProxyType[str, str]:
-    return MappingProxyType({kind: readable(colour, on, scheme) for kind, colour in CODE_PALETTE[scheme].items()})
+def code_colour(kind: str, appearance: Appearance) -> str:
+    """Returns the colour of a kind of token of code, readable on code boxes and on tints."""
+    return readable(
+        CODE_PALETTE[appearance.scheme][kind], appearance.scheme, (appearance.code, *appearance.tints.values())
+    )
 
 
 @lru_cache(maxsize=128)  # a message is written again whenever it comes into view

@@ -20,7 +20,7 @@ from PySide6.QtGui import (
 )
 
 from app.window.common.appearance import Appearance
-from app.window.markdown.code_colours import code_colours
+from app.window.markdown.code_colours import code_colour
 from app.window.markdown.markdown_writer import MarkdownWriter, raw_blocks
 from app.window.markdown.source_pieces import Piece, SourcePieces, joint, piece_text
 from app.window.markdown.text_blocks import (
@@ -201,13 +201,12 @@ class GrowingDocument:
         """Lays the colours of code over the text in its layout, so that each token keeps one format."""
         ranges: list[QTextLayout.FormatRange] = []
         place = units = 0  # in the text without refused tokens, and in the document
-        colours = code_colours(self._appearance)
         for run in block.runs if block.colours else ():
             for start, end, kind in block.colours if not run.style.refused else ():
                 first, last = max(start - place, 0), min(end - place, len(run.text))
                 if first < last:
                     left = units + _units(run.text[:first])
-                    ranges.append(_range(left, _units(run.text[first:last]), kind, colours[kind]))
+                    ranges.append(_range(left, _units(run.text[first:last]), kind, code_colour(kind, self._appearance)))
             place += 0 if run.style.refused else len(run.text)
             units += _units(run.text)
         at.layout().setFormats(ranges)

@@ -5,7 +5,6 @@ Colours of text stay readable on every ground that it may stand on: the page, co
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from math import ceil
@@ -26,15 +25,12 @@ from app.window.common.appearance import READABLE, Appearance, contrast
 from engine.events import Origin
 
 
-def readable(colour: str, grounds: Iterable[str], scheme: Scheme) -> str:
+@cache
+def readable(colour: str, scheme: Scheme, grounds: tuple[str, ...]) -> str:
     """Returns `colour`, moved towards black or white until it is readable on all `grounds`."""
     towards = "#000000" if scheme == "light" else "#ffffff"
-    grounds = tuple(grounds)
-    for step in range(21):
-        tried = mix(colour, towards, step / 20)
-        if all(contrast(tried, ground) > READABLE for ground in grounds):
-            return tried
-    return towards
+    tried = (mix(colour, towards, step / 20) for step in range(21))
+    return next((c for c in tried if all(contrast(c, ground) > READABLE for ground in grounds)), towards)
 
 
 def grounds(appearance: Appearance) -> tuple[str, ...]:
@@ -44,12 +40,7 @@ def grounds(appearance: Appearance) -> tuple[str, ...]:
 
 def text_colour(preferred: str, appearance: Appearance) -> str:
     """Returns `preferred`, changed until it is readable wherever text of a reply may stand."""
-    return _text_colour(preferred, appearance.scheme, grounds(appearance))
-
-
-@cache
-def _text_colour(preferred: str, scheme: Scheme, on: tuple[str, ...]) -> str:
-    return readable(preferred, on, scheme)
+    return readable(preferred, appearance.scheme, grounds(appearance))
 
 
 _USER = QTextFormat.Property.UserProperty.value

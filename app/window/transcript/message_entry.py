@@ -70,11 +70,6 @@ class MessageEntry:
             self._followed = (len(source), self.live)
         return self._pieces.pieces
 
-    @property
-    def divided(self) -> bool:
-        """Whether all of the source is divided into pieces; a very long one takes several frames."""
-        return self._pieces.complete
-
     def divide_on(self) -> None:
         """Divides another part of a very long source."""
         self._pieces.follow(self.source, whole=not self.live)

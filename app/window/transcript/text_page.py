@@ -40,7 +40,7 @@ class DisplayOptions:
     still: bool = False
 
     @property
-    def document_key(self) -> tuple[Appearance, bool, bool, bool]:
+    def document_key(self) -> tuple[object, ...]:
         """All that a document depends on."""
         return self.appearance, self.tints, self.raw, self.refused
 

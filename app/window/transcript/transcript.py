@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import takewhile
+from typing import Any
 
-from PySide6.QtCore import QEvent, QObject, QPoint, QRect, Qt, QTimer, QUrl, Signal
+from PySide6.QtCore import QEvent, QPoint, QRect, Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QResizeEvent, QShowEvent, QTextDocument
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
@@ -17,6 +17,7 @@ from app.window.common import theme
 from app.window.common.appearance import GAP, LIGHT
 from app.window.common.widgets import IconButton, announce, style
 from app.window.markdown import write
+from app.window.markdown.text_blocks import common_length
 from app.window.transcript.message_entry import MessageEntry
 from app.window.transcript.message_tile import MessageTile
 from app.window.transcript.question_tile import QuestionTile
@@ -33,29 +34,7 @@ _JUMP_SIZE = 32  # px, of the button that leads to the end
 _FAR = 120  # px from the end, from which on that button shows
 _PRELOAD_MS = 200  # between one part and the next
 _LANGUAGES = ("python", "bash", "javascript", "json", "html", "c")
-_PRELOADED = ("Words.", "| a |\n| - |\n| $x$ |", *(f"```{language}\nx = 1\n```" for language in _LANGUAGES))
-
-
-class Preloader(QObject):
-    """Renders a little of everything in quiet moments, one thing at a time, before the first reply that would have to
-    wait for it: a parser or a lexer takes up to 50 ms to load."""
-
-    def __init__(self, parent: QObject) -> None:
-        super().__init__(parent)
-        self.left = list(_PRELOADED)
-        self._timer = QTimer(self, interval=_PRELOAD_MS)
-        self._timer.timeout.connect(self.render)
-
-    def start(self) -> None:
-        """Starts once; later calls do nothing."""
-        if self.left and not self._timer.isActive():
-            self._timer.start()
-
-    def render(self) -> None:
-        """Renders the next thing."""
-        write(QTextDocument(), self.left.pop(0), [], LIGHT, True)
-        if not self.left:
-            self._timer.stop()
+PRELOADED = ("Words.", "| a |\n| - |\n| $x$ |", *(f"```{language}\nx = 1\n```" for language in _LANGUAGES))
 
 
 class Transcript(QWidget):
@@ -96,7 +75,9 @@ class Transcript(QWidget):
         self._hover.timeout.connect(self._show_panel)
         self._pointed: tuple[MessageTile, int, QRect] | None = None
         self._panel_at = QPoint()
-        self._preloader = Preloader(self)
+        self._preloaded = iter(PRELOADED)
+        self._preload = QTimer(self, interval=_PRELOAD_MS)
+        self._preload.timeout.connect(self._preload_next)
         self._streams = ReplyStreams(self.column, Announcer(self._say), clock, self)
 
     def _make_jump_button(self) -> IconButton:
@@ -118,10 +99,10 @@ class Transcript(QWidget):
         known = {entry.record.id: entry for entry in before}
         entries = [self._entry(record, known.get(record.id)) for record in path]
         same = before and entries and before[0].record.conversation == entries[0].record.conversation
-        longer = len(entries) > len(before) and all(a is b for a, b in zip(before, entries, strict=False))
+        shared = common_length(before, entries)
+        longer = shared == len(before) < len(entries)
         self._point(None)
-        apart = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], zip(before, entries, strict=False)))
-        self.column.set_entries(entries, to_end=not same or longer, hold=apart)
+        self.column.set_entries(entries, to_end=not same or longer, hold=shared)
 
     def begin_reply(self, record: MessageRecord) -> None:
         """A reply begins, or an old one continues."""
@@ -195,22 +176,23 @@ class Transcript(QWidget):
 
     def set_tints(self, tints: bool) -> None:
         """Whether tokens are tinted by their kind, and have a panel while the mouse rests on them."""
-        self._set(replace(self.options, tints=tints))
+        self._set(tints=tints)
 
     def set_raw(self, raw: bool) -> None:
         """Whether the source is shown as the model wrote it, instead of rendered Markdown."""
-        self._set(replace(self.options, raw=raw))
+        self._set(raw=raw)
 
     def set_refused_shown(self, refused: bool) -> None:
         """Whether refused draft tokens are shown where they were refused."""
-        self._set(replace(self.options, refused=refused))
+        self._set(refused=refused)
 
     def set_reduced_motion(self, reduced: bool) -> None:
         """Whether tokens are shown as soon as they arrive, and nothing blinks."""
         self._streams.still = reduced
-        self._set(replace(self.options, still=reduced))
+        self._set(still=reduced)
 
-    def _set(self, options: DisplayOptions) -> None:
+    def _set(self, **changes: Any) -> None:
+        options = replace(self.options, **changes)
         if options != self.options:
             self.options = options
             self.update()
@@ -224,7 +206,7 @@ class Transcript(QWidget):
 
     def _follow_theme(self) -> None:
         """Writes the documents anew in the colours of the theme: they carry them in their formats."""
-        self._set(replace(self.options, appearance=theme.current()))
+        self._set(appearance=theme.current())
 
     def paintEvent(self, event: QPaintEvent) -> None:
         QPainter(self).fillRect(event.rect(), QColor(theme.current().background))
@@ -310,7 +292,16 @@ class Transcript(QWidget):
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         self._follow_theme()
-        self._preloader.start()
+        self._preload.start()
+
+    def _preload_next(self) -> None:
+        """Renders a little of everything in quiet moments, one thing at a time, before the first reply that would have
+        to wait for it: a parser or a lexer takes up to 50 ms to load."""
+        source = next(self._preloaded, None)
+        if source is None:
+            self._preload.stop()
+        else:
+            write(QTextDocument(), source, [], LIGHT, True)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

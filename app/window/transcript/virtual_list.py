@@ -29,15 +29,13 @@ _PASSES = 5
 _IDLE_MS = 40
 _STEP_MS, _STEP = 30, 24  # how a selection that is dragged past the view scrolls it: every so often, so many px
 
-_CTRL = Qt.KeyboardModifier.ControlModifier
-
 TileFactory = Callable[[MessageEntry, DisplayOptions, QWidget], MessageTile]
 
 
 class _Anchor(NamedTuple):
     """What stays where it is: a place in the text of a message, or its top, which is `pixels` above the view's."""
 
-    index: int
+    message: int
     place: TextPlace | None
     pixels: int
 
@@ -91,8 +89,7 @@ class VirtualList(QAbstractScrollArea):
         anchor = self._anchor()
         if not to_end and hold < len(self.entries) and self._tops[hold] >= self._top:
             anchor = _Anchor(hold, None, self._top - self._tops[hold])
-        gone = set(self.tiles) - set(entries)
-        for entry in gone:
+        for entry in set(self.tiles) - set(entries):
             self._drop(entry)
         self.entries = entries
         self._measure()
@@ -166,10 +163,8 @@ class VirtualList(QAbstractScrollArea):
     def _beside_focus(self) -> list[int]:
         """Returns the neighbours of the message that has the focus, so that the keyboard can go there."""
         focused = [self.entries.index(entry) for entry, tile in self.tiles.items() if tile.focused]
-        near = {index + by for index in focused for by in (-1, 1)}
-        return sorted(
-            index for index in near if 0 <= index < len(self.entries) and self.entries[index] not in self.tiles
-        )
+        near = {index + by for index in focused for by in (-1, 1)} & set(range(len(self.entries)))
+        return sorted(index for index in near if self.entries[index] not in self.tiles)
 
     def _put(self) -> None:
         """Moves widgets to their places or drops them, and sets the range of the scroll bar."""
@@ -189,7 +184,7 @@ class VirtualList(QAbstractScrollArea):
             tile.set_last(entry is last)
             tile.show()
         bar = self.verticalScrollBar()
-        bar.setPageStep(view)
+        bar.setPageStep(view - bar.singleStep())
         bar.setRange(0, self._end())
         bar.setValue(self._top)
 
@@ -227,12 +222,12 @@ class VirtualList(QAbstractScrollArea):
         return _Anchor(index, place, self._top - self._tops[index])
 
     def _wanted_top(self, anchor: _Anchor) -> int:
-        if self.at_end or anchor.index > len(self.entries):
+        if self.at_end or anchor.message > len(self.entries):
             return self._end()
         pixels = anchor.pixels
-        if anchor.place is not None and (tile := self.tiles.get(self.entries[anchor.index])) is not None:
+        if anchor.place is not None and (tile := self.tiles.get(self.entries[anchor.message])) is not None:
             pixels = tile.y_of(anchor.place)
-        return max(0, min(self._tops[anchor.index] + pixels, self._end()))
+        return max(0, min(self._tops[anchor.message] + pixels, self._end()))
 
     # --- widgets ------------------------------------------------------------------------------
 
@@ -292,24 +287,16 @@ class VirtualList(QAbstractScrollArea):
     # --- focus --------------------------------------------------------------------------------
 
     def focusNextPrevChild(self, forward: bool) -> bool:
-        focus_widgets = [stop for tile in self.shown_tiles() for stop in tile.focus_widgets()]
-        now = QApplication.focusWidget()
-        if now in focus_widgets:
-            place = focus_widgets.index(now) + (1 if forward else -1)
-        else:
-            place = self._first_stop(focus_widgets) if forward and now is self else -1
-        if not 0 <= place < len(focus_widgets):
+        stops = [stop for tile in self.shown_tiles() for stop in tile.focus_widgets()]
+        now, place = QApplication.focusWidget(), -1
+        if now in stops:
+            place = stops.index(now) + (1 if forward else -1)
+        elif forward and now is self:
+            place = next((i for i, stop in enumerate(stops) if self._box(stop).bottom() > 0), -1)
+        if not 0 <= place < len(stops):
             return super().focusNextPrevChild(forward)
-        reason = Qt.FocusReason.TabFocusReason if forward else Qt.FocusReason.BacktabFocusReason
-        focus_widgets[place].setFocus(reason)
+        stops[place].setFocus(Qt.FocusReason.TabFocusReason if forward else Qt.FocusReason.BacktabFocusReason)
         return True
-
-    def _first_stop(self, focus_widgets: list[QWidget]) -> int:
-        """Returns the index of the first widget that is in view; -1 without any."""
-        for place, stop in enumerate(focus_widgets):
-            if self._box(stop).bottom() > 0:
-                return place
-        return -1
 
     def go(self, by: int) -> bool:
         """Moves the focus to the next message (by 1) or the one before (-1). Returns whether there is one."""
@@ -326,11 +313,9 @@ class VirtualList(QAbstractScrollArea):
         return True
 
     def _follow_focus(self, _: QWidget | None, now: QWidget | None) -> None:
-        tile = now
-        while tile is not None and not isinstance(tile, MessageTile):
-            tile = tile.parentWidget()
-        tile = tile if tile in self.tiles.values() else None
-        if self._focused is not None and self._focused in self.tiles.values() and self._focused is not tile:
+        tiles = self.shown_tiles()
+        tile = next((tile for tile in tiles if now is not None and (tile is now or tile.isAncestorOf(now))), None)
+        if self._focused in tiles and self._focused is not tile:
             self._focused.set_focused(False)
         self._focused = tile
         if tile is not None and now is not None:
@@ -346,20 +331,15 @@ class VirtualList(QAbstractScrollArea):
     # --- keys ---------------------------------------------------------------------------------
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        bar, key = self.verticalScrollBar(), event.key()
-        by = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}.get(Qt.Key(key), 0)
-        if by and event.modifiers() & _CTRL:
+        by = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}.get(Qt.Key(event.key()), 0)
+        if by and event.modifiers() & Qt.KeyboardModifier.ControlModifier:
             self.go(by)
-        elif by:
-            self.scroll_by(by * bar.singleStep())
-        elif key in (Qt.Key.Key_PageUp, Qt.Key.Key_PageDown):
-            self.scroll_by((bar.pageStep() - bar.singleStep()) * (1 if key == Qt.Key.Key_PageDown else -1))
-        elif key == Qt.Key.Key_Home:
-            bar.setValue(0)
-        elif key == Qt.Key.Key_End:
+        elif event.key() == Qt.Key.Key_Home:
+            self.verticalScrollBar().setValue(0)
+        elif event.key() == Qt.Key.Key_End:
             self.go_to_end()
         else:
-            event.ignore()
+            super().keyPressEvent(event)
 
     # --- selecting ----------------------------------------------------------------------------
 

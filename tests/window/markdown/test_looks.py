@@ -8,7 +8,7 @@ from PySide6.QtGui import QColor, QFont, QImage, QPainter, QTextCharFormat, QTex
 
 from app.window.common.appearance import APPEARANCES, DARK, LIGHT, READABLE, Appearance, contrast
 from app.window.markdown import Reader, code_blocks, decorate, plain_text, write
-from app.window.markdown.code_colours import code_colours
+from app.window.markdown.code_colours import CODE_PALETTE, code_colour
 from app.window.markdown.text_blocks import visible
 from app.window.markdown.text_formats import grounds, text_colour
 from tests.window.markdown.documents import blocks, each, rendered, runs, shown
@@ -145,8 +145,8 @@ def test_text_of_no_round_has_no_tint() -> None:
 @pytest.mark.parametrize("look", APPEARANCES.values(), ids=list(APPEARANCES))
 def test_every_colour_can_be_read_on_every_ground(look: Appearance) -> None:
     for ground in (look.code, *look.tints.values()):
-        for kind, colour in code_colours(look).items():
-            assert contrast(colour, ground) >= READABLE, kind
+        for kind in CODE_PALETTE[look.scheme]:
+            assert contrast(code_colour(kind, look), ground) >= READABLE, kind
     for ground in grounds(look):
         for colour in (look.text, text_colour(look.faint, look), text_colour(look.accent, look)):
             assert contrast(colour, ground) >= READABLE

@@ -18,11 +18,14 @@ from dataclasses import dataclass
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 from PySide6.QtCore import QEventLoop, QObject, QTimer
+from PySide6.QtGui import QTextDocument
 from PySide6.QtWidgets import QApplication
 
 from app.protocol import RoundDone
+from app.window.common.appearance import LIGHT
+from app.window.markdown import write
 from app.window.transcript import Transcript
-from app.window.transcript.transcript import Preloader
+from app.window.transcript.transcript import PRELOADED
 from tests.window.transcript.samples import CODE, REPLY, conversation, live, question, rounds, tokens_of
 
 WIDTH, HEIGHT = 900, 800
@@ -207,10 +210,8 @@ def main() -> None:
     parser.add_argument("--refused", action="store_true")
     asked = parser.parse_args()
     application = QApplication.instance() or QApplication(["bench"])
-    warm = QObject()
-    warming = Preloader(warm)
-    while warming.left:  # as in an app that has been open for two seconds
-        warming.render()
+    for source in PRELOADED:  # as in an app that has been open for two seconds
+        write(QTextDocument(), source, [], LIGHT, True)
     print("gaps of the GUI thread, and how much of them it was busy")
     print(
         f"{'stream':16}{'tokens':>8}{'s':>7}{'p99 ms':>9}{'longest':>9}{'busy p99':>10}{'busiest':>9}{'behind s':>10}"

@@ -37,7 +37,7 @@ def test_a_costly_reply_never_stops_the_window_for_long(app: QApplication) -> No
     table = "| a | b |\n| - | - |\n" + "| x | y |\n" * 20_000
     gaps.start()
     transcript.show_branch([question(1), reply(2, table, 1)], lambda _: [])
-    while not transcript.column.entries[-1].divided:
+    while not transcript.column.entries[-1].pieces[-1].divided:
         QApplication.processEvents()
     gaps.stop()
     transcript.close()
