@@ -186,7 +186,7 @@ class MarkdownWriter:
             place = replace(self._place, left=self._place.left + max(0.0, hanging - INDENT))
             shape = QTextBlockFormat(block_shape(place, above, below, line, hanging))
             shape.setProperty(MARKER, len(marker) + 1)
-            runs = list(self._runs.of(Traced(marker + "\t", [*marker.at, -1]), BODY, marker=True))
+            runs = list(self._runs.of(marker + "\t", BODY, marker=True))
         for text, styled in inline_text(content, self._environment, style):
             runs += self._runs.of(text, styled)
         self._add(TextBlock(shape, runs))
@@ -286,8 +286,8 @@ def _colour(lines: list[TextBlock], code: str, colours: Iterable[tuple[int, int,
 
 
 def _traced(token: Token) -> Traced:
-    assert isinstance(token.content, Traced)
-    return token.content
+    """Returns the content of a token. A cell that its row leaves out has none, and no places."""
+    return token.content if isinstance(token.content, Traced) else Traced("", ())
 
 
 # --- within a line --------------------------------------------------------------------------------
