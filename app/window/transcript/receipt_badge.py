@@ -9,7 +9,7 @@ from html import escape
 from typing import NamedTuple
 
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QGuiApplication, QKeyEvent
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
 from app.store.records import MessageRecord, StoredReceipt
@@ -114,12 +114,6 @@ class ReceiptPopover(QFrame):
         self.move(x, y if y >= free.top() else min(place.y() + BUTTON + 4, free.bottom() - self.height()))
         self.show()
         self._area.setFocus(Qt.FocusReason.PopupFocusReason)  # its keys scroll
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() == Qt.Key.Key_Escape:
-            self.close()
-        else:
-            super().keyPressEvent(event)
 
 
 def short_receipt_text(record: MessageRecord, failure: str = "") -> str:

@@ -12,10 +12,10 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from app.protocol import RoundDone
 from app.window.common.widgets import announce
-from app.window.markdown import TOKEN
 from app.window.transcript.reply_streams import BETWEEN_S, Announcer, spoken
 from app.window.transcript.reply_tile import ReplyTile
 from engine.events import PromptProgress
+from tests.window.markdown.documents import described, shown
 from tests.window.transcript.conftest import MakeStage, Stage
 from tests.window.transcript.samples import PARAGRAPH, REPLY, THOUGHT, live, question, reply, rounds
 
@@ -33,8 +33,7 @@ def test_sentences_come_whole_and_no_faster_than_they_can_be_heard() -> None:
 
 def test_a_whole_reply_is_announced_seldom_and_its_end_once(stage: MakeStage) -> None:
     one, told = stage(), list(rounds(REPLY * 4, per_s=100))
-    one.transcript.show_branch([question(1)], lambda _: [])
-    one.transcript.begin_reply(live(2, 1))
+    begin(one)
     begin_s = one.now_s
     for at in range(0, len(told), 10):
         one.transcript.add_rounds(2, told[at : at + 10])
@@ -88,35 +87,33 @@ def reply_tile(stage: Stage) -> ReplyTile:
     return tile
 
 
-def characters(document: QTextDocument) -> list[tuple[str, object, str, str]]:
-    """Every stretch of text with its token, its ground and its line."""
-    found = []
-    block = document.begin()
-    while block.isValid():
-        place = block.begin()
-        while not place.atEnd():
-            fragment = place.fragment()
-            shape = fragment.charFormat()
-            cue = f"{shape.underlineStyle()} {shape.foreground().color().name()}"
-            found.append((fragment.text(), shape.property(TOKEN), shape.background().color().name(), cue))
-            place += 1
-        found.append(("\n", block.textList() is not None, "", ""))
-        block = block.next()
-    return found
+def begin(stage: Stage) -> None:
+    """A question is asked, and its reply begins."""
+    stage.transcript.show_branch([question(1)], lambda _: [])
+    stage.transcript.begin_reply(live(2, 1))
 
 
-def shown(stage: Stage) -> list[list[tuple[str, object, str, str]]]:
-    """All of the reply's pages, whether or not they are in view."""
+def documents(stage: Stage) -> list[QTextDocument]:
+    """Those of all of the reply's pages, whether or not they are in view."""
     tile = reply_tile(stage)
     tile.arrange(700, -100_000, 200_000)
-    return [characters(tile.pages[index].document()) for index in sorted(tile.pages)]
+    return [tile.pages[number].document() for number in sorted(tile.pages)]
+
+
+def seen(stage: Stage) -> list[list[object]]:
+    """All that is to be seen of the reply."""
+    return [described(document) for document in documents(stage)]
+
+
+def grounds(stage: Stage) -> set[str]:
+    """The colours that the reply stands on."""
+    return {one.shape.background().color().name() for document in documents(stage) for one in shown(document)}
 
 
 def streamed(stage: Stage, text: str, seed: int, frames: int = 40) -> None:
     """`text` told in bursts of any size."""
     told, chance = list(rounds(text, seed)), random.Random(seed)
-    stage.transcript.show_branch([question(1)], lambda _: [])
-    stage.transcript.begin_reply(live(2, 1))
+    begin(stage)
     at = 0
     while at < len(told):
         count = chance.choice((1, 2, len(told) // frames + 1))
@@ -143,7 +140,7 @@ def test_streaming_equals_opening(stage: MakeStage, text: str, raw: bool) -> Non
     streamed(first, text, seed=3)
     first.transcript.end_reply(reply(2, text, 1))
     opened(second, text, list(rounds(text, 3)))
-    assert shown(first) == shown(second)
+    assert seen(first) == seen(second)
 
 
 def test_every_token_is_on_screen_when_its_time_has_come(stage: MakeStage) -> None:
@@ -155,8 +152,7 @@ def test_every_token_is_on_screen_when_its_time_has_come(stage: MakeStage) -> No
 def test_tokens_of_a_round_appear_one_after_the_other(stage: MakeStage) -> None:
     one = stage()
     told = list(rounds(PARAGRAPH, per_s=20.0))
-    one.transcript.show_branch([question(1)], lambda _: [])
-    one.transcript.begin_reply(live(2, 1))
+    begin(one)
     one.transcript.add_rounds(2, told[:6])
     seen = []
     for _ in range(20):
@@ -170,8 +166,7 @@ def test_with_reduced_motion_they_appear_at_once(stage: MakeStage) -> None:
     one = stage()
     told = list(rounds(PARAGRAPH, per_s=1.0))
     one.transcript.set_reduced_motion(True)
-    one.transcript.show_branch([question(1)], lambda _: [])
-    one.transcript.begin_reply(live(2, 1))
+    begin(one)
     one.transcript.add_rounds(2, told)
     one.frame(0.0)
     assert one.transcript.column.entries[-1].source == PARAGRAPH
@@ -179,8 +174,7 @@ def test_with_reduced_motion_they_appear_at_once(stage: MakeStage) -> None:
 
 def test_the_end_shows_what_was_still_to_come(stage: MakeStage) -> None:
     one = stage()
-    one.transcript.show_branch([question(1)], lambda _: [])
-    one.transcript.begin_reply(live(2, 1))
+    begin(one)
     one.transcript.add_rounds(2, list(rounds(PARAGRAPH)))
     one.transcript.end_reply(reply(2, PARAGRAPH + " The end.", 1))
     assert reply_tile(one).pages[0].toPlainText().endswith("The end.")
@@ -199,8 +193,7 @@ def test_a_reply_that_streams_behind_another_conversation_is_whole_when_it_comes
     one, told = stage(), list(rounds(LONG))
     half = len(told) // 2
     streaming = [question(1), live(2, 1)]
-    one.transcript.show_branch([question(1)], lambda _: [])
-    one.transcript.begin_reply(live(2, 1))
+    begin(one)
     one.transcript.add_rounds(2, told[:10])
     one.transcript.show_branch([replace(question(9), conversation=2)], lambda _: [])
     one.transcript.add_rounds(2, told[10:half])
@@ -234,8 +227,7 @@ def test_a_regenerated_reply_takes_the_place_of_the_old_one(stage: MakeStage) ->
 
 def test_a_waiting_reply_says_how_far_the_prompt_has_been_read(stage: MakeStage) -> None:
     one = stage()
-    one.transcript.show_branch([question(1)], lambda _: [])
-    one.transcript.begin_reply(live(2, 1))
+    begin(one)
     one.transcript.show_progress(2, PromptProgress(512, 2048, 0, 0.1))
     waiting = reply_tile(one).waiting
     assert waiting.text() == "Reading the prompt, 512 of 2,048 tokens"
@@ -247,25 +239,19 @@ def test_a_waiting_reply_says_how_far_the_prompt_has_been_read(stage: MakeStage)
 
 
 def test_plain_decoding_is_not_tinted_and_speculation_is(stage: MakeStage) -> None:
-    one = stage()
-    plain = [replace(told, drafted_texts=()) for told in rounds(PARAGRAPH, drafted=0)]
-    opened(one, PARAGRAPH, plain)
-    grounds = {ground for page in shown(one) for _, _, ground, _ in page}
-    two = stage()
-    opened(two, PARAGRAPH, list(rounds(PARAGRAPH)))
-    tinted = {ground for page in shown(two) for _, _, ground, _ in page}
-    assert not grounds & set(one.transcript.options.appearance.tints.values())
-    assert set(two.transcript.options.appearance.tints.values()) <= tinted
+    plain, speculative = stage(), stage()
+    opened(plain, PARAGRAPH, [replace(told, drafted_texts=()) for told in rounds(PARAGRAPH, drafted=0)])
+    opened(speculative, PARAGRAPH, list(rounds(PARAGRAPH)))
+    tints = set(plain.transcript.options.appearance.tints.values())
+    assert not grounds(plain) & tints
+    assert tints <= grounds(speculative)
 
 
 def test_tints_go_and_come_back_at_once(stage: MakeStage) -> None:
     one = stage()
     opened(one, PARAGRAPH, list(rounds(PARAGRAPH)))
-    before = shown(one)
+    before = seen(one)
     one.transcript.set_tints(False)
-    without = shown(one)
+    assert not grounds(one) & set(one.transcript.options.appearance.tints.values())
     one.transcript.set_tints(True)
-    assert not {ground for page in without for _, _, ground, _ in page} & set(
-        one.transcript.options.appearance.tints.values()
-    )
-    assert shown(one) == before
+    assert seen(one) == before
