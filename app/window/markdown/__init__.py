@@ -5,7 +5,7 @@ fetches nothing. What a model writes is hostile until proven otherwise.
     write(document, source, spans, look, tinted)   the same for a source that will not grow
     SourcePieces                                   cuts a long source into pieces that can be laid out at once
     Reader                                         a browser for such documents; paints what lies behind the text
-    decorate(painter, document, look, clip)        paints that for who draws documents without a Reader
+    decorate(painter, document, look, clip)        paints the same behind a document that is drawn without a Reader
     code_blocks, plain_text, token_runs            what a document says, for copying and for finding tokens
     ask_to_open(parent, url)                       before a link opens
 

@@ -111,8 +111,8 @@ class GrowingDocument:
     # --- from blocks to the document ---------------------------------------------------------------
 
     def _replace(self, cursor: QTextCursor, first: int, blocks: list[Block]) -> None:
-        """Shows `blocks` in place of those from `first` on. What both begin with stays, and of the first block that
-        differs the runs that both begin with."""
+        """Shows `blocks` in place of those from `first` on. The blocks that both begin with stay, and so do the runs
+        that both versions of the next block begin with."""
         same = first + common_length(self._blocks[first:], blocks)
         old, rest = self._blocks[same:], blocks[same - first :]
         if not old and not rest:

@@ -2,9 +2,9 @@
 what the model thought and what it wrote.
 
 Where it is cut depends on the text before the cut alone, never on how it arrived, so that a reply looks the same
-whether it streamed or was opened. Preferred are the borders of blocks and of the items of an outermost list. Rendering
-the pieces one after the other gives what rendering the whole gives, but that a reference ("[name]: address") is known
-only to the piece that it is in, and that a block without such a border is cut within.
+whether it streamed or was opened. It is cut between blocks, or between the items of an outermost list, if it can be.
+Rendering the pieces one after the other gives what rendering the whole gives, with two exceptions: a reference
+("[name]: address") is known only to its own piece, and a block that is too long is cut in the middle.
 """
 
 from __future__ import annotations

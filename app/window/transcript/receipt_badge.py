@@ -62,7 +62,8 @@ class ReceiptBadge(LabelledButton):
         self.clicked.connect(self._open)
 
     def show_record(self, record: MessageRecord, verifying: str, failure: str) -> None:
-        """verifying: how far a verification is, or "". failure: why the last one came to nothing, or ""."""
+        """Shows what is known of a reply. verifying: how far its verification is, or "". failure: why the last one came
+        to nothing, or ""."""
         self._popover = None if verifying else partial(ReceiptPopover, record, failure, self)
         words = receipt_text(record, failure)
         self.setText(verifying or short_receipt_text(record, failure))

@@ -51,7 +51,8 @@ class ThoughtHeader(LabelledButton):
         self._state: tuple[bool, bool, int] | None = None
 
     def show_state(self, unfolded: bool, thinking: bool, tokens: int) -> None:
-        """unfolded: whether the section is shown. thinking: whether it is being written. tokens: its length."""
+        """Shows the state of the section. unfolded: whether it is shown. thinking: whether it is being written. tokens:
+        its length."""
         if self._state == (unfolded, thinking, tokens):
             return
         self._state = (unfolded, thinking, tokens)

@@ -51,7 +51,7 @@ def column_width(width: int, appearance: Appearance) -> int:
 
 
 def document_font(appearance: Appearance) -> QFont:
-    """Returns the system's font for documents, which reckon in points."""
+    """Returns the system's font for documents, which measure in points."""
     made = appearance.font(BODY)
     made.setPointSizeF(made.pixelSize() * 72 / QGuiApplication.primaryScreen().logicalDotsPerInchY())
     return made
@@ -69,10 +69,11 @@ class PageText:
 class TextPage(Reader):
     """A document as tall as its text.
 
-    pointed: the number of the token under the pointer, or NONE. pressed: the mouse, in this page. dragged: the mouse,
-    to a place of the screen. menu_asked: with the page and the place in it. key: kept for the owner, to know what the
-    page shows. joint: what stands between its text and that of the next page where both are copied. block: returns the
-    source of the code that is cut at the edges of the page, if any.
+    pointed: the mouse points at a token (its number) or at none (NONE). pressed: the mouse was pressed in this page.
+    dragged: the mouse was dragged to a place of the screen. copy_asked, menu_asked: the user asks for a copy, or for
+    the menu at a place of this page. key: for the owner, to know what the page shows. joint: what stands between its
+    text and that of the next page when both are copied. block: returns the source of the block that was cut at the
+    edges of the page, "" if there is none.
     """
 
     pointed = Signal(int)

@@ -105,7 +105,7 @@ class Transcript(QWidget):
         self.column.set_entries(entries, to_end=not same or longer, hold=shared)
 
     def begin_reply(self, record: MessageRecord) -> None:
-        """A reply begins, or an old one continues."""
+        """Shows a reply that begins, or one that continues."""
         entries, entry = self.column.entries, self._find(record.id)
         if entry is None or not entry.live:
             self._streams.announcer.begin()
@@ -134,7 +134,7 @@ class Transcript(QWidget):
             self._refresh(entry)
 
     def end_reply(self, record: MessageRecord) -> None:
-        """The reply is over: all of it is shown."""
+        """Ends a reply, and shows all of it."""
         entry = self._find(record.id)
         if entry is None:
             return
@@ -241,7 +241,7 @@ class Transcript(QWidget):
     # --- tokens -------------------------------------------------------------------------------
 
     def _point(self, pointed: tuple[MessageTile, int, QRect] | None) -> None:
-        """The mouse is over a token, or over none: its panel opens after a moment."""
+        """Remembers the token that is pointed at, if any; its panel opens after a moment."""
         self._pointed = pointed
         self._panel_at = pointed[0].mapTo(self, pointed[2].topLeft()) if pointed else QPoint()
         self.panel.hide()
@@ -253,7 +253,7 @@ class Transcript(QWidget):
             self._hover.start()
 
     def _point_at(self, tile: MessageTile, token: int, box: QRect, by_keyboard: bool) -> None:
-        """The mouse is over a token, or the token cursor moved to it: then its panel opens at once, and is read
+        """Shows the token that the mouse or the keyboard went to. For the keyboard its panel opens at once, and is read
         aloud."""
         detail = tile.entry.detail(token)
         if not by_keyboard or detail is None:
@@ -295,8 +295,8 @@ class Transcript(QWidget):
         self._preload.start()
 
     def _preload_next(self) -> None:
-        """Renders a little of everything in quiet moments, one thing at a time, before the first reply that would have
-        to wait for it: a parser or a lexer takes up to 50 ms to load."""
+        """Renders one of the samples, so that no reply has to wait for its parser or lexer, which take up to 50 ms to
+        load."""
         source = next(self._preloaded, None)
         if source is None:
             self._preload.stop()

@@ -39,7 +39,7 @@ def test_text_and_spans_are_those_of_the_rounds() -> None:
     ]
 
 
-def test_what_is_heard_waits_to_be_shown_and_comes_in_order() -> None:
+def test_what_is_received_waits_to_be_shown_and_comes_in_order() -> None:
     tokens = ReplyTokens()
     tokens.receive(CHAIN, now_s=1.0)
     assert (tokens.text, tokens.spans, tokens.waiting) == ("", [], 2)
@@ -70,17 +70,17 @@ def test_in_a_tree_the_siblings_are_what_was_proposed_instead() -> None:
     assert tokens.refused(0, 2) == {0: "a", 1: "c / d"}
 
 
-def test_all_that_a_chain_had_left_is_the_ghost_of_its_correction() -> None:
+def test_a_correction_stands_for_all_that_was_refused_of_a_chain() -> None:
     assert ReplyTokens([CHAIN]).refused(0, 2) == {1: " sea is"}
 
 
-def test_a_bonus_has_no_ghost() -> None:
+def test_nothing_was_refused_at_a_bonus() -> None:
     tokens = ReplyTokens([round_(0, ("a", "b"), ("a",), 1)])
     assert tokens.refused(0, 2) == {}
     assert tokens.spans[1].origin == "bonus"
 
 
-def test_a_round_heard_twice_counts_once() -> None:
+def test_a_round_received_twice_counts_once() -> None:
     told = list(rounds(REPLY))
     tokens = ReplyTokens(told)
     for one in told[-3:]:
@@ -88,17 +88,11 @@ def test_a_round_heard_twice_counts_once() -> None:
     assert not tokens.waiting and tokens.text == REPLY
 
 
-def test_a_reply_that_goes_on_is_counted_through() -> None:
+def test_rounds_are_counted_through_a_reply_that_was_continued() -> None:
     again = round_(0, (" Again",), (), 0)
     tokens = ReplyTokens([CHAIN, again])
     detail = tokens.detail(2)
     assert tokens.text == "The sky Again"
-    assert detail is not None and detail.round == 2
-
-
-def test_a_controller_that_counts_through_is_understood_too() -> None:
-    tokens = ReplyTokens([CHAIN, round_(1, (" is",), (), 0)])
-    detail = tokens.detail(2)
     assert detail is not None and detail.round == 2
 
 

@@ -1,4 +1,4 @@
-"""Tokens under the mouse and the keyboard, and the ghosts of those that were refused."""
+"""Tokens under the mouse and the keyboard, and those that were refused."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_the_panel_shows_what_a_model_wrote_as_text() -> None:
 
 
 @pytest.mark.parametrize("raw", [False, True])
-def test_ghosts_stand_before_the_token_that_came_instead(stage: MakeStage, raw: bool) -> None:
+def test_refused_tokens_stand_before_the_token_that_came_instead(stage: MakeStage, raw: bool) -> None:
     one, tile, _ = opened(stage)
     one.transcript.set_raw(raw)
     one.transcript.set_refused_shown(True)
@@ -126,7 +126,7 @@ def test_ghosts_stand_before_the_token_that_came_instead(stage: MakeStage, raw: 
 
 @pytest.mark.parametrize("raw", [False, True])
 @pytest.mark.parametrize("text", [PARAGRAPH, REPLY, f"{CODE}\n\n{PARAGRAPH}"], ids=["paragraph", "reply", "code"])
-def test_ghosts_are_never_copied(stage: MakeStage, text: str, raw: bool) -> None:
+def test_refused_tokens_are_never_copied(stage: MakeStage, text: str, raw: bool) -> None:
     one, tile, _ = opened(stage, text)
     one.transcript.set_raw(raw)
     one.settle()
@@ -151,7 +151,7 @@ def test_ghosts_are_never_copied(stage: MakeStage, text: str, raw: bool) -> None
     assert page.length == length
 
 
-def test_colours_of_code_stay_on_their_words_among_ghosts(stage: MakeStage) -> None:
+def test_colours_of_code_stay_on_their_words_among_refused_tokens(stage: MakeStage) -> None:
     one, tile, _ = opened(stage, CODE)
 
     def coloured() -> list[str]:
@@ -180,7 +180,7 @@ def test_with_tints_off_the_mouse_opens_no_panel(stage: MakeStage) -> None:
     assert not one.transcript.panel.isVisible()
 
 
-def test_part_of_a_text_is_copied_exactly_among_ghosts(stage: MakeStage) -> None:
+def test_part_of_a_text_is_copied_exactly_among_refused_tokens(stage: MakeStage) -> None:
     one, tile, _ = opened(stage)
     page = tile.pages[0]
     one.transcript.set_refused_shown(True)

@@ -164,7 +164,7 @@ def test_a_message_can_be_revealed(stage: MakeStage) -> None:
     assert 0 <= tile.y() <= 20
 
 
-def test_another_way_keeps_what_both_have_where_it_is(stage: MakeStage) -> None:
+def test_another_branch_keeps_what_both_share_where_it_is(stage: MakeStage) -> None:
     one, _ = long_chat(stage)
     path = [entry.record for entry in one.transcript.column.entries]
     one.transcript.reveal(21)
@@ -202,7 +202,7 @@ def test_another_conversation_opens_at_its_own_end(stage: MakeStage) -> None:
     assert bar.value() == bar.maximum() > 0
 
 
-def test_an_empty_way_shows_nothing(stage: MakeStage) -> None:
+def test_an_empty_branch_shows_nothing(stage: MakeStage) -> None:
     one, _ = long_chat(stage, 6, 600)
     one.transcript.show_branch([], lambda _: [])
     one.settle()
