@@ -65,14 +65,13 @@ def spoken(sentence: str) -> str:
 
 
 class ReplyStreams(QObject):
-    """Shows the tokens of replies that are being written, at most once a frame. still: as soon as they are received."""
+    """Shows the tokens of replies that are being written, at most once a frame."""
 
     def __init__(
         self, messages: VirtualList, announcer: Announcer, clock: Callable[[], float], parent: QObject
     ) -> None:
         super().__init__(parent)
         self.announcer = announcer
-        self.still = False
         self._messages, self._clock = messages, clock
         self._free_s = 0.0  # not before is anything drawn again
         self._frame = QTimer(self, interval=FRAME_MS, timerType=Qt.TimerType.PreciseTimer)
@@ -82,7 +81,7 @@ class ReplyStreams(QObject):
         """Takes rounds of a reply."""
         now_s = self._clock()
         for one in rounds:
-            entry.tokens.receive(one, now_s, self.still)
+            entry.tokens.receive(one, now_s, self._messages.options.still)
         if not self._frame.isActive():
             self._frame.start()
 

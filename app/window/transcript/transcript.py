@@ -136,12 +136,12 @@ class Transcript(QWidget):
     def end_reply(self, record: MessageRecord) -> None:
         """Ends a reply, and shows all of it."""
         entry = self._find(record.id)
-        if entry is None:
-            return
-        entry.end(record)
-        self.column.touch(entry)
-        self._refresh(entry)
-        self._streams.announcer.end(_ending_sentence(record), self._clock())
+        if entry is not None:
+            entry.end(record)
+            self.column.touch(entry)
+            self._refresh(entry)
+            how = "The reply is complete." if record.state == "complete" else f"Reply {ending(record)}"
+            self._streams.announcer.end(how, self._clock())
 
     def show_verification_progress(self, message: int, progress: str) -> None:
         """Shows how far the verification of a reply is; "" once it is over."""
@@ -188,7 +188,6 @@ class Transcript(QWidget):
 
     def set_reduced_motion(self, reduced: bool) -> None:
         """Whether tokens are shown as soon as they arrive, and nothing blinks."""
-        self._streams.still = reduced
         self._set(still=reduced)
 
     def _set(self, **changes: Any) -> None:
@@ -310,8 +309,3 @@ class Transcript(QWidget):
 
 def _tile(entry: MessageEntry, options: DisplayOptions, parent: QWidget) -> MessageTile:
     return (QuestionTile if entry.record.role == "user" else ReplyTile)(entry, options, parent)
-
-
-def _ending_sentence(record: MessageRecord) -> str:
-    """Returns how a reply ended, for screen readers."""
-    return f"Reply {ending(record)}" if record.state != "complete" else "The reply is complete."

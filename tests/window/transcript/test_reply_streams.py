@@ -129,14 +129,15 @@ def opened(stage: Stage, text: str, told: list[RoundDone]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize("shown_as", ["rendered", "raw", "refused"])
 @pytest.mark.parametrize(
     "text", [REPLY, LONG, THOUGHT + REPLY, "word " * 2500], ids=["short", "long", "thought", "line"]
 )
-def test_streaming_equals_opening(stage: MakeStage, text: str, raw: bool) -> None:
+def test_streaming_equals_opening(stage: MakeStage, text: str, shown_as: str) -> None:
     first, second = stage(), stage()
     for one in (first, second):
-        one.transcript.set_raw(raw)
+        one.transcript.set_raw(shown_as == "raw")
+        one.transcript.set_refused_shown(shown_as == "refused")
     streamed(first, text, seed=3)
     first.transcript.end_reply(reply(2, text, 1))
     opened(second, text, list(rounds(text, 3)))
