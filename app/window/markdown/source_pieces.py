@@ -3,8 +3,9 @@ what the model thought and what it wrote.
 
 Where it is cut depends on the text before the cut alone, never on how it arrived, so that a reply looks the same
 whether it streamed or was opened. It is cut between blocks, or between the items of an outermost list, if it can be.
-Rendering the pieces one after the other gives what rendering the whole gives, with two exceptions: a reference
-("[name]: address") is known only to its own piece, and a block that is too long is cut in the middle.
+Rendering the pieces one after the other gives what rendering the whole gives, with three exceptions: a reference
+("[name]: address") is known only to its own piece, the items of a list are counted from the number that each piece
+begins with, and a block that is too long is cut in the middle.
 """
 
 from __future__ import annotations

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from PySide6.QtGui import QTextDocument
 
 from app.window.common.appearance import LIGHT
-from app.window.markdown import GrowingDocument, write
+from app.window.markdown import GrowingDocument, SourcePieces, source_pieces, write
 from tests.window.markdown.documents import described, each, rendered
 from tests.window.markdown.texts import NOISE, documents
 
@@ -113,3 +114,17 @@ def test_an_open_fence_grows_without_being_written_again() -> None:
     assert document.revision() > revision
     assert document.findBlockByNumber(100).revision() == line
     assert document.lastBlock().text() == "y = "
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.one_of(documents(), NOISE), st.integers(20, 120))
+@example("a\n$$\nb\n- c\n$$\nd\n", 8)
+@example("- a\n- b\n\n- c\n", 4)
+def test_pieces_render_as_the_whole_does(source: str, length: int) -> None:
+    assume("]:" not in source and not re.search(r"\d[.)]", source))  # the exceptions that source_pieces names
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source_pieces, "PIECE", length)
+        patch.setattr(source_pieces, "LONGEST", 2 * length)
+        assume(not any(piece.cut for piece in SourcePieces().follow(source, len(source))))
+        in_pieces = described(rendered(source, each(source)))
+    assert in_pieces == described(rendered(source, each(source)))
