@@ -61,8 +61,12 @@ def decorate(painter: QPainter, document: QTextDocument, appearance: Appearance,
         kind = shape.property(KIND)
         if rect.top() > clip.bottom() + GAP + HEAD_ABOVE:
             break
-        if kind == CODE_HEAD and (box := _box(document, block)).intersects(clip):
+        if kind == CODE_HEAD:
+            box = _box(document, block)
+            rect.setTop(box.top())
             painter.drawRoundedRect(box.adjusted(0.5, 0.5, -0.5, -0.5), RADIUS, RADIUS)
+        elif kind == CODE_LINE and shape.bottomMargin():  # the last of a box
+            rect.setBottom(rect.bottom() + PADDING)
         elif kind == RULE:
             left = margin + shape.leftMargin()
             line = QRectF(left, round(rect.center().y()), document.textWidth() - margin - left, 1)

@@ -184,7 +184,7 @@ class VirtualList(QAbstractScrollArea):
             tile.set_last(entry is last)
             tile.show()
         bar = self.verticalScrollBar()
-        bar.setPageStep(view - bar.singleStep())
+        bar.setPageStep(view)
         bar.setRange(0, self._end())
         bar.setValue(self._top)
 
@@ -331,11 +331,14 @@ class VirtualList(QAbstractScrollArea):
     # --- keys ---------------------------------------------------------------------------------
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        by = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}.get(Qt.Key(event.key()), 0)
-        if by and event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+        bar, by = self.verticalScrollBar(), {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}.get(Qt.Key(event.key()), 0)
+        page = {Qt.Key.Key_PageUp: -1, Qt.Key.Key_PageDown: 1}.get(Qt.Key(event.key()), 0)
+        if page:
+            self.scroll_by(page * (bar.pageStep() - bar.singleStep()))
+        elif by and event.modifiers() & Qt.KeyboardModifier.ControlModifier:
             self.go(by)
         elif event.key() == Qt.Key.Key_Home:
-            self.verticalScrollBar().setValue(0)
+            bar.setValue(0)
         elif event.key() == Qt.Key.Key_End:
             self.go_to_end()
         else:
