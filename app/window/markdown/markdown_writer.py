@@ -24,6 +24,7 @@ from app.window.markdown.text_formats import (
     CODE_LINE_HEIGHT,
     CODE_TEXT,
     GAP,
+    GOES_ON,
     HEADINGS,
     INDENT,
     KIND,
@@ -48,13 +49,24 @@ BOXES = {"[ ] ": "☐", "[x] ": "☑", "[X] ": "☑"}
 IMAGE_NOTE = " (image not loaded)"
 LABEL = Style(faint=True, size=0.85)
 NO_LABEL = "code"
+LONGEST_RAW = 2000  # characters of a block of raw text
 _ALIGNMENTS = {"center": Qt.AlignmentFlag.AlignHCenter, "right": Qt.AlignmentFlag.AlignRight}
 
 
 def raw_blocks(text: Traced, runs: TokenRuns) -> list[Block]:
-    """Returns the source as it is, a block for each line."""
+    """Returns the source as it is, a block for each line. A very long line is cut, because Qt lays out a block as
+    one."""
     shape = block_shape(BlockPlace(), 0, 0, CODE_LINE_HEIGHT, kind=RAW)
-    return [TextBlock(shape, list(runs.of(line, CODE_TEXT)), style=CODE_TEXT) for line in _lines(text)]
+    unfinished = QTextBlockFormat(shape)
+    note(unfinished, GOES_ON, "")
+    made: list[Block] = []
+    for line in _lines(text):
+        while len(line) > LONGEST_RAW:
+            cut = line.rfind(" ", LONGEST_RAW // 2, LONGEST_RAW) + 1 or LONGEST_RAW
+            made.append(TextBlock(unfinished, list(runs.of(line.part(0, cut), CODE_TEXT)), style=CODE_TEXT))
+            line = line.part(cut, len(line))
+        made.append(TextBlock(shape, list(runs.of(line, CODE_TEXT)), style=CODE_TEXT))
+    return made
 
 
 def first_code(source: str) -> str:
