@@ -22,9 +22,8 @@ Piece = tuple[str, int]  # text, and the place in the formula that it came from
 
 
 def readable(source: Traced) -> Traced:
-    """Returns the formula as text. What it is made of keeps its place piece by piece: a character of plain text its
-    own, what a macro came to the place where that begins. `source` itself where it is too long, too deep or no LaTeX
-    that is understood."""
+    """Returns the formula as text. A character of plain text keeps its place in the source; what a macro was turned
+    into has the place where the macro begins. Returns `source` itself if it is too long, too deep or not understood."""
     text, places = _converted(str(source))
     return Traced(text, [source.at[place] for place in places]) if text else source
 

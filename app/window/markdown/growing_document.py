@@ -1,154 +1,242 @@
-"""A document that follows a source which only grows.
-
-What is closed is written once, and only the open end again. A code fence that is still open grows line by line.
-"""
+"""A document that shows a source, and follows it as it grows: only what changed is written again."""
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from PySide6.QtGui import QTextBlockFormat, QTextCursor, QTextDocument
+from PySide6.QtGui import (
+    QBrush,
+    QColor,
+    QFont,
+    QTextBlock,
+    QTextBlockFormat,
+    QTextCharFormat,
+    QTextCursor,
+    QTextDocument,
+    QTextFrameFormat,
+    QTextLayout,
+    QTextTableCellFormat,
+)
 
 from app.window.common.appearance import Appearance
-from app.window.markdown.code_boxes import LONGEST_LINE, end_box, write_line
-from app.window.markdown.document_tail import DocumentTail, remove_from, write_raw
-from app.window.markdown.document_writer import write
-from app.window.markdown.stable_prefix import closed
-from app.window.markdown.text_formats import CODE_LINE, KIND, BlockPlace
-from app.window.markdown.token_spans import Span
-from app.window.markdown.traced_parser import LONGEST_PARAGRAPH, Traced
+from app.window.markdown.code_colours import code_colour
+from app.window.markdown.markdown_writer import MarkdownWriter, raw_blocks
+from app.window.markdown.source_pieces import Piece, SourcePieces, joint, piece_text
+from app.window.markdown.text_blocks import (
+    Block,
+    Run,
+    Span,
+    TableBlock,
+    TextBlock,
+    TokenRuns,
+    common_length,
+    normalised,
+    spans_within,
+)
+from app.window.markdown.text_formats import APPEARANCE, BODY, GOES_ON, TOKEN, TextFormats, note
+from app.window.markdown.traced_parser import Traced
 
-_OPENING = re.compile(r"( {0,3})(`{3,}(?=[^`\n]*\n)|~{3,})[^\n]*\n")
 
-
-class OpenFence:
-    """The open fence that a document ends with. start: where in its source the line begins that may still grow."""
-
-    def __init__(self, indent: int, closing: re.Pattern[str], start: int, partial: bool) -> None:
-        self._indent = indent
-        self._closing = closing
-        self._partial = partial  # whether the document's last block is the line that begins at `start`
-        self.start = start
-
-    @classmethod
-    def begun(cls, source: str) -> OpenFence | None:
-        """Returns the fence of a source that is one open fence and nothing else; None for other sources."""
-        opening = _OPENING.match(source)
-        if opening is None or "\r" in source:
-            return None
-        indent, marker = len(opening[1]), opening[2]
-        closing = re.compile(rf"^ {{0,3}}{re.escape(marker[0])}{{{len(marker)},}}[ \t]*$", re.MULTILINE)
-        if closing.search(source, opening.end()):
-            return None
-        start = source.rfind("\n") + 1
-        return cls(indent, closing, start, start == opening.end() or bool(source[start:].strip(" \t")))
-
-    def grow(
-        self, document: QTextDocument, source: str, spans: Sequence[Span], appearance: Appearance, tinted: bool
-    ) -> bool:
-        """Shows `source`, which is all from `start` on. False, with nothing done, where the fence may have ended or
-        is not that simple."""
-        lines = source.split("\n")
-        if self._closing.search(source) or max(map(len, lines)) > LONGEST_LINE or "\r" in source:
-            return False
-        if self._indent and "\t" in source:
-            return False
-        whole = not lines[-1].strip(" \t")  # a last line of spaces is not shown until it ends
-        shown = lines[:-1] if whole else lines
-        if shown:
-            cursor = QTextCursor(document)
-            cursor.movePosition(QTextCursor.MoveOperation.End)
-            self._remove_partial_line(cursor)
-            self._write(DocumentTail(cursor, len(source), spans, appearance, tinted), shown)
-            self._partial = not whole
-            self.start += source.rfind("\n") + 1
-        return True
-
-    def _remove_partial_line(self, cursor: QTextCursor) -> None:
-        """Removes the partial line, and the space below the last."""
-        if self._partial:
-            before = cursor.block().previous()
-            remove_from(cursor, cursor.block().position() - 1, before.blockFormat())
-        shape = cursor.blockFormat()
-        if shape.property(KIND) == CODE_LINE:
-            shape.setBottomMargin(0)
-            cursor.setBlockFormat(shape)
-
-    def _write(self, page: DocumentTail, lines: list[str]) -> None:
-        place = 0
-        for line in lines:
-            cut = min(self._indent, len(line) - len(line.lstrip(" ")))
-            write_line(page, Traced(line[cut:], range(place + cut, place + len(line))), BlockPlace())
-            place += len(line) + 1
-        end_box(page)
+def write(
+    document: QTextDocument, source: str, spans: Sequence[Span], appearance: Appearance, tinted: bool, raw: bool = False
+) -> None:
+    """Shows a source that will not grow in `document`, which is empty."""
+    GrowingDocument(document, appearance, tinted, raw).grow(source, spans)
 
 
 class GrowingDocument:
-    """Keeps `document`, empty at first, in step with a growing source. What is closed is written once; only the open
-    end is written again when it grows, and of an open fence only its last line.
-
-    settled: characters of the source that are written for good; spans that end before it may be left out from then on.
-    """
+    """Keeps `document`, empty at first, in step with a growing source. The size of text is that of the document's
+    default font. raw: shows the source as it is, instead of rendering its Markdown."""
 
     def __init__(self, document: QTextDocument, appearance: Appearance, tinted: bool, raw: bool = False) -> None:
-        self._document = document
-        self._appearance = appearance
-        self._tinted = tinted
-        self._raw = raw
-        self._end = 0  # where in the document the open end begins
-        self._end_shape = QTextBlockFormat()
-        self._shown = 0
-        self._looked = 0  # up to here the source was searched for what is closed
-        self._fence: OpenFence | None = None
-        self.settled = 0
+        self._document, self._appearance, self._raw = document, appearance, raw
+        document.setUndoRedoEnabled(False)
+        document.setProperty(APPEARANCE, appearance)
+        self._formats = TextFormats(appearance, tinted, document.defaultFont())
+        self._blocks: list[Block] = []
+        self._starts: list[int] = []  # where in the document each block begins,
+        self._ends: list[int] = []  # and where it ends
+        self._pieces = SourcePieces()
+        self._final_pieces = self._final = 0  # pieces that are final, and blocks of those
 
-    def grow(self, source: str, spans: Sequence[Span]) -> None:
-        """Shows `source`, which begins with what was shown before. spans: in order, by characters of `source`."""
-        if len(source) == self._shown:
-            return
-        self._shown = len(source)
+    def grow(self, source: str, spans: Sequence[Span], refused: Mapping[int, str] | None = None) -> None:
+        """Shows `source`, which begins with what was shown before. spans: in order, by characters of `source`. refused:
+        drafted texts to be shown too, by the number of the token that came instead."""
+        first = self._final
+        if self._raw:
+            text, moved = normalised(source, spans)
+            blocks = raw_blocks(Traced(text, range(len(text))), TokenRuns(len(text), moved, refused or {}))
+        else:
+            blocks = self._rendered(source, spans, refused or {})
         cursor = QTextCursor(self._document)
         cursor.beginEditBlock()  # one layout for all that changes
-        if self._raw:
-            self._grow_raw(source, spans)
-        elif not self._grow_fence(source, spans):
-            remove_from(cursor, self._end, self._end_shape)
-            self._settle(source, spans)
-            self._fence = OpenFence.begun(source[self.settled :])
-            write(cursor, *_part(source, spans, self.settled, len(source)), self._appearance, self._tinted)
+        self._replace(cursor, first, blocks)
         cursor.endEditBlock()
 
-    def _grow_raw(self, source: str, spans: Sequence[Span]) -> None:
-        end = len(source) - source.endswith("\r")  # a line feed may follow, and belong to it
-        part = _part(source, spans, self.settled, end)
-        write_raw(QTextCursor(self._document), *part, self._appearance, self._tinted)
-        self.settled = end
+    # --- from the source to blocks -----------------------------------------------------------------
 
-    def _grow_fence(self, source: str, spans: Sequence[Span]) -> bool:
-        if self._fence is None:
-            return False
-        part = _part(source, spans, self.settled + self._fence.start, len(source))
-        return self._fence.grow(self._document, *part, self._appearance, self._tinted)
+    def _rendered(self, source: str, spans: Sequence[Span], refused: Mapping[int, str]) -> list[Block]:
+        """Returns the blocks of the pieces that were not final before."""
+        pieces = self._pieces.follow(source, len(source))
+        blocks = self._blocks[: self._final]
+        known = len(blocks)
+        for index in range(self._final_pieces, len(pieces)):
+            blocks += self._piece_blocks(source, pieces, index, spans, refused, blocks[-1] if blocks else None)
+            if pieces[index].final:
+                self._final_pieces, self._final = index + 1, len(blocks)
+        return blocks[known:]
 
-    def _settle(self, source: str, spans: Sequence[Span]) -> None:
-        """Writes what has been closed since the last time."""
-        if source.find("\n", self._looked) < 0 and len(source) - self.settled <= LONGEST_PARAGRAPH:
+    def _piece_blocks(
+        self,
+        source: str,
+        pieces: list[Piece],
+        index: int,
+        spans: Sequence[Span],
+        refused: Mapping[int, str],
+        before: Block | None,
+    ) -> list[Block]:
+        piece = pieces[index]
+        moved = spans_within(spans, piece.start, piece.end, len(piece.carry) - piece.start)
+        text, own = normalised(piece_text(source, pieces, index), moved)
+        here = {span.token: refused[span.token] for span in own if span.token in refused}
+        blocks = MarkdownWriter(text, TokenRuns(len(text), own, here), self._formats, before).write()
+        if piece.cut and blocks and isinstance(last := blocks[-1], TextBlock):
+            last.shape = QTextBlockFormat(last.shape)
+            note(last.shape, GOES_ON, joint(source, piece))
+            if index + 1 < len(pieces) and not pieces[index + 1].carry:
+                last.shape.setBottomMargin(0)
+        return blocks
+
+    # --- from blocks to the document ---------------------------------------------------------------
+
+    def _replace(self, cursor: QTextCursor, first: int, blocks: list[Block]) -> None:
+        """Shows `blocks` in place of those from `first` on. The blocks that both begin with stay, and so do the runs
+        that both versions of the next block begin with."""
+        same = first + common_length(self._blocks[first:], blocks)
+        old, rest = self._blocks[same:], blocks[same - first :]
+        if not old and not rest:
             return
-        self._looked = len(source)
-        final = self.settled + closed(source[self.settled :])
-        if final > self.settled:
-            part = _part(source, spans, self.settled, final)
-            write(QTextCursor(self._document), *part, self._appearance, self._tinted)
-            self.settled = final
-            self._end = self._document.characterCount() - 1
-            self._end_shape = self._document.lastBlock().blockFormat()
+        if old and rest and isinstance(old[0], TextBlock) and isinstance(rest[0], TextBlock):
+            kept = common_length(old[0].runs, rest[0].runs)
+            place = self._starts[same] + sum(_units(run.text) for run in rest[0].runs[:kept])
+            self._truncate(cursor, same + 1, place)
+            self._fill(cursor, rest[0], kept)
+            self._blocks[same], self._ends[same] = rest[0], cursor.position()
+            rest = rest[1:]
+        elif old:
+            self._truncate(cursor, same, self._ends[same - 1] if same else 0)
+        cursor.movePosition(QTextCursor.MoveOperation.End)
+        for block in rest:
+            self._append(cursor, block)
+
+    def _truncate(self, cursor: QTextCursor, count: int, place: int) -> None:
+        """Removes all of the document behind `place`, which is in the last of its first `count` blocks."""
+        del self._blocks[count:], self._starts[count:], self._ends[count:]
+        cursor.setPosition(place)
+        cursor.movePosition(QTextCursor.MoveOperation.End, QTextCursor.MoveMode.KeepAnchor)
+        cursor.removeSelectedText()
+        last = self._blocks[-1] if self._blocks else None
+        if isinstance(last, TextBlock):
+            cursor.setBlockFormat(last.shape)
+            self._colour(cursor.block(), last)
+        else:
+            self._empty(cursor, behind_table=last is not None)
+
+    def _append(self, cursor: QTextCursor, block: Block) -> None:
+        behind = self._blocks[-1] if self._blocks else None
+        self._blocks.append(block)
+        if isinstance(block, TableBlock):
+            self._starts.append(cursor.position())
+            self._append_table(cursor, block)
+        else:
+            shape, characters = block.shape, self._formats.characters(block.style)
+            if isinstance(behind, TextBlock):
+                cursor.insertBlock(shape, characters)
+            else:  # Qt has an empty block at the beginning and behind each table
+                cursor.setBlockCharFormat(characters)
+            self._starts.append(cursor.position())
+            self._fill(cursor, block, 0)
+        self._ends.append(cursor.position())
+
+    def _fill(self, cursor: QTextCursor, block: TextBlock, kept: int) -> None:
+        """Gives the block at the cursor its format and its runs, of which it has `kept`."""
+        cursor.setBlockFormat(block.shape)
+        self._insert(cursor, block.runs[kept:])
+        self._colour(cursor.block(), block)
+
+    def _insert(self, cursor: QTextCursor, runs: Iterable[Run]) -> None:
+        for text, style, span in runs:
+            if span is None:
+                cursor.insertText(text, self._formats.characters(style))
+            else:
+                shape = QTextCharFormat(self._formats.by_origin(style)[span.origin])
+                shape.setProperty(TOKEN, span.token)
+                cursor.insertText(text, shape)
+
+    def _append_table(self, cursor: QTextCursor, block: TableBlock) -> None:
+        """Adds a table: hairlines between rows, a header that stands out, columns aligned as they are marked."""
+        table = cursor.insertTable(len(block.rows), len(block.rows[0]), block.shape)
+        within = table.firstCursorPosition()
+        for r, row in enumerate(block.rows):
+            colour = self._appearance.hairline if r else self._appearance.faint
+            for c, cell in enumerate(row):
+                table.cellAt(r, c).setFormat(_cell_format(colour, first=c == 0))
+                within.setBlockFormat(cell.shape)
+                self._insert(within, cell.runs)
+                within.movePosition(QTextCursor.MoveOperation.NextBlock)
+        cursor.movePosition(QTextCursor.MoveOperation.End)
+        self._empty(cursor, behind_table=True)
+
+    def _empty(self, cursor: QTextCursor, behind_table: bool) -> None:
+        """Formats the empty block at the cursor, which takes next to no space behind a table."""
+        shape = QTextCharFormat(self._formats.characters(BODY))
+        if behind_table:
+            shape = QTextCharFormat()
+            shape.setFontPointSize(1)
+        cursor.setBlockFormat(QTextBlockFormat())
+        cursor.setBlockCharFormat(shape)
+
+    def _colour(self, at: QTextBlock, block: TextBlock) -> None:
+        """Lays the colours of code over the text in its layout, so that each token keeps one format."""
+        ranges: list[QTextLayout.FormatRange] = []
+        place = units = 0  # in the text without refused tokens, and in the document
+        for run in block.runs if block.colours else ():
+            for start, end, kind in block.colours if not run.style.refused else ():
+                first, last = max(start - place, 0), min(end - place, len(run.text))
+                if first < last:
+                    left = units + _units(run.text[:first])
+                    ranges.append(_range(left, _units(run.text[first:last]), kind, code_colour(kind, self._appearance)))
+            place += 0 if run.style.refused else len(run.text)
+            units += _units(run.text)
+        at.layout().setFormats(ranges)
 
 
-def _part(source: str, spans: Sequence[Span], start: int, end: int) -> tuple[str, list[Span]]:
-    """Returns source[start:end] and its spans."""
-    first = bisect_right(spans, start, key=lambda span: span.end)
-    last = bisect_right(spans, end - 1, key=lambda span: span.start)
-    moved = [Span(max(span.start - start, 0), span.end - start, span.origin, span.token) for span in spans[first:last]]
-    return source[start:end], moved
+def _units(text: str) -> int:
+    """Returns the length of a text in UTF-16, in which Qt counts."""
+    return len(text) if text.isascii() else len(text) + sum(character > "\uffff" for character in text)
+
+
+def _cell_format(line_below: str, first: bool) -> QTextTableCellFormat:
+    shape = QTextTableCellFormat()
+    shape.setBottomBorder(1)
+    shape.setBottomBorderStyle(QTextFrameFormat.BorderStyle.BorderStyle_Solid)
+    shape.setBottomBorderBrush(QBrush(QColor(line_below)))
+    shape.setLeftPadding(0 if first else 10)
+    shape.setRightPadding(10)
+    shape.setTopPadding(5)
+    shape.setBottomPadding(5)
+    return shape
+
+
+def _range(start: int, length: int, kind: str, colour: str) -> QTextLayout.FormatRange:
+    shape = QTextCharFormat()
+    shape.setForeground(QColor(colour))
+    if kind == "comment":
+        shape.setFontItalic(True)
+    if kind == "keyword":
+        shape.setFontWeight(QFont.Weight.DemiBold)
+    made: Any = QTextLayout.FormatRange()  # whose fields PySide's stubs do not know
+    made.start, made.length, made.format = start, length, shape
+    ranged: QTextLayout.FormatRange = made
+    return ranged

@@ -5,11 +5,9 @@ Colours of text stay readable on every ground that it may stand on: the page, co
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from math import ceil
-from types import MappingProxyType
 
 from PySide6.QtGui import (
     QColor,
@@ -26,44 +24,13 @@ from app.palette import Scheme, mix
 from app.window.common.appearance import READABLE, Appearance, contrast
 from engine.events import Origin
 
-# Preferred; `code_colours` changes them until they are readable.
-CODE_PALETTE: dict[Scheme, dict[str, str]] = {
-    "light": {
-        "keyword": "#b3213c",
-        "string": "#0a5c36",
-        "number": "#0550ae",
-        "comment": "#67707b",
-        "function": "#6f3fc0",
-        "class": "#8f4a00",
-        "tag": "#116329",
-        "name": "#7a3e9d",
-        "deleted": "#b3213c",
-        "inserted": "#116329",
-    },
-    "dark": {
-        "keyword": "#ff7b8a",
-        "string": "#9fd8a4",
-        "number": "#79c0ff",
-        "comment": "#9aa4af",
-        "function": "#d2a8ff",
-        "class": "#ffb068",
-        "tag": "#7ee787",
-        "name": "#e0b3ff",
-        "deleted": "#ff9a92",
-        "inserted": "#7ee787",
-    },
-}
 
-
-def readable(colour: str, grounds: Iterable[str], scheme: Scheme) -> str:
+@cache
+def readable(colour: str, scheme: Scheme, grounds: tuple[str, ...]) -> str:
     """Returns `colour`, moved towards black or white until it is readable on all `grounds`."""
     towards = "#000000" if scheme == "light" else "#ffffff"
-    grounds = tuple(grounds)
-    for step in range(21):
-        tried = mix(colour, towards, step / 20)
-        if all(contrast(tried, ground) > READABLE for ground in grounds):
-            return tried
-    return towards
+    tried = (mix(colour, towards, step / 20) for step in range(21))
+    return next((c for c in tried if all(contrast(c, ground) > READABLE for ground in grounds)), towards)
 
 
 def grounds(appearance: Appearance) -> tuple[str, ...]:
@@ -71,35 +38,21 @@ def grounds(appearance: Appearance) -> tuple[str, ...]:
     return (appearance.background, appearance.raised, appearance.code, appearance.hover, *appearance.tints.values())
 
 
-def code_colours(appearance: Appearance) -> MappingProxyType[str, str]:
-    """Returns the colour of each kind of token of code, readable on code boxes and on tints."""
-    return _code_colours(appearance.scheme, (appearance.code, *appearance.tints.values()))
-
-
-@cache
-def _code_colours(scheme: Scheme, on: tuple[str, ...]) -> MappingProxyType[str, str]:
-    return MappingProxyType({kind: readable(colour, on, scheme) for kind, colour in CODE_PALETTE[scheme].items()})
-
-
 def text_colour(preferred: str, appearance: Appearance) -> str:
     """Returns `preferred`, changed until it is readable wherever text of a reply may stand."""
-    return _text_colour(preferred, appearance.scheme, grounds(appearance))
-
-
-@cache
-def _text_colour(preferred: str, scheme: Scheme, on: tuple[str, ...]) -> str:
-    return readable(preferred, on, scheme)
+    return readable(preferred, appearance.scheme, grounds(appearance))
 
 
 _USER = QTextFormat.Property.UserProperty.value
+TOKEN = _USER + 1  # of text: the number of its token in the reply
 KIND = _USER + 2  # of a block: one of the strings below; others have none
 BARS = _USER + 3  # of a block: x of the bar of each quote around it, "0,40"
 CODE = _USER + 4  # of the first block of a code box: its exact code
 LANGUAGE = _USER + 5  # likewise
 DEPTH = _USER + 6  # of a block: levels of lists around it
 MARKER = _USER + 7  # of an item's first block: characters of its marker, tab included
-ENDS = _USER + 8  # of the last block written: what a source that goes on there needs to know
-GOES_ON = _USER + 9  # of a block that was cut: the next is of the same line
+GOES_ON = _USER + 8  # of a block that was cut: what stands between its text and that of the next
+REFUSED = _USER + 9  # of text: a drafted token that the target refused, which is no part of the reply
 
 APPEARANCE = "appearance"  # property of a document: the appearance that it was written with
 
@@ -116,7 +69,8 @@ HEADINGS = {1: (1.45, 22, 8), 2: (1.25, 20, 6), 3: (1.1, 16, 4), 4: (1.0, 14, 4)
 
 @dataclass(frozen=True)
 class Style:
-    """What a run of text is. size: times the document's font. link: a safe address, or ""."""
+    """What a run of text looks like. size: times the document's font. link: a safe address, or "". refused: whether it
+    is a drafted token that the target refused."""
 
     bold: bool = False
     italic: bool = False
@@ -124,6 +78,7 @@ class Style:
     mono: bool = False
     boxed: bool = False
     faint: bool = False
+    refused: bool = False
     link: str = ""
     size: float = 1.0
 
@@ -183,6 +138,10 @@ class TextFormats:
             shape.setFontPointSize(self._size * style.size * (0.92 if style.mono else 1.0))
         if style.boxed:
             shape.setBackground(QColor(appearance.hover))
+        if style.refused:
+            shape.setProperty(REFUSED, True)
+            shape.setForeground(QColor(appearance.faint))
+            shape.setFontPointSize(self._size * style.size)
         self._tint(shape, origin)
         return shape
 
@@ -221,12 +180,19 @@ class BlockPlace:
 
 @cache
 def block_shape(
-    place: BlockPlace, above: float, below: float, line: float = LINE_HEIGHT, hanging: float = 0
+    place: BlockPlace,
+    above: float,
+    below: float,
+    line: float = LINE_HEIGHT,
+    hanging: float = 0,
+    kind: str = "",
 ) -> QTextBlockFormat:
     """Returns a block format. above, below: px, of which the greater of two neighbours' counts. hanging: px that the
     first line begins further left, for a marker; a tab leads from it to the text. Copy the format before changing
     it."""
     shape = QTextBlockFormat()
+    if kind:
+        shape.setProperty(KIND, kind)
     shape.setLeftMargin(place.left)
     shape.setTopMargin(above)
     shape.setBottomMargin(below)

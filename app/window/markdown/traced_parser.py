@@ -15,10 +15,9 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from types import SimpleNamespace
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, SupportsIndex
 
 from markdown_it import MarkdownIt, helpers
-from markdown_it.common.utils import MD_TRIM_CHARS
 from markdown_it.parser_block import ParserBlock
 from markdown_it.parser_inline import ParserInline
 from markdown_it.rules_block import StateBlock
@@ -30,6 +29,12 @@ from markdown_it.utils import EnvType
 
 WIDEST_TABLE = 66  # columns, those that the outer pipes seem to make included
 LARGEST_TABLE = 4000  # cells
+LONGEST_FORMULA = 2000  # characters; longer ones stay as they are written
+DEEPEST = 24  # levels of blocks, of which a list takes two
+MAX_STEPS = 40_000  # characters of one paragraph that may be looked at in search of the ends of labels
+
+_CLOSERS = {"$$": "$$", "\\[": "\\]", "\\(": "\\)"}
+_DOLLAR = re.compile(r"(?:[^$\\]|\\.)+", re.DOTALL)
 
 
 class Traced(str):
@@ -45,14 +50,27 @@ class Traced(str):
 
     def part(self, start: int, end: int) -> Traced:
         """Returns characters [start, end)."""
-        return Traced(self[start:end], self.at[start:end])
+        return Traced(str(self)[start:end], self.at[start:end])
 
     def strip(self, chars: str | None = None, /) -> Traced:
         start = len(self) - len(self.lstrip(chars))
         return self.part(start, max(start, len(self.rstrip(chars))))
 
+    # What the rules of markdown-it cut out of a Traced source and join again is Traced too.
+
+    def __getitem__(self, key: SupportsIndex | slice) -> str:
+        text = super().__getitem__(key)
+        return Traced(text, self.at[key]) if isinstance(key, slice) else text
+
     def __add__(self, other: str, /) -> Traced:
-        return Traced(str(self) + other, [*self.at, *[-1] * len(other)])
+        return Traced(str(self) + str(other), [*self.at, *_places(other)])
+
+    def __radd__(self, other: str, /) -> Traced:
+        return Traced(str(other) + str(self), [*_places(other), *self.at])
+
+
+def _places(text: str) -> Sequence[int]:
+    return text.at if isinstance(text, Traced) else [-1] * len(text)
 
 
 class BlockState(StateBlock):
@@ -111,21 +129,18 @@ class Blocks(ParserBlock):
 
 def traced_heading(state: StateBlock, startLine: int, endLine: int, silent: bool) -> bool:
     """markdown-it's rule, its content traced."""
-    start = state.bMarks[startLine] + state.tShift[startLine]
-    if not heading(state, startLine, endLine, silent):
-        return False
-    if not silent:
-        inline = state.tokens[-2]
-        start += len(state.tokens[-3].markup)
-        while inline.content and state.src[start] in MD_TRIM_CHARS:
-            start += 1
-        inline.content = Traced(inline.content, range(start, start + len(inline.content)))
-    return True
+    source = state.src
+    state.src = source if silent else Traced(source, range(len(source)))
+    try:
+        return heading(state, startLine, endLine, silent)
+    finally:
+        state.src = source
 
 
 def traced_table(state: StateBlock, startLine: int, endLine: int, silent: bool) -> bool:
     """markdown-it's rule, its cells traced; what is wider or larger than is laid out in time is no table."""
-    columns = state.src.count("|", state.bMarks[startLine], state.eMarks[startLine]) + 1
+    source = state.src
+    columns = source.count("|", state.bMarks[startLine], state.eMarks[startLine]) + 1
     if columns > WIDEST_TABLE or not table(state, startLine, endLine, True):
         return False
     rows = next((i for i in range(startLine, endLine) if state.isEmpty(i)), endLine) - startLine
@@ -133,43 +148,11 @@ def traced_table(state: StateBlock, startLine: int, endLine: int, silent: bool) 
         return False
     if silent:
         return True
-    first = len(state.tokens)
-    table(state, startLine, endLine, False)
-    cells: list[Traced] = []
-    line = column = -1
-    for token in state.tokens[first:]:
-        if token.type != "inline" or token.map is None:
-            continue
-        if token.map[0] != line:
-            line, column = token.map[0], -1
-            cells = _cells(state, line)
-        column += 1
-        token.content = cells[column] if column < len(cells) else Traced("", ())
-    return True
-
-
-def _cells(state: StateBlock, line: int) -> list[Traced]:
-    """Returns the cells of one row, as `escapedSplit` of markdown-it cuts them: a pipe after a backslash is text."""
-    start, end = state.bMarks[line] + state.tShift[line], state.eMarks[line]
-    row = Traced(state.src[start:end], range(start, end)).strip(MD_TRIM_CHARS)
-    cells: list[Traced] = []
-    text: list[str] = []
-    at: list[int] = []
-    for character, place in zip(row, row.at, strict=True):
-        if character != "|":
-            text.append(character)
-            at.append(place)
-        elif text and text[-1] == "\\" and at[-1] == place - 1:
-            text[-1], at[-1] = character, place
-        else:
-            cells.append(Traced("".join(text), at))
-            text, at = [], []
-    cells.append(Traced("".join(text), at))
-    if not cells[0]:
-        cells.pop(0)
-    if cells and not cells[-1]:
-        cells.pop()
-    return [cell.strip(MD_TRIM_CHARS) for cell in cells]
+    state.src = Traced(source, range(len(source)))
+    try:
+        return table(state, startLine, endLine, False)
+    finally:
+        state.src = source
 
 
 class InlineState(StateInline):
@@ -214,12 +197,6 @@ class Inlines(ParserInline):
         return state.tokens
 
 
-LONGEST_FORMULA = 2000  # characters of a formula; longer ones stay as they are written
-
-_CLOSERS = {"$$": "$$", "\\[": "\\]", "\\(": "\\)"}
-_DOLLAR = re.compile(r"(?:[^$\\]|\\.)+", re.DOTALL)
-
-
 def add_maths(parser: MarkdownIt) -> None:
     """Adds mathematics: $...$ and \\(...\\) within a line, $$...$$ and \\[...\\] within a line or as a block. The
     tokens are "maths" and "maths_block", with traced content."""
@@ -231,27 +208,21 @@ def add_maths(parser: MarkdownIt) -> None:
 def inline_maths(state: StateInline, silent: bool) -> bool:
     """A dollar opens before a character that is no space, and closes after one unless a digit follows, so that
     "$5 and $10" are prices."""
-    start = state.pos
-    if state.src[start] not in "$\\":
+    if state.src[state.pos] not in "$\\":
         return False
-    opener = state.src[start : start + 2]
-    closer = _CLOSERS.get(opener)
-    if closer:
-        inner = start + 2
-        end = state.src.find(closer, inner, min(state.posMax, inner + LONGEST_FORMULA))
-        if end < 0 or not state.src[inner:end].strip():
-            return False
-        after = end + 2
+    closer = _CLOSERS.get(state.src[state.pos : state.pos + 2], "$")
+    inner = state.pos + len(closer)
+    if closer == "$":
+        end = _dollar_end(state)
     else:
-        inner, end = start + 1, _dollar_end(state)
-        after = end + 1
-        if end < 0:
-            return False
+        end = state.src.find(closer, inner, min(state.posMax, inner + LONGEST_FORMULA))
+    if end < 0 or not state.src[inner:end].strip():
+        return False
     if not silent:
         token = state.push("maths", "math", 0)
         token.content = state.src[inner:end]
         token.meta["at"] = inner
-    state.pos = after
+    state.pos = end + len(closer)
     return True
 
 
@@ -287,33 +258,13 @@ def block_maths(state: StateBlock, startLine: int, endLine: int, silent: bool) -
     if state.src[place + 2 : state.eMarks[line]].strip():
         return False
     if not silent:
-        _push(state, startLine, line, closer)
+        state.line = line + 1
+        token = state.push("maths_block", "math", 0)
+        token.map = [startLine, line + 1]
+        lines = state.getLines(startLine, line + 1, state.blkIndent, False).strip()
+        assert isinstance(lines, Traced)
+        token.content = lines.part(2, len(lines) - 2).strip()
     return True
-
-
-def _push(state: StateBlock, first: int, last: int, closer: str) -> None:
-    state.line = last + 1
-    token = state.push("maths_block", "math", 0)
-    token.map = [first, last + 1]
-    lines = state.getLines(first, last + 1, state.blkIndent, False)
-    assert isinstance(lines, Traced)
-    lines = lines.strip()
-    token.content = lines.part(2, len(lines) - 2).strip()
-
-
-DEEPEST = 24  # levels of blocks, of which a list takes two
-LONGEST_INLINE = 4000  # characters of one inline content; the parser's time grows faster than its length
-LONGEST_PARAGRAPH = 2000  # characters; longer ones are cut, because Qt lays out a paragraph as one
-
-_CUTS = (
-    re.compile(r"\n(?=[^\W\d_])"),
-    re.compile(r"(?:[.!?:;] |[\u3002\uff01\uff1f\uff1b])(?=[^\W\d_])"),
-    re.compile(r" (?=[^\W\d_])"),
-    re.compile(r"(?<=\w)(?=[^\W\d_])"),
-)
-
-
-MAX_STEPS = 40_000  # characters of one paragraph that may be looked at in search of the ends of labels
 
 
 def label_end(state: StateInline, start: int, disableNested: bool = False) -> int:
@@ -359,7 +310,7 @@ def parser() -> Parser:
     return Parser()
 
 
-class Block(NamedTuple):
+class ParsedBlock(NamedTuple):
     """A block of the outermost level. lines: [first, end) of the source. deep: nested deeper than is followed."""
 
     tokens: list[Token]
@@ -381,7 +332,7 @@ def is_closed(fence: Token) -> bool:
     return fence.map[1] - fence.map[0] == lines + 2
 
 
-def blocks(source: str, environment: EnvType) -> Iterator[Block]:
+def blocks(source: str, environment: EnvType) -> Iterator[ParsedBlock]:
     """Yields the blocks of `source` in order. environment: takes what is noted about the source as a whole, references
     among it. source: has no carriage returns."""
     tokens: list[Token] = []
@@ -391,28 +342,5 @@ def blocks(source: str, environment: EnvType) -> Iterator[Block]:
     for i, token in enumerate(tokens):
         if token.level == 0 and token.nesting <= 0:
             start, end = tokens[first].map or (0, 0)
-            yield Block(tokens[first : i + 1], (start, end), any(start <= line < end for line in deep))
+            yield ParsedBlock(tokens[first : i + 1], (start, end), any(start <= line < end for line in deep))
             first = i + 1
-
-
-def pieces(content: Traced) -> Iterator[Traced]:
-    """Yields a paragraph's content in pieces of at most LONGEST_PARAGRAPH characters or little more. Each is a
-    paragraph if it stands alone (it begins with a letter), and where to cut does not depend on what comes after."""
-    start = 0
-    while (cut := _cut(content, start)) is not None:
-        yield content.part(start, cut)
-        start = cut
-    yield content.part(start, len(content)) if start else content
-
-
-def _cut(content: str, start: int) -> int | None:
-    """Returns where the piece from `start` ends: at a line, else a sentence, else a word, else within one."""
-    last = start + LONGEST_PARAGRAPH
-    if len(content) <= last:
-        return None
-    for boundary in _CUTS:
-        ends = [found.end() for found in boundary.finditer(content, start + LONGEST_PARAGRAPH // 2, last)]
-        if ends:
-            return ends[-1]
-    found = _CUTS[-1].search(content, last)
-    return found.end() if found else None

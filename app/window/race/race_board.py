@@ -12,7 +12,7 @@ from app.window.common import theme
 from app.window.common.appearance import GAP
 from app.window.common.widgets import ElidedLabel, Glyph, Hairline, label, style, wrapped
 from app.window.inspector import Legend
-from app.window.markdown.visible_text import visible
+from app.window.markdown.text_blocks import visible
 from app.window.race.side_pane import SidePane
 
 COMPARISON_WIDTH = 184  # px

@@ -16,8 +16,7 @@ from app.window.common import theme
 from app.window.common.appearance import GAP, Appearance
 from app.window.common.widgets import ElidedLabel, ProgressBar, label, style
 from app.window.inspector import NumberTile
-from app.window.markdown import GrowingDocument, Reader
-from app.window.transcript.refused_tokens import runs
+from app.window.markdown import GrowingDocument, Reader, token_runs
 from app.window.transcript.reply_tokens import ReplyTokens
 from app.window.transcript.text_page import document_font
 
@@ -57,7 +56,7 @@ class RevealedText:
     def places(self, token: int | None) -> list[QTextCursor]:
         """Returns where a token stands, as selections of the document; nowhere for None."""
         found = []
-        for number, start, end in runs(self._document) if token is not None else ():
+        for number, start, end in token_runs(self._document) if token is not None else ():
             if number == token:
                 cursor = QTextCursor(self._document)
                 cursor.setPosition(start)

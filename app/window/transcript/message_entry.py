@@ -9,13 +9,14 @@ from dataclasses import replace
 from app.protocol import RoundDone
 from app.store.records import MessageRecord
 from app.window.common.appearance import GAP, Appearance
-from app.window.markdown import Span
-from app.window.transcript.reply_pieces import Piece, ReplyPieces
+from app.window.markdown.source_pieces import Piece, ReplyPieces, joint, piece_text
+from app.window.markdown.text_blocks import spans_within
 from app.window.transcript.reply_tokens import ReplyTokens, TokenDetail
 from app.window.transcript.text_page import BODY, DisplayOptions, PageText
 from engine.audit.receipt import Difference
 from engine.events import PromptProgress
 
+WHOLE = -1  # the message instead of one of its pieces
 RoundsOf = Callable[[int], list[RoundDone]]
 
 _LETTER, _LINE = 0.52, 1.4  # width of a letter and height of a line, of the font's size
@@ -44,8 +45,7 @@ class MessageEntry:
         self._tokens: ReplyTokens | None = None
         self._pieces = ReplyPieces()
         self._followed: tuple[int, bool] | None = None
-        self._height: tuple[int, object, int] | None = None
-        self._heights: dict[int, tuple[int, object, bool, int]] = {}
+        self._heights: dict[int, tuple[object, int]] = {}  # px by the number of the piece, and for what it holds
 
     @property
     def tokens(self) -> ReplyTokens:
@@ -70,11 +70,6 @@ class MessageEntry:
             self._followed = (len(source), self.live)
         return self._pieces.pieces
 
-    @property
-    def divided(self) -> bool:
-        """Whether all of the source is divided into pieces; a very long one takes several frames."""
-        return self._pieces.complete
-
     def divide_on(self) -> None:
         """Divides another part of a very long source."""
         self._pieces.follow(self.source, whole=not self.live)
@@ -83,17 +78,20 @@ class MessageEntry:
         """Whether a section of thought is still being written."""
         return self.live and self._pieces.sections[section].open
 
+    def is_thought(self, index: int) -> bool:
+        """Whether a piece is part of what the model thought."""
+        return self._pieces.sections[self.pieces[index].section].kind == "think"
+
     def tokens_in(self, section: int) -> int:
         """Returns how many tokens a section has, as far as is known."""
         whole, spans = self._pieces.sections[section], self.tokens.spans
         first = bisect_left(spans, whole.start, key=lambda span: span.start)
         return bisect_left(spans, whole.end, key=lambda span: span.start) - first
 
-    def end(self, record: MessageRecord) -> str:
-        """Ends the reply. Returns the text that was not shown before."""
-        added = self.tokens.finish(record.text)
+    def end(self, record: MessageRecord) -> None:
+        """Ends the reply, and shows all of it."""
+        self.tokens.finish(record.text)
         self.record, self.live, self.progress = record, False, None
-        return added
 
     def resume(self, record: MessageRecord) -> None:
         """Continues a reply that had ended."""
@@ -114,82 +112,54 @@ class MessageEntry:
     def text_of(self, index: int, options: DisplayOptions) -> PageText:
         """Returns what the page of a piece shows."""
         pieces, source = self.pieces, self.source
-        piece = pieces[index]
-        start, end, carry = piece.start, piece.end, piece.carry
+        start, end, carry = pieces[index].start, pieces[index].end, pieces[index].carry
+        text = piece_text(source, pieces, index)
         if options.raw:
             start, carry = pieces[index - 1].end if index else 0, ""
             if index + 1 == len(pieces):
                 end = len(source)
             elif source[start:end].endswith("\n"):
                 end -= 1
-        closing = "" if options.raw else self._closing_fence(index)
-        spans = self._spans(start, end, len(carry))
-        refused = {}
-        if options.refused and spans:
-            refused = self.tokens.refused(spans[0].token, spans[-1].token + 1)
-        return PageText(carry + source[start:end] + closing, spans, refused)
-
-    def _closing_fence(self, index: int) -> str:
-        """Returns the end of a fence for code that continues in the next piece, so that it reads as code that is
-        whole."""
-        carry = self._carried(index + 1).strip()
-        if not carry:
-            return ""
-        feed = "" if self.source.endswith("\n", 0, self.pieces[index].end) else "\n"
-        return feed + carry[: len(carry) - len(carry.lstrip(carry[0]))]
-
-    def _carried(self, index: int) -> str:
-        return self.pieces[index].carry if index < len(self.pieces) else ""
+            text = source[start:end]
+        spans = spans_within(self.tokens.spans, start, end, len(carry) - start)
+        shown = options.refused and spans
+        refused = self.tokens.refused(spans[0].token, spans[-1].token + 1) if shown else {}
+        return PageText(text, spans, refused)
 
     def block_of(self, index: int) -> str:
         """Returns the whole source of the block that was cut at an edge of this piece; "" where none was."""
-        first, last = index, index
-        while self._carried(first):
+        pieces, first, last = self.pieces, index, index
+        while first and pieces[first - 1].cut:
             first -= 1
-        while self._carried(last + 1):
+        while pieces[last].cut:
             last += 1
-        return self.source[self.pieces[first].start : self.pieces[last].end] if first != last else ""
+        return self.source[pieces[first].start : pieces[last].end] if first != last else ""
 
     def joint(self, index: int, options: DisplayOptions) -> str:
         """Returns what stands between the text of a piece and the next."""
         piece = self.pieces[index]
-        text = self.source[piece.start : piece.end]
-        blank = text[len(text.rstrip()) :]
         if options.raw:  # a line feed that ends a page is not selected with it
-            return "\n" * min(2, len(blank) - len(blank.rstrip("\n")))
-        return "\n\n" if blank.count("\n") > 1 else "\n" if "\n" in blank else blank[:1]
-
-    def _spans(self, start: int, end: int, carried: int) -> list[Span]:
-        if self.record.role == "user":
-            return []
-        spans, move = self.tokens.spans, carried - start
-        first = bisect_left(spans, start + 1, key=lambda span: span.end)
-        last = bisect_left(spans, end, key=lambda span: span.start)
-        return [Span(max(a, start) + move, min(b, end) + move, origin, n) for a, b, origin, n in spans[first:last]]
+            text = self.source[piece.start : piece.end]
+            return "\n" * min(2, len(text) - len(text.rstrip("\n")))
+        return joint(self.source, piece)
 
     # --- heights ------------------------------------------------------------------------------
 
-    def height(self, width: int, options: DisplayOptions) -> int:
-        """Returns the height of the message in a column of `width`."""
-        if self._height and self._height[:2] == (width, options.document_key):
-            return self._height[2]
-        text = self.record.text if self._tokens is None else self.source
-        return _AROUND + guess(text, width, options.appearance)
-
-    def measured(self, width: int, options: DisplayOptions, height: int) -> None:
-        """Keeps the height of the message, which was laid out."""
-        self._height = (width, options.document_key, height)
-
-    def piece_height(self, index: int, width: int, options: DisplayOptions) -> int:
-        """Returns the height of one piece."""
-        piece, known = self.pieces[index], self._heights.get(index)
-        if known and known[:3] == (width, options.document_key, piece.final):
-            return known[3]
+    def height(self, width: int, options: DisplayOptions, number: int = WHOLE) -> int:
+        """Returns the height of the message, or of one of its pieces, in a column of `width`: as it was laid out, or an
+        estimate."""
+        key, height = self._heights.get(number, (None, 0))
+        if key == (width, options.document_key, number != WHOLE and self.pieces[number].final):
+            return height
+        if number == WHOLE:
+            return _AROUND + guess(self.record.text if self._tokens is None else self.source, width, options.appearance)
+        piece = self.pieces[number]
         return guess(self.source[piece.start : piece.end], width, options.appearance)
 
-    def piece_measured(self, index: int, width: int, options: DisplayOptions, height: int) -> None:
-        """Keeps the height of a piece, which was laid out."""
-        self._heights[index] = (width, options.document_key, self.pieces[index].final, height)
+    def keep_height(self, height: int, width: int, options: DisplayOptions, number: int = WHOLE) -> None:
+        """Keeps the height of the message, or of a piece, which was laid out."""
+        final = number != WHOLE and self.pieces[number].final
+        self._heights[number] = ((width, options.document_key, final), height)
 
 
 def guess(text: str, width: int, appearance: Appearance) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from PySide6.QtCore import QEvent, QPoint, QRect, Qt, QUrl, Signal
 from PySide6.QtGui import QColor, QEnterEvent, QGuiApplication, QKeyEvent, QKeySequence, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QSizePolicy, QWidget
@@ -13,54 +15,41 @@ from app.window.common.appearance import GAP
 from app.window.common.widgets import ElidedLabel, IconButton, label
 from app.window.transcript.message_entry import MessageEntry
 from app.window.transcript.receipt_badge import ReceiptBadge
-from app.window.transcript.reply_body import TextPlace
-from app.window.transcript.text_page import BUTTON, NONE, SIDE, DisplayOptions, Selection, TextPage
+from app.window.transcript.text_page import NONE, SIDE, DisplayOptions, Selection, TextPage
+from app.window.transcript.tile_buttons import BUTTON, FooterButton
 
-BETWEEN = 2 * GAP  # px between messages
 _BAR = 3  # px, what shows that a message has the focus
 
-FooterActions = tuple[tuple[str, str], ...]  # (icon, name)
 
-COPY, COPY_PLAIN, REGENERATE, CONTINUE, EDIT, RACE, VERIFY = (
-    ("copy", "Copy Message"),
-    ("plain", "Copy as Plain Text"),
-    ("again", "Regenerate"),
-    ("continue", "Continue"),
-    ("edit", "Edit"),
-    ("race", "Race This Prompt"),
-    ("verify", "Verify"),
-)
-STOP_VERIFYING = ("stop", "Stop Verifying")
+class FooterAction(NamedTuple):
+    """What a button of the footer does. request: the signal of the transcript that asks for it, "" if the tile does it
+    itself."""
+
+    icon: str
+    name: str
+    request: str = ""
 
 
-class FooterButton(IconButton):
-    """A button that the keyboard always reaches, but that is seen only when `shown`, focused or hovered."""
-
-    shown = False
-
-    def __init__(self, shape: str, name: str, parent: QWidget) -> None:
-        super().__init__(shape, name, parent, BUTTON)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        if self.shown or self.hasFocus() or self.underMouse():
-            super().paintEvent(event)
+COPY, COPY_PLAIN = FooterAction("copy", "Copy Message"), FooterAction("plain", "Copy as Plain Text")
+REGENERATE, CONTINUE = FooterAction("again", "Regenerate", "regenerate"), FooterAction("continue", "Continue", "resume")
+EDIT, RACE = FooterAction("edit", "Edit"), FooterAction("race", "Race This Prompt", "race")
+VERIFY, STOP_VERIFYING = FooterAction("verify", "Verify", "verify"), FooterAction("stop", "Stop Verifying")
 
 
 class MessageFooter(QWidget):
     """The line below a message: its receipt, its numbers, which version it is, and what can be done with it.
 
-    triggered: the name of an action. version_chosen: the id of another version. right: whether it stands at the right.
+    triggered: an action. version_chosen: the id of another version. right: whether it stands at the right.
     """
 
-    triggered = Signal(str)
+    triggered = Signal(object)  # FooterAction
     version_chosen = Signal(int)
 
-    def __init__(self, record: MessageRecord, actions: FooterActions, right: bool = False) -> None:
+    def __init__(self, record: MessageRecord, actions: tuple[FooterAction, ...], right: bool = False) -> None:
         super().__init__()
         self._record = record
         self._shown = self._verifying = False
-        self.buttons = {name: FooterButton(shape, name, self) for shape, name in actions}
+        self.buttons = {action.name: FooterButton(action.icon, action.name, self) for action in actions}
         self.before = IconButton("left", "Previous Version", self, BUTTON)
         self.after = IconButton("right", "Next Version", self, BUTTON)
         self._place = label(role="detail")
@@ -71,16 +60,15 @@ class MessageFooter(QWidget):
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(2)
         self.numbers.setVisible(not right)
-        for part in (self.badge, self.numbers, self.before, self._place, self.after):
-            row.addWidget(part, 1 if part is self.numbers else 0)
         if right:
-            row.insertStretch(0)
-        for name, button in self.buttons.items():
-            row.addWidget(button)
-            button.clicked.connect(lambda _=False, name=name: self.triggered.emit(name))
+            row.addStretch()
+        for part in (self.badge, self.numbers, self.before, self._place, self.after, *self.buttons.values()):
+            row.addWidget(part, 1 if part is self.numbers else 0)
+        for action in actions:
+            self.buttons[action.name].clicked.connect(lambda _=False, action=action: self.triggered.emit(action))
         for arrow, by in ((self.before, -1), (self.after, 1)):
             arrow.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-            arrow.clicked.connect(lambda _=False, by=by: self._choose_version(by))
+            arrow.clicked.connect(lambda _=False, by=by: self.version_chosen.emit(self._version(by)))
         self.show_record(record)
 
     def show_record(self, record: MessageRecord, verifying: str = "", failure: str = "") -> None:
@@ -89,24 +77,25 @@ class MessageFooter(QWidget):
         self._record = record
         self.badge.show_record(record, verifying, failure)
         self._verifying = bool(verifying)
-        if (button := self.buttons.get(VERIFY[1])) is not None:
-            button.set_shape(*(STOP_VERIFYING if verifying else VERIFY))
-            button.shown = self._shown or self._verifying  # what goes on can be stopped without looking for it
-        several = record.versions > 1
+        if (button := self.buttons.get(VERIFY.name)) is not None:
+            action = STOP_VERIFYING if verifying else VERIFY
+            button.set_shape(action.icon, action.name)
         for part in (self.before, self._place, self.after):
-            part.setVisible(several)
+            part.setVisible(record.versions > 1)
         self._place.setText(f"{record.version}/{record.versions}")
         self._place.setAccessibleName(f"Version {record.version} of {record.versions}")
         self.before.setEnabled(self._version(-1) is not None)
         self.after.setEnabled(self._version(1) is not None)
         self.numbers.setText(in_words(record.statistics) if record.statistics else "")
+        self.show_actions(self._shown)
 
     def show_actions(self, shown: bool) -> None:
-        """Shows or hides the buttons."""
-        if shown != self._shown:
-            self._shown = shown
-            for name, button in self.buttons.items():
-                button.shown = shown or (self._verifying and name == VERIFY[1])
+        """Shows or hides the buttons. A verification can always be stopped without looking for its button."""
+        self._shown = shown
+        for name, button in self.buttons.items():
+            now = shown or (self._verifying and name == VERIFY.name)
+            if button.shown != now:
+                button.shown = now
                 button.update()
 
     def focus_widgets(self) -> list[QWidget]:
@@ -118,55 +107,64 @@ class MessageFooter(QWidget):
         place = self._record.version - 1 + by
         return self._record.siblings[place] if 0 <= place < len(self._record.siblings) else None
 
-    def _choose_version(self, by: int) -> None:
-        version = self._version(by)
-        if version is not None:
-            self.version_chosen.emit(version)
+
+class TextPlace(NamedTuple):
+    """A place in the text of a message. character: of the page, the first of its line. offset: px below the top of the
+    line."""
+
+    page: int
+    character: int
+    offset: float
 
 
 class MessageTile(QWidget):
     """A message near the view. It is as wide as the column and SIDE px more at both sides.
 
-    resized: its height may have changed. pointed, stepped: a token by the mouse or the keyboard, and its place.
-    dragged: the mouse drags a selection to this height of the screen.
+    pages: of its text, by number, as far as they exist. resized: its height may have changed. pointed: the number of a
+    token, or NONE, its place, and whether the keyboard went there rather than the mouse. dragged: the mouse drags a
+    selection to this height of the screen. requested: the name of a signal of the transcript and its values.
     """
 
     resized = Signal()
-    pointed = Signal(int, QRect)
-    stepped = Signal(int, QRect)
+    pointed = Signal(int, QRect, bool)
     dragged = Signal(int)
     link_clicked = Signal(QUrl)
-    regenerate = Signal(int)
-    resume = Signal(int)
-    edit = Signal(int, str)
-    select = Signal(int)
-    race = Signal(int)
-    verify = Signal(int)
+    requested = Signal(str, tuple)
 
     def __init__(self, entry: MessageEntry, options: DisplayOptions, footer: MessageFooter, parent: QWidget) -> None:
         super().__init__(parent)
         self.entry, self.options, self.footer = entry, options, footer
-        footer.setParent(self)
-        footer.version_chosen.connect(self.select)
+        self.pages: dict[int, TextPage] = {}
+        self.selection = Selection(self.pages)
         self.focused = False  # the focus is within
+        self._tops: dict[int, int] = {}  # where each page stands, whether it exists or not
         self._hovered = self._last = False
+        self._held: tuple[TextPage, int] | None = None  # where a drag began, and where on the screen it is
+        footer.setParent(self)
+        footer.version_chosen.connect(lambda version: self.requested.emit("select", (version,)))
+        footer.triggered.connect(self._run)
 
     def arrange(self, width: int, top: int, bottom: int) -> int:
         """Lays out what is between `top` and `bottom`, px from the tile's top, in a column of `width`. Returns the
         height of the tile."""
         raise NotImplementedError
 
-    def place_at(self, y: int) -> TextPlace | None:
-        """Returns the place in the text at `y`; None where there is no text."""
-        raise NotImplementedError
-
-    def y_of(self, place: TextPlace) -> int:
-        """Returns where `place` is now, px from the tile's top."""
-        raise NotImplementedError
-
     def focus_widgets(self) -> list[QWidget]:
         """Returns what the keyboard reaches, in order."""
         raise NotImplementedError
+
+    def place_at(self, y: int) -> TextPlace | None:
+        """Returns the place in the text at `y`; None where there is no text."""
+        for number, page in self.pages.items():
+            if number in self._tops and page.y() <= y < page.y() + page.height():
+                character = page.character_at(y - page.y())
+                return TextPlace(number, character, y - page.y() - page.top_of(character))
+        return None
+
+    def y_of(self, place: TextPlace) -> int:
+        """Returns where `place` is now, px from the tile's top."""
+        page, top = self.pages.get(place.page), self._tops.get(place.page, 0)
+        return top if page is None else round(top + page.top_of(place.character) + place.offset)
 
     def set_options(self, options: DisplayOptions) -> None:
         """Shows the message by these options from the next `arrange` on."""
@@ -177,29 +175,57 @@ class MessageTile(QWidget):
         """Shows the record of the entry, which may have changed."""
         self.footer.show_record(self.entry.record, self.entry.check_progress, self.entry.check_error)
 
-    def refresh_text(self) -> None:
-        """Shows more of the text."""
-
-    def step(self, by: int) -> bool:
-        """Moves the token cursor; False where there are no tokens."""
-        return False
+    def step(self, by: int) -> None:
+        """Moves the token cursor, where there are tokens."""
 
     def clear_token(self) -> bool:
         """Removes the token cursor. Returns whether there was one."""
         return False
 
-    def drag_on(self) -> None:
-        """Extends the selection after the view was scrolled below the mouse."""
-
-    @property
-    def selection(self) -> Selection:
-        """The selection in its text."""
-        raise NotImplementedError
-
     @property
     def kept(self) -> bool:
         """Whether it has to stay although it is out of view, because the user is at work in it."""
         return self.focused or bool(self.selection)
+
+    def _run(self, action: FooterAction) -> None:
+        if action.request:
+            self.requested.emit(action.request, (self.entry.record.id,))
+        else:
+            _copy(self._copied(action))
+            self.footer.buttons[action.name].show_done()
+
+    def _copied(self, action: FooterAction) -> str:
+        """Returns what an action copies."""
+        return self.entry.record.text
+
+    # --- pages --------------------------------------------------------------------------------
+
+    def _add_page(self, number: int, page: TextPage, name: str) -> TextPage:
+        page.setAccessibleName(name)
+        page.pointed.connect(lambda token: self.pointed.emit(token, self._box_of(token), False))
+        page.link_clicked.connect(self.link_clicked)
+        page.pressed.connect(lambda: self.selection.clear(but=page))
+        page.dragged.connect(lambda place: self._drag(page, place.y()))
+        page.copy_asked.connect(self.copy)
+        page.menu_asked.connect(self._open_menu)
+        self.pages[number] = page
+        return page
+
+    def _box_of(self, token: int) -> QRect:
+        """Returns the place of a token in the tile; empty where it is not seen."""
+        boxes = ((page, page.box_of(token)) for page in self.pages.values())
+        return next((box.translated(page.pos()) for page, box in boxes if not box.isNull()), QRect())
+
+    def _drag(self, page: TextPage, y: int) -> None:
+        self._held = (page, y)
+        self.drag_on()
+        self.dragged.emit(y)
+
+    def drag_on(self) -> None:
+        """Extends the selection to the mouse, below which the view may have scrolled."""
+        if self._held is not None and self._held[0] in self.pages.values():
+            page, y = self._held
+            self.selection.drag(page, self.mapFromGlobal(QPoint(0, y)).y())
 
     # --- keys and menu ------------------------------------------------------------------------
 
@@ -212,7 +238,7 @@ class MessageTile(QWidget):
         elif by and not event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier:
             self.step(by)
         elif event.key() == Qt.Key.Key_Escape and self.clear_token():
-            self.stepped.emit(NONE, QRect())
+            self.pointed.emit(NONE, QRect(), True)
         else:
             event.ignore()
 
@@ -221,8 +247,7 @@ class MessageTile(QWidget):
         if self.selection:
             _copy(self.selection.text)
 
-    def open_menu(self, page: TextPage, place: QPoint) -> None:
-        """Opens the context menu at a place of a page."""
+    def _open_menu(self, page: TextPage, place: QPoint) -> None:
         link, code = page.anchorAt(place), page.code_at(place.y())
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)

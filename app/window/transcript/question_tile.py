@@ -4,39 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QEvent, QRect, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, QRect, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QFontDatabase,
     QFontMetrics,
-    QGuiApplication,
     QKeyEvent,
     QPainter,
     QPaintEvent,
     QTextCharFormat,
     QTextCursor,
-    QTextDocument,
 )
-from PySide6.QtWidgets import (
-    QDialog,
-    QDialogButtonBox,
-    QHBoxLayout,
-    QPlainTextEdit,
-    QPushButton,
-    QToolButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QHBoxLayout, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
 
 from app.store.records import Attachment
 from app.window.common import theme
 from app.window.common.appearance import GAP
-from app.window.common.icons import icon
 from app.window.common.widgets import label, style
 from app.window.transcript.message_entry import MessageEntry
-from app.window.transcript.message_tile import COPY, EDIT, RACE, MessageFooter, MessageTile
-from app.window.transcript.reply_body import TextPlace
-from app.window.transcript.text_page import BODY, BUTTON, SIDE, DisplayOptions, PageText, Selection, TextPage
+from app.window.transcript.message_tile import COPY, EDIT, RACE, FooterAction, MessageFooter, MessageTile
+from app.window.transcript.text_page import BODY, SIDE, DisplayOptions, PageText, TextPage
+from app.window.transcript.tile_buttons import BUTTON, LabelledButton
 
 _CHIP_HEIGHT, _WIDEST_CHIP = 30, 260  # px
 _LONGEST_PREVIEW = 200_000  # characters
@@ -46,29 +34,18 @@ _WIDEST = 0.82  # of the column
 _LINES, _CHARACTERS = 16, 1400  # of a question; what is longer is folded
 
 
-class AttachmentChip(QToolButton):
+class AttachmentChip(LabelledButton):
     """The name of a text file that came with a question; a click opens a preview."""
 
     def __init__(self, attachment: Attachment, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setIconSize(QSize(16, 16))
-        style(self, role="chip")
+        super().__init__(parent, role="chip")
+        self.setAutoRaise(False)
         name = " ".join(attachment.name.split()) or "file"
         self.setText(self.fontMetrics().elidedText(name, Qt.TextElideMode.ElideMiddle, _WIDEST_CHIP - 48))
         self.setToolTip(f"{name}, {len(attachment.text):,} characters")
         self.setAccessibleName(f"Attached file {name}")
+        self.show_icon("file")
         self.clicked.connect(lambda: preview(attachment, self).open())
-        self._show_icon()
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.StyleChange:
-            self._show_icon()
-
-    def _show_icon(self) -> None:
-        self.setIcon(icon("file", theme.current().faint))
 
 
 def place_chips(chips: Sequence[QWidget], left: int, top: int, width: int) -> int:
@@ -111,26 +88,9 @@ def preview(attachment: Attachment, parent: QWidget) -> QDialog:
     return dialog
 
 
-class QuestionField(QPlainTextEdit):
-    """The text of a question while it is edited. Enter saves, Shift-Enter begins a new line, Esc cancels: as in the
-    composer."""
-
-    saved = Signal()
-    cancelled = Signal()
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() == Qt.Key.Key_Escape:
-            self.cancelled.emit()
-        elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and not (
-            event.modifiers() & Qt.KeyboardModifier.ShiftModifier
-        ):
-            self.saved.emit()
-        else:
-            super().keyPressEvent(event)
-
-
 class QuestionEditor(QWidget):
-    """Edits a question in its own place. saved: the new text. resized: it needs another height."""
+    """Edits a question in its own place. As in the composer, Enter saves, Shift-Enter begins a new line and Esc
+    cancels. saved: the new text. resized: it needs another height."""
 
     saved = Signal(str)
     cancelled = Signal()
@@ -138,15 +98,16 @@ class QuestionEditor(QWidget):
 
     def __init__(self, text: str, parent: QWidget) -> None:
         super().__init__(parent)
-        self.field = QuestionField(text, self)
+        self.field = QPlainTextEdit(text, self)
         self.field.setAccessibleName("Edit the question")
         self.field.setTabChangesFocus(True)
-        self.field.moveCursor(self.field.textCursor().MoveOperation.End)
+        self.field.moveCursor(QTextCursor.MoveOperation.End)
         self.field.setStyleSheet(
             f"QPlainTextEdit {{ background: palette(base); color: palette(text); border: 1px solid palette(mid);"
             f" border-radius: 10px; padding: 6px; font-size: {theme.current().px(BODY)}px; }}"
             f"QPlainTextEdit:focus {{ border-color: palette(highlight); }}"
         )
+        self.field.installEventFilter(self)
         self.save, self.cancel = QPushButton("Save and Send", self), QPushButton("Cancel", self)
         style(self.save, role="primary")
         style(self.cancel, role="secondary")
@@ -158,10 +119,20 @@ class QuestionEditor(QWidget):
         row.addWidget(self.save)
         column.addLayout(row)
         self.field.textChanged.connect(self._text_changed)
-        self.field.saved.connect(self._save)
-        self.field.cancelled.connect(self.cancelled)
         self.save.clicked.connect(self._save)
         self.cancel.clicked.connect(self.cancelled)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if not isinstance(event, QKeyEvent) or event.type() != QEvent.Type.KeyPress:
+            return super().eventFilter(watched, event)
+        enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        if event.key() == Qt.Key.Key_Escape:
+            self.cancelled.emit()
+        elif enter and not event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
+            self._save()
+        else:
+            return super().eventFilter(watched, event)
+        return True
 
     def lay_out(self, width: int) -> int:
         """Returns the height that the text needs in this width, up to a bound."""
@@ -188,36 +159,30 @@ class QuestionEditor(QWidget):
 class PlainPage(TextPage):
     """Shows a text as it was typed."""
 
-    def _write(self, document: QTextDocument) -> None:
+    def _write(self) -> None:
+        self.document().clear()
         shape = QTextCharFormat()
         shape.setForeground(QColor(self._options.appearance.text))
-        QTextCursor(document).insertText(self.text.source, shape)
+        QTextCursor(self.document()).insertText(self.text.source, shape)
 
 
 class QuestionTile(MessageTile):
-    """A message of the user."""
+    """A message of the user. editor: stands in the place of the text while that is edited."""
 
     def __init__(self, entry: MessageEntry, options: DisplayOptions, parent: QWidget) -> None:
-        footer = MessageFooter(entry.record, (COPY, RACE, EDIT), right=True)
-        super().__init__(entry, options, footer, parent)
-        self.footer.triggered.connect(self._run)
-        self.page = PlainPage(options, self)
-        self.page.setAccessibleName("Question")
-        self.page.dragged.connect(lambda place: self.dragged.emit(place.y()))
-        self.page.copy_asked.connect(self.copy)
-        self.page.menu_asked.connect(self.open_menu)
-        self._pages: dict[int, TextPage] = {0: self.page}
-        self._selection = Selection(self._pages)
+        super().__init__(entry, options, MessageFooter(entry.record, (COPY, RACE, EDIT), right=True), parent)
+        self.page = self._add_page(0, PlainPage(options, self), "Question")
         self.more = QPushButton(self)
         style(self.more, role="quiet")
         self.more.clicked.connect(self._toggle_length)
         self.chips: list[QWidget] = [AttachmentChip(attachment, self) for attachment in entry.record.attachments]
         self.editor: QuestionEditor | None = None
         self._bubble = QRect()
-        self.set_options(options)
+        self._show_text()
 
     def arrange(self, width: int, top: int, bottom: int) -> int:
         y = GAP
+        self._tops = {}
         if self.chips:
             y += place_chips(self.chips, SIDE, y, width) + GAP // 2
         if self.editor is not None:
@@ -229,16 +194,6 @@ class QuestionTile(MessageTile):
         self.footer.setGeometry(SIDE, y + 2, width, BUTTON)
         return y + BUTTON + GAP
 
-    def place_at(self, y: int) -> TextPlace | None:
-        y -= self.page.y()
-        if self.editor is not None or not 0 <= y < self.page.height():
-            return None
-        character = self.page.character_at(y)
-        return TextPlace(0, character, y - self.page.top_of(character))
-
-    def y_of(self, place: TextPlace) -> int:
-        return round(self.page.y() + self.page.top_of(place.character or 0) + place.offset)
-
     def focus_widgets(self) -> list[QWidget]:
         if self.editor is not None:
             return [*self.chips, *self.editor.focus_widgets()]
@@ -247,11 +202,7 @@ class QuestionTile(MessageTile):
 
     def set_options(self, options: DisplayOptions) -> None:
         super().set_options(options)
-        self.page.show_text(PageText(self._shown()), options, self.page.width())
-
-    @property
-    def selection(self) -> Selection:
-        return self._selection
+        self._show_text()
 
     @property
     def kept(self) -> bool:
@@ -263,10 +214,10 @@ class QuestionTile(MessageTile):
         lines = self.page.text.source.splitlines()
         longest = max((metrics.horizontalAdvance(line[:200]) for line in lines), default=0) + 4
         inner = max(min(widest, longest), self.more.sizeHint().width() if self._folds() else 0)
-        height = self.page.lay_out(inner)
+        bottom = y + _INSET_Y + self.page.lay_out(inner)
         left = SIDE + width - inner - _INSET_X
+        self._tops[0] = y + _INSET_Y
         self.page.move(left, y + _INSET_Y)
-        bottom = y + _INSET_Y + height
         self.more.setVisible(self._folds())
         if self._folds():
             self.more.setGeometry(left - 4, bottom + 4, self.more.sizeHint().width(), BUTTON)
@@ -279,42 +230,35 @@ class QuestionTile(MessageTile):
         text = self.entry.record.text
         return len(text) > _CHARACTERS or text.count("\n") >= _LINES
 
-    def _shown(self) -> str:
+    def _show_text(self) -> None:
+        """Shows the text, or the beginning of a long one."""
         text = self.entry.record.text
-        if self._folds():
-            self.more.setText("Show Less" if self.entry.expanded else f"Show All {len(text):,} Characters")
-        if not self._folds() or self.entry.expanded:
-            return text
-        return "\n".join(text[:_CHARACTERS].splitlines()[:_LINES]) + "…"
+        self.more.setText("Show Less" if self.entry.expanded else f"Show All {len(text):,} Characters")
+        if self._folds() and not self.entry.expanded:
+            text = "\n".join(text[:_CHARACTERS].splitlines()[:_LINES]) + "…"
+        self.page.show_text(PageText(text), self.options, self.page.width())
 
     def _toggle_length(self) -> None:
         self.entry.expanded = not self.entry.expanded
-        self.page.show_text(PageText(self._shown()), self.options, self.page.width())
+        self._show_text()
         self.resized.emit()
 
-    # --- actions ------------------------------------------------------------------------------
+    # --- editing ------------------------------------------------------------------------------
 
-    def _run(self, name: str) -> None:
-        if name == EDIT[1]:
-            self.begin_edit()
-        elif name == RACE[1]:
-            self.race.emit(self.entry.record.id)
+    def _run(self, action: FooterAction) -> None:
+        if action == EDIT:
+            self.editor = QuestionEditor(self.entry.record.text, self)
+            self.editor.saved.connect(self._save)
+            self.editor.cancelled.connect(self._end_edit)
+            self.editor.resized.connect(self.resized)
+            self._show_parts()
+            self.editor.field.setFocus(Qt.FocusReason.OtherFocusReason)
         else:
-            QGuiApplication.clipboard().setText(self.entry.record.text)
-            self.footer.buttons[name].show_done()
-
-    def begin_edit(self) -> None:
-        """Puts an editor in the place of the bubble."""
-        self.editor = QuestionEditor(self.entry.record.text, self)
-        self.editor.saved.connect(self._save)
-        self.editor.cancelled.connect(self._end_edit)
-        self.editor.resized.connect(self.resized)
-        self._show_parts()
-        self.editor.field.setFocus(Qt.FocusReason.OtherFocusReason)
+            super()._run(action)
 
     def _save(self, text: str) -> None:
         self._end_edit()
-        self.edit.emit(self.entry.record.id, text)
+        self.requested.emit("edit", (self.entry.record.id, text))
 
     def _end_edit(self) -> None:
         if self.editor is not None:
@@ -322,7 +266,7 @@ class QuestionTile(MessageTile):
             self.editor.deleteLater()
             self.editor = None
             self._show_parts()
-            self.footer.buttons[EDIT[1]].setFocus(Qt.FocusReason.OtherFocusReason)
+            self.footer.buttons[EDIT.name].setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _show_parts(self) -> None:
         for part in (self.page, self.footer):

@@ -2,87 +2,80 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from html import escape
+from typing import NamedTuple
 
-from PySide6.QtCore import QEvent, QPoint, QSize, Qt
-from PySide6.QtGui import QGuiApplication, QKeyEvent
-from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
 from app.store.records import MessageRecord, StoredReceipt
 from app.window.common import theme
 from app.window.common.appearance import Appearance
-from app.window.common.icons import icon
 from app.window.common.widgets import style
-from app.window.transcript.text_page import BUTTON
+from app.window.transcript.tile_buttons import BUTTON, LabelledButton
 from app.window.transcript.token_panel import short_token
 from engine.audit.receipt import Difference, ReceiptVerdict
 
 _LISTED = 100  # differences; nobody reads more
 _WIDTH, _HEIGHT = 460, 380  # px of the text, and of the most that shows without scrolling
-_NONE = MessageRecord(id=0, conversation=0, parent=None, role="user", text="")
-_ICONS: dict[ReceiptVerdict, str] = {
-    "identical": "verify",
-    "possible": "verify",
-    "near-tie": "info",
-    "failure": "warning",
-}
-_TONES: dict[ReceiptVerdict, str] = {
-    "identical": "good",
-    "possible": "faint",
-    "near-tie": "warning",
-    "failure": "error",
-}
-_MEANING: dict[ReceiptVerdict, str] = {
-    "identical": "Plain decoding, run again from the start, gives the same tokens.",
-    "possible": "Rejection sampling keeps the model's distribution, not its tokens, so the tokens cannot be compared "
-    "one by one. Each token was possible in that distribution. Use coupled sampling to keep both.",
-    "near-tie": "Plain decoding chooses another token there, by less than rounding accounts for: the two tokens are "
-    "almost tied, and passes of different widths round differently.",
-    "failure": "Plain decoding chooses another token there, and rounding does not explain it.",
+
+
+class _Verdict(NamedTuple):
+    icon: str
+    tone: str
+    meaning: str
+
+
+_VERDICTS: dict[ReceiptVerdict, _Verdict] = {
+    "identical": _Verdict("verify", "good", "Plain decoding, run again from the start, gives the same tokens."),
+    "possible": _Verdict(
+        "verify",
+        "faint",
+        "Rejection sampling keeps the model's distribution, not its tokens, so the tokens cannot be compared one by "
+        "one. Each token was possible in that distribution. Use coupled sampling to keep both.",
+    ),
+    "near-tie": _Verdict(
+        "info",
+        "warning",
+        "Plain decoding chooses another token there, by less than rounding accounts for: the two tokens are almost "
+        "tied, and passes of different widths round differently.",
+    ),
+    "failure": _Verdict(
+        "warning", "error", "Plain decoding chooses another token there, and rounding does not explain it."
+    ),
 }
 
 
-class ReceiptBadge(QToolButton):
+class ReceiptBadge(LabelledButton):
     """Shows nothing until there is a verification, a receipt, or a reason why there is none. A click opens all that is
     known."""
 
     def __init__(self, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setAutoRaise(True)
-        self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-        self.setIconSize(QSize(14, 14))
+        super().__init__(parent, role="quiet", size=14)
         self.setFixedHeight(BUTTON)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        style(self, role="quiet")
+        self._popover: Callable[[], ReceiptPopover] | None = None
         self.clicked.connect(self._open)
-        self.show_record(_NONE, "", "")
 
     def show_record(self, record: MessageRecord, verifying: str, failure: str) -> None:
-        """verifying: how far a verification is, or "". failure: why the last one came to nothing, or ""."""
-        self._record, self._verifying, self._failure = record, verifying, failure
+        """Shows what is known of a reply. verifying: how far its verification is, or "". failure: why the last one came
+        to nothing, or ""."""
+        self._popover = None if verifying else partial(ReceiptPopover, record, failure, self)
         words = receipt_text(record, failure)
         self.setText(verifying or short_receipt_text(record, failure))
         self.setVisible(bool(self.text()))
         self.setToolTip("" if verifying else words)
         self.setAccessibleName(verifying or f"Receipt: {words}")
-        self._show_icon()
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.StyleChange:
-            self._show_icon()
-
-    def _show_icon(self) -> None:
-        receipt = self._record.receipt
-        shape = _ICONS[receipt.receipt.verdict] if receipt is not None else "info"
-        tone = "faint" if self._verifying else receipt_tone(self._record)
-        self.setIcon(icon("loading" if self._verifying else shape, theme.current().colour(tone)))
+        shape = _VERDICTS[record.receipt.receipt.verdict].icon if record.receipt is not None else "info"
+        self.show_icon("loading" if verifying else shape, "faint" if verifying else receipt_tone(record))
 
     def _open(self) -> None:
-        if not self._verifying:
-            ReceiptPopover(self._record, self._failure, self).show_at(self.mapToGlobal(QPoint(0, 0)))
+        if self._popover is not None:
+            self._popover().show_at(self.mapToGlobal(QPoint(0, 0)))
 
 
 class ReceiptPopover(QFrame):
@@ -123,12 +116,6 @@ class ReceiptPopover(QFrame):
         self.show()
         self._area.setFocus(Qt.FocusReason.PopupFocusReason)  # its keys scroll
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() == Qt.Key.Key_Escape:
-            self.close()
-        else:
-            super().keyPressEvent(event)
-
 
 def short_receipt_text(record: MessageRecord, failure: str = "") -> str:
     """Returns what the footer has room for; "" without a receipt and a failure."""
@@ -153,7 +140,7 @@ def receipt_text(record: MessageRecord, failure: str = "") -> str:
     if kept is None:
         return " ".join(failed)
     receipt = kept.receipt
-    parts = [f"{receipt.summary[:1].upper()}{receipt.summary[1:]}.", _MEANING[receipt.verdict]]
+    parts = [f"{receipt.summary[:1].upper()}{receipt.summary[1:]}.", _VERDICTS[receipt.verdict].meaning]
     if record.stale:
         parts.insert(0, f"Verified up to token {receipt.tokens:,}. The reply continues after it; verify it again.")
     if kept.elsewhere:
@@ -164,7 +151,7 @@ def receipt_text(record: MessageRecord, failure: str = "") -> str:
 def receipt_tone(record: MessageRecord) -> str:
     """Returns the tone of what was found; faint where the receipt is of an older reply or came from elsewhere."""
     kept = record.receipt
-    return "faint" if kept is None or record.stale or kept.elsewhere else _TONES[kept.receipt.verdict]
+    return "faint" if kept is None or record.stale or kept.elsewhere else _VERDICTS[kept.receipt.verdict].tone
 
 
 def as_html(record: MessageRecord, failure: str, appearance: Appearance) -> str:

@@ -1,87 +1,261 @@
-"""A reply: its text, how it ended, its numbers and actions; before its first token, what it waits for."""
+"""A reply: its pages, of which only those in view exist, and folded thought; how it ended, its numbers and actions.
+Before its first token, what it waits for."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QGuiApplication, QTextCursor, QTextDocument
-from PySide6.QtWidgets import QWidget
+from functools import partial
+from typing import Any
 
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtGui import QColor, QTextCharFormat, QTextCursor, QTextDocument
+from PySide6.QtWidgets import QApplication, QTextEdit, QWidget
+
+from app.palette import mix
 from app.store.records import MessageRecord
-from app.window.common.appearance import GAP, LIGHT
+from app.window.common.appearance import GAP, LIGHT, Appearance
 from app.window.common.widgets import label, style
-from app.window.markdown import plain_text, write
+from app.window.markdown import plain_text, token_runs, write
+from app.window.markdown.source_pieces import sections
+from app.window.markdown.text_formats import GAP as BLOCK_GAP
+from app.window.markdown.text_formats import HEADINGS
 from app.window.transcript.message_entry import MessageEntry
 from app.window.transcript.message_tile import (
-    BETWEEN,
     CONTINUE,
     COPY,
     COPY_PLAIN,
     REGENERATE,
     VERIFY,
+    FooterAction,
     MessageFooter,
     MessageTile,
 )
-from app.window.transcript.reply_body import ReplyBody, TextPlace
-from app.window.transcript.reply_pieces import sections
-from app.window.transcript.text_page import BUTTON, SIDE, DisplayOptions, Selection
+from app.window.transcript.text_page import NONE, SIDE, DisplayOptions, TextPage
+from app.window.transcript.tile_buttons import BUTTON, LabelledButton
+from engine.audit.receipt import Difference
 
 _TONES = {"failed": "error", "cut": "warning"}  # by the state of the reply
-ACTIONS = (COPY, COPY_PLAIN, VERIFY, REGENERATE, CONTINUE)
 _LONG_PROMPT = 256  # tokens to read, from which on the progress is shown
 _BLINK_MS = 530
+_BELOW = 2 * GAP  # px to the next message
+_KEPT = 1500  # px beyond the view within which pages that were made stay
+_INDENT = 2 * GAP  # px, of thought
+_SHARE = 0.4  # of its colour in the ground of a difference
+
+
+class ThoughtHeader(LabelledButton):
+    """The one line that a section of thought is folded into; a click unfolds it and folds it again."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent, role="quiet")
+        self.setCheckable(True)
+        self._state: tuple[bool, bool, int] | None = None
+
+    def show_state(self, unfolded: bool, thinking: bool, tokens: int) -> None:
+        """Shows the state of the section. unfolded: whether it is shown. thinking: whether it is being written. tokens:
+        its length."""
+        if self._state == (unfolded, thinking, tokens):
+            return
+        self._state = (unfolded, thinking, tokens)
+        title = "Thinking…" if thinking else "Thought"
+        self.setText(f"{title}  {tokens:,} tokens" if tokens else title)
+        self.setAccessibleName(f"{self.text()}, {'shown' if unfolded else 'folded'}")
+        self.setToolTip("Hide Thoughts" if unfolded else "Show Thoughts")
+        self.setChecked(unfolded)
+        self.show_icon("down" if unfolded else "right")
+
+    def place(self, y: int, width: int) -> int:
+        """Moves to `y` of the tile; returns the height."""
+        size = self.sizeHint()
+        height = max(size.height(), 3 * GAP)
+        self.setGeometry(SIDE, y, min(width, size.width() + GAP), height)
+        self.show()
+        return height
+
+
+class TokenCursor:
+    """Marks tokens in the pages of one reply: the one that the keyboard points at, and those that a verification found.
+
+    token: its number, NONE while there is none. differences: from plain decoding, by the number of the token; they have
+    a wavy line and a ground of its colour."""
+
+    def __init__(self, pages: dict[int, TextPage]) -> None:
+        self._pages = pages
+        self.token = NONE
+        self.differences: dict[int, Difference] = {}
+
+    def step(self, by: int) -> bool:
+        """Moves to the next token that can be seen (by 1) or the one before (-1). Returns whether there are any."""
+        tokens = sorted({token for page in self._pages.values() for token in page.tokens()})
+        if self.token == NONE:
+            ahead = tokens if by > 0 else tokens[-1:]
+        else:
+            ahead = [token for token in tokens if (token > self.token if by > 0 else token < self.token)]
+        if ahead:
+            self.token = ahead[0] if by > 0 else ahead[-1]
+        return bool(tokens)
+
+    def draw(self, page: TextPage, appearance: Appearance) -> None:
+        """Marks the tokens of a page."""
+        marks = []
+        marked = {self.token, *self.differences} - {NONE}
+        for token, start, end in token_runs(page.document()) if marked else ():
+            if token in marked:
+                mark: Any = QTextEdit.ExtraSelection()  # whose fields PySide's stubs do not know
+                mark.cursor = QTextCursor(page.document())
+                mark.cursor.setPosition(start)
+                mark.cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
+                mark.format = self._shape(token, appearance)
+                marks.append(mark)
+        page.setExtraSelections(marks)
+
+    def _shape(self, token: int, appearance: Appearance) -> QTextCharFormat:
+        shape = QTextCharFormat()
+        if (difference := self.differences.get(token)) is not None:
+            hue = appearance.warning if difference.near_tie else appearance.error
+            shape.setUnderlineStyle(QTextCharFormat.UnderlineStyle.WaveUnderline)
+            shape.setUnderlineColor(QColor(hue))
+            shape.setBackground(QColor(mix(appearance.background, hue, _SHARE)))
+        if token == self.token:
+            shape.setBackground(QColor(appearance.accent))
+            shape.setForeground(QColor(appearance.on_accent))
+        return shape
 
 
 class ReplyTile(MessageTile):
-    """An assistant's message, whether it is being written or not."""
+    """An assistant's message, whether it is being written or not. folds: the headers of its sections of thought."""
 
     def __init__(self, entry: MessageEntry, options: DisplayOptions, parent: QWidget) -> None:
-        super().__init__(entry, options, MessageFooter(entry.record, ACTIONS), parent)
-        self.body = ReplyBody(entry, options, self)
-        self.body.pointed.connect(lambda token, box: self.pointed.emit(token, box.translated(self.body.pos())))
-        self.body.stepped.connect(lambda token, box: self.stepped.emit(token, box.translated(self.body.pos())))
-        self.body.link_clicked.connect(self.link_clicked)
-        self.body.dragged.connect(self.dragged)
-        self.body.copy_asked.connect(self.copy)
-        self.body.menu_asked.connect(self.open_menu)
-        self.body.refolded.connect(self.resized)
-        self.footer.triggered.connect(self._run)
+        actions = (COPY, COPY_PLAIN, VERIFY, REGENERATE, CONTINUE)
+        super().__init__(entry, options, MessageFooter(entry.record, actions), parent)
+        self.folds: dict[int, ThoughtHeader] = {}
+        self._cursor = TokenCursor(self.pages)
         self.note, self.waiting = label(wrap=True), label(role="lead", tone="faint", wrap=True)
         for part in (self.note, self.waiting):
             part.setParent(self)
         self.note.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.waiting.setAccessibleName("Waiting for the reply")
+        self._caret = True
         self._blink = QTimer(self, interval=_BLINK_MS)
         self._blink.timeout.connect(self._toggle_caret)
-        self._caret = True
+        self._divide = QTimer(self, singleShot=True, interval=0)
+        self._divide.timeout.connect(self._divide_on)
         self.refresh()
-        self.set_options(options)
+
+    # --- geometry -----------------------------------------------------------------------------
 
     def arrange(self, width: int, top: int, bottom: int) -> int:
-        y = GAP
-        height = self.body.arrange(width, top - y, bottom - y)
-        self.body.setGeometry(SIDE, y, width, height)
-        y += height
+        self._show_waiting()
+        y = text_end = self._arrange_text(width, top, bottom)
         for part in (self.waiting, self.note):
             if part.isVisibleTo(self):
-                y += GAP if height else 0
+                y += GAP if text_end > GAP else 0
                 part.setGeometry(SIDE, y, width, part.heightForWidth(width))
                 y += part.height()
         y += GAP // 2
         self.footer.setGeometry(SIDE, y, width, BUTTON)
-        return y + BUTTON + BETWEEN
+        return y + BUTTON + _BELOW
 
-    def place_at(self, y: int) -> TextPlace | None:
-        return self.body.place_at(y - self.body.y())
+    def _arrange_text(self, width: int, top: int, bottom: int) -> int:
+        """Lays out the pages and the headers of thoughts. Returns where they end."""
+        y = end = GAP
+        self._tops, headers = {}, set[int]()
+        for number, piece in enumerate(self.entry.pieces):
+            thought = self._is_thought(number)
+            if thought and piece.section not in headers:
+                headers.add(piece.section)
+                end = y + self._fold(piece.section).place(y, width)
+                y = end + GAP
+            if not thought or piece.section in self.entry.unfolded:
+                self._tops[number] = y
+                end = y + self._arrange_page(number, y, width - (_INDENT if thought else 0), (top, bottom))
+                y = end + self._gap(number)
+        for section, fold in self.folds.items():
+            fold.setVisible(section in headers)
+        self._drop_pages(top - _KEPT, bottom + _KEPT)
+        return end
 
-    def y_of(self, place: TextPlace) -> int:
-        return self.body.y_of(place) + self.body.y()
+    def _arrange_page(self, number: int, y: int, width: int, view: tuple[int, int]) -> int:
+        """Lays out a page if it is in view. Returns its height."""
+        entry, options = self.entry, self.options
+        piece, page = entry.pieces[number], self.pages.get(number)
+        height = entry.height(width, options, number)
+        if page is not None:
+            page.move(SIDE + (_INDENT if self._is_thought(number) else 0), y)
+        if not piece.divided:
+            self._divide.start()
+            if page is not None:
+                page.hide()
+            return height
+        if (y >= view[1] or y + height <= view[0]) and number not in self._beside_focus():
+            return height
+        if page is None:
+            page = self._add_page(number, TextPage(options, self), "Reply")
+            page.move(SIDE + (_INDENT if self._is_thought(number) else 0), y)
+        page.joint = entry.joint(number, options)
+        page.block = partial(entry.block_of, number)
+        key = (piece, len(entry.source) if options.raw else 0, options.document_key)
+        if page.key != key:
+            page.key = key
+            page.show_text(entry.text_of(number, options), options, width)
+            self._cursor.draw(page, options.appearance)
+        height = page.lay_out(width)
+        entry.keep_height(height, width, options, number)
+        page.show()
+        return height
+
+    def _is_thought(self, number: int) -> bool:
+        """Whether a piece is thought, which is set off from the reply unless the source is shown."""
+        return not self.options.raw and self.entry.is_thought(number)
+
+    def _divide_on(self) -> None:
+        """Divides another part of a very long reply, one a turn of the event loop."""
+        self.entry.divide_on()
+        self.resized.emit()
+
+    def _gap(self, number: int) -> int:
+        """Returns the distance to the next page, as between the blocks of one page: none where a block was cut."""
+        pieces = self.entry.pieces
+        if self.options.raw or number + 1 == len(pieces) or pieces[number].cut:
+            return 0
+        return HEADINGS[2][1] if self.entry.source.startswith("#", pieces[number + 1].start) else BLOCK_GAP
+
+    def _beside_focus(self) -> set[int]:
+        """Returns the neighbours of the page that has the focus, so that the keyboard can go there; the last page where
+        the focus is below the text."""
+        if not self.focused:
+            return set()
+        now = QApplication.focusWidget()
+        own = [i for i, page in self.pages.items() if now is not None and (page is now or page.isAncestorOf(now))]
+        return {number + by for number in own for by in (-1, 1)} or {len(self.entry.pieces) - 1}
+
+    def _drop_pages(self, top: int, bottom: int) -> None:
+        """Drops pages that are folded or far from the view, unless something is selected in them."""
+        for number, page in list(self.pages.items()):
+            near = page.y() <= bottom and page.y() + page.height() >= top
+            kept = near or page.textCursor().hasSelection() or page.hasFocus()
+            if number not in self._tops or not kept:
+                self.pages.pop(number).deleteLater()
+
+    # --- parts --------------------------------------------------------------------------------
+
+    def _fold(self, section: int) -> ThoughtHeader:
+        entry = self.entry
+        if section not in self.folds:
+            self.folds[section] = fold = ThoughtHeader(self)
+            fold.clicked.connect(lambda: self._refold(section))
+        self.folds[section].show_state(section in entry.unfolded, entry.thinks(section), entry.tokens_in(section))
+        return self.folds[section]
+
+    def _refold(self, section: int) -> None:
+        self.entry.unfolded ^= {section}
+        self.resized.emit()
 
     def focus_widgets(self) -> list[QWidget]:
-        return [*self.body.focus_widgets(), *(self.footer.focus_widgets() if self.footer.isVisibleTo(self) else [])]
-
-    def set_options(self, options: DisplayOptions) -> None:
-        super().set_options(options)
-        self.body.options = options
-        self._show_waiting()
+        folds = [fold for fold in self.folds.values() if fold.isVisibleTo(self)]
+        found: list[QWidget] = []
+        for part in sorted([*folds, *self.pages.values()], key=lambda part: part.y()):
+            found += part.focus_widgets() if isinstance(part, TextPage) else [part]
+        return [*found, *(self.footer.focus_widgets() if self.footer.isVisibleTo(self) else [])]
 
     def refresh(self) -> None:
         super().refresh()
@@ -91,68 +265,55 @@ class ReplyTile(MessageTile):
         style(self.note, tone=_TONES.get(record.state, "faint"))
         self.footer.setVisible(not self.entry.live)
         self._show_continue()
-        for name in (COPY[1], COPY_PLAIN[1]):
-            self.footer.buttons[name].setVisible(bool(record.text))
-        self.footer.buttons[VERIFY[1]].setVisible(record.checkable)
-        self.body.mark_differences()
+        for action in (COPY, COPY_PLAIN):
+            self.footer.buttons[action.name].setVisible(bool(record.text))
+        self.footer.buttons[VERIFY.name].setVisible(record.checkable)
+        if self._cursor.differences != self.entry.differences:
+            self._cursor.differences = self.entry.differences
+            self._draw_marks()
         self._show_waiting()
-
-    def refresh_text(self) -> None:
-        if self.waiting.isVisibleTo(self):
-            self._show_waiting()
-
-    def set_focused(self, focused: bool) -> None:
-        self.body.focused = focused
-        super().set_focused(focused)
 
     def set_last(self, last: bool) -> None:
         super().set_last(last)
         self._show_continue()
 
-    def step(self, by: int) -> bool:
-        return self.body.step(by)
+    def _show_continue(self) -> None:
+        self.footer.buttons[CONTINUE.name].setVisible(self._last and can_continue(self.entry.record))
+
+    def _copied(self, action: FooterAction) -> str:
+        return plain(self.entry.record.text) if action == COPY_PLAIN else super()._copied(action)
+
+    # --- tokens -------------------------------------------------------------------------------
+
+    def step(self, by: int) -> None:
+        if self._cursor.step(by):
+            self._draw_marks()
+            self.pointed.emit(self._cursor.token, self._box_of(self._cursor.token), True)
 
     def clear_token(self) -> bool:
-        return self.body.token_cursor.clear(self.options.appearance)
+        had, self._cursor.token = self._cursor.token != NONE, NONE
+        self._draw_marks()
+        return had
 
-    def drag_on(self) -> None:
-        self.body.drag_on()
-
-    @property
-    def selection(self) -> Selection:
-        return self.body.selection
-
-    def _show_continue(self) -> None:
-        self.footer.buttons[CONTINUE[1]].setVisible(self._last and can_continue(self.entry.record))
-
-    def _run(self, name: str) -> None:
-        record = self.entry.record
-        if name == REGENERATE[1]:
-            self.regenerate.emit(record.id)
-        elif name == CONTINUE[1]:
-            self.resume.emit(record.id)
-        elif name == VERIFY[1]:
-            self.verify.emit(record.id)
-        else:
-            QGuiApplication.clipboard().setText(record.text if name == COPY[1] else plain(record.text))
-            self.footer.buttons[name].show_done()
+    def _draw_marks(self) -> None:
+        for page in self.pages.values():
+            self._cursor.draw(page, self.options.appearance)
 
     # --- waiting ------------------------------------------------------------------------------
 
     def _show_waiting(self) -> None:
         waits = self.entry.live and not self.entry.source
         self.waiting.setVisible(waits)
+        if not waits or self.options.still:
+            self._blink.stop()
+        elif not self._blink.isActive():
+            self._blink.start()
         progress = self.entry.progress
         reading = progress is not None and progress.total - progress.reused > _LONG_PROMPT
         if progress is not None and reading and progress.done < progress.total - 1:
             self.waiting.setText(f"Reading the prompt, {progress.done:,} of {progress.total:,} tokens")
         else:
             self.waiting.setText("▍" if self._caret or self.options.still else " ")
-        self.waiting.setAccessibleName("Waiting for the reply")
-        if waits and not self.options.still:
-            self._blink.start()
-        else:
-            self._blink.stop()
 
     def _toggle_caret(self) -> None:
         self._caret = not self._caret
@@ -179,9 +340,10 @@ def plain(source: str) -> str:
     else."""
     parts = sections(source)
     shown = [part for part in parts if part.kind == "text"] or parts
+    return "\n\n".join(_plain(source[part.start : part.end]) for part in shown)
+
+
+def _plain(source: str) -> str:
     document = QTextDocument()
-    cursor = QTextCursor(document)
-    for part in shown:
-        cursor.movePosition(QTextCursor.MoveOperation.End)
-        write(cursor, source[part.start : part.end], [], LIGHT, False)
+    write(document, source, [], LIGHT, False)
     return plain_text(document, 0, document.characterCount() - 1).strip()

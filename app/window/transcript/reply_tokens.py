@@ -1,4 +1,7 @@
-"""The tokens of one reply: from its rounds to its source, the spans in it, and what is known of each token."""
+"""The tokens of one reply: from its rounds to its source, the spans in it, and what is known of each token.
+
+Tokens are spread over the time that their round took, so that a burst does not look like pasting.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,16 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import inf
+from typing import NamedTuple
 
 from app.protocol import RoundDone
 from app.window.markdown import Span
+from app.window.markdown.text_blocks import common_length
 from engine.audit.receipt import Difference
 from engine.events import Origin, Round
+
+LONGEST_LAG_S = 0.15  # what is shown is never further behind what was received
 
 
 @dataclass(frozen=True)
@@ -31,8 +39,7 @@ class TokenDetail:
     differs: Difference | None = None
 
 
-@dataclass(frozen=True)
-class _ReceivedRound:
+class _ReceivedRound(NamedTuple):
     """A round, its number in the reply from 1, and the number of its first token."""
 
     done: RoundDone
@@ -40,55 +47,67 @@ class _ReceivedRound:
     first: int
 
 
+class _WaitingToken(NamedTuple):
+    """A token that is to be shown from `due_s` on."""
+
+    text: str
+    origin: Origin | None
+    due_s: float
+
+
 class ReplyTokens:
     """The rounds of a reply, received whole, and their tokens, shown one after the other when they are due.
 
     text, spans: of the tokens shown so far. A round that is received twice counts once. Another round with an index
-    that is known begins the part that continues the reply after a stop."""
+    that is known begins the part that continues the reply after a stop. Times are of a clock that only goes forward."""
 
     def __init__(self, rounds: Iterable[RoundDone] = ()) -> None:
         self.text = ""
         self.spans: list[Span] = []
-        self.drafted = False
         self._received: list[_ReceivedRound] = []
         self._known: dict[int, Round] = {}  # of the part of the reply that is received now, by index
         self._before = 0  # rounds of the parts before: a reply that was stopped and continued has several
-        self._waiting: deque[tuple[str, Origin | None]] = deque()
+        self._waiting: deque[_WaitingToken] = deque()
         self._tokens = 0
+        self._next_s = 0.0  # when the token that comes next is due
         for one in rounds:
             self.receive(one)
-        self.show(len(self._waiting))
+        self.show()
 
-    def receive(self, done: RoundDone) -> int:
-        """Takes a round. Returns how many tokens wait because of it."""
+    @property
+    def waiting(self) -> int:
+        """How many tokens wait to be shown."""
+        return len(self._waiting)
+
+    def receive(self, done: RoundDone, now_s: float = 0.0, still: bool = False) -> None:
+        """Takes a round. still: its tokens are due at once, for reduced motion."""
         round_ = done.round
         if self._known.get(round_.index) == round_:
-            return 0
+            return
         if round_.index in self._known:
             self._known.clear()
             self._before = self._received[-1].number
         self._known[round_.index] = round_
-        self._received.append(_ReceivedRound(done, self._before + round_.index + 1, self._tokens))
         origins: Iterable[Origin | None] = round_.origins if round_.drafted else [None] * len(round_.tokens)
         texts = round_.texts or ("",) * len(round_.tokens)
-        self._waiting.extend(zip(texts, origins, strict=False))
-        count = min(len(texts), len(round_.tokens))
-        self._tokens += count
-        self.drafted = self.drafted or bool(round_.drafted)
-        return count
+        tokens = list(zip(texts, origins, strict=False))
+        before_s = self._received[-1].done.round.time_s if self._received else round_.time_s
+        self._received.append(_ReceivedRound(done, self._before + round_.index + 1, self._tokens))
+        self._tokens += len(tokens)
+        latest_s = now_s + (0.0 if still else LONGEST_LAG_S)
+        due_s = min(max(self._next_s, now_s), latest_s)
+        step_s = min(max(round_.time_s - before_s, 0.0), LONGEST_LAG_S) / max(len(tokens), 1)
+        for text, origin in tokens:
+            self._waiting.append(_WaitingToken(text, origin, due_s))
+            due_s = min(due_s + step_s, latest_s)
+        self._next_s = due_s
 
-    def duration_s(self) -> float:
-        """Returns how long the last round took, as far as the times of rounds show."""
-        if len(self._received) < 2:
-            return 0.0
-        return self._received[-1].done.round.time_s - self._received[-2].done.round.time_s
-
-    def show(self, count: int) -> str:
-        """Shows the next `count` tokens. Returns their text."""
+    def show(self, now_s: float = inf) -> str:
+        """Shows the tokens that are due by now. Returns their text."""
         number, at = self._tokens - len(self._waiting), len(self.text)
         shown = []
-        for _ in range(min(count, len(self._waiting))):
-            text, origin = self._waiting.popleft()
+        while self._waiting and self._waiting[0].due_s <= now_s:
+            text, origin, _ = self._waiting.popleft()
             self.spans.append(Span(at, at + len(text), origin, number))
             shown.append(text)
             number, at = number + 1, at + len(text)
@@ -100,16 +119,13 @@ class ReplyTokens:
         """Continues the reply: text of no token, which ended it, is not part of what follows."""
         self.text = self.text[: self.spans[-1].end] if self.spans else self.text
 
-    def finish(self, text: str) -> str:
-        """Ends the reply, which is `text`: shows all tokens, and removes what a stop string cut. Returns what was
-        added."""
-        before = len(self.text)
-        self.show(len(self._waiting))
+    def finish(self, text: str) -> None:
+        """Ends the reply, which is `text`: shows all tokens, and removes what a stop string cut."""
+        self.show()
         if text != self.text:
-            same = _common(text, self.text)
+            same = common_length(text, self.text)
             self.text = text
             self.spans = [span._replace(end=min(span.end, same)) for span in self.spans if span.start <= same]
-        return self.text[before:]
 
     def detail(self, number: int) -> TokenDetail | None:
         """Returns the detail of a token by its number; None if there is no such token."""
@@ -175,15 +191,3 @@ def _text(done: RoundDone, node: int) -> str:
 
 def _at(values: tuple[float, ...], i: int) -> float | None:
     return values[i] if 0 <= i < len(values) else None
-
-
-def _common(one: str, other: str) -> int:
-    """Returns the length of the longest common prefix, found by halving."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
-from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, QRect, Qt, Signal
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, Qt, Signal
 from PySide6.QtGui import (
     QContextMenuEvent,
     QFont,
@@ -14,30 +14,17 @@ from PySide6.QtGui import (
     QKeyEvent,
     QMouseEvent,
     QTextCursor,
-    QTextDocument,
     QWheelEvent,
 )
 from PySide6.QtWidgets import QFrame, QSizePolicy, QWidget
 
 from app.window.common.appearance import GAP, TEXT_WIDTH, Appearance
-from app.window.common.widgets import IconButton
-from app.window.markdown import (
-    TOKEN,
-    CodeBlock,
-    GrowingDocument,
-    Reader,
-    Span,
-    code_blocks,
-    plain_text,
-    write,
-    write_raw,
-)
-from app.window.transcript import refused_tokens
+from app.window.markdown import TOKEN, GrowingDocument, Reader, Span, code_blocks, plain_text, token_runs
+from app.window.markdown.markdown_writer import first_code
+from app.window.transcript.tile_buttons import CodeButtons
 
 SIDE = 3 * GAP  # px, least free space beside the column
 BODY = 15  # px at scale 1, of the text of messages
-BUTTON = 26  # px, of the buttons beside messages
-_INSET = 4  # px from the corner of a code box to its button
 NONE = -1  # no token
 
 
@@ -53,7 +40,7 @@ class DisplayOptions:
     still: bool = False
 
     @property
-    def document_key(self) -> tuple[Appearance, bool, bool, bool]:
+    def document_key(self) -> tuple[object, ...]:
         """All that a document depends on."""
         return self.appearance, self.tints, self.raw, self.refused
 
@@ -64,46 +51,10 @@ def column_width(width: int, appearance: Appearance) -> int:
 
 
 def document_font(appearance: Appearance) -> QFont:
-    """Returns the system's font for documents, which reckon in points."""
+    """Returns the system's font for documents, which measure in points."""
     made = appearance.font(BODY)
     made.setPointSizeF(made.pixelSize() * 72 / QGuiApplication.primaryScreen().logicalDotsPerInchY())
     return made
-
-
-class CodeButtons:
-    """The buttons of one page that copy its code blocks, in their order. code: returns the code of a block by its
-    number."""
-
-    def __init__(self, page: QWidget, code: Callable[[int], str]) -> None:
-        self._page, self._code = page, code
-        self.blocks: list[CodeBlock] = []
-        self.buttons: list[IconButton] = []
-
-    def follow(self, blocks: Sequence[CodeBlock]) -> None:
-        """Places one button on each of `blocks`."""
-        while len(self.buttons) > len(blocks):
-            self.buttons.pop().deleteLater()
-        while len(self.buttons) < len(blocks):
-            self.buttons.append(self._make(len(self.buttons)))
-        self.blocks = list(blocks)
-        for button, block in zip(self.buttons, blocks, strict=True):
-            button.setAccessibleName(f"Copy {block.language} code".replace("  ", " "))
-            button.move(round(block.box.right()) - BUTTON - _INSET, round(block.box.top()) + _INSET)
-
-    def number_at(self, y: float) -> int | None:
-        """Returns the number of the block at `y` of the page; None between blocks."""
-        return next((i for i, block in enumerate(self.blocks) if block.box.top() <= y <= block.box.bottom()), None)
-
-    def _make(self, index: int) -> IconButton:
-        button = IconButton("copy", "Copy Code", self._page, BUTTON)
-        button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        button.clicked.connect(lambda: self._copy(index))
-        button.show()
-        return button
-
-    def _copy(self, index: int) -> None:
-        QGuiApplication.clipboard().setText(self._code(index))
-        self.buttons[index].show_done()
 
 
 @dataclass(frozen=True)
@@ -118,10 +69,11 @@ class PageText:
 class TextPage(Reader):
     """A document as tall as its text.
 
-    pointed: the number of the token under the pointer, or NONE. pressed: the mouse, in this page. dragged: the mouse,
-    to a place of the screen. menu_asked: with the page and the place in it. key: kept for the owner, to know what the
-    page shows. joint: what stands between its text and that of the next page where both are copied. block: returns the
-    source of the code that is cut at the edges of the page, if any.
+    pointed: the mouse points at a token (its number) or at none (NONE). pressed: the mouse was pressed in this page.
+    dragged: the mouse was dragged to a place of the screen. copy_asked, menu_asked: the user asks for a copy, or for
+    the menu at a place of this page. key: for the owner, to know what the page shows. joint: what stands between its
+    text and that of the next page when both are copied. block: returns the source of the block that was cut at the
+    edges of the page, "" if there is none.
     """
 
     pointed = Signal(int)
@@ -147,36 +99,32 @@ class TextPage(Reader):
         self.block: Callable[[], str] = lambda: ""
         self._options = options
         self._pointed = NONE
-        self._written = False
         self._growing: GrowingDocument | None = None
         self._buttons = CodeButtons(self, self.code)
 
-    def show_text(self, text: PageText, options: DisplayOptions, width: int, whole: bool = True) -> None:
-        """Shows `text` in this width, at low cost when it only grew. whole: whether it will not grow any more."""
-        same = text.source == self.text.source and text.refused == self.text.refused
-        if same and options.document_key == self._options.document_key and self._written:
+    def show_text(self, text: PageText, options: DisplayOptions, width: int) -> None:
+        """Shows `text` in this width, at low cost when it only grew."""
+        fresh = self._growing is None or options.document_key != self._options.document_key
+        if text == self.text and not fresh:
             return
         cursor = self.textCursor()
-        chosen = (cursor.anchor(), cursor.position())
-        fresh = (
-            not self._written
-            or options.document_key != self._options.document_key
-            or not text.source.startswith(self.text.source)
-        )
+        selected = (cursor.anchor(), cursor.position())
+        fresh = fresh or not text.source.startswith(self.text.source)
         self.text, self._options = text, options
-        self._written = True
         if fresh:
-            self._growing = None
             self.document().clear()
             self.document().setDefaultFont(document_font(options.appearance))
+            self._growing = GrowingDocument(self.document(), options.appearance, options.tints, options.raw)
         self.document().setTextWidth(width)
-        if options.refused or (whole and fresh):
-            self._rewrite()
-        else:
-            self._grow()
-        if chosen[0] != chosen[1]:
-            self.select(*chosen)
+        self._write()
+        if selected[0] != selected[1]:
+            self.select(*selected)
         self._place_buttons()
+
+    def _write(self) -> None:
+        """Writes the text into the document."""
+        assert self._growing is not None
+        self._growing.grow(self.text.source, self.text.spans, self.text.refused)
 
     def lay_out(self, width: int) -> int:
         """Takes this width. Returns the height that the text then has."""
@@ -190,17 +138,13 @@ class TextPage(Reader):
 
     def code_at(self, y: float) -> str | None:
         """Returns the code of the block at `y`; None between blocks."""
-        number = self._buttons.number_at(y)
-        return None if number is None else self.code(number)
+        boxes = [block.box for block in self._buttons.blocks]
+        return next((self.code(i) for i, box in enumerate(boxes) if box.top() <= y <= box.bottom()), None)
 
     def code(self, number: int) -> str:
         """Returns the code of a block by its number, whole where it was cut. Only the first of a page can have been."""
         cut = self.block() if number == 0 else ""
-        if not cut:
-            return self._buttons.blocks[number].code
-        document = QTextDocument()
-        write(QTextCursor(document), cut, [], self._options.appearance, False)
-        return code_blocks(document)[0].code
+        return first_code(cut) if cut else self._buttons.blocks[number].code
 
     def focus_widgets(self) -> list[QWidget]:
         """Returns what the keyboard reaches, in order."""
@@ -225,17 +169,16 @@ class TextPage(Reader):
             return NONE
         cursor = QTextCursor(self.document())
         cursor.setPosition(character + 1)
-        shape = cursor.charFormat()
-        token = shape.property(TOKEN)
-        return token if isinstance(token, int) and not shape.hasProperty(refused_tokens.REFUSED) else NONE
+        token = cursor.charFormat().property(TOKEN)
+        return token if isinstance(token, int) else NONE
 
     def tokens(self) -> list[int]:
         """Returns the numbers of the tokens that can be seen, in order."""
-        return list(dict.fromkeys(token for token, _, _ in refused_tokens.runs(self.document())))
+        return list(dict.fromkeys(token for token, _, _ in token_runs(self.document())))
 
     def box_of(self, token: int) -> QRect:
         """Returns the place of the first line of a token in the page; empty where it is not seen."""
-        for number, start, end in refused_tokens.runs(self.document()):
+        for number, start, end in token_runs(self.document()):
             if number == token:
                 cursor = QTextCursor(self.document())
                 cursor.setPosition(start)
@@ -261,45 +204,12 @@ class TextPage(Reader):
 
     def selected_text(self) -> str:
         """Returns what is selected, without refused tokens."""
-        cursor, document = self.textCursor(), self.document()
-        start, end = cursor.selectionStart(), cursor.selectionEnd()
-        if self._options.refused and self.text.refused:
-            start, end = (
-                refused_tokens.position_without(document, start),
-                refused_tokens.position_without(document, end),
-            )
-            document = QTextDocument()
-            self._write(document)
-        return plain_text(document, start, end)
+        cursor = self.textCursor()
+        return plain_text(self.document(), cursor.selectionStart(), cursor.selectionEnd())
 
     def copy(self) -> None:
         """Asks to copy what is selected, in the other pages of the message too."""
         self.copy_asked.emit()
-
-    def createMimeDataFromSelection(self) -> QMimeData:
-        data = QMimeData()
-        data.setText(self.selected_text())
-        return data
-
-    # --- writing ------------------------------------------------------------------------------
-
-    def _grow(self) -> None:
-        if self._growing is None:
-            appearance, tints, raw, _ = self._options.document_key
-            self._growing = GrowingDocument(self.document(), appearance, tints, raw)
-        self._growing.grow(self.text.source, self.text.spans)
-
-    def _rewrite(self) -> None:
-        """Writes the page anew. Refused tokens move all that comes behind them, so that it cannot just grow."""
-        self._growing = None
-        self.document().clear()
-        self._write(self.document())
-        if self._options.refused:
-            refused_tokens.insert(self.document(), self.text.refused, self._options.appearance)
-
-    def _write(self, document: QTextDocument) -> None:
-        appearance, tints, raw, _ = self._options.document_key
-        (write_raw if raw else write)(QTextCursor(document), self.text.source, self.text.spans, appearance, tints)
 
     def _place_buttons(self) -> None:
         self._buttons.follow(code_blocks(self.document()))

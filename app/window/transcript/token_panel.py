@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QFrame, QLabel, QVBoxLayout, QWidget
 from app.window.common import theme
 from app.window.common.appearance import GAP, Appearance
 from app.window.common.widgets import style
-from app.window.markdown.visible_text import visible
+from app.window.markdown.text_blocks import visible
 from app.window.transcript.reply_tokens import TokenDetail
 from engine.audit.receipt import Difference
 

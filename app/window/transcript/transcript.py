@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import takewhile
+from typing import Any
 
-from PySide6.QtCore import QEvent, QObject, QPoint, QRect, Qt, QTimer, QUrl, Signal
-from PySide6.QtGui import QColor, QPainter, QPaintEvent, QResizeEvent, QShowEvent, QTextCursor, QTextDocument
+from PySide6.QtCore import QEvent, QPoint, QRect, Qt, QTimer, QUrl, Signal
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QResizeEvent, QShowEvent, QTextDocument
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.protocol import RoundDone
@@ -17,6 +17,7 @@ from app.window.common import theme
 from app.window.common.appearance import GAP, LIGHT
 from app.window.common.widgets import IconButton, announce, style
 from app.window.markdown import write
+from app.window.markdown.text_blocks import common_length
 from app.window.transcript.message_entry import MessageEntry
 from app.window.transcript.message_tile import MessageTile
 from app.window.transcript.question_tile import QuestionTile
@@ -33,30 +34,7 @@ _JUMP_SIZE = 32  # px, of the button that leads to the end
 _FAR = 120  # px from the end, from which on that button shows
 _PRELOAD_MS = 200  # between one part and the next
 _LANGUAGES = ("python", "bash", "javascript", "json", "html", "c")
-_PRELOADED = ("Words.", "| a |\n| - |\n| $x$ |", *(f"```{language}\nx = 1\n```" for language in _LANGUAGES))
-
-
-class Preloader(QObject):
-    """Renders a little of everything in quiet moments, one thing at a time, before the first reply that would have to
-    wait for it: a parser or a lexer takes up to 50 ms to load."""
-
-    def __init__(self, parent: QObject) -> None:
-        super().__init__(parent)
-        self.left = list(_PRELOADED)
-        self._timer = QTimer(self, interval=_PRELOAD_MS)
-        self._timer.timeout.connect(self.render)
-
-    def start(self) -> None:
-        """Starts once; later calls do nothing."""
-        if self.left and not self._timer.isActive():
-            self._timer.start()
-
-    def render(self) -> None:
-        """Renders the next thing."""
-        document = QTextDocument()
-        write(QTextCursor(document), self.left.pop(0), [], LIGHT, True)
-        if not self.left:
-            self._timer.stop()
+PRELOADED = ("Words.", "| a |\n| - |\n| $x$ |", *(f"```{language}\nx = 1\n```" for language in _LANGUAGES))
 
 
 class Transcript(QWidget):
@@ -97,7 +75,9 @@ class Transcript(QWidget):
         self._hover.timeout.connect(self._show_panel)
         self._pointed: tuple[MessageTile, int, QRect] | None = None
         self._panel_at = QPoint()
-        self._preloader = Preloader(self)
+        self._preloaded = iter(PRELOADED)
+        self._preload = QTimer(self, interval=_PRELOAD_MS)
+        self._preload.timeout.connect(self._preload_next)
         self._streams = ReplyStreams(self.column, Announcer(self._say), clock, self)
 
     def _make_jump_button(self) -> IconButton:
@@ -119,16 +99,16 @@ class Transcript(QWidget):
         known = {entry.record.id: entry for entry in before}
         entries = [self._entry(record, known.get(record.id)) for record in path]
         same = before and entries and before[0].record.conversation == entries[0].record.conversation
-        longer = len(entries) > len(before) and all(a is b for a, b in zip(before, entries, strict=False))
-        self._streams.keep([entry for entry in entries if entry.live])
+        shared = common_length(before, entries)
+        longer = shared == len(before) < len(entries)
         self._point(None)
-        apart = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], zip(before, entries, strict=False)))
-        self.column.set_entries(entries, to_end=not same or longer, hold=apart)
+        self.column.set_entries(entries, to_end=not same or longer, hold=shared)
 
     def begin_reply(self, record: MessageRecord) -> None:
-        """A reply begins, or an old one continues."""
-        entries = self.column.entries
-        entry = next((entry for entry in entries if entry.record.id == record.id), None)
+        """Shows a reply that begins, or one that continues."""
+        entries, entry = self.column.entries, self._find(record.id)
+        if entry is None or not entry.live:
+            self._streams.announcer.begin()
         if entry is None:
             above = next((i for i, entry in enumerate(entries) if entry.record.id == record.parent), len(entries) - 1)
             entry = MessageEntry(record, self._rounds_of)
@@ -137,12 +117,14 @@ class Transcript(QWidget):
         elif not entry.live:
             entry.resume(record)
             self.column.at_end = True
-        self._streams.begin(entry)
         self._refresh(entry)
 
     def add_rounds(self, message: int, rounds: list[RoundDone]) -> None:
-        """Adds rounds, once a frame. They are shown over the time that they took."""
-        self._streams.receive(message, rounds)
+        """Adds rounds, once a frame, which are shown over the time that they took. Those of a reply that is not shown
+        are left to be requested later."""
+        entry = self._find(message)
+        if entry is not None and entry.live:
+            self._streams.receive(entry, rounds)
 
     def show_progress(self, message: int, progress: PromptProgress) -> None:
         """Shows how far the prompt has been read."""
@@ -152,13 +134,14 @@ class Transcript(QWidget):
             self._refresh(entry)
 
     def end_reply(self, record: MessageRecord) -> None:
-        """The reply is over: all of it is shown."""
+        """Ends a reply, and shows all of it."""
         entry = self._find(record.id)
-        if entry is None:
-            return
-        self._streams.end(entry, record)
-        self._refresh(entry)
-        self._streams.announcer.end(_ending_sentence(record), self._clock())
+        if entry is not None:
+            entry.end(record)
+            self.column.touch(entry)
+            self._refresh(entry)
+            how = "The reply is complete." if record.state == "complete" else f"Reply {ending(record)}"
+            self._streams.announcer.end(how, self._clock())
 
     def show_verification_progress(self, message: int, progress: str) -> None:
         """Shows how far the verification of a reply is; "" once it is over."""
@@ -193,22 +176,22 @@ class Transcript(QWidget):
 
     def set_tints(self, tints: bool) -> None:
         """Whether tokens are tinted by their kind, and have a panel while the mouse rests on them."""
-        self._set(replace(self.options, tints=tints))
+        self._set(tints=tints)
 
     def set_raw(self, raw: bool) -> None:
         """Whether the source is shown as the model wrote it, instead of rendered Markdown."""
-        self._set(replace(self.options, raw=raw))
+        self._set(raw=raw)
 
     def set_refused_shown(self, refused: bool) -> None:
         """Whether refused draft tokens are shown where they were refused."""
-        self._set(replace(self.options, refused=refused))
+        self._set(refused=refused)
 
     def set_reduced_motion(self, reduced: bool) -> None:
         """Whether tokens are shown as soon as they arrive, and nothing blinks."""
-        self._streams.still = reduced
-        self._set(replace(self.options, still=reduced))
+        self._set(still=reduced)
 
-    def _set(self, options: DisplayOptions) -> None:
+    def _set(self, **changes: Any) -> None:
+        options = replace(self.options, **changes)
         if options != self.options:
             self.options = options
             self.update()
@@ -222,7 +205,7 @@ class Transcript(QWidget):
 
     def _follow_theme(self) -> None:
         """Writes the documents anew in the colours of the theme: they carry them in their formats."""
-        self._set(replace(self.options, appearance=theme.current()))
+        self._set(appearance=theme.current())
 
     def paintEvent(self, event: QPaintEvent) -> None:
         QPainter(self).fillRect(event.rect(), QColor(theme.current().background))
@@ -250,20 +233,14 @@ class Transcript(QWidget):
         self.column.arrange()
 
     def _connect_tile(self, tile: MessageTile) -> None:
-        tile.pointed.connect(lambda token, box: self._point((tile, token, box) if token != NONE else None))
-        tile.stepped.connect(lambda token, box: self._step(tile, token, box))
+        tile.pointed.connect(lambda token, box, by_keyboard: self._point_at(tile, token, box, by_keyboard))
         tile.link_clicked.connect(self.link_clicked)
-        tile.regenerate.connect(self.regenerate)
-        tile.resume.connect(self.resume)
-        tile.edit.connect(self.edit)
-        tile.select.connect(self.select)
-        tile.race.connect(self.race)
-        tile.verify.connect(self.verify)
+        tile.requested.connect(lambda name, values: getattr(self, name).emit(*values))
 
     # --- tokens -------------------------------------------------------------------------------
 
     def _point(self, pointed: tuple[MessageTile, int, QRect] | None) -> None:
-        """The mouse is over a token, or over none: its panel opens after a moment."""
+        """Remembers the token that is pointed at, if any; its panel opens after a moment."""
         self._pointed = pointed
         self._panel_at = pointed[0].mapTo(self, pointed[2].topLeft()) if pointed else QPoint()
         self.panel.hide()
@@ -274,17 +251,18 @@ class Transcript(QWidget):
         else:
             self._hover.start()
 
-    def _step(self, tile: MessageTile, token: int, box: QRect) -> None:
-        """The token cursor moved to a token: its panel opens at once, and is read aloud."""
+    def _point_at(self, tile: MessageTile, token: int, box: QRect, by_keyboard: bool) -> None:
+        """Shows the token that the mouse or the keyboard went to. For the keyboard its panel opens at once, and is read
+        aloud."""
         detail = tile.entry.detail(token)
-        if detail is not None:
-            self.column.bring_into_view(box.translated(tile.pos()))
-            self._point((tile, token, box))
-            self._hover.stop()
-            self._show_panel()
-            self._say(as_text(detail))
-        else:
-            self._point(None)
+        if not by_keyboard or detail is None:
+            self._point((tile, token, box) if token != NONE else None)
+            return
+        self.column.bring_into_view(box.translated(tile.pos()))
+        self._point((tile, token, box))
+        self._hover.stop()
+        self._show_panel()
+        self._say(as_text(detail))
 
     def _show_panel(self) -> None:
         if self._pointed is None:
@@ -313,7 +291,16 @@ class Transcript(QWidget):
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         self._follow_theme()
-        self._preloader.start()
+        self._preload.start()
+
+    def _preload_next(self) -> None:
+        """Renders one of the samples, so that no reply has to wait for its parser or lexer, which take up to 50 ms to
+        load."""
+        source = next(self._preloaded, None)
+        if source is None:
+            self._preload.stop()
+        else:
+            write(QTextDocument(), source, [], LIGHT, True)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -322,8 +309,3 @@ class Transcript(QWidget):
 
 def _tile(entry: MessageEntry, options: DisplayOptions, parent: QWidget) -> MessageTile:
     return (QuestionTile if entry.record.role == "user" else ReplyTile)(entry, options, parent)
-
-
-def _ending_sentence(record: MessageRecord) -> str:
-    """Returns how a reply ended, for screen readers."""
-    return f"Reply {ending(record)}" if record.state != "complete" else "The reply is complete."

@@ -19,8 +19,7 @@ from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QWidget
 
 from app.window.common.appearance import GAP
 from app.window.transcript.message_entry import MessageEntry
-from app.window.transcript.message_tile import MessageTile
-from app.window.transcript.reply_body import TextPlace
+from app.window.transcript.message_tile import MessageTile, TextPlace
 from app.window.transcript.text_page import SIDE, DisplayOptions, column_width
 
 _ABOVE, _BELOW = 2 * GAP, 2 * GAP  # px of free space before the first message and after the last
@@ -30,18 +29,14 @@ _PASSES = 5
 _IDLE_MS = 40
 _STEP_MS, _STEP = 30, 24  # how a selection that is dragged past the view scrolls it: every so often, so many px
 
-_CTRL = Qt.KeyboardModifier.ControlModifier
-
 TileFactory = Callable[[MessageEntry, DisplayOptions, QWidget], MessageTile]
 
 
 class _Anchor(NamedTuple):
-    """What is at the top of the view. place: in the text of the message; where it is None, share or pixels of the
-    message are above the view."""
+    """What stays where it is: a place in the text of a message, or its top, which is `pixels` above the view's."""
 
     message: int
     place: TextPlace | None
-    share: float
     pixels: int
 
 
@@ -93,9 +88,8 @@ class VirtualList(QAbstractScrollArea):
         the index `hold`, where they part, if that is in view."""
         anchor = self._anchor()
         if not to_end and hold < len(self.entries) and self._tops[hold] >= self._top:
-            anchor = _Anchor(hold, None, 0.0, self._top - self._tops[hold])
-        gone = set(self.tiles) - set(entries)
-        for entry in gone:
+            anchor = _Anchor(hold, None, self._top - self._tops[hold])
+        for entry in set(self.tiles) - set(entries):
             self._drop(entry)
         self.entries = entries
         self._measure()
@@ -114,8 +108,7 @@ class VirtualList(QAbstractScrollArea):
     def reveal(self, entry: MessageEntry) -> None:
         """Scrolls a message to the top of the view."""
         self.at_end = False
-        index = self.entries.index(entry)
-        self.arrange(_MARGIN, _Anchor(index, None, 0.0, -GAP))
+        self.arrange(_MARGIN, _Anchor(self.entries.index(entry), None, -GAP))
 
     def go_to_end(self) -> None:
         self.at_end = True
@@ -164,16 +157,14 @@ class VirtualList(QAbstractScrollArea):
         entry = self.entries[index]
         before = self._heights[index]
         self._heights[index] = self._tile(entry).arrange(self._width, top, bottom)
-        entry.measured(self._width, self.options, self._heights[index])
+        entry.keep_height(self._heights[index], self._width, self.options)
         return self._heights[index] != before
 
     def _beside_focus(self) -> list[int]:
         """Returns the neighbours of the message that has the focus, so that the keyboard can go there."""
         focused = [self.entries.index(entry) for entry, tile in self.tiles.items() if tile.focused]
-        near = {index + by for index in focused for by in (-1, 1)}
-        return sorted(
-            index for index in near if 0 <= index < len(self.entries) and self.entries[index] not in self.tiles
-        )
+        near = {index + by for index in focused for by in (-1, 1)} & set(range(len(self.entries)))
+        return sorted(index for index in near if self.entries[index] not in self.tiles)
 
     def _put(self) -> None:
         """Moves widgets to their places or drops them, and sets the range of the scroll bar."""
@@ -219,26 +210,24 @@ class VirtualList(QAbstractScrollArea):
     # --- the anchor ---------------------------------------------------------------------------
 
     def _anchor(self) -> _Anchor:
-        index = max(0, min(bisect_right(self._tops, self._top) - 1, len(self.entries) - 1))
+        """Returns what is at the top of the view. Where that is no text but the end of a message, the next one is."""
         if not self.entries:
-            return _Anchor(0, None, 0.0, 0)
-        pixels, height = self._top - self._tops[index], self._heights[index]
+            return _Anchor(0, None, 0)
+        index = max(0, min(bisect_right(self._tops, self._top) - 1, len(self.entries) - 1))
+        pixels = self._top - self._tops[index]
         tile = self.tiles.get(self.entries[index])
         place = tile.place_at(pixels) if tile else None
-        if pixels > 0 and (tile is None or pixels > height // 2):
-            return _Anchor(index, place, pixels / max(1, height), 0)
-        return _Anchor(index, place, 0.0, pixels)
+        if place is None and pixels > self._heights[index] // 2:
+            index += 1
+        return _Anchor(index, place, self._top - self._tops[index])
 
     def _wanted_top(self, anchor: _Anchor) -> int:
-        if self.at_end or anchor.message >= len(self.entries):
+        if self.at_end or anchor.message > len(self.entries):
             return self._end()
-        begins = self._tops[anchor.message]
-        tile = self.tiles.get(self.entries[anchor.message])
-        if tile is not None and anchor.place is not None:
-            top = begins + tile.y_of(anchor.place)
-        else:
-            top = begins + round(anchor.share * self._heights[anchor.message]) + anchor.pixels
-        return max(0, min(top, self._end()))
+        pixels = anchor.pixels
+        if anchor.place is not None and (tile := self.tiles.get(self.entries[anchor.message])) is not None:
+            pixels = tile.y_of(anchor.place)
+        return max(0, min(self._tops[anchor.message] + pixels, self._end()))
 
     # --- widgets ------------------------------------------------------------------------------
 
@@ -298,24 +287,16 @@ class VirtualList(QAbstractScrollArea):
     # --- focus --------------------------------------------------------------------------------
 
     def focusNextPrevChild(self, forward: bool) -> bool:
-        focus_widgets = [stop for tile in self.shown_tiles() for stop in tile.focus_widgets()]
-        now = QApplication.focusWidget()
-        if now in focus_widgets:
-            place = focus_widgets.index(now) + (1 if forward else -1)
-        else:
-            place = self._first_stop(focus_widgets) if forward and now is self else -1
-        if not 0 <= place < len(focus_widgets):
+        stops = [stop for tile in self.shown_tiles() for stop in tile.focus_widgets()]
+        now, place = QApplication.focusWidget(), -1
+        if now in stops:
+            place = stops.index(now) + (1 if forward else -1)
+        elif forward and now is self:
+            place = next((i for i, stop in enumerate(stops) if self._box(stop).bottom() > 0), -1)
+        if not 0 <= place < len(stops):
             return super().focusNextPrevChild(forward)
-        reason = Qt.FocusReason.TabFocusReason if forward else Qt.FocusReason.BacktabFocusReason
-        focus_widgets[place].setFocus(reason)
+        stops[place].setFocus(Qt.FocusReason.TabFocusReason if forward else Qt.FocusReason.BacktabFocusReason)
         return True
-
-    def _first_stop(self, focus_widgets: list[QWidget]) -> int:
-        """Returns the index of the first widget that is in view; -1 without any."""
-        for place, stop in enumerate(focus_widgets):
-            if self._box(stop).bottom() > 0:
-                return place
-        return -1
 
     def go(self, by: int) -> bool:
         """Moves the focus to the next message (by 1) or the one before (-1). Returns whether there is one."""
@@ -332,11 +313,9 @@ class VirtualList(QAbstractScrollArea):
         return True
 
     def _follow_focus(self, _: QWidget | None, now: QWidget | None) -> None:
-        tile = now
-        while tile is not None and not isinstance(tile, MessageTile):
-            tile = tile.parentWidget()
-        tile = tile if tile in self.tiles.values() else None
-        if self._focused is not None and self._focused in self.tiles.values() and self._focused is not tile:
+        tiles = self.shown_tiles()
+        tile = next((tile for tile in tiles if now is not None and (tile is now or tile.isAncestorOf(now))), None)
+        if self._focused in tiles and self._focused is not tile:
             self._focused.set_focused(False)
         self._focused = tile
         if tile is not None and now is not None:
@@ -352,20 +331,18 @@ class VirtualList(QAbstractScrollArea):
     # --- keys ---------------------------------------------------------------------------------
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        bar, key = self.verticalScrollBar(), event.key()
-        by = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}.get(Qt.Key(key), 0)
-        if by and event.modifiers() & _CTRL:
+        bar, by = self.verticalScrollBar(), {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}.get(Qt.Key(event.key()), 0)
+        page = {Qt.Key.Key_PageUp: -1, Qt.Key.Key_PageDown: 1}.get(Qt.Key(event.key()), 0)
+        if page:
+            self.scroll_by(page * (bar.pageStep() - bar.singleStep()))
+        elif by and event.modifiers() & Qt.KeyboardModifier.ControlModifier:
             self.go(by)
-        elif by:
-            self.scroll_by(by * bar.singleStep())
-        elif key in (Qt.Key.Key_PageUp, Qt.Key.Key_PageDown):
-            self.scroll_by((bar.pageStep() - bar.singleStep()) * (1 if key == Qt.Key.Key_PageDown else -1))
-        elif key == Qt.Key.Key_Home:
+        elif event.key() == Qt.Key.Key_Home:
             bar.setValue(0)
-        elif key == Qt.Key.Key_End:
+        elif event.key() == Qt.Key.Key_End:
             self.go_to_end()
         else:
-            event.ignore()
+            super().keyPressEvent(event)
 
     # --- selecting ----------------------------------------------------------------------------
 

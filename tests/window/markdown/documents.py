@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from PySide6.QtGui import QTextBlock, QTextCharFormat, QTextCursor, QTextDocument, QTextTable
+from PySide6.QtGui import QTextBlock, QTextCharFormat, QTextDocument, QTextTable
 
 from app.window.common.appearance import LIGHT, Appearance
 from app.window.markdown import TOKEN, Span, write
@@ -30,7 +30,7 @@ def each(source: str, **kwargs: Any) -> list[Span]:
 def rendered(source: str, spans: Sequence[Span] = (), look: Appearance = LIGHT, tinted: bool = True) -> QTextDocument:
     """A new document of `source`."""
     document = QTextDocument()
-    write(QTextCursor(document), source, spans, look, tinted)
+    write(document, source, spans, look, tinted)
     return document
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from PySide6.QtGui import QTextCursor, QTextDocument
+from PySide6.QtGui import QTextDocument
 
 from app.window.common.appearance import LIGHT
-from app.window.markdown import GrowingDocument, closed, write, write_raw
+from app.window.markdown import GrowingDocument, SourcePieces, source_pieces, write
 from tests.window.markdown.documents import described, each, rendered
 from tests.window.markdown.texts import NOISE, documents
 
@@ -40,7 +41,6 @@ CUTS = st.lists(st.integers(0, 10_000), max_size=25)
 @settings(max_examples=30, deadline=None)
 @given(documents(), CUTS)
 def test_growing_gives_what_writing_at_once_gives(source: str, cuts: list[int]) -> None:
-    assume("]:" not in source)  # references are the documented exception
     assert described(grown(source, cuts)) == described(rendered(source, each(source)))
 
 
@@ -54,7 +54,6 @@ def test_growing_gives_what_writing_at_once_gives(source: str, cuts: list[int]) 
 @example("| a |\n", [1, 2, 3, 4, 5])
 @example("```\r\na\r\n```\r\n\r\nb", list(range(20)))
 def test_growing_noise_gives_what_writing_at_once_gives(source: str, cuts: list[int]) -> None:
-    assume("]:" not in source)
     ends = sorted({*(cut % (len(source) + 1) for cut in cuts), len(source)})
     for end, document in zip(ends, growth(source, cuts), strict=True):
         assert described(document) == described(rendered(source[:end], each(source[:end])))
@@ -81,35 +80,28 @@ LONG = st.lists(
 def test_long_lines_are_cut_at_the_same_places_however_they_grow(source: str, cuts: list[int], raw: bool) -> None:
     spans = each(source)
     at_once = QTextDocument()
-    (write_raw if raw else write)(QTextCursor(at_once), source, spans, LIGHT, True)
+    write(at_once, source, spans, LIGHT, True, raw)
     assert described(grown(source, cuts, raw)) == described(at_once)
 
 
-@settings(max_examples=30, deadline=None)
-@given(st.one_of(documents(2), NOISE))
-def test_closed_never_shrinks_and_stays_within_the_source(source: str) -> None:
-    lengths = [closed(source[:i]) for i in range(len(source) + 1)]
-    assert lengths == sorted(lengths)
-    assert all(length <= i for i, length in enumerate(lengths))
-
-
-def appending_s(blocks: int) -> float:
+def growing_s(paragraphs: int) -> float:
     """Seconds of the processor that one more paragraph takes behind so many, laid out; the best of some."""
-    document = QTextDocument()
+    document, source = QTextDocument(), "some *words* in a paragraph\n\n" * paragraphs
     document.setTextWidth(600)
-    write(QTextCursor(document), "some *words* in a paragraph\n\n" * blocks, [], LIGHT, True)
+    growing, taken = GrowingDocument(document, LIGHT, True), []
+    growing.grow(source, [])
     document.size()
-    taken = []
     for _ in range(7):
+        source += "some *words* in a paragraph\n\n"
         started = time.process_time()
-        write(QTextCursor(document), "some *words* in a paragraph\n\n", [], LIGHT, True)
+        growing.grow(source, [])
         document.size()
         taken.append(time.process_time() - started)
     return min(taken)
 
 
-def test_appending_costs_no_more_in_a_long_document() -> None:
-    assert appending_s(2000) < 5 * appending_s(10)
+def test_growing_costs_no_more_in_a_long_document() -> None:
+    assert growing_s(2000) < 5 * growing_s(80)
 
 
 def test_an_open_fence_grows_without_being_written_again() -> None:
@@ -122,3 +114,17 @@ def test_an_open_fence_grows_without_being_written_again() -> None:
     assert document.revision() > revision
     assert document.findBlockByNumber(100).revision() == line
     assert document.lastBlock().text() == "y = "
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.one_of(documents(), NOISE), st.integers(20, 120))
+@example("a\n$$\nb\n- c\n$$\nd\n", 8)
+@example("- a\n- b\n\n- c\n", 4)
+def test_pieces_render_as_the_whole_does(source: str, length: int) -> None:
+    assume("]:" not in source and not re.search(r"\d[.)]", source))  # the exceptions that source_pieces names
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source_pieces, "PIECE", length)
+        patch.setattr(source_pieces, "LONGEST", 2 * length)
+        assume(not any(piece.cut for piece in SourcePieces().follow(source, len(source))))
+        in_pieces = described(rendered(source, each(source)))
+    assert in_pieces == described(rendered(source, each(source)))

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import QUrl
-from PySide6.QtGui import QTextCursor, QTextDocument, QTextFormat, QTextTable
+from PySide6.QtGui import QTextDocument, QTextFormat, QTextTable
 
 from app.window.common.appearance import LIGHT
-from app.window.markdown import GrowingDocument, Reader, Span, closed, code_blocks, plain_text, write, write_raw
+from app.window.markdown import GrowingDocument, Reader, Span, code_blocks, plain_text, write
 from app.window.markdown.links import safe_link
-from app.window.transcript.reply_pieces import sections
+from app.window.markdown.source_pieces import LONGEST, SourcePieces, sections
 from tests.window.markdown.documents import blocks, described, rendered, runs
 from tests.window.markdown.hostile import CASES
 
@@ -53,7 +53,7 @@ def test_hostile_text_is_shown_and_no_more(name: str) -> None:
     source, reader = CASES[name], Watched()
     reader.resize(600, 400)
     started = time.process_time()
-    write(QTextCursor(reader.document()), source, spans_of(source), LIGHT, True)
+    write(reader.document(), source, spans_of(source), LIGHT, True)
     if not name.startswith("link"):
         reader.grab()
     assert time.process_time() - started < MAX_S
@@ -77,7 +77,8 @@ def assert_harmless(reader: Reader) -> None:
 @pytest.mark.parametrize("name", [name for name in CASES if name.startswith(("stress", "signs"))])
 def test_hostile_text_is_judged_in_time(name: str) -> None:
     started = time.process_time()
-    assert closed(CASES[name]) <= len(CASES[name])
+    pieces = SourcePieces().follow(CASES[name], len(CASES[name]), whole=True)
+    assert max(piece.end - piece.start for piece in pieces) <= LONGEST
     assert len(sections(CASES[name])) <= 1 + CASES[name].count("think>")
     assert time.process_time() - started < MAX_S
 
@@ -91,7 +92,7 @@ def test_hostile_text_is_shown_raw_in_time(name: str) -> None:
     source, reader = CASES[name], Watched()
     reader.resize(600, 400)
     started = time.process_time()
-    write_raw(QTextCursor(reader.document()), source, spans_of(source), LIGHT, True)
+    write(reader.document(), source, spans_of(source), LIGHT, True, raw=True)
     reader.grab()
     assert time.process_time() - started < MAX_S
     assert not reader.loads

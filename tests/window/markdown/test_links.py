@@ -60,7 +60,7 @@ def reader_with(source: str) -> tuple[Reader, list[str]]:
     reader, asked = Reader(), []  # type: tuple[Reader, list[str]]
     reader.resize(400, 200)
     reader.link_clicked.connect(lambda url: asked.append(str(encoded(url))))
-    write(QTextCursor(reader.document()), source, [], LIGHT, False)
+    write(reader.document(), source, [], LIGHT, False)
     reader.moveCursor(QTextCursor.MoveOperation.Start)
     reader.show()
     return reader, asked

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QColor, QFont, QImage, QPainter, QTextCharFormat, QTextCursor, QTextDocument, QTextTable
+from PySide6.QtGui import QColor, QFont, QImage, QPainter, QTextCharFormat, QTextDocument, QTextTable
 
 from app.window.common.appearance import APPEARANCES, DARK, LIGHT, READABLE, Appearance, contrast
-from app.window.markdown import Reader, code_blocks, decorate, plain_text, write, write_raw
-from app.window.markdown.text_formats import code_colours, grounds, text_colour
-from app.window.markdown.visible_text import visible
+from app.window.markdown import Reader, code_blocks, decorate, plain_text, write
+from app.window.markdown.code_colours import CODE_PALETTE, code_colour
+from app.window.markdown.text_blocks import visible
+from app.window.markdown.text_formats import grounds, text_colour
 from tests.window.markdown.documents import blocks, each, rendered, runs, shown
 from tests.window.markdown.sample import SAMPLE, tokens
 
@@ -144,8 +145,8 @@ def test_text_of_no_round_has_no_tint() -> None:
 @pytest.mark.parametrize("look", APPEARANCES.values(), ids=list(APPEARANCES))
 def test_every_colour_can_be_read_on_every_ground(look: Appearance) -> None:
     for ground in (look.code, *look.tints.values()):
-        for kind, colour in code_colours(look).items():
-            assert contrast(colour, ground) >= READABLE, kind
+        for kind in CODE_PALETTE[look.scheme]:
+            assert contrast(code_colour(kind, look), ground) >= READABLE, kind
     for ground in grounds(look):
         for colour in (look.text, text_colour(look.faint, look), text_colour(look.accent, look)):
             assert contrast(colour, ground) >= READABLE
@@ -181,7 +182,7 @@ def test_boxes_bars_and_rules_are_painted() -> None:
 def test_a_reader_paints_with_the_look_that_was_written_with() -> None:
     reader = Reader()
     reader.resize(300, 200)
-    write(QTextCursor(reader.document()), "```\na\n```\n", [], DARK, False)
+    write(reader.document(), "```\na\n```\n", [], DARK, False)
     assert reader.grab().toImage().pixelColor(200, round(code_blocks(reader.document())[0].box.center().y())) == QColor(
         DARK.code
     )
@@ -212,7 +213,7 @@ def test_a_paragraph_that_was_cut_copies_as_one() -> None:
 
 def test_raw_text_copies_as_it_is_and_notes_are_left_out() -> None:
     raw = QTextDocument()
-    write_raw(QTextCursor(raw), SAMPLE + "longer " * 600, [], LIGHT, True)
+    write(raw, SAMPLE + "longer " * 600, [], LIGHT, True, raw=True)
     assert plain_text(raw, 0, raw.characterCount()) == SAMPLE + "longer " * 600
     assert all(len(block.text()) < 1000 or block.text().endswith(" ") for block in blocks(raw))
     deep = rendered("> " * 40 + "x\n\nb\n")
@@ -221,7 +222,7 @@ def test_raw_text_copies_as_it_is_and_notes_are_left_out() -> None:
 
 def test_copying_takes_plain_text_alone() -> None:
     reader = Reader()
-    write(QTextCursor(reader.document()), "**a** [b](http://example.com)", [], LIGHT, True)
+    write(reader.document(), "**a** [b](http://example.com)", [], LIGHT, True)
     reader.selectAll()
     assert reader.createMimeDataFromSelection().formats() == ["text/plain"]
 

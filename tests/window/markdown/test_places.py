@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from app.window.markdown.inline_runs import IMAGE_NOTE
+from app.window.markdown.markdown_writer import IMAGE_NOTE
 from app.window.markdown.text_formats import CODE_HEAD, KIND, LANGUAGE, MARKER, noted
 from tests.window.markdown.documents import Shown, blocks, each, rendered, shown_in
 from tests.window.markdown.texts import NOISE, documents

@@ -105,30 +105,6 @@ def documents(most: int = 6) -> st.SearchStrategy[str]:
 
 
 # What comes when nobody takes care: marks, indents and words in any order.
-NOISE = st.lists(
-    st.one_of(
-        WORDS,
-        MARKS,
-        st.sampled_from(
-            [
-                " ",
-                "  ",
-                "    ",
-                "\t",
-                "\n",
-                "\n\n",
-                "- ",
-                "1. ",
-                "> ",
-                "# ",
-                "```\n",
-                "~~~",
-                "---",
-                "$$\n",
-                "\\[\n",
-                "===\n",
-            ]
-        ),
-    ),
-    max_size=40,
-).map("".join)
+_INDENTS = [" ", "  ", "    ", "\t", "\n", "\n\n"]
+_BEGINNINGS = ["- ", "1. ", "> ", "# ", "```\n", "~~~", "---", "$$\n", "\\[\n", "===\n"]
+NOISE = st.lists(st.one_of(WORDS, MARKS, st.sampled_from(_INDENTS + _BEGINNINGS)), max_size=40).map("".join)

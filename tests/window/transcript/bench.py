@@ -18,11 +18,14 @@ from dataclasses import dataclass
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 from PySide6.QtCore import QEventLoop, QObject, QTimer
+from PySide6.QtGui import QTextDocument
 from PySide6.QtWidgets import QApplication
 
 from app.protocol import RoundDone
+from app.window.common.appearance import LIGHT
+from app.window.markdown import write
 from app.window.transcript import Transcript
-from app.window.transcript.transcript import Preloader
+from app.window.transcript.transcript import PRELOADED
 from tests.window.transcript.samples import CODE, REPLY, conversation, live, question, rounds, tokens_of
 
 WIDTH, HEIGHT = 900, 800
@@ -63,15 +66,12 @@ def share_ms(seconds: list[float], share: float) -> float:
 
 @dataclass(frozen=True)
 class Streamed:
-    """p99_ms, longest_ms: gaps of the GUI thread; busy_p99_ms, busiest_ms: by its own clock. behind_s: from the last
-    token told to the last shown."""
+    """gaps_s: of the GUI thread; busy_s: by its own clock. behind_s: from the last token told to the last shown."""
 
     tokens: int
     seconds: float
-    p99_ms: float
-    longest_ms: float
-    busy_p99_ms: float
-    busiest_ms: float
+    gaps_s: list[float]
+    busy_s: list[float]
     behind_s: float
 
 
@@ -107,19 +107,7 @@ def stream(text: str, rate: float, transcript: Transcript, message: int = 2) -> 
     gaps.stop()
     ended_s = time.perf_counter()
     count = sum(len(one.round.tokens) for one in waiting)
-    return _streamed(gaps, count, ended_s - began_s, ended_s - told_s)
-
-
-def _streamed(gaps: Gaps, tokens: int, seconds: float, behind_s: float) -> Streamed:
-    return Streamed(
-        tokens=tokens,
-        seconds=seconds,
-        p99_ms=share_ms(gaps.gaps_s, 0.99),
-        longest_ms=share_ms(gaps.gaps_s, 1.0),
-        busy_p99_ms=share_ms(gaps.busy_s, 0.99),
-        busiest_ms=share_ms(gaps.busy_s, 1.0),
-        behind_s=behind_s,
-    )
+    return Streamed(count, ended_s - began_s, gaps.gaps_s, gaps.busy_s, ended_s - told_s)
 
 
 def shown(width: int = WIDTH, height: int = HEIGHT) -> Transcript:
@@ -204,27 +192,21 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=2000.0)
     parser.add_argument("--messages", type=int, default=500)
     parser.add_argument("--raw", action="store_true")
-    parser.add_argument("--ghosts", action="store_true")
+    parser.add_argument("--refused", action="store_true")
     asked = parser.parse_args()
     application = QApplication.instance() or QApplication(["bench"])
-    warm = QObject()
-    warming = Preloader(warm)
-    while warming.left:  # as in an app that has been open for two seconds
-        warming.render()
+    for source in PRELOADED:  # as in an app that has been open for two seconds
+        write(QTextDocument(), source, [], LIGHT, True)
     print("gaps of the GUI thread, and how much of them it was busy")
-    print(
-        f"{'stream':16}{'tokens':>8}{'s':>7}{'p99 ms':>9}{'longest':>9}{'busy p99':>10}{'busiest':>9}{'behind s':>10}"
-    )
+    print("stream            tokens      s   p99 ms  longest  busy p99  busiest  behind s")
     for name, text in sources(asked.tokens).items():
         transcript = shown()
         transcript.set_raw(asked.raw)
         transcript.set_refused_shown(asked.refused)
         transcript.show_branch([question(1)], lambda _: [])
         done = stream(text, asked.rate, transcript)
-        print(
-            f"{name:16}{done.tokens:8,}{done.seconds:7.1f}{done.p99_ms:9.1f}{done.longest_ms:9.1f}"
-            f"{done.busy_p99_ms:10.1f}{done.busiest_ms:9.1f}{done.behind_s:10.3f}"
-        )
+        gaps = "".join(f"{share_ms(s, share):9.1f}" for s in (done.gaps_s, done.busy_s) for share in (0.99, 1.0))
+        print(f"{name:16}{done.tokens:8,}{done.seconds:7.1f}{gaps}{done.behind_s:10.3f}")
         transcript.close()
     opened = open_long(asked.messages, 200_000)
     print(f"\n{asked.messages} messages, 200,000 tokens: first paint {opened.first_paint}, resize {opened.resize},")

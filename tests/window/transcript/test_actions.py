@@ -195,9 +195,9 @@ def test_thought_is_folded_and_opens(stage: MakeStage) -> None:
 
     def text() -> str:
         one.settle()
-        return "\n".join(page.toPlainText() for page in tile.body.pages.values())
+        return "\n".join(page.toPlainText() for page in tile.pages.values())
 
-    (fold,) = tile.body.folds.values()
+    (fold,) = tile.folds.values()
     assert "I should be short" not in text()
     assert fold.text().startswith("Thought  ") and fold.text().endswith(" tokens")
     fold.click()
@@ -210,15 +210,15 @@ def test_raw_shows_the_thought_and_its_tags(stage: MakeStage) -> None:
     one, tiles = opened(stage, question(1), reply(2, THOUGHT + PARAGRAPH, 1))
     one.transcript.set_raw(True)
     one.settle()
-    pages = tiles[1].body.pages
+    pages = tiles[1].pages
     text = "\n".join(pages[index].toPlainText() for index in sorted(pages))
     assert "<think>\nThe user asks" in text and "</think>" in text and "**small**" in text
-    assert not any(fold.isVisible() for fold in tiles[1].body.folds.values())
+    assert not any(fold.isVisible() for fold in tiles[1].folds.values())
 
 
 def test_a_code_block_is_copied_by_its_button(stage: MakeStage) -> None:
     _, tiles = opened(stage, question(1), reply(2, f"See:\n\n{CODE}\n\nDone.", 1))
-    (button,) = tiles[1].body.pages[0].focus_widgets()[1:]
+    (button,) = tiles[1].pages[0].focus_widgets()[1:]
     assert button.accessibleName() == "Copy python code"
     button.click()
     assert clipboard().rstrip("\n") == "\n".join(CODE.splitlines()[1:-1])
@@ -228,7 +228,7 @@ def test_code_that_was_cut_is_copied_whole(stage: MakeStage) -> None:
     code = "".join(f"    value_{n} = compute({n})\n" for n in range(400))
     _, tiles = opened(stage, question(1), reply(2, f"See:\n\n```python\n{code}```\n\nDone.", 1))
     tiles[-1].arrange(700, -100_000, 200_000)
-    buttons = [page.focus_widgets()[1] for page in tiles[-1].body.pages.values() if len(page.focus_widgets()) > 1]
+    buttons = [page.focus_widgets()[1] for page in tiles[-1].pages.values() if len(page.focus_widgets()) > 1]
     assert len(buttons) > 2
     for button in buttons:
         button.click()
@@ -237,7 +237,7 @@ def test_code_that_was_cut_is_copied_whole(stage: MakeStage) -> None:
 
 def test_the_menu_offers_what_there_is_to_copy(stage: MakeStage) -> None:
     one, tiles = opened(stage, question(1), reply(2, f"See:\n\n{CODE}\n\nDone.", 1))
-    page = tiles[1].body.pages[0]
+    page = tiles[1].pages[0]
     button = page.focus_widgets()[1]
     place = QPoint(60, button.geometry().bottom() + 20)
     QApplication.sendEvent(
@@ -256,7 +256,7 @@ def test_the_menu_offers_what_there_is_to_copy(stage: MakeStage) -> None:
 def test_a_link_is_asked_for_and_not_opened(stage: MakeStage) -> None:
     one, tiles = opened(stage, question(1), reply(2, "[here](https://example.org/a)", 1))
     asked = heard(one.transcript.link_clicked)
-    page = tiles[1].body.pages[0]
+    page = tiles[1].pages[0]
     cursor = page.textCursor()
     cursor.setPosition(2)
     QTest.mouseClick(page.viewport(), Qt.MouseButton.LeftButton, pos=page.cursorRect(cursor).center())

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from PySide6.QtWidgets import QApplication
 
-from tests.window.transcript.bench import Gaps, open_long, shown, sources, stream
+from tests.window.transcript.bench import Gaps, open_long, share_ms, shown, sources, stream
 from tests.window.transcript.samples import question, reply
 
 
@@ -17,8 +17,8 @@ def test_a_fast_stream_leaves_the_window_free(app: QApplication, name: str) -> N
     transcript.show_branch([question(1)], lambda _: [])
     done = stream(sources(3000)[name], 2000.0, transcript)
     transcript.close()
-    assert done.busy_p99_ms <= 33
-    assert done.busiest_ms <= 150
+    assert share_ms(done.busy_s, 0.99) <= 33
+    assert share_ms(done.busy_s, 1.0) <= 150
     assert done.behind_s <= 1.5
 
 
@@ -30,15 +30,26 @@ def test_a_long_conversation_opens_and_resizes_at_once(app: QApplication) -> Non
     assert opened.told <= 4
 
 
+COSTLY = {
+    "a line that is no fence": "```" + "a" * 2100 + "```x\n" + "x\n" * 6000,
+    "a table of 500 kB": "| a | b |\n| - | - |\n" + "| x | y |\n" * 50_000,
+    "nested lists of 2 MB": "".join("  " * (i % 12) + "- a\n" for i in range(130_000)),
+    "a line of 10 MB": "word " * 2_000_000,
+    "10 MB without a space": "x" * 10_000_000,
+}
+
+
 @pytest.mark.slow
 @pytest.mark.timing
-def test_a_costly_reply_never_stops_the_window_for_long(app: QApplication) -> None:
+@pytest.mark.parametrize("name", COSTLY)
+def test_a_costly_reply_never_stops_the_window_for_long(app: QApplication, name: str) -> None:
     transcript, gaps = shown(), Gaps()
-    table = "| a | b |\n| - | - |\n" + "| x | y |\n" * 20_000
     gaps.start()
-    transcript.show_branch([question(1), reply(2, table, 1)], lambda _: [])
-    while not transcript.column.entries[-1].divided:
+    transcript.show_branch([question(1), reply(2, COSTLY[name], 1)], lambda _: [])
+    for _ in range(300):
         QApplication.processEvents()
+    transcript.column.verticalScrollBar().setValue(0)
+    QApplication.processEvents()
     gaps.stop()
     transcript.close()
-    assert max(gaps.busy_s) <= 0.2
+    assert max(gaps.busy_s) <= 0.1

@@ -24,6 +24,15 @@ def opened(stage: MakeStage, text: str = REPLY) -> Stage:
     return one
 
 
+def at_top(stage: MakeStage) -> Stage:
+    """The same, scrolled to its top, with the focus on the column."""
+    one = opened(stage)
+    one.scroll_to(0)
+    one.idle()
+    one.transcript.column.setFocus()
+    return one
+
+
 def walk(stage: Stage, key: Qt.Key, most: int = 80) -> list[QWidget]:
     """Where the focus goes, key by key, until it leaves the column or comes back."""
     found: list[QWidget] = []
@@ -45,10 +54,7 @@ def tile_of(widget: QWidget | None) -> MessageTile | None:
 
 
 def test_tab_goes_through_all_that_can_be_used_in_order(stage: MakeStage) -> None:
-    one = opened(stage)
-    one.scroll_to(0)
-    one.idle()
-    one.transcript.column.setFocus()
+    one = at_top(stage)
     reached = walk(one, Qt.Key.Key_Tab)
     messages = [tile.entry.record.id for widget in reached if (tile := tile_of(widget))]
     assert messages == sorted(messages)
@@ -58,10 +64,7 @@ def test_tab_goes_through_all_that_can_be_used_in_order(stage: MakeStage) -> Non
 
 
 def test_back_tab_goes_the_same_way_back(stage: MakeStage) -> None:
-    one = opened(stage)
-    one.scroll_to(0)
-    one.idle()
-    one.transcript.column.setFocus()
+    one = at_top(stage)
     forth = walk(one, Qt.Key.Key_Tab)
     forth[-1].setFocus()
     back = walk(one, Qt.Key.Key_Backtab)
@@ -95,9 +98,7 @@ def test_actions_are_seen_when_the_focus_is_within(stage: MakeStage) -> None:
 
 
 def test_ctrl_down_and_up_go_from_message_to_message(stage: MakeStage) -> None:
-    one = opened(stage)
-    one.scroll_to(0)
-    one.transcript.column.setFocus()
+    one = at_top(stage)
     found = []
     for _ in range(3):
         QTest.keyClick(QApplication.focusWidget(), Qt.Key.Key_Down, Qt.KeyboardModifier.ControlModifier)
@@ -203,11 +204,8 @@ def test_chips_are_reached_before_the_question(stage: MakeStage) -> None:
 
 
 def test_what_gets_the_focus_comes_into_view(stage: MakeStage) -> None:
-    one = opened(stage)
-    one.scroll_to(0)
-    one.idle()
+    one = at_top(stage)
     column = one.transcript.column
-    column.setFocus()
     for _ in range(30):
         QTest.keyClick(QApplication.focusWidget(), Qt.Key.Key_Tab)
         one.settle()

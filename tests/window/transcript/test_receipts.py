@@ -59,7 +59,7 @@ def opened(stage: MakeStage, record: MessageRecord = WRITTEN) -> tuple[Stage, Re
 
 def waves(tile: ReplyTile) -> dict[str, str]:
     """Texts that are underlined by a wave, and the wave's colour."""
-    marks = [mark for page in tile.body.pages.values() for mark in page.extraSelections()]
+    marks = [mark for page in tile.pages.values() for mark in page.extraSelections()]
     style = QTextCharFormat.UnderlineStyle.WaveUnderline
     return {
         mark.cursor.selectedText(): mark.format.underlineColor().name()  # type: ignore[attr-defined]
@@ -204,7 +204,7 @@ def test_text_that_differs_can_be_read(stage: MakeStage, look: Appearance) -> No
     one, tile = opened(stage, kept(Receipt(TOKENS, (NEAR, FAILED))))
     theme.show(look)
     one.settle()
-    grounds = [mark.format.background().color().name() for mark in tile.body.pages[0].extraSelections()]  # type: ignore[attr-defined]
+    grounds = [mark.format.background().color().name() for mark in tile.pages[0].extraSelections()]  # type: ignore[attr-defined]
     assert len(set(grounds)) == 2 and look.background not in grounds
     assert all(contrast(look.text, ground) >= READABLE for ground in grounds)
 
@@ -212,7 +212,7 @@ def test_text_that_differs_can_be_read(stage: MakeStage, look: Appearance) -> No
 def test_a_wave_is_there_when_the_conversation_opens_and_stays_under_the_cursor(stage: MakeStage) -> None:
     one, tile = opened(stage, kept(Receipt(TOKENS, (NEAR,))))
     assert len(waves(tile)) == 1
-    page = tile.body.pages[0]
+    page = tile.pages[0]
     page.setFocus()
     QTest.keyClick(page, Qt.Key.Key_Right)
     assert len(waves(tile)) == 1 and len(page.extraSelections()) == 2
@@ -227,7 +227,7 @@ def test_a_token_that_differs_says_so_even_without_tints(stage: MakeStage) -> No
     hovered: list[TokenDetail | None] = []
     one.transcript.token_hovered.connect(hovered.append)
     for token in (6, 7):
-        tile.pointed.emit(token, tile.rect())
+        tile.pointed.emit(token, tile.rect(), False)
         assert one.transcript._hover.isActive() == (token == 6)
     differs = hovered[0].differs if hovered[0] else None
     assert differs == FAILED and hovered[1] is not None and hovered[1].differs is None

@@ -12,54 +12,12 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from app.protocol import RoundDone
 from app.window.common.widgets import announce
-from app.window.markdown import TOKEN
-from app.window.transcript.reply_streams import BETWEEN_S, LONGEST_LAG_S, Announcer, TokenPace, spoken
+from app.window.transcript.reply_streams import BETWEEN_S, Announcer, spoken
 from app.window.transcript.reply_tile import ReplyTile
 from engine.events import PromptProgress
+from tests.window.markdown.documents import described, shown
 from tests.window.transcript.conftest import MakeStage, Stage
 from tests.window.transcript.samples import PARAGRAPH, REPLY, THOUGHT, live, question, reply, rounds
-
-
-def test_a_round_is_spread_over_its_duration() -> None:
-    pace = TokenPace()
-    pace.add(4, 0.1, now_s=10.0)
-    assert [pace.take(10.0 + t) for t in (0.0, 0.03, 0.055, 0.08)] == [1, 1, 1, 1]
-
-
-def test_the_next_round_follows_the_last_without_a_gap_or_a_jump() -> None:
-    pace = TokenPace()
-    pace.add(2, 0.1, now_s=0.0)
-    pace.add(2, 0.1, now_s=0.01)
-    assert [pace.take(t) for t in (0.0, 0.051, 0.101, 0.151)] == [1, 1, 1, 1]
-
-
-def test_nothing_is_lost_whatever_comes_when() -> None:
-    chance, pace, now_s, added, taken = random.Random(1), TokenPace(), 0.0, 0, 0
-    for _ in range(2000):
-        now_s += chance.expovariate(100)
-        if chance.random() < 0.5:
-            count = chance.randint(0, 9)
-            pace.add(count, chance.uniform(-1, 3), now_s)
-            added += count
-        taken += pace.take(now_s)
-    assert taken + len(pace) == added
-    assert taken + pace.take(now_s + LONGEST_LAG_S) == added
-
-
-def test_what_is_shown_is_never_further_behind_than_the_longest_lag() -> None:
-    pace, taken, frame_s = TokenPace(), 0, 0.016
-    frames_behind = int(LONGEST_LAG_S / frame_s) + 1
-    for frame in range(400):  # 2,000 tokens a second, in rounds that claim to take long
-        pace.add(32, 0.5, frame * frame_s)
-        taken += pace.take(frame * frame_s)
-        assert taken >= 32 * (frame + 1 - frames_behind)
-    assert pace.take(frame * frame_s + LONGEST_LAG_S) == 32 * 400 - taken
-
-
-def test_reduced_motion_shows_at_once() -> None:
-    pace = TokenPace(still=True)
-    pace.add(5, 1.0, now_s=3.0)
-    assert pace.take(3.0) == 5
 
 
 def test_sentences_come_whole_and_no_faster_than_they_can_be_heard() -> None:
@@ -75,8 +33,7 @@ def test_sentences_come_whole_and_no_faster_than_they_can_be_heard() -> None:
 
 def test_a_whole_reply_is_announced_seldom_and_its_end_once(stage: MakeStage) -> None:
     one, told = stage(), list(rounds(REPLY * 4, per_s=100))
-    one.transcript.show_branch([question(1)], lambda _: [])
-    one.transcript.begin_reply(live(2, 1))
+    begin(one)
     begin_s = one.now_s
     for at in range(0, len(told), 10):
         one.transcript.add_rounds(2, told[at : at + 10])
@@ -130,35 +87,33 @@ def reply_tile(stage: Stage) -> ReplyTile:
     return tile
 
 
-def characters(document: QTextDocument) -> list[tuple[str, object, str, str]]:
-    """Every stretch of text with its token, its ground and its line."""
-    found = []
-    block = document.begin()
-    while block.isValid():
-        place = block.begin()
-        while not place.atEnd():
-            fragment = place.fragment()
-            shape = fragment.charFormat()
-            cue = f"{shape.underlineStyle()} {shape.foreground().color().name()}"
-            found.append((fragment.text(), shape.property(TOKEN), shape.background().color().name(), cue))
-            place += 1
-        found.append(("\n", block.textList() is not None, "", ""))
-        block = block.next()
-    return found
+def begin(stage: Stage) -> None:
+    """A question is asked, and its reply begins."""
+    stage.transcript.show_branch([question(1)], lambda _: [])
+    stage.transcript.begin_reply(live(2, 1))
 
 
-def shown(stage: Stage) -> list[list[tuple[str, object, str, str]]]:
-    """All of the reply's pages, whether or not they are in view."""
+def documents(stage: Stage) -> list[QTextDocument]:
+    """Those of all of the reply's pages, whether or not they are in view."""
     tile = reply_tile(stage)
     tile.arrange(700, -100_000, 200_000)
-    return [characters(tile.body.pages[index].document()) for index in sorted(tile.body.pages)]
+    return [tile.pages[number].document() for number in sorted(tile.pages)]
+
+
+def seen(stage: Stage) -> list[list[object]]:
+    """All that is to be seen of the reply."""
+    return [described(document) for document in documents(stage)]
+
+
+def grounds(stage: Stage) -> set[str]:
+    """The colours that the reply stands on."""
+    return {one.shape.background().color().name() for document in documents(stage) for one in shown(document)}
 
 
 def streamed(stage: Stage, text: str, seed: int, frames: int = 40) -> None:
     """`text` told in bursts of any size."""
     told, chance = list(rounds(text, seed)), random.Random(seed)
-    stage.transcript.show_branch([question(1)], lambda _: [])
-    stage.transcript.begin_reply(live(2, 1))
+    begin(stage)
     at = 0
     while at < len(told):
         count = chance.choice((1, 2, len(told) // frames + 1))
@@ -174,18 +129,19 @@ def opened(stage: Stage, text: str, told: list[RoundDone]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize("shown_as", ["rendered", "raw", "refused"])
 @pytest.mark.parametrize(
     "text", [REPLY, LONG, THOUGHT + REPLY, "word " * 2500], ids=["short", "long", "thought", "line"]
 )
-def test_streaming_equals_opening(stage: MakeStage, text: str, raw: bool) -> None:
+def test_streaming_equals_opening(stage: MakeStage, text: str, shown_as: str) -> None:
     first, second = stage(), stage()
     for one in (first, second):
-        one.transcript.set_raw(raw)
+        one.transcript.set_raw(shown_as == "raw")
+        one.transcript.set_refused_shown(shown_as == "refused")
     streamed(first, text, seed=3)
     first.transcript.end_reply(reply(2, text, 1))
     opened(second, text, list(rounds(text, 3)))
-    assert shown(first) == shown(second)
+    assert seen(first) == seen(second)
 
 
 def test_every_token_is_on_screen_when_its_time_has_come(stage: MakeStage) -> None:
@@ -197,8 +153,7 @@ def test_every_token_is_on_screen_when_its_time_has_come(stage: MakeStage) -> No
 def test_tokens_of_a_round_appear_one_after_the_other(stage: MakeStage) -> None:
     one = stage()
     told = list(rounds(PARAGRAPH, per_s=20.0))
-    one.transcript.show_branch([question(1)], lambda _: [])
-    one.transcript.begin_reply(live(2, 1))
+    begin(one)
     one.transcript.add_rounds(2, told[:6])
     seen = []
     for _ in range(20):
@@ -212,8 +167,7 @@ def test_with_reduced_motion_they_appear_at_once(stage: MakeStage) -> None:
     one = stage()
     told = list(rounds(PARAGRAPH, per_s=1.0))
     one.transcript.set_reduced_motion(True)
-    one.transcript.show_branch([question(1)], lambda _: [])
-    one.transcript.begin_reply(live(2, 1))
+    begin(one)
     one.transcript.add_rounds(2, told)
     one.frame(0.0)
     assert one.transcript.column.entries[-1].source == PARAGRAPH
@@ -221,11 +175,10 @@ def test_with_reduced_motion_they_appear_at_once(stage: MakeStage) -> None:
 
 def test_the_end_shows_what_was_still_to_come(stage: MakeStage) -> None:
     one = stage()
-    one.transcript.show_branch([question(1)], lambda _: [])
-    one.transcript.begin_reply(live(2, 1))
+    begin(one)
     one.transcript.add_rounds(2, list(rounds(PARAGRAPH)))
     one.transcript.end_reply(reply(2, PARAGRAPH + " The end.", 1))
-    assert reply_tile(one).body.pages[0].toPlainText().endswith("The end.")
+    assert reply_tile(one).pages[0].toPlainText().endswith("The end.")
     assert not reply_tile(one).entry.live
 
 
@@ -241,8 +194,7 @@ def test_a_reply_that_streams_behind_another_conversation_is_whole_when_it_comes
     one, told = stage(), list(rounds(LONG))
     half = len(told) // 2
     streaming = [question(1), live(2, 1)]
-    one.transcript.show_branch([question(1)], lambda _: [])
-    one.transcript.begin_reply(live(2, 1))
+    begin(one)
     one.transcript.add_rounds(2, told[:10])
     one.transcript.show_branch([replace(question(9), conversation=2)], lambda _: [])
     one.transcript.add_rounds(2, told[10:half])
@@ -276,8 +228,7 @@ def test_a_regenerated_reply_takes_the_place_of_the_old_one(stage: MakeStage) ->
 
 def test_a_waiting_reply_says_how_far_the_prompt_has_been_read(stage: MakeStage) -> None:
     one = stage()
-    one.transcript.show_branch([question(1)], lambda _: [])
-    one.transcript.begin_reply(live(2, 1))
+    begin(one)
     one.transcript.show_progress(2, PromptProgress(512, 2048, 0, 0.1))
     waiting = reply_tile(one).waiting
     assert waiting.text() == "Reading the prompt, 512 of 2,048 tokens"
@@ -289,25 +240,19 @@ def test_a_waiting_reply_says_how_far_the_prompt_has_been_read(stage: MakeStage)
 
 
 def test_plain_decoding_is_not_tinted_and_speculation_is(stage: MakeStage) -> None:
-    one = stage()
-    plain = [replace(told, drafted_texts=()) for told in rounds(PARAGRAPH, drafted=0)]
-    opened(one, PARAGRAPH, plain)
-    grounds = {ground for page in shown(one) for _, _, ground, _ in page}
-    two = stage()
-    opened(two, PARAGRAPH, list(rounds(PARAGRAPH)))
-    tinted = {ground for page in shown(two) for _, _, ground, _ in page}
-    assert not grounds & set(one.transcript.options.appearance.tints.values())
-    assert set(two.transcript.options.appearance.tints.values()) <= tinted
+    plain, speculative = stage(), stage()
+    opened(plain, PARAGRAPH, [replace(told, drafted_texts=()) for told in rounds(PARAGRAPH, drafted=0)])
+    opened(speculative, PARAGRAPH, list(rounds(PARAGRAPH)))
+    tints = set(plain.transcript.options.appearance.tints.values())
+    assert not grounds(plain) & tints
+    assert tints <= grounds(speculative)
 
 
 def test_tints_go_and_come_back_at_once(stage: MakeStage) -> None:
     one = stage()
     opened(one, PARAGRAPH, list(rounds(PARAGRAPH)))
-    before = shown(one)
+    before = seen(one)
     one.transcript.set_tints(False)
-    without = shown(one)
+    assert not grounds(one) & set(one.transcript.options.appearance.tints.values())
     one.transcript.set_tints(True)
-    assert not {ground for page in without for _, _, ground, _ in page} & set(
-        one.transcript.options.appearance.tints.values()
-    )
-    assert shown(one) == before
+    assert seen(one) == before

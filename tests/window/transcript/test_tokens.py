@@ -1,4 +1,4 @@
-"""Tokens under the mouse and the keyboard, and the ghosts of those that were refused."""
+"""Tokens under the mouse and the keyboard, and those that were refused."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from PySide6.QtTest import QTest
 
 from app.protocol import RoundDone
 from app.window.common.appearance import LIGHT
-from app.window.markdown import TOKEN
+from app.window.markdown import TOKEN, token_runs
+from app.window.markdown.text_formats import REFUSED
 from app.window.transcript import TokenDetail
-from app.window.transcript.refused_tokens import REFUSED, runs
 from app.window.transcript.reply_tile import ReplyTile
 from app.window.transcript.text_page import TextPage
 from app.window.transcript.token_panel import as_html, as_text
@@ -32,7 +32,7 @@ def opened(stage: MakeStage, text: str = PARAGRAPH) -> tuple[Stage, ReplyTile, l
 def token_places(page: TextPage) -> dict[int, QPointF]:
     """Somewhere within each token that is seen."""
     places = {}
-    for token, start, _ in runs(page.document()):
+    for token, start, _ in token_runs(page.document()):
         cursor = page.textCursor()
         cursor.setPosition(start)
         places.setdefault(token, QPointF(page.cursorRect(cursor).center()) + QPointF(2, 0))
@@ -43,7 +43,7 @@ def test_the_token_under_the_mouse_is_told_with_its_round(stage: MakeStage) -> N
     one, tile, _ = opened(stage)
     hovered: list[TokenDetail | None] = []
     one.transcript.token_hovered.connect(hovered.append)
-    page = tile.body.pages[0]
+    page = tile.pages[0]
     wrong = next(
         d for n in range(60) if (d := tile.entry.tokens.detail(n)) and d.origin == "corrected" and d.text != " "
     )
@@ -59,8 +59,8 @@ def test_the_token_under_the_mouse_is_told_with_its_round(stage: MakeStage) -> N
 def test_every_character_leads_to_the_token_that_it_came_from(stage: MakeStage) -> None:
     _, tile, told = opened(stage)
     texts = [text for one in told for text in one.round.texts]
-    page = tile.body.pages[0]
-    for token, start, end in runs(page.document()):
+    page = tile.pages[0]
+    for token, start, end in token_runs(page.document()):
         cursor = page.textCursor()
         cursor.setPosition(start)
         cursor.setPosition(end, cursor.MoveMode.KeepAnchor)
@@ -73,7 +73,7 @@ def test_the_keyboard_goes_from_token_to_token_and_hears_about_each(stage: MakeS
     one, tile, _ = opened(stage)
     hovered: list[TokenDetail | None] = []
     one.transcript.token_hovered.connect(hovered.append)
-    page = tile.body.pages[0]
+    page = tile.pages[0]
     page.setFocus()
     for _ in range(3):
         QTest.keyClick(page, Qt.Key.Key_Right)
@@ -96,13 +96,13 @@ def test_the_panel_shows_what_a_model_wrote_as_text() -> None:
 
 
 @pytest.mark.parametrize("raw", [False, True])
-def test_ghosts_stand_before_the_token_that_came_instead(stage: MakeStage, raw: bool) -> None:
+def test_refused_tokens_stand_before_the_token_that_came_instead(stage: MakeStage, raw: bool) -> None:
     one, tile, _ = opened(stage)
     one.transcript.set_raw(raw)
     one.transcript.set_refused_shown(True)
     one.settle()
     refused = tile.entry.tokens.refused(0, 10_000)
-    page = tile.body.pages[0]
+    page = tile.pages[0]
     found, before = {}, ""
     block = page.document().begin()
     while block.isValid():
@@ -126,11 +126,11 @@ def test_ghosts_stand_before_the_token_that_came_instead(stage: MakeStage, raw: 
 
 @pytest.mark.parametrize("raw", [False, True])
 @pytest.mark.parametrize("text", [PARAGRAPH, REPLY, f"{CODE}\n\n{PARAGRAPH}"], ids=["paragraph", "reply", "code"])
-def test_ghosts_are_never_copied(stage: MakeStage, text: str, raw: bool) -> None:
+def test_refused_tokens_are_never_copied(stage: MakeStage, text: str, raw: bool) -> None:
     one, tile, _ = opened(stage, text)
     one.transcript.set_raw(raw)
     one.settle()
-    page = tile.body.pages[0]
+    page = tile.pages[0]
     page.setFocus()
     QTest.keySequence(page, "Ctrl+A")
     QTest.keySequence(page, "Ctrl+C")
@@ -151,12 +151,12 @@ def test_ghosts_are_never_copied(stage: MakeStage, text: str, raw: bool) -> None
     assert page.length == length
 
 
-def test_colours_of_code_stay_on_their_words_among_ghosts(stage: MakeStage) -> None:
+def test_colours_of_code_stay_on_their_words_among_refused_tokens(stage: MakeStage) -> None:
     one, tile, _ = opened(stage, CODE)
 
     def coloured() -> list[str]:
         words = []
-        block = tile.body.pages[0].document().begin()
+        block = tile.pages[0].document().begin()
         while block.isValid():
             text = block.text()
             words += [text[r.start : r.start + r.length] for r in block.layout().formats()]  # type: ignore[attr-defined]
@@ -174,18 +174,18 @@ def test_with_tints_off_the_mouse_opens_no_panel(stage: MakeStage) -> None:
     one, tile, _ = opened(stage)
     one.transcript.set_tints(False)
     one.settle()
-    page = tile.body.pages[0]
+    page = tile.pages[0]
     QTest.mouseMove(page.viewport(), token_places(page)[page.tokens()[2]].toPoint())
     QTest.qWait(400)
     assert not one.transcript.panel.isVisible()
 
 
-def test_part_of_a_text_is_copied_exactly_among_ghosts(stage: MakeStage) -> None:
+def test_part_of_a_text_is_copied_exactly_among_refused_tokens(stage: MakeStage) -> None:
     one, tile, _ = opened(stage)
-    page = tile.body.pages[0]
+    page = tile.pages[0]
     one.transcript.set_refused_shown(True)
     one.settle()
-    found, text = runs(page.document()), page.toPlainText()
+    found, text = token_runs(page.document()), page.toPlainText()
     for first, last in ((0, 12), (12, 30), (30, len(found) - 1)):
         page.select(found[first][1], found[last][1])
         assert page.selected_text() == "".join(text[start:end] for _, start, end in found[first:last])

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication
 from app.protocol import RoundDone
 from app.window.common import theme
 from app.window.common.appearance import DARK, LIGHT
-from app.window.transcript.reply_body import ReplyBody
+from app.window.transcript.reply_tile import ReplyTile
 from app.window.transcript.text_page import TextPage
 from tests.window.transcript.conftest import MakeStage, Stage
 from tests.window.transcript.samples import PARAGRAPH, REPLY, conversation, live, question, reply, rounds
@@ -63,7 +63,7 @@ def test_only_messages_near_the_view_are_widgets(stage: MakeStage) -> None:
         one.scroll_to(bar.maximum() * part // 12)
         one.idle()
         assert len(one.transcript.column.tiles) <= 20
-        assert len(one.transcript.findChildren(ReplyBody)) <= 20
+        assert len(one.transcript.findChildren(ReplyTile)) <= 20
         assert len(one.transcript.findChildren(TextPage)) <= 40
 
 
@@ -164,7 +164,7 @@ def test_a_message_can_be_revealed(stage: MakeStage) -> None:
     assert 0 <= tile.y() <= 20
 
 
-def test_another_way_keeps_what_both_have_where_it_is(stage: MakeStage) -> None:
+def test_another_branch_keeps_what_both_share_where_it_is(stage: MakeStage) -> None:
     one, _ = long_chat(stage)
     path = [entry.record for entry in one.transcript.column.entries]
     one.transcript.reveal(21)
@@ -202,7 +202,7 @@ def test_another_conversation_opens_at_its_own_end(stage: MakeStage) -> None:
     assert bar.value() == bar.maximum() > 0
 
 
-def test_an_empty_way_shows_nothing(stage: MakeStage) -> None:
+def test_an_empty_branch_shows_nothing(stage: MakeStage) -> None:
     one, _ = long_chat(stage, 6, 600)
     one.transcript.show_branch([], lambda _: [])
     one.settle()

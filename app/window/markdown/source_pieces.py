@@ -1,0 +1,266 @@
+"""A source that grows, cut into pieces that are short enough to be parsed and laid out at once; and a reply, cut into
+what the model thought and what it wrote.
+
+Where it is cut depends on the text before the cut alone, never on how it arrived, so that a reply looks the same
+whether it streamed or was opened. It is cut between blocks, or between the items of an outermost list, if it can be.
+Rendering the pieces one after the other gives what rendering the whole gives, with three exceptions: a reference
+("[name]: address") is known only to its own piece, the items of a list are counted from the number that each piece
+begins with, and a block that is too long is cut in the middle.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple
+
+from markdown_it.utils import EnvType
+
+from app.window.markdown.traced_parser import ParsedBlock, blocks, is_closed
+
+PIECE = 2000  # characters: about 8 ms to write and lay out
+LONGEST = 3000  # of a block that does not end
+_LONGEST_INFO = 40  # characters of what follows a fence that are carried on
+
+BUDGET = 30_000  # cost of one call of `ReplyPieces.follow`: about 6 ms
+
+_OPENS = re.compile(r"[ \t]*<think(?:ing)?>", re.IGNORECASE)
+_CLOSES = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
+_FENCE = re.compile(r" {0,3}(`{3,}(?=[^`\n]*$)|~{3,})", re.MULTILINE)
+_TAG = re.compile(r"</?think", re.IGNORECASE)
+_RELEVANT = re.compile(r"(?:^|(?<=>))[ \t]*(?:`{3}|~{3})|</?think", re.IGNORECASE | re.MULTILINE)
+_TAG_LENGTH = 12
+
+_LINE_END = re.compile(r"\r\n?|\n")
+_CUTS = (  # within a block, best first: at a line, a sentence or a word, before a letter so that it reads as text
+    re.compile(r"\n(?=[^\W\d_])"),
+    re.compile(r"\n"),
+    re.compile(r"(?:[.!?:;] |[\u3002\uff01\uff1f\uff1b])(?=[^\W\d_])"),
+    re.compile(r" (?=[^\W\d_])"),
+    re.compile(r" "),
+)
+
+
+class Piece(NamedTuple):
+    """source[start:end]. carry: what has to stand before it for it to read as it did before the cut: the line that
+    opened a fence. final: no further text changes it. cut: whether it ends within a block. divided: whether it was
+    looked at; the rest of a source that is divided over several frames was not, and is too long to be laid out.
+    section: of the reply that it is in."""
+
+    start: int
+    end: int
+    carry: str
+    final: bool
+    cut: bool = False
+    divided: bool = True
+    section: int = 0
+
+
+class SourcePieces:
+    """The pieces of source[start:], which is followed as it grows.
+
+    complete: whether all of it is divided; where it is not, the next call of `follow` goes on. cost: what was spent on
+    parsing so far, in the units of `parse_cost`.
+    """
+
+    def __init__(self, start: int = 0) -> None:
+        self.complete = True
+        self.cost = 0
+        self._start = start
+        self._final: list[Piece] = []
+        self._carry = ""  # of the piece that follows the final ones
+
+    def follow(self, source: str, end: int, whole: bool = False, budget: float = float("inf")) -> list[Piece]:
+        """Returns the pieces of source[start:end], which begins with what was followed before unless `end` is less.
+        whole: no more will come. budget: cost from which on the rest is left for the next call."""
+        self._forget_behind(source, end)
+        start, limit = self._final[-1].end if self._final else self._start, self.cost + budget
+        while end - start >= PIECE and self.cost < limit:
+            length, cut = self._length(source[start : min(start + LONGEST, end)])
+            if not length:
+                break
+            self._final.append(Piece(start, start + length, self._carry, True, cut))
+            start += length
+            self._carry = self._carried(source)
+        self.complete = end - start < LONGEST
+        if start == end and self._final:
+            return self._final
+        return [*self._final, Piece(start, end, self._carry, whole and self.complete, False, self.complete)]
+
+    def _forget_behind(self, source: str, end: int) -> None:
+        kept = len(self._final)
+        while kept and self._final[kept - 1].end > end:
+            kept -= 1
+        if kept < len(self._final):
+            del self._final[kept:]
+            self._carry = self._carried(source) if kept else ""
+
+    def _length(self, source: str) -> tuple[int, bool]:
+        """Returns the length of the piece that `source` begins with, 0 when more text has to come to know; and whether
+        it ends within a block."""
+        for most in (PIECE, LONGEST):
+            if len(source) < most:
+                return 0, False
+            text = self._carry + source[:most]
+            self.cost += parse_cost(text)
+            length = last_border(text) - len(self._carry)
+            if length > 0:
+                return length, False
+        found = (list(cut.finditer(source, LONGEST // 2, LONGEST - 1)) for cut in _CUTS)
+        return next((ends[-1].end() for ends in found if ends), LONGEST), True
+
+    def _carried(self, source: str) -> str:
+        """Returns the line that opened the fence that the last final piece ends in; "" outside of fences."""
+        piece = self._final[-1]
+        if not piece.cut:
+            return ""
+        text = piece.carry + source[piece.start : piece.end]
+        self.cost += parse_cost(text)
+        *_, last = [None, *blocks(_normal(text), {})]
+        if last is None or last.kind != "fence" or is_closed(last.tokens[0]):
+            return ""
+        line = _normal(text).split("\n")[last.lines[0]]
+        fence = last.tokens[0]
+        return line[: len(line) - len(line.lstrip(" "))] + fence.markup + fence.info[:_LONGEST_INFO] + "\n"
+
+
+def piece_text(source: str, pieces: list[Piece], index: int) -> str:
+    """Returns a piece as it is rendered: with the line that opens its fence again, and one that closes it where the
+    code goes on in the next piece, so that it reads as code that is whole."""
+    piece = pieces[index]
+    text = piece.carry + source[piece.start : piece.end]
+    carry = pieces[index + 1].carry.strip() if index + 1 < len(pieces) else ""
+    if not carry:
+        return text
+    return text + ("" if text.endswith("\n") else "\n") + carry[: len(carry) - len(carry.lstrip(carry[0]))]
+
+
+def joint(source: str, piece: Piece) -> str:
+    """Returns what stands between the text of a piece and the next where both are copied."""
+    text = source[piece.start : piece.end]
+    blank = text[len(text.rstrip()) :]
+    return "\n\n" if blank.count("\n") > 1 else "\n" if "\n" in blank else blank[:1]
+
+
+def parse_cost(text: str) -> int:
+    """Returns about what the parser's work on `text` costs, in units of 0.2 microseconds. Lines and cells of tables
+    cost it more than characters do."""
+    return len(text) + 30 * text.count("\n") + 20 * text.count("|")
+
+
+def last_border(text: str) -> int:
+    """Returns where the last block, or outermost item of a list, of `text` begins. What stands before can no longer
+    change: only whole lines count, since "-" may become "-5", and a formula may still end that was opened before."""
+    starts = [0, *(end.end() for end in _LINE_END.finditer(text))]
+    environment: EnvType = {}
+    found = list(blocks(_normal(text[: starts[-1]]), environment))
+    if not found:
+        return 0
+    line = _starts(found[-1])[-1]
+    for unclosed in environment.get("unclosed", ()):
+        line = min(line, max((start for block in found for start in _starts(block) if start <= unclosed), default=0))
+    return starts[line]
+
+
+def _starts(block: ParsedBlock) -> list[int]:
+    """Returns the first lines of a block, or those of its items if it is a list."""
+    items = [
+        token.map[0] for token in block.tokens if token.type == "list_item_open" and token.level == 1 and token.map
+    ]
+    return items or [block.lines[0]]
+
+
+def _normal(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+# --- what a model thought, and what it wrote -------------------------------------------------------
+
+
+class Section(NamedTuple):
+    """source[start:end], its tags excluded. open: the closing tag has not come yet."""
+
+    kind: Literal["text", "think"]
+    start: int
+    end: int
+    open: bool
+
+
+def sections(source: str) -> list[Section]:
+    """Returns the sections of `source` in order, without empty ones: <think> ... </think>, as reasoning models write
+    it, and the text around. A tag opens at the start of a line only and closes anywhere; within a code fence neither
+    counts. A line that is only </think>, with nothing opened before, closes what was thought from the start, because
+    some templates open it within the prompt."""
+    found: list[Section] = []
+    start, thinks, fence, at = 0, False, "", 0
+    last_tag = max((tag.end() for tag in _TAG.finditer(source)), default=0)
+    while at < last_tag and (relevant := _RELEVANT.search(source, at)):
+        at = max(at, source.rfind("\n", 0, relevant.start()) + 1)
+        end = source.find("\n", at) + 1 or len(source)
+        line = source[at:end]
+        if fence:
+            fence = "" if _ends(line, fence) else fence
+        elif opening := _FENCE.match(line):
+            fence = opening.group(1)
+        elif thinks and (tag := _CLOSES.search(line)):
+            found.append(Section("think", start, at + tag.start(), False))
+            start, thinks = at + tag.end(), False
+            end = start
+        elif not thinks and (tag := _OPENS.match(line)):
+            found.append(Section("text", start, at, False))
+            start, thinks = at + tag.end(), True
+            end = start
+        elif not thinks and start == 0 and (tag := _CLOSES.fullmatch(line.strip())):
+            found.append(Section("think", 0, at, False))
+            start = at + len(line.rstrip())
+        at = end
+    found.append(Section("think" if thinks else "text", start, len(source), thinks))
+    return [part for part in found if part.open or source[part.start : part.end].strip()]
+
+
+def _ends(line: str, fence: str) -> bool:
+    bare = line.strip()
+    return len(bare) >= len(fence) and set(bare) == {fence[0]} and not line.startswith("    ")
+
+
+class ReplyPieces:
+    """The pieces of a reply that is followed as it grows.
+
+    pieces: of the source followed so far. sections: its sections. complete: whether all of the source is divided; where
+    it is not, the next call of `follow` goes on.
+    """
+
+    def __init__(self) -> None:
+        self.pieces: list[Piece] = []
+        self.sections: list[Section] = []
+        self.complete = True
+        self._seen = 0
+        self._divided: dict[int, SourcePieces] = {}  # by where the section starts
+
+    @property
+    def cost(self) -> int:
+        """What was spent on parsing so far."""
+        return sum(divided.cost for divided in self._divided.values())
+
+    def follow(self, source: str, whole: bool) -> None:
+        """Divides `source`, which begins with what was followed before, for at most BUDGET and one piece. whole: no
+        more will come."""
+        self._find_sections(source)
+        self.pieces, self.complete, budget = [], True, BUDGET
+        for number, section in enumerate(self.sections):
+            ended = whole or number + 1 < len(self.sections) or (section.kind == "think" and not section.open)
+            divided = self._divided.setdefault(section.start, SourcePieces(section.start))
+            before = divided.cost
+            pieces = divided.follow(source, section.end, ended, budget)
+            self.pieces += [piece._replace(section=number) for piece in pieces] if number else pieces
+            self.complete &= divided.complete
+            budget -= divided.cost - before
+        self._seen = len(source)
+
+    def _find_sections(self, source: str) -> None:
+        """Looks for the tags again only where there may be a new one."""
+        new = source[max(0, self._seen - _TAG_LENGTH) :]
+        last = self.sections[-1] if self.sections else None
+        if last is None or last.end != self._seen or len(source) < self._seen or _TAG.search(new):
+            self.sections = sections(source)
+        else:
+            self.sections[-1] = last._replace(end=len(source))

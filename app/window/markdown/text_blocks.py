@@ -1,0 +1,178 @@
+"""What a document is made of: blocks of runs of text, each of which knows the token that it came from.
+
+Spans say which characters of a source each token completed; `TokenRuns` finds them for text that was rendered from it,
+and adds the drafted tokens that were refused there. `visible` shows as a sign what would be invisible, reorder its
+neighbours or break the document.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import NamedTuple
+
+from PySide6.QtGui import QTextBlockFormat, QTextTableFormat
+
+from app.window.markdown.text_formats import BODY, Style
+from app.window.markdown.traced_parser import Traced
+from engine.events import Origin
+
+_BLANKS = str.maketrans({"\n": "⏎", "\t": "⇥"})
+_LONGEST_REFUSED = 120  # characters of one refused text
+
+
+class Span(NamedTuple):
+    """Characters [start, end) of a source that one token completed. token: its running number in the message.
+    origin: None for text that no round is known of, such as an old message without rounds."""
+
+    start: int
+    end: int
+    origin: Origin | None
+    token: int
+
+
+class Run(NamedTuple):
+    """Text of one style. span: of the token that it came from, None for none."""
+
+    text: str
+    style: Style
+    span: Span | None
+
+
+@dataclass
+class TextBlock:
+    """A paragraph, a heading, a line of code. colours: (start, end, kind) of characters of its text, refused tokens not
+    counted. style: of the block itself, which gives an empty one its height."""
+
+    shape: QTextBlockFormat
+    runs: list[Run] = field(default_factory=list)
+    colours: list[tuple[int, int, str]] = field(default_factory=list)
+    style: Style = BODY
+
+
+@dataclass
+class TableBlock:
+    """A table of cells by row, of which the first row is the header."""
+
+    shape: QTextTableFormat
+    rows: list[list[TextBlock]]
+
+
+Block = TextBlock | TableBlock
+
+
+class TokenRuns:
+    """Turns text that was rendered from a source into runs. Spans are in order and do not overlap. refused: refused
+    texts by the number of the token that came instead; each stands before that token, or where nothing of it is shown,
+    before the next one that is."""
+
+    def __init__(self, length: int, spans: Sequence[Span], refused: Mapping[int, str]) -> None:
+        self._spans = spans
+        self._owner = owner = [-1] * length  # index of the span of each character
+        for index, span in enumerate(spans):
+            start, end = max(span.start, 0), min(span.end, length)
+            if start < end:
+                owner[start:end] = (index,) * (end - start)
+        owner.append(-1)  # what place -1 finds
+        self._refused = sorted(refused.items(), reverse=True)
+
+    def of(self, text: Traced, style: Style, marker: bool = False) -> Iterator[Run]:
+        """Yields `text` in runs of one token each. Line feeds break the line within the block. marker: whether it is
+        the marker of an item, which stands in a column of its own, where no refused token goes."""
+        shown = visible(text).replace("\n", "\u2028")
+        start = 0
+        for index, places in groupby(map(self._owner.__getitem__, text.at)):
+            end = start + len(list(places))
+            span = self._spans[index] if index >= 0 else None
+            if span is not None and not marker:
+                yield from self._refused_before(span.token, style)
+            yield Run(shown[start:end], style, span)
+            start = end
+
+    def _refused_before(self, token: int, style: Style) -> Iterator[Run]:
+        while self._refused and self._refused[-1][0] <= token:
+            text = visible(self._refused.pop()[1]).translate(_BLANKS)
+            shown = text if len(text) <= _LONGEST_REFUSED else f"{text[:_LONGEST_REFUSED]}…"
+            yield Run(shown, replace(BODY, refused=True, struck=True, size=0.8, mono=style.mono), None)
+
+
+def common_length(one: Sequence[object], other: Sequence[object]) -> int:
+    """Returns how many items both begin with."""
+    pairs = zip(one, other, strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+
+
+def spans_within(spans: Sequence[Span], start: int, end: int, move: int) -> list[Span]:
+    """Returns the spans of source[start:end], cut at its edges and moved by so many characters."""
+    first = bisect_right(spans, start, key=lambda span: span.end)
+    last = bisect_left(spans, end, key=lambda span: span.start)
+    return [Span(max(a, start) + move, min(b, end) + move, origin, token) for a, b, origin, token in spans[first:last]]
+
+
+def normalised(source: str, spans: Sequence[Span]) -> tuple[str, Sequence[Span]]:
+    """Returns `source` with line feeds as its only line ends, and the spans of that."""
+    if "\r" not in source:
+        return source, spans
+    gone = [i for i, character in enumerate(source) if character == "\r" and source[i + 1 : i + 2] == "\n"]
+    moved = [
+        span._replace(start=span.start - bisect_left(gone, span.start), end=span.end - bisect_left(gone, span.end))
+        for span in spans
+    ]
+    return source.replace("\r\n", "\n").replace("\r", "\n"), moved
+
+
+# --- text that cannot pretend to be other text ---------------------------------------------------
+
+UNKNOWN = "\ufffd"
+
+_BIDI = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+_UNSEEN = (
+    *(0x00AD, 0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180E, 0x200B, 0x3164, 0xFEFF, 0xFFA0),
+    *range(0x2060, 0x2066),
+    *range(0x206A, 0x2070),
+    *range(0x1D173, 0x1D17B),
+    *range(0xE0000, 0xE1000),  # tags and the variation selectors that smuggle bytes
+)
+# Qt's own marks for frames and objects are among them.
+_NO_TEXT = (
+    *range(0xFDD0, 0xFDF0),
+    *range(0xFFF0, 0xFFFD),
+    *(p + e for p in range(0, 0x110000, 0x10000) for e in (0xFFFE, 0xFFFF)),
+)
+
+
+def _table() -> dict[int, str]:
+    table = {code: chr(0x2400 + code) for code in range(0x20) if code not in (0x09, 0x0A)}
+    table.update({0x7F: "\u2421", 0x2028: "\u2424", 0x2029: "\u2424"})
+    for code in (*range(0x80, 0xA0), *range(0xD800, 0xE000), *_BIDI, *_UNSEEN, *_NO_TEXT):
+        table[code] = UNKNOWN
+    return table
+
+
+_TABLE = _table()
+_ODD = re.compile(
+    "[^\t\n -~\u00a0-\u00ac\u00ae-\u02ff\u0370-\u0482\u2010-\u2027\u2030-\u205e\u2190-\u2bff\u3001-\u3163\u4e00-\u9fff]"
+)
+
+# Joiners where nothing is joined; more than one selector on a character; a ninth mark on a letter.
+_JOINERS = re.compile("(?:(?<=[\\s!-~\u200c\u200d])|\\A)[\u200c\u200d]|[\u200c\u200d](?=[\\s!-~]|\\Z)")
+_SELECTORS = re.compile("(?:(?<=[\\sA-Za-z\ufe00-\ufe0f])|\\A)[\ufe00-\ufe0f]")
+_MARK = (
+    "[\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u064b-\u065f\u0e31\u0e34-\u0e3a\u0e47-\u0e4e"
+    "\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]"
+)
+_FLOOD = re.compile(f"({_MARK}{{8}})({_MARK}+)")
+
+
+def visible(text: str) -> str:
+    """Returns `text`, as long as it was. Controls become their pictures; bidirectional controls, invisible characters,
+    lone surrogates and what is no character U+FFFD. Tabs and line feeds stay, and so do single joiners between letters
+    or emoji, one variation selector and eight combining marks on a character."""
+    if not _ODD.search(text):
+        return text
+    text = text.translate(_TABLE)
+    text = _SELECTORS.sub(UNKNOWN, _JOINERS.sub(UNKNOWN, text))
+    return _FLOOD.sub(lambda flood: flood[1] + UNKNOWN * len(flood[2]), text)
