@@ -57,7 +57,7 @@ def write_json(path: Path, value: object) -> None:
 
 def replace_file(path: Path, content: bytes) -> None:
     """Like `write_file`, but a reader or a power cut sees the old file or the new one, never a half. Raises OSError."""
-    replace_with(path, lambda draft: draft.write_bytes(content))
+    replace_with(path, lambda draft: write_file(draft, content))
 
 
 def replace_with(path: Path, write: Callable[[Path], object]) -> None:

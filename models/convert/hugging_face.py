@@ -31,6 +31,7 @@ from models.convert.atomic_folder import (
     check_space,
     ignore_progress,
 )
+from models.drafters.mtp_folder import copy_mtp
 from models.loader import not_loading
 from models.model_folder import TOKENIZER_FILES, ModelFolder, check_folder, config_parts, copy_tokenizer
 from models.storage_options import FLOAT_TYPES, StorageOptions
@@ -77,6 +78,7 @@ def _fill(source: ModelFolder, options: StorageOptions, work: Path, folder: Path
     on_progress(ImportProgress("weights", 0, total_bytes))
     with not_loading(source.path):
         save_model(work, network, donate_model=True)  # evaluates and writes a file of at most 5 GB at a time
+    copy_mtp(source.path, work)  # which mlx-lm drops
     on_progress(ImportProgress("weights", total_bytes, total_bytes))
     save_config(config, work / "config.json")
     check_folder(work)

@@ -7,7 +7,7 @@ and the drafter's tokens are only accepted less often.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,25 +87,32 @@ def _mask_id(folder: ModelFolder) -> int | None:
 
 
 def _check_other_tokenizer(target: ModelFolder, drafter: ModelFolder) -> Compatibility:
-    """How a model with other tokens fits: by the bytes that its tokens and the target's stand for. Raises PairError for
-    two that have too little in common, ModelError for a tokenizer whose tokens cannot be read as bytes."""
-    texts = [set(read_token_bytes(folder.path)) - {b""} for folder in (target, drafter)]
-    share = len(texts[0] & texts[1]) / max(len(texts[0]), 1)
-    if share < _LEAST_SHARED:
-        raise PairError(
-            f"{drafter.path}: different tokenizer (only {share:.1%} of the target's tokens are known to it); "
-            "choose a drafter of the same family"
-        )
+    share = _shared_share(drafter.path, read_token_bytes(target.path), read_token_bytes(drafter.path))
     reason = f"different tokenizer; drafts the {share:.0%} of the target's tokens that both have"
     return Compatibility(True, KIND.name, reason, tuple(_notes(target, drafter)), is_model=True)
+
+
+def _shared_share(path: Path, target: Sequence[bytes], drafter: Sequence[bytes]) -> float:
+    """Returns which share of the target's tokens stands for bytes that a token of the drafter stands for too. Raises
+    PairError for two tokenizers that have too little in common. path: of the drafter, for the message."""
+    theirs, ours = set(target) - {b""}, set(drafter)
+    share = len(theirs & ours) / max(len(theirs), 1)
+    if share < _LEAST_SHARED:
+        raise PairError(
+            f"{path}: different tokenizer (only {share:.1%} of the target's tokens are known to it); "
+            "choose a drafter of the same family"
+        )
+    return share
 
 
 def _load_other_tokenizer(loaded: Loaded, target: Loaded) -> LoadedDrafter:
     from engine.drafters.cross_tokenizer import CrossTokenizerModel, TokenBytes
 
+    theirs, own = read_token_bytes(target.folder.path), read_token_bytes(loaded.folder.path)
+    _shared_share(loaded.folder.path, theirs, own)
     tokens = TokenBytes(
-        target=read_token_bytes(target.folder.path),
-        drafter=read_token_bytes(loaded.folder.path),
+        target=theirs,
+        drafter=own,
         encode=loaded.tokenizer.pieces,
         start=tuple(loaded.tokenizer.encode("")),
         ends=tuple(zip(sorted(target.tokenizer.eos), sorted(loaded.tokenizer.eos), strict=False)),

@@ -31,7 +31,7 @@ from models.drafters.eagle3_folder import save_eagle3
 from models.drafters.medusa_folder import save_medusa
 from models.drafters.target_match import made_for
 from models.loader import Loaded, load
-from tests.toys.folders import make_folder
+from tests.toys.folders import make_stranger
 from tests.toys.heads import random_eagle3, random_medusa
 
 TREE = [(0,), (1,), (0, 0), (0, 0, 0)]
@@ -115,7 +115,7 @@ def test_the_builtin_is_known_by_its_manifest(tmp_path: Path, target: Loaded) ->
 
 
 def test_a_shipped_drafter_is_refused_for_another_target(shipping: Path, tmp_path: Path) -> None:
-    other = load(make_folder(tmp_path / "other", words=320))  # tokens that no shipped drafter knows
+    other = load(make_stranger(tmp_path / "other"))  # tokens that no shipped drafter knows
     for name in builtin.SHIPPED:
         with pytest.raises(PairError) as caught:
             pair_loader.open_drafter(name, other)

@@ -24,7 +24,7 @@ from models.drafters.target_match import made_for
 from models.forecast.round_costs import RoundTotals
 from models.loader import load
 from tests import predicted
-from tests.toys.folders import make_folder
+from tests.toys.folders import make_stranger
 from tests.toys.heads import random_eagle3, random_medusa
 
 PROMPTS = [
@@ -233,7 +233,7 @@ def test_prompts_are_read_in_both_forms(tmp_path: Path, prompts: Path) -> None:
         (["missing", "lookup"], 1, "missing"),
         (["{toy}", "missing"], 2, "drafter 'missing' is none of"),
         (["{toy}", "none"], 2, "drafter is none, which drafts nothing"),
-        (["{toy}", "{other}"], 1, ""),
+        (["{toy}", "{other}"], 1, "different tokenizer (only "),
         (["{toy}", "lookup", "--prompts", "{tmp}/missing"], 2, "cannot be read"),
         (["{toy}", "lookup", "--prompts", "{tmp}/binary"], 2, "is not text"),
         (["{toy}", "lookup", "--prompts", "{tmp}/empty"], 2, "holds no prompt"),
@@ -259,7 +259,7 @@ def test_bad_input_is_named_in_one_line(
     (tmp_path / "broken").write_text(json.dumps(PROMPTS[0]) + "\n{\n")
     (tmp_path / "long").write_text("sky " * 2000)
     if "{other}" in words:
-        make_folder(tmp_path / "other", words=300)
+        make_stranger(tmp_path / "other")
     places = {"{toy}": str(toy_folder), "{tmp}": str(tmp_path), "{other}": str(tmp_path / "other")}
     said = [re.sub(r"\{\w+\}", lambda found: places[found.group()], word) for word in words]
     assert main(["predict", *said]) == code

@@ -17,7 +17,7 @@ from app.inference import pair_loader as parts
 from engine.errors import BackendError, ModelError, RedlineError
 from models import loader as loading
 from tests.host.process import asked, of_kind, pair
-from tests.toys.folders import CONTEXT, make_folder
+from tests.toys.folders import CONTEXT, make_folder, make_stranger
 
 
 def load(worker: ModelWorker, wanted: p.Pair, number: int = 1) -> list[p.AnyAnswer]:
@@ -106,7 +106,7 @@ def test_a_replaced_target_is_freed(toy_folder: Path, toy_drafter_folder: Path) 
 
 
 def test_a_drafter_that_does_not_fit_leaves_the_target_alone(toy_folder: Path, tmp_path: Path) -> None:
-    stranger = make_folder(tmp_path / "stranger", words=280)
+    stranger = make_stranger(tmp_path / "stranger")
     damaged = tmp_path / "damaged"
     damaged.mkdir()
     (damaged / "config.json").write_text("{")

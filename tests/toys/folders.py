@@ -107,3 +107,17 @@ def roomy_copy(folder: Path, path: Path, context: int = 4096) -> Path:
     config = json.loads((path / "config.json").read_text())
     _write(path / "config.json", {**config, "max_position_embeddings": context})
     return path
+
+
+def make_stranger(path: Path) -> Path:
+    """Writes a model folder of whose tokens no other toy has more than the special ones."""
+    make_folder(path)
+    content = json.loads((path / "tokenizer.json").read_text())
+    special = {token["content"] for token in content["added_tokens"]}
+    vocabulary = content["model"]["vocab"]
+    content["model"]["vocab"] = {
+        token if token in special else f"ĀĀĀ{token}": number for token, number in vocabulary.items()
+    }
+    content["model"]["merges"] = []
+    (path / "tokenizer.json").write_text(json.dumps(content))
+    return path

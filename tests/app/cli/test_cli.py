@@ -17,7 +17,7 @@ import pytest
 from app.cli.main import COMMANDS, main
 from app.cli.terminal.output import safe
 from app.cli.terminal.token_style import Look
-from tests.toys.folders import make_folder
+from tests.toys.folders import make_stranger
 
 
 def failure(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
@@ -77,7 +77,7 @@ def test_a_command_must_be_known(capsys: pytest.CaptureFixture[str]) -> None:
             (["--drafter", name], 2, f"drafter {name!r} is none of auto, none, lookup")
             for name in ("magic", "", "a\0b")
         ),
-        (["--drafter", "OTHER"], 1, "different tokenizer ("),
+        (["--drafter", "OTHER"], 1, "different tokenizer (only "),
         (["--target", ""], 2, "target is empty"),
         *((["--target", name], 1, "") for name in ("x" * 300, "a\0b")),
         (["--target", "/nowhere/gone"], 1, "no such model folder"),
@@ -91,7 +91,7 @@ def test_what_the_models_cannot_do_is_told_in_one_line(
 ) -> None:
     usual = ["--target", str(toy_folder), "--prompt", "hi", "--draft-length", "2", "--max-tokens", "4"]
     if "OTHER" in words:
-        words = ["--drafter", str(make_folder(tmp_path / "other", words=300))]
+        words = ["--drafter", str(make_stranger(tmp_path / "other"))]
     found, err = failure(capsys, *usual, *words)
     assert found == code and said in err
 

@@ -32,6 +32,7 @@ def test_a_pair_is_used_by_the_open_chat(window: MainWindow, fake: FakeModels, c
     assert [(row.offer.name, row.offer.state) for row in rows if row.offer.state != "unloadable"] == [
         (EAGLE, "compatible"),
         (SMALL, "compatible"),
+        ("z-lab/Qwen3-8B-DFlash-b16", "absent"),
         ("builtin", "incompatible"),
     ]
     assert "Incompatible. Different tokenizer." in texts(page)

@@ -65,8 +65,10 @@ def test_search_shows_sizes_macs_and_what_goes_together(capsys: pytest.CaptureFi
     lines = [line.rstrip() for line in out.splitlines()]
     at = lines.index("  mlx-community/Qwen3-8B-4bit")
     assert code == 0 and lines[at - 1].startswith("Qwen3 8B · 4-bit") and lines[at - 1].endswith("4.6 GB   16 GB Mac")
-    assert lines[at + 1] == "  with Qwen3 8B EAGLE-3, Qwen3 0.6B, Qwen3 8B DFlash †"
-    assert "  drafts for Qwen3 8B († Redline has no DFlash drafter yet)" in lines
+    assert lines[at + 1] == "  with Qwen3 8B EAGLE-3, Qwen3 0.6B, Qwen3 8B DFlash"
+    assert "  drafts for Qwen3 8B" in lines
+    lines = [line.rstrip() for line in said(capsys, "search", "llama", "3.1", "8b")[1].splitlines()]
+    assert "  drafts for Llama 3.1 8B († its weights are a pickle, which Redline never loads)" in lines
 
 
 def test_search_marks_what_is_here(
@@ -147,7 +149,7 @@ def test_pairs_gives_every_verdict_and_what_auto_takes(
     assert code == 0 and out.splitlines() == [
         "o/target",
         "  ✓ o/small: same 310 tokens; 100% of the target's size, too large to save time",
-        "  ✗ o/mtp: Incompatible: Redline cannot load drafters of the kind mtp yet",
+        "  ✗ o/mtp: Incompatible: holds no multi-token prediction head; choose another drafter",
         "  auto chooses lookup and o/small, a small model with the same tokens",
     ]
     found = document(capsys, "pairs")["targets"]
@@ -155,7 +157,7 @@ def test_pairs_gives_every_verdict_and_what_auto_takes(
     assert found[0]["auto"] == f"lookup+{toy_drafter_folder}"
     assert found[0].keys() == {"target", "path", "pairs", "auto", "auto_why", "trouble"}
     pair = {"drafter": "o/mtp", "path": str(mtp), "size_bytes": 1, "kind": "mtp", "fits": False, "notes": []}
-    assert found[0]["pairs"][1] == pair | {"why": "Redline cannot load drafters of the kind mtp yet"}
+    assert found[0]["pairs"][1] == pair | {"why": "holds no multi-token prediction head; choose another drafter"}
 
 
 def test_pairs_finds_a_target_by_part_of_its_name_or_its_folder(

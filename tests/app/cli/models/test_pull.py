@@ -103,9 +103,9 @@ def test_the_address_is_pulled(capsys: pytest.CaptureFixture[str], server: Loopb
 
 
 def test_who_pulls_what_does_not_load_yet_is_told(capsys: pytest.CaptureFixture[str], server: Loopback) -> None:
-    server.add(tiny("z-lab/Qwen3-8B-DFlash-b16"))
-    code, _, err = pulled(capsys, "z-lab/Qwen3-8B-DFlash-b16")
-    assert code == 0 and err == "redline: Redline has no DFlash drafter yet; downloading anyway\n"
+    server.add(tiny("yuhuili/EAGLE3-LLaMA3.1-Instruct-8B"))
+    code, _, err = pulled(capsys, "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B")
+    assert code == 0 and err == "redline: its weights are a pickle, which Redline never loads; downloading anyway\n"
     assert pulled(capsys, NAME)[2] == ""
 
 
