@@ -27,6 +27,7 @@ from engine.settings import SamplingSettings
 from models.compatibility.best_drafter import LOOKUP
 from models.drafters import PROMPT_LOOKUP, kind_of
 from models.drafters.drafter_kind import LONGEST_CHAIN
+from models.drafters.variant_trial import choose_variant
 from models.loader import Loaded, load
 from models.model_folder import check_folder
 
@@ -93,7 +94,7 @@ def open_session(target: Loaded, options: Options) -> tuple[Session, str]:
 
 def open_drafter(spec: str, target: Loaded, trees: bool = False) -> NamedDrafter:
     """Returns the drafter `spec` for `target`. trees: whether it drafts trees, if it can and the target can verify
-    them; finding that out empties the target's cache.
+    them. A head that can be read in several ways is tried once. Both empty the target's cache.
 
     Raises UsageError for no such drafter, ModelError, or PairError if they do not fit; for auto none of them.
     """
@@ -116,6 +117,8 @@ def _open(spec: str, target: Loaded, trees: bool, note: str) -> NamedDrafter:
         note_used(folder)
     kind = PROMPT_LOOKUP if folder is None else kind_of(folder, target.folder.path)
     found = kind.load(folder or Path(), target, trees)
+    if folder is not None:
+        found = choose_variant(found, folder, target)
     return NamedDrafter(
         spec,
         found.drafter,

@@ -11,6 +11,7 @@ import mlx.core as mx
 import pytest
 from mlx.utils import tree_flatten
 
+from app.inference.pair_loader import open_drafter
 from engine.drafters.mtp import Mtp
 from engine.policy.fixed import FixedLength
 from engine.session import Session
@@ -92,3 +93,13 @@ def test_replies_are_those_of_the_target_alone(folder: Path, target: Loaded) -> 
         plain = read(list(session.reply(messages, settings)))
         assert drafted.ids == plain.ids and drafted.text == plain.text
         assert sum(map(len, drafted.drafts)) > 20
+
+
+def test_a_head_is_tried_when_it_is_first_opened(folder: Path, target: Loaded, tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    """Which state it reads is found out by a trial whose result is kept."""
+    monkeypatch.setattr("models.drafters.variant_trial.cache_dir", lambda root=None: tmp_path)
+    for _ in range(2):
+        opened = open_drafter(str(folder), target)
+        assert opened.drafter is not None and opened.drafter.name == "mtp"
+    ((_, rates),) = json.loads((tmp_path / "head-variants.json").read_text()).items()
+    assert len(rates) == 2 and all(0 <= rate <= 1 for rate in rates)
