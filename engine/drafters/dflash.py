@@ -32,6 +32,7 @@ import mlx.nn as nn
 from engine.backend.mlx_lm_imports import KVCache, create_causal_mask, initialize_rope
 from engine.drafters import Draft, DraftContext, Needs, Traits, empty_draft
 from engine.drafters.chain import draw_chain
+from engine.drafters.feed_forward import FeedForward
 from engine.target.cached_model import PREFILL_CHUNK, CachedModel
 from engine.target.target_view import TargetView
 
@@ -137,18 +138,6 @@ class _Attention(nn.Module):
         return mx.abs(queries - keys) < self._window
 
 
-class _MLP(nn.Module):
-    def __init__(self, config: DFlashConfig) -> None:
-        super().__init__()
-        self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
-        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
-        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
-
-    def __call__(self, x: mx.array) -> mx.array:
-        out: mx.array = self.down_proj(nn.silu(self.gate_proj(x)) * self.up_proj(x))
-        return out
-
-
 class _Convolution(nn.Module):
     """Two short convolutions along the block around a part of a layer, one before and one behind it. Their kernels are
     a fixed one plus one that the rows choose, shared by the channels of a group."""
@@ -181,7 +170,7 @@ class _Layer(nn.Module):
         self.input_layernorm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.self_attn = _Attention(config, layer)
         self.post_attention_layernorm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
-        self.mlp = _MLP(config)
+        self.mlp = FeedForward(config.hidden_size, config.intermediate_size)
         if config.conv_kernel:
             self.attention_conv = _Convolution(config)
             self.mlp_conv = _Convolution(config)

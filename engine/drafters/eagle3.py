@@ -29,6 +29,7 @@ from engine.backend.mlx_lm_imports import KVCache, create_causal_mask, initializ
 from engine.drafters import Draft, DraftContext, Needs, Shape, Traits
 from engine.drafters.chain import draw_chain
 from engine.drafters.dynamic_tree import DynamicTree
+from engine.drafters.feed_forward import FeedForward
 from engine.drafters.pair_drafter import PairDrafter
 from engine.target.cached_model import CachedModel
 from engine.tree.rotary_positions import rows_as_batch
@@ -99,18 +100,6 @@ class _Attention(nn.Module):
         return out
 
 
-class _MLP(nn.Module):
-    def __init__(self, config: Eagle3Config) -> None:
-        super().__init__()
-        self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
-        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
-        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
-
-    def __call__(self, x: mx.array) -> mx.array:
-        out: mx.array = self.down_proj(nn.silu(self.gate_proj(x)) * self.up_proj(x))
-        return out
-
-
 class _Layer(nn.Module):
     def __init__(self, config: Eagle3Config) -> None:
         super().__init__()
@@ -118,7 +107,7 @@ class _Layer(nn.Module):
         self.hidden_norm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.self_attn = _Attention(config, 2 * config.hidden_size)
         self.post_attention_layernorm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
-        self.mlp = _MLP(config)
+        self.mlp = FeedForward(config.hidden_size, config.intermediate_size)
         self.norm_before_residual = config.norm_before_residual
 
     def __call__(self, hidden: mx.array, embedded: mx.array, attend: Attend) -> mx.array:
@@ -137,7 +126,7 @@ class _FurtherLayer(nn.Module):
         self.input_layernorm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.self_attn = _Attention(config, config.hidden_size)
         self.post_attention_layernorm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
-        self.mlp = _MLP(config)
+        self.mlp = FeedForward(config.hidden_size, config.intermediate_size)
 
     def __call__(self, x: mx.array, attend: Attend) -> mx.array:
         x = x + self.self_attn(self.input_layernorm(x), attend)
