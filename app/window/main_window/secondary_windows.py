@@ -198,7 +198,7 @@ class ModelsOpener(SecondaryWindow):
         """The downloaded targets and drafters, as far as they are known."""
         complete = [one for one in self.library.known.installed if one.complete] if self.library else []
         targets = [one.name for one in complete if one.kind == "model"]
-        drafters = [one.name for one in complete if one.kind in ("model", "eagle3", "medusa")]
+        drafters = [one.name for one in complete if one.kind not in ("gguf", "unknown")]
         return targets, drafters
 
     def _offer_names(self) -> None:

@@ -22,7 +22,7 @@ KINDS = {
     "draft": "Draft model",
     "eagle3": "EAGLE-3 head",
     "medusa": "Medusa heads",
-    "mtp": "MTP sidecar",
+    "mtp": "MTP head",
     "gemma4-assistant": "Gemma 4 assistant",
     "dflash": "DFlash",
     "gguf": "GGUF file",
