@@ -14,7 +14,7 @@
     eagle3_trainee, medusa_trainee, draft_model_trainee
     eagle3_initialization    weights that an EAGLE-3 head starts with, an induction head among them
     trainer                  the loss, the optimizer and the checkpoints
-    evaluation, report_plot  acceptance and expected speed-up on held-out text, and their plot
+    evaluation               acceptance and expected speed-up on held-out text, and their plot
 
 Training needs nothing but the target: no corpus, no network, no other model.
 """
