@@ -1,1 +1,1 @@
-"""From a name to a loaded model: folders, the GGUF importer, tokenizers, pairing."""
+"""From a name to a loaded model: catalogue, downloads, folders, conversion, drafters, memory, training, prediction."""

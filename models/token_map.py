@@ -4,7 +4,8 @@ Read directly, not through the tokenizers library, whose errors cannot be told a
 builds the merge tables that nobody needs here. Format: tokenizers' tokenizer.json; `model.vocab` is a map (BPE,
 WordPiece, WordLevel) or a list of [token, score] (Unigram); `added_tokens` is a list of {"id", "content", ...}.
 
-A model can draft for another only if the same ids mean the same tokens. Sizes prove nothing: two tokenizers of 49,152
+A model drafts for another token by token only if the same ids mean the same tokens; else by the bytes that tokens stand
+for (`token_bytes`). Sizes prove nothing: two tokenizers of 49,152
 tokens can disagree everywhere, so the maps are compared token by token. What may differ is the end of the map: padding
 rows without a token, and tokens that only one side has after the last common one, as long as the drafter has an
 embedding for every token of the target. Those ids are never drafted.

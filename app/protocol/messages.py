@@ -1,4 +1,5 @@
-"""The messages between app and host, and the plain values in them. Those of a race are in `race_messages`.
+"""The messages between app and host, and the plain values in them. Those of a race are in `race_messages`; the package
+itself encodes them as lines.
 
 A Verify decodes a finished reply again with the loaded target alone and compares the two. It fails with the kind
 "OtherPromptError" if the prompt is no longer the one that the reply answered, and with "OtherModelError" if the model

@@ -14,7 +14,7 @@ Invariants
 5. A sliding window keeps at least SLACK tokens more than it shows, so taking back up to SLACK
    tokens is exact past the window's edge too (mlx-lm's own rotating cache cannot be trimmed there).
 
-This is the only file that knows mlx-lm's cache classes.
+What each of mlx-lm's cache classes can forget is decided here.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """What every drafter is: a protocol of five methods, what it needs and how it drafts, and what it proposes.
 
-A drafter is not told about each token. Every round it sees the committed tokens and catches up by itself, so it cannot
-miss one; after the round it forgets what was not kept. What it proposes may be lazy: the round evaluates the draft,
-the verify pass and the acceptance together.
+A round is one draft, one verify pass of the target and one commit. A drafter is not told about each token: whenever it
+is to draft, it is given all committed tokens and catches up by itself, so it cannot miss one; after the round it
+forgets what was not kept. What it proposes may be lazy: the round evaluates the draft, the verify pass and the
+acceptance together.
 
-A new kind of drafter is one file here (`eagle3.py` is an example) and one in `models/drafters`, which
-recognises its files, loads them, and is listed in `models/drafters/__init__.py`.
-"""
+A new kind of drafter is one file here and one in `models/drafters`, which recognises, checks, loads and measures its
+files, and is listed in `models/drafters/__init__.py`. `prompt_lookup.py` is the shortest example; `chain.py` draws a
+chain from logits, and `pair_drafter.py` does the rest for heads like EAGLE's. """
 
 from __future__ import annotations
 
@@ -114,7 +115,8 @@ class Drafter(Protocol):
     def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
         """Catches up with `tokens`, of which the target has seen all but the last, unless and until `cancelled`.
 
-        Called for each chunk of a prompt, with more tokens each time, so that the first `propose` is not slow.
+        Called when a prompt has been read, so that the first `propose` is not slow; for a drafter that needs layer taps
+        already for each chunk of it, with more tokens each time.
         Whatever was remembered of other tokens has been rewound before.
         """
 

@@ -1,11 +1,11 @@
 """Why a drafter is refused for a target, decided from their folders alone: headers and JSON, no weights.
 
-draft model       different tokens under ids that both have, or tokens of the target that it has no row for
-                  (models/drafters/draft_model.py, models/token_map.py)
-EAGLE-3 head      another hidden size or vocabulary, layers that the target does not have, another target named in
-                  its config.json (models/drafters/eagle3_folder.py, target_match.py)
-Medusa heads      the same, without layers (models/drafters/medusa_folder.py)
-any               a kind or an architecture that Redline cannot run, damage, weights that are pickles
+draft model         hardly a token in common with the target; one with another tokenizer is told apart from one with the
+                    target's tokens, but not refused (models/drafters/draft_model.py, models/token_map.py)
+heads and blocks    another hidden size or vocabulary, layers that the target does not have, another target named in
+                    their config.json (models/drafters/*_folder.py, target_match.py)
+Gemma 4 assistant   a target that is no Gemma 4 (models/drafters/gemma4_assistant_folder.py)
+any                 a kind or an architecture that Redline cannot run, damage, weights that are pickles
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 """The host process of the engine as the window sees it: requests in, answers out once a frame, restarted when it dies.
 
+What its death means is decided by others: for the status by `host_connection`, for the reply by `reply_controller`, for
+what the user is offered by `controller`.
+
 down -> starting -> ready -> down -> ...      until `quit`, or until too many quick deaths in a row ("failed")
 """
 
