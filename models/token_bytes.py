@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from engine.errors import ModelError
@@ -19,11 +20,17 @@ _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
 def read_token_bytes(folder: Path) -> list[bytes]:
-    """Returns the bytes of each id of the tokenizer in `folder`, empty for ids without a token.
+    """Returns the bytes of each id of the tokenizer in `folder`, empty for ids without a token. Large tokenizers take a
+    quarter of a second, so the latest are remembered.
 
     Raises ModelError: missing, damaged, or a tokenizer that writes its tokens in another way.
     """
     path = folder / "tokenizer.json"
+    return list(_read(path, path.stat().st_mtime_ns if path.is_file() else 0))
+
+
+@lru_cache(maxsize=8)
+def _read(path: Path, _time_ns: int) -> tuple[bytes, ...]:
     content, vocabulary = read_json_object(path), read_vocabulary(path)
     kinds = _decoder_kinds(content.get("decoder"))
     if "ByteLevel" not in kinds and not {"Replace", "Metaspace", "ByteFallback"} & kinds:
@@ -37,7 +44,7 @@ def read_token_bytes(folder: Path) -> list[bytes]:
     for token, number in vocabulary.items():
         is_whole = token in whole and not _BYTE.fullmatch(token)
         texts[number] = token.encode() if is_whole else read(token)
-    return texts
+    return tuple(texts)
 
 
 def _decoder_kinds(decoder: object) -> set[str]:

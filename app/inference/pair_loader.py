@@ -28,7 +28,7 @@ from models.compatibility.best_drafter import LOOKUP
 from models.drafters import PROMPT_LOOKUP, kind_of
 from models.drafters.drafter_kind import LONGEST_CHAIN
 from models.drafters.variant_trial import choose_variant
-from models.loader import Loaded, load
+from models.loader import Loaded, load, not_loading
 from models.model_folder import check_folder
 
 AnyDrafter = TypeVar("AnyDrafter", bound=Drafter)
@@ -112,12 +112,13 @@ def _open(spec: str, target: Loaded, trees: bool, note: str) -> NamedDrafter:
         return _group(spec, [open_drafter(part, target, trees) for part in parts], note)
     if spec == NONE:
         return NamedDrafter(spec, None)
-    folder = None if spec == LOOKUP else drafter_folder(spec)
-    if folder is not None:
+    if spec == LOOKUP:
+        folder, found = None, PROMPT_LOOKUP.load(Path(), target, trees)
+    else:
+        folder = drafter_folder(spec)
         note_used(folder)
-    kind = PROMPT_LOOKUP if folder is None else kind_of(folder, target.folder.path)
-    found = kind.load(folder or Path(), target, trees)
-    if folder is not None:
+        with not_loading(folder):
+            found = kind_of(folder, target.folder.path).load(folder, target, trees)
         found = choose_variant(found, folder, target)
     return NamedDrafter(
         spec,

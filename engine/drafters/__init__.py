@@ -7,7 +7,7 @@ acceptance together.
 
 A new kind of drafter is one file here and one in `models/drafters`, which recognises, checks, loads and measures its
 files, and is listed in `models/drafters/__init__.py`. `prompt_lookup.py` is the shortest example; `chain.py` draws a
-chain from logits, and `pair_drafter.py` does the rest for heads like EAGLE's. """
+chain from logits, and `pair_drafter.py` does the rest for heads like EAGLE's."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ What the model has read stays aligned with the committed text by bytes:
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ import mlx.core as mx
 from engine.drafters import Draft, DraftContext, Needs, Traits, empty_draft
 from engine.drafters.chain import draw_chain
 from engine.target.cached_model import PREFILL_CHUNK, CachedModel
+from engine.target.model_layout import position_limit
 
 _LONGEST_TOKEN = 64  # bytes; longer ones are not looked for where a text is split without the tokenizer
 
@@ -81,16 +83,20 @@ class CrossTokenizerModel:
         self._ends: list[int] = []  # of the target's tokens, in bytes
         self._tokens: list[int] = list(tokens.start)
         self._own_ends = [0] * len(self._tokens)
+        self._positions = position_limit(model.model) or sys.maxsize
         self._accepted = 0  # drafted tokens that the cache holds behind `_tokens`, and that were not refused
 
     def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
         self._read(tokens)
-        for _ in self.model.prefill(self._tokens[self.model.length : -1]):
+        for _ in self.model.prefill(self._tokens[: self._positions][self.model.length : -1]):
             if cancelled():
                 break
 
     def propose(self, context: DraftContext, length: int) -> Draft:
         self._read(context.tokens)
+        length = min(
+            length, self._positions - len(self._tokens) + 1
+        )  # MLX does not check what is read behind its table
         if length <= 0 or not self._tokens or self._own_ends[-1] != len(self._text):
             return empty_draft()
         if len(self._tokens) - self.model.length > PREFILL_CHUNK:  # after a long stretch of plain steps
@@ -144,25 +150,30 @@ class CrossTokenizerModel:
         if len(self._tokens) > len(self._bytes.start):
             self._cut(self._own_ends[-1] - 1)
         begin = self._own_ends[-1] if self._own_ends else 0
-        found = self._encode(_whole_characters(bytes(self._text[begin:])))
-        self._tokens += found
-        self._own_ends += [begin + end for end in accumulate(len(self._bytes.drafter[token]) for token in found)]
+        for token, end in self._encode(_whole_characters(bytes(self._text[begin:]))):
+            self._tokens.append(token)
+            self._own_ends.append(begin + end)
 
-    def _encode(self, rest: bytes) -> list[int]:
-        """Returns own tokens of exactly these bytes: the tokenizer's, or where it makes other bytes of them the longest
-        that fit, one after the other."""
-        found = [token for token in self._bytes.encode(rest.decode(errors="replace")) if token < self.model.vocabulary]
-        if b"".join(self._bytes.drafter[token] for token in found) == rest:
-            return found
-        found, place = [], 0
+    def _encode(self, rest: bytes) -> list[tuple[int, int]]:
+        """Returns own tokens of these bytes, each with the place where it ends: the tokenizer's, or where it makes
+        other bytes of them the longest that fit, one after the other. A byte that no token has belongs to the one
+        before it."""
+        text = rest.decode(errors="replace")
+        for given in (text, text.removeprefix(" ")):  # SentencePiece may put a space before what it is given
+            found = [token for token in self._bytes.encode(given) if token < self.model.vocabulary]
+            if b"".join(self._bytes.drafter[token] for token in found) == rest:
+                return list(zip(found, accumulate(len(self._bytes.drafter[token]) for token in found), strict=True))
+        pairs: list[tuple[int, int]] = []
+        place = 0
         while place < len(rest):
             sizes = range(min(_LONGEST_TOKEN, len(rest) - place), 0, -1)
             size = next((size for size in sizes if rest[place : place + size] in self._splitter), 0)
-            if not size:
-                break  # a byte that the drafter has no token for: it reads no further
-            found.append(self._splitter[rest[place : place + size]])
-            place += size
-        return found
+            place += size or 1
+            if size:
+                pairs.append((self._splitter[rest[place - size : place]], place))
+            elif pairs:
+                pairs[-1] = (pairs[-1][0], place)
+        return pairs
 
     def _cut(self, length: int) -> None:
         """Drops own tokens that end behind the first `length` bytes."""

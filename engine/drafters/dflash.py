@@ -318,7 +318,8 @@ class DFlash:
     ) -> None:
         self.head = head
         self._from_anchor = head.config.from_anchor if from_anchor is None else from_anchor
-        self.needs = Needs(points or head.config.points, token_map=head.ids)
+        self._ids = head.ids if head.config.draft_vocab_size < head.config.vocab_size else None
+        self.needs = Needs(points or head.config.points, token_map=self._ids)
         self.traits = Traits("block", longest=head.config.block - (not self._from_anchor))
         self.target = TargetView(target, self.needs.taps)
         self._caches = head.make_caches()
@@ -351,7 +352,7 @@ class DFlash:
             return head.following(logits[row : row + 1], hidden[row : row + 1], token)
 
         first = head.following(logits[:1], hidden[:1], mx.array([tokens[-1]], mx.int32))
-        return draw_chain(context, first, next_logits, length, head.ids)
+        return draw_chain(context, first, next_logits, length, self._ids)
 
     def hint(self, context: DraftContext) -> None:
         return None

@@ -138,9 +138,10 @@ class Gemma4Assistant:
         pass
 
     def propose(self, context: DraftContext, length: int) -> Draft:
-        """Before a second token the target has seen none, and there is nothing to propose."""
+        """Nothing is proposed before a second token, as the target has seen none, nor where its keys and values do not
+        reach the last token yet, as in exact-verify between two blocks."""
         seen = len(context.tokens) - 1
-        if length == 0 or seen < 1:
+        if length == 0 or seen < 1 or self.target.length < seen:
             return empty_draft()
         kv, head, dtype = self._keys_values(), self.head, self.head.dtype
         state = self.target.hidden(self.needs.taps, seen - 1, seen).astype(dtype)

@@ -25,11 +25,14 @@ def check_compatibility(
 
     read: `check_folder`, or a version that remembers: a large tokenizer takes a quarter of a second.
     """
+    from models.loader import not_loading  # which loads MLX, as comparing a head does
+
     name = ""
     try:
         kind = kind_of(drafter, target.path)
         name = kind.name
-        return kind.check(target, drafter, read)
+        with not_loading(drafter):
+            return kind.check(target, drafter, read)
     except RedlineError as error:
         return Compatibility(False, name, _reason(error, drafter))
 

@@ -61,7 +61,7 @@ def load(folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
 def footprint(folder: Path, item_bytes: int) -> Callable[[int], Share]:
     from models.drafters.head_folder import head_footprint
 
-    return head_footprint(folder, item_bytes)
+    return head_footprint(folder, item_bytes, own_embedding=True)
 
 
 KIND = DrafterKind("dflash", "DFlash", detect, check, load, footprint)

@@ -144,7 +144,7 @@ def _config(folder: HeadFolder, tensors: Mapping[str, mx.array], target: TargetS
         conv_kernel=whole.count("conv_kernel_size", 2) if sequential == "selector" else 0,
         conv_group=whole.count("conv_group_size", 16),
         **_scales(whole),
-        own_output="lm_head.weight" in tensors,
+        own_output=known != sizes["vocab_size"] or "lm_head.weight" in tensors,
         own_embedding="embed_tokens.weight" in tensors,
     )
 

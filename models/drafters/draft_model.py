@@ -108,14 +108,19 @@ def _shared_share(path: Path, target: Sequence[bytes], drafter: Sequence[bytes])
 def _load_other_tokenizer(loaded: Loaded, target: Loaded) -> LoadedDrafter:
     from engine.drafters.cross_tokenizer import CrossTokenizerModel, TokenBytes
 
-    theirs, own = read_token_bytes(target.folder.path), read_token_bytes(loaded.folder.path)
+    theirs = read_token_bytes(target.folder.path)[: target.model.vocabulary]
+    own = read_token_bytes(loaded.folder.path)[: loaded.model.vocabulary]
     _shared_share(loaded.folder.path, theirs, own)
     tokens = TokenBytes(
         target=theirs,
         drafter=own,
         encode=loaded.tokenizer.pieces,
         start=tuple(loaded.tokenizer.encode("")),
-        ends=tuple(zip(sorted(target.tokenizer.eos), sorted(loaded.tokenizer.eos), strict=False)),
+        ends=tuple(
+            (end, own_end)
+            for end, own_end in zip(sorted(target.tokenizer.eos), sorted(loaded.tokenizer.eos), strict=False)
+            if end < len(theirs) and own_end < len(own)
+        ),
     )
     drafter = CrossTokenizerModel(loaded.model, tokens, loaded.name)
     return LoadedDrafter(drafter, loaded, note="its tokenizer is another one, so it drafts only tokens that both have")

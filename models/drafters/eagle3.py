@@ -38,8 +38,11 @@ def load(folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
     from models.drafters.head_folder import tree_support, tree_tau, usual_acceptance
 
     branches, note = tree_support(target, trees)
+    drafter = Eagle3(load_eagle3(folder, target), target.model, branches)
+    if branches and not drafter.trees:
+        branches, note = False, "drafts chains, no trees: a parallel head has no tree to offer"
     return LoadedDrafter(
-        Eagle3(load_eagle3(folder, target), target.model, branches),
+        drafter,
         branches=branches,
         usual_acceptance=usual_acceptance(folder),
         tree_tau=tree_tau(folder) if branches else {},

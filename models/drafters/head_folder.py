@@ -30,6 +30,7 @@ from models.safetensors_file import Entry, read_entries, write_tensors
 
 _FLOATS = ("F32", "F16", "BF16")
 _INTEGERS = ("I64", "I32")
+_LARGEST_NUMBER = 1e30  # of a config
 _LEFT_ON_DISK = ("embed_tokens.weight", "verifier_lm_head.weight", "verifier_norm.weight", "d2t", "t2d")
 _PACKED = ("U32", "U8")  # quantized weights, and scales of the micro-scaled types
 _CACHED = (
@@ -69,7 +70,7 @@ class Fields:
     def number(self, key: str, otherwise: float) -> float:
         """Returns a finite number above 0."""
         value = self.get(key, otherwise)
-        if type(value) not in (int, float) or not 0 < value < math.inf:
+        if type(value) not in (int, float) or not 0 < value < _LARGEST_NUMBER:
             raise self.wrong(key, "a number above 0")
         return float(value)
 
@@ -135,7 +136,7 @@ class HeadFolder:
             )
 
     def load(self) -> dict[str, mx.array]:
-        """Returns all tensors, by the folder's names, lazily. Call it after `check`."""
+        """Returns all tensors, by the folder's names, lazily: nothing but their headers is read yet."""
         loaded: dict[str, mx.array] = {}
         for file in self.files:
             part = mx.load(str(file))
@@ -255,13 +256,15 @@ def tree_support(target: Loaded, trees: bool) -> tuple[bool, str]:
     return trees and trouble is None, f"drafts chains, no trees: {trouble}" if trouble else ""
 
 
-def head_footprint(path: Path, item_bytes: int) -> Callable[[int], Share]:
+def head_footprint(path: Path, item_bytes: int, own_embedding: bool = False) -> Callable[[int], Share]:
     """Returns the memory that a head takes, by the length of the context, from the shapes in its files.
 
-    item_bytes: of a number of the target, which a head computes in. Raises ModelError for damaged files.
+    item_bytes: of a number of the target, which a head computes in. own_embedding: an embedding in the files may be the
+    head's own, so it counts. Raises ModelError for damaged files.
     """
     files = [path / name for name in folder_names(path) if name.endswith(".safetensors")]
-    entries = [entry for file in files for entry in read_entries(file).values() if entry.name not in _LEFT_ON_DISK]
+    left = _LEFT_ON_DISK[1:] if own_embedding else _LEFT_ON_DISK
+    entries = [entry for file in files for entry in read_entries(file).values() if entry.name not in left]
     return entries_footprint(entries, item_bytes)
 
 
@@ -271,7 +274,7 @@ def entries_footprint(entries: Iterable[Entry], item_bytes: int) -> Callable[[in
     entries = list(entries)
     dequantize = backend.describe().dequantize
     weights = sum(_weight_bytes(entry, item_bytes, dequantize) for entry in entries)
-    rows = sum(entry.shape[0] for entry in entries if entry.name.endswith(_CACHED))
+    rows = sum(entry.shape[0] for entry in entries if entry.name.endswith(_CACHED) and entry.shape)
     tapped = sum(entry.shape[1] for entry in entries if entry.name.endswith(_FUSED) and len(entry.shape) == 2)
     stored = sum(entry.size_bytes for entry in entries)
 

@@ -19,6 +19,7 @@ from engine.errors import ModelError
 from models.drafters.head_folder import parameters_of
 
 _APART = "config.json and weights do not belong together, download the drafter again"
+_BITS, _GROUPS = (2, 3, 4, 5, 6, 8), (32, 64, 128)  # of affine quantization, as MLX has kernels for
 _MODES = {(4, 32): "mxfp4", (4, 16): "nvfp4", (8, 32): "mxfp8"}  # bits and group size of what has no biases
 
 
@@ -61,11 +62,14 @@ def _quantization(path: Path, name: str, module: Any, tensors: Mapping[str, mx.a
         return False
     packed = tensors.get(f"{name}.weight")
     width = module.weight.shape[-1]
-    if packed is None or not packed.size or not scales.size or packed.shape[-1] * 32 % width:
+    if packed is None or packed.dtype != mx.uint32 or not packed.ndim or scales.ndim != packed.ndim or not scales.size:
         raise ModelError(f"{path}: the tensor {name + '.scales'!r} has no quantized weight beside it; {_APART}")
-    bits, group = packed.shape[-1] * 32 // width, width // scales.shape[-1]
-    if f"{name}.biases" in tensors:
-        return {"bits": bits, "group_size": group}
-    if (bits, group) not in _MODES:
-        raise ModelError(f"{path}: {name!r} is quantized in an unknown way ({bits} bits by {group}); choose another")
-    return {"bits": bits, "group_size": group, "mode": _MODES[bits, group]}
+    bits, group = packed.shape[-1] * 32 / width, width / scales.shape[-1]
+    affine = f"{name}.biases" in tensors
+    if affine and bits in _BITS and group in _GROUPS:
+        return {"bits": int(bits), "group_size": int(group)}
+    if affine or (bits, group) not in _MODES:
+        raise ModelError(
+            f"{path}: {name!r} is quantized in an unknown way ({bits:g} bits by {group:g}); choose another"
+        )
+    return {"bits": int(bits), "group_size": int(group), "mode": _MODES[bits, group]}

@@ -16,6 +16,7 @@ filled by mlx-lm's own conversion where the upstream tensors have other shapes.
 
 from __future__ import annotations
 
+import copy
 import importlib
 import re
 from collections.abc import Mapping
@@ -39,6 +40,7 @@ from models.safetensors_file import Entry, read_entries, write_tensors
 
 _FILES = ("mtp.safetensors", "mtp/weights.safetensors", "model-mtp.safetensors", "model-mtp-head.safetensors")
 _OTHER = "choose another drafter"
+_LONGEST_NAME = 200
 _OUTER = re.compile(r"^(?:language_model\.|model\.)+")
 _PART = re.compile(r"^(?:mtp\.|mtp_layers\.0\.|layers\.(\d+)\.)?(?:layers\.0\.)?")
 
@@ -109,12 +111,14 @@ def has_mtp(folder: Path) -> bool:
 
 def copy_mtp(source: Path, destination: Path) -> bool:
     """Copies the head that the upstream folder `source` brings into `destination`, a converted model, as a file beside
-    its weights; returns whether there is one. mlx-lm's conversions drop it.
+    its weights; returns whether there is one of a known architecture. mlx-lm's conversions drop it.
 
     Raises ModelError for damaged files, OSError when the disk refuses.
     """
     config = read_json_object(source / "config.json")
     _, names, files = _tensors(source, config)
+    if _text(config).get("model_type") not in _FAMILIES:
+        return False
     if names:
         loaded = {name: value for file in files for name, value in _load_file(file).items() if name in names}
         write_tensors(destination / _FILES[0], loaded)
@@ -168,7 +172,7 @@ def _tensors(path: Path, config: Mapping[str, object]) -> tuple[dict[str, Entry]
     names = [name for name in folder_names(path) if name.endswith(".safetensors")]
     named = config.get("mlx_lm_extra_tensors")
     extra = [str(named.get("mtp_file"))] if isinstance(named, dict) and named.get("mtp_file") else []
-    beside = [path / name for name in (*extra, *_FILES) if (path / name).is_file() and ".." not in Path(name).parts]
+    beside = [path / name for name in (*extra, *_FILES) if _is_inside(name) and (path / name).is_file()]
     files = beside[:1] or [path / name for name in names if name.startswith("model")]
     sidecar = bool(beside) or str(config.get("model_type")).endswith("_mtp")
     entries: dict[str, Entry] = {}
@@ -180,6 +184,12 @@ def _tensors(path: Path, config: Mapping[str, object]) -> tuple[dict[str, Entry]
         ours |= {name: _our_name(name) for name in found}
         used += [file] if found else []
     return entries, ours, tuple(used)
+
+
+def _is_inside(name: str) -> bool:
+    """Whether a name from a config.json can only mean a file of the folder, whose links are checked."""
+    parts = Path(name).parts
+    return len(name) < _LONGEST_NAME and "\0" not in name and not any(part.startswith((".", "/")) for part in parts)
 
 
 def _belongs(name: str, config: Mapping[str, object], sidecar: bool) -> bool:
@@ -252,7 +262,7 @@ def _with_rope(layer: Fields) -> dict[str, object]:
     """Returns the fields with those of the rotary embedding where transformers 4 had them, which mlx-lm may expect."""
     theta, scaling = rope_of(layer)
     rope = {"rope_theta": theta, "rope_scaling": scaling, "partial_rotary_factor": partial_rotary_factor(layer)}
-    return {**rope, **layer.values}
+    return copy.deepcopy({**rope, **layer.values})  # mlx-lm changes what it is given
 
 
 def _full_attention_place(arguments: Any) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from engine.backend.memory import kept_bytes
 from models.drafters import kind_of
+from models.loader import not_loading
 from models.memory import Footprint, FootprintAt, Share, measure
 from models.model_folder import ModelFolder
 
@@ -17,7 +18,10 @@ def pair_footprint(target: ModelFolder, drafters: Sequence[Path] = (), kv_bits: 
     kv_bits: of the target's keys and values. Raises ModelError if a folder would not load.
     """
     measured = measure(target, kv_bits)
-    shares = [kind_of(path, target.path).footprint(path, measured.item_bytes) for path in drafters]
+    shares = []
+    for path in drafters:
+        with not_loading(path):
+            shares.append(kind_of(path, target.path).footprint(path, measured.item_bytes))
 
     def at(context: int) -> Footprint:
         drafter = Share.together([share(context) for share in shares])

@@ -26,7 +26,8 @@ TOKENS = 64  # of the answer that each variant drafts along
 DRAFT_LENGTH = 2
 _FILE = "head-variants.json"
 _PROMPT = "Count from one to twenty in words, then describe a walk through a small town in the morning."
-_CLEARLY = 0.02  # by how much another variant must be accepted more often than the one that sources recommend
+_LEAST_DRAFTED = 30  # tokens, for a trial to tell variants apart
+_CLEARLY = 0.1  # by how much another variant must be accepted more often than the one that sources recommend
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ def choose_variant(found: LoadedDrafter, folder: Path, target: Loaded, cache_roo
     rates = _remembered(key, len(found.variants), cache_root)
     if rates is None:
         rates = try_variants(found.variants, target)
+        if rates is None:
+            return found
         _remember(key, rates, cache_root)
     best = max(range(len(rates)), key=lambda number: rates[number] + (_CLEARLY if number == 0 else 0.0))
     if best == 0:
@@ -61,33 +64,50 @@ def choose_variant(found: LoadedDrafter, folder: Path, target: Loaded, cache_roo
     return replace(found, drafter=kept.make(), note="; ".join(part for part in (found.note, note) if part))
 
 
-def try_variants(variants: Sequence[Variant], target: Loaded) -> list[float]:
-    """Returns which share of the tokens that each variant drafts along one answer is accepted."""
+def try_variants(variants: Sequence[Variant], target: Loaded) -> list[float] | None:
+    """Returns which share of the tokens that each variant drafts along one answer is accepted, 0 for one that cannot
+    run; None where the answer is too short to tell. Raises ModelError where the first variant cannot run."""
+    rates = []
+    for number, variant in enumerate(variants):
+        try:
+            accepted, drafted = _drafted_along(variant, target)
+        except Exception as error:  # broad: a wrong reading may fail anywhere in MLX
+            target.model.cache.reset()
+            if number == 0:
+                raise ModelError(f"the drafter cannot run ({error}): choose another drafter") from error
+            accepted, drafted = 0, _LEAST_DRAFTED
+        if drafted < _LEAST_DRAFTED:
+            return None
+        rates.append(accepted / drafted)
+    return rates
+
+
+def _drafted_along(variant: Variant, target: Loaded) -> tuple[int, int]:
+    """Returns how many tokens of one answer were accepted, and how many drafted."""
     from engine.events import Round
     from engine.policy.fixed import FixedLength
     from engine.session import Session
     from engine.settings import SamplingSettings
 
     prompt = target.tokenizer.chat([{"role": "user", "content": _PROMPT}])
-    rates = []
-    for variant in variants:
-        session = Session(target.model, target.tokenizer, len(prompt) + TOKENS + DRAFT_LENGTH + 1)
+    session = Session(target.model, target.tokenizer, len(prompt) + TOKENS + DRAFT_LENGTH + 1)
+    try:
         settings = SamplingSettings(max_tokens=TOKENS)
         events = session.continue_tokens(prompt, settings, variant.make(), FixedLength(DRAFT_LENGTH))
         rounds = [event for event in events if isinstance(event, Round)]
+    finally:
         session.forget()
-        drafted = sum(len(round_.drafted) for round_ in rounds)
-        rates.append(sum(round_.accepted for round_ in rounds) / max(drafted, 1))
-    return rates
+    return sum(round_.accepted for round_ in rounds), sum(len(round_.drafted) for round_ in rounds)
 
 
 def _key(folder: Path, target: Loaded) -> str:
-    """Returns what stands for this head and this target: their configs, and the names and sizes of their weights."""
+    """Returns what stands for this head and this target: their configs, and names, sizes and times of their weights."""
     digest = hashlib.sha256()
     for path in (folder, target.folder.path):
         digest.update((path / "config.json").read_bytes())
-        for file in sorted(path.glob("*.safetensors")):
-            digest.update(f"{file.name} {file.stat().st_size}\n".encode())
+        for file in sorted(path.rglob("*.safetensors")):
+            stat = file.stat()
+            digest.update(f"{file.name} {stat.st_size} {stat.st_mtime_ns}\n".encode())
     return digest.hexdigest()
 
 

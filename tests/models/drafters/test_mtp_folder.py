@@ -188,12 +188,24 @@ def several(*changes: Callable[[Path], None]) -> Callable[[Path], None]:
     return change
 
 
+def quantized(scales: mx.array) -> Callable[[Path], None]:
+    """Claims that `fc` (32, 64) has 4 bits, with these scales and biases; MLX's kernels crash on sizes they lack."""
+
+    def change(tensors: dict[str, mx.array]) -> None:
+        tensors["mtp.fc.weight"] = mx.zeros((32, 8), mx.uint32)
+        tensors |= {"mtp.fc.scales": scales, "mtp.fc.biases": scales}
+
+    return retensor(change)
+
+
 FAULTS: dict[str, tuple[Callable[[Path], None], str]] = {
     "missing tensor": (drop("mtp.fc.weight"), "lacks the tensor 'fc.weight'"),
     "wrong shape": (put("mtp.norm.weight", mx.ones(31)), "'norm.weight' is (31,), not (32,)"),
     "integers": (put("mtp.norm.weight", mx.ones(32, mx.int32)), "stored as int32, not float32"),
     "unknown tensor": (put("mtp.extra.weight", mx.ones(3)), "unknown tensor 'layer.extra.weight'"),
-    "scales alone": (put("mtp.fc.scales", mx.ones((32, 1))), "'fc' is quantized in an unknown way"),
+    "scales alone": (put("mtp.fc.scales", mx.ones((32, 1))), "'fc.scales' has no quantized weight beside it"),
+    "scales without a shape": (quantized(mx.array(1.0)), "'fc.scales' has no quantized weight beside it"),
+    "scales of an odd group": (quantized(mx.ones((32, 5))), "'fc' is quantized in an unknown way (4 bits by 12.8)"),
     "no head": (renamed(lambda name: name.replace("mtp.", "model.")), "holds no multi-token prediction head"),
     "pickle": (lambda path: (path / "model.safetensors").rename(path / "mtp.pt"), "no multi-token prediction head"),
     "cut file": (lambda path: (path / "model.safetensors").write_bytes(b"123"), "cut short or no safetensors"),
