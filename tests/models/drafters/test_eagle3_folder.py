@@ -31,6 +31,17 @@ def test_what_is_saved_loads_again(variant: str, head_target: Loaded, tmp_path: 
     assert (again.config.rope_scaling or {}).items() >= (head.config.rope_scaling or {}).items()
 
 
+def test_a_parallel_head_offers_no_trees(head_target: Loaded, tmp_path: Path) -> None:
+    """P-EAGLE drafts its tokens in one pass, so the policy must not plan branches."""
+    for shape, changes in ("tree", {}), ("block", {"mask_id": 5, "own_embedding": True}):
+        path = tmp_path / shape
+        save_eagle3(path, random_eagle3(3, **changes), {}, mx.float32)
+        if shape == "block":
+            edit(path, speculators_model_type="peagle", mask_token_id=5)
+        found = kind_of(path).load(path, head_target, True)
+        assert found.drafter.traits.shape == shape and found.branches is (shape == "tree")
+
+
 @pytest.mark.parametrize(("dtype", "within"), [(mx.float16, 1e-3), (mx.bfloat16, 1e-2)])
 def test_weights_are_stored_as_asked_and_computed_with_as_the_target_computes(
     dtype: mx.Dtype, within: float, head_target: Loaded, tmp_path: Path

@@ -239,6 +239,17 @@ def test_nonsense_in_the_config_is_named(folder: Path, changes: dict[str, object
     assert reason in str(caught.value) and "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["{}/model.safetensors", "../{}/model.safetensors", "\0", "x" * 5000])
+def test_a_config_names_no_file_outside_its_folder(folder: Path, tmp_path: Path, name: str) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    named = {"mtp_file": name.format(folder if name.startswith("{") else folder.name)}
+    write(other, {"model_type": "qwen3_5", "text_config": text_config(folder), "mlx_lm_extra_tensors": named})
+    mx.save_safetensors(str(other / "model.safetensors"), {"model.norm.weight": mx.ones(4)})
+    with pytest.raises(ModelError, match="holds no multi-token prediction head"):
+        opened(other)
+
+
 def test_a_head_of_another_target_is_refused(folder: Path) -> None:
     with pytest.raises(PairError, match="different hidden size"):
         mtp_folder._filled(mtp_folder._open(folder, {}), TargetShape("t", 64, 4, 48, lambda points: 48, {}))
