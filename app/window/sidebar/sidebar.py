@@ -174,6 +174,9 @@ class Sidebar(QWidget):
             self.list.setCurrentIndex(model.index(row, 0))
 
     def _select_open(self) -> None:
+        """Selects the open conversation, unless the list shows search results: Qt crashes on another model's index."""
+        if self.list.model() is not self.conversations:
+            return
         opened = self._open_conversation
         self.list.setCurrentIndex(self.conversations.index_of(opened) if opened is not None else QModelIndex())
 

@@ -212,6 +212,18 @@ def test_escape_ends_a_search_and_one_without_results_is_explained(sidebar: Side
     assert not sidebar.empty_label.isVisible()
 
 
+def test_results_stay_when_a_conversation_changes_during_a_search(sidebar: Sidebar, controller: Controller) -> None:
+    found = add_conversation(controller, "heron one")
+    add_conversation(controller, "heron two")
+    controller.open(found)
+    search(sidebar, "heron")
+    controller.library.rename(found, "heron three")
+    assert sidebar.list.model() is sidebar.hits and sorted(rows(sidebar)) == ["heron three", "heron two"]
+    assert sidebar.list.currentIndex() == sidebar.hits.index(0)
+    sidebar.field.clear()
+    assert sidebar.list.currentIndex() == index_of(sidebar, found)
+
+
 def test_fast_typing_searches_once(sidebar: Sidebar) -> None:
     searched: list[str] = []
     sidebar._search = lambda text: searched.append(text) or []  # type: ignore[func-returns-value]
