@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 from huggingface_hub import constants
 
@@ -213,6 +214,17 @@ def test_every_mac_gets_a_screenful_of_targets_that_fit_with_their_drafters(
         assert drafter is None or not drafter.trouble
     sizes = [row.target.parameters_b for row in found]
     assert sizes == sorted(sizes, reverse=True)
+
+
+def test_a_drafter_that_does_not_load_is_not_recommended(catalogue: Catalogue) -> None:
+    spoilt = tuple(msgspec.structs.replace(one, obstacle="a pickle") for one in catalogue.drafters)
+    changed = Catalogue(catalogue.targets, spoilt, catalogue.measured)
+    before, after = (
+        {row.target.name: row.drafter_repository for row in commands.rows(one, 24 * GIB, set())}
+        for one in (catalogue, changed)
+    )
+    assert before["Qwen3 14B"] in {one.repository for one in spoilt}
+    assert after["Qwen3 14B"] and not {one.repository for one in spoilt} & set(after.values())
 
 
 def test_a_drafter_that_is_here_goes_before_one_that_is_not(catalogue: Catalogue) -> None:
