@@ -46,6 +46,12 @@ def seed_of(*parts: object) -> int:
     return int.from_bytes(hashlib.sha256("/".join(map(str, parts)).encode()).digest()[:7], "big")
 
 
+class _TextGenerator(BatchGenerator):  # type: ignore[misc]  # mlx-lm has no types
+    """mlx-lm's, which may be interrupted while it is made: its `__del__` asks for this, the last thing it sets."""
+
+    _old_wired_limit = None
+
+
 class GeneratedText(NamedTuple):
     """A text in the making. number: of its request. tokens: those generated so far, or all where it is `finished`."""
 
@@ -62,7 +68,7 @@ def write_texts(network: Any, requests: Sequence[TextRequest], rows: int) -> Ite
             yield from _write_alone(network, number, request)
         return
     ends = sorted({(end,) for request in requests for end in request.ends})
-    generator = BatchGenerator(
+    generator = _TextGenerator(
         network,
         stop_tokens=[list(end) for end in ends],
         completion_batch_size=rows,
@@ -89,7 +95,7 @@ def batching_is_exact(network: Any) -> bool:
     prompts = [[1 + (7 * place + n) % 40 for place in range(length)] for n, length in enumerate(_TRIED)]
     generator = None
     try:
-        generator = BatchGenerator(network, max_tokens=_TRIED_TOKENS, prefill_step_size=_TRIED[1])
+        generator = _TextGenerator(network, max_tokens=_TRIED_TOKENS, prefill_step_size=_TRIED[1])
         generator.insert(prompts)
         while responses := generator.next_generated():
             for response in responses:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from copy import copy
 from dataclasses import replace
@@ -106,6 +107,21 @@ def test_texts_written_one_after_the_other_are_the_same(target: Loaded) -> None:
 )
 def test_models_that_cannot_be_batched_are_found(name: str, sound: bool) -> None:
     assert batching_is_exact(build(name)) == sound
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_while_a_batch_is_prepared_is_only_an_interrupt(
+    target: Loaded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """mlx-lm's generator would print a traceback from `__del__`, as it does not know yet what to put back."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mlx_lm.generate.maybe_set_recommended_wired_limit", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        list(write_texts(target.network, [TextRequest((1, 2), 2, 0.0, 0, frozenset())], rows=2))
+    gc.collect()
 
 
 def test_a_shard_comes_back_from_disk_as_it_was(tmp_path: Path) -> None:

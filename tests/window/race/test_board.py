@@ -98,8 +98,13 @@ def test_a_faster_side_is_ahead_in_the_middle(boards: list[RaceBoard]) -> None:
     assert (board.comparison.same.text(), board.comparison.below.text()) == ("3", "identical tokens so far")
 
 
+LONG = [*range(12)] * 120  # more than one piece of Markdown, whose first stays as it is when the text grows
+
+
 @pytest.mark.parametrize(
-    "document", [open_race(RACE), simple(parts_at=10)], ids=["a paragraph", "paragraphs and a list"]
+    "document",
+    [open_race(RACE), simple(parts_at=10), race([(steady(0, 1, LONG, 12, 0.1), steady(1, 1, LONG, 12, 0.1))])],
+    ids=["a paragraph", "paragraphs and a list", "several pieces"],
 )
 def test_whatever_was_shown_before_the_same_time_looks_the_same(
     boards: list[RaceBoard], document: RaceDocument
