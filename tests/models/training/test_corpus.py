@@ -11,6 +11,7 @@ from pathlib import Path
 import mlx.core as mx
 import numpy as np
 import pytest
+from mlx_lm.generate import BatchGenerator
 
 from engine.errors import FitError
 from models.loader import Loaded
@@ -118,7 +119,7 @@ def test_an_interrupt_while_a_batch_is_prepared_is_only_an_interrupt(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mlx_lm.generate.maybe_set_recommended_wired_limit", interrupt)
+    monkeypatch.setitem(BatchGenerator.__init__.__globals__, "maybe_set_recommended_wired_limit", interrupt)
     with pytest.raises(KeyboardInterrupt):
         list(write_texts(target.network, [TextRequest((1, 2), 2, 0.0, 0, frozenset())], rows=2))
     gc.collect()
