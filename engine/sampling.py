@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import mlx.core as mx
 
-from engine import truncation
+from engine import top_k_top_p
 from engine.acceptance import gather
 from engine.noise import Noise, Stream, position_range
 from engine.settings import SamplingSettings
@@ -65,12 +65,12 @@ class Distribution:
             logprobs = _without(logprobs, logprobs < mx.max(logprobs, -1, keepdims=True) + math.log(s.min_p))
         ranked = None
         if 0 < s.top_k < adjusted.shape[-1]:
-            ranked = mx.take_along_axis(logprobs, truncation.largest(logprobs, s.top_k), -1)
+            ranked = mx.take_along_axis(logprobs, top_k_top_p.largest(logprobs, s.top_k), -1)
             outside = logprobs < ranked[:, -1:]
             total = mx.logsumexp(mx.where(outside, -math.inf, logprobs), -1, keepdims=True)
             logprobs, ranked = mx.where(outside, -math.inf, logprobs - total), ranked - total
         if s.top_p < 1:
-            logprobs = _without(logprobs, truncation.outside_nucleus(logprobs, s.top_p, ranked))
+            logprobs = _without(logprobs, top_k_top_p.outside_nucleus(logprobs, s.top_p, ranked))
         return logprobs
 
 
@@ -220,10 +220,10 @@ class Sampler:
             own = [positions if positions.size == 1 else positions[i : i + 1] for i in range(len(salts))]
             rows = [self.draft_noise(place, ids, salt) for place, salt in zip(own, salts, strict=True)]
             keys = logprobs + mx.concatenate(rows)
-        columns = truncation.largest(keys, breadth)
+        columns = top_k_top_p.largest(keys, breadth)
         q = mx.exp(mx.take_along_axis(logprobs, columns, -1))
         noisy = keys is not logprobs
-        ranked = mx.take_along_axis(logprobs, truncation.largest(logprobs, breadth), -1) if noisy else mx.log(q)
+        ranked = mx.take_along_axis(logprobs, top_k_top_p.largest(logprobs, breadth), -1) if noisy else mx.log(q)
         return DraftRows((columns if ids is None else ids[columns]).astype(mx.int32), q, ranked, logprobs)
 
     def widen(self, logprobs: mx.array, ids: mx.array | None) -> mx.array:

@@ -19,10 +19,10 @@ from engine.events import Event, Finished, PromptProgress, Round
 from engine.loop import Limits, decode
 from engine.policy import Policy
 from engine.policy.fixed import FixedLength
+from engine.reply_text import Message, ReplyText, Tokenizer
 from engine.sampling import Sampler
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
-from engine.text import Message, ReplyText, Tokenizer
 
 
 class Session:

@@ -18,13 +18,13 @@ from typing import Any
 from tokenizers.decoders import DecodeStream
 
 from engine.errors import ModelError, RedlineError, UsageError
-from engine.text import Message
+from engine.reply_text import Message
 
 _PRINTS_DATE = re.compile(r"""strftime_now\(\s*(?P<quote>["'])(?P<format>.*?)(?P=quote)\s*\)""")
 
 
 class FolderTokenizer:
-    """Implements `engine.text.Tokenizer` for a model folder that has a tokenizer.json.
+    """Implements `engine.reply_text.Tokenizer` for a model folder that has a tokenizer.json.
 
     eos: ids that end a reply, from the model's configuration and the tokenizer's own. rows: of the model's embedding,
     which reads past its end for ids that it has no row for.

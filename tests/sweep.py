@@ -25,7 +25,7 @@ from engine.errors import RedlineError
 from engine.events import Round
 from engine.policy import Plan
 from engine.target.cached_model import CachedModel
-from engine.target.tree_support import why_no_trees
+from engine.target.tree_trial import why_no_trees
 from tests.engine.replies import PROMPT, Scripted, reply
 from tests.engine.trees import Hidden
 from tests.toys.architectures import NOT_BUILT, NOT_MODELS, architecture_names, build

@@ -174,7 +174,7 @@ def _show(document: RaceDocument, args: argparse.Namespace, stopped: bool) -> No
     if args.json:
         sys.stdout.write(race_json(document).decode())
     else:
-        for one in document.contestants:
+        for one in document.sides:
             if one.note:
                 notify(safe(one.note))
         look, console = output_look(args.theme), output_console(wide=True)

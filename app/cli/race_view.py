@@ -38,7 +38,7 @@ _COLOURS = {"good": "green", "warning": "yellow", "error": "bold red", "info": "
 def show(console: Console, look: Look, document: RaceDocument) -> None:
     """Shows both texts, then the numbers and the receipt."""
     replay = Replay(document)
-    names = race_text.names(document.contestants)
+    names = race_text.names(document.sides)
     titles = [f"{safe(name)}, {track.end_s:.1f} s" for name, track in zip(names, replay.tracks, strict=True)]
     if look.escapes:
         marked = None if replay.receipt.divergence is None else replay.receipt.divergence.position
@@ -96,7 +96,7 @@ def _press(player: Player, key: str) -> None:
 def frame(console: Console, look: Look, replay: Replay, now_s: float, speed: float = 1.0) -> RenderableType:
     """Returns what either side had said by `now_s`, its last lines if it is long. speed: of the replay, to be named."""
     state = replay.at(now_s)
-    names = race_text.names(replay.document.contestants)
+    names = race_text.names(replay.document.sides)
     width = _column_width(console)
     grid = _columns(console)
     grid.add_row(*(Text(safe(name), "bold", no_wrap=True, overflow="ellipsis") for name in names))
@@ -212,5 +212,5 @@ def _apart(document: RaceDocument) -> Iterator[tuple[str, str]]:
         parting = race_text.worst_of(apart).divergence
         assert parting is not None
         endings = ["ends" if text is None else f"says {safe(text)!r}" for text in parting.texts]
-        names = [safe(name) for name in race_text.names(document.contestants)]
+        names = [safe(name) for name in race_text.names(document.sides)]
         yield f"         there {names[0]} {endings[0]}, {names[1]} {endings[1]}", ""

@@ -13,7 +13,7 @@ from app import protocol
 from app.host.verify_job import verify
 from app.inference import digests, loaded_pair, reply_events
 from app.inference.loaded_pair import NO_DRAFTER, LoadedPair
-from app.inference.memory_fit import fit
+from app.inference.memory_check import check_memory
 from app.inference.options import Options, check_settings, target_name
 from app.inference.pair_loader import join_notes
 from app.inference.pair_resolution import target_folder
@@ -47,11 +47,11 @@ class ModelWorker:
         options = Options(target=wanted.target, drafters=(wanted.drafter,), tree=wanted.tree, context=wanted.context)
         yield protocol.Loading(id=request.id, message=f"looking at {_short_name(wanted.target)}")
         if old is None or old.target != wanted.target:
-            fit(check_folder(target_folder(options)), options)
+            check_memory(check_folder(target_folder(options)), options)
             yield protocol.Loading(id=request.id, message=f"loading {_short_name(wanted.target)}")
             old = self._open_target(wanted, options)
         else:
-            fit(self._pair.target.folder, options)
+            check_memory(self._pair.target.folder, options)
         if self._pair.refusal or (old.drafter, old.tree) != (wanted.drafter, wanted.tree):
             if wanted.drafter != "none":
                 name = "" if wanted.drafter == "auto" else f" {_short_name(wanted.drafter)}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from app.inference.memory_fit import context_note, fit
+from app.inference.memory_check import check_memory, context_note
 from app.inference.options import AUTO, Options
 from app.inference.pair_resolution import NONE, chosen, drafter_folder, note_used, parts_of, target_folder
 from engine.audit.verify_blocks import BLOCK_WIDTH
@@ -78,7 +78,7 @@ def open_target(options: Options) -> Loaded:
     """Returns the target, loaded if it fits with its drafters. Raises ModelError, or UsageError for an empty name or a
     context that it is not made for."""
     folder = target_folder(options)
-    fit(check_folder(folder), options)
+    check_memory(check_folder(folder), options)
     loaded = load(folder, options.kv_bits)
     note_used(loaded.folder.path, options.cache_root)
     return loaded
@@ -86,8 +86,8 @@ def open_target(options: Options) -> Loaded:
 
 def open_session(target: Loaded, options: Options) -> tuple[Session, str]:
     """Returns a session with a context that fits, and what the user should know of the context, or "". Raises what
-    `fit` raises."""
-    verdict = fit(target.folder, options)
+    `check_memory` raises."""
+    verdict = check_memory(target.folder, options)
     note = context_note(target.folder, options, verdict)
     return Session(target.model, target.tokenizer, verdict.context), note
 

@@ -47,7 +47,7 @@ class Race(Request, frozen=True, kw_only=True):
     runs: int = 3
 
 
-class Contestant(Struct, frozen=True, kw_only=True):
+class ReadySide(Struct, frozen=True, kw_only=True):
     """A side that is ready to run. name: of its drafter, to show; "" for plain decoding. note: what the user did not
     choose and should know, or ""."""
 
@@ -132,7 +132,7 @@ class RaceProgress(RequestAnswer, frozen=True, kw_only=True):
 class RaceReady(RequestAnswer, frozen=True, kw_only=True):
     """Both sides are loaded, and the step times that they need are known."""
 
-    contestants: tuple[Contestant, ...]
+    sides: tuple[ReadySide, ...]
     environment: Environment
 
 

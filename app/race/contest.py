@@ -18,10 +18,10 @@ from msgspec.structs import replace as changed
 from app.inference import environment
 from app.inference.loaded_pair import LoadedPair
 from app.inference.measured_reply import Reply, begin_reply, warm_up
-from app.inference.memory_fit import check_all
+from app.inference.memory_check import check_all
 from app.inference.options import Options
 from app.protocol import AnyAnswer, PairCompared, RaceDone, RaceProgress, RaceReady, RoundDone, RunPart
-from app.protocol.race_messages import MAX_RUNS, SIDES, Contestant, Divergence, Environment, PairReceipt, Side
+from app.protocol.race_messages import MAX_RUNS, SIDES, Divergence, Environment, PairReceipt, ReadySide, Side
 from app.race.race_document import divergence_of
 from engine.audit.fingerprints import first_other_bits
 from engine.audit.reply_check import compare_replies
@@ -69,7 +69,7 @@ class RaceOptions:
 
 
 @dataclass(frozen=True)
-class Entrant:
+class LoadedSide:
     """A side whose pair is loaded."""
 
     side: Side
@@ -98,7 +98,7 @@ class Contest:
         self._loaded = dict(loaded or {})
         self._began_s = time.monotonic()
         self._pairs_done = 0
-        self._entrants: list[Entrant] = []
+        self._sides: list[LoadedSide] = []
         self._ids: list[int] = []
 
     def answers(self) -> Iterator[AnyAnswer]:
@@ -131,10 +131,10 @@ class Contest:
             pair = self._loaded[side.drafter, side.tree]
             if side.draft_length is None and pair.has_drafter:
                 pair.costs(len(self._ids), self._stop_if_requested)  # measured now, not in the first run
-            self._entrants.append(Entrant(side, pair, race.options(side).settings()))
+            self._sides.append(LoadedSide(side, pair, race.options(side).settings()))
         yield RaceReady(
             id=race.number,
-            contestants=tuple(_contestant(entrant) for entrant in self._entrants),
+            sides=tuple(_ready_side(loaded) for loaded in self._sides),
             environment=_environment(race.base, target),
         )
 
@@ -161,12 +161,12 @@ class Contest:
 
     def _run(self, number: int, side: int, events: list[Event]) -> Iterator[AnyAnswer]:
         """Decodes into `events`, and reports now and then how far it is."""
-        entrant = self._entrants[side]
+        loaded = self._sides[side]
         message = f"run {number} of {self._race.runs}" if number else "warming up"
         yield self._progress(message, side, number)
-        settings = entrant.settings if number else warm_up(entrant.settings)
+        settings = loaded.settings if number else warm_up(loaded.settings)
         reported_s, tokens = time.monotonic(), 0
-        for event in begin_reply(entrant.pair, self._ids, settings, self._stop):
+        for event in begin_reply(loaded.pair, self._ids, settings, self._stop):
             events.append(event)
             if isinstance(event, Round):
                 tokens += len(event.tokens)
@@ -204,9 +204,9 @@ class Contest:
 
     def _receipt(self, number: int, replies: Sequence[Reply]) -> PairReceipt:
         """Compares the runs of a pair. Texts that differ though the same one was promised cost a run of the target."""
-        samplers = [Sampler(entrant.settings, self._target.model.vocabulary) for entrant in self._entrants]
+        samplers = [Sampler(loaded.settings, self._target.model.vocabulary) for loaded in self._sides]
         promised = all(sampler.accepts_by_match for sampler in samplers)
-        exact = promised and all(entrant.settings.exact for entrant in self._entrants)
+        exact = promised and all(loaded.settings.exact for loaded in self._sides)
         first, second = replies
         found = divergence_of(first.tokens, second.tokens)
         if found is None:
@@ -221,7 +221,7 @@ class Contest:
     def _weighed(self, found: Divergence, sampler: Sampler, exact: bool, replies: Sequence[Reply]) -> Divergence:
         """Adds the gap of the two tokens' logits. The other reply is compared with the plain one; of two that drafted,
         either may be the one that rounding took elsewhere."""
-        plain = [entrant.side.plain for entrant in self._entrants]
+        plain = [loaded.side.plain for loaded in self._sides]
         first, second = replies
         orders = [(second, first)] if plain[1] and not plain[0] else [(first, second)]
         if not any(plain):
@@ -259,6 +259,6 @@ def _environment(options: Options, target: Loaded) -> Environment:
     return Environment(cores=found["cores"] or 0, **versions, **same)
 
 
-def _contestant(entrant: Entrant) -> Contestant:
-    drafter = entrant.pair.drafter
-    return Contestant(side=entrant.side, name="" if entrant.side.plain else drafter.name, note=drafter.note)
+def _ready_side(loaded: LoadedSide) -> ReadySide:
+    drafter = loaded.pair.drafter
+    return ReadySide(side=loaded.side, name="" if loaded.side.plain else drafter.name, note=drafter.note)

@@ -32,7 +32,7 @@ from app.protocol import (
     SamplingSettings,
     Struct,
 )
-from app.protocol.race_messages import MAX_RUNS, SIDES, Contestant, Divergence, Environment, PairReceipt, Race, Run
+from app.protocol.race_messages import MAX_RUNS, SIDES, Divergence, Environment, PairReceipt, Race, ReadySide, Run
 from app.store.json_export import fault_of_sampling
 from app.store.reply_rounds import fault_of_round
 from engine.audit.receipt import first_difference
@@ -102,7 +102,7 @@ class RaceDocument(Struct, frozen=True, kw_only=True):
 
     prompt: str
     sampling: SamplingSettings = msgspec.field(name="law")
-    contestants: tuple[Contestant, Contestant]
+    sides: tuple[ReadySide, ReadySide] = msgspec.field(name="contestants")
     environment: Environment
     runs: Annotated[tuple[Run, ...], msgspec.Meta(min_length=SIDES, max_length=SIDES * MAX_RUNS)]
     receipts: tuple[PairReceipt, ...]
@@ -243,13 +243,13 @@ class RaceDocumentBuilder:
     def document(self) -> RaceDocument | None:
         """Returns the race as far as its pairs of runs are complete; None if none is, or if the answers do not fit
         together."""
-        if self._ready is None or len(self._ready.contestants) != SIDES:
+        if self._ready is None or len(self._ready.sides) != SIDES:
             return None
         try:
             return RaceDocument(
                 prompt=self.race.prompt,
                 sampling=self.race.sampling,
-                contestants=(self._ready.contestants[0], self._ready.contestants[1]),
+                sides=(self._ready.sides[0], self._ready.sides[1]),
                 environment=self._ready.environment,
                 runs=tuple(run for run in self._runs if run.number <= self.pairs),
                 receipts=tuple(self._receipts),
@@ -301,7 +301,7 @@ def _results_json(document: RaceDocument) -> dict[str, Any]:
 
 
 def _fault_of_settings(document: RaceDocument) -> str:
-    if any(not 0 <= (one.side.draft_length or 0) <= MAX_DRAFTED for one in document.contestants):
+    if any(not 0 <= (one.side.draft_length or 0) <= MAX_DRAFTED for one in document.sides):
         return "a side has an impossible draft length"
     why = fault_of_sampling(document.sampling)
     return f"it {why}" if why else ""

@@ -165,8 +165,8 @@ class RacePicture:
         prompt = f"“{' '.join(document.prompt.split())}”"
         prompt = self._fonts.elided(prompt, 17, self._width - 2 * MARGIN, bold=True)
         canvas.text((MARGIN, MARGIN + 15), prompt, look.text, 17, bold=True)
-        greedy, names = document.sampling.temperature == 0, race_text.names(document.contestants)
-        for left, name, one in zip(self._lefts, names, document.contestants, strict=True):
+        greedy, names = document.sampling.temperature == 0, race_text.names(document.sides)
+        for left, name, one in zip(self._lefts, names, document.sides, strict=True):
             self._draw_pane(canvas, left, printable(name), printable(race_text.details(one, greedy)))
         self._draw_speedups(canvas)
         self._draw_foot(canvas)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple, cast, get_args
 
 from app.protocol import SamplingSettings
-from app.protocol.race_messages import Contestant, Divergence, PairReceipt, Run, Side
+from app.protocol.race_messages import Divergence, PairReceipt, ReadySide, Run, Side
 from app.race.race_document import RaceDocument, Spread, tokens_of
 from app.race.race_replay import PaneState, Replay, State
 from engine.errors import UsageError
@@ -73,20 +73,20 @@ def write_side(side: Side) -> str:
     return ":".join(parts)
 
 
-def names(contestants: Sequence[Contestant]) -> tuple[str, ...]:
+def names(sides: Sequence[ReadySide]) -> tuple[str, ...]:
     """Returns what to call each side: if both would be called the same, with their settings, or else their places."""
-    short = [_name(one) for one in contestants]
+    short = [_name(one) for one in sides]
     if len(set(short)) == len(short):
         return tuple(short)
-    longer = [", ".join([name, *_details(one.side)]) for name, one in zip(short, contestants, strict=True)]
+    longer = [", ".join([name, *_details(one.side)]) for name, one in zip(short, sides, strict=True)]
     if len(set(longer)) == len(longer):
         return tuple(longer)
     return tuple(f"{name} ({place})" for place, name in zip("AB", longer, strict=False))
 
 
-def details(contestant: Contestant, greedy: bool) -> str:
+def details(ready: ReadySide, greedy: bool) -> str:
     """Returns how a side decodes: "draft length auto, coupled acceptance"; "the target alone, one token per pass"."""
-    side = contestant.side
+    side = ready.side
     if side.plain:
         return "the target alone, one token per pass"
     parts = _details(side)
@@ -101,10 +101,10 @@ def _details(side: Side) -> list[str]:
     return [nodes if side.tree else f"draft length {length}", f"{side.acceptance} acceptance"]
 
 
-def _name(contestant: Contestant) -> str:
-    if contestant.side.plain:
+def _name(ready: ReadySide) -> str:
+    if ready.side.plain:
         return "Plain decoding"
-    parts = [_NAMES.get(part, part) for part in contestant.name.split("+")]
+    parts = [_NAMES.get(part, part) for part in ready.name.split("+")]
     return _capital(" + ".join(parts))
 
 

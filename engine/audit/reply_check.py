@@ -16,9 +16,9 @@ from engine.audit.receipt import Difference, Receipt, first_difference
 from engine.audit.rounding import Mismatch, assume_noise, clear_caches, feed_afresh, measure_noise, mismatch_at
 from engine.audit.verify_blocks import VerifyBlocks
 from engine.events import PromptProgress, Round
+from engine.reply_text import ReplyText, TokenStream
 from engine.sampling import Sampler, TokenCounts
 from engine.target.cached_model import CachedModel
-from engine.text import ReplyText, TokenStream
 
 MEASURED = 32  # differences whose noise is measured, each with a prefill of its own; later ones assume what those had
 _STRIDE = 8  # passes in a row before their results are compared

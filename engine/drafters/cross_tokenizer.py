@@ -106,9 +106,9 @@ class CrossTokenizerModel:
         self._accepted = length - 1  # the last one is not read
 
         def next_logits(token: mx.array) -> mx.array:
-            return self._fit(self.model.forward(self._to_own[token]))
+            return self._shared_logits(self.model.forward(self._to_own[token]))
 
-        return draw_chain(context, self._fit(logits), next_logits, length, self.needs.token_map)
+        return draw_chain(context, self._shared_logits(logits), next_logits, length, self.needs.token_map)
 
     def hint(self, context: DraftContext) -> None:
         return None
@@ -126,7 +126,7 @@ class CrossTokenizerModel:
     def reusable_prefix(self) -> int:
         return len(self._ends)
 
-    def _fit(self, logits: mx.array) -> mx.array:
+    def _shared_logits(self, logits: mx.array) -> mx.array:
         """Returns the logits of the tokens that both have."""
         return logits[:, self._columns].astype(mx.float32)
 

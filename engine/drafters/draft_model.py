@@ -67,15 +67,15 @@ class DraftModel:
         logits, _ = self.model.continue_from(self._readable(context.tokens), mx.zeros(0, mx.int32))
 
         def next_logits(token: mx.array) -> mx.array:
-            return self._fit(self.model.forward(token))
+            return self._target_logits(self.model.forward(token))
 
-        return draw_chain(context, self._fit(logits), next_logits, length, self.ids)
+        return draw_chain(context, self._target_logits(logits), next_logits, length, self.ids)
 
     def _block(self, context: DraftContext, length: int, mask_id: int) -> Draft:
         """Returns a chain whose tokens all come from one pass; each is drawn by itself."""
         masks = mx.full(length - 1, mask_id, mx.int32)
         logits, _ = self.model.continue_from(self._readable(context.tokens), masks)
-        rows, following = self._fit(logits), iter(range(1, length))
+        rows, following = self._target_logits(logits), iter(range(1, length))
 
         def next_logits(_token: mx.array) -> mx.array:
             row = next(following)
@@ -95,7 +95,7 @@ class DraftModel:
         self.model.rewind(first)
         for _ in self.model.prefill(readable[self.model.length : first]):
             pass
-        return self._fit(self.model.forward(mx.array(list(readable[first:]), mx.int32)))
+        return self._target_logits(self.model.forward(mx.array(list(readable[first:]), mx.int32)))
 
     def hint(self, context: DraftContext) -> float | None:
         """0 behind its last position."""
@@ -122,7 +122,7 @@ class DraftModel:
         last = self.model.vocabulary - 1
         return [min(token, last) for token in tokens]
 
-    def _fit(self, logits: mx.array) -> mx.array:
+    def _target_logits(self, logits: mx.array) -> mx.array:
         """Returns logits (n, own vocabulary) as (n, target's), where only shared ids are possible; those of `ids` as
         they are."""
         if self.ids is not None:

@@ -119,7 +119,7 @@ def _config(folder: HeadFolder, tensors: Mapping[str, mx.array], target: TargetS
     layers = layer_count(folder, layer)
     windows = _windows(layer, whole, layers)
     points = _points(folder, whole, layers, target)
-    width = _check_fit(folder, tensors, points, sizes, target)
+    width = _check_sizes(folder, tensors, points, sizes, target)
     theta, scaling = rope_of(layer)
     from_anchor = _flag(whole, "sample_from_anchor", "markov" in sequential)
     known = whole.count("draft_vocab_size", sizes["vocab_size"])
@@ -214,7 +214,7 @@ def _points(folder: HeadFolder, whole: Fields, drafter_layers: int, target: Targ
     return points
 
 
-def _check_fit(
+def _check_sizes(
     folder: HeadFolder,
     tensors: Mapping[str, mx.array],
     points: tuple[int, ...],

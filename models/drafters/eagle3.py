@@ -35,9 +35,9 @@ def check(target: ModelFolder, folder: Path, _read: Callable[[Path], ModelFolder
 def load(folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
     from engine.drafters.eagle3 import Eagle3
     from models.drafters.eagle3_folder import load_eagle3
-    from models.drafters.head_folder import tree_support, tree_tau, usual_acceptance
+    from models.drafters.head_folder import tree_drafting, tree_tau, usual_acceptance
 
-    branches, note = tree_support(target, trees)
+    branches, note = tree_drafting(target, trees)
     drafter = Eagle3(load_eagle3(folder, target), target.model, branches)
     if branches and not drafter.trees:
         branches, note = False, "drafts chains, no trees: a parallel head has no tree to offer"

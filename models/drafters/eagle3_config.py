@@ -40,7 +40,7 @@ def config_of(folder: HeadFolder, tensors: Mapping[str, mx.array], target: Targe
     layer = top.part("transformer_layer_config") if top.get("transformer_layer_config") is not None else top
     _check_layer(folder, layer)
     points = _points(folder, target.layers)
-    width = _check_fit(folder, layer, points, tensors, target)
+    width = _check_sizes(folder, layer, points, tensors, target)
     theta, scaling = rope_of(layer)
     vocabulary = layer.count("vocab_size")
     known = top.count("draft_vocab_size", vocabulary)
@@ -78,7 +78,7 @@ def _mask_id(top: Fields, vocabulary: int) -> int:
     return value
 
 
-def _check_fit(
+def _check_sizes(
     folder: HeadFolder,
     layer: Fields,
     points: tuple[int, ...],

@@ -21,7 +21,7 @@ from mlx.utils import tree_flatten
 from engine import backend
 from engine.errors import ModelError
 from engine.target.cached_model import PREFILL_CHUNK
-from engine.target.tree_support import why_no_trees
+from engine.target.tree_trial import why_no_trees
 from models.durable_files import read_json_object, replace_json
 from models.loader import Loaded
 from models.memory import Share
@@ -249,7 +249,7 @@ def _measured(path: Path) -> Fields:
     return Fields(path, read_json_object(path / "config.json")).part("redline")
 
 
-def tree_support(target: Loaded, trees: bool) -> tuple[bool, str]:
+def tree_drafting(target: Loaded, trees: bool) -> tuple[bool, str]:
     """Returns whether a head for `target` should branch, and why it should not although `trees` were requested. To
     find out empties the target's cache."""
     trouble = why_no_trees(target.model) if trees else None

@@ -30,10 +30,10 @@ def check(target: ModelFolder, folder: Path, _read: Callable[[Path], ModelFolder
 
 def load(folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
     from engine.drafters.medusa import Medusa
-    from models.drafters.head_folder import tree_support, tree_tau, usual_acceptance
+    from models.drafters.head_folder import tree_drafting, tree_tau, usual_acceptance
     from models.drafters.medusa_folder import load_medusa
 
-    branches, note = tree_support(target, trees)
+    branches, note = tree_drafting(target, trees)
     heads, tree = load_medusa(folder, target)
     return LoadedDrafter(
         Medusa(heads, tree, target.model, branches),

@@ -1,20 +1,20 @@
 """Whether a model fits in memory, decided before anything is loaded.
 
-fit_verdict   bytes by what holds them: good, tight or refused, with the number, and what would make it fit
+memory_verdict   bytes by what holds them: good, tight or refused, with the number, and what would make it fit
 model_size    the sizes of a model, from its files and the shapes of a network that is never evaluated
 
 What a drafter takes is known by its kind; `models.drafters.pair_footprint` adds up a target and its drafters.
 """
 
-from models.memory.fit_verdict import (
+from models.memory.memory_verdict import (
     KV_BITS,
     TIGHT,
     AvailableMemory,
-    FitVerdict,
     Footprint,
     FootprintAt,
+    MemoryVerdict,
     Share,
-    judge_fit,
+    judge_memory,
     largest_context,
 )
 from models.memory.model_size import ModelSize, measure
@@ -23,12 +23,12 @@ __all__ = [
     "KV_BITS",
     "TIGHT",
     "AvailableMemory",
-    "FitVerdict",
     "Footprint",
     "FootprintAt",
+    "MemoryVerdict",
     "ModelSize",
     "Share",
-    "judge_fit",
+    "judge_memory",
     "largest_context",
     "measure",
 ]

@@ -19,7 +19,7 @@ from engine.errors import UnsupportedCache
 from engine.target.cached_model import PREFILL_CHUNK
 from engine.target.model_layout import layers_of
 from models.loader import assemble, not_loading
-from models.memory.fit_verdict import TOKEN_BYTES, Share
+from models.memory.memory_verdict import TOKEN_BYTES, Share
 from models.model_folder import ModelFolder, config_parts, first_count
 
 _REMEMBERED = 8  # models

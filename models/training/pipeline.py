@@ -21,7 +21,7 @@ from typing import Any
 import mlx.core as mx
 
 from engine.policy.costs import Costs
-from engine.target.tree_support import why_no_trees
+from engine.target.tree_trial import why_no_trees
 from models.durable_files import write_json
 from models.loader import Loaded
 from models.training.batches import Batches, schedule

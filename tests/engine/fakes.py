@@ -8,7 +8,7 @@ from typing import Any
 import mlx.core as mx
 from mlx.utils import tree_map
 
-from engine.text import Message
+from engine.reply_text import Message
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 PIECES: tuple[bytes, ...] = (

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.events import Finished, Round
+from engine.reply_text import ReplyText
 from engine.settings import SamplingSettings
-from engine.text import ReplyText
 from tests.engine.conversations import SHAPED, SHORT, answer, drafter, fresh, session
 from tests.engine.fakes import ByteStream
 from tests.engine.replies import PROMPT, draft_model, reply

@@ -46,7 +46,7 @@ def test_a_race_leaves_the_pair_as_it_was(worker: ModelWorker, toy_drafter_folde
 def test_a_drafter_that_is_not_loaded_is_opened_for_the_race_alone(worker: ModelWorker) -> None:
     answers = list(worker.race(race_of("lookup"), Event()))
     lined_up = of_kind(answers, p.RaceReady)[0]
-    assert [one.name for one in lined_up.contestants] == ["", "lookup"]
+    assert [one.name for one in lined_up.sides] == ["", "lookup"]
     assert answers[-1] == p.RaceDone(id=9, pairs=2)
     told = of_kind(list(worker.reply(p.Reply(id=1, messages=asked("Hi"), sampling=SAMPLING), Event())), p.RoundDone)
     assert any(one.round.drafted for one in told)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from app.protocol import RoundDone, SamplingSettings
-from app.protocol.race_messages import PLAIN, Contestant, Environment, PairReceipt, Run, Side
+from app.protocol.race_messages import PLAIN, Environment, PairReceipt, ReadySide, Run, Side
 from app.race.race_document import RaceDocument, divergence_of, tokens_of
 from engine.events import Finished, Round
 
@@ -19,7 +19,7 @@ ENVIRONMENT = Environment(
     redline="0.1", mlx="0.32", platform="a system", processor="a machine", cores=2, backend="a library",
     dtype="float32", target="a target",
 )  # fmt: skip
-LINED_UP = (Contestant(side=PLAIN, name=""), Contestant(side=Side(drafter="lookup"), name="lookup"))
+LINED_UP = (ReadySide(side=PLAIN, name=""), ReadySide(side=Side(drafter="lookup"), name="lookup"))
 
 
 def run(side: int, number: int, rounds: Sequence[tuple[float, Sequence[int]]], drafts: bool = False) -> Run:
@@ -53,7 +53,7 @@ def race(pairs: Sequence[tuple[Run, Run]], **receipts: bool) -> RaceDocument:
     return RaceDocument(
         prompt="Why is the sky blue?",
         sampling=SamplingSettings(max_tokens=64),
-        contestants=LINED_UP,
+        sides=LINED_UP,
         environment=ENVIRONMENT,
         runs=tuple(runs),
         receipts=tuple(receipt(number, *pair, **receipts) for number, pair in enumerate(pairs, 1)),

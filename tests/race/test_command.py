@@ -77,8 +77,8 @@ def test_any_two_sides_may_race(
     sides = ["--side", "lookup:2:coupled", "--side", f"{toy_drafter_folder}:4:coupled"]
     assert race(toy_folder, *sides, *options) == 0
     document = open_race(path)
-    assert [one.side.draft_length for one in document.contestants] == [2, 4]
-    assert [one.name for one in document.contestants] == ["lookup", "drafter"]
+    assert [one.side.draft_length for one in document.sides] == [2, 4]
+    assert [one.name for one in document.sides] == ["lookup", "drafter"]
     assert (document.sampling.temperature, document.sampling.seed) == (1.0, 4)
     assert all(receipt.promised and receipt.divergence is None for receipt in document.receipts)
     assert "Prompt lookup" in capsys.readouterr().out

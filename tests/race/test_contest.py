@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.inference import memory_fit, pair_loader
+from app.inference import memory_check, pair_loader
 from app.inference.loaded_pair import LoadedPair, open_target
 from app.inference.options import Options
 from app.protocol import (
@@ -177,7 +177,7 @@ def test_drafters_that_do_not_fit_together_are_refused_before_they_are_opened(
     other = shutil.copytree(toy_folder, tmp_path / "other")
     sides = (Side(drafter=str(toy_folder), draft_length=2), Side(drafter=str(other), draft_length=3))
     one = pair_footprint(pair.target.folder, [toy_folder])(pair.session.context).total
-    monkeypatch.setattr(memory_fit, "this_room", lambda: AvailableMemory(int(one / 0.9) + 1))
+    monkeypatch.setattr(memory_check, "this_room", lambda: AvailableMemory(int(one / 0.9) + 1))
     monkeypatch.setattr(pair_loader, "open_drafter", lambda *_: pytest.fail("opened"))
     with pytest.raises(ModelError, match="does not fit"):
         held(pair, asked(*sides))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from models.catalogue import Catalogue
     from models.compatibility import Compatibility
     from models.compatibility.best_drafter import UsableModel
-    from models.memory import AvailableMemory, FitVerdict, Footprint, FootprintAt
+    from models.memory import AvailableMemory, Footprint, FootprintAt, MemoryVerdict
     from models.model_folder import ModelFolder
 
     Read = Callable[[Path], ModelFolder]
@@ -183,7 +183,7 @@ def add_fits(commands: Commands) -> None:
 
 def run_fits(args: argparse.Namespace) -> int:
     """Prints the verdict; returns 1 if the pair does not fit. Raises UsageError, ModelError."""
-    from app.inference.memory_fit import declared_context, this_room, verdict_of
+    from app.inference.memory_check import declared_context, this_room, verdict_of
     from app.inference.pair_resolution import chosen, drafter_folders, target_folder
     from models.drafters.pair_footprint import pair_footprint
     from models.model_folder import check_folder
@@ -208,10 +208,10 @@ def run_fits(args: argparse.Namespace) -> int:
 
 
 def _fit_document(
-    pair: tuple[str, str], wanted: int, taken: FootprintAt, verdict: FitVerdict, room: AvailableMemory
+    pair: tuple[str, str], wanted: int, taken: FootprintAt, verdict: MemoryVerdict, room: AvailableMemory
 ) -> MemoryFit:
     """Returns the verdict as a document. pair: target and drafter. wanted: tokens as declared or requested."""
-    from models.memory import judge_fit
+    from models.memory import judge_memory
 
     footprint = taken(verdict.context)
     contexts = [context for context in sorted({*CONTEXTS, verdict.context, wanted}) if context <= wanted]
@@ -229,7 +229,7 @@ def _fit_document(
         cache_bytes=footprint.cache,
         contexts=tuple(
             MemoryAtContext(
-                context=context, needed_bytes=taken(context).total, level=judge_fit(taken, context, room).level
+                context=context, needed_bytes=taken(context).total, level=judge_memory(taken, context, room).level
             )
             for context in contexts
         ),

@@ -133,7 +133,7 @@ class Glyph(QWidget):
     def __init__(self, shape: str = "", tone: str = "text", size: float = 16, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._shape, self._tone, self._size = shape, tone, size
-        self._fit()
+        self._resize()
 
     def show_shape(self, shape: str, tone: str) -> None:
         """Shows an icon in a colour of the appearance."""
@@ -143,7 +143,7 @@ class Glyph(QWidget):
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() == QEvent.Type.StyleChange:
-            self._fit()
+            self._resize()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         if self._shape:
@@ -152,7 +152,7 @@ class Glyph(QWidget):
             painter.drawPixmap(0, 0, drawn)
             painter.end()
 
-    def _fit(self) -> None:
+    def _resize(self) -> None:
         px = theme.current().px(self._size)
         self.setFixedSize(px, px)
 

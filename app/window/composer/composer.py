@@ -70,7 +70,7 @@ class Composer(QWidget):
         self._busy, self._emits_changes = False, True
         self._lay_out()
         self._connect()
-        self._fit_box()
+        self._limit_width()
         self._update_controls()
 
     @property
@@ -145,7 +145,7 @@ class Composer(QWidget):
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() == QEvent.Type.StyleChange:
-            self._fit_box()
+            self._limit_width()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Esc cancels an edit; without one it is left to the window."""
@@ -242,6 +242,6 @@ class Composer(QWidget):
         self._edit_bar.setVisible(self._edited_message is not None)
         self.send.show_state(self._busy or has_message, self._busy)
 
-    def _fit_box(self) -> None:
+    def _limit_width(self) -> None:
         self._box.setMaximumWidth(round(TEXT_WIDTH * max(1.0, theme.current().scale)) + BOX_OVERHANG)
         self.show_legend(self._legend_wanted)

@@ -39,12 +39,12 @@ class PromptEditor(QPlainTextEdit):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.document().setDocumentMargin(2)
-        self.document().documentLayout().documentSizeChanged.connect(lambda _: self._fit_height())
+        self.document().documentLayout().documentSizeChanged.connect(lambda _: self._adjust_height())
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() in (QEvent.Type.StyleChange, QEvent.Type.FontChange):
-            self._fit_height()
+            self._adjust_height()
 
     def sizeHint(self) -> QSize:
         return QSize(200, self._height())
@@ -110,7 +110,7 @@ class PromptEditor(QPlainTextEdit):
         lines = min(MAX_LINES, self._lines())
         return lines * self.fontMetrics().lineSpacing() + 2 * int(self.document().documentMargin()) + 2
 
-    def _fit_height(self) -> None:
+    def _adjust_height(self) -> None:
         scrolls = self._lines() > MAX_LINES
         policy = Qt.ScrollBarPolicy.ScrollBarAsNeeded if scrolls else Qt.ScrollBarPolicy.ScrollBarAlwaysOff
         self.setVerticalScrollBarPolicy(policy)

@@ -129,12 +129,12 @@ class Swatch(QWidget):
         super().__init__(parent)
         self._piece = Piece(kind, kind, 0)
         self.setToolTip(MEANINGS[kind])
-        self._fit()
+        self._resize()
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() == QEvent.Type.StyleChange:
-            self._fit()
+            self._resize()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
@@ -142,7 +142,7 @@ class Swatch(QWidget):
         token_painter().draw_piece(painter, QRectF(self.rect()), self._piece)
         painter.end()
 
-    def _fit(self) -> None:
+    def _resize(self) -> None:
         self.setFixedSize(round(token_painter().width(self._piece.text)), round(token_painter().piece_height))
 
 

@@ -70,7 +70,7 @@ class StatusChip(QToolButton):
         self._detail.setText(detail)
         self.setAccessibleName(f"Chat settings. {text}")
         self.setToolTip(text)
-        self._fit()
+        self._shorten()
         self.updateGeometry()
 
     def sizeHint(self) -> QSize:
@@ -84,9 +84,9 @@ class StatusChip(QToolButton):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._fit()
+        self._shorten()
 
-    def _fit(self) -> None:
+    def _shorten(self) -> None:
         """Shortens the state and leaves the details out where there is no room for them."""
         full, short = STATE_TEXTS[self._state]
         metrics, room = self._word.fontMetrics(), self.width() - self._room_for_others()

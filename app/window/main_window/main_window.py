@@ -90,7 +90,7 @@ class Panes(QSplitter):
     def request_sidebar(self, shown: bool) -> None:
         """Shows or hides the sidebar."""
         self._sidebar_wanted, self._sidebar_last = shown, True
-        self._fit()
+        self._arrange()
         self.changed.emit()
 
     def request_side(self, side: Side) -> None:
@@ -99,7 +99,7 @@ class Panes(QSplitter):
         if side:
             self._side = side
             self._stack.setCurrentWidget(self._sides[side])
-        self._fit()
+        self._arrange()
         self.changed.emit()
 
     def restore(self, places: Places) -> None:
@@ -116,9 +116,9 @@ class Panes(QSplitter):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._fit()
+        self._arrange()
 
-    def _fit(self) -> None:
+    def _arrange(self) -> None:
         """Shows the requested panes as far as the centre keeps its least width."""
         sidebar, side, free = self._sidebar_wanted, self._side_wanted, self.width() - MIN_CENTRE
         least = (SIDEBAR_RANGE[0], SIDE_RANGE[0])

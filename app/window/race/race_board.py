@@ -91,10 +91,10 @@ class RaceBoard(QWidget):
         self.replay = Replay(document)
         greedy = document.sampling.temperature == 0
         self.prompt = ElidedLabel(f"“{' '.join(visible(document.prompt).split())}”", role="header")
-        names = race_text.names(document.contestants)
+        names = race_text.names(document.sides)
         self.panes = [
             SidePane(visible(name), visible(race_text.details(one, greedy)), track.run)
-            for name, one, track in zip(names, document.contestants, self.replay.tracks, strict=True)
+            for name, one, track in zip(names, document.sides, self.replay.tracks, strict=True)
         ]
         self.comparison, self._legend = Comparison(self.replay), Legend(refused=False)
         self.about = wrapped(race_text.about(document, 1.0), role="detail")

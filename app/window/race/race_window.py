@@ -114,7 +114,7 @@ class RaceWindow(QWidget):
             self.line.show_message(str(error), "error")
             return
         self.line.clear()
-        sides = tuple(one.side for one in document.contestants)
+        sides = tuple(one.side for one in document.sides)
         self.form.show_race(document.prompt, document.sampling, sides, document.pairs)
         self.show_race(document)
 

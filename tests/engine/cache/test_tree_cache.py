@@ -17,7 +17,7 @@ from engine.policy.fixed import FixedLength
 from engine.sampling import Sampler, TokenCounts
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
-from engine.target.tree_support import why_no_trees
+from engine.target.tree_trial import why_no_trees
 from engine.tree.draft_tree import DraftTree
 from tests.engine.replies import PROMPT, reply
 from tests.engine.trees import Hidden, random_parents, way

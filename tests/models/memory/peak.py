@@ -50,11 +50,11 @@ def peak(drafter: str, context: int, target: str = BUILTIN) -> Peak:
 def take(target: str, drafter: str, context: int) -> tuple[int, int]:
     """Bytes said before anything is loaded, and taken at most by this process behind a full context."""
     import engine  # noqa: F401  before MLX
-    from app.inference import memory_fit, pair_loader
+    from app.inference import memory_check, pair_loader
 
     options = Options(target=target, drafters=(drafter,), draft_lengths=(4,), context=context, max_tokens=REPLY)
     folder = pair_loader.check_folder(pair_loader.target_folder(options))  # type: ignore[attr-defined]
-    said = memory_fit.fit(folder, options).needed
+    said = memory_check.check_memory(folder, options).needed
     opened = pair_loader.open_target(options)
     used = pair_loader.open_drafter(drafter, opened)
     session, _ = pair_loader.open_session(opened, options)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from models.memory import AvailableMemory, Footprint, FootprintAt, Share, judge_fit, largest_context
-from models.memory.fit_verdict import NOTHING, PROCESS_BYTES
+from models.memory import AvailableMemory, Footprint, FootprintAt, Share, judge_memory, largest_context
+from models.memory.memory_verdict import NOTHING, PROCESS_BYTES
 
 GB = 1024**3
 MB = 1024**2
@@ -36,26 +36,26 @@ def test_the_worst_moment_counts() -> None:
 )
 def test_the_level_follows_from_what_there_is(total_gb: float, level: str) -> None:
     # 4 GB of weights, 8 GB of cache, 0.11 of process: 12.1 of 0.9 of memory
-    assert judge_fit(growing(), 8192, AvailableMemory(int(total_gb * GB))).level == level
+    assert judge_memory(growing(), 8192, AvailableMemory(int(total_gb * GB))).level == level
 
 
 def test_on_a_mac_what_the_gpu_may_wire_counts_and_not_the_memory() -> None:
-    assert judge_fit(growing(), 8192, AvailableMemory(18 * GB)).level == "good"
-    assert judge_fit(growing(), 8192, AvailableMemory(18 * GB, wired=12 * GB)).level == "refused"
+    assert judge_memory(growing(), 8192, AvailableMemory(18 * GB)).level == "good"
+    assert judge_memory(growing(), 8192, AvailableMemory(18 * GB, wired=12 * GB)).level == "refused"
 
 
 def test_memory_that_others_hold_makes_it_tight() -> None:
-    found = judge_fit(growing(), 8192, AvailableMemory(64 * GB, free=6 * GB))
+    found = judge_memory(growing(), 8192, AvailableMemory(64 * GB, free=6 * GB))
     assert found.level == "tight" and "6.0 GB of it free now" in found.reason
     assert found.remedies == ("close other programs",)
 
 
 def test_a_system_that_says_nothing_refuses_nothing() -> None:
-    assert judge_fit(growing(), 8192, AvailableMemory(None)).level == "good"
+    assert judge_memory(growing(), 8192, AvailableMemory(None)).level == "good"
 
 
 def test_a_refusal_says_the_number_and_what_would_fit() -> None:
-    found = judge_fit(growing(), 8192, AvailableMemory(10 * GB), growing(a_token=MB // 2))
+    found = judge_memory(growing(), 8192, AvailableMemory(10 * GB), growing(a_token=MB // 2))
     assert found.needed == growing()(8192).total
     assert found.reason == "needs 12.1 GB for a context of 8,192 tokens; 9.0 GB can be used here"
     assert found.remedies == ("a context of 4,864 tokens fits", "it fits with 8-bit keys and values (--kv-bits 8)")
@@ -63,12 +63,12 @@ def test_a_refusal_says_the_number_and_what_would_fit() -> None:
 
 
 def test_a_drafter_too_many_is_named() -> None:
-    found = judge_fit(growing(4 * GB, 1, Share(4 * GB)), 512, AvailableMemory(8 * GB))
+    found = judge_memory(growing(4 * GB, 1, Share(4 * GB)), 512, AvailableMemory(8 * GB))
     assert found.level == "refused" and found.remedies == ("it fits without its drafter, or with prompt lookup",)
 
 
 def test_where_only_a_smaller_model_helps_it_says_so() -> None:
-    found = judge_fit(growing(20 * GB), 512, AvailableMemory(8 * GB))
+    found = judge_memory(growing(20 * GB), 512, AvailableMemory(8 * GB))
     assert found.remedies == ("choose a smaller model or fewer bits per weight: the weights need 20.0 GB",)
 
 

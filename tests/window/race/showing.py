@@ -19,7 +19,7 @@ def recorded_race(parent: QWidget) -> RaceWindow:
     document = open_race(RACE)
     window = RaceWindow(RaceRequest(HostConnection(HostProcess(["no-such-program"]))), parent=parent)
     window.still = True
-    sides = tuple(one.side for one in document.contestants)
+    sides = tuple(one.side for one in document.sides)
     window.form.show_race(document.prompt, document.sampling, sides, document.pairs)
     window.show()
     window.show_race(document)

@@ -13,7 +13,7 @@ from app.race.race_document import RaceDocument
 def told(document: RaceDocument, pause_s: float = 0.0) -> Iterator[AnyAnswer]:
     """What was said of it, a run every `pause_s` seconds."""
     yield RaceProgress(id=2, message="opening lookup", time_s=0.0)
-    yield RaceReady(id=2, contestants=document.contestants, environment=document.environment)
+    yield RaceReady(id=2, sides=document.sides, environment=document.environment)
     for number, run in enumerate(document.runs):
         time_s = number * pause_s
         yield RaceProgress(

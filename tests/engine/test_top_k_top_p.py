@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine import truncation
+from engine import top_k_top_p
 from engine.sampling import Distribution
 from engine.settings import SamplingSettings
 
@@ -31,7 +31,7 @@ def logprobs_of(seed: int, rows: int, width: int, steps: float | None) -> mx.arr
 )
 def test_the_largest_are_those_of_a_sort(seed: int, rows: int, width: int, count: int, steps: float | None) -> None:
     values, count = logprobs_of(seed, rows, width, steps), min(count, width)
-    columns = truncation.largest(values, count)
+    columns = top_k_top_p.largest(values, count)
     found = np.take_along_axis(np.array(values), np.array(columns), -1)
     assert found.tolist() == np.sort(np.array(values), -1)[:, ::-1][:, :count].tolist()
     assert all(len(set(row)) == count for row in np.array(columns).tolist())
@@ -40,7 +40,7 @@ def test_the_largest_are_those_of_a_sort(seed: int, rows: int, width: int, count
 def test_the_largest_are_found_among_impossible_tokens() -> None:
     values = mx.full((1, 5000), -math.inf)
     values[0, 4999] = 0.0
-    columns = truncation.largest(values, 3)[0].tolist()
+    columns = top_k_top_p.largest(values, 3)[0].tolist()
     assert columns[0] == 4999
     assert len(set(columns)) == 3
     assert max(columns) < 5000
@@ -58,7 +58,7 @@ def test_the_nucleus_is_that_of_a_sort(seed: int, rows: int, width: int, top_p: 
     """A token is inside while the mass of all likelier ones is below top_p. Within the rounding of whole numbers, both
     are right."""
     logprobs = logprobs_of(seed, rows, width, steps)
-    outside = np.array(truncation.outside_nucleus(logprobs, top_p))
+    outside = np.array(top_k_top_p.outside_nucleus(logprobs, top_p))
     for values, found in zip(np.array(logprobs, dtype=np.float64), outside, strict=True):
         levels, place, counts = np.unique(-values, return_inverse=True, return_counts=True)
         mass = np.exp(-levels) * counts
@@ -103,5 +103,5 @@ def test_no_sort_is_wider_than_a_threadgroup(sampling: dict[str, float], monkeyp
     for name in ("sort", "argsort", "partition", "argpartition", "topk"):
         recorded(name)
     Distribution(SamplingSettings(temperature=1, **sampling), 262_144).logprobs(mx.zeros((2, 262_144)))
-    assert all(width <= truncation.SORT_WIDTH for width in widths)
+    assert all(width <= top_k_top_p.SORT_WIDTH for width in widths)
     assert bool(widths) == ("top_k" in sampling)

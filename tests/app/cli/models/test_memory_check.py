@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from app.cli.main import main
-from app.inference import memory_fit, pair_loader
+from app.inference import memory_check, pair_loader
 from app.inference.conversation import open_conversation
-from app.inference.memory_fit import context_note, fit
+from app.inference.memory_check import check_memory, context_note
 from app.inference.options import Options
 from engine.errors import ModelError, UnsupportedCache, UsageError
 from models.drafters.pair_footprint import pair_footprint
-from models.memory import AvailableMemory, FitVerdict
+from models.memory import AvailableMemory, MemoryVerdict
 from models.model_folder import ModelFolder, check_folder
 
 
@@ -34,12 +34,12 @@ def room_for(
 ) -> None:
     """A machine that has just enough for this context, alone or with drafters."""
     needed = pair_footprint(folder, drafters or ())(context).total
-    monkeypatch.setattr(memory_fit, "this_room", lambda: AvailableMemory(int(needed / 0.9) + 1))
+    monkeypatch.setattr(memory_check, "this_room", lambda: AvailableMemory(int(needed / 0.9) + 1))
 
 
-def fitted(folder: ModelFolder, options: Options) -> tuple[FitVerdict, str]:
+def fitted(folder: ModelFolder, options: Options) -> tuple[MemoryVerdict, str]:
     """How a pair fits, and what the user is told of its context."""
-    verdict = fit(folder, options)
+    verdict = check_memory(folder, options)
     return verdict, context_note(folder, options, verdict)
 
 
@@ -67,23 +67,23 @@ def test_where_nothing_fits_with_ease_the_context_is_what_fits_at_all(
 
 def test_a_context_that_was_asked_for_is_given_or_refused(folder: ModelFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     room_for(folder, 4096, monkeypatch)
-    assert fit(folder, Options(drafters=("none",), context=4096)).context == 4096
+    assert check_memory(folder, Options(drafters=("none",), context=4096)).context == 4096
     with pytest.raises(
         ModelError, match=r"does not fit: needs .* GB for a context of 8,192 tokens.*; a context of 4,096 tokens fits"
     ):
-        fit(folder, Options(drafters=("none",), context=8192))
+        check_memory(folder, Options(drafters=("none",), context=8192))
     with pytest.raises(UsageError, match="made for at most 8192"):
-        fit(folder, Options(context=9000))
+        check_memory(folder, Options(context=9000))
 
 
 def test_eight_bits_make_room(folder: ModelFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     room_for(folder, 4096, monkeypatch)
-    assert fit(folder, Options(drafters=("none",), context=8192, kv_bits=8)).context == 8192
+    assert check_memory(folder, Options(drafters=("none",), context=8192, kv_bits=8)).context == 8192
 
 
 def test_heads_too_narrow_for_fewer_bits_are_refused_with_the_reason(toy_folder: Path) -> None:
     with pytest.raises(UnsupportedCache, match=r"8-bit keys and values .*leave out --kv-bits"):
-        fit(check_folder(toy_folder), Options(target=str(toy_folder), drafters=("none",), kv_bits=8))
+        check_memory(check_folder(toy_folder), Options(target=str(toy_folder), drafters=("none",), kv_bits=8))
 
 
 def test_what_drafts_is_counted_and_what_cannot_be_opened_is_not(
@@ -91,12 +91,12 @@ def test_what_drafts_is_counted_and_what_cannot_be_opened_is_not(
 ) -> None:
     room_for(folder, 4096, monkeypatch)
     with pytest.raises(ModelError, match="it fits without its drafter, or with prompt lookup"):
-        fit(folder, Options(drafters=("lookup", str(builtin)), context=4096))
-    assert fit(folder, Options(drafters=("lookup", "/nowhere"), context=4096)).context == 4096
+        check_memory(folder, Options(drafters=("lookup", str(builtin)), context=4096))
+    assert check_memory(folder, Options(drafters=("lookup", "/nowhere"), context=4096)).context == 4096
 
 
 def test_nothing_is_loaded_of_what_does_not_fit(toy_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_fit, "this_room", lambda: AvailableMemory(1))
+    monkeypatch.setattr(memory_check, "this_room", lambda: AvailableMemory(1))
     monkeypatch.setattr(pair_loader, "load", lambda *_: pytest.fail("it was loaded"))
     with pytest.raises(ModelError, match="does not fit"):
         pair_loader.open_target(Options(target=str(toy_folder)))

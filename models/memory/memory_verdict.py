@@ -86,7 +86,7 @@ class Footprint:
         return replace(self, drafter=NOTHING)
 
 
-FitLevel = Literal["good", "tight", "refused"]
+MemoryLevel = Literal["good", "tight", "refused"]
 FootprintAt = Callable[[int], Footprint]  # by the length of the context
 
 TIGHT = 0.85  # of what may be used: beyond, other programs slow down
@@ -116,13 +116,13 @@ class AvailableMemory:
 
 
 @dataclass(frozen=True)
-class FitVerdict:
+class MemoryVerdict:
     """Whether a pair fits at `context` tokens, and why, in one line.
 
     needed: bytes. remedies: what would make it fit, or fit well, each a phrase; the first helps most.
     """
 
-    level: FitLevel
+    level: MemoryLevel
     reason: str
     context: int
     needed: int
@@ -132,9 +132,9 @@ class FitVerdict:
         return "; ".join([self.reason, *self.remedies[:2]])
 
 
-def judge_fit(
+def judge_memory(
     footprint_at: FootprintAt, context: int, available: AvailableMemory, fewer_bits: FootprintAt | None = None
-) -> FitVerdict:
+) -> MemoryVerdict:
     """Returns whether a pair with these footprints fits at `context` tokens.
 
     fewer_bits: the same pair with its keys and values in KV_BITS. Where the system does not say what it has,
@@ -144,17 +144,17 @@ def judge_fit(
     needed = footprint.total
     if most is None:
         reason = f"needs {memory_words(needed)}; this system does not report its memory"
-        return FitVerdict("good", reason, context, needed)
+        return MemoryVerdict("good", reason, context, needed)
     reason = f"needs {memory_words(needed)} for a context of {context:,} tokens; {memory_words(most)} can be used here"
     if needed > most:
-        return FitVerdict("refused", reason, context, needed, _remedies(footprint, footprint_at, fewer_bits, most))
+        return MemoryVerdict("refused", reason, context, needed, _remedies(footprint, footprint_at, fewer_bits, most))
     if needed > TIGHT * most:
         ease = int(TIGHT * most)
-        return FitVerdict("tight", reason, context, needed, _remedies(footprint, footprint_at, fewer_bits, ease))
+        return MemoryVerdict("tight", reason, context, needed, _remedies(footprint, footprint_at, fewer_bits, ease))
     if available.free is not None and needed > available.free:
         reason = f"{reason}, {memory_words(available.free)} of it free now"
-        return FitVerdict("tight", reason, context, needed, ("close other programs",))
-    return FitVerdict("good", reason, context, needed)
+        return MemoryVerdict("tight", reason, context, needed, ("close other programs",))
+    return MemoryVerdict("good", reason, context, needed)
 
 
 def largest_context(footprint_at: FootprintAt, wanted: int, most: int) -> int | None:

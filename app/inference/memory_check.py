@@ -16,9 +16,9 @@ from models.memory import (
     KV_BITS,
     TIGHT,
     AvailableMemory,
-    FitVerdict,
     Footprint,
-    judge_fit,
+    MemoryVerdict,
+    judge_memory,
     largest_context,
 )
 from models.model_folder import ModelFolder
@@ -44,7 +44,7 @@ def declared_context(folder: ModelFolder, requested: int | None) -> int:
     return requested or declared or DEFAULT_CONTEXT
 
 
-def fit(folder: ModelFolder, options: Options) -> FitVerdict:
+def check_memory(folder: ModelFolder, options: Options) -> MemoryVerdict:
     """Returns how the target in `folder` and the largest drafter of `options` fit, and with how long a context: the
     requested one, else the longest that leaves other programs their share.
 
@@ -53,7 +53,7 @@ def fit(folder: ModelFolder, options: Options) -> FitVerdict:
     return _checked_verdict(folder, _largest_drafter(folder, options), options)
 
 
-def context_note(folder: ModelFolder, options: Options, verdict: FitVerdict) -> str:
+def context_note(folder: ModelFolder, options: Options, verdict: MemoryVerdict) -> str:
     """Returns what the user should know of the context that a pair got, or ""."""
     wanted = declared_context(folder, options.context)
     if verdict.level == "tight" or verdict.context >= wanted:
@@ -63,13 +63,13 @@ def context_note(folder: ModelFolder, options: Options, verdict: FitVerdict) -> 
 
 
 def check_all(folder: ModelFolder, options: Options) -> None:
-    """Checks that the target fits with all drafters of `options` at once, as in a race. Raises what `fit` and
+    """Checks that the target fits with all drafters of `options` at once, as in a race. Raises what `check_memory` and
     `drafter_folders` raise."""
     named = [path for spec in options.drafters for path in drafter_folders(spec, folder)]
     _checked_verdict(folder, list(dict.fromkeys(named)), options)
 
 
-def verdict_of(folder: ModelFolder, drafters: Sequence[Path], options: Options) -> FitVerdict:
+def verdict_of(folder: ModelFolder, drafters: Sequence[Path], options: Options) -> MemoryVerdict:
     """Returns whether a target and drafters fit at the requested context, else at the longest that fits easily, else at
     all. Raises UsageError, and ModelError for what would not load."""
     room, context = this_room(), declared_context(folder, options.context)
@@ -84,10 +84,10 @@ def verdict_of(folder: ModelFolder, drafters: Sequence[Path], options: Options) 
     if not options.context and room.most is not None:
         easily = largest_context(taken, context, int(TIGHT * room.most))
         context = easily or largest_context(taken, context, room.most) or context
-    return judge_fit(taken, context, room, with_fewer_bits)
+    return judge_memory(taken, context, room, with_fewer_bits)
 
 
-def _checked_verdict(folder: ModelFolder, drafters: Sequence[Path], options: Options) -> FitVerdict:
+def _checked_verdict(folder: ModelFolder, drafters: Sequence[Path], options: Options) -> MemoryVerdict:
     verdict = verdict_of(folder, drafters, options)
     if verdict.level == "refused":
         raise ModelError(f"{folder.path.name} does not fit: {verdict}")

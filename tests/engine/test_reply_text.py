@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.events import Round
-from engine.text import ReplyText
+from engine.reply_text import ReplyText
 from tests.engine.fakes import ByteStream
 
 
