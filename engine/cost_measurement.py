@@ -44,7 +44,7 @@ def measure(
     repeats: int = 4,
     between: Callable[[], None] = lambda: None,
 ) -> Costs:
-    """Time runs of plain steps, passes of each width, the drafter's proposals and whole rounds of one token, behind
+    """Time runs of plain steps, passes of each width, the drafter's proposals and whole rounds of one token, after
     `context` tokens.
 
     Leaves both caches empty. The median of the quicker half of `repeats`, as other work on the machine only ever adds,
@@ -111,8 +111,8 @@ def _sample(members: Sequence[Drafter], draft_context: DraftContext, length: int
 
 
 def _run_job(target: CachedModel, draft_context: DraftContext) -> Callable[[], float]:
-    """Seconds a step, from the landing of the second, behind which steps run ahead wherever MLX runs, to that of the
-    last but one, which has the last behind it. Nobody reads hidden states meanwhile: a log would not find back."""
+    """Seconds a step, from the landing of the second, after which steps run ahead wherever MLX runs, to that of the
+    last but one, which has the last after it. Nobody reads hidden states meanwhile: a log would not find back."""
 
     def job() -> float:
         taps, target.taps = target.taps, None

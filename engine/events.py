@@ -42,7 +42,7 @@ class Round:
     q:        for each of `drafted`, the drafter's probability of it; 1.0 for a point mass.
     width:    rows of the verify pass, repeated prompt or replayed tokens included.
     reason:   why the policy chose this draft length.
-    draft_s, verify_s: seconds of proposing and of everything behind it, where proposals are timed; else None.
+    draft_s, verify_s: seconds of proposing and of everything after it, where proposals are timed; else None.
     waits:    how often the host waited for the device: once, and once more where proposals are timed.
     fingerprints: in exact-verify, for each of `tokens` the checksum of the logits it was chosen from (53 bits, see
               `engine.audit.fingerprints`); else empty.
@@ -66,7 +66,7 @@ class Round:
     waits: int = 1
 
     def cut(self, count: int) -> Round:
-        """Returns the same round, ended behind the first `count` of its tokens."""
+        """Returns the same round, ended after the first `count` of its tokens."""
         accepted = min(self.accepted, count)
         return replace(
             self,

@@ -66,7 +66,7 @@ def decode(
 
 
 def _cut_at_eos(round_: Round, eos: frozenset[int]) -> Round:
-    """Drops what a round has behind an end-of-sequence token."""
+    """Drops what a round has after an end-of-sequence token."""
     for i, token in enumerate(round_.tokens):
         if token in eos:
             return round_.cut(i + 1)

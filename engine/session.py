@@ -168,7 +168,7 @@ class Session:
                 return
 
     def _cut(self, length: int) -> None:
-        """Drops the tokens behind the one that completed a stop string."""
+        """Drops the tokens after the one that completed a stop string."""
         del self.tokens[length:]
         self._driver.rewind(length - 1)
         if self._drafter is not None:

@@ -124,10 +124,10 @@ def submit(target: CachedModel, context: DraftContext, draft: Draft) -> PendingR
     return _submit(target, logits, width, accepted, draft, context.counts)
 
 
-def submit_behind(target: CachedModel, context: DraftContext, pending: PendingRound) -> PendingRound:
+def submit_after(target: CachedModel, context: DraftContext, pending: PendingRound) -> PendingRound:
     """Submits a plain step on the token of a plain `pending` round, which was submitted where the reply stands."""
     counts, draft = pending.counts.extended(pending.first_token), empty_draft(pending.draft.reason)
-    logits, width = target.continue_behind(context.tokens, pending.first_token)
+    logits, width = target.continue_after(context.tokens, pending.first_token)
     accepted = verify(context.sampler, logits, counts, draft, len(context.tokens) + 1)
     return _submit(target, logits, width, accepted, draft, counts)
 
@@ -179,7 +179,7 @@ class RoundQueue:
 
     @property
     def may_run_ahead(self) -> bool:
-        """Whether another plain step may be submitted before the round that comes next is waited for: behind a plain
+        """Whether another plain step may be submitted before the round that comes next is waited for: after a plain
         one, and where that would not delay the first token, because the backend queues what is submitted."""
         pending = self._ahead or self._pending
         return pending is not None and pending.is_plain and (self._rounds > 0 or backend.queues())
@@ -189,11 +189,11 @@ class RoundQueue:
         self._pending = submit(self._target, self.context, draft)
 
     def wait(self, plain_follows: bool = False) -> Round:
-        """Waits for the next round, with another plain step submitted behind it if one is sure to follow."""
+        """Waits for the next round, with another plain step submitted after it if one is sure to follow."""
         pending = self._ahead or self._pending
         if pending is None:
             raise ValueError("no round has been submitted")
-        self._ahead = submit_behind(self._target, self.context, pending) if plain_follows else None
+        self._ahead = submit_after(self._target, self.context, pending) if plain_follows else None
         self._pending, self._counts = None, pending.counts
         return pending.wait(self._rounds, self._began_s)
 

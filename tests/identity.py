@@ -7,7 +7,7 @@ For the first turns of the first prompts, greedy, at temperature 1 and at 0.7 wi
 prompt lookup and every drafter named, each with chains of --lengths (default 0 to 8) and, for those named by --tree,
 with trees of --sizes (default 4, 8, 16 and 32 nodes). Prints a line a prompt and, for each text that differs, its
 receipt. Exit code 1 when a difference is no near-tie; with --exact, all in exact-verify, when one bit of one logit
-behind the text differs.
+after the text differs.
 """
 
 from __future__ import annotations

@@ -173,7 +173,7 @@ class RoundCostCache:
         """Returns the costs at temperature 0, which are those of the policy."""
         if not self._calibration.has(milestone):
             self._notify(milestone, "at temperature 0")
-        return self._calibration.behind(milestone)
+        return self._calibration.after(milestone)
 
     def _sampled_costs(self, milestone: int) -> Costs:
         """Returns the costs with these settings, measured unless they are kept."""

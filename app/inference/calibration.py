@@ -1,7 +1,7 @@
 """The costs of passes on this machine, measured once a (target, drafter, machine, context) and kept on disk.
 
 Attention grows with the context, and for a pass of two rows by twice as much as for one: on 2 cores a drafted token
-costs the built-in model 1.2 plain steps behind 64 tokens and 1.3 behind 1,024. So costs are measured behind the
+costs the built-in model 1.2 plain steps after 64 tokens and 1.3 after 1,024. So costs are measured after the
 `MILESTONES` around a context, and taken from the straight line between them.
 
 A file that cannot be read is measured again and replaced; one that cannot be written costs a measurement the next time
@@ -31,11 +31,11 @@ from models.paths import cache_dir
 
 FORMAT = 5
 MOST = 200  # files kept; the oldest go
-MILESTONES = (64, 1024, 4096)  # tokens of context that costs are measured behind
-NEAR = 128  # up to here those behind the first will do
-FAR = 2048  # up to here the line through the first two goes on: to measure behind more takes long
-BEYOND = 2  # times the last milestone: behind more, costs are taken for what they are there
-_ROWS = 64  # that a pass to measure may add behind a milestone
+MILESTONES = (64, 1024, 4096)  # tokens of context that costs are measured after
+NEAR = 128  # up to here those after the first will do
+FAR = 2048  # up to here the line through the first two goes on: to measure after more takes long
+BEYOND = 2  # times the last milestone: after more, costs are taken for what they are there
+_ROWS = 64  # that a pass to measure may add after a milestone
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Calibration:
     _found: dict[int, Costs] = field(default_factory=dict)
 
     def milestones(self, context: int) -> tuple[int, ...]:
-        """Returns the one or two milestones that costs behind a context are taken from. A prompt that leaves no room
+        """Returns the one or two milestones that costs after a context are taken from. A prompt that leaves no room
         for a reply is not measured for."""
         within = tuple(milestone for milestone in MILESTONES if milestone + _ROWS <= self.room)
         if context <= NEAR or len(within) < 2 or context >= self.room:
@@ -62,26 +62,26 @@ class Calibration:
         return all(self.has(milestone) for milestone in self.milestones(context))
 
     def has(self, milestone: int) -> bool:
-        """Returns whether costs behind this milestone have been measured."""
+        """Returns whether costs after this milestone have been measured."""
         return self._kept(milestone) is not None
 
     def costs(self, context: int = 0, pause: Callable[[], None] = lambda: None) -> Costs:
-        """Returns the costs behind a context. Measuring empties both caches: forget the session first.
+        """Returns the costs after a context. Measuring empties both caches: forget the session first.
 
         pause: called between passes while measuring; may raise to break off.
         """
-        return self.draw(context, lambda milestone: self.behind(milestone, pause))
+        return self.draw(context, lambda milestone: self.after(milestone, pause))
 
-    def draw(self, context: int, behind: Callable[[int], Costs]) -> Costs:
-        """Returns the costs behind a context, from those `behind` its milestones."""
+    def draw(self, context: int, after: Callable[[int], Costs]) -> Costs:
+        """Returns the costs after a context, from those `after` its milestones."""
         near, *far = self.milestones(context)
         if not far:
-            return behind(near)
+            return after(near)
         share = (min(context, BEYOND * far[0]) - near) / (far[0] - near)
-        return between(behind(near), behind(far[0]), share)
+        return between(after(near), after(far[0]), share)
 
-    def behind(self, milestone: int, pause: Callable[[], None] = lambda: None) -> Costs:
-        """Returns the costs behind a milestone, measured now if they are not known."""
+    def after(self, milestone: int, pause: Callable[[], None] = lambda: None) -> Costs:
+        """Returns the costs after a milestone, measured now if they are not known."""
         kept = self._kept(milestone)
         if kept is None:
             kept = self._found[milestone] = pair_loader.measure_costs(self.target, self.drafter, milestone, pause)

@@ -140,7 +140,7 @@ class Conversation:
         return " · ".join(part for part in parts if part)
 
     def _reply(self, before: list[Message], text: str, cancelled: Callable[[], bool]) -> Generator[ShownEvent]:
-        """Replies to `text` behind the turns `before`. `messages` is replaced at the end, if there was any text."""
+        """Replies to `text` after the turns `before`. `messages` is replaced at the end, if there was any text."""
         turns = [*before, {"role": "user", "content": text}]
         system = [{"role": "system", "content": self.system}] if self.system else []
         settings, reply, measuring = self.options.settings(), "", False

@@ -125,7 +125,7 @@ class LoadedPair:
     # --- costs and policies --------------------------------------------------------------------------
 
     def costs(self, context: int, pause: Callable[[], None] = lambda: None) -> Costs:
-        """Returns the costs of passes and drafts behind `context` tokens; measures them now if they are not known.
+        """Returns the costs of passes and drafts after `context` tokens; measures them now if they are not known.
 
         Measuring empties all caches. pause: called between passes while measuring; may raise to break off. Raises
         whatever a drafter raises.
@@ -135,7 +135,7 @@ class LoadedPair:
         return self.calibration.costs(context, pause)
 
     def policy(self, settings: SamplingSettings, context: int, timed: bool = False) -> Policy:
-        """Returns a policy for one reply behind `context` tokens: with the draft length of `settings`, or for auto on
+        """Returns a policy for one reply after `context` tokens: with the draft length of `settings`, or for auto on
         measured costs, which it corrects if the reply goes by the clock. timed: drafts are waited for."""
         if settings.draft_length is not None or not self.has_drafter:
             return pair_loader.make_policy(self.drafter, settings.draft_length, None)

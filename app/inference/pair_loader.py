@@ -154,7 +154,7 @@ def join_notes(*notes: str) -> str:
 def measure_costs(
     target: Loaded, drafter: NamedDrafter, context: int = CONTEXT, between: Callable[[], None] = lambda: None
 ) -> Costs:
-    """Returns the costs of passes and proposals on this machine behind `context` tokens, for draft length auto. Empties
+    """Returns the costs of passes and proposals on this machine after `context` tokens, for draft length auto. Empties
     both caches: forget the session first."""
     widths = TREE_WIDTHS if drafter.branches else WIDTHS
     sampler = Sampler(SamplingSettings(), target.model.vocabulary)

@@ -48,7 +48,7 @@ class ReplyRunner:
         self._cancelled, self._timed = cancelled, timed
         self._ids = list(continuation_ids)
         self._given = len(self._ids)
-        self._context = 0  # tokens that the reply begins behind, which costs depend on
+        self._context = 0  # tokens that the reply begins after, which costs depend on
         self._rounds = 0
         self._began_s = 0.0
 
@@ -141,6 +141,6 @@ class ReplyRunner:
 
 
 def measuring_message(pair: LoadedPair, context: int) -> str:
-    """Returns what to tell the user while costs behind `context` tokens are measured."""
+    """Returns what to tell the user while costs after `context` tokens are measured."""
     _, *far = pair.calibration.milestones(context)
-    return f"measuring the cost of passes{f' behind {far[0]:,} tokens' if far else ''}, once for this pair"
+    return f"measuring the cost of passes{f' after {far[0]:,} tokens' if far else ''}, once for this pair"

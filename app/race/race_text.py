@@ -163,7 +163,7 @@ def about(document: RaceDocument, pace: float) -> str:
 
 
 def paced(times: float) -> str:
-    """Returns the pace of a replay, to stand behind MEASURED: ", at half its speed"; "" for the real one."""
+    """Returns the pace of a replay, to stand after MEASURED: ", at half its speed"; "" for the real one."""
     return "" if times == 1 else f", at {_SLOW.get(times, f'{times:g} times its speed')}"
 
 
@@ -244,7 +244,7 @@ def mark_tone(receipt: PairReceipt) -> MarkTone:
 
 
 def sameness(replay: Replay, state: State) -> str:
-    """Returns what both texts have in common at a time, to stand behind the number of identical tokens."""
+    """Returns what both texts have in common at a time, to stand after the number of identical tokens."""
     noun = "token" if state.identical == 1 else "tokens"
     if state.differs_at is None:
         return f"identical {noun}" if state.done else f"identical {noun} so far"

@@ -57,7 +57,7 @@ def results_of(cases: Sequence[Case], target: str | None, step: Step, stopped: C
 
 
 def _after(step: Step, done: int, name: str) -> Callable[[int], None]:
-    """Returns `step` for the tokens of one case, behind `done` tokens of others."""
+    """Returns `step` for the tokens of one case, after `done` tokens of others."""
     return lambda tokens: step(done + tokens, name)
 
 

@@ -1,7 +1,7 @@
 """Messages as rows: the queries that read them, and how a row becomes a record and back.
 
 Children of one message are versions of each other, as are the roots of a conversation. Each message remembers which
-child is shown, so going back to a version goes back to the whole branch behind it.
+child is shown, so going back to a version goes back to the whole branch after it.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ _MENDS = (
         SELECT conversation, '{LOST_TITLE}', 0, min(created_s), max(created_s), '{{}}' FROM message
         WHERE conversation NOT IN (SELECT id FROM conversation) GROUP BY conversation""",
     "UPDATE message SET parent = NULL WHERE parent < 1",
-    # A lost message stands behind the one before it: a question above a reply, a reply above a question.
+    # A lost message stands after the one before it: a question above a reply, a reply above a question.
     f"""INSERT INTO message (id, conversation, parent, role, state, created_s, note, text)
         SELECT m.parent, m.conversation, before.id, iif(m.role = before.role AND m.role = 'user', 'assistant', 'user'),
             'failed', m.created_s, '{LOST_NOTE}', ''
@@ -70,7 +70,7 @@ _MENDS = (
 
 
 def mend(connection: sqlite3.Connection) -> int:
-    """Makes the tree whole, within a transaction: every message in a conversation and behind another, every `shown` at
+    """Makes the tree whole, within a transaction: every message in a conversation and after another, every `shown` at
     a child. Returns how many rows that changed, 0 for a sound store."""
     before = connection.total_changes
     for statement in _MENDS:

@@ -66,7 +66,7 @@ class ExactTarget(CachedModel):
             raise ValueError(f"a draft of {draft.size} tokens where its block has room for {room}")
         return self._in_block(sequence, draft, tree)
 
-    def continue_behind(self, sequence: Sequence[int], token: mx.array) -> tuple[mx.array, int]:
+    def continue_after(self, sequence: Sequence[int], token: mx.array) -> tuple[mx.array, int]:
         self.rewind(len(sequence))
         logits, width = self._in_block(sequence, token)
         return logits[-1:], width

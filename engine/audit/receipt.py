@@ -96,8 +96,8 @@ class Receipt:
         failed, near = len(self.failures), len(self.differences) - len(self.failures)
         if not failed:
             return _placed(near, "near-tie", self.differences[0].position)
-        behind = f"{',' if failed > 1 else ''} and {_counted(near, 'near-tie')}" if near else ""
-        return _placed(failed, "failure", self.failures[0].position) + behind
+        after = f"{',' if failed > 1 else ''} and {_counted(near, 'near-tie')}" if near else ""
+        return _placed(failed, "failure", self.failures[0].position) + after
 
     def __str__(self) -> str:
         return str(self.difference) if len(self.differences) == 1 else self.summary

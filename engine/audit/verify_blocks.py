@@ -4,13 +4,13 @@ there.
 A product may round differently in a pass of another width, attention where there are more keys, a kernel in another of
 its rows; and the keys and values of a token are what the pass that wrote them made. So here the place of a token alone
 decides all of that. The sequence is cut at fixed places, a pass reads exactly one block, and what a block lacks of
-tokens is filled up with tokens behind them, which no row before can see and which are forgotten afterwards:
+tokens is filled up with tokens after them, which no row before can see and which are forgotten afterwards:
 
     place    0 ..... 511 | 512 . 575 | 576 . 579 | 580 . 583 | 584
     block    one pass    | one pass  | one pass  | one pass  |
              the prompt, in the widest blocks    | the reply, in blocks of `width`
 
-Plain decoding at place 581 runs the pass over 580 .. 583 with one token and three fillers behind it; a verify pass runs
+Plain decoding at place 581 runs the pass over 580 .. 583 with one token and three fillers after it; a verify pass runs
 the same with drafted ones in place of fillers. No kernel sees a difference but in the contents of rows that are masked.
 A draft ends where its block ends, and a token at a block's end is read without one.
 
@@ -60,7 +60,7 @@ class VerifyBlocks:
         return self.block(place)[0]
 
     def room(self, place: int) -> int:
-        """Returns how many tokens behind `place` its block has room for."""
+        """Returns how many tokens after `place` its block has room for."""
         return self.block(place)[1] - place - 1
 
     def blocks(self, first: int, end: int) -> Iterator[tuple[int, int]]:

@@ -84,7 +84,7 @@ class CrossTokenizerModel:
         self._tokens: list[int] = list(tokens.start)
         self._own_ends = [0] * len(self._tokens)
         self._positions = position_limit(model.model) or sys.maxsize
-        self._accepted = 0  # drafted tokens that the cache holds behind `_tokens`, and that were not refused
+        self._accepted = 0  # drafted tokens that the cache holds after `_tokens`, and that were not refused
 
     def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
         self._read(tokens)
@@ -94,9 +94,7 @@ class CrossTokenizerModel:
 
     def propose(self, context: DraftContext, length: int) -> Draft:
         self._read(context.tokens)
-        length = min(
-            length, self._positions - len(self._tokens) + 1
-        )  # MLX does not check what is read behind its table
+        length = min(length, self._positions - len(self._tokens) + 1)  # MLX does not check what is read past its table
         if length <= 0 or not self._tokens or self._own_ends[-1] != len(self._text):
             return empty_draft()
         if len(self._tokens) - self.model.length > PREFILL_CHUNK:  # after a long stretch of plain steps
@@ -176,7 +174,7 @@ class CrossTokenizerModel:
         return pairs
 
     def _cut(self, length: int) -> None:
-        """Drops own tokens that end behind the first `length` bytes."""
+        """Drops own tokens that end after the first `length` bytes."""
         kept = max(bisect_right(self._own_ends, length), len(self._bytes.start))
         del self._tokens[kept:], self._own_ends[kept:]
         if self.model.length > kept:

@@ -4,7 +4,7 @@ Several of the target's layers are fused into one context row for every committe
 
     c = hidden_norm(fc([states at the taps]))
 
-The block is the last committed token and masks behind it. Each of its layers attends to the context's keys and values,
+The block is the last committed token and masks after it. Each of its layers attends to the context's keys and values,
 which are computed of c and kept, and to the block itself, in both directions unless the head is causal. The state in
 the slot of a mask gives the logits of the token there. Only committed tokens enter the cache.
 
@@ -139,7 +139,7 @@ class _Attention(nn.Module):
 
 
 class _Convolution(nn.Module):
-    """Two short convolutions along the block around a part of a layer, one before and one behind it. Their kernels are
+    """Two short convolutions along the block around a part of a layer, one before and one after it. Their kernels are
     a fixed one plus one that the rows choose, shared by the channels of a group."""
 
     def __init__(self, config: DFlashConfig) -> None:
@@ -373,7 +373,7 @@ class DFlash:
             self.head.remember(states.astype(self.head.dtype), self._caches)
 
     def _block(self, last: int, length: int) -> mx.array:
-        """Returns the states (length, hidden) of the slots behind the token `last`."""
+        """Returns the states (length, hidden) of the slots after the token `last`."""
         config = self.head.config
         inputs = length if self._from_anchor else length + 1
         block = mx.array([last] + [config.mask_id] * (inputs - 1), mx.int32)

@@ -1,6 +1,6 @@
 """A small model of the same vocabulary drafts, token by token (Leviathan 2023, Chen 2023).
 
-A model that was trained to draft in parallel (PARD, arXiv 2504.18583) proposes the whole chain in one pass: behind the
+A model that was trained to draft in parallel (PARD, arXiv 2504.18583) proposes the whole chain in one pass: after the
 text it reads a mask for every token but the first, and the logits in the place of each mask are those of the token
 there."""
 
@@ -26,7 +26,7 @@ class DraftModel:
     is laid out in the target's width. ids: the tokens below `shared` that the columns of its logits stand for, where
     `engine.drafters.draft_vocabulary` made them fewer; None where they are all tokens. mask_id: the token that stands
     for tokens to be drafted in parallel, None for a model that drafts one by one. Drafting ends where its table of
-    positions ends: MLX does not check what is read behind it."""
+    positions ends: MLX does not check what is read past it."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class DraftModel:
         return draft
 
     def logits_along(self, tokens: Sequence[int], first: int) -> mx.array:
-        """Returns the logits (n, target's width, or that of `ids`) behind each of `tokens` from the place `first` on,
+        """Returns the logits (n, target's width, or that of `ids`) after each of `tokens` from the place `first` on,
         in one pass: what a draft would be drawn from there, for a text that is known already. Raises ModelError if the
         text is longer than the model has positions for."""
         if len(tokens) > self._positions:
@@ -98,7 +98,7 @@ class DraftModel:
         return self._target_logits(self.model.forward(mx.array(list(readable[first:]), mx.int32)))
 
     def hint(self, context: DraftContext) -> float | None:
-        """0 behind its last position."""
+        """0 past its last position."""
         return 0.0 if self._room(context) <= 0 else None
 
     def rewind(self, length: int) -> None:
@@ -108,13 +108,13 @@ class DraftModel:
         return self.model.length
 
     def _room(self, context: DraftContext) -> int:
-        """Returns how many tokens a draft may have: all but its last one are read, behind the committed ones."""
+        """Returns how many tokens a draft may have: all but its last one are read, after the committed ones."""
         return self._positions - len(context.tokens) + 1
 
     def _readable(self, tokens: Sequence[int]) -> Sequence[int]:
         """Returns `tokens` with ids that the drafter has no embedding for replaced by its last one.
 
-        The target may choose such an id, from padding or from a longer map. Reading it would reach behind the
+        The target may choose such an id, from padding or from a longer map. Reading it would reach past the
         embedding table. What the drafter reads instead changes q alone, and p is kept for any q.
         """
         if self.model.vocabulary >= self._width:

@@ -22,7 +22,7 @@ from engine.tree.draft_tree import DraftTree
 BREADTH = 4  # children of a node, and nodes expanded a level
 DEEPEST = 6
 _LEAST = -30.0  # log of a probability below which all are alike: ranks stay finite, and differences of _STEP count
-_STEP = 1e-4  # by how much a node ranks behind its parent and its elder siblings at least
+_STEP = 1e-4  # by how much a node ranks after its parent and its elder siblings at least
 _SALTS = 64  # a level
 
 Steps = Callable[[mx.array, mx.array, int, mx.array], mx.array]
@@ -45,7 +45,7 @@ class _Children(NamedTuple):
 class _Frontier(NamedTuple):
     """The nodes that are expanded next: (rows, ...) of each.
 
-    hidden: the head's state behind it. places: among all candidates. counts: (rows, vocabulary) for the penalties, or
+    hidden: the head's state after it. places: among all candidates. counts: (rows, vocabulary) for the penalties, or
     None.
     """
 

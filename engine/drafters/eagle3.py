@@ -7,7 +7,7 @@ The head is one decoder layer over fused hidden states of the target:
     x = h_i + attention([norm(e_(i+1)), norm(h_i)]);  x = x + mlp(norm(x));  logits of t_(i+2) = lm_head(norm(x))
 
 At the next drafted token x replaces h. A head may have further layers, which are ordinary ones. A parallel head
-(P-EAGLE, vllm-project/speculators, `src/speculators/models/peagle`) drafts all tokens behind the first in one more
+(P-EAGLE, vllm-project/speculators, `src/speculators/models/peagle`) drafts all tokens after the first in one more
 pass, over slots that hold a mask in place of the state and of the token. Parameter names, and the variants that
 `Eagle3Config` knows, are those of the Speculators layout (vllm-project/speculators,
 `src/speculators/models/eagle3/core.py` and `model_definitions.py`), so a checkpoint loads as it is. The embedding is
@@ -119,7 +119,7 @@ class _Layer(nn.Module):
 
 
 class _FurtherLayer(nn.Module):
-    """An ordinary decoder layer behind the first."""
+    """An ordinary decoder layer after the first."""
 
     def __init__(self, config: Eagle3Config) -> None:
         super().__init__()
@@ -253,7 +253,7 @@ class Eagle3(PairDrafter):
         return self.head(hidden[None], embed(tokens)[None].astype(hidden.dtype), *attends)[0]
 
     def _attend(self, cache: KVCache, first: int, position: int, mask: mx.array | None, window: int | None) -> Attend:
-        """Returns the attention of one layer behind `first` pairs, see `steps`. window: how many pairs a row sees."""
+        """Returns the attention of one layer after `first` pairs, see `steps`. window: how many pairs a row sees."""
         head = self.head
 
         def attend(queries: mx.array, keys: mx.array, values: mx.array) -> mx.array:
@@ -271,7 +271,7 @@ class Eagle3(PairDrafter):
         return attend
 
     def _block(self, context: DraftContext, hidden: mx.array, length: int, mask_id: int) -> Draft:
-        """Returns a chain whose tokens behind the first come from one pass over the token `mask_id`; each is drawn by
+        """Returns a chain whose tokens after the first come from one pass over the token `mask_id`; each is drawn by
         itself."""
         head, slots = self.head, length - 1
         masked = mx.broadcast_to(head.fuse(head.mask_hidden[0]), (slots, hidden.shape[-1]))

@@ -5,7 +5,7 @@ Each drafted token is one step from the token before it, t, and a state h of the
 
     x = pre_projection([embed(t), h]);  x = layers(x);  y = norm(x);  h' = post_projection(y);  logits = y @ embedding
 
-First h is the target's last state behind its final norm, then h'. The layers have queries alone: they attend to the
+First h is the target's last state after its final norm, then h'. The layers have queries alone: they attend to the
 keys and values of the target's last layer of the same kind, full or sliding, that has its own. So there is no cache to
 rewind, and every step of a draft stands at one position: that of the last token that the target has seen (as vLLM,
 SGLang and mlx-vlm have it; transformers says one more).

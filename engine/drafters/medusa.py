@@ -1,12 +1,12 @@
 """Medusa (Cai 2024, arXiv 2401.10774): the heads, and the drafter that proposes all their guesses at once as a static
 tree.
 
-Head i guesses the token 2 + i places behind what it reads. Each head is a stack of residual blocks x + SiLU(linear(x))
+Head i guesses the token 2 + i places after what it reads. Each head is a stack of residual blocks x + SiLU(linear(x))
 over the target's last normed hidden state, then an output matrix (FasterDecoding/Medusa,
 `medusa/model/medusa_model.py`). Without one of its own the head shares the target's output matrix, or the rows of it
 that `ids` names. Medusa's typical acceptance is lossy; Redline accepts exactly instead.
 
-A tree of guesses is a list of paths of ranks: (0, 2) is what head 1 holds third likeliest, behind what head 0 holds
+A tree of guesses is a list of paths of ranks: (0, 2) is what head 1 holds third likeliest, after what head 0 holds
 likeliest. It is nested: its first n paths are the tree of n nodes.
 
 The row that the heads read is the target's state at the last token that it has seen, whose logits gave the last

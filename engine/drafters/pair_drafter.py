@@ -1,7 +1,7 @@
 """A chain drafted by a head that reads pairs: the target's state at one token together with the token after it.
 
 EAGLE heads (Li 2024, arXiv 2401.15077) and multi-token prediction heads (DeepSeek-V3, arXiv 2412.19437) both work so:
-the pair of state i and token i + 1 gives a hidden state from which token i + 2 is drawn; behind a drafted token the
+the pair of state i and token i + 1 gives a hidden state from which token i + 2 is drawn; after a drafted token the
 head's own hidden state takes the place of the target's.
 
 The head's cache holds one entry a pair. Every pair of the committed sequence has the target's own state; entries of
@@ -47,7 +47,7 @@ class PairDrafter(ABC):
 
     @abstractmethod
     def steps(self, hidden: mx.array, tokens: mx.array) -> mx.array:
-        """Runs the head over one pair a row, (n, hidden) and (n,), that follow each other behind the pairs in the
+        """Runs the head over one pair a row, (n, hidden) and (n,), that follow each other after the pairs in the
         cache; returns the next hidden states (n, hidden)."""
 
     @abstractmethod

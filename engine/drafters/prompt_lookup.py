@@ -43,7 +43,7 @@ class PromptLookup:
     def hint(self, context: DraftContext) -> float:
         """Returns the length of the suffix that occurred before, as a share of the longest looked for.
 
-        Where it is 0, plain steps are submitted ahead, so a copy that begins right behind is taken up one step late; to
+        Where it is 0, plain steps are submitted ahead, so a copy that begins right after is taken up one step late; to
         wait for one costs more (`engine/NOTES.md`).
         """
         self.sync(context.tokens)

@@ -101,7 +101,7 @@ class Adaptive:
         self._choice = _Choice()
         self._time_s = math.nan  # of the last round
         self._planned = False  # whether this round was planned, or submitted since `next_is_plain` said so
-        self._followed = False  # whether a round was submitted behind this one
+        self._followed = False  # whether a round was submitted after this one
 
     def begin(self, tokens: int) -> None:
         self._budget = SlowdownBudget(tokens)
@@ -153,7 +153,7 @@ class Adaptive:
         return _Choice(drafter, least, expected[least] / prices[least], probing=True)
 
     def _affordable(self, candidate: Candidate) -> list[int]:
-        """Returns the draft lengths that the budget covers, with the dearer plain step behind such a round."""
+        """Returns the draft lengths that the budget covers, with the dearer plain step after such a round."""
         dearer = candidate.alone - 1
         return [n for n in candidate.useful if self._budget.covers(self._round_price(candidate, n) + dearer)]
 

@@ -126,7 +126,7 @@ class CachedModel:
 
         Whatever the cache lacks of `sequence` (at least its last token; more after a rewind that fell short) rides in
         the same pass, unless that is more than REPLAY_LIMIT tokens: then all but the last go through first, so that
-        passes do not grow with a run of refusals. The place is marked where the certain tokens end: behind them when
+        passes do not grow with a run of refusals. The place is marked where the certain tokens end: after them when
         there is no draft, else before the pass.
         """
         missing = sequence[self.length :]
@@ -144,14 +144,14 @@ class CachedModel:
             self.cache.mark()
         return logits[len(missing) - 1 :], rows.size
 
-    def continue_behind(self, sequence: Sequence[int], token: mx.array) -> tuple[mx.array, int]:
-        """Returns lazy logits (1, vocabulary) after a `token` (1,) that is not known yet, behind a pass over all of
+    def continue_after(self, sequence: Sequence[int], token: mx.array) -> tuple[mx.array, int]:
+        """Returns lazy logits (1, vocabulary) after a `token` (1,) that is not known yet, after a pass over all of
         `sequence`; and the width of the pass."""
         self.cache.mark()
         return self.forward(token), 1
 
     def draft_room(self, length: int) -> int:
-        """Returns the most tokens that a draft behind `length` tokens may have."""
+        """Returns the most tokens that a draft after `length` tokens may have."""
         return UNBOUNDED
 
     def checksums(self, logits: mx.array) -> mx.array:
@@ -173,7 +173,7 @@ class CachedModel:
 
     def rewind(self, length: int) -> int:
         """Forgets all but the first `length` tokens, or a few more where needed; returns how many are left."""
-        if self._root is not None:  # rows behind it are no sequence
+        if self._root is not None:  # rows after it are no sequence
             length, self._root = min(length, self._root), None
         kept = self._rewind_cache(length)
         if self.taps is not None:

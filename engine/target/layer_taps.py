@@ -162,7 +162,7 @@ def _measure(model: Any, points: Sequence[int], hooks: Sequence[Hook]) -> list[i
 
 
 def _plain(one: Hook, arguments: Hook | None) -> bool:
-    """Whether a hook saw one vector a token, once, and the layer behind it, if there is one, was handed just that."""
+    """Whether a hook saw one vector a token, once, and the layer after it, if there is one, was handed just that."""
     shape = one.seen.shape if isinstance(one.seen, mx.array) else ()
     once = one.calls == 1 and len(shape) == 3 and shape[:2] == (1, TRIAL_TOKENS)
     return once and (arguments is None or any(argument is one.seen for argument in arguments.seen or ()))

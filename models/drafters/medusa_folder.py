@@ -4,7 +4,7 @@
                                      `medusa/model/medusa_model.py`, class MedusaConfig)
     medusa_lm_head.safetensors       {head}.{layer}.linear.{weight,bias} and, for an output matrix of its own,
                                      {head}.{L}.weight (`medusa/train/train_legacy.py`, which saves the former alone)
-    model.safetensors                the same, each name behind medusa_head.
+    model.safetensors                the same, each name begins with medusa_head.
 
 Ours on top: `draft_vocab_size` with the tensors `d2t` and `t2d` for heads that know part of the vocabulary, as EAGLE-3
 heads do, and under redline.tree the nested tree of ranks (see `engine.drafters.medusa`).

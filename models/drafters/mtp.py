@@ -41,7 +41,7 @@ def check(target: ModelFolder, folder: Path, _read: Callable[[Path], ModelFolder
 
 def load(folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
     """Which state a head reads is disputed for DeepSeek's and GLM's, and for heads that Speculators trained: vLLM's and
-    transformers' code take the one behind the final norm, llama.cpp's notes the one before it."""
+    transformers' code take the one after the final norm, llama.cpp's notes the one before it."""
     from engine.drafters.mtp import Mtp
     from engine.target.layer_taps import NORMED
     from engine.target.model_layout import layers_of
@@ -51,7 +51,7 @@ def load(folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
 
     head, before = load_mtp(folder, target), len(layers_of(target.network))
     variants = (
-        Variant("the state behind the final norm", lambda: Mtp(head, target.model, NORMED)),
+        Variant("the state after the final norm", lambda: Mtp(head, target.model, NORMED)),
         Variant("the state before the final norm", lambda: Mtp(head, target.model, before)),
     )
     note = "drafts chains, no trees: a multi-token prediction head has no tree to offer" if trees else ""

@@ -2,7 +2,7 @@
 
     in a checkpoint     Qwen3-Next, Qwen3.5 and later: `mtp.*`, also below `model.` or `language_model.`
                         (vllm-project/vllm, `vllm/model_executor/models/qwen3_5_mtp.py`). DeepSeek-V3, GLM-4.5:
-                        `model.layers.N.*`, behind the N layers of the model (`deepseek_mtp.py`, `glm4_moe_mtp.py`).
+                        `model.layers.N.*`, after the N layers of the model (`deepseek_mtp.py`, `glm4_moe_mtp.py`).
                         MiMo: `model.mtp_layers.0.*`
     sidecar             a folder of its own, model_type `qwen3_5_mtp`, names without `mtp.` (Blaizzy/mlx-vlm,
                         `speculative/drafters/qwen3_5_mtp/split.py`)
@@ -266,7 +266,7 @@ def _with_rope(layer: Fields) -> dict[str, object]:
 
 
 def _full_attention_place(arguments: Any) -> int:
-    """Returns the place of a layer like the head's: of full attention in a hybrid, else behind the last one."""
+    """Returns the place of a layer like the head's: of full attention in a hybrid, else after the last one."""
     interval = getattr(arguments, "full_attention_interval", None)
     return int(interval) - 1 if interval else int(arguments.num_hidden_layers)
 

@@ -1,7 +1,7 @@
 """Which way of reading a head is right, where its files leave it open: tried on this machine, once, and remembered.
 
 A wrong norm, layer or slot is silent: the text stays the target's, and acceptance collapses. Sources disagree about
-some of them (before or behind the final norm, the input or the output of a layer, whether the first slot proposes). So
+some of them (before or after the final norm, the input or the output of a layer, whether the first slot proposes). So
 the target answers one prompt greedily with each variant, and the one whose drafts were accepted most often is kept.
 """
 

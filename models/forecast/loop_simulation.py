@@ -94,7 +94,7 @@ class ReplayedTarget(CachedModel):
         rows = mx.arange(draft.size + 1) if tree is None else tree.row_depths
         return self._logits(len(sequence) + rows), draft.size + 1
 
-    def continue_behind(self, sequence: Sequence[int], token: mx.array) -> tuple[mx.array, int]:
+    def continue_after(self, sequence: Sequence[int], token: mx.array) -> tuple[mx.array, int]:
         self._length += token.size
         return self._logits(mx.array([self._length])), 1
 

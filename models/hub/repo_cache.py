@@ -222,8 +222,8 @@ def discard(cache_folder: Path, repo: str) -> int:
     The case of the repository's name does not matter. Raises UsageError for an invalid name, HubError if it is being
     downloaded right now or cannot be deleted.
     """
-    folded = check_repo(repo).casefold()
-    spelled = [planned for planned in planned_repos(cache_folder) if planned.casefold() == folded]
+    plain_name = check_repo(repo).casefold()
+    spelled = [planned for planned in planned_repos(cache_folder) if planned.casefold() == plain_name]
     cache = RepoCache(cache_folder, repo if repo in spelled or not spelled else spelled[0])
     if not cache.folder.is_dir():
         return 0

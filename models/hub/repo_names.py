@@ -71,8 +71,8 @@ def check_wanted(names: Iterable[str], repo: str) -> None:
     for name in names:
         if not all(_FILE.fullmatch(part) for part in name.split("/")):
             raise HubError(f"{repo}: lists the file {shown(name)}, which no disk should hold; refused", "refused")
-        folded = unicodedata.normalize("NFKC", name).casefold()
-        if folded in seen:
-            both = f"{shown(seen[folded])} and {shown(name)}"
+        plain_name = unicodedata.normalize("NFKC", name).casefold()
+        if plain_name in seen:
+            both = f"{shown(seen[plain_name])} and {shown(name)}"
             raise HubError(f"{repo}: lists {both}, which are one file on a Mac's disk; refused", "refused")
-        seen[folded] = name
+        seen[plain_name] = name

@@ -63,7 +63,7 @@ def _attend_like(own: Any, theirs: Any, config: Eagle3Config) -> None:
 
 
 def _final_norm(network: Any, hidden: int) -> mx.array | None:
-    """Returns the weight of the norm behind the last layer."""
+    """Returns the weight of the norm after the last layer."""
     inside = {id(part) for layer in layers_of(network) for part in layer.modules()}
     for name, module in network.named_modules():
         if name.rpartition(".")[2] in ("norm", "ln_f", "final_layernorm", "norm_f") and id(module) not in inside:

@@ -20,7 +20,7 @@ from engine.noise import Noise, Stream
 
 PREFILL_ROWS = 8
 _PREFILL_TOKENS = 512
-_TRIED, _TRIED_TOKENS = (5, 21, 12), 4  # lengths of prompts, and how much is written behind each
+_TRIED, _TRIED_TOKENS = (5, 21, 12), 4  # lengths of prompts, and how much is written after each
 _AGREES = 0.05  # of the spread, on average: more than 16-bit arithmetic in another order explains
 
 

@@ -60,7 +60,7 @@ def _with_entry(icns: bytes, kind: bytes, data: bytes) -> bytes:
 
 def _argb(picture: Image.Image) -> bytes:
     """Returns a picture as `ic04` holds it: "ARGB", then one channel after the other, packed in literal runs of at most
-    128 bytes, each behind its length less one."""
+    128 bytes, each preceded by its length less one."""
     red, green, blue, alpha = (channel.tobytes() for channel in picture.split())
     packed = b"ARGB"
     for channel in (alpha, red, green, blue):

@@ -21,7 +21,7 @@ from tests.host.replies import ask, worker_with
 def timed(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Gets the seconds of every round that is told to a Drift. Drafting pays, as far as anybody knows."""
     seconds: list[float] = []
-    monkeypatch.setattr(Calibration, "behind", lambda *_, **__: FLAT)
+    monkeypatch.setattr(Calibration, "after", lambda *_, **__: FLAT)
     monkeypatch.setattr(Calibration, "has", lambda *_, **__: True)
     monkeypatch.setattr(CostCorrection, "observe", lambda self, drafted, measured_s, _: seconds.append(measured_s))
     return seconds

@@ -32,7 +32,7 @@ def target(toy_folder: Path) -> Loaded:
 
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The contexts that were measured behind."""
+    """The contexts that were measured after."""
     asked: list[int] = []
 
     def measure(target: Loaded, drafter: NamedDrafter, context: int, between: Callable[[], None]) -> Costs:
@@ -86,8 +86,8 @@ def test_milestones_lie_around_a_context_and_within_the_room(
 
 
 def test_costs_lie_on_the_line_between_milestones(target: Loaded) -> None:
-    """Behind 64 tokens per pass over two rows takes 1.25 of one, behind 1,024 twice as long; a flat one stays flat, and
-    one that was quicker behind more is no quicker."""
+    """After 64 tokens per pass over two rows takes 1.25 of one, after 1,024 twice as long; a flat one stays flat, and
+    one that was quicker after more is no quicker."""
     draw = Calibration(target, LOOKUP, 20_000).draw
     near = Costs(((1, 1.0), (2, 1.25), (5, 3.0)), ((0, 0.0), (1, 0.1)), plain=0.9, eager=1.3)
     far = Costs(((1, 1.5), (2, 3.0), (5, 2.0)), ((0, 0.0), (1, 0.1)), plain=1.4, eager=3.05)
@@ -183,10 +183,10 @@ def test_old_files_are_cleared_away(
     assert len(list((tmp_path / "costs").iterdir())) == 3
 
 
-def test_a_policy_goes_by_what_passes_cost_behind_its_prompt(
+def test_a_policy_goes_by_what_passes_cost_after_its_prompt(
     target: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A drafted token that is free behind 64 tokens costs as much as it can bring behind 1,024."""
+    """A drafted token that is free after 64 tokens costs as much as it can bring after 1,024."""
     near, far = (Costs(((1, 1.0), (2, two)), ((0, 0.0), (1, 0.0)), plain=1.0) for two in (1.0, 2.0))
     monkeypatch.setattr(pair_loader, "measure_costs", lambda *args: near if args[2] == 64 else far)
     monkeypatch.setattr(calibration, "cache_dir", lambda root: tmp_path)

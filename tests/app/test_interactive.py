@@ -142,7 +142,7 @@ def test_a_long_prompt_is_measured_for_once(toy_folder: Path, tmp_path: Path) ->
     here = "measuring the cost of passes"
     assert [*filter(None, notes)] == [
         f"{here}, once for this pair",
-        f"{here} behind 1,024 tokens, once for this pair",
+        f"{here} after 1,024 tokens, once for this pair",
     ]
     assert notes[-1] == ""  # the line is cleared before the reply begins
     told = len(notes)

@@ -19,7 +19,7 @@ from tests.engine.replies import PROMPT, reply
 
 
 class _Rows(CachedModel):
-    """rows: by place in the sequence, the logits behind the token there; what a later pass says of a place counts."""
+    """rows: by place in the sequence, the logits after the token there; what a later pass says of a place counts."""
 
     rows: dict[int, mx.array]
 
@@ -30,8 +30,8 @@ class _Rows(CachedModel):
         self.rows.update(enumerate(logits, len(sequence) - 1))
         return logits, width
 
-    def continue_behind(self, sequence: Sequence[int], token: mx.array) -> tuple[mx.array, int]:
-        logits, width = super().continue_behind(sequence, token)
+    def continue_after(self, sequence: Sequence[int], token: mx.array) -> tuple[mx.array, int]:
+        logits, width = super().continue_after(sequence, token)
         self.rows[len(sequence)] = logits[0]
         return logits, width
 

@@ -120,7 +120,7 @@ def test_a_uniform_equal_to_the_chance_refuses() -> None:
     assert n.item() == 0
 
 
-def test_with_last_writes_the_targets_token_behind_the_kept_prefix() -> None:
+def test_with_last_writes_the_targets_token_after_the_kept_prefix() -> None:
     draft = mx.array([7, 8, 9], mx.int32)
     for n in range(4):
         tokens = acceptance.with_token_at(draft, mx.array(n), mx.array(1)).tokens.tolist()

@@ -15,7 +15,7 @@ from engine.settings import SamplingSettings
 from tests.engine.conversations import SHAPED, SHORT, answer, drafter, fresh, session
 from tests.engine.fakes import ByteStream
 from tests.engine.replies import PROMPT, draft_model, reply
-from tests.engine.test_text import rounds_of
+from tests.engine.test_reply_text import rounds_of
 from tests.toys.architectures import build
 
 PLENTY = 10_000
@@ -36,7 +36,7 @@ def test_a_reply_gone_on_with_is_the_reply_without_the_break(kind: str, sampling
         assert told.text.removesuffix(told.end.text) + rest.text == whole.text
 
 
-def test_a_reply_that_ended_does_not_go_on_behind_its_end() -> None:
+def test_a_reply_that_ended_does_not_go_on_past_its_end() -> None:
     whole = fresh("qwen3", PROMPT, SHORT)
     ended = list(
         session("qwen3", frozenset([whole.ids[4]])).continue_tokens(PROMPT, SHORT, continuation_ids=whole.ids[:5])
@@ -72,9 +72,9 @@ def test_a_stop_string_ends_a_reply_across_the_break_too(texts: list[str], stops
 
     whole = told(ReplyText(ByteStream(pieces), stops), rounds)
     before = told(ReplyText(ByteStream(pieces), stops), rounds[:at])
-    behind = ReplyText(ByteStream(pieces), stops, range(at))
-    after = told(behind, rounds[at:])
-    assert behind.stopped == any(stop in "".join(texts) for stop in stops)
+    continued = ReplyText(ByteStream(pieces), stops, range(at))
+    after = told(continued, rounds[at:])
+    assert continued.stopped == any(stop in "".join(texts) for stop in stops)
     assert before + after == whole if len(before) <= len(whole) else after == ""
 
 

@@ -249,8 +249,8 @@ def test_a_lookup_that_finds_nothing_lets_plain_steps_run_ahead(
     monkeypatch.setattr("engine.backend.queues", lambda: True)
     plain, _, _ = reply(network, tokens=40, prompt=list(range(23)))
     ahead = []
-    real = verify_pass.submit_behind
-    monkeypatch.setattr(verify_pass, "submit_behind", lambda *a: (ahead.append(1), real(*a))[1])
+    real = verify_pass.submit_after
+    monkeypatch.setattr(verify_pass, "submit_after", lambda *a: (ahead.append(1), real(*a))[1])
     ids, told, _ = reply(network, PromptLookup(longest=9, shortest=9), 4, tokens=40, prompt=list(range(23)))
     assert ids == plain
     assert not any(r.drafted for r in told)

@@ -56,7 +56,7 @@ def test_first_tokens_have_the_targets_distribution(trials: tuple[np.ndarray, np
 def test_whether_a_draft_is_kept_is_its_chance_whatever_came_before(
     trials: tuple[np.ndarray, np.ndarray, np.ndarray],
 ) -> None:
-    """Within 5 standard deviations, overall and behind a refusal."""
+    """Within 5 standard deviations, overall and after a refusal."""
     drafted, accepted, _ = trials
     chance = np.minimum(1, P[2] / Q[2])
     kept = accepted[drafted == 2]

@@ -127,7 +127,7 @@ def test_without_stops_every_round_is_told_at_once() -> None:
     assert told.after == [1, 2, 3, 4]
 
 
-def test_no_text_is_told_behind_a_stop_though_the_detokenizer_holds_some() -> None:
+def test_no_text_is_told_after_a_stop_though_the_detokenizer_holds_some() -> None:
     told = Told([b"STOP", b"x"], ["STOP"], ONES)
     assert told.tail == ""
     told = Told([b"STOP" + "€".encode()[:1], b"x"], ["STOP"], ONES)

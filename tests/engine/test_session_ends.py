@@ -91,7 +91,7 @@ def test_what_was_held_back_for_a_stop_is_told_when_the_reply_ends_without_it(ki
 
 
 @pytest.mark.parametrize("kind", DRAFTERS)
-def test_eos_ends_the_reply_and_the_next_turn_goes_on_behind_it(kind: str) -> None:
+def test_eos_ends_the_reply_and_the_next_turn_goes_on_after_it(kind: str) -> None:
     whole = fresh("qwen3", PROMPT, SHORT)
     at = next(i for i in range(3, 10) if whole.ids[i] not in whole.ids[:i])
     s, d = session("qwen3", frozenset([whole.ids[at]])), drafter(kind, "qwen3")
@@ -156,7 +156,7 @@ def test_a_reply_cannot_go_on_after_another_has_begun(events: int, same_session:
 
 
 def test_a_recurrent_state_that_ran_ahead_is_taken_back_by_one_token() -> None:
-    """Plain steps are launched behind each other; the last token still costs one to take back, not the reply."""
+    """Plain steps are launched one after the other; the last token still costs one to take back, not the reply."""
     s = session("mamba2")
     answer(s, PROMPT, SHORT)
     assert s.target.rewind(len(s.tokens) - 2) == len(s.tokens) - 2

@@ -62,7 +62,7 @@ def random_distribution(rng: np.random.Generator, size: int, zeros: bool) -> np.
 
 
 def random_distributions(rng: np.random.Generator, size: int, depth: int, zeros: bool) -> Distributions:
-    """A distribution behind every text shorter than `depth`."""
+    """A distribution after every text shorter than `depth`."""
     texts = itertools.chain.from_iterable(itertools.product(range(size), repeat=n) for n in range(depth))
     return {text: random_distribution(rng, size, zeros) for text in texts}
 
@@ -161,7 +161,7 @@ KINDS = ["free", "zeros in p", "zeros in q", "zeros in both", "q is p", "q is ne
 
 
 def a_pair(kind: str, size: int, depth: int, seed: int) -> tuple[Distributions, Distributions]:
-    """Target and drafter: a distribution behind every text."""
+    """Target and drafter: a distribution after every text."""
     rng = np.random.default_rng([seed, KINDS.index(kind)])
     p = random_distributions(rng, size, depth + 1, kind in ("zeros in p", "zeros in both"))
     q = random_distributions(rng, size, depth, kind in ("zeros in q", "zeros in both"))

@@ -116,7 +116,7 @@ def test_thousands_of_lines_at_once_are_all_answered_in_order(quick: HostProcess
 
 
 def test_too_much_at_once_is_refused_and_not_kept(slow: HostProcess) -> None:
-    """Some ten lines of eight MiB each, behind a reply that does not end."""
+    """Some ten lines of eight MiB each, after a reply that does not end."""
     slow.send(reply(1))
     slow.until(p.RoundDone)
     big = p.encode_line(reply(2, "x" * (p.LONGEST_LINE - 1000)))

@@ -121,7 +121,7 @@ def _tokens(text: str) -> list[tuple[str, int, int]]:
                 begin, end = (starts[row - 1] + column for row, column in (token.start, token.end))
                 found.append((token.string, begin, end))
     except (tokenize.TokenError, IndentationError):
-        pass  # a bracket that is closed behind the piece
+        pass  # a bracket that is closed after the piece
     return found
 
 

@@ -107,7 +107,7 @@ EDITS: dict[str, Edit] = {
     "a promise of its own": lambda d: receipt_in(d).update(promise="everything"),
     "differences out of order": lambda d: receipt_in(d)["differences"].reverse(),
     "a difference twice": lambda d: receipt_in(d)["differences"].append(receipt_in(d)["differences"][1]),
-    "a difference behind the reply": lambda d: receipt_in(d)["differences"][1].update(position=TOKENS + 1),
+    "a difference after the reply": lambda d: receipt_in(d)["differences"][1].update(position=TOKENS + 1),
     "a difference before it": lambda d: first_of(d).update(position=-1),
     "a token of a receipt below zero": lambda d: first_of(d).update(plain_token=-1),
     "a huge token": lambda d: first_of(d).update(other_token=10**30),

@@ -46,17 +46,17 @@ def test_a_regenerated_reply_is_a_sibling_and_is_shown(store: Store) -> None:
     assert store.path(conversation) == [question, second]
 
 
-def test_switching_versions_and_back_keeps_the_branch_behind_them(store: Store) -> None:
+def test_switching_versions_and_back_keeps_the_branch_after_them(store: Store) -> None:
     conversation = converse(store, 3)
     long_branch = texts(store, conversation)
     question, first = store.path(conversation)[:2]
     second = say(store, conversation, question.id)
-    store.add_question(conversation, second.id, "Behind the second")
-    assert texts(store, conversation) == [question.text, second.text, "Behind the second"]
+    store.add_question(conversation, second.id, "After the second")
+    assert texts(store, conversation) == [question.text, second.text, "After the second"]
     store.select(first.id)
     assert texts(store, conversation) == long_branch
     store.select(second.id)
-    assert texts(store, conversation)[-1] == "Behind the second"
+    assert texts(store, conversation)[-1] == "After the second"
 
 
 def test_selecting_a_message_deep_in_a_hidden_branch_shows_it(store: Store) -> None:

@@ -9,7 +9,7 @@ Each has the shape that its family's tokenizer.json has:
     Llama 2, Mistral v0.1
                          SentencePiece BPE with byte fallback: <unk>, <s>, </s>, 256 bytes, pieces; the same size, other
                          pieces
-    Mistral Tekken       byte-level BPE behind a block of control tokens
+    Mistral Tekken       byte-level BPE after a block of control tokens
     Gemma 3 (1B, 4B)     BPE with byte fallback, <pad> first; an image token at the end, for which the 1B has no row
     SmolLM2              byte-level BPE with digits apart, special tokens in front
 """
@@ -44,9 +44,9 @@ class Family:
 
 def families() -> list[Family]:
     """All of them, always with the same tokens."""
-    gpt2, llama3 = _byte_level(_ENGLISH, behind=("<|endoftext|>",)), _llama3()
-    qwen25 = _byte_level(_GERMAN, behind=_QWEN25)
-    qwen3 = _byte_level(_GERMAN, behind=(*_QWEN25, "<tool_response>", "</tool_response>", "<think>", "</think>"))
+    gpt2, llama3 = _byte_level(_ENGLISH, after=("<|endoftext|>",)), _llama3()
+    qwen25 = _byte_level(_GERMAN, after=_QWEN25)
+    qwen3 = _byte_level(_GERMAN, after=(*_QWEN25, "<tool_response>", "</tool_response>", "<think>", "</think>"))
     gemma = _gemma()
     size = gemma.get_vocab_size()
     return [
@@ -78,9 +78,9 @@ def write_model(root: Path, family: Family, width: int = 4) -> Path:
 
 
 def _byte_level(
-    corpus: Sequence[str], front: Sequence[str] = (), behind: Sequence[str] = (), digits: bool = False
+    corpus: Sequence[str], front: Sequence[str] = (), after: Sequence[str] = (), digits: bool = False
 ) -> Tokenizer:
-    """300 pieces, the bytes among them, and the special tokens in front of or behind them."""
+    """300 pieces, the bytes among them, and the special tokens in front of or after them."""
     tokenizer = Tokenizer(models.BPE())
     cut = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(True), cut]) if digits else cut
@@ -93,7 +93,7 @@ def _byte_level(
     )
     tokenizer.train_from_iterator(corpus, trainer)
     assert tokenizer.get_vocab_size() == _PIECES + len(front)
-    tokenizer.add_special_tokens([AddedToken(token, special=True) for token in behind])
+    tokenizer.add_special_tokens([AddedToken(token, special=True) for token in after])
     return tokenizer
 
 
@@ -107,7 +107,7 @@ def _llama3() -> Tokenizer:
         "<|end_header_id|>",
         "<|eot_id|>",
     )
-    return _byte_level(_FRENCH, behind=named)
+    return _byte_level(_FRENCH, after=named)
 
 
 def _sentence_piece(corpus: Sequence[str]) -> Tokenizer:

@@ -82,7 +82,7 @@ class Wrapper:
         return word if word and _cells(self._line[word:]) <= limit else len(self._line) - 1
 
     def _end_line(self, place: int, broken: bool) -> str:
-        """Ends the line before the character at `place`; those behind it begin the next one."""
+        """Ends the line before the character at `place`; those after it begin the next one."""
         moved = self._shown - place
         back = f"\x1b[{moved}D\x1b[K" if moved > 0 else ""
         out = f"{_styled(self._line[self._shown : place])}{back}\n"
@@ -167,7 +167,7 @@ class Terminal:
         self._out.flush()
 
     def _show_fallback(self, event: FellBack) -> None:
-        """Says on a line of its own that drafting ended, and leaves the reply to continue behind it."""
+        """Says on a line of its own that drafting ended, and leaves the reply to continue after it."""
         self._end_progress()
         if not self._ends_line and self._look.escapes:
             self._out.write("\n")

@@ -225,7 +225,7 @@ class Controller(QObject):
     def _ask(
         self, parent: int | None, text: str, attachments: tuple[Attachment, ...], retry: Callable[[], object]
     ) -> bool:
-        """Adds a question behind `parent` and has it answered; returns whether it was saved."""
+        """Adds a question after `parent` and has it answered; returns whether it was saved."""
         if self._refuse_second_reply():
             return False
 

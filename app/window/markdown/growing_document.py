@@ -131,7 +131,7 @@ class GrowingDocument:
             self._append(cursor, block)
 
     def _truncate(self, cursor: QTextCursor, count: int, place: int) -> None:
-        """Removes all of the document behind `place`, which is in the last of its first `count` blocks."""
+        """Removes all of the document after `place`, which is in the last of its first `count` blocks."""
         del self._blocks[count:], self._starts[count:], self._ends[count:]
         cursor.setPosition(place)
         cursor.movePosition(QTextCursor.MoveOperation.End, QTextCursor.MoveMode.KeepAnchor)
@@ -141,7 +141,7 @@ class GrowingDocument:
             cursor.setBlockFormat(last.shape)
             self._colour(cursor.block(), last)
         else:
-            self._empty(cursor, behind_table=last is not None)
+            self._empty(cursor, after_table=last is not None)
 
     def _append(self, cursor: QTextCursor, block: Block) -> None:
         behind = self._blocks[-1] if self._blocks else None
@@ -153,7 +153,7 @@ class GrowingDocument:
             shape, characters = block.shape, self._formats.characters(block.style)
             if isinstance(behind, TextBlock):
                 cursor.insertBlock(shape, characters)
-            else:  # Qt has an empty block at the beginning and behind each table
+            else:  # Qt has an empty block at the beginning and after each table
                 cursor.setBlockCharFormat(characters)
             self._starts.append(cursor.position())
             self._fill(cursor, block, 0)
@@ -186,12 +186,12 @@ class GrowingDocument:
                 self._insert(within, cell.runs)
                 within.movePosition(QTextCursor.MoveOperation.NextBlock)
         cursor.movePosition(QTextCursor.MoveOperation.End)
-        self._empty(cursor, behind_table=True)
+        self._empty(cursor, after_table=True)
 
-    def _empty(self, cursor: QTextCursor, behind_table: bool) -> None:
-        """Formats the empty block at the cursor, which takes next to no space behind a table."""
+    def _empty(self, cursor: QTextCursor, after_table: bool) -> None:
+        """Formats the empty block at the cursor, which takes next to no space after a table."""
         shape = QTextCharFormat(self._formats.characters(BODY))
-        if behind_table:
+        if after_table:
             shape = QTextCharFormat()
             shape.setFontPointSize(1)
         cursor.setBlockFormat(QTextBlockFormat())

@@ -181,7 +181,7 @@ class MarkdownWriter:
             self._add(TextBlock(shape, list(self._runs.of(text, Style(italic=True, size=1.05)))))
         elif token.type == "hr":
             shape = block_shape(self._place, 8, 8 + GAP, 100.0, kind=RULE)
-            blank = Traced("\u00a0", [-1])  # Qt gives an empty block behind a table no room
+            blank = Traced("\u00a0", [-1])  # Qt gives an empty block after a table no room
             self._add(TextBlock(shape, list(self._runs.of(blank, BODY))))
 
     def _text_block(self, content: Traced, style: Style, above: float, below: float, line: float = LINE_HEIGHT) -> None:

@@ -72,7 +72,7 @@ class SourcePieces:
     def follow(self, source: str, end: int, whole: bool = False, budget: float = float("inf")) -> list[Piece]:
         """Returns the pieces of source[start:end], which begins with what was followed before unless `end` is less.
         whole: no more will come. budget: cost from which on the rest is left for the next call."""
-        self._forget_behind(source, end)
+        self._forget_after(source, end)
         start, limit = self._final[-1].end if self._final else self._start, self.cost + budget
         while end - start >= PIECE and self.cost < limit:
             length, cut = self._length(source[start : min(start + LONGEST, end)])
@@ -86,7 +86,7 @@ class SourcePieces:
             return self._final
         return [*self._final, Piece(start, end, self._carry, whole and self.complete, False, self.complete)]
 
-    def _forget_behind(self, source: str, end: int) -> None:
+    def _forget_after(self, source: str, end: int) -> None:
         kept = len(self._final)
         while kept and self._final[kept - 1].end > end:
             kept -= 1

@@ -98,7 +98,7 @@ class TextFormats:
         self._made: dict[Style, dict[Origin | None, QTextCharFormat]] = {}
 
     def hanging(self, marker: str) -> float:
-        """Returns the px from where a marker begins to the text behind it."""
+        """Returns the px from where a marker begins to the text after it."""
         return ceil(self._metrics.horizontalAdvance(marker)) + MARKER_GAP
 
     def characters(self, style: Style) -> QTextCharFormat:

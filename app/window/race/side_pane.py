@@ -37,7 +37,7 @@ class RevealedText:
         self._shown = -1
 
     def show(self, tokens: int) -> bool:
-        """Shows the first `tokens`, and behind the last what was held back, in the current appearance. Returns whether
+        """Shows the first `tokens`, and after the last what was held back, in the current appearance. Returns whether
         anything changed."""
         look = theme.current()
         if tokens == self._shown and look is self._look:

@@ -238,7 +238,7 @@ def test_random_weights_are_the_same_each_time_and_fit(toy_folder: Path) -> None
 
 
 def test_a_long_prompt_is_measured_for_off_the_grid(toy_folder: Path, tmp_path: Path) -> None:
-    """Costs behind more context are measured when a long prompt comes, which may be right behind an exact reply."""
+    """Costs after more context are measured when a long prompt comes, which may be right after an exact reply."""
     target, prompts, file = roomy_copy(toy_folder, tmp_path / "target"), tmp_path / "long.jsonl", tmp_path / "out.json"
     prompts.write_text(json.dumps({"question_id": 1, "category": "long", "turns": ["why is the sky blue? " * 20]}))
     few = ["--drafter", "lookup", "--draft-length", "auto", "--max-tokens", "6", "--exact", "--json", str(file)]

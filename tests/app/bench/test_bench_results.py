@@ -49,7 +49,7 @@ def test_what_was_cut_off_goes_on_and_what_was_measured_stays(
 
     def killed_at_the_fourth(self: Any, prompt: list[int], settings: SamplingSettings, what: str) -> dict[str, Reply]:
         if len(orders) == 3:
-            raise MemoryError  # as good as a kill: nothing behind it is run
+            raise MemoryError  # as good as a kill: nothing after it is run
         orders.append(list(found := original(self, prompt, settings, what)))
         return found
 

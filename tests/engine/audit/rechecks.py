@@ -69,7 +69,7 @@ def checked(
 
 
 def plain_choices(network: Any, tokens: Sequence[int], sampling: SamplingSettings) -> list[int]:
-    """Slowly: what plain decoding says behind every part of `tokens`, each from nothing."""
+    """Slowly: what plain decoding says after every part of `tokens`, each from nothing."""
     return [
         reply(network, sampling=sampling, tokens=1, prompt=[*PROMPT, *tokens[:i]])[0][0] for i in range(len(tokens))
     ]

@@ -48,7 +48,7 @@ def test_a_sound_reply_is_identical(name: str, sampling: SamplingSettings) -> No
 
 
 @pytest.mark.parametrize("sampling", [SamplingSettings(), SHAPED], ids=["greedy", "shaped"])
-def test_every_difference_is_told_as_plain_decoding_has_it_behind_the_same_tokens(
+def test_every_difference_is_told_as_plain_decoding_has_it_after_the_same_tokens(
     network: nn.Module, sampling: SamplingSettings
 ) -> None:
     rounds = told(network, sampling)
@@ -66,7 +66,7 @@ def test_every_difference_is_told_as_plain_decoding_has_it_behind_the_same_token
     assert receipt.verdict == "failure" and "at token 7" in receipt.summary
 
 
-def test_differences_do_not_hide_those_behind_them(network: nn.Module) -> None:
+def test_differences_do_not_hide_those_after_them(network: nn.Module) -> None:
     """Greedy: two places forged, each by the second best token, both found and measured."""
     rounds = told(network, SamplingSettings())
     once = forged(rounds, 5, (ids_of(rounds)[5] + 1) % 64)

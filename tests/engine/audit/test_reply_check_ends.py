@@ -58,7 +58,7 @@ def test_a_reply_that_says_it_is_whole_must_have_a_reason_to_end(
         assert receipt.differences == (Difference(expected, goes_on, None, None, None, near_tie=False),)
 
 
-def test_what_stands_behind_an_end_is_a_failure(network: nn.Module, warm: list[Round]) -> None:
+def test_what_stands_after_an_end_is_a_failure(network: nn.Module, warm: list[Round]) -> None:
     rounds = warm
     tokens = ids_of(rounds)
     eos = next(token for i, token in enumerate(tokens) if i > 10 and token not in tokens[:i])

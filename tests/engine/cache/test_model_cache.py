@@ -21,7 +21,7 @@ KINDS = ["qwen3", "gemma3_text", "mamba2", "qwen3_next", "lfm2", "deepseek_v3", 
 
 
 def logits_after(model: CachedModel, length: int) -> np.ndarray:
-    """The logits behind the first `length` tokens, whatever the cache holds of them now."""
+    """The logits after the first `length` tokens, whatever the cache holds of them now."""
     rows, _ = model.continue_from(SEQUENCE[:length], NOTHING)
     return np.array(rows[-1])
 
@@ -33,7 +33,7 @@ def network(request: pytest.FixtureRequest) -> nn.Module:
 
 @pytest.fixture(scope="module")
 def fresh(network: nn.Module) -> dict[int, np.ndarray]:
-    """Logits behind every length, from one token at a time and no rewind."""
+    """Logits after every length, from one token at a time and no rewind."""
     model = CachedModel(network)
     return {n: logits_after(model, n) for n in range(1, 100)}
 
@@ -62,7 +62,7 @@ def test_a_refused_draft_leaves_no_trace(network: nn.Module, fresh: dict[int, np
 @pytest.mark.slow
 @pytest.mark.parametrize("back", [1, 2, 3, 7, 8, 15, 16, 17, 40, 79])
 def test_going_back_any_distance_is_exact(network: nn.Module, fresh: dict[int, np.ndarray], back: int) -> None:
-    """As an edit of an earlier turn does: far behind the latest pass, where some states must start anew."""
+    """As an edit of an earlier turn does: far before the latest pass, where some states must start anew."""
     model = CachedModel(network)
     for n in range(1, 81, 4):
         logits_after(model, n)

@@ -36,7 +36,7 @@ def twin(cache: SlidingKVCache) -> SlidingKVCache:
 
 @pytest.mark.parametrize(("count", "step"), [(5, 1), (8, 1), (300, 1), (300, 7), (602, 512), (700, 100)])
 def test_a_window_says_truly_what_it_can_drop(count: int, step: int) -> None:
-    """And what it shows after dropping as much is the window behind the tokens left."""
+    """And what it shows after dropping as much is the window after the tokens left."""
     cache = filled(count, step)
     held = set(range(cache.start, count))
     for drop in range(count + 2):
@@ -68,7 +68,7 @@ def test_taking_back_the_latest_pass_goes_no_further_than_its_start(name: str) -
 
 
 @pytest.mark.parametrize("name", ["mamba2", "qwen3_next", "qwen3", "llama4"])
-def test_a_refusal_behind_drafts_kept_whole_costs_its_own_pass_only(name: str) -> None:
+def test_a_refusal_after_drafts_kept_whole_costs_its_own_pass_only(name: str) -> None:
     """Nothing was taken back before it, so the only mark near by is the one made for this very draft."""
     model = CachedModel(build(name))
     model.feed(SEQUENCE[:9])
@@ -81,7 +81,7 @@ def test_a_refusal_behind_drafts_kept_whole_costs_its_own_pass_only(name: str) -
 
 @pytest.mark.parametrize("back", [1, 3, 7, 8, 15, 16, 17, 31, 32, 33, 49])
 def test_chunked_attention_goes_back_to_chunks_that_are_whole(back: int) -> None:
-    """The front of a chunk that was left is gone: behind it, only a mark or the start is exact."""
+    """The front of a chunk that was left is gone: after it, only a mark or the start is exact."""
     network = build("llama4")
     model, anew = CachedModel(network), CachedModel(network)
     for length in range(1, 51):

@@ -119,7 +119,7 @@ def test_what_is_kept_of_a_tree_is_the_memory_of_a_chain(network: nn.Module, len
 @pytest.mark.parametrize("back", [0, 1, 5, 20])
 @pytest.mark.parametrize("length", [30, 253])
 def test_a_tree_that_nobody_kept_is_forgotten_by_a_rewind(network: nn.Module, length: int, back: int) -> None:
-    """Whatever length is asked for: rows behind the root are no sequence."""
+    """Whatever length is asked for: rows after the root are no sequence."""
     model = fed(network, length)
     model.continue_from(SEQUENCE[: length + 1], mx.array([1] * len(PARENTS)), DraftTree.of(PARENTS))
     left = model.rewind(length + 6 - back)

@@ -134,7 +134,7 @@ def test_an_id_that_the_drafter_has_no_embedding_for_is_read_as_one_it_has() -> 
 
 
 @pytest.mark.parametrize("tokens", [8, 13, 14, 15, 16, 17, 40, 700])
-def test_nothing_is_read_behind_the_end_of_a_table_of_positions(tokens: int) -> None:
+def test_nothing_is_read_past_the_end_of_a_table_of_positions(tokens: int) -> None:
     """MLX does not check that either. The target may have room for more."""
     network = placed(16)
     assert position_limit(network) == 16 and position_limit(NETWORKS["llama"]) is None
@@ -259,7 +259,7 @@ def test_a_parallel_draft_leaves_the_text_alone(name: str, sampling: SamplingSet
 
 
 def test_a_parallel_draft_reads_masks_in_place_of_tokens() -> None:
-    """Each token is that of the logits behind the text and so many masks, in one pass; what was read of masks goes."""
+    """Each token is that of the logits after the text and so many masks, in one pass; what was read of masks goes."""
     network = NETWORKS["qwen3"]
     counting = Counting(network)
     drafter, target = DraftModel(CachedModel(counting), 64, mask_id=63), CachedModel(network)

@@ -50,14 +50,14 @@ def grown(head: TableHead, sampler: Sampler, position: int, length: int, known: 
 
 
 def target_rows(table: mx.array, draft: Draft) -> mx.array:
-    """The target's logits behind the root and behind each node."""
+    """The target's logits after the root and after each node."""
     assert draft.tree is not None
     last = mx.concatenate([mx.array([START[1]]), draft.tokens])
     before = mx.concatenate([mx.array([START[0]]), last[draft.tree.parents + 1]])
     return table[before, last]
 
 
-def distribution_behind(table: np.ndarray, text: tuple[int, ...]) -> np.ndarray:
+def distribution_after(table: np.ndarray, text: tuple[int, ...]) -> np.ndarray:
     p = np.exp(table[(*START, *text)[-2], (*START, *text)[-1]].astype(float))
     return p / p.sum()
 
@@ -81,7 +81,7 @@ def told(
     for accepted, *tokens in done:
         text = tuple(tokens[: accepted + 1][:3])
         while len(text) < 3:
-            text = (*text, int(rng.choice(SIZE, p=distribution_behind(table, text))))
+            text = (*text, int(rng.choice(SIZE, p=distribution_after(table, text))))
         texts.append(text)
     return np.array(texts), sum(row[0] for row in done)
 
@@ -249,7 +249,7 @@ def test_greedy_trees_are_those_of_eagle_2(length: int) -> None:
     level: list[tuple[float, tuple[int, ...]]] = [(1.0, ())]
     every: list[tuple[float, tuple[int, ...]]] = []
     for _ in range(min(length, deepest)):
-        level = [(c * float(distribution_behind(other, w)[t]), (*w, t)) for c, w in level for t in range(SIZE)]
+        level = [(c * float(distribution_after(other, w)[t]), (*w, t)) for c, w in level for t in range(SIZE)]
         every += level
         level = sorted(level)[-breadth:]
     wanted = {text for _, text in sorted(every)[-length:]}
@@ -273,7 +273,7 @@ def test_a_head_that_is_the_target_is_followed_while_the_tree_goes_on(rule: str)
 
 
 def test_a_drafted_row_sees_the_committed_pairs_and_its_own_way() -> None:
-    """And stands behind the committed ones by its depth."""
+    """And stands after the committed ones by its depth."""
     _, other = random_tables(SIZE, closeness=0.0, seed=9)
     head, known = TableHead(other), 5
     grown(head, Sampler(SamplingSettings(temperature=1, seed=3), SIZE), 7, 30, known)

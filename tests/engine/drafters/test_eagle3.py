@@ -129,8 +129,8 @@ def test_plain_rounds_between_drafts_leave_nothing_out(
 
     plain, _, _ = reply(network_of(name), tokens=30)
     drafter = eagle(name, trees)
-    ahead, real = [], rounds_module.submit_behind
-    monkeypatch.setattr("engine.verify_pass.submit_behind", lambda *a: (ahead.append(1), real(*a))[1])
+    ahead, real = [], rounds_module.submit_after
+    monkeypatch.setattr("engine.verify_pass.submit_after", lambda *a: (ahead.append(1), real(*a))[1])
     ids, told, _ = reply(network_of(name), drafter, policy=InTurn(lengths), tokens=30)
     assert ids == plain
     assert bool(ahead) == (lengths.count(0) > 1)
@@ -165,7 +165,7 @@ def test_q_is_the_heads_probability_of_each_token(rule: AcceptanceRule, trees: b
 
 
 def head_distribution(network: Any, committed: list[int], drafted: list[int], sampling: SamplingSettings) -> np.ndarray:
-    """The head's distribution of the token behind `drafted`, from nothing."""
+    """The head's distribution of the token after `drafted`, from nothing."""
     target, d = CachedModel(network), eagle("qwen3")
     attach(d, target)
     target.feed(committed[:-1])

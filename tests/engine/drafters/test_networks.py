@@ -82,7 +82,7 @@ def test_ids_are_no_parameter_and_are_told(network: Eagle3Head | MedusaHeads) ->
 
 
 def medusa_reference(heads: MedusaHeads, x: np.ndarray, output: np.ndarray | None) -> np.ndarray:
-    """From FasterDecoding/Medusa, `medusa/model/medusa_model.py`: ResBlock, and the linear layer behind the blocks."""
+    """From FasterDecoding/Medusa, `medusa/model/medusa_model.py`: ResBlock, and the linear layer after the blocks."""
     weights, c = weights_of(heads), heads.config
     logits = []
     for head in range(c.num_heads):

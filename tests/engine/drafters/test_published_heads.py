@@ -63,7 +63,7 @@ def plain(name: str, shaped: bool) -> list[int]:
 @pytest.mark.parametrize("shaped", [False, True], ids=["greedy", "coupled"])
 @pytest.mark.parametrize("maker", MAKERS)
 def test_the_text_is_that_of_plain_decoding(maker: str, shaped: bool) -> None:
-    """Forty tokens behind a prompt longer than the toys' windows, over rounds that are mostly refused."""
+    """Forty tokens after a prompt longer than the toys' windows, over rounds that are mostly refused."""
     name, drafter = MAKERS[maker][0], drafter_of(maker)
     ids, rounds, _ = reply(network(name), drafter, 4, SHAPED if shaped else None)
     assert ids == plain(name, shaped)
@@ -136,7 +136,7 @@ def test_an_assistant_needs_keys_and_values_of_the_target() -> None:
 
 
 def proposed(drafter: Any, name: str, length: int) -> tuple[list[int], list[float]]:
-    """The tokens of a greedy draft behind the prompt, from nothing, and their probabilities."""
+    """The tokens of a greedy draft after the prompt, from nothing, and their probabilities."""
     target = CachedModel(network(name))
     attach(drafter, target)
     drafter.rewind(0)

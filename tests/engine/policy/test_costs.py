@@ -64,7 +64,7 @@ def test_measuring_leaves_both_caches_empty_and_the_next_reply_exact(name: str, 
     assert reply(target, drafter, 3, tokens=20)[0] == reply(network, tokens=20)[0]
 
 
-def test_passes_are_measured_at_their_widths_behind_the_context() -> None:
+def test_passes_are_measured_at_their_widths_after_the_context() -> None:
     network = Counting(build("qwen3"))
     target = CachedModel(network)
     network.rows.clear()
@@ -126,9 +126,9 @@ def test_a_plain_step_takes_no_longer_than_its_pass_and_no_less_than_can_be_hidd
 @pytest.mark.parametrize("name", ["llama", "mamba2"])
 def test_plain_steps_are_measured_as_the_loop_runs_them(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is timed of a run was launched before the one before had landed, and nothing is read again."""
-    ahead, real = [], verify_pass.submit_behind
+    ahead, real = [], verify_pass.submit_after
     monkeypatch.setattr("engine.backend.queues", lambda: True)
-    monkeypatch.setattr(verify_pass, "submit_behind", lambda *a: (ahead.append(1), real(*a))[1])
+    monkeypatch.setattr(verify_pass, "submit_after", lambda *a: (ahead.append(1), real(*a))[1])
     network = Counting(build(name))
     target = CachedModel(network)
     network.rows.clear()
@@ -145,7 +145,7 @@ RUN = STEPS + 3
 def test_a_run_of_plain_steps_is_timed_over_as_many_as_it_has(
     landings: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a launch waits for the device, a step behind which one is launched is told when that one is done."""
+    """Where a launch waits for the device, a step after which one is launched is told when that one is done."""
     told = [Round(i, (1,), (), 0, (), (), 1, 0.25 * landing) for i, landing in enumerate(landings)]
     monkeypatch.setattr(measurement, "decode", lambda *parts: iter(told))
     target, sampler = CachedModel(build("qwen3")), Sampler(SamplingSettings(), 64)

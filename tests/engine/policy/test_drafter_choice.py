@@ -25,7 +25,7 @@ from engine.proposer import Proposer
 from engine.sampling import Sampler, TokenCounts
 from engine.settings import AcceptanceRule, SamplingSettings
 from engine.target.cached_model import CachedModel
-from engine.verify_pass import submit, submit_behind
+from engine.verify_pass import submit, submit_after
 from tests.engine.drafters.eagles import eagle, network_of
 from tests.engine.replies import PROMPT, draft_model, reply
 from tests.engine.test_sampler import START, chi_square
@@ -199,9 +199,9 @@ def test_plain_stretches_run_ahead_where_lookup_finds_nothing(with_head: bool, m
 
     def noted(*parts: Any) -> Any:
         ahead.append(1)
-        return submit_behind(*parts)
+        return submit_after(*parts)
 
-    monkeypatch.setattr(verify_pass, "submit_behind", noted)
+    monkeypatch.setattr(verify_pass, "submit_after", noted)
     dear = Costs(((1, 1.0), (9, 30.0)), ((0, 0.0), (8, 0.0)))  # no head would pay, copies might
     lookups = Candidate("lookup", FREE_ROWS)
     policy = Adaptive([lookups, Candidate("head", dear)] if with_head else [lookups])
@@ -222,7 +222,7 @@ class CutShort(DraftModel):
 
 
 class OnceMore:
-    """Drafts, and again only behind a draft that was cut short: policies that remember lengths do so a little."""
+    """Drafts, and again only after a draft that was cut short: policies that remember lengths do so a little."""
 
     def __init__(self) -> None:
         self._long = False
@@ -242,7 +242,7 @@ class OnceMore:
 
 @pytest.mark.slow
 def test_a_draft_that_was_cut_short_tells_nothing_of_what_is_drawn_next() -> None:
-    """How long such a draft is depends on tokens drawn behind a refused one, and policies remember lengths: were their
+    """How long such a draft is depends on tokens drawn after a refused one, and policies remember lengths: were their
     noise used again, whether the next round drafts would hang on what it would draw. 500 seeds, 5 standard
     deviations; with noise by absolute position the second token is 3 twice as often as it should be."""
     target_table, draft_table = leaking_tables()
@@ -261,7 +261,7 @@ def test_a_draft_that_was_cut_short_tells_nothing_of_what_is_drawn_next() -> Non
 
 
 def leaking_tables() -> tuple[np.ndarray, np.ndarray]:
-    """p, q: the first drafted token is always refused; the second is drawn alike whatever stood before, and behind it
+    """p, q: the first drafted token is always refused; the second is drawn alike whatever stood before, and after it
     the drafter is sure only if it is 2."""
     p, q = (np.full((SIZE, SIZE, SIZE), np.log(0.25)) for _ in range(2))
     rows = [

@@ -265,7 +265,7 @@ def test_only_rows_that_are_held_can_be_taken_and_what_lies_before_them_is_forgo
 
 
 def test_the_rows_of_a_way_through_a_tree_close_ranks() -> None:
-    """A pass over two tokens and five nodes behind them, nodes 0, 2 and 4 being kept."""
+    """A pass over two tokens and five nodes after them, nodes 0, 2 and 4 being kept."""
     network = NETWORKS["llama"]
     features = LayerTaps(network, POINTS)
     network(mx.array([TEXT[:10]]), cache=make_prompt_cache(network))

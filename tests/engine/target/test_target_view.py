@@ -32,7 +32,7 @@ WINDOW = 8
 
 class NearestKey:
     """A toy kind, as one file of `engine/drafters` would have it: copies what followed the earlier token whose key in
-    one layer is most like the last one's, behind the token that the target's own state names."""
+    one layer is most like the last one's, after the token that the target's own state names."""
 
     name = "nearest key"
     needs = Needs((NORMED,), kv_layers=(LAYER,))

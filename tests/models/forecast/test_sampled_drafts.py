@@ -59,13 +59,13 @@ def test_steered_drafts_are_kept_as_often_as_the_distributions_say(kind: str) ->
 
 
 def test_what_is_drawn_given_the_text_is_what_rejection_draws() -> None:
-    """Kept with min(1, q / p); else from max(0, q - p) / Z, whatever the text has; and behind that from q."""
+    """Kept with min(1, q / p); else from max(0, q - p) / Z, whatever the text has; and after that from q."""
     said, seeds = 3, 1500
     logits = mx.array(np.random.default_rng(0).normal(0, 1.5, (2, SIZE)).astype(np.float32))
     p, q = np.array(mx.softmax(logits, -1), np.float64)
     read = TargetOutputs(TargetText((1, 2, said, said), 2, 2), mx.stack([logits[0], logits[0]]), None)
     drawn = np.zeros((2, SIZE))
-    behind = np.zeros(SIZE)
+    after = np.zeros(SIZE)
     for seed in range(seeds):
         sampler = ConditionedSampler(SamplingSettings(temperature=1, seed=seed), read)
         context = TokenCounts(sampler.distribution, [1, 2])
@@ -73,12 +73,12 @@ def test_what_is_drawn_given_the_text_is_what_rejection_draws() -> None:
         first, second = mx.concatenate(pair).tolist()
         drawn[0, first] += 1
         drawn[1, second] += first == said
-        behind[second] += first != said
+        after[second] += first != said
     rest = np.maximum(q - p, 0)
     kept = min(1, q[said] / p[said])
     distribution = kept * np.eye(SIZE)[said] + (1 - kept) * rest / rest.sum()
     assert 0.2 < kept < 0.8
-    for counts, expected in ((drawn[0], distribution), (drawn[1], distribution), (behind, q)):
+    for counts, expected in ((drawn[0], distribution), (drawn[1], distribution), (after, q)):
         n = counts.sum()
         spread = np.sqrt(expected * (1 - expected) / n) + 0.5 / n * (expected > 0)  # rare tokens are not normal
         assert np.all(np.abs(counts / n - expected) <= 4 * spread)

@@ -60,7 +60,7 @@ def enumerated(rule: str, length: int) -> tuple[float, list[float], list[float]]
         return tuple(np.eye(1 + 2 * length)[0] + drafted(state, left, 0))
 
     def drafted(state: State, left: int, place: int) -> NDArray[Any]:
-        """Of the rest of a round and all behind it, its first `place` tokens having been kept."""
+        """Of the rest of a round and all after it, its first `place` tokens having been kept."""
         found, offered = np.zeros(1 + 2 * length), place < min(length, left + place - 1)
         both = agreement(rule, state) if offered else np.zeros(SIZE)
         for token in range(SIZE):

@@ -48,7 +48,7 @@ def peak(drafter: str, context: int, target: str = BUILTIN) -> Peak:
 
 
 def take(target: str, drafter: str, context: int) -> tuple[int, int]:
-    """Bytes said before anything is loaded, and taken at most by this process behind a full context."""
+    """Bytes said before anything is loaded, and taken at most by this process after a full context."""
     import engine  # noqa: F401  before MLX
     from app.inference import memory_check, pair_loader
 

@@ -85,7 +85,7 @@ def test_long_lines_are_cut_at_the_same_places_however_they_grow(source: str, cu
 
 
 def growing_s(paragraphs: int) -> float:
-    """Seconds of the processor that one more paragraph takes behind so many, laid out; the best of some."""
+    """Seconds of the processor that one more paragraph takes after so many, laid out; the best of some."""
     document, source = QTextDocument(), "some *words* in a paragraph\n\n" * paragraphs
     document.setTextWidth(600)
     growing, taken = GrowingDocument(document, LIGHT, True), []
