@@ -7,17 +7,15 @@ Fast: every mutant has its place. Slow: every mutant is killed. By hand, for tho
 import ast
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from queue import Queue
-from typing import Any
 
 import pytest
 
+from tests.mutants.forked_pytest import Result, run
 from tests.mutants.wrong_edits import ROOT, SOURCES, Mutant, read_mutants
 
 MUTANTS = read_mutants()
@@ -25,6 +23,7 @@ COPIED = (*SOURCES, "tests", "resources")
 TIMEOUT_S = 180
 WORKERS = min(4, os.cpu_count() or 1)
 FAILED = 1  # pytest's exit status when tests ran and failed; an error of collection or usage has another
+PARTS = 8  # that the tests of all mutants are run in, for the time limit
 
 PROBE = """
 import app, engine.loop, models
@@ -50,53 +49,30 @@ def defined_tests() -> dict[str, list[str]]:
     return found
 
 
-def ids(mutant: Mutant) -> list[str]:
+def ids(mutant: Mutant) -> tuple[str, ...]:
     """The pytest ids of a mutant's tests."""
-    return [f"{file}::{test}" for test in mutant.tests for file in defined_tests().get(test.partition("[")[0], ())]
-
-
-def run(copy: Path, *tests: str) -> subprocess.CompletedProcess[str]:
-    """Runs pytest in the copy, on the copy's source, and leaves no bytecode that could outlive a mutant."""
-    environment = os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-x",
-        "-q",
-        "--no-header",
-        "-n",
-        "0",
-        "-p",
-        "no:cacheprovider",
-        "-m",
-        "",
-        *tests,
-    ]
-    return subprocess.run(
-        command, cwd=copy, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-    )
+    return tuple(f"{file}::{test}" for test in mutant.tests for file in defined_tests().get(test.partition("[")[0], ()))
 
 
 def copied(folder: Path) -> Path:
+    """The tree with its bytecode, which holds for files of the same time; a mutant is written later."""
     for name in COPIED:
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("*.pyc.*"))  # still being written
     shutil.copy(ROOT / "pyproject.toml", folder)
     (folder / "tests" / "test_probe.py").write_text(PROBE.format(copy=str(folder)))
     return folder
 
 
-def judge(mutant: Mutant, copies: Queue[Path]) -> subprocess.CompletedProcess[str]:
+def judge(mutant: Mutant, copies: Queue[Path]) -> Result:
     """Runs the mutant's tests in a copy that nobody else uses meanwhile, and puts the copy right again."""
     copy = copies.get()
     (place,) = mutant.places()
     file = copy / place[0].relative_to(ROOT)
-    text = file.read_text()
     try:
         file.write_text(mutant.applied(*place))
-        return run(copy, *ids(mutant))
+        return run(copy, ids(mutant), TIMEOUT_S)
     finally:
-        file.write_text(text)
+        shutil.copy2(place[0], file)
         copies.put(copy)
 
 
@@ -109,7 +85,7 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> Queue[Path]:
 
 
 @pytest.fixture(scope="module")
-def verdicts(request: pytest.FixtureRequest, copies: Queue[Path]) -> Iterator[dict[str, Future[Any]]]:
+def verdicts(request: pytest.FixtureRequest, copies: Queue[Path]) -> Iterator[dict[str, Future[Result]]]:
     """By name, of the mutants that this run asks for; a few at a time, because most of it is imports."""
     kills = [item for item in request.session.items if getattr(item, "originalname", "") == "test_the_suite_kills"]
     with ThreadPoolExecutor(WORKERS) as pool:
@@ -150,14 +126,14 @@ def test_the_copy_is_tested_and_passes_unharmed(copies: Queue[Path]) -> None:
     """Otherwise the mutants would die of something else. In parts, for the time limit."""
     tests = sorted({test for mutant in MUTANTS for test in ids(mutant)})
     copy = copies.get()
-    for part in (["tests/test_probe.py"], tests[::2], tests[1::2]):
-        done = run(copy, *part)
-        assert done.returncode == 0, done.stdout[-3000:]
+    for part in (("tests/test_probe.py",), *(tuple(tests[start::PARTS]) for start in range(PARTS))):
+        done = run(copy, part, TIMEOUT_S)
+        assert done.status == 0, done.output[-3000:]
     copies.put(copy)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS, ids=by_name)
-def test_the_suite_kills(mutant: Mutant, verdicts: dict[str, Future[Any]]) -> None:
+def test_the_suite_kills(mutant: Mutant, verdicts: dict[str, Future[Result]]) -> None:
     done = verdicts[mutant.name].result()
-    assert done.returncode == FAILED, f"{mutant.name} lives:\n{done.stdout[-2000:]}"
+    assert done.status == FAILED, f"{mutant.name} lives:\n{done.output[-2000:]}"
