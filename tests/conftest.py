@@ -1,8 +1,10 @@
-"""Readies the backend before anything imports MLX."""
+"""Readies the backend before anything imports MLX, and bytecode for the processes that tests start."""
 
 import os
+import sys
 from pathlib import Path
 
+import platformdirs
 import pytest
 from hypothesis import settings
 
@@ -13,6 +15,13 @@ from tests.toys.folders import make_folder
 settings.register_profile("the same", derandomize=True)
 settings.register_profile("random", derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS", "the same"))
+
+# Where no bytecode may lie in the tree, it lies elsewhere: each of some 200 processes would else compile every library.
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+    sys.pycache_prefix = os.environ.setdefault(
+        "PYTHONPYCACHEPREFIX", str(platformdirs.user_cache_path("redline-tests") / "bytecode")
+    )
+    sys.dont_write_bytecode = False
 
 
 @pytest.fixture(scope="session")

@@ -189,9 +189,9 @@ def test_chat_says_the_same_with_every_drafter(
     options = [*sampling, "--seed", "5"]
     plain, _ = said_by(capsys, toy_folder, *options, "--drafter", "none")
     for name in ("auto", "eagle3", "medusa", "draft"):
-        for shape in ([], ["--tree"]):
-            text, _ = said_by(capsys, toy_folder, *options, *shape, "--drafter", name, "--draft-length", "4")
-            assert text == plain
+        shape = ["--tree"] if name in ("eagle3", "medusa") else []
+        text, _ = said_by(capsys, toy_folder, *options, *shape, "--drafter", name, "--draft-length", "4")
+        assert text == plain
 
 
 def test_a_conversation_names_its_drafter_and_what_auto_came_to(shipping: Path, toy_folder: Path) -> None:

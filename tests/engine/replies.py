@@ -50,6 +50,23 @@ def reply(
     return sequence[len(prompt) :], rounds, events[-1]
 
 
+_PLAIN: dict[tuple[object, ...], tuple[Any, list[int]]] = {}
+
+
+def plain_reply(
+    network: Any,
+    sampling: SamplingSettings | None = None,
+    tokens: int = 40,
+    rule: AcceptanceRule = "coupled",
+    prompt: list[int] | None = None,
+) -> list[int]:
+    """The ids that the target alone writes, decoded once for each question."""
+    key = id(network), repr(sampling), tokens, rule, tuple(prompt or ())
+    if key not in _PLAIN:  # the network is kept, so that no other has its id
+        _PLAIN[key] = network, reply(network, sampling=sampling, rule=rule, tokens=tokens, prompt=prompt)[0]
+    return list(_PLAIN[key][1])
+
+
 def attach(drafter: Drafter | None, target: CachedModel) -> None:
     """Have a drafter that was made on another copy of the target read this one, which records what it needs."""
     for member in getattr(drafter, "members", (drafter,)):

@@ -21,7 +21,7 @@ from engine.policy.fixed import FixedLength
 from engine.sampling import Sampler
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
-from tests.engine.replies import PROMPT, Scripted, draft_model, reply
+from tests.engine.replies import PROMPT, Scripted, draft_model, plain_reply, reply
 from tests.toys.architectures import build
 
 ENGINE = Path(__file__).parents[2] / "engine"
@@ -74,10 +74,10 @@ def test_a_useless_drafter_costs_rounds_not_text(network: nn.Module, truth: list
 
 
 @pytest.mark.parametrize("length", [0, 3])
-@pytest.mark.parametrize("leave_at", range(12))
+@pytest.mark.parametrize("leave_at", [0, 1, 2, 3, 6, 11])
 def test_walking_away_at_any_yield_leaves_both_caches_right(network: nn.Module, length: int, leave_at: int) -> None:
     """Close the generator there, then go on from the committed tokens: the text is as if never left."""
-    whole, _, _ = reply(network, tokens=40)
+    whole = plain_reply(network, tokens=40)
     target = CachedModel(network)
     drafter = draft_model(network, 64) if length else None
     sequence = list(PROMPT)
@@ -287,7 +287,7 @@ def test_no_step_is_launched_ahead_where_the_policy_may_draft(network: nn.Module
 def test_penalties_see_the_whole_context_in_both_ways(network: nn.Module) -> None:
     """A repetition penalty over prompt and reply: the same text for every draft length, and no token twice."""
     sampling = SamplingSettings(repetition_penalty=100)
-    plain, _, _ = reply(network, sampling=sampling, tokens=30)
+    plain = plain_reply(network, sampling=sampling, tokens=30)
     assert len(set(plain)) == 30
     assert not set(plain) & set(PROMPT)
     for length in (1, 3, 8):

@@ -122,8 +122,7 @@ def instrument(monkeypatch: pytest.MonkeyPatch) -> Instrument:
     return Instrument(monkeypatch)
 
 
-@pytest.mark.parametrize("sampling", SAMPLINGS)
-@pytest.mark.parametrize("policy", ["auto", "fixed"])
+@pytest.mark.parametrize(("policy", "sampling"), [*(("fixed", sampling) for sampling in SAMPLINGS), ("auto", "greedy")])
 @pytest.mark.parametrize("kind", ["lookup", "draft model", "both", "eagle", "eagle trees", "medusa", "medusa trees"])
 def test_a_round_waits_for_the_device_once(kind: str, policy: str, sampling: str, instrument: Instrument) -> None:
     waits, rounds = waits_of(kind, policy, SAMPLINGS[sampling], instrument)

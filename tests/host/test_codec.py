@@ -47,7 +47,7 @@ ANSWERS = [values(kind) for kind in typing.get_args(p.AnyAnswer)]
 
 
 @pytest.mark.parametrize(("kinds", "decode"), [(REQUESTS, p.decode_request), (ANSWERS, p.decode_answer)])
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(st.data())
 def test_messages_survive_encoding_and_decoding(kinds: list[Any], decode: Callable[[bytes], Any], data: Any) -> None:
     message = data.draw(st.one_of(kinds))

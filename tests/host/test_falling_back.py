@@ -127,7 +127,7 @@ def test_a_reply_with_a_stop_string_falls_back_to_the_same_text(
     worker.recover()
     whole = ask(worker, sampling)
     assert end_of(whole).finished.reason == "stop"
-    for call in range(1, 6):
+    for call in (1, 3, 5):
         worker.recover()
         with monkeypatch.context() as patch:
             patch.setattr(DraftModel, "propose", fails_at(call, RuntimeError("gone"), DraftModel.propose))

@@ -63,8 +63,7 @@ def _import_from(copy: Path) -> None:
     """Forgets the tree that this process came from, and finds it in the copy. The engine looks for its BLAS before MLX
     is imported, so MLX is hidden from it meanwhile; the fork server loaded both in that order."""
     os.environ["PYTHONPATH"] = str(copy)
-    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-    sys.dont_write_bytecode = True  # no bytecode outlives a mutant
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = str(copy / "bytecode")
     for name in [name for name in sys.modules if name.partition(".")[0] in _OURS]:
         del sys.modules[name]
     root = str(Path(__file__).parents[2])

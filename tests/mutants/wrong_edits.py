@@ -55,6 +55,14 @@ class Mutant:
         indent = line[: len(line) - len(line.lstrip())] if line.strip() else line
         return text[:start] + self.new.replace("\n", "\n" + indent) + text[end:]
 
+    def definition(self, path: Path, start: int, end: int) -> tuple[str, str]:
+        """Returns the definition of the symbol before and after the edit, each a program by itself."""
+        name = self.symbol.rpartition(":")[2]
+        first, last = next((a, b) for file, a, b in definitions()[name] if file == path and a <= start < b)
+        text, edited = path.read_text(), self.applied(path, start, end)
+        outer = "if True:\n" if text[first] == " " else ""
+        return outer + text[first:last], outer + edited[first : last + len(edited) - len(text)]
+
 
 def read_mutants() -> tuple[Mutant, ...]:
     """Reads the tables, in the order of their files."""

@@ -19,7 +19,7 @@ from engine.settings import AcceptanceRule, SamplingSettings
 from engine.target.cached_model import CachedModel
 from engine.target.model_layout import position_limit
 from tests.engine.fakes import Counting, nearby
-from tests.engine.replies import PROMPT, reply
+from tests.engine.replies import PROMPT, plain_reply, reply
 from tests.toys.architectures import build
 from tests.toys.tables import TableModel, random_tables
 
@@ -91,7 +91,7 @@ def test_the_text_is_the_targets_whatever_the_drafter_knows(
     for seed in range(6):
         sampling = SamplingSettings(temperature=1.5, seed=seed) if rule == "coupled" else SamplingSettings()
         prompt = [target - 1, seed % target, 1]
-        plain, _, _ = reply(network, None, 0, sampling, rule, tokens=30, prompt=prompt)
+        plain = plain_reply(network, sampling=sampling, rule=rule, tokens=30, prompt=prompt)
         drafter = DraftModel(table_model(own, 4), target, shared)
         assert reply(network, drafter, 3, sampling, rule, tokens=30, prompt=prompt)[0] == plain
         strange += sum(token >= own for token in [*plain, *prompt])
@@ -152,7 +152,7 @@ def test_nothing_is_read_past_the_end_of_a_table_of_positions(tokens: int) -> No
 
 def test_a_reply_goes_on_plainly_where_the_drafter_knows_no_more_places() -> None:
     drafter = DraftModel(CachedModel(placed(len(PROMPT) + 8)), 64)
-    plain, _, _ = reply(NETWORKS["llama"], tokens=24)
+    plain = plain_reply(NETWORKS["llama"], tokens=24)
     ids, rounds, _ = reply(NETWORKS["llama"], drafter, 4, tokens=24)
     assert ids == plain and rounds[0].drafted and not rounds[-1].drafted
 

@@ -14,7 +14,7 @@ from engine.errors import ModelError
 from engine.settings import AcceptanceRule, SamplingSettings
 from engine.target.cached_model import CachedModel
 from engine.target.model_layout import output_of
-from tests.engine.replies import reply
+from tests.engine.replies import plain_reply, reply
 from tests.toys.architectures import build
 
 IDS = mx.array([0, 3, 17, 40, 63])
@@ -54,7 +54,7 @@ def test_nobody_watches_the_matrix_that_is_gone() -> None:
 def test_the_text_is_the_targets_whatever_is_left_out(rule: AcceptanceRule) -> None:
     network, small = build("llama"), build("llama")
     sampling = SamplingSettings(temperature=0.9, seed=4) if rule == "coupled" else SamplingSettings()
-    plain, _, _ = reply(network, None, 0, sampling, rule, tokens=40)
+    plain = plain_reply(network, sampling=sampling, rule=rule, tokens=40)
     model, even = CachedModel(small), mx.arange(0, 64, 2)
     shorten_output(small, even)
     told, rounds, _ = reply(network, DraftModel(model, 64, ids=even), 3, sampling, rule, tokens=40)

@@ -19,7 +19,7 @@ from engine.settings import AcceptanceRule, SamplingSettings
 from engine.target.cached_model import PREFILL_CHUNK, CachedModel
 from tests.engine.conversations import LONG, SHORT, session
 from tests.engine.drafters.eagles import eagle, network_of
-from tests.engine.replies import PROMPT, attach, reply
+from tests.engine.replies import PROMPT, attach, plain_reply, reply
 from tests.engine.trees import way
 from tests.toys.heads import random_eagle3
 
@@ -47,7 +47,7 @@ SAMPLINGS = {
 )
 def test_the_text_is_plains_at_every_length(name: str, kind: str, trees: bool) -> None:
     target, d, sampling = CachedModel(network_of(name)), eagle(name, trees), SAMPLINGS[kind]
-    plain, _, _ = reply(target, None, 0, sampling, tokens=20)
+    plain = plain_reply(target, sampling=sampling, tokens=20)
     accepted = 0
     for k in (1, 2, 5, 16):
         ids, rounds, _ = reply(target, d, k, sampling, tokens=20)
@@ -69,7 +69,7 @@ def test_trees_grow_whatever_way_the_head_turns_places(scaling: dict[str, Any]) 
     """Each row of a level as it would be alone."""
     target = CachedModel(network_of("llama"))
     drafter = Eagle3(random_eagle3(rope_scaling=scaling), target, trees=True)
-    plain, _, _ = reply(target, None, 0, tokens=8)
+    plain = plain_reply(target, tokens=8)
     assert reply(target, drafter, 5, tokens=8)[0] == plain
     hidden, tokens = mx.random.normal((3, drafter.head.config.hidden_size)), mx.array([5, 6, 7])
     known = drafter.pairs
@@ -80,9 +80,9 @@ def test_trees_grow_whatever_way_the_head_turns_places(scaling: dict[str, Any]) 
         assert mx.allclose(drafter.steps(hidden[row : row + 1], tokens[row : row + 1])[0], together[row], atol=1e-4)
 
 
-@pytest.mark.parametrize("k", range(17))
+@pytest.mark.parametrize("k", [0, 1, 2, 3, 5, 8, 13, 16])
 def test_greedy_trees_of_every_size_give_the_text(k: int) -> None:
-    plain, _, _ = reply(network_of("qwen3"), tokens=20)
+    plain = plain_reply(network_of("qwen3"), tokens=20)
     ids, rounds, _ = reply(network_of("qwen3"), eagle("qwen3", trees=True), k, tokens=20)
     assert ids == plain
     assert k < 2 or sum(r.accepted for r in rounds) > 5
@@ -92,7 +92,7 @@ def test_greedy_trees_of_every_size_give_the_text(k: int) -> None:
 @pytest.mark.parametrize("name", ["mamba2", "qwen3_next", "llama4"])
 def test_chains_over_states_that_cannot_drop_tokens_give_the_text(name: str) -> None:
     """There the target is fed some tokens again, and so are their features."""
-    plain, _, _ = reply(network_of(name), tokens=25)
+    plain = plain_reply(network_of(name), tokens=25)
     for k in (1, 3, 7):
         ids, rounds, _ = reply(network_of(name), eagle(name), k, tokens=25)
         assert ids == plain
@@ -127,7 +127,7 @@ def test_plain_rounds_between_drafts_leave_nothing_out(
     """Features pile up meanwhile, and steps run ahead; each draft is still what a fresh drafter proposes."""
     from engine import verify_pass as rounds_module
 
-    plain, _, _ = reply(network_of(name), tokens=30)
+    plain = plain_reply(network_of(name), tokens=30)
     drafter = eagle(name, trees)
     ahead, real = [], rounds_module.submit_after
     monkeypatch.setattr("engine.verify_pass.submit_after", lambda *a: (ahead.append(1), real(*a))[1])

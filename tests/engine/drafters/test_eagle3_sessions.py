@@ -31,7 +31,7 @@ def test_turns_and_edits_answer_and_draft_like_a_fresh_session(
     s, d = session(name), eagle(name, trees)
     first = [*PROMPT, 11]
     second = [*first, *answer(s, first, settings, d).ids, *TURN]
-    for prompt in (second, [*second[:-2], 40, 41, 42], second[:-9], [*PROMPT, 12, 13], [50, *PROMPT], PROMPT[:3]):
+    for prompt in (second, [*second[:-2], 40, 41, 42], [*PROMPT, 12, 13], PROMPT[:3]):
         reply_ = answer(s, prompt, settings, d)
         same(reply_, fresh_eagle(name, prompt, settings, trees))
         same(reply_._replace(drafts=[]), fresh(name, prompt, settings)._replace(drafts=[]))
@@ -77,7 +77,7 @@ def test_a_reply_left_at_any_event_can_be_gone_on_from(trees: bool) -> None:
         same(answer(s, after, SHORT, d), fresh_eagle("llama", after, SHORT, trees))
 
 
-@pytest.mark.parametrize("chunks", range(4))
+@pytest.mark.parametrize("chunks", [0, 2])
 def test_a_prompt_cancelled_half_way_can_be_asked_again(chunks: int) -> None:
     s, d = session("qwen3"), eagle("qwen3", trees=True)
     attach(d, s.target)

@@ -20,7 +20,7 @@ from engine.settings import AcceptanceRule, SamplingSettings
 from engine.target.cached_model import CachedModel
 from engine.target.layer_taps import NORMED
 from tests.engine.fakes import ByteTokenizer
-from tests.engine.replies import PROMPT, reply
+from tests.engine.replies import PROMPT, plain_reply, reply
 from tests.toys.architectures import build
 from tests.toys.heads import Remembering, random_medusa
 
@@ -174,7 +174,7 @@ def test_the_text_is_the_targets_whatever_the_heads_guess(name: str, sampling: S
     if trees and name not in BRANCHES:
         pytest.skip("its cache holds no tree")
     network = NETWORKS[name]
-    plain, _, _ = reply(network, None, 0, sampling, tokens=60)
+    plain = plain_reply(network, sampling=sampling, tokens=60)
     lucky = Remembering(network, [*PROMPT, *plain], wrong=frozenset(range(0, 99, 4)))
     for heads, least in ((None, 1.0), (lucky, 1.9)):
         for length in (1, 4, 12):
@@ -188,7 +188,7 @@ def test_the_text_is_the_targets_whatever_the_heads_guess(name: str, sampling: S
 @pytest.mark.parametrize("name", BRANCHES)
 def test_second_guesses_make_a_tree_longer_than_a_chain(name: str) -> None:
     network = NETWORKS[name]
-    plain, _, _ = reply(network, tokens=60)
+    plain = plain_reply(network, tokens=60)
     heads = Remembering(network, [*PROMPT, *plain], wrong=frozenset(range(0, 99, 2)))
     taus = []
     for trees, length in ((False, 3), (True, 12)):
@@ -217,7 +217,7 @@ def test_turns_edits_and_other_drafters_between_leave_the_text_as_it_is(name: st
     ]
     settings = SamplingSettings(acceptance="coupled", max_tokens=12)
     for prompt, who in plans:
-        expected, _, _ = reply(NETWORKS[name], tokens=12, prompt=list(prompt))
+        expected = plain_reply(NETWORKS[name], tokens=12, prompt=list(prompt))
         list(session.continue_tokens(prompt, settings, drafters[who], FixedLength(5)))
         assert session.tokens[len(prompt) :] == expected
         whole = list(session.tokens)

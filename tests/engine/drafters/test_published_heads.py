@@ -20,7 +20,7 @@ from engine.settings import AcceptanceRule, SamplingSettings
 from engine.target.cached_model import CachedModel
 from tests.engine.conversations import read
 from tests.engine.fakes import ByteTokenizer
-from tests.engine.replies import PROMPT, attach, reply
+from tests.engine.replies import PROMPT, attach, plain_reply, reply
 from tests.engine.test_waits import Instrument, Watched, instrument
 from tests.toys.architectures import build
 from tests.toys.block_heads import BLOCKS, random_assistant, random_block, random_mtp
@@ -55,19 +55,16 @@ def drafter_of(maker: str) -> Any:
     return make(network(name))
 
 
-@cache
-def plain(name: str, shaped: bool) -> list[int]:
-    return reply(network(name), sampling=SHAPED if shaped else None)[0]
-
-
-@pytest.mark.parametrize("shaped", [False, True], ids=["greedy", "coupled"])
-@pytest.mark.parametrize("maker", MAKERS)
-def test_the_text_is_that_of_plain_decoding(maker: str, shaped: bool) -> None:
-    """Forty tokens after a prompt longer than the toys' windows, over rounds that are mostly refused."""
-    name, drafter = MAKERS[maker][0], drafter_of(maker)
-    ids, rounds, _ = reply(network(name), drafter, 4, SHAPED if shaped else None)
-    assert ids == plain(name, shaped)
-    assert sum(len(round_.drafted) for round_ in rounds) > 40
+@pytest.mark.parametrize(
+    ("maker", "sampling"),
+    [*((maker, SHAPED) for maker in MAKERS), ("mtp for qwen3_next", None), ("dspark for qwen3_5", None)],
+)
+def test_the_text_is_that_of_plain_decoding(maker: str, sampling: SamplingSettings | None) -> None:
+    """Thirty tokens after a prompt longer than the toys' windows, over rounds that are mostly refused."""
+    net, drafter = network(MAKERS[maker][0]), drafter_of(maker)
+    ids, rounds, _ = reply(net, drafter, 4, sampling, tokens=30)
+    assert ids == plain_reply(net, sampling, 30)
+    assert sum(len(round_.drafted) for round_ in rounds) > 30
 
 
 @pytest.mark.parametrize("maker", MAKERS)
@@ -78,7 +75,7 @@ def test_drafts_are_the_same_after_rounds_and_edits_as_from_nothing(maker: str) 
     attach(drafter, target)
     session = Session(target, ByteTokenizer(), 1000)
     prompt = list(PROMPT)
-    for turn in ([7, 8, 9], [1, 2], [5]):
+    for turn in ([7, 8, 9], [5]):
         events = list(session.continue_tokens(prompt, settings, drafter, FixedLength(4)))
         again = Session(target, ByteTokenizer(), 1000)
         fresh = list(again.continue_tokens(prompt, settings, drafter, FixedLength(4)))
@@ -187,7 +184,7 @@ def test_a_parallel_head_drafts_over_masks() -> None:
     assert reply(net, Eagle3(head, CachedModel(net)), 3)[0] == reply(net)[0]
 
 
-@pytest.mark.parametrize("maker", ["mtp for qwen3_5", "dflash2 for qwen3_5", "dspark for qwen3_5", "ordered assistant"])
+@pytest.mark.parametrize("maker", ["mtp for qwen3_5", "dflash2 for qwen3_5", "ordered assistant"])
 @pytest.mark.parametrize("rule", ["coupled", "rejection"])
 def test_a_round_waits_for_the_device_once(maker: str, rule: AcceptanceRule, instrument: Instrument) -> None:
     name, drafter = MAKERS[maker][0], drafter_of(maker)

@@ -85,7 +85,7 @@ def test_a_usual_chance_spares_short_replies_the_finding_out() -> None:
 def test_a_usual_chance_that_is_wrong_costs_no_more_than_the_budget(usual: tuple[float, ...]) -> None:
     for text in ("0% right", "30% right", "bursts of 64"):
         warmly(text, usual)
-        warmly(text, usual, 256)
+    warmly("0% right", usual, 256)
 
 
 def test_a_tree_estimate_scales_the_curve_it_was_made_with() -> None:

@@ -22,7 +22,7 @@ from engine.target.layer_taps import NORMED
 from engine.target.target_view import TargetView
 from tests.engine.conversations import MODELS, TURN, answer, read
 from tests.engine.fakes import ByteTokenizer
-from tests.engine.replies import PROMPT, reply
+from tests.engine.replies import PROMPT, plain_reply, reply
 from tests.toys.architectures import _config
 
 LAYER = 1
@@ -71,7 +71,7 @@ def test_a_new_kind_of_drafter_needs_one_file(name: str) -> None:
     """Alone and in a group, over two turns: the text is plain decoding's, and drafts are accepted."""
     target = CachedModel(MODELS[name])
     drafter = NearestKey(target)
-    plain, _, _ = reply(MODELS[name], tokens=30, prompt=REPEATED)
+    plain = plain_reply(MODELS[name], tokens=30, prompt=REPEATED)
     ids, rounds, _ = reply(target, drafter, 3, tokens=30, prompt=REPEATED)
     assert ids == plain
     assert any(round_.drafted for round_ in rounds) and len(drafter.named) > 5
