@@ -5,12 +5,10 @@ import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
 import numpy as np
 import pytest
-from mlx.utils import tree_map
 
 from engine.audit.verify_blocks import BLOCK_WIDTH
 from engine.drafters import Drafter
@@ -22,7 +20,8 @@ from engine.policy.fixed import FixedLength
 from engine.sampling import Sampler
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
-from models.builtin import builtin_folder
+from models.builtin import builtin_folder, shipped_folder
+from models.drafters import draft_model
 from models.loader import Loaded, load
 from tests.engine.bits import Kept, told
 
@@ -111,7 +110,7 @@ def test_greedy_and_coupled_texts_are_plains(target: Loaded, shallow: Loaded, na
 
 # --- the distribution of the first three tokens ----------------------------------------------------
 
-SEEDS = 800
+SEEDS = 500
 CELLS = 24
 
 
@@ -137,19 +136,19 @@ def exact_distribution(target: Loaded, prompt: list[int], sampling: SamplingSett
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["lookup", "draft"])
 def test_rejection_keeps_the_targets_distribution(target: Loaded, name: str) -> None:
-    """Pearson's chi-square of the first three tokens over 800 seeds against the exact distribution.
+    """Pearson's chi-square of the first three tokens over 500 seeds against the exact distribution.
 
     The cells are the likeliest openings and one for all others. Refused beyond the statistic's mean + 6
     standard deviations. Power: moving a share d of the mass from half of the cells to the others adds about
-    800 * 4 d^2 to the statistic, ten standard deviations (70 on 24 degrees of freedom) at d = 0.15. Taking
+    500 * 4 d^2 to the statistic, ten standard deviations (70 on 24 degrees of freedom) at d = 0.19. Taking
     corrections from p instead of the residual moves refused share * overlap, 0.1 to 0.25 here; the enumerations on
-    toys (tests/engine/test_acceptance.py) see far less.
+    toys (tests/engine/test_acceptance.py) see far less. The draft model is the one that ships.
     """
     sampling = SamplingSettings(temperature=1.5, top_k=6)
     prompt = target.tokenizer.encode("Roses are red, violets are blue. Roses are red, violets are")
     target.model.rewind(0)
     distribution = exact_distribution(target, prompt, sampling)
-    drafter = PromptLookup() if name == "lookup" else DraftModel(CachedModel(blurred(target)), target.model.vocabulary)
+    drafter = PromptLookup() if name == "lookup" else shipped_draft_model(target)
     seen: Counter[tuple[int, ...]] = Counter()
     kept = refused = 0
     for seed in range(SEEDS):
@@ -169,12 +168,6 @@ def test_rejection_keeps_the_targets_distribution(target: Loaded, name: str) -> 
     assert statistic < freedom + 6 * math.sqrt(2 * freedom)
 
 
-def blurred(target: Loaded, amount: float = 0.05) -> Any:
-    """The target's network with noise on its weight matrices, so that it is mostly right."""
-    network = load(target.folder.path).network
-    mx.random.seed(0)
-    noisy = tree_map(
-        lambda a: a + amount * mx.std(a) * mx.random.normal(a.shape) if a.ndim == 2 else a, network.parameters()
-    )
-    network.update(noisy)
-    return network
+def shipped_draft_model(target: Loaded) -> Drafter:
+    """The small model of resources/drafters, as the app loads it."""
+    return draft_model.load(shipped_folder("draft"), target, False).drafter

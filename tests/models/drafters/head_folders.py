@@ -1,4 +1,4 @@
-"""Folders of heads to read and to spoil: shared by the tests of EAGLE-3 and Medusa folders."""
+"""Folders of heads to read and to spoil: shared by the tests of every kind of head."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
+import pytest
 
+from engine.errors import ModelError, PairError
+from models.loader import Loaded
 from tests.toys.heads import weights_of
 
 Change = Callable[[Path], None]
+Loader = Callable[[Path, Loaded], object]
 
 
 def config_of(path: Path) -> dict[str, Any]:
@@ -97,3 +101,22 @@ def same(one: nn.Module, other: nn.Module, within: float = 0.0) -> bool:
     if mine.keys() != theirs.keys() or one.ids.tolist() != other.ids.tolist():
         return False
     return all(abs(mine[name] - theirs[name]).max() <= within for name in mine)
+
+
+def refuse_fault(load: Loader, folder: Path, target: Loaded, fault: tuple[Change, str]) -> None:
+    """A folder with this fault must be refused by its reason, with its path, in one line that says what to do."""
+    spoil, reason = fault
+    spoil(folder)
+    with pytest.raises(ModelError) as caught:
+        load(folder, target)
+    assert reason in str(caught.value) and str(folder) in str(caught.value)
+    assert "\n" not in str(caught.value) and "; " in str(caught.value)
+
+
+def refuse_misfit(load: Loader, folder: Path, target: Loaded, misfit: tuple[Change, str]) -> None:
+    """A folder that was made for another target must be refused by the reason."""
+    spoil, reason = misfit
+    spoil(folder)
+    with pytest.raises(PairError) as caught:
+        load(folder, target)
+    assert reason in str(caught.value) and "choose a drafter that was made for this target" in str(caught.value)

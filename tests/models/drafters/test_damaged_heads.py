@@ -24,6 +24,8 @@ from tests.models.drafters.head_folders import (
     null,
     pickled,
     put,
+    refuse_fault,
+    refuse_misfit,
     retensor,
     said,
     same,
@@ -108,23 +110,14 @@ MISFITS: dict[str, tuple[Change, str]] = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_each_fault_is_named(eagle3_folder: Path, head_target: Loaded, fault: str) -> None:
-    spoil, reason = FAULTS[fault]
-    spoil(eagle3_folder)
-    with pytest.raises(ModelError) as caught:
-        load_eagle3(eagle3_folder, head_target)
-    assert reason in str(caught.value) and str(eagle3_folder) in str(caught.value)
-    assert "\n" not in str(caught.value) and "; " in str(caught.value)
+    refuse_fault(load_eagle3, eagle3_folder, head_target, FAULTS[fault])
 
 
 @pytest.mark.parametrize("misfit", MISFITS)
 def test_a_head_of_another_target_is_refused_with_the_reason(
     eagle3_folder: Path, head_target: Loaded, misfit: str
 ) -> None:
-    spoil, reason = MISFITS[misfit]
-    spoil(eagle3_folder)
-    with pytest.raises(PairError) as caught:
-        load_eagle3(eagle3_folder, head_target)
-    assert reason in str(caught.value) and "choose a drafter that was made for this target" in str(caught.value)
+    refuse_misfit(load_eagle3, eagle3_folder, head_target, MISFITS[misfit])
 
 
 def test_a_target_too_shallow_for_the_usual_layers_is_a_misfit(eagle3_folder: Path, toy_folder: Path) -> None:

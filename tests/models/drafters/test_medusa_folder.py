@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from engine.drafters.medusa import parents_of
-from engine.errors import ModelError, PairError
 from engine.target.model_layout import output_rows
 from models.drafters import kind_of
 from models.drafters.medusa_folder import load_medusa, save_medusa
@@ -27,6 +26,8 @@ from tests.models.drafters.head_folders import (
     names_in,
     pickled,
     put,
+    refuse_fault,
+    refuse_misfit,
     retensor,
     said,
     same,
@@ -147,20 +148,11 @@ MISFITS: dict[str, tuple[Change, str]] = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_each_fault_is_named(medusa_folder: Path, head_target: Loaded, fault: str) -> None:
-    spoil, reason = FAULTS[fault]
-    spoil(medusa_folder)
-    with pytest.raises(ModelError) as caught:
-        load_medusa(medusa_folder, head_target)
-    assert reason in str(caught.value) and str(medusa_folder) in str(caught.value)
-    assert "\n" not in str(caught.value) and "; " in str(caught.value)
+    refuse_fault(load_medusa, medusa_folder, head_target, FAULTS[fault])
 
 
 @pytest.mark.parametrize("misfit", MISFITS)
 def test_heads_of_another_target_are_refused_with_the_reason(
     medusa_folder: Path, head_target: Loaded, misfit: str
 ) -> None:
-    spoil, reason = MISFITS[misfit]
-    spoil(medusa_folder)
-    with pytest.raises(PairError) as caught:
-        load_medusa(medusa_folder, head_target)
-    assert reason in str(caught.value) and "choose a drafter that was made for this target" in str(caught.value)
+    refuse_misfit(load_medusa, medusa_folder, head_target, MISFITS[misfit])
