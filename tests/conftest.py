@@ -1,5 +1,6 @@
 """Readies the backend before anything imports MLX, and bytecode for the processes that tests start."""
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -22,6 +23,12 @@ if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
         "PYTHONPYCACHEPREFIX", str(platformdirs.user_cache_path("redline-tests") / "bytecode")
     )
     sys.dont_write_bytecode = False
+
+
+def pytest_collection_finish() -> None:
+    """Spares the garbage collector the modules and tests, which stay: the app collects at each reset of a session."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

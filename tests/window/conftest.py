@@ -11,6 +11,7 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 from pathlib import Path
 
+from PySide6.QtCore import QEvent
 from PySide6.QtWidgets import QApplication
 
 from app.window.chat import Controller
@@ -27,11 +28,13 @@ def app() -> Iterator[QApplication]:
 
 @pytest.fixture(autouse=True)
 def no_window_stays(app: QApplication) -> Iterator[None]:
-    """Hides what a test has shown: a window that waits for the garbage collector lies over the next one and takes its
-    mouse. Every test of the window needs the application."""
+    """Deletes the windows of a test: one that waits for the garbage collector lies over the next one and takes its
+    mouse, and takes part in each change of style. Every test of the window needs the application."""
     yield
     for window in app.topLevelWidgets():
         window.hide()
+        window.deleteLater()
+    app.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
 @pytest.fixture
