@@ -189,7 +189,7 @@ def test_the_last_reply_is_exported_as_a_web_page(
     monkeypatch.setattr(files, "ask_export_path", lambda *_: tmp_path / "reply.html")
     window.commands["export page"].trigger()
     page = (tmp_path / "reply.html").read_text()
-    assert "Why \\u003cb>?" in page and "SmolLM2-135M-Instruct" in page
+    assert "Why \\u003cb>?" in page and '"name":"Reply"' in page
 
 
 def test_a_failed_export_is_shown(
