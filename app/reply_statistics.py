@@ -38,12 +38,12 @@ def count(number: int, what: str) -> str:
 def _times(numbers: Metrics | Statistics) -> list[str]:
     speed, ttft_s = numbers.tokens_per_s, numbers.ttft_s
     parts = [] if speed is None else [f"{speed:.1f} tok/s"]
-    return parts if ttft_s is None else [*parts, f"TTFT {ttft_s:.2f} s"]
+    return parts if ttft_s is None else [*parts, f"first token after {ttft_s:.2f} s"]
 
 
 def _acceptance(numbers: Metrics | Statistics, plan: str) -> list[str]:
     rate, tau = numbers.acceptance_rate, numbers.mean_acceptance_length
     if rate is None or tau is None:
         return [f"nothing drafted ({plan})"] if plan else []
-    counts = f"{numbers.accepted}/{numbers.drafted}"
-    return [f"acceptance rate {rate:.0%} ({counts})", f"mean acceptance length {tau:.2f}"]
+    drafted = count(numbers.drafted, "drafted token")
+    return [f"{numbers.accepted} of {drafted} accepted ({rate:.0%})", f"{tau:.2f} tokens per pass"]

@@ -29,6 +29,7 @@ from engine.verify_pass import submit
 WIDTHS = (1, 2, 5, 9)
 CONTEXT = 64
 STEPS = 6  # plain ones that are timed of a run
+_CHUNK = 128  # tokens read at once: whoever breaks off waits no longer
 
 _LIMITS = Limits(STEPS + 3, 2**31)
 _PASS, _RUN, _EAGER = -1, -2, -3
@@ -55,8 +56,8 @@ def measure(
     _empty(target, drafter)
     if drafter is not None:
         target.record(drafter.needs.taps, drafter.needs.latest_only)
-    for _ in target.prefill(tokens[:-1]):
-        pass
+    for _ in target.prefill(tokens[:-1], _CHUNK):
+        between()
     target.pin_mark()
     draft_context = DraftContext(tokens, TokenCounts(sampler.distribution, tokens), sampler)
     members = drafter.members if isinstance(drafter, DrafterGroup) else [] if drafter is None else [drafter]

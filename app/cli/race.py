@@ -20,6 +20,7 @@ from app.inference.options import Options
 from app.protocol import SamplingSettings
 from app.protocol.race_messages import PLAIN, SIDES, Race, Side
 from app.race.race_document import RaceDocument, RaceDocumentBuilder, RaceError, open_race, race_json, write_file
+from app.race.race_page import race_page
 from app.race.race_replay import SPEEDS
 from app.race.race_text import read_side, write_side
 from engine.errors import UsageError
@@ -55,6 +56,7 @@ def add_parser(commands: Commands) -> None:
     add("--runs", type=int, default=RUNS, metavar="N", help=f"runs of each side, alternated (default: {RUNS})")
     add("--replay", type=Path, metavar="FILE", help="replay a saved race; nothing is loaded or measured")
     add("--save", type=Path, metavar="FILE", help="save the race as JSON for --replay")
+    add("--page", type=Path, metavar="FILE", help="save the race as a web page that plays it offline")
     add("--png", type=Path, metavar="FILE", help="save a picture of the result")
     add("--animation", type=Path, metavar="FILE", help="save an animation of the race: .gif, .png or .webp")
     add("--speed", type=float, choices=SPEEDS, default=1.0, metavar="TIMES", help=_SPEED)
@@ -71,6 +73,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         if args.save is not None:
             write_file(args.save, race_json(document))
+        if args.page is not None:
+            write_file(args.page, race_page(document))
     finally:  # show what was measured even if the disk is full
         _show(document, args, stopped)
     if args.png is not None or args.animation is not None:
@@ -111,9 +115,9 @@ def _check_files(args: argparse.Namespace) -> None:
 
         if args.animation.suffix.lower() not in ANIMATIONS:
             raise UsageError(f"{args.animation.name}: an animation ends in {', '.join(ANIMATIONS)}")
-    for option, path in (("--save", args.save), ("--png", args.png), ("--animation", args.animation)):
-        if path is not None:
-            check_writable(path, option)
+    for option in ("save", "page", "png", "animation"):
+        if (path := getattr(args, option)) is not None:
+            check_writable(path, f"--{option}")
 
 
 def _run_race(args: argparse.Namespace) -> tuple[RaceDocument, bool]:

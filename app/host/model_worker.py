@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from threading import Event as StopFlag
 
@@ -27,6 +28,10 @@ from models.model_folder import check_folder
 
 class NotLoaded(RedlineError):
     """There is no model to answer with."""
+
+
+class _InterruptedError(Exception):
+    """A request came while something was being prepared."""
 
 
 class ModelWorker:
@@ -118,6 +123,17 @@ class ModelWorker:
         """Yields Unloaded."""
         self._unload()
         yield protocol.Unloaded(id=request.id)
+
+    def prepare(self, interrupted: Callable[[], bool]) -> None:
+        """Measures ahead what draft length auto will need, until `interrupted`. May raise anything."""
+
+        def pause() -> None:
+            if interrupted():
+                raise _InterruptedError
+
+        if self._loaded is not None:
+            with contextlib.suppress(_InterruptedError):
+                self._loaded.measure_ahead(pause)
 
     def recover(self) -> None:
         """Makes the state known again after something unexpected was raised; what this raises ends the process."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
@@ -125,6 +125,9 @@ class RecordingPlayer:
     def unload(self, request: protocol.Unload) -> Iterator[protocol.AnyAnswer]:
         self.pair = None
         yield protocol.Unloaded(id=request.id)
+
+    def prepare(self, interrupted: Callable[[], bool]) -> None:
+        """Does nothing: a recording measures nothing."""
 
     def recover(self) -> None:
         """Does nothing: there is no state that could be broken."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # model_worker imports MLX, which takes seconds
     WorkerFactory = Callable[[], Worker]  # returns the same one whenever it is called; raises BackendError
 
 GRACE_S = 2.0  # for leaving
+IDLE_S = 0.3  # without a request before the worker prepares for later ones
 
 
 class WindowGoneError(Exception):
@@ -162,7 +163,7 @@ def serve(tasks: TaskQueue, writer: AnswerWriter, open_worker: WorkerFactory) ->
     """Answers one request after the other until there are no more. Raises WindowGoneError, and whatever keeps the
     worker from recovering."""
     worker: Worker | None = None
-    while (task := tasks.take()) is not None:
+    while (task := _next(tasks, worker)) is not None:
         try:
             if task.stop.is_set():
                 writer.write(_cancelled(task.request.id))
@@ -179,6 +180,17 @@ def serve(tasks: TaskQueue, writer: AnswerWriter, open_worker: WorkerFactory) ->
             writer.write(_failed(task, error, worker))
             if worker is not None:
                 worker.recover()
+
+
+def _next(tasks: TaskQueue, worker: Worker | None) -> Task | None:
+    """Returns the next task, None when there will be no more. Until it comes the worker prepares for later ones."""
+    if worker is not None and not tasks.wait(IDLE_S):
+        try:
+            worker.prepare(lambda: tasks.wait(0))
+        except Exception:  # noqa: BLE001  broad: the process boundary; the task that needs it meets it again
+            traceback.print_exc(file=sys.stderr)
+            worker.recover()
+    return tasks.take()
 
 
 def _answers(worker: Worker, task: Task) -> Iterator[protocol.AnyAnswer]:

@@ -46,6 +46,11 @@ class TaskQueue:
             self._changed.notify()
             return True
 
+    def wait(self, seconds: float) -> bool:
+        """Returns whether `take` has something to return, waiting so long for it."""
+        with self._changed:
+            return bool(self._changed.wait_for(lambda: self._waiting or self._closed, seconds))
+
     def take(self) -> Task | None:
         """Returns the next task, once there is one; None when there will be no more. The one before it is over."""
         with self._changed:

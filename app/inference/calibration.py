@@ -2,7 +2,8 @@
 
 Attention grows with the context, and for a pass of two rows by twice as much as for one: on 2 cores a drafted token
 costs the built-in model 1.2 plain steps after 64 tokens and 1.3 after 1,024. So costs are measured after the
-`MILESTONES` around a context, and taken from the straight line between them.
+`MILESTONES` around a context, and taken from the straight line between them. To measure takes seconds, so a reply waits
+for it only where nothing at all is known; the other milestones are measured ahead, while the model is idle.
 
 A file that cannot be read is measured again and replaced; one that cannot be written costs a measurement the next time
 and nothing else.
@@ -60,6 +61,19 @@ class Calibration:
     def knows(self, context: int = 0) -> bool:
         """Returns whether `costs` would not have to measure."""
         return all(self.has(milestone) for milestone in self.milestones(context))
+
+    def at_hand(self, context: int = 0) -> Costs | None:
+        """Returns the costs after a context as far as they are known: from its milestones, else from the last one that
+        has been measured before them. None if there is none."""
+        if self.knows(context):
+            return self.costs(context)
+        known = [one for one in MILESTONES if one <= max(self.milestones(context)) and self.has(one)]
+        return self._kept(known[-1]) if known else None
+
+    def missing(self) -> tuple[int, ...]:
+        """Returns the milestones that have not been measured, the nearest first."""
+        within = (one for one in MILESTONES if one == MILESTONES[0] or one + _ROWS <= self.room)
+        return tuple(one for one in within if not self.has(one))
 
     def has(self, milestone: int) -> bool:
         """Returns whether costs after this milestone have been measured."""

@@ -57,7 +57,7 @@ class LoadedPair:
     lost: bool = False
     monitored: MonitoredDrafter | None = field(init=False, default=None)
     calibration: Calibration = field(init=False)
-    _corrections: dict[tuple[tuple[int, ...], bool, bool], CostCorrection] = field(init=False, default_factory=dict)
+    _corrections: dict[tuple[object, ...], CostCorrection] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self._use(self.drafter)
@@ -134,17 +134,27 @@ class LoadedPair:
             self.session.forget()
         return self.calibration.costs(context, pause)
 
+    def measure_ahead(self, pause: Callable[[], None]) -> None:
+        """Measures the costs that later replies will need, unless a conversation is in the caches. pause: called
+        between passes; may raise to break off. Raises whatever a drafter raises."""
+        for milestone in self.calibration.missing() if self.has_drafter and not self.session.tokens else ():
+            self.session.forget()
+            self.calibration.after(milestone, pause)
+
     def policy(self, settings: SamplingSettings, context: int, timed: bool = False) -> Policy:
         """Returns a policy for one reply after `context` tokens: with the draft length of `settings`, or for auto on
         measured costs, which it corrects if the reply goes by the clock. timed: drafts are waited for."""
         if settings.draft_length is not None or not self.has_drafter:
             return pair_loader.make_policy(self.drafter, settings.draft_length, None)
         correction = self.correction(context, settings.exact, timed) if goes_by_the_clock(settings) else None
-        return pair_loader.make_policy(self.drafter, None, self.costs(context), settings.exact, correction)
+        costs = self.calibration.at_hand(context) or self.costs(context)
+        return pair_loader.make_policy(self.drafter, None, costs, settings.exact, correction)
 
     def correction(self, context: int, exact: bool, timed: bool) -> CostCorrection:
         """Returns the correction of costs that replies under these conditions share."""
-        return self._corrections.setdefault((self.calibration.milestones(context), exact, timed), CostCorrection())
+        calibration = self.calibration
+        conditions = calibration.milestones(context), calibration.knows(context), exact, timed
+        return self._corrections.setdefault(conditions, CostCorrection())
 
     # --- tokens, and their verification ---------------------------------------------------------------
 

@@ -23,6 +23,8 @@ from engine.events import Event, Finished, PromptProgress, Round
 from engine.policy import Policy
 from engine.settings import SamplingSettings
 
+MEASURING = "measuring the cost of passes, once for this pair"
+
 
 class _StoppedError(Exception):
     """The reply was cancelled while costs were being measured."""
@@ -53,12 +55,13 @@ class ReplyRunner:
         self._began_s = 0.0
 
     def events(self) -> Iterator[ReplyEvent]:
-        """Raises what the target raises, ContextError and ModelError among it."""
+        """Yields the reply; its times are counted from here. Raises what the target raises, ContextError and ModelError
+        among it."""
+        self._began_s = time.monotonic()
         drafts = yield from self._prepare()
         if self._cancelled():
             yield Finished("cancelled", 0, 0.0)
             return
-        self._began_s = time.monotonic()
         if drafts and self._pair.monitored is not None:
             failure = yield from self._draft(self._pair.monitored)
             if failure is None:
@@ -68,8 +71,8 @@ class ReplyRunner:
         yield from self._attempt(None, None)
 
     def _prepare(self) -> Generator[ReplyEvent, None, bool]:
-        """Measures what draft length auto needs, once for a pair and a milestone of context. Returns whether the
-        drafter can be used."""
+        """Measures what draft length auto needs if nothing is known of this pair yet. Returns whether the drafter can
+        be used."""
         pair, length = self._pair, self._settings.draft_length
         if length == 0:
             return False
@@ -78,11 +81,11 @@ class ReplyRunner:
         if not pair.has_drafter or length is not None:
             return pair.has_drafter
         self._context = len(pair.prompt_ids(self._messages)) + self._given
-        if pair.calibration.knows(self._context):
+        if pair.calibration.at_hand(self._context) is not None:
             return True
-        yield Measuring(measuring_message(pair, self._context))
+        yield Measuring(MEASURING)
         try:
-            pair.costs(self._context, self._stop_if_cancelled)
+            pair.costs(0, self._stop_if_cancelled)
         except _StoppedError:
             return True
         except Exception as error:  # noqa: BLE001  broad: whatever a drafter does, the target replies alone
@@ -138,9 +141,3 @@ class ReplyRunner:
             if self._pair.monitored is not None:
                 self._pair.monitored.failed = True
             raise ModelError("its probabilities are not numbers: its files are damaged")
-
-
-def measuring_message(pair: LoadedPair, context: int) -> str:
-    """Returns what to tell the user while costs after `context` tokens are measured."""
-    _, *far = pair.calibration.milestones(context)
-    return f"measuring the cost of passes{f' after {far[0]:,} tokens' if far else ''}, once for this pair"

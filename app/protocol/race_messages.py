@@ -120,13 +120,14 @@ class PairReceipt(Struct, frozen=True, kw_only=True):
 
 class RaceProgress(RequestAnswer, frozen=True, kw_only=True):
     """What the race is doing now, sent a few times a second. run: from 1, 0 before the first. tokens: of this run so
-    far. time_s: since the race began."""
+    far. text: what these tokens added to the reply since the last one of this run. time_s: since the race began."""
 
     message: str
     time_s: float
     run: int = 0
     side: int = 0
     tokens: int = 0
+    text: str = ""
 
 
 class RaceReady(RequestAnswer, frozen=True, kw_only=True):

@@ -165,14 +165,16 @@ class Contest:
         message = f"run {number} of {self._race.runs}" if number else "warming up"
         yield self._progress(message, side, number)
         settings = loaded.settings if number else warm_up(loaded.settings)
-        reported_s, tokens = time.monotonic(), 0
+        reported_s, tokens, text = time.monotonic(), 0, ""
         for event in begin_reply(loaded.pair, self._ids, settings, self._stop):
             events.append(event)
             if isinstance(event, Round):
                 tokens += len(event.tokens)
+                text += "".join(event.texts)
                 if time.monotonic() - reported_s >= PROGRESS_EVERY_S:
                     reported_s = time.monotonic()
-                    yield self._progress(message, side, number, tokens)
+                    yield self._progress(message, side, number, tokens, text)
+                    text = ""
         self._stop_if_requested()
 
     def _run_parts(self, number: int, side: int, events: Sequence[Event]) -> Iterator[AnyAnswer]:
@@ -238,9 +240,9 @@ class Contest:
 
     # --- small ---------------------------------------------------------------------------------
 
-    def _progress(self, message: str, side: int = 0, run: int = 0, tokens: int = 0) -> RaceProgress:
+    def _progress(self, message: str, side: int = 0, run: int = 0, tokens: int = 0, text: str = "") -> RaceProgress:
         return RaceProgress(
-            id=self._race.number, message=message, time_s=self._now_s(), run=run, side=side, tokens=tokens
+            id=self._race.number, message=message, time_s=self._now_s(), run=run, side=side, tokens=tokens, text=text
         )
 
     def _now_s(self) -> float:

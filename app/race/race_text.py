@@ -20,6 +20,7 @@ _NEUTRAL = SamplingSettings()
 _SHAPES = {"top_p": "top-p", "top_k": "top-k", "min_p": "min-p", "repetition_penalty": "repetition penalty"}
 _SLOW = {0.25: "a quarter of its speed", 0.5: "half its speed"}
 _AS_FAST = 0.995  # a speed-up that is shown as 1.00 is no loss
+_NOISY = 1.25  # the most speed-up over the least of one race, from which on the machine was too busy to tell
 NONE = "\N{EN DASH}"
 NUMBERS = ("tokens", "decode tok/s", "TTFT", "target passes", "tokens/pass")
 MEASURED = "measured one after the other, then replayed side by side"
@@ -129,6 +130,22 @@ def speedup_tone(found: Spread | None) -> Literal["good", "warning"]:
 def spread(found: Spread | None) -> str:
     """Returns the least and the most: "1.19 to 1.31"."""
     return "" if found is None else f"{found.least:.2f} to {found.most:.2f}"
+
+
+def winner(document: RaceDocument) -> str:
+    """Returns who was faster: "EAGLE-3 is faster"; "Too close to call" where some run says one and some the other."""
+    found = document.results.total
+    if found is None or found.least < 1 < found.most or 1 in (found.least, found.most):
+        return "Too close to call"
+    return f"{names(document.sides)[found.median > 1]} is faster"
+
+
+def noise(document: RaceDocument) -> str:
+    """Returns a warning where the runs differ too much to trust their median; "" where they do not."""
+    found = document.results.total
+    if found is None or found.most < _NOISY * found.least:
+        return ""
+    return "The runs differ a lot. Race again while nothing else runs."
 
 
 def numbers(pane: PaneState) -> tuple[str, ...]:

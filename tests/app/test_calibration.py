@@ -58,6 +58,20 @@ def test_costs_are_measured_once_and_read_back_as_they_were(
     assert measured == [64]
 
 
+def test_costs_at_hand_are_of_the_last_milestone_that_was_measured(
+    target: Loaded, measured: list[int], tmp_path: Path
+) -> None:
+    costs = here(target, tmp_path)
+    assert costs.at_hand(3000) is None
+    assert costs.missing() == (64, 1024, 4096)
+    costs.after(64)
+    assert costs.at_hand(3000) == BOTH
+    costs.after(4096)
+    assert costs.missing() == (1024,)
+    assert costs.at_hand(100) == costs.at_hand(2000) == BOTH
+    assert measured == [64, 4096]
+
+
 def test_long_contexts_are_measured_apart(target: Loaded, measured: list[int], tmp_path: Path) -> None:
     for context in (10, 2000, 128, 1500, 9000, 2049):
         here(target, tmp_path).costs(context)
@@ -191,6 +205,7 @@ def test_a_policy_goes_by_what_passes_cost_after_its_prompt(
     monkeypatch.setattr(pair_loader, "measure_costs", lambda *args: near if args[2] == 64 else far)
     monkeypatch.setattr(calibration, "cache_dir", lambda root: tmp_path)
     pair = LoadedPair(target, Session(target.model, target.tokenizer, 8192), ONE)
+    pair.costs(544)
     policies = [pair.policy(SamplingSettings(), context) for context in (20, 544)]
     candidates = [policy._candidates[0] for policy in policies if isinstance(policy, Adaptive)]
     assert [candidate.prices[1] for candidate in candidates] == pytest.approx([1.0, 1.5])

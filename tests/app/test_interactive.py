@@ -133,17 +133,14 @@ def test_a_stopped_change_of_drafter_changes_nothing(
     assert [message["role"] for message in conversation.messages] == ["user", "assistant"]
 
 
-def test_a_long_prompt_is_measured_for_once(toy_folder: Path, tmp_path: Path) -> None:
+def test_costs_are_measured_once_and_for_no_long_prompt(toy_folder: Path, tmp_path: Path) -> None:
     notes: list[str] = []
     target = roomy_copy(toy_folder, tmp_path / "target")
     conversation = open_conversation(Options(str(target), ("lookup",), max_tokens=4), "", notes.append)
     for text in ("hello", "hello " * 200, "hello again"):
         list(conversation.ask(text, lambda: False))
     here = "measuring the cost of passes"
-    assert [*filter(None, notes)] == [
-        f"{here}, once for this pair",
-        f"{here} after 1,024 tokens, once for this pair",
-    ]
+    assert [*filter(None, notes)] == [f"{here}, once for this pair"]
     assert notes[-1] == ""  # the line is cleared before the reply begins
     told = len(notes)
     conversation.change(dataclasses.replace(conversation.options, draft_lengths=(2,)))
@@ -151,7 +148,7 @@ def test_a_long_prompt_is_measured_for_once(toy_folder: Path, tmp_path: Path) ->
     assert [*filter(None, notes[told:])] == []
 
 
-def test_ctrl_c_is_heard_while_a_long_prompt_is_measured_for(toy_folder: Path, tmp_path: Path) -> None:
+def test_ctrl_c_is_heard_before_a_long_prompt_is_read(toy_folder: Path, tmp_path: Path) -> None:
     target = roomy_copy(toy_folder, tmp_path / "target")
     conversation = open_conversation(Options(str(target), ("lookup",), max_tokens=4), "", lambda text: None)
     *_, last = conversation.ask("hello " * 200, lambda: True)

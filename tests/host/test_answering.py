@@ -1,5 +1,8 @@
 """Replies of toy models through the worker: the session's own text, continued, timed, stopped."""
 
+import os
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from threading import Event
 
@@ -7,9 +10,13 @@ import pytest
 
 from app import protocol as p
 from app.host.model_worker import ModelWorker
+from app.host.server import AnswerWriter, serve
+from app.host.task_queue import TaskQueue
+from app.inference.loaded_pair import LoadedPair
 from engine.errors import ContextError, UsageError
 from engine.events import Round
 from engine.metrics import Metrics
+from engine.policy import Policy
 from engine.session import Session
 from engine.settings import SamplingSettings
 from engine.target.cached_model import PREFILL_CHUNK
@@ -130,19 +137,68 @@ def test_costs_are_measured_once_and_only_for_automatic_lengths(toy_folder: Path
     assert of_kind(ask(worker, auto), p.Measuring) == []
 
 
-def test_a_long_prompt_is_measured_for_once_and_then_stays_in_the_cache(
-    toy_folder: Path, toy_drafter_folder: Path, tmp_path: Path
+def test_no_question_waits_for_costs_behind_a_long_prompt(
+    toy_folder: Path, toy_drafter_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    contexts, policy = list[int](), LoadedPair.policy
+
+    def recorded(pair: LoadedPair, settings: SamplingSettings, context: int, timed: bool) -> Policy:
+        contexts.append(context)
+        return policy(pair, settings, context, timed)
+
+    monkeypatch.setattr(LoadedPair, "policy", recorded)
     auto = SamplingSettings(max_tokens=4, draft_length=None)
     target, drafter = (roomy_copy(folder, tmp_path / folder.name) for folder in (toy_folder, toy_drafter_folder))
     worker = worker_with(target, drafter)
     long = "why is the sky blue? " * 40
     questions = QUESTION, asked(long), asked(long, "as it is", "but why?"), QUESTION
     answers = [ask(worker, auto, messages=messages) for messages in questions]
-    assert [len(of_kind(one, p.Measuring)) for one in answers] == [1, 1, 0, 0]
+    assert [len(of_kind(one, p.Measuring)) for one in answers] == [1, 0, 0, 0]
     (first, *_), (second, *_) = (of_kind(one, p.PrefillProgress) for one in answers[1:3])
     assert first.progress.total > 128
     assert second.progress.reused > 128 and first.progress.reused < 20
+    assert contexts[1] == first.progress.total and contexts[2] > contexts[1] > contexts[0]
+
+
+def test_what_replies_will_need_is_measured_while_the_model_is_idle(
+    toy_folder: Path, toy_drafter_folder: Path, tmp_path: Path
+) -> None:
+    auto = SamplingSettings(max_tokens=4, draft_length=None)
+    target, drafter = (roomy_copy(folder, tmp_path / folder.name) for folder in (toy_folder, toy_drafter_folder))
+    worker = worker_with(target, drafter)
+    worker.prepare(lambda: False)
+    loaded = worker._pair
+    assert loaded.calibration.missing() == ()
+    assert of_kind(ask(worker, auto), p.Measuring) == []
+    loaded.calibration.forget()
+    worker.prepare(lambda: False)  # a conversation is in the caches now: it is worth more
+    assert loaded.calibration.missing() == (64, 1024)
+
+
+def test_a_request_ends_what_is_measured_ahead(toy_folder: Path, toy_drafter_folder: Path) -> None:
+    worker, sampling = worker_with(toy_folder, toy_drafter_folder), SamplingSettings(max_tokens=LENGTH)
+    passes = count()
+    worker.prepare(lambda: next(passes) == 3)
+    assert next(passes) == 4
+    assert worker._pair.calibration.missing() == (64,)
+    assert ids_of(ask(worker, sampling)) == plain(toy_folder, sampling)
+
+
+def test_the_server_prepares_while_it_has_nothing_to_answer(toy_folder: Path) -> None:
+    tasks, prepared = TaskQueue(), list[bool]()
+
+    class Worker(ModelWorker):
+        def prepare(self, interrupted: Callable[[], bool]) -> None:
+            prepared.append(interrupted())
+            tasks.close(stop=False)
+            prepared.append(interrupted())
+            raise OSError("the disk is full")
+
+    worker = Worker()
+    tasks.put(p.Load(id=1, pair=pair(toy_folder)), 0)
+    with Path(os.devnull).open("wb") as out:
+        serve(tasks, AnswerWriter(out.fileno()), lambda: worker)
+    assert prepared == [False, True]
 
 
 def test_a_reply_can_be_stopped_while_costs_are_measured(toy_folder: Path, toy_drafter_folder: Path) -> None:

@@ -32,7 +32,7 @@ from engine.events import Round
 from engine.metrics import Metrics
 from tests.window.chats import DAY_S, add_conversation, make_controller, show_loaded
 from tests.window.models import scenes
-from tests.window.race.showing import recorded_race
+from tests.window.race.showing import measured_race, recorded_race
 from tests.window.scene_texts import MARKDOWN, SEARCH, SKY, TITLES, TURNS
 
 ROOT = Path(__file__).parents[2]
@@ -189,6 +189,14 @@ def race(stage: Stage) -> QWidget:
     return recorded_race(stage.window)
 
 
+def race_end(stage: Stage) -> QWidget:
+    return recorded_race(stage.window, 1.0)
+
+
+def race_measuring(stage: Stage) -> QWidget:
+    return measured_race(stage.window)
+
+
 def models(scene: Callable[[MainWindow], QWidget]) -> Callable[[Stage], QWidget]:
     """A state of the Models page."""
     return lambda stage: scene(stage.window)
@@ -208,6 +216,8 @@ SCENES: dict[str, Callable[[Stage], QWidget]] = {
     "models-refused": models(scenes.refused),
     "models-paired": models(scenes.paired),
     "race": race,
+    "race-end": race_end,
+    "race-measuring": race_measuring,
 }
 
 

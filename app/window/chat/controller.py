@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 
 UNSAVED = 0  # the id of a conversation that is not on disk
 LARGEST_IMPORT_BYTES = 512 << 20
+SAME_AGAIN = (
+    "At temperature 0 this model always writes the same reply. Choose a higher temperature in the chat settings to get "
+    "another one."
+)
 
 
 class Controller(QObject):
@@ -177,12 +181,19 @@ class Controller(QObject):
         return self._ask(record.parent, text, record.attachments, partial(self.edit, message, text))
 
     def regenerate(self, message: int) -> bool:
-        """Has another version of a reply written, or the reply to a question that has none."""
+        """Has another version of a reply written, or the reply to a question that has none. One that would be the same
+        again is written only if the user still wants it."""
         record = self.find(message)
         if record is None or self._refuse_second_reply():
             return False
         question = record if record.role == "user" else self.find(record.parent or 0)
-        return question is not None and self._answer(question)
+        if question is None:
+            return False
+        if _repeats(record, self.conversation.settings):
+            again: Action = ("Write It Again", partial(self._answer, question))
+            self.notice.emit(Notice("info", SAME_AGAIN, (again,)))
+            return False
+        return self._answer(question)
 
     def resume(self, message: int) -> bool:
         """Continues the last reply, where it was stopped or interrupted, with the sampling settings and system prompt
@@ -483,6 +494,21 @@ class Controller(QObject):
 
 def _unsaved(settings: ChatSettings) -> ConversationRecord:
     return ConversationRecord(id=UNSAVED, title="", pinned=False, created_s=0.0, updated_s=0.0, settings=settings)
+
+
+def _repeats(record: MessageRecord, settings: ChatSettings) -> bool:
+    """Returns whether these settings would write the same reply again: both are greedy and differ in nothing that
+    shapes the text."""
+    before, now = record.sampling, settings.sampling
+    if record.state != "complete" or before is None or record.pair is None or not (before.greedy and now.greedy):
+        return False
+    same_model = record.pair.target == settings.pair.target and (record.system or "") == settings.system
+    return same_model and _shape(before) == _shape(now)
+
+
+def _shape(sampling: SamplingSettings) -> SamplingSettings:
+    """Returns the settings without those that leave a greedy text as it is."""
+    return replace(sampling, seed=None, fresh=False, acceptance="rejection", draft_length=None)
 
 
 def _with_seed(sampling: SamplingSettings) -> SamplingSettings:

@@ -22,6 +22,7 @@ from app.window.composer.prompt_editor import PromptEditor
 BOX_OVERHANG = 30  # px by which the box is wider than the transcript, so that their texts are aligned
 LEGEND_FROM = 480  # px: a narrower composer has no room for the legend
 NEARLY_FULL = 0.9  # of the context: from here on the composer warns
+ADVICE = "Shorten the message, edit an earlier one, or start a new chat."
 NO_IMAGES = "Images cannot be attached: the models read text only. Paste the text instead."
 
 
@@ -67,7 +68,7 @@ class Composer(QWidget):
         self._attachments: list[Attachment] = []
         self._edited_message: int | None = None
         self._draft_before_edit = Draft()
-        self._busy, self._emits_changes = False, True
+        self._busy, self._emits_changes, self._too_long = False, True, False
         self._lay_out()
         self._connect()
         self._limit_width()
@@ -115,19 +116,20 @@ class Composer(QWidget):
         self._update_controls()
 
     def set_count(self, tokens: int, context: int) -> None:
-        """Shows how full the context is, the typed text included, and warns if it is nearly full."""
+        """Shows how full the context is, the typed text included, and warns if it is nearly full. What is longer than
+        the context cannot be sent."""
         self._meter.set_count(tokens, context)
-        left = context - tokens
-        if context <= 0 or tokens < NEARLY_FULL * context:
-            self.warning.hide()
-            return
-        self.warning.setText(
-            f"This message is {-left:,} tokens too long for the context of {context:,}. Shorten it, or raise the limit."
-            if left < 0
-            else f"The context is nearly full: {left:,} of {context:,} tokens are left for the reply."
-        )
-        style(self.warning, tone="error" if left < 0 else "warning")
-        self.warning.show()
+        left, nearly_full = context - tokens, context > 0 and tokens >= NEARLY_FULL * context
+        self._too_long = nearly_full and left <= 0
+        if self._too_long:
+            over = "1 token" if left == 0 else f"{1 - left:,} tokens"
+            text = f"The conversation is {over} too long for the context of {context:,}. {ADVICE}"
+        else:
+            text = f"The context is nearly full: {left:,} of {context:,} tokens are left for the reply."
+        self.warning.setText(text)
+        style(self.warning, tone="error" if self._too_long else "warning")
+        self.warning.setVisible(nearly_full)
+        self._update_controls()
 
     def set_model(self, name: str) -> None:
         """Shows the name of the model in the empty field."""
@@ -184,9 +186,9 @@ class Composer(QWidget):
         self.chips.removed.connect(self._remove)
 
     def _submit(self) -> None:
-        """Sends the message, unless it is empty or a reply is being written."""
+        """Sends the message, unless it is empty or too long, or a reply is being written."""
         text, attachments, message = self.editor.toPlainText(), tuple(self._attachments), self._edited_message
-        if self._busy or not (text.strip() or (attachments and message is None)):
+        if not self._can_send:
             return
         if message is not None:
             self.set_draft(self._draft_before_edit)
@@ -237,10 +239,16 @@ class Composer(QWidget):
         if self._emits_changes and self._edited_message is None:
             self.changed.emit(self.draft)
 
+    @property
+    def _can_send(self) -> bool:
+        """Whether there is a message and the conversation has room for it; an edited one may be what makes it."""
+        editing = self._edited_message is not None
+        has_message = bool(self.editor.toPlainText().strip() or (self._attachments and not editing))
+        return has_message and not self._busy and (editing or not self._too_long)
+
     def _update_controls(self) -> None:
-        has_message = bool(self.editor.toPlainText().strip() or self._attachments)
         self._edit_bar.setVisible(self._edited_message is not None)
-        self.send.show_state(self._busy or has_message, self._busy)
+        self.send.show_state(self._busy or self._can_send, self._busy)
 
     def _limit_width(self) -> None:
         self._box.setMaximumWidth(round(TEXT_WIDTH * max(1.0, theme.current().scale)) + BOX_OVERHANG)

@@ -6,6 +6,7 @@ What is typed is saved for each conversation a moment after the last key, so tha
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from PySide6.QtCore import QObject, Qt, QTimer
@@ -13,6 +14,8 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication, QStackedWidget, QWidget
 
 from app.protocol import Loaded, RoundDone
+from app.replay_page import Lane, replay_page
+from app.reply_statistics import in_words
 from app.store.records import Attachment, ChatSettings, ConversationRecord, MessageRecord
 from app.window.chat.notices import Notice, SpeculationStatus
 from app.window.common.file_output import FileError, write_text
@@ -22,6 +25,7 @@ from app.window.main_window import files
 from app.window.main_window.header import Header, NoticeBanners, status_text
 from app.window.main_window.menus import STOP_VERIFYING, VERIFY, Commands
 from app.window.main_window.welcome import Welcome
+from app.window.models.known_models import BUILTIN, BUILTIN_NAME
 from app.window.settings.chat_panel import ChatPanel
 from app.window.sidebar.conversation_list import UNTITLED
 from app.window.sidebar.sidebar import Sidebar
@@ -152,6 +156,7 @@ class ChatPresenter(QObject):
                 "import": self.import_file,
                 "export markdown": lambda: self.export(controller.conversation.id, "markdown"),
                 "export json": lambda: self.export(controller.conversation.id, "json"),
+                "export page": lambda: self._with_last_reply(self.export_page),
                 "copy conversation": lambda: self.copy(controller.conversation.id),
                 "undo": self._undo,
                 "edit last": self.edit_last,
@@ -307,8 +312,23 @@ class ChatPresenter(QObject):
         found = library.find(conversation)
         path = files.ask_export_path(self._window, found.title if found and found.title else UNTITLED, kind)
         text_of = library.export_json if kind == "json" else library.export_markdown
-        if path is None or not (text := text_of(conversation)):
+        if path is not None and (text := text_of(conversation)):
+            self._write(path, text)
+
+    def export_page(self, reply: int) -> None:
+        """Asks where to save a reply as a web page that plays it, and saves it."""
+        controller = self._controller
+        record = controller.find(reply)
+        question = controller.find(record.parent or 0) if record is not None else None
+        path = files.ask_export_path(self._window, controller.conversation.title or UNTITLED, "page")
+        if path is None or record is None:
             return
+        name = record.pair.target.rstrip("/").rpartition("/")[2] if record.pair is not None else "Reply"
+        lane = Lane(BUILTIN_NAME if name == BUILTIN else name, "", controller.rounds_of(reply))
+        numbers = in_words(record.statistics) if record.statistics is not None else ""
+        self._write(path, replay_page(question.text if question is not None else "", [lane], numbers, ""))
+
+    def _write(self, path: Path, text: str) -> None:
         try:
             write_text(path, text)
         except FileError as error:
@@ -349,7 +369,7 @@ class ChatPresenter(QObject):
         idle_reply = last is not None and not busy
         for name in ("export markdown", "export json", "copy conversation", "rename", "pin", "delete"):
             commands[name].setEnabled(saved)
-        for name in ("regenerate", "edit last"):
+        for name in ("regenerate", "edit last", "export page"):
             commands[name].setEnabled(idle_reply)
         commands["pin"].setChecked(controller.conversation.pinned)
         commands["stop"].setEnabled(busy)

@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from app.window.chat.conversation_library import ConversationLibrary
 
 # Formats of an export: the ending of the file, and the filter of the dialog.
-FORMATS = {"markdown": ("md", "Markdown (*.md)"), "json": ("json", "Redline conversation (*.json)")}
+FORMATS = {
+    "markdown": ("md", "Markdown (*.md)"),
+    "json": ("json", "Redline conversation (*.json)"),
+    "page": ("html", "Web page (*.html)"),
+}
 
 
 def ask_attachments(parent: QWidget) -> list[Path]:

@@ -333,8 +333,12 @@ class MainWindow(QMainWindow):
         return focus_next(order, parts.transcript, forward)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
+        editor = self.parts.composer.editor
         if event.key() == Qt.Key.Key_Escape and self.controller.busy:
             self.controller.stop()
+        elif _is_typing(event) and editor.isEnabled() and not editor.hasFocus():
+            editor.setFocus(Qt.FocusReason.OtherFocusReason)
+            QApplication.sendEvent(editor, event)
         else:
             super().keyPressEvent(event)
 
@@ -364,6 +368,12 @@ class MainWindow(QMainWindow):
         if not (places.geometry and self.restoreGeometry(QByteArray.fromBase64(places.geometry.encode()))):
             self.resize(FIRST_SIZE)
         self.panes.restore(places)
+
+
+def _is_typing(event: QKeyEvent) -> bool:
+    """Whether a key that no control took writes a character: it belongs to the message."""
+    command = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier | Qt.KeyboardModifier.MetaModifier
+    return event.text().isprintable() and bool(event.text().strip()) and not event.modifiers() & command
 
 
 # --- the order of Tab -------------------------------------------------------------------------

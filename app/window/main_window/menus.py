@@ -40,6 +40,7 @@ MENUS: Mapping[str, tuple[Command, ...]] = {
         Command("import", "Import Conversation…", Standard.Open),
         Command("export markdown", "Export as Markdown…", "Ctrl+E"),
         Command("export json", "Export as JSON…", "Ctrl+Shift+E"),
+        Command("export page", "Export Last Reply as Web Page…"),
         SEPARATOR,
         Command("settings", "Settings…", "Ctrl+,", role=MenuRole.PreferencesRole),
         Command("close", "Close Window", "Ctrl+W"),

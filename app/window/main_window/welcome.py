@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
 from app.window.common.appearance import GAP, TEXT_WIDTH
 from app.window.common.layouts import FlowLayout
 from app.window.common.widgets import label, style, wrapped
+from app.window.models.known_models import BUILTIN_NAME
 
 HERE = "this Mac" if sys.platform == "darwin" else "this computer"
 INTRODUCTION = (
@@ -37,9 +38,11 @@ class Prompt(NamedTuple):
     text: str
 
 
+# Of eleven prompts these had short, sound replies by the built-in pair, greedily and with drafts of 3: 49, 49 and 22 %
+# of the drafted tokens are accepted.
 PROMPTS = (
-    Prompt("See most drafts accepted", "Count from one to thirty in words, one number per line."),
-    Prompt("Watch code being drafted", "Write a Python function that counts the words in a text, with an example."),
+    Prompt("See many drafts accepted", "List the planets of the solar system in order, one per line."),
+    Prompt("Watch code being drafted", "Write a simple HTML page with a title and a paragraph."),
     Prompt("Ask for an explanation", "Explain in plain words why the sky is blue."),
 )
 
@@ -90,7 +93,7 @@ class Welcome(QScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.title, self.introduction = label("Redline", "display"), [wrapped(t, role="lead") for t in INTRODUCTION]
-        self.model, self.other = label(role="body", tone="faint"), QPushButton("Choose Another Model…")
+        self.model, self.other = label(role="body", tone="faint"), QPushButton("Get a Better Model…")
         style(self.other, role="link")
         self.cards = [Card(prompt) for prompt in PROMPTS]
         self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight)
@@ -107,7 +110,8 @@ class Welcome(QScrollArea):
     def show_model(self, target: str, ready: bool) -> None:
         """Shows which model replies, and whether it is loaded."""
         name = target or "the built-in model"
-        self.model.setText(f"{name} is ready. Nothing to download." if ready else f"Loading {name}…")
+        small = " It is a small model to try Redline with." if name == BUILTIN_NAME else ""
+        self.model.setText(f"{name} is ready.{small}" if ready else f"Loading {name}…")
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

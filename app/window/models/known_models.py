@@ -38,7 +38,7 @@ class ModelRow:
     """A model in the list. key: its name on this computer, or its repository. fit: good, tight or no; "" if unknown.
 
     drafter: the title of its best drafter that can be loaded. measured: speed-ups of that pair. missing_drafter: the
-    repository of that drafter if it is not on this computer.
+    repository of that drafter if it is not on this computer, of `missing_bytes`.
     """
 
     key: str
@@ -51,6 +51,7 @@ class ModelRow:
     fit: str = ""
     drafter: str = ""
     missing_drafter: str = ""
+    missing_bytes: int | None = None
     measured: tuple[MeasuredSpeedup, ...] = ()
 
     @property
@@ -209,6 +210,7 @@ class KnownModels:
             fit=self._fit(both_bytes),
             drafter=best.name if best else LOOKUP,
             missing_drafter=best.repository if best and not self.is_here(best.repository) else "",
+            missing_bytes=best.size_bytes if best else None,
             measured=self.measured(entry.repository, best.repository) if best else (),
         )
 

@@ -52,7 +52,8 @@ def actions_for(model: ModelRow, used: bool) -> list[ModelAction]:
         return [ModelAction("get", f"Download Anyway{large}", why=TOO_LARGE)]
     if model.missing_drafter:
         why = f"Downloads {model.drafter} as well, its best known drafter"
-        both = ModelAction("both", "Download with Drafter", main=True, why=why)
+        total = f" ({size(model.size_bytes + model.missing_bytes)})" if model.size_bytes and model.missing_bytes else ""
+        both = ModelAction("both", f"Download with Drafter{total}", main=True, why=why)
         return [both, ModelAction("get", f"Download Model Only{large}")]
     return [ModelAction("get", f"Download{large}", main=True)]
 

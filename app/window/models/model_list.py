@@ -15,8 +15,8 @@ from app.window.common.icons import pixmap
 from app.window.common.section_list import ITEM, Index, SectionDelegate, SectionModel, draw_elided
 from app.window.common.widgets import draw_bar
 from app.window.models.downloads import Download
-from app.window.models.known_models import DOWNLOADING, ModelRow
-from app.window.models.model_text import BADGES, ICONS, TONES, UNKNOWN, bits, joined, parameters, size, speedup, status
+from app.window.models.known_models import ModelRow
+from app.window.models.model_text import BADGES, ICONS, TONES, bits, joined, parameters, size, speedup, status
 
 KEYS = {
     Qt.Key.Key_Return: "do",
@@ -59,12 +59,6 @@ class ModelDelegate(SectionDelegate):
             return QSize(0, small.height() + (2 * GAP if index.row() == 0 else 3 * GAP))
         return QSize(0, large.height() + small.height() + 2 * GAP + 4)
 
-    def paint_heading(self, painter: QPainter, rect: QRect, text: str) -> None:
-        super().paint_heading(painter, rect, text)
-        if text != DOWNLOADING:
-            painter.setFont(theme.current().font(11))
-            painter.drawText(rect, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignBottom, "speed-up")
-
     def paint_item(self, painter: QPainter, rect: QRect, item: ModelRow, selected: bool) -> None:
         rect = rect.adjusted(0, GAP, 0, -GAP)
         upper = QRect(rect.left(), rect.top(), rect.width(), QFontMetrics(theme.current().font()).height())
@@ -80,7 +74,8 @@ class ModelDelegate(SectionDelegate):
         if item.download is not None:
             self._paint_download(painter, lower, item.download, selected)
             return
-        text = speedup(item.measured) if item.fit else ""
+        found = speedup(item.measured) if item.fit else ""
+        text = f"{found} speed-up" if found else ""
         painter.drawText(lower, _RIGHT, text)
         draw_elided(painter, lower.adjusted(0, 0, -painter.fontMetrics().horizontalAdvance(text) - GAP, 0), facts(item))
 
@@ -144,7 +139,6 @@ def description(row: ModelRow) -> str:
     """Returns everything that a row shows, for assistive technology."""
     if row.download is not None:
         return ", ".join((row.title, status(row.download)))
-    found = speedup(row.measured)
-    measured = "speed-up not measured" if found == UNKNOWN else f"speed-up {found}"
-    parts = (row.title, *facts(row).split(" · "), BADGES[row.fit], measured if row.fit else "")
+    found = speedup(row.measured) if row.fit else ""
+    parts = (row.title, *facts(row).split(" · "), BADGES[row.fit], f"speed-up {found}" if found else "")
     return ", ".join(part for part in parts if part)

@@ -9,7 +9,6 @@ from app.protocol.model_documents import MeasuredSpeedup
 from app.window.models.downloads import Download
 from models.size_text import size_words
 
-UNKNOWN = "-"  # the speed-up of a pair that nobody measured; it is never estimated
 TIMES = "\N{MULTIPLICATION SIGN}"
 BADGES = {"good": "Fits", "tight": "Tight", "no": "Too large", "": ""}
 ICONS = {"good": "check", "tight": "warning", "no": "unsupported", "": ""}
@@ -49,10 +48,10 @@ HINTS = {
 
 
 def speedup(measured: Iterable[MeasuredSpeedup]) -> str:
-    """Returns a speed-up, such as 2.43x, the range of several, or "-" if there is none."""
+    """Returns a speed-up, such as 2.43x, or the range of several; "" if nobody measured one: it is never estimated."""
     found = sorted(one.speedup for one in measured)
     if not found:
-        return UNKNOWN
+        return ""
     low, high = found[0], found[-1]
     return f"{low:g}{TIMES}" if low == high else f"{low:g} to {high:g}{TIMES}"
 

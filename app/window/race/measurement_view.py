@@ -1,15 +1,18 @@
-"""What is shown while a race is measured: the runs in their order, and why they do not run at once."""
+"""What is shown while a race is measured: the runs in their order, the text of the current one, and why they do not run
+at once."""
 
 from __future__ import annotations
 
 from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPen, QTextCursor
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.protocol.race_messages import RaceProgress
 from app.window.common import theme
 from app.window.common.appearance import GAP
+from app.window.common.form_fields import Lines
 from app.window.common.widgets import Glyph, wrapped
+from app.window.markdown.text_blocks import visible
 
 WHY = (
     "Two models that run at once slow each other down. The sides are measured one after the other, in alternating "
@@ -21,6 +24,7 @@ IDLE = (
     "loaded model. Both sides answer the same prompt, and their texts are compared token by token."
 )
 WIDTH, FLAG = 560, 44  # px
+LINES = 6  # of the current run's text
 SIZE, APART, PAIRS_APART = 34, 6, 18  # px, of a run, between two runs, between two pairs
 
 
@@ -73,12 +77,16 @@ class MeasurementView(QWidget):
         super().__init__(parent)
         self._flag, self.order = Glyph("race", "faint", FLAG), RunOrder()
         self.title, self.why = wrapped(role="title"), wrapped(role="body", tone="faint")
+        self.text = Lines(LINES, "")
+        self.text.setReadOnly(True)
+        self.text.setAccessibleName("Text of the Current Run")
         self._pairs = self._longest = 0
+        self._run = (0, 0)  # the number and the side of the run whose text is shown
         column = QVBoxLayout()
         column.setSpacing(2 * GAP)
         column.addStretch(2)
         column.addWidget(self._flag, 0, Qt.AlignmentFlag.AlignHCenter)
-        for widget in (self.title, self.order, self.why):
+        for widget in (self.title, self.order, self.text, self.why):
             widget.setFixedWidth(WIDTH)
             column.addWidget(widget)
         column.addStretch(3)
@@ -105,6 +113,7 @@ class MeasurementView(QWidget):
         message = progress.message
         if progress.run:
             message = f"{message}, side {'AB'[progress.side]}: {progress.tokens} tokens"
+        self._append(progress)
         self.order.show_runs(self._pairs, progress.run, progress.side, progress.tokens / max(1, self._longest))
         self._show(f"{message[:1].upper()}{message[1:]}", WHY, measuring=True)
 
@@ -112,8 +121,18 @@ class MeasurementView(QWidget):
         """Shows that the engine has not answered for a while."""
         self.why.setText(SILENT)
 
+    def _append(self, progress: RaceProgress) -> None:
+        """Adds what the current run has written; another run begins with nothing."""
+        if (progress.run, progress.side) != self._run:
+            self._run = progress.run, progress.side
+            self.text.clear()
+        self.text.moveCursor(QTextCursor.MoveOperation.End)
+        self.text.insertPlainText(visible(progress.text))
+        self.text.moveCursor(QTextCursor.MoveOperation.End)
+
     def _show(self, title: str, why: str, measuring: bool) -> None:
         self.title.setText(title)
         self.why.setText(why)
         self.order.setVisible(measuring)
+        self.text.setVisible(measuring)
         self._flag.setVisible(not measuring)

@@ -20,7 +20,8 @@ MARGIN = 20  # px
 
 
 class Comparison(QWidget):
-    """What stands between the sides: the speed-up, its spread over the runs, and what the texts have in common."""
+    """What stands between the sides: what the texts have in common so far, and at the end of the replay who was faster,
+    by how much, and how far the runs agree."""
 
     def __init__(self, replay: Replay, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -32,11 +33,16 @@ class Comparison(QWidget):
         self._column.setContentsMargins(GAP, 0, GAP, 0)
         self._column.setSpacing(0)
         self._column.addStretch(3)
+        self.winner = self._add(visible(race_text.winner(replay.document)), "heading")
+        self._column.addSpacing(GAP)
         self.total = self._add_figure(found.total, "wall-clock speed-up", "large-figure")
         self._column.addSpacing(2 * GAP)
         self.decode = self._add_figure(found.decode, "decode speed-up", "figure")
         self._column.addSpacing(GAP + 4)
         self._add(race_text.medians_of(found.pairs).replace(", ", "\n"), "caption")
+        self.noise = self._add(race_text.noise(replay.document), "caption")
+        style(self.noise, tone="warning")
+        self._result = [widget for widget in self.findChildren(QLabel) if widget is not self.same]
         self._column.addSpacing(2 * GAP)
         self._column.addWidget(Hairline())
         self._column.addSpacing(2 * GAP)
@@ -51,7 +57,9 @@ class Comparison(QWidget):
         self._column.addStretch(4)
 
     def show_state(self, state: State) -> None:
-        """Shows what both texts have in common by then."""
+        """Shows what both texts have in common by then, and the result once both have ended."""
+        for widget in self._result:
+            widget.setVisible(state.done and bool(widget.text()))
         same, below = str(state.identical), race_text.sameness(self._replay, state)
         if (self.same.text(), self.below.text()) == (same, below):
             return

@@ -30,6 +30,7 @@ KINDS = {
     "gif": FileKind("Animation (GIF)…", ".gif", "Animation (*.gif)"),
     "webp": FileKind("Animation (WebP)…", ".webp", "Animation (*.webp)"),
     "apng": FileKind("Animation (animated PNG)…", ".png", "Animated PNG (*.png)"),
+    "html": FileKind("Web Page…", ".html", "Web page (*.html)"),
     "json": FileKind("Race to Replay (JSON)…", ".json", "Redline race (*.json)"),
 }
 

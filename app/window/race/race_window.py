@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 from app.protocol import Pair
 from app.race import race_text
 from app.race.race_document import RaceDocument, RaceError, open_race, race_json, write_file
+from app.race.race_page import race_page
 from app.window.common import theme
 from app.window.common.status_line import StatusLine
 from app.window.common.widgets import Hairline, style
@@ -142,14 +143,16 @@ class RaceWindow(QWidget):
             return
         self._saved = path.name
         if kind == "json":
-            self._save_document(document, path)
+            self._write(path, race_json(document))
+        elif kind == "html":
+            self._write(path, race_page(document))
         else:
             self.line.show_progress(f"Drawing “{path.name}”")
             self.exporter.begin(document, path, kind != "png", theme.current().scheme)
 
-    def _save_document(self, document: RaceDocument, path: Path) -> None:
+    def _write(self, path: Path, data: bytes) -> None:
         try:
-            write_file(path, race_json(document))
+            write_file(path, data)
         except RaceError as error:
             self.line.show_message(str(error), "error")
         else:

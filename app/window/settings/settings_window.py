@@ -30,10 +30,10 @@ PAGES = {
 SCHEMES = {"system": "System", "light": "Light", "dark": "Dark"}
 MOTIONS = {"system": "System", "full": "Full", "reduced": "Reduced"}
 UNLOADING = {
-    "5": "After 5 minutes",
-    "15": "After 15 minutes",
-    "30": "After 30 minutes",
-    "60": "After an hour",
+    "5": "5 minutes",
+    "15": "15 minutes",
+    "30": "30 minutes",
+    "60": "1 hour",
     "0": "Never",
 }
 UNLOADING_HELP = "Frees their memory. Your next message loads them again."
@@ -52,8 +52,6 @@ class AppearancePage(QWidget):
         self.scheme, self.text_size, self.motion = choice(SCHEMES), choice(sizes), choice(MOTIONS)
         self.unload = choice(UNLOADING)
         self.tints, self.refused, self.announce = CheckBox("Show"), CheckBox("Show"), CheckBox("Read aloud")
-        for box in (self.scheme, self.text_size, self.motion, self.unload):
-            box.setMinimumContentsLength(max(map(len, UNLOADING.values())))
         self._preferences = Preferences()
         fields = column(on=self, margins=PAGE_MARGINS, gap=14)
         self._controls: dict[str, Choice | CheckBox] = {}  # by the name of the preference
@@ -63,7 +61,7 @@ class AppearancePage(QWidget):
             ("tints", "Token tints", self.tints, "Colours accepted, corrected and bonus tokens in every reply."),
             ("show_refused", "Refused tokens", self.refused, REFUSED_HELP),
             ("motion", "Motion", self.motion, "Reduced motion shows text as it comes; nothing slides or fades."),
-            ("unload_minutes", "Unload idle models", self.unload, UNLOADING_HELP),
+            ("unload_minutes", "Unload idle models after", self.unload, UNLOADING_HELP),
             ("announce", "Screen readers", self.announce, "Reads replies aloud, sentence by sentence."),
         ):
             self._controls[name] = control

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from PySide6.QtGui import QGuiApplication
 
-from app.protocol import LONGEST_LINE
+from app.protocol import LONGEST_LINE, SamplingSettings
 from app.store import Store
+from app.store.records import ChatSettings
 from app.window.chat.host_process import Timeouts
 from tests.window.chat.fake_host import text_of
 from tests.window.chat.scene import Scene, reopened, whole_path
@@ -267,6 +268,7 @@ def test_every_action_on_a_read_only_store_is_reported_once(tmp_path: Path) -> N
         controller, conversation = scene.controller, scene.controller.conversation.id
         exported = tmp_path / "exported.json"
         exported.write_text(controller.library.export_json(conversation))
+        controller.change_settings(ChatSettings(sampling=SamplingSettings(temperature=1.0)))
         store._database.connection.execute("PRAGMA query_only = ON")
         verbs: list[Any] = [
             lambda: controller.library.rename(conversation, "x"),

@@ -249,9 +249,24 @@ def test_attachments_count_towards_the_context(composer: Composer, window: MainW
 
 
 def test_the_composer_warns_when_the_context_is_nearly_full(composer: Composer, controller: Controller) -> None:
-    for tokens, said in ((7500, "692 of 8,192 tokens are left"), (9000, "808 tokens too long")):
+    for tokens, said in ((7500, "692 of 8,192 tokens are left"), (9000, "809 tokens too long")):
         controller.context_counted.emit(tokens, 8192)
         assert composer.warning.isVisible()
         assert said in composer.warning.text()
     controller.context_counted.emit(100, 8192)
     assert not composer.warning.isVisible()
+
+
+def test_what_is_longer_than_the_context_is_kept_and_not_sent(composer: Composer, controller: Controller) -> None:
+    question, _ = open_chat(controller, "Why?", "So.")
+    composer.editor.setPlainText("And now?")
+    controller.context_counted.emit(8192, 8192)
+    assert "1 token too long" in composer.warning.text() and not composer.send.isEnabled()
+    press(composer, Qt.Key.Key_Return)
+    assert composer.editor.toPlainText() == "And now?" and not controller.busy
+    composer.begin_edit(question.id, "Shorter?")  # which may be what makes room
+    assert composer.send.isEnabled()
+    composer.cancel_edit()
+    controller.context_counted.emit(8191, 8192)
+    press(composer, Qt.Key.Key_Return)
+    assert controller.busy

@@ -33,6 +33,17 @@ def test_requests_of_the_transcript_reach_the_controller(window: MainWindow, con
     assert controller.path[0].text == "Why not?"
 
 
+def test_what_is_typed_over_the_transcript_becomes_the_message(window: MainWindow, controller: Controller) -> None:
+    open_chat(controller, "Why?", "So.")
+    editor = window.parts.composer.editor
+    for key, text in ((Qt.Key.Key_H, "h"), (Qt.Key.Key_End, "h"), (Qt.Key.Key_I, "hi")):
+        window.parts.transcript.setFocus()
+        QTest.keyClick(window.parts.transcript, key)
+        assert editor.toPlainText() == text
+    QTest.keyClick(window.parts.transcript, Qt.Key.Key_H, Qt.KeyboardModifier.AltModifier)
+    assert editor.toPlainText() == "hi"
+
+
 def test_the_inspector_is_filled_only_while_it_is_in_sight(
     window: MainWindow, controller: Controller, monkeypatch: pytest.MonkeyPatch
 ) -> None:

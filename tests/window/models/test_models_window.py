@@ -44,7 +44,7 @@ def test_a_model_and_its_drafter_are_downloaded_with_the_window_closed(page: Mod
     fake.pull(QWEN, asking(QWEN), planned(QWEN, SIZES), {"sleep": 0.1}, done(QWEN, 4_000_001_000))
     fake.pull(EAGLE, asking(EAGLE), done(EAGLE, 1000))
     page.choose(QWEN)
-    assert list(buttons(page)) == ["Download with Drafter", "Download Model Only (4.62 GB)"]
+    assert list(buttons(page)) == ["Download with Drafter (6.66 GB)", "Download Model Only (4.62 GB)"]
     install_three(fake)
     page.do("both")
     assert [row.key for row in page.rows.items if row.download] == [QWEN, EAGLE]
@@ -97,7 +97,7 @@ def test_a_failed_download_shows_why_and_what_to_do(
     assert page.details.download.page.isVisibleTo(page) == (reason == "gated")
     page.do("forget")
     assert page.downloads.downloads == {}
-    assert "Download with Drafter" in buttons(page)
+    assert "Download with Drafter (6.66 GB)" in buttons(page)
 
 
 def test_a_download_of_an_earlier_run_is_listed_and_resumed(opened: Opened, fake: FakeModels) -> None:

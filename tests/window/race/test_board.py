@@ -75,7 +75,29 @@ def test_before_the_first_token_there_is_nothing_but_the_race(boards: list[RaceB
     assert [pane.reader.toPlainText() for pane in board.panes] == ["", ""]
     assert values(board.panes[0]) == ["0 / 12", LATE, LATE, "0", LATE]
     assert (board.comparison.same.text(), board.comparison.below.text()) == ("0", "identical tokens so far")
+    assert board.comparison.total.isHidden()
+
+
+def test_the_result_is_shown_at_the_end_and_not_before(boards: list[RaceBoard]) -> None:
+    board = made(boards, simple(pairs=3))
+    result = (board.comparison.winner, board.comparison.total, board.comparison.decode)
+    for time_s, hidden in ((0.35, True), (9.0, False), (0.5, True)):
+        board.show_time(time_s)
+        assert {widget.isHidden() for widget in result} == {hidden}
+    board.show_time(9.0)
+    assert board.comparison.winner.text() == "Prompt lookup is faster"
     assert board.comparison.total.text() == "2.00\N{MULTIPLICATION SIGN}"
+    assert board.comparison.noise.isHidden()
+
+
+def test_runs_that_disagree_name_no_winner_and_say_so(boards: list[RaceBoard]) -> None:
+    slow, quick = steady(0, 1, range(12), 1, 0.1), steady(1, 1, range(12), 3, 0.2)
+    pairs = [(slow, quick), (steady(0, 2, range(12), 3, 0.2), steady(1, 2, range(12), 1, 0.1))]
+    board = made(boards, race(pairs))
+    board.show_time(9.0)
+    assert board.comparison.winner.text() == "Too close to call"
+    assert board.comparison.noise.text() == "The runs differ a lot. Race again while nothing else runs."
+    assert not board.comparison.noise.isHidden()
 
 
 def test_every_number_of_the_issue_is_shown_for_both_sides(boards: list[RaceBoard]) -> None:
@@ -98,7 +120,7 @@ def test_a_faster_side_is_ahead_in_the_middle(boards: list[RaceBoard]) -> None:
     assert (board.comparison.same.text(), board.comparison.below.text()) == ("3", "identical tokens so far")
 
 
-LONG = [*range(12)] * 120  # more than one piece of Markdown, whose first stays as it is when the text grows
+LONG = [*range(12)] * 60  # more than one piece of Markdown, whose first stays as it is when the text grows
 
 
 @pytest.mark.parametrize(

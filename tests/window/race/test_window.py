@@ -10,6 +10,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QFileDialog
 
 from app.race.race_document import open_race, race_json
+from app.race.race_page import race_page
 from app.window.common import theme
 from app.window.common.appearance import DARK
 from app.window.race import race_files
@@ -229,6 +230,8 @@ def test_a_race_is_saved_as_it_was_read(window: RaceWindow, tmp_path: Path, monk
     window.save("json")
     assert path.with_name("kept.json").read_bytes() == race_json(document)
     assert window.line.text.text() == "Saved “kept.json”."
+    window.save("html")
+    assert path.with_name("kept.html").read_bytes() == race_page(document)
 
 
 def test_what_cannot_be_written_is_said(window: RaceWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,7 +243,7 @@ def test_what_cannot_be_written_is_said(window: RaceWindow, tmp_path: Path, monk
 
 def test_a_name_without_its_ending_gets_it() -> None:
     named = [race_files.with_ending(Path("race"), kind.ending).name for kind in race_files.KINDS.values()]
-    assert named == ["race.png", "race.gif", "race.webp", "race.png", "race.json"]
+    assert named == ["race.png", "race.gif", "race.webp", "race.png", "race.html", "race.json"]
 
 
 def test_closing_ends_the_replay(window: RaceWindow) -> None:

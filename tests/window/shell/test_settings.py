@@ -20,7 +20,7 @@ from app.window.common.file_output import FileError, file_name, write_text
 from app.window.common.preferences import Places, Preferences, read, written
 from app.window.main_window import files
 from app.window.main_window.main_window import MainWindow
-from tests.window.chats import add_conversation, end, open_window
+from tests.window.chats import add_conversation, end, open_chat, open_window
 from tests.window.waiting import until
 
 
@@ -180,6 +180,16 @@ def test_a_conversation_is_exported_and_copied(
     assert (tmp_path / "Counting to thirty.md").read_text().startswith("# Counting to thirty")
     assert QApplication.clipboard().text().startswith("# Counting to thirty")
     assert (tmp_path / "Bread.json").read_text() == controller.library.export_json(3)
+
+
+def test_the_last_reply_is_exported_as_a_web_page(
+    window: MainWindow, controller: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_chat(controller, "Why <b>?", "So.")
+    monkeypatch.setattr(files, "ask_export_path", lambda *_: tmp_path / "reply.html")
+    window.commands["export page"].trigger()
+    page = (tmp_path / "reply.html").read_text()
+    assert "Why \\u003cb>?" in page and '"name":"Reply"' in page
 
 
 def test_a_failed_export_is_shown(

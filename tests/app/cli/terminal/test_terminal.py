@@ -113,7 +113,7 @@ def test_a_reply_on_a_terminal_shows_where_each_token_came_from() -> None:
     )
     assert reply in out
     assert legend_line(look) in out
-    assert out.index("toy") < out.index(legend_line(look)) < out.index(reply) < out.index("TTFT")
+    assert out.index("toy") < out.index(legend_line(look)) < out.index(reply) < out.index("first token after")
     assert notes == ""
 
 
@@ -130,12 +130,12 @@ def test_elsewhere_standard_output_gets_the_text_and_nothing_else() -> None:
 def test_the_statistics_are_those_of_metrics() -> None:
     line = statistics(Metrics.of(REPLY))
     assert line == (
-        "6 tokens, cut at --max-tokens · 25.0 tok/s · TTFT 0.50 s · acceptance rate 75% (3/4) · "
-        "mean acceptance length 2.00"
+        "6 tokens, cut at --max-tokens · 25.0 tok/s · first token after 0.50 s · "
+        "3 of 4 drafted tokens accepted (75%) · 2.00 tokens per pass"
     )
     undrafted = (round_(0, ["a"], 0, 0), Finished("cancelled", 1, 1.0))
     assert statistics(Metrics.of(undrafted), "drafting does not pay here") == (
-        "1 token, stopped by Ctrl-C · TTFT 0.50 s · nothing drafted (drafting does not pay here)"
+        "1 token, stopped by Ctrl-C · first token after 0.50 s · nothing drafted (drafting does not pay here)"
     )
     assert statistics(Metrics.of([Finished("cancelled", 0, 1.0)])) == "0 tokens, stopped by Ctrl-C"
     assert "by draft position       100% 100% 0%" in details(Metrics.of(REPLY))

@@ -1,0 +1,20 @@
+"""A race as one web page that replays it."""
+
+from __future__ import annotations
+
+from app.race import race_text
+from app.race.race_document import RaceDocument
+from app.replay_page import Lane, replay_page
+
+
+def race_page(document: RaceDocument) -> bytes:
+    """Returns the pair of runs that stands for a race as HTML."""
+    found, greedy = document.results, document.sampling.temperature == 0
+    lanes = [
+        Lane(name, race_text.details(one, greedy), document.run(side, found.shown).rounds)
+        for side, (name, one) in enumerate(zip(race_text.names(document.sides), document.sides, strict=True))
+    ]
+    speedup = race_text.speedup(found.total and found.total.median)
+    result = f"{race_text.winner(document)}: {speedup} wall-clock speed-up. {race_text.noise(document)}".rstrip()
+    about = f"{race_text.about(document, 1.0)} {race_text.made_with(document)}"
+    return replay_page(document.prompt, lanes, result, about).encode()
