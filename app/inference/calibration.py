@@ -29,7 +29,7 @@ from models.durable_files import replace_file
 from models.loader import Loaded
 from models.paths import cache_dir
 
-FORMAT = 5
+FORMAT = 6
 MOST = 200  # files kept; the oldest go
 MILESTONES = (64, 1024, 4096)  # tokens of context that costs are measured behind
 NEAR = 128  # up to here those behind the first will do

@@ -58,6 +58,7 @@ class LoadedPair:
     monitored: MonitoredDrafter | None = field(init=False, default=None)
     calibration: Calibration = field(init=False)
     _corrections: dict[tuple[tuple[int, ...], bool, bool], CostCorrection] = field(init=False, default_factory=dict)
+    _reviewed: bool = field(init=False, default=False)  # whether costs were discarded because replies refuted them
 
     def __post_init__(self) -> None:
         self._use(self.drafter)
@@ -141,6 +142,15 @@ class LoadedPair:
             return pair_loader.make_policy(self.drafter, settings.draft_length, None)
         correction = self.correction(context, settings.exact, timed) if goes_by_the_clock(settings) else None
         return pair_loader.make_policy(self.drafter, None, self.costs(context), settings.exact, correction)
+
+    def review_costs(self) -> None:
+        """Discards the costs if replies have refuted them, so that the next one measures again. Does so once: more
+        would only say that this machine never comes to rest."""
+        if self._reviewed or not any(correction.refutes for correction in self._corrections.values()):
+            return
+        self._reviewed = True
+        self.calibration.forget()
+        self._corrections.clear()
 
     def correction(self, context: int, exact: bool, timed: bool) -> CostCorrection:
         """Returns the correction of costs that replies under these conditions share."""
