@@ -26,7 +26,8 @@ from engine.session import Session
 from engine.settings import SamplingSettings
 from models.compatibility.best_drafter import LOOKUP
 from models.drafters import PROMPT_LOOKUP, kind_of
-from models.drafters.drafter_kind import LONGEST_CHAIN
+from models.drafters.drafter_kind import LONGEST_CHAIN, DrafterKind, LoadedDrafter
+from models.drafters.head_precision import match_precision
 from models.drafters.variant_trial import choose_variant
 from models.loader import Loaded, load, not_loading
 from models.model_folder import check_folder
@@ -117,8 +118,10 @@ def _open(spec: str, target: Loaded, trees: bool, note: str) -> NamedDrafter:
         folder = drafter_folder(spec)
         note_used(folder)
         with not_loading(folder):
-            found = kind_of(folder, target.folder.path).load(folder, target, trees)
+            kind = kind_of(folder, target.folder.path)
+            found = kind.load(folder, target, trees)
         found = choose_variant(found, folder, target)
+        found = match_precision(found, lambda: _load_again(kind, folder, target, trees), folder, target)
     return NamedDrafter(
         spec,
         found.drafter,
@@ -129,6 +132,11 @@ def _open(spec: str, target: Loaded, trees: bool, note: str) -> NamedDrafter:
         found.usual_acceptance,
         folder=folder,
     )
+
+
+def _load_again(kind: DrafterKind, folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
+    with not_loading(folder):
+        return choose_variant(kind.load(folder, target, trees), folder, target)
 
 
 def _group(spec: str, parts: list[NamedDrafter], note: str) -> NamedDrafter:
