@@ -8,11 +8,9 @@ row.
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate
 
 import mlx.core as mx
 
@@ -26,10 +24,12 @@ from engine.sampling import Sampler, TokenCounts
 from engine.target.cached_model import CachedModel
 from engine.verify_pass import submit
 
-WIDTHS = (1, 2, 5, 9)
+WIDTHS = tuple(range(1, 10))  # each of them: on Metal a pass becomes dearer in steps (engine/README.md)
 CONTEXT = 64
 STEPS = 6  # plain ones that are timed of a run
 _CHUNK = 128  # tokens read at once: whoever breaks off waits no longer
+MOST_TURNS = 9
+CONFIRMED = 1.04  # times the quickest time: a second one within it says that the machine was quiet then
 
 _LIMITS = Limits(STEPS + 3, 2**31)
 _PASS, _RUN, _EAGER = -1, -2, -3
@@ -42,15 +42,15 @@ def measure(
     drafter: Drafter | None = None,
     widths: Sequence[int] = WIDTHS,
     context: int = CONTEXT,
-    repeats: int = 4,
+    repeats: int = 3,
     between: Callable[[], None] = lambda: None,
 ) -> Costs:
     """Time runs of plain steps, passes of each width, the drafter's proposals and whole rounds of one token, after
     `context` tokens.
 
-    Leaves both caches empty. The median of the quicker half of `repeats`, as other work on the machine only ever adds,
-    after one warm-up each; widths take turns, so that a slow moment doesn't fall on one of them. between: called in
-    between passes; may raise to break off, which leaves the caches as they are.
+    Leaves both caches empty. After one warm-up each, all take turns, so that a slow moment does not fall on one of
+    them: `repeats` times, and more where their times differ, see `_quickest`. between: called in between passes; may
+    raise to break off, which leaves the caches as they are.
     """
     tokens = [1 + i % (target.vocabulary - 1) for i in range(context)]
     _empty(target, drafter)
@@ -70,7 +70,7 @@ def measure(
         for length in sorted({1, max(2, max(widths) - 1)}):
             jobs[who, length] = _draft_job(member, draft_context, length)
         jobs[_EAGER - who, 1] = _eager_job(target, member, draft_context)
-    seconds = _medians(jobs, repeats, between)
+    seconds = _quickest(jobs, repeats, between)
     _empty(target, drafter)
     return _costs(seconds, len(members))
 
@@ -83,9 +83,10 @@ def _empty(target: CachedModel, drafter: Drafter | None) -> None:
 
 def _costs(seconds: Mapping[_Key, float], members: int) -> Costs:
     def line(whose: int) -> tuple[tuple[int, float], ...]:
-        """More work never takes less time, whatever the clock said: else drafting could look cheaper than not to."""
+        """Nothing takes less time than the least work, whatever the clock said: else drafting could look cheaper than
+        not to. Among wider passes one may be dearer than its neighbour: Metal's kernels change with the rows."""
         measured = sorted((n, s) for (who, n), s in seconds.items() if who == whose)
-        return tuple(zip((n for n, _ in measured), accumulate((s for _, s in measured), max), strict=True))
+        return tuple((n, max(s, measured[0][1])) for n, s in measured)
 
     verify = line(_PASS)
     narrow = verify[0][1]
@@ -165,12 +166,21 @@ def _eager_job(target: CachedModel, drafter: Drafter, draft_context: DraftContex
     return job
 
 
-def _medians(jobs: Mapping[_Key, Callable[[], float]], repeats: int, between: Callable[[], None]) -> dict[_Key, float]:
+def _quickest(jobs: Mapping[_Key, Callable[[], float]], repeats: int, between: Callable[[], None]) -> dict[_Key, float]:
+    """Returns the quickest time of each job, as other work on the machine only ever adds to it. A job whose quickest
+    time no second one confirms takes more turns, up to MOST_TURNS."""
     times: dict[_Key, list[float]] = {key: [] for key in jobs}
-    for turn in range(repeats + 1):
-        for key, job in jobs.items():
+    for job in jobs.values():
+        between()
+        job()
+    for _ in range(MOST_TURNS):
+        for key in [key for key, seen in times.items() if len(seen) < repeats or not _is_confirmed(seen)]:
             between()
-            seconds = job()
-            if turn:
-                times[key].append(seconds)
-    return {key: statistics.median(sorted(values)[: (len(values) + 1) // 2]) for key, values in times.items()}
+            times[key].append(jobs[key]())
+    return {key: min(seen) for key, seen in times.items()}
+
+
+def _is_confirmed(times: Sequence[float]) -> bool:
+    """Returns whether the two quickest of these times agree; a single one is taken as it is."""
+    quickest, *others = sorted(times)
+    return not others or others[0] <= CONFIRMED * quickest

@@ -1,29 +1,38 @@
 """Every architecture of the installed mlx-lm, tiny and random: is speculative decoding exact?
 
-    python -m tests.sweep            the table
+    python -m tests.sweep [NAME ...] [--tokens N]    the table
     python -m tests.sweep --write    the same, into models/architectures.md between its markers
+    python -m tests.sweep --json     a line of JSON for each architecture, as soon as it is known
+    python -m tests.sweep --names    the architectures
 
 For each file of `mlx_lm/models`: 200 greedy tokens by mlx-lm's own cache classes, one token at a time;
 the same by Redline plain; the same by Redline speculative, with drafts of every length from 0 to 8 that
 go wrong after every possible number of tokens, so that every rewind from 0 to 8 happens before, at and
-past every window. All three texts must be equal. Then trees: whether the target can verify one in one pass, and why
+past every window. All three texts must be equal, but for near-ties where a pass of another width rounds differently
+(`engine.audit.reply_check`). Then trees: whether the target can verify one in one pass, and why
 not; and where it can, 100 tokens by trees that hide the right way among wrong ones.
 """
 
 from __future__ import annotations
 
+import argparse
 import itertools
+import json
 import sys
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import mlx.core as mx
 from mlx_lm.models.cache import make_prompt_cache
 
+from engine.audit.reply_check import compare_replies
+from engine.drafters import Drafter
 from engine.errors import RedlineError
 from engine.events import Round
 from engine.policy import Plan
+from engine.sampling import Sampler
+from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
 from engine.target.tree_trial import why_no_trees
 from tests.engine.replies import PROMPT, Scripted, reply
@@ -38,8 +47,8 @@ BEGIN, END = "<!-- architectures: written by python -m tests.sweep --write -->",
 
 @dataclass(frozen=True)
 class Row:
-    """What is known of one architecture. verdict: exact, refused, differs, or not built. trees: why it drafts chains
-    only, empty for one that takes trees."""
+    """What is known of one architecture. verdict: exact, near-tie, refused, differs, or not built. trees: why it drafts
+    chains only, empty for one that takes trees."""
 
     name: str
     verdict: str
@@ -86,7 +95,7 @@ def by_mlx_lm(network: object, tokens: int) -> list[int]:
     return ids
 
 
-def examine(name: str) -> Row:
+def examine(name: str, tokens: int = TOKENS) -> Row:
     if name in NOT_BUILT:
         return Row(name, "not built", reason=NOT_BUILT[name])
     network = build(name)
@@ -95,22 +104,29 @@ def examine(name: str) -> Row:
     except RedlineError as error:
         return Row(name, "refused", reason=str(error))
     caches = ", ".join(sorted({type(leaf).__name__ for leaf in target.cache._leaves()})) or "none"
-    reference = by_mlx_lm(network, TOKENS)
-    plain, _, _ = reply(target, tokens=TOKENS)
-    if plain != reference:
-        return Row(name, "differs", caches, f"plain leaves mlx-lm's text at {first_difference(plain, reference)}")
-    vocabulary = target.vocabulary
-    drafter = Scripted(len(PROMPT), reference, mistakes(TOKENS), vocabulary)
-    ids, _, _ = reply(target, drafter, policy=EveryLength(), tokens=TOKENS)
-    if ids != reference:
-        return Row(name, "differs", caches, f"speculative leaves plain at {first_difference(ids, reference)}")
-    trouble = why_no_trees(target)
-    if trouble is None:
-        hidden = Hidden(len(PROMPT), reference, mistakes(TOKENS), vocabulary)
-        ids, _, _ = reply(target, hidden, policy=EveryLength(), tokens=TREE_TOKENS)
-        if ids != reference[:TREE_TOKENS]:
-            return Row(name, "differs", caches, f"trees leave plain at {first_difference(ids, reference)}")
-    return Row(name, "exact", caches, trees=trouble or "")
+    trouble, found = why_no_trees(target), list[tuple[bool, str]]()
+    reference, wrong = by_mlx_lm(network, tokens), mistakes(tokens)
+    chains = Scripted(len(PROMPT), reference, wrong, target.vocabulary)
+    trees = None if trouble else Hidden(len(PROMPT), reference, wrong, target.vocabulary)
+    found += compared(target, reference, None, "plain leaves mlx-lm's text")
+    found += compared(target, reference, chains, "speculative leaves plain")
+    if trees is not None:
+        found += compared(target, reference[:TREE_TOKENS], trees, "trees leave plain")
+    reason = "; ".join(reason for _, reason in found)
+    verdict = "exact" if not found else "near-tie" if all(near for near, _ in found) else "differs"
+    return Row(name, verdict, caches, reason, trees=trouble or "")
+
+
+def compared(
+    target: CachedModel, reference: list[int], drafter: Drafter | None, difference: str
+) -> list[tuple[bool, str]]:
+    """Whether a difference to the reference is a near-tie, and what it is; empty if there is none."""
+    ids, rounds, _ = reply(target, drafter, policy=EveryLength() if drafter else None, tokens=len(reference))
+    if ids == reference:
+        return []
+    receipt = compare_replies(target, Sampler(SamplingSettings(), target.vocabulary), PROMPT, reference, rounds)
+    assert receipt is not None
+    return [(receipt.near_tie, f"{difference} at {first_difference(ids, reference)}: {receipt}")]
 
 
 def first_difference(a: list[int], b: list[int]) -> int:
@@ -124,7 +140,11 @@ def names() -> list[str]:
 def table(rows: list[Row]) -> str:
     """Markdown: the counts, the exact ones by cache kind, and the others with their reasons."""
     counts = Counter(row.verdict for row in rows)
-    lines = [", ".join(f"{counts[v]} {v}" for v in ("exact", "refused", "differs", "not built") if counts[v]) + ".", ""]
+    lines = [
+        ", ".join(f"{counts[v]} {v}" for v in ("exact", "near-tie", "refused", "differs", "not built") if counts[v])
+        + ".",
+        "",
+    ]
     lines += ["| caches | exact architectures |", "| --- | --- |"]
     exact = sorted((row.caches, row.name) for row in rows if row.verdict == "exact")
     for caches, group in itertools.groupby(exact, key=lambda pair: pair[0]):
@@ -146,12 +166,26 @@ def tree_lines(rows: list[Row]) -> list[str]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("architectures", nargs="*", default=names())
+    parser.add_argument("--tokens", type=int, default=TOKENS)
+    how = parser.add_mutually_exclusive_group()
+    for option in ("--write", "--json", "--names"):
+        how.add_argument(option, action="store_true")
+    args = parser.parse_args()
+    if args.names:
+        print("\n".join(args.architectures))
+        return
     rows = []
-    for name in sys.argv[1:] if sys.argv[1:] not in ([], ["--write"]) else names():
-        rows.append(examine(name))
-        print(rows[-1].verdict, name, rows[-1].reason, file=sys.stderr, flush=True)
-    print(table(rows))
-    if sys.argv[1:] == ["--write"]:
+    for name in args.architectures:
+        rows.append(examine(name, args.tokens))
+        if args.json:
+            print(json.dumps(asdict(rows[-1])), flush=True)
+        else:
+            print(rows[-1].verdict, name, rows[-1].reason, file=sys.stderr, flush=True)
+    if not args.json:
+        print(table(rows))
+    if args.write:
         text = PAGE.read_text()
         head, rest = text.split(BEGIN)
         PAGE.write_text(f"{head}{BEGIN}\n{table(rows)}\n{END}{rest.split(END)[1]}")

@@ -20,10 +20,10 @@ from shutil import disk_usage
 from typing import TYPE_CHECKING, Any, Literal
 
 from app.cli.terminal.output import output_console, safe
-from app.command_line import FAILURE, OK, add_command, add_common
+from app.command_line import FAILURE, OK, add_command, add_common, check_writable, notify
 from app.inference.machine import memory
 from app.reply_statistics import count
-from engine.errors import ModelError
+from engine.errors import ModelError, UsageError
 from models.builtin import builtin_gguf
 from models.model_folder import check_folder
 from models.paths import cache_dir, models_dir
@@ -37,6 +37,7 @@ _TIMEOUT_S = 60.0
 _MIN_MEMORY_BYTES = 2 * GIB
 _MIN_DISK_BYTES = 1 * GIB
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "missing": ("✗", "red")}
+_METAL = "measure costs, memory and exactness on this GPU, for an issue (about ten minutes)"
 _DESCRIPTION = "Check this machine and suggest fixes. Exit code 1 if something that every reply needs is missing."
 
 
@@ -52,11 +53,19 @@ class Finding:
 
 def add_parser(commands: Commands) -> None:
     """Adds the command."""
-    add_common(add_command(commands, "doctor", run, _DESCRIPTION))
+    parser = add_command(commands, "doctor", run, _DESCRIPTION)
+    add_common(parser)
+    parser.add_argument("--metal", action="store_true", help=_METAL)
+    parser.add_argument("--output", type=Path, metavar="FILE", help="with --metal: save to FILE.md or FILE.json")
+    parser.add_argument("--minutes", type=float, default=10.0, metavar="N", help="with --metal: take N minutes at most")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the findings; returns 1 if something is missing."""
+    """Prints the findings; returns 1 if something is missing. Raises UsageError."""
+    if args.metal:
+        return _measure(args)
+    if args.output is not None:
+        raise UsageError("--output saves the report of --metal: add --metal")
     findings = examine(args.cache_dir)
     if args.json:
         print(json.dumps({"findings": [asdict(finding) for finding in findings]}, indent=2, ensure_ascii=False))
@@ -65,6 +74,23 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(plain(findings))
     return FAILURE if any(finding.state == "missing" for finding in findings) else OK
+
+
+def _measure(args: argparse.Namespace) -> int:
+    """Measures the report of --metal, prints it and saves it; returns 1 if a reply or an architecture is not as plain
+    decoding has it, or a section failed. Raises UsageError."""
+    from app.diagnostics import report_text
+    from app.diagnostics.metal_report import MetalReport, has_failed
+
+    if args.output is not None:
+        check_writable(args.output, "--output")
+    report = MetalReport(args.minutes, notify).measure()
+    as_json = json.dumps(report, indent=1, ensure_ascii=False)
+    print(as_json if args.json else report_text.markdown(report))
+    if args.output is not None:
+        args.output.write_text(as_json if args.output.suffix == ".json" else report_text.markdown(report))
+        notify(f"saved to {args.output}; it names no user, computer or folder")
+    return FAILURE if has_failed(report) else OK
 
 
 def plain(findings: Sequence[Finding]) -> str:

@@ -21,7 +21,7 @@ import msgspec
 from app.inference import calibration, pair_loader
 from app.inference.calibration import MILESTONES, Calibration
 from engine import backend
-from engine.cost_measurement import WIDTHS, measure
+from engine.cost_measurement import measure
 from engine.events import Finished, Round
 from engine.policy.costs import Costs
 from engine.sampling import Sampler
@@ -181,9 +181,9 @@ class RoundCostCache:
         found = kept.get("")
         if found is None or not calibration.is_sound(found, len(self._drafter.parts)):
             self._notify(milestone, f"with {self._settings.acceptance} sampling")
-            target, drafter = self._target.model, self._drafter
-            widths = pair_loader.TREE_WIDTHS if drafter.branches else WIDTHS
-            found = measure(target, Sampler(self._settings, target.vocabulary), drafter.drafter, widths, milestone)
+            target, widths = self._target.model, pair_loader.widths_of(self._drafter)
+            sampler = Sampler(self._settings, target.vocabulary)
+            found = measure(target, sampler, self._drafter.drafter, widths, milestone)
             kept.put("", found)
         return found
 

@@ -30,7 +30,7 @@ from models.durable_files import replace_file
 from models.loader import Loaded
 from models.paths import cache_dir
 
-FORMAT = 5
+FORMAT = 6
 MOST = 200  # files kept; the oldest go
 MILESTONES = (64, 1024, 4096)  # tokens of context that costs are measured after
 NEAR = 128  # up to here those after the first will do
@@ -105,6 +105,10 @@ class Calibration:
     def forget(self) -> None:
         """Discards all costs, so that they are measured again: the machine was busy, or has changed."""
         self._found = {}
+        self.discard_files()
+
+    def discard_files(self) -> None:
+        """Discards what is on disk; this process goes on with what it knows."""
         for milestone in MILESTONES:
             self._file(milestone).unlink(missing_ok=True)
 

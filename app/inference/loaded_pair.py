@@ -58,6 +58,8 @@ class LoadedPair:
     monitored: MonitoredDrafter | None = field(init=False, default=None)
     calibration: Calibration = field(init=False)
     _corrections: dict[tuple[object, ...], CostCorrection] = field(init=False, default_factory=dict)
+    _reviewed: bool = field(init=False, default=False)
+    _outdated: bool = field(init=False, default=False)  # whether replies have refuted the costs
 
     def __post_init__(self) -> None:
         self._use(self.drafter)
@@ -137,7 +139,13 @@ class LoadedPair:
     def measure_ahead(self, pause: Callable[[], None]) -> None:
         """Measures the costs that later replies will need, unless a conversation is in the caches. pause: called
         between passes; may raise to break off. Raises whatever a drafter raises."""
-        for milestone in self.calibration.missing() if self.has_drafter and not self.session.tokens else ():
+        if not self.has_drafter or self.session.tokens:
+            return
+        if self._outdated:
+            self.calibration.forget()
+            self._corrections.clear()
+            self._outdated = False
+        for milestone in self.calibration.missing():
             self.session.forget()
             self.calibration.after(milestone, pause)
 
@@ -149,6 +157,13 @@ class LoadedPair:
         correction = self.correction(context, settings.exact, timed) if goes_by_the_clock(settings) else None
         costs = self.calibration.at_hand(context) or self.costs(context)
         return pair_loader.make_policy(self.drafter, None, costs, settings.exact, correction)
+
+    def review_costs(self) -> None:
+        """Discards the stored costs if replies have refuted them: they are measured again while the model is idle, or
+        by the next process. Does so once: more would only say that this machine never comes to rest."""
+        if not self._reviewed and any(correction.refutes for correction in self._corrections.values()):
+            self._reviewed = self._outdated = True
+            self.calibration.discard_files()
 
     def correction(self, context: int, exact: bool, timed: bool) -> CostCorrection:
         """Returns the correction of costs that replies under these conditions share."""

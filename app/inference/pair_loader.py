@@ -11,7 +11,7 @@ from app.inference.memory_check import check_memory, context_note
 from app.inference.options import AUTO, Options
 from app.inference.pair_resolution import NONE, chosen, drafter_folder, note_used, parts_of, target_folder
 from engine.audit.verify_blocks import BLOCK_WIDTH
-from engine.cost_measurement import CONTEXT, WIDTHS, measure
+from engine.cost_measurement import CONTEXT, measure
 from engine.drafters import Drafter
 from engine.drafters.drafter_group import DrafterGroup
 from engine.errors import ModelError, PairError, UsageError
@@ -19,20 +19,20 @@ from engine.policy import Policy
 from engine.policy.adaptive import Adaptive, Candidate
 from engine.policy.cost_correction import CostCorrection
 from engine.policy.costs import Costs
-from engine.policy.expected_length import ChainExpectedLength, TreeExpectedLength
+from engine.policy.expected_length import ChainExpectedLength, ExpectedLength, TreeExpectedLength
 from engine.policy.fixed import FixedLength
 from engine.sampling import Sampler
 from engine.session import Session
 from engine.settings import SamplingSettings
 from models.compatibility.best_drafter import LOOKUP
 from models.drafters import PROMPT_LOOKUP, kind_of
-from models.drafters.drafter_kind import LONGEST_CHAIN
+from models.drafters.drafter_kind import LONGEST_CHAIN, DrafterKind, LoadedDrafter
+from models.drafters.head_precision import match_precision
 from models.drafters.variant_trial import choose_variant
 from models.loader import Loaded, load, not_loading
 from models.model_folder import check_folder
 
 AnyDrafter = TypeVar("AnyDrafter", bound=Drafter)
-TREE_WIDTHS = (*WIDTHS, 17, 33)
 
 
 @dataclass(frozen=True)
@@ -118,8 +118,10 @@ def _open(spec: str, target: Loaded, trees: bool, note: str) -> NamedDrafter:
         folder = drafter_folder(spec)
         note_used(folder)
         with not_loading(folder):
-            found = kind_of(folder, target.folder.path).load(folder, target, trees)
+            kind = kind_of(folder, target.folder.path)
+            found = kind.load(folder, target, trees)
         found = choose_variant(found, folder, target)
+        found = match_precision(found, lambda: _load_again(kind, folder, target, trees), folder, target)
     return NamedDrafter(
         spec,
         found.drafter,
@@ -130,6 +132,11 @@ def _open(spec: str, target: Loaded, trees: bool, note: str) -> NamedDrafter:
         found.usual_acceptance,
         folder=folder,
     )
+
+
+def _load_again(kind: DrafterKind, folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
+    with not_loading(folder):
+        return choose_variant(kind.load(folder, target, trees), folder, target)
 
 
 def _group(spec: str, parts: list[NamedDrafter], note: str) -> NamedDrafter:
@@ -156,9 +163,15 @@ def measure_costs(
 ) -> Costs:
     """Returns the costs of passes and proposals on this machine after `context` tokens, for draft length auto. Empties
     both caches: forget the session first."""
-    widths = TREE_WIDTHS if drafter.branches else WIDTHS
     sampler = Sampler(SamplingSettings(), target.model.vocabulary)
-    return measure(target.model, sampler, drafter.drafter, widths, context, between=between)
+    return measure(target.model, sampler, drafter.drafter, widths_of(drafter), context, between=between)
+
+
+def widths_of(drafter: NamedDrafter) -> list[int]:
+    """Returns the rows of every pass that a draft of auto may lead to: on Metal costs rise in steps, so that none of
+    them can be told from its neighbours."""
+    lengths = [length for part in drafter.parts for length in _expected_length(part).expected(None)]
+    return sorted({1, 2, *(length + 1 for length in lengths)})
 
 
 def make_policy(
@@ -195,6 +208,11 @@ def wanted(drafter: AnyDrafter | None, policy: Policy) -> AnyDrafter | None:
 
 
 def _candidate(drafter: NamedDrafter, costs: Costs) -> Candidate:
+    return Candidate(drafter.name, costs, _expected_length(drafter))
+
+
+def _expected_length(drafter: NamedDrafter) -> ExpectedLength:
+    """Returns what is expected of a drafter before a reply; its lengths are those that a draft may have."""
     if drafter.branches:
-        return Candidate(drafter.name, costs, TreeExpectedLength(drafter.tree_tau))
-    return Candidate(drafter.name, costs, ChainExpectedLength(drafter.longest, drafter.usual))
+        return TreeExpectedLength(drafter.tree_tau)
+    return ChainExpectedLength(drafter.longest, drafter.usual)

@@ -105,6 +105,7 @@ class ReplyRunner:
         try:
             policy = self._pair.policy(self._settings, self._context, self._timed)
             yield from self._attempt(wanted(drafter, policy), policy)
+            self._pair.review_costs()
         except Exception as error:
             if not (drafter.failed or drafter.busy):
                 raise

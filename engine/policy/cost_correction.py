@@ -15,6 +15,7 @@ import math
 MOST = math.log(2)  # of the correction, either way
 WEIGHT = 1 / 5  # of a round in the averages
 FADE = 1 / 500  # of the correction at each plain round, or drafting would never be tried again
+REFUTED, ROUNDS = math.log(1.3), 32  # a correction as large, after as many drafted rounds, says that costs are wrong
 
 
 class CostCorrection:
@@ -22,11 +23,18 @@ class CostCorrection:
 
     def __init__(self) -> None:
         self._plain = self._drafted = 0.0  # logarithms of measured over predicted time, averaged
+        self._rounds = 0  # drafted ones that were timed
 
     @property
     def factor(self) -> float:
         """What the predicted time of a drafted round is to be multiplied by."""
         return math.exp(min(max(self._drafted - self._plain, -MOST), MOST))
+
+    @property
+    def refutes(self) -> bool:
+        """Whether so many drafted rounds took so much more or less than the costs say that these should be measured
+        again: the machine was busy when they were measured, or has changed."""
+        return self._rounds >= ROUNDS and abs(math.log(self.factor)) > REFUTED
 
     def observe(self, drafted: bool, measured_s: float, predicted_s: float) -> None:
         """Learns how long a round took."""
@@ -34,6 +42,7 @@ class CostCorrection:
             return
         ratio = math.log(measured_s / predicted_s)
         if drafted:
+            self._rounds += 1
             self._drafted += WEIGHT * _clamp(ratio - self._drafted)
         else:
             self._plain += WEIGHT * _clamp(ratio - self._plain)

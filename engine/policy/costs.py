@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 MIN_PLAIN = 0.5  # of a pass of one row: no run of plain steps can hide more than that, less is another program's doing
 
@@ -15,9 +15,9 @@ _Line = tuple[tuple[int, float], ...]  # numbers of rows or tokens, rising, and 
 class Costs:
     """Seconds, measured in isolation.
 
-    verify: by width in rows, at the measured widths; between them straight lines, beyond the last
-    the last slope. draft: by draft length likewise, from (0, 0.0). members: of several drafters, the costs of each;
-    `draft` is then that of the last. plain: of a step in a run of plain ones; None: a pass of one row.
+    verify: by width in rows, at the measured widths; between them straight lines, beyond the last the slope since half
+    as many. draft: by draft length likewise, from (0, 0.0). members: of several drafters, the costs of each; `draft` is
+    then that of the last. plain: of a step in a run of plain ones; None: a pass of one row.
     eager: of a whole round with one token, whose pass is built while the device drafts; None: the sum of its parts.
     """
 
@@ -58,7 +58,7 @@ def between(near: Costs, far: Costs, share: float) -> Costs:
 
     def line(here: _Line, there: _Line) -> _Line:
         found = [at(here_s, there_s) for (_, here_s), (_, there_s) in zip(here, there, strict=True)]
-        return tuple(zip((n for n, _ in here), accumulate(found, max), strict=True))
+        return tuple(zip((n for n, _ in here), (max(found[0], s) for s in found), strict=True))
 
     verify = line(near.verify, far.verify)
     narrow = verify[0][1]
@@ -69,9 +69,13 @@ def between(near: Costs, far: Costs, share: float) -> Costs:
 
 
 def _line(points: Sequence[tuple[int, float]], x: int) -> float:
-    """Straight lines through `points`, the last of which goes on."""
+    """Straight lines through `points`; beyond the last, with the slope since half as many, as two neighbours on either
+    side of a step would point anywhere."""
     if len(points) == 1:
         return points[0][1]
-    pairs = list(pairwise(points))
-    (x0, y0), (x1, y1) = next((pair for pair in pairs if x <= pair[1][0]), pairs[-1])
+    if x > points[-1][0]:
+        x1, y1 = points[-1]
+        x0, y0 = next((point for point in reversed(points[:-1]) if point[0] <= x1 / 2), points[0])
+    else:
+        (x0, y0), (x1, y1) = next(pair for pair in pairwise(points) if x <= pair[1][0])
     return y0 + (y1 - y0) * (x - x0) / (x1 - x0)

@@ -20,9 +20,13 @@ UNUSUAL = 0.1  # share of texts about which the measured rate says nothing
 PLACE_FACTORS = 0.6, 1.7  # bounds of how much better or worse than the common estimate a place may be
 TREE_WEIGHT, TREE_MEMORY = 4.0, 0.97  # accepted tokens that a tree's curve counts for; decay per token
 
+# Nodes of the trees that are considered: with the target's own row they fill 2, 4, 8, 16 and 32 rows. One row more
+# would be another step of Metal's kernels (engine/README.md).
+TREE_SIZES = (1, 3, 7, 15, 31)
+
 # Tokens beyond the first that a tree of so many nodes brings, as a share of what the largest does: the shape of the
 # published curves (Medusa's figure 7, EAGLE-2's table 5), for trees that were never measured.
-TREE_SHAPE = {2: 0.4, 4: 0.55, 8: 0.7, 16: 0.85, 32: 1.0}
+TREE_SHAPE = dict(zip(TREE_SIZES, (0.25, 0.49, 0.68, 0.84, 1.0), strict=True))
 
 
 class ExpectedLength(Protocol):
@@ -104,11 +108,13 @@ class TreeExpectedLength:
     """The expected length of rounds with trees, by how much they beat or miss a curve.
 
     curve: mean acceptance length by number of nodes as measured when the drafter was made, {} where it was not;
-    what it says beyond one token is scaled by what is seen.
+    what it says beyond one token is scaled by what is seen. Of its numbers of nodes those of TREE_SIZES count, if it
+    has any of them.
     """
 
     def __init__(self, curve: Mapping[int, float]) -> None:
-        self._gain = {nodes: tau - 1 for nodes, tau in curve.items()} or TREE_SHAPE
+        sizes = [nodes for nodes in TREE_SIZES if nodes in curve] or list(curve)
+        self._gain = {nodes: curve[nodes] - 1 for nodes in sizes} or TREE_SHAPE
         self._accepted = self._predicted = TREE_WEIGHT
 
     def expected(self, hint: float | None) -> Mapping[int, float]:

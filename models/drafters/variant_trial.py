@@ -47,13 +47,9 @@ def choose_variant(found: LoadedDrafter, folder: Path, target: Loaded, cache_roo
     """
     if len(found.variants) < 2:
         return found
-    key = _key(folder, target)
-    rates = _remembered(key, len(found.variants), cache_root)
+    rates = rates_of_trial(found.variants, folder, target, "", cache_root)
     if rates is None:
-        rates = try_variants(found.variants, target)
-        if rates is None:
-            return found
-        _remember(key, rates, cache_root)
+        return found
     best = max(range(len(rates)), key=lambda number: rates[number] + (_CLEARLY if number == 0 else 0.0))
     if best == 0:
         return found
@@ -62,6 +58,19 @@ def choose_variant(found: LoadedDrafter, folder: Path, target: Loaded, cache_roo
         f"reads {kept.name}: {rates[best]:.0%} of its drafts were accepted in a trial, {rates[0]:.0%} with {usual.name}"
     )
     return replace(found, drafter=kept.make(), note="; ".join(part for part in (found.note, note) if part))
+
+
+def rates_of_trial(
+    variants: Sequence[Variant], folder: Path, target: Loaded, purpose: str, cache_root: Path | None = None
+) -> list[float] | None:
+    """Returns what `try_variants` does, from an earlier trial for the same purpose if there was one."""
+    key = f"{_key(folder, target)}{purpose and ' '}{purpose}"
+    rates = _remembered(key, len(variants), cache_root)
+    if rates is None:
+        rates = try_variants(variants, target)
+        if rates is not None:
+            _remember(key, rates, cache_root)
+    return rates
 
 
 def try_variants(variants: Sequence[Variant], target: Loaded) -> list[float] | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.cli.main import main
+from app.inference import pair_loader
 from app.inference.calibration import Calibration
 from app.inference.conversation import Conversation, open_conversation
 from app.inference.options import Options
@@ -65,6 +66,24 @@ def test_rounds_of_a_conversation_are_timed_only_there(
     talk = conversation(toy_folder, toy_drafter_folder, temperatures=(temperature,), reproducible=False)
     list(talk.ask("hello", lambda: False))
     assert bool(timed) == (temperature > 0)
+
+
+def test_costs_that_replies_refute_are_measured_again_once(
+    toy_folder: Path, toy_drafter_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured: list[int] = []
+    monkeypatch.setattr(pair_loader, "measure_costs", lambda *_, **__: (measured.append(1), FLAT)[1])
+    talk = conversation(toy_folder, toy_drafter_folder, temperatures=(0.7,), reproducible=False)
+    for refuted, times in ((False, 1), (True, 2), (False, 2), (True, 2)):
+        correction = talk.pair.correction(0, exact=False, timed=False)
+        for i in range(200 if refuted else 0):
+            correction.observe(i % 4 > 0, 1.6 if i % 4 else 1.0, 1.0)
+        list(talk.ask("hello", lambda: False))
+        talk.pair.measure_ahead(lambda: None)  # not while a conversation is in the caches
+        talk.clear()
+        talk.pair.session.forget()
+        talk.pair.measure_ahead(lambda: None)
+        assert len(measured) == times
 
 
 def test_another_drafter_begins_with_nothing_known(toy_folder: Path, toy_drafter_folder: Path) -> None:

@@ -72,6 +72,24 @@ def test_costs_at_hand_are_of_the_last_milestone_that_was_measured(
     assert measured == [64, 4096]
 
 
+@pytest.mark.parametrize(
+    ("drafter", "widths"),
+    [
+        (ONE, [*range(1, 10)]),
+        (NamedDrafter("trees", PromptLookup(), branches=True), [1, 2, 4, 8, 16, 32]),
+        (
+            NamedDrafter("tau", PromptLookup(), branches=True, tree_tau={n: 1 + n / 9 for n in range(1, 9)}),
+            [1, 2, 4, 8],
+        ),
+    ],
+)
+def test_every_width_that_a_draft_may_lead_to_is_measured(
+    target: Loaded, drafter: NamedDrafter, widths: list[int]
+) -> None:
+    """On Metal a pass becomes dearer in steps, behind 4, 8, 16 and 32 rows among them, which trees fill."""
+    assert pair_loader.widths_of(drafter) == widths
+
+
 def test_long_contexts_are_measured_apart(target: Loaded, measured: list[int], tmp_path: Path) -> None:
     for context in (10, 2000, 128, 1500, 9000, 2049):
         here(target, tmp_path).costs(context)
@@ -109,7 +127,7 @@ def test_costs_lie_on_the_line_between_milestones(target: Loaded) -> None:
     assert found[0] == near
     assert [costs.pass_s(1) for costs in found[1:]] == pytest.approx([1.25, 1.5, 2.0])
     assert [costs.pass_s(2) for costs in found[1:]] == pytest.approx([2.125, 3.0, 4.75])
-    assert [costs.pass_s(5) for costs in found[1:]] == pytest.approx([3.0, 3.0, 4.75])
+    assert [costs.pass_s(5) for costs in found[1:]] == pytest.approx([3.0, 3.0, 3.0])
     assert [costs.plain_s for costs in found[1:]] == pytest.approx([1.15, 1.4, 1.9])
     assert [costs.eager for costs in found[1:]] == pytest.approx([2.175, 3.05, 4.8])
     assert {costs.draft_s(1) for costs in found} == {0.1}

@@ -29,12 +29,26 @@ FLAT = Costs(
     ((1, 1.0), (9, 1.1)), ((0, 0.0), (1, 0.02), (8, 0.16))
 )  # rows and drafted tokens that cost next to nothing
 
-# Verify pass of so many rows, the plain one being 1. The first three as others have measured them on Apple Silicon
-# (DESIGN.md, "Verify is not free"); `here` is the built-in model on 2 cores of an AMD EPYC.
+# Verify pass of so many rows, the plain one being 1. The first eight as others have measured them on Apple Silicon, two
+# of them whole models, the others a product of one; what they did not measure follows the steps of the kernels
+# (engine/README.md, "What passes cost on Metal"). `here` is the built-in model on 2 cores of an AMD EPYC.
 CURVES = {
-    "M3 Ultra, 4 bit": ((1, 1.0), (2, 1.8), (4, 3.3), (8, 6.1)),
-    "M4 Pro": ((1, 1.0), (2, 1.03), (4, 1.47), (8, 2.7)),
-    "M5 Max, 70B": ((1, 1.0), (3, 1.1), (5, 1.4), (8, 2.2)),
+    # ml-explore/mlx issue 4265, 5120 x 17408, before `qmv_wide`
+    "M3 Ultra, 4 bit": ((1, 1.0), (2, 1.83), (4, 3.26), (7, 5.28), (8, 6.12), (9, 6.15)),
+    # issue 3839, gate and up, and queries with keys and values, of an 8B model
+    "M4 Pro": ((1, 1.0), (2, 1.03), (3, 1.22), (4, 1.47), (6, 2.07), (8, 2.69), (9, 3.0)),
+    "M4 Pro, narrow": ((1, 1.0), (2, 1.25), (3, 1.48), (4, 1.14), (6, 1.47), (8, 1.73), (9, 1.95)),
+    # issue 3852, 4 and 2 bits of a 27B model
+    "M4 Pro, 27B": ((1, 1.0), (2, 1.0), (3, 1.13), (4, 1.43), (5, 1.75), (8, 2.84), (9, 3.6)),
+    "M4 Pro, 2 bit": ((1, 1.0), (2, 1.30), (3, 1.82), (4, 2.34), (5, 2.86), (8, 4.53), (9, 5.9)),
+    # pull request 3863, 5120 x 17408
+    "M3 Max": ((1, 1.0), (2, 1.0), (4, 1.28), (6, 2.04), (8, 2.50), (9, 3.14)),
+    # pull request 3791, the whole of a 70B model
+    "M5 Max, 70B": ((1, 1.0), (3, 1.12), (5, 1.48), (8, 2.25), (9, 2.48)),
+    # lablup/mlxcel pull request 1182, the whole of a 27B hybrid
+    "27B hybrid": ((1, 1.0), (4, 1.29), (8, 2.46), (9, 2.5)),
+    # no measurement: `qmv` reads the weights again for every row, and from 6 rows on `qmm` takes over
+    "M1, M2": ((1, 1.0), (2, 1.7), (3, 2.4), (4, 3.1), (5, 3.8), (6, 4.0), (9, 4.0)),
     "here": ((1, 1.0), (2, 1.1), (6, 1.41), (17, 2.1)),
     "flat": ((1, 1.0), (9, 1.1)),
     "steep": ((1, 1.0), (2, 1.9), (3, 2.8), (9, 8.2)),
@@ -199,8 +213,8 @@ def plot(found: Sequence[Case], path: str) -> None:
     """Speed against plain decoding of the best fixed length and of the policy, by text, for every machine."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(13, 7), layout="constrained")
-    axes = figure.subplots(2, 4, sharey=True).flat
+    figure = Figure(figsize=(20, 7), layout="constrained")
+    axes = figure.subplots(2, (len(CURVES) + 1) // 2, sharey=True).flat
     colours = dict(zip(DRAFTS, ("#009E73", "#0072B2", "#D55E00", "#555555"), strict=True))
     for ax, curve in zip(axes, CURVES, strict=False):
         for draft, colour in colours.items():
@@ -230,6 +244,13 @@ def main() -> None:
     found = sorted(cases(args.seeds, args.known), key=lambda case: case.hindsight)
     for case in found[:20]:
         print(case)
+    for curve in CURVES:
+        mine = [case for case in found if case.curve == curve]
+        print(
+            f"{curve}: mean {mean(c.hindsight for c in mine):.4f} of the best fixed length, "
+            f"{sum(c.hindsight < 0.97 for c in mine)} of {len(mine)} below 0.97, "
+            f"slowest {min(c.plain for c in mine):.4f} of plain"
+        )
     below = sum(case.hindsight < 0.97 for case in found)
     print(
         f"{len(found)} cases: mean {mean(c.hindsight for c in found):.4f} of the best fixed length, {below} below 0.97"

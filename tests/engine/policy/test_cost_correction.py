@@ -30,6 +30,16 @@ def test_drafted_rounds_that_are_dearer_or_cheaper_are_found_up_to_a_limit(draft
     assert corrected(1.1, drafted) == pytest.approx(factor, rel=0.08)
 
 
+@pytest.mark.parametrize(
+    ("drafted", "rounds", "refutes"), [(1.5, 200, True), (0.6, 200, True), (1.5, 30, False), (1.2, 200, False)]
+)
+def test_many_rounds_far_from_what_the_costs_say_refute_them(drafted: float, rounds: int, refutes: bool) -> None:
+    correction = CostCorrection()
+    for i in range(rounds):
+        correction.observe(i % 4 > 0, drafted if i % 4 else 1.0, 1.0)
+    assert correction.refutes == refutes
+
+
 def test_one_late_round_says_little() -> None:
     correction = CostCorrection()
     correction.observe(True, 50.0, 1.0)

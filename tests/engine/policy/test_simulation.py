@@ -42,7 +42,8 @@ def test_a_random_drafter_costs_next_to_nothing(curve: str) -> None:
     costs = costs_of(curve, "head")
     lengths: list[int] = []
     assert speed(adaptive(costs), costs, [False] * (TOKENS + LONGEST), lengths) >= 0.98
-    assert sum(map(bool, lengths)) < TOKENS / 4
+    all_but_free = costs.round_s(1) < 1.06  # where a second row costs nothing, the budget pays for more drafts
+    assert sum(map(bool, lengths)) < TOKENS / (3 if all_but_free else 4)
 
 
 @pytest.mark.slow

@@ -1,0 +1,128 @@
+"""`redline doctor --metal`: a report of this machine that can be attached to an issue, here on the CPU with toys."""
+
+from __future__ import annotations
+
+import getpass
+import importlib
+import json
+import platform
+from pathlib import Path
+from typing import Any
+
+import mlx_lm
+import pytest
+
+from app.cli.main import main
+from app.diagnostics import architecture_sweep, metal_report
+from app.diagnostics.architecture_sweep import ROOT, sweep
+from app.diagnostics.metal_report import MetalReport, has_failed
+from app.diagnostics.report_text import markdown
+from app.diagnostics.unseen_kernels import UNSEEN
+from app.inference.options import Options
+from engine.session import Session
+
+SECTIONS = {"environment", "pass_costs", "kernel_costs", "memory", "identity", "sweep"}
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch, toy_folder: Path, toy_drafter_folder: Path) -> Any:
+    """Makes reports of a toy pair, of few rows and replies, without the sweep."""
+    for name, value in {"ROWS": (1, 2, 5), "MEMORY_TOKENS": 40, "REPLY_TOKENS": 8, "PROMPTS": ("hello",)}.items():
+        monkeypatch.setattr(metal_report, name, value)
+    swept = {"tokens": 60, "rows": [{"name": "llama", "verdict": "exact", "reason": ""}], "not_reached": ["mamba"]}
+    monkeypatch.setattr(metal_report, "sweep", lambda *_: swept)
+    drafters = ("lookup", str(toy_drafter_folder))
+    return lambda minutes=10.0: MetalReport(minutes, lambda _: None, Options(target=str(toy_folder)), drafters)
+
+
+def test_every_section_is_measured_and_names_nobody(small: Any, toy_folder: Path) -> None:
+    report = json.loads(json.dumps(small().measure()))
+    assert set(report["seconds"]) == SECTIONS
+    assert not has_failed(report)
+    assert list(report["pass_costs"]["pass_s"]) == list(report["kernel_costs"]["product_4_bit_s"]) == ["1", "2", "5"]
+    assert [one["tokens"] for one in report["memory"]] == [1, 33]
+    assert {(one["drafter"], one["draft_length"]) for one in report["identity"]} >= {("lookup", 1), ("lookup", 8)}
+    assert all(one["verdicts"] == {"identical": 2} and one["waits_a_round"] == 1 for one in report["identity"])
+    text = json.dumps(report) + markdown(small().measure())
+    assert not any(secret in text for secret in (str(toy_folder.parent), platform.node(), f"/{getpass.getuser()}/"))
+    assert "Not reached in time: mamba." in text
+
+
+def test_a_section_that_fails_says_why_and_the_others_go_on(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("[metal::Device] Unable to load kernel")
+
+    monkeypatch.setattr(metal_report, "product_times", broken)
+    monkeypatch.setattr(metal_report, "DRAFT_LENGTHS", (1,))
+    report = small().measure()
+    assert report["kernel_costs"] == {"error": "RuntimeError: [metal::Device] Unable to load kernel"}
+    assert report["memory"] and report["identity"] and has_failed(report)
+    assert "Failed: RuntimeError" in markdown(report)
+
+
+def test_without_time_costs_say_so_and_nothing_hangs(small: Any) -> None:
+    report = small(0.0).measure()
+    assert "close other programs" in report["pass_costs"]["error"]
+    assert report["identity"] == []
+
+
+@pytest.mark.parametrize(
+    ("verdict", "failed"), [("exact", False), ("near-tie", False), ("differs", True), ("crashed", True)]
+)
+def test_an_architecture_that_differs_makes_the_report_fail(verdict: str, failed: bool) -> None:
+    assert has_failed({"identity": [], "sweep": {"rows": [{"name": "x", "verdict": verdict}]}}) == failed
+
+
+def test_a_reply_that_differs_is_a_failure(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Session.continue_tokens
+
+    def other(self: Session, prompt: Any, settings: Any, drafter: Any, policy: Any) -> Any:
+        return real(self, prompt[: -1 if drafter is None else None], settings, drafter, policy)
+
+    monkeypatch.setattr(Session, "continue_tokens", other)
+    monkeypatch.setattr(metal_report, "DRAFT_LENGTHS", (1,))
+    assert has_failed(small().measure())
+
+
+@pytest.mark.parametrize("suffix", ["md", "json"])
+def test_the_command_prints_and_saves_the_report(
+    suffix: str, small: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(metal_report, "MetalReport", lambda minutes, _: small(minutes))
+    path = tmp_path / f"report.{suffix}"
+    assert main(["doctor", "--metal", "--output", str(path)]) == 0
+    saved = path.read_text()
+    assert (json.loads(saved)["format"] if suffix == "json" else saved.startswith("# Redline")) == 1
+    assert capsys.readouterr().out.startswith("# Redline")
+    assert main(["doctor", "--output", str(path)]) == 2
+
+
+def test_every_file_of_mlx_lm_with_kernels_of_its_own_is_listed() -> None:
+    root = Path(mlx_lm.__file__).parent
+    files = [
+        path for path in (*root.glob("models/*.py"), *root.glob("kernels/*.py")) if "metal_kernel" in path.read_text()
+    ]
+    named = {path.stem if path.parent.name == "models" else "kernels" for path in files}
+    assert named <= {kernel.name for kernel in UNSEEN}
+    for kernel in UNSEEN:
+        for name in kernel.architectures:
+            assert kernel.name in Path(importlib.import_module(f"mlx_lm.models.{name}").__file__ or "").read_text() or (
+                kernel.name == name
+            )
+
+
+@pytest.mark.slow
+def test_the_sweep_begins_with_what_a_cpu_cannot_see_and_survives_a_process_that_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert architecture_sweep._names()[0] in UNSEEN[0].architectures
+    monkeypatch.setattr(architecture_sweep, "_names", lambda: ["rwkv7", "nothing_of_that_name", "llama"])
+    monkeypatch.setattr(architecture_sweep, "TOKENS", 12)
+    rows = sweep(300, lambda _: None)["rows"]
+    assert [row["verdict"] for row in rows] == ["exact", "crashed", "exact"]
+
+
+def test_without_a_checkout_the_sweep_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert (ROOT / "tests" / "sweep.py").is_file()
+    monkeypatch.setattr(architecture_sweep, "ROOT", tmp_path)
+    assert "checkout" in sweep(1, lambda _: None)["error"]

@@ -1,0 +1,110 @@
+"""A head gets the bits of a quantized target where its drafts stay as good. As on Metal, but on this CPU."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import mlx.core as mx
+import mlx.nn as nn
+import pytest
+from mlx.utils import tree_flatten
+
+from app.inference.pair_loader import open_drafter
+from engine import backend
+from engine.policy.fixed import FixedLength
+from engine.session import Session
+from engine.settings import SamplingSettings
+from models.drafters import variant_trial
+from models.drafters.eagle3_folder import save_eagle3
+from models.drafters.head_precision import Quantization, network_of, quantization_of, quantize
+from models.loader import Loaded, load
+from tests.engine.conversations import read
+from tests.toys.heads import random_eagle3, random_medusa
+
+FOUR_BITS = Quantization(4, 32, "affine")
+HELLO = [{"role": "user", "content": "hello"}]
+
+
+@pytest.fixture(scope="module")
+def quantized_folder(toy_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The toy, stored in 4 bits."""
+    path = Path(shutil.copytree(toy_folder, tmp_path_factory.mktemp("quantized") / "toy"))
+    network = load(toy_folder).network
+    nn.quantize(network, 32, 4)
+    mx.save_safetensors(str(path / "model.safetensors"), dict(tree_flatten(network.parameters())))
+    config = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps({**config, "quantization": {"group_size": 32, "bits": 4}}))
+    return path
+
+
+@pytest.fixture
+def target(quantized_folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Loaded:
+    """The quantized toy as Metal has it, and a cache folder of its own."""
+    monkeypatch.setattr(backend, "describe", lambda: backend.Backend("gpu", "metal", dequantize=False, detail=""))
+    monkeypatch.setattr("engine.backend.memory.describe", lambda: backend.Backend("cpu", "", True, ""))
+    monkeypatch.setattr(variant_trial, "cache_dir", lambda _: tmp_path / "cache")
+    return load(quantized_folder)
+
+
+@pytest.fixture
+def head(target: Loaded, tmp_path: Path) -> Path:
+    hidden, vocabulary = target.network.args.hidden_size, target.model.vocabulary
+    sizes = {"feature_size": 3 * hidden, "hidden_size": hidden, "intermediate_size": 64}
+    made = random_eagle3(vocab_size=vocabulary, draft_vocab_size=32, points=(0, 1, 2), **sizes)
+    save_eagle3(tmp_path / "head", made, {})
+    return tmp_path / "head"
+
+
+def test_a_head_gets_the_bits_of_its_target_and_says_so(target: Loaded, head: Path) -> None:
+    assert quantization_of(target.network) == FOUR_BITS
+    found = open_drafter(str(head), target)
+    network = network_of(found.drafter)
+    assert quantization_of(network) == FOUR_BITS
+    assert isinstance(network.lm_head, nn.QuantizedLinear)
+    assert "in 4 bits as the target" in found.note and "as stored" in found.note
+
+
+def test_replies_with_a_quantized_head_are_the_targets_own(target: Loaded, head: Path) -> None:
+    drafter, texts = open_drafter(str(head), target).drafter, []
+    session = Session(target.model, target.tokenizer, 400)
+    settings = SamplingSettings(temperature=0.8, seed=2, acceptance="coupled", max_tokens=24)
+    for one, length in ((None, 0), (drafter, 1), (drafter, 4)):
+        session.forget()
+        texts.append(read(list(session.reply(HELLO, settings, one, FixedLength(length)))).ids)
+    assert texts[0] == texts[1] == texts[2] != []
+
+
+@pytest.mark.parametrize(("rates", "bits"), [([0.6, 0.56], 4), ([0.6, 0.5], None), ([0.1, 0.4], 4), (None, None)])
+def test_a_head_whose_drafts_become_worse_keeps_its_precision(
+    rates: list[float] | None, bits: int | None, target: Loaded, head: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(variant_trial, "try_variants", lambda *_: rates)
+    found = open_drafter(str(head), target)
+    quantized = quantization_of(network_of(found.drafter))
+    assert (quantized and quantized.bits) == bits
+    assert ("keeps its precision: 60%" in found.note) == (rates == [0.6, 0.5])
+
+
+def test_the_trial_is_made_once(target: Loaded, head: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+    monkeypatch.setattr(variant_trial, "try_variants", lambda *_: (tried.append(1), [0.5, 0.5])[1])
+    assert open_drafter(str(head), target).note == open_drafter(str(head), target).note != ""
+    assert tried == [1]
+
+
+def test_on_a_cpu_heads_stay_as_they_are(toy_folder: Path, head: Path) -> None:
+    """Where targets are turned into float32, no head is quantized."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backend, "describe", lambda: backend.Backend("cpu", "openblas", dequantize=True, detail=""))
+        found = open_drafter(str(head), load(toy_folder))
+    assert quantization_of(network_of(found.drafter)) is None and found.note == ""
+
+
+def test_all_that_fits_is_quantized_and_embeddings_are_not() -> None:
+    for network in (random_medusa(), random_eagle3(head_dim=8)):
+        quantize(network, FOUR_BITS)
+        left = [m for m in network.modules() if isinstance(m, nn.Linear) and m.weight.shape[-1] % 32 == 0]
+        assert not left and quantization_of(network) == FOUR_BITS
+        assert not any(isinstance(module, nn.QuantizedEmbedding) for module in network.modules())
