@@ -45,14 +45,16 @@ def load(folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
     from engine.drafters.mtp import Mtp
     from engine.target.layer_taps import NORMED
     from engine.target.model_layout import layers_of
+    from models.drafters.draft_vocabulary_file import read_draft_vocabulary
     from models.drafters.head_folder import usual_acceptance
     from models.drafters.mtp_folder import load_mtp
     from models.drafters.variant_trial import Variant
 
     head, before = load_mtp(folder, target), len(layers_of(target.network))
+    own = None if head.project else read_draft_vocabulary(folder, target.model.vocabulary)
     variants = (
-        Variant("the state behind the final norm", lambda: Mtp(head, target.model, NORMED)),
-        Variant("the state before the final norm", lambda: Mtp(head, target.model, before)),
+        Variant("the state behind the final norm", lambda: Mtp(head, target.model, NORMED, own)),
+        Variant("the state before the final norm", lambda: Mtp(head, target.model, before, own)),
     )
     note = "drafts chains, no trees: a multi-token prediction head has no tree to offer" if trees else ""
     return LoadedDrafter(variants[0].make(), usual_acceptance=usual_acceptance(folder), note=note, variants=variants)

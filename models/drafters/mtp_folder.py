@@ -29,7 +29,8 @@ import mlx.core as mx
 
 from engine.drafters.mtp import MtpHead
 from engine.errors import ModelError
-from models.drafters.head_folder import Fields
+from models.drafters.draft_vocabulary_file import write_draft_vocabulary
+from models.drafters.head_folder import Fields, parameters_of, speculators_fields, write_head
 from models.drafters.head_weights import fill, settle
 from models.drafters.layer_config import partial_rotary_factor, rope_of
 from models.drafters.target_match import TargetShape, check_vocabulary, check_width, dtype_of, shape_of
@@ -134,6 +135,39 @@ def load_mtp(path: Path, target: Loaded) -> MtpHead:
     head = _filled(folder, shape_of(target))
     settle(head, dtype_of(target))
     return head
+
+
+def new_mtp(fields: Mapping[str, object]) -> MtpHead:
+    """Returns a head with random weights whose layer has these `fields`, those of transformers with the architecture as
+    `model_type`. Raises ModelError for an architecture whose layer no head is known to have."""
+    folder = MtpFolder(Path(), (), {}, {}, Fields(Path(), fields))
+    layer, _ = _layer(folder)
+    eps = folder.config.number("rms_norm_eps", 1e-6)
+    return MtpHead(layer, folder.config.count("hidden_size"), eps, folder.family.hidden_first)
+
+
+def save_mtp(
+    path: Path, head: MtpHead, fields: Mapping[str, object], ids: mx.array, about: Mapping[str, object]
+) -> None:
+    """Writes `head` into the folder `path` in the Speculators layout, its weights in 16 bits.
+
+    fields: of its layer, see `new_mtp`. ids: the draft vocabulary that it was trained for, a file of its own, as the
+    layout has none. about: what config.json says under "redline". Raises ModelError or OSError when the disk refuses.
+    """
+    theirs = {ours: f"mtp_layers.0.{names[1]}" for ours, names in _NAMES.items() if len(names) > 1}
+    tensors = {}
+    for name, value in parameters_of(head).items():
+        part, _, kind = name.rpartition(".")
+        named = f"{theirs[part]}.{kind}" if part in theirs else name.replace("layer.", "mtp_layers.0.", 1)
+        tensors[named] = value.astype(mx.float16)
+    config = {
+        **speculators_fields("mtp", "MTPSpeculator", about),
+        "num_nextn_predict_layers": 1,
+        "transformer_layer_config": {**fields, "torch_dtype": "float16"},
+    }
+    vocabulary = Fields(path, fields).count("vocab_size")
+    write_draft_vocabulary(path, ids, vocabulary)
+    write_head(path, config, "model.safetensors", tensors)
 
 
 def check_mtp(path: Path, config: Mapping[str, object], target: TargetShape) -> None:
