@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import shutil
 from pathlib import Path
 
-import mlx.core as mx
 import pytest
-from mlx.utils import tree_flatten
 
 from app.inference.pair_loader import open_drafter
 from engine.drafters.mtp import Mtp
@@ -23,32 +19,12 @@ from models.drafters.pair_footprint import pair_footprint
 from models.loader import Loaded, load
 from models.model_folder import check_folder
 from tests.engine.conversations import read
-from tests.toys.architectures import _config, _redraw
-from tests.toys.block_heads import random_mtp
-from tests.toys.folders import VOCABULARY
-
-UPSTREAM = {"norm_embedding": "pre_fc_norm_embedding", "norm_hidden": "pre_fc_norm_hidden"}
+from tests.toys.head_targets import qwen_with_head
 
 
 @pytest.fixture(scope="module")
 def folder(toy_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A toy Qwen3.5 with `mtp.*` among its weights, which mlx-lm drops."""
-    path = Path(shutil.copytree(toy_folder, tmp_path_factory.mktemp("targets") / "qwen"))
-    config = _config("qwen3_5")
-    for part in (config, config["text_config"]):
-        part["vocab_size"] = VOCABULARY
-    module = importlib.import_module("mlx_lm.models.qwen3_5")
-    mx.random.seed(4)
-    network = module.Model(module.ModelArgs.from_dict(config))
-    _redraw(network)
-    weights = dict(tree_flatten(network.parameters()))
-    for name, value in tree_flatten(random_mtp(network, "qwen3_5").head.parameters()):
-        part, _, rest = name.partition(".")
-        upstream = f"layers.0.{rest}" if part == "layer" else f"{UPSTREAM.get(part, part)}.{rest}"
-        weights[f"language_model.mtp.{upstream}"] = value
-    mx.save_safetensors(str(path / "model.safetensors"), weights)
-    (path / "config.json").write_text(json.dumps(config))
-    return path
+    return qwen_with_head(toy_folder, tmp_path_factory.mktemp("targets") / "qwen")
 
 
 @pytest.fixture(scope="module")
