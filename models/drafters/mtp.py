@@ -61,10 +61,16 @@ def load(folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
 
 
 def footprint(folder: Path, item_bytes: int) -> Callable[[int], Share]:
+    """With a draft vocabulary it has copies of some rows of the target's output matrix."""
+    from models.drafters.draft_vocabulary_file import vocabulary_size
     from models.drafters.head_folder import entries_footprint
     from models.drafters.mtp_folder import mtp_entries
+    from models.safetensors_file import Entry
 
-    return entries_footprint(mtp_entries(folder), item_bytes)
+    entries = mtp_entries(folder)
+    widths = [entry.shape[0] for entry in entries if entry.name.endswith("input_layernorm.weight")]
+    rows = Entry("rows", "F16", (vocabulary_size(folder), max(widths, default=0)))
+    return entries_footprint([*entries, rows], item_bytes)
 
 
 KIND = DrafterKind("mtp", "MTP head", detect, check, load, footprint, within=within)

@@ -15,6 +15,7 @@ from app.inference.pair_loader import open_drafter
 from engine.drafters.dflash import DFlash
 from engine.drafters.mtp import Mtp
 from engine.target.cached_model import CachedModel
+from models.drafters import kind_of
 from models.drafters.dflash_folder import load_dflash
 from models.drafters.mtp_folder import load_mtp
 from models.loader import Loaded
@@ -100,6 +101,14 @@ def test_a_head_is_loaded_as_it_was_saved(target: Loaded, tmp_path: Path, kind: 
     drafter = open_drafter(str(tmp_path), target).drafter
     assert drafter is not None and drafter.needs.token_map is not None
     assert drafter.needs.token_map.tolist() == IDS
+    stored = sum(value.size for value in wanted.values())
+    copied = 0 if kind == "dflash" else len(IDS) * reader_width(target)
+    assert 4 * (stored + copied) <= kind_of(tmp_path).footprint(tmp_path, 4)(100).weights <= 4 * (stored + copied + 1000)
+
+
+def reader_width(target: Loaded) -> int:
+    """The numbers of a hidden state."""
+    return make_reader(target, "mtp").hidden
 
 
 @pytest.mark.parametrize("kind", ["mtp", "dflash"])
