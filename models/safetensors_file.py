@@ -99,15 +99,17 @@ def write_entries(path: Path, entries: Sequence[Entry], pieces: Iterable[Piece])
         os.fsync(file.fileno())
 
 
-def write_tensors(path: Path, tensors: Mapping[str, mx.array], form: str = "mlx") -> None:
-    """Writes arrays of MLX durably. form: the "format" of their metadata, which readers ask for.
+def write_tensors(
+    path: Path, tensors: Mapping[str, mx.array], form: str = "mlx", about: Mapping[str, str] | None = None
+) -> None:
+    """Writes arrays of MLX durably. form: the "format" of their metadata, which readers ask for. about: the rest of it.
 
     Raises OSError, also for a disk that is full: MLX, when it opens the file itself, has errors of its own for that.
     """
     import mlx.core as mx
 
     with path.open("wb") as file:
-        mx.save_safetensors(file, dict(tensors), {"format": form})
+        mx.save_safetensors(file, dict(tensors), {"format": form, **(about or {})})
         file.flush()
         os.fsync(file.fileno())
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from models.training.training_plan import TrainingOptions, TrainingPlan
     from models.training.workspace import Workspace
 
-KINDS = ("eagle3", "medusa", "draft")
+KINDS = ("eagle3", "medusa", "draft", "mtp", "dflash")
 _PLANNED = (  # options that are fixed when a fit begins
     *("minutes", "conversations", "steps", "draft_vocabulary", "layers", "depths", "reply_tokens", "learning_rate"),
     "seed",
@@ -39,6 +39,9 @@ _EXAMPLES = """examples:
   redline fit FOLDER --out OUT --resume               continue an interrupted fit
   redline chat --target FOLDER --drafter OUT          use it
 """
+_KIND = "eagle3, mtp or medusa for a head, dflash for a block drafter, draft for a draft model (default: eagle3)"
+_LAYERS = "layers of a draft model (default: an eighth of the target's) or a block drafter (default: 2)"
+_DEPTHS = "unrolled steps of eagle3 and mtp (default: 3), heads of medusa or tokens of a dflash block (default: 4)"
 _VOCABULARY = "size of the draft vocabulary (default: 8192 for a head; for a draft model a quarter, at least 16384)"
 
 
@@ -47,7 +50,7 @@ def add_parser(commands: Commands) -> None:
     parser = add_command(commands, "fit", run, _DESCRIPTION, _EXAMPLES)
     add = parser.add_argument
     add("target", nargs="?", default=BUILTIN, metavar="TARGET", help="model folder (default: the built-in)")
-    add("--kind", choices=KINDS, help="eagle3 or medusa for a head, draft for a small draft model (default: eagle3)")
+    add("--kind", choices=KINDS, help=_KIND)
     add("--minutes", type=float, metavar="N", help="approximate duration (default: 60)")
     add("--prompts", type=Path, metavar="FILE", help="prompts for the target: one per line, or JSON Lines")
     add("--out", type=Path, metavar="DIR", help="folder of the drafter (default: TARGET-KIND in the current folder)")
@@ -57,8 +60,8 @@ def add_parser(commands: Commands) -> None:
     add("--conversations", type=int, metavar="N", help="conversations to write instead of --minutes; needs --steps")
     add("--steps", type=int, metavar="N", help="training steps instead of --minutes; needs --conversations")
     add("--draft-vocabulary", type=int, metavar="N", help=_VOCABULARY)
-    add("--layers", type=int, metavar="N", help="layers of a draft model (default: an eighth of the target's)")
-    add("--depths", type=int, metavar="N", help="unrolled steps of eagle3 (default: 3), heads of medusa (default: 4)")
+    add("--layers", type=int, metavar="N", help=_LAYERS)
+    add("--depths", type=int, metavar="N", help=_DEPTHS)
     add("--reply-tokens", type=int, metavar="N", help="longest reply (default: 384)")
     add("--learning-rate", type=float, metavar="R", help="highest learning rate")
     add("--seed", type=int, metavar="N", help="random seed (default: 0)")

@@ -108,12 +108,14 @@ class LoadedPair:
         release_memory()
         if self.monitored is None:
             return
-        spec, loaded = self.drafter.spec, self.drafter.loaded
+        spec = self.drafter.spec
         try:
-            if loaded is None or self.drafter.several:  # these cost little to load
+            if self.drafter.loaded is None or self.drafter.several:  # these cost little to load
+                self._use(replace(NO_DRAFTER, spec=spec))  # the old one goes first: the memory may not hold both
+                release_memory()
                 self._use(pair_loader.open_drafter(spec, self.target, self.trees))
             else:
-                loaded.model.cache.reset()
+                self.drafter.loaded.model.cache.reset()
                 self._use(self.drafter)
         except Exception as error:  # noqa: BLE001  broad: as above
             self.refusal, self.lost = reason_of(error), True

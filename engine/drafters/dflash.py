@@ -36,6 +36,7 @@ from engine.drafters.feed_forward import FeedForward
 from engine.target.cached_model import PREFILL_CHUNK, CachedModel
 from engine.target.target_view import TargetView
 
+Attend = Callable[[mx.array, mx.array, mx.array], mx.array]
 Sequential = Literal["none", "selector", "markov", "gated_markov"]
 
 
@@ -88,7 +89,11 @@ class DFlashConfig:
 
 
 class _Attention(nn.Module):
-    """Attends from the block to the context and to the block."""
+    """Attends from the block to the context and to the block.
+
+    `attend(queries, keys, values)` comes from the caller, who knows both: arrays (batch, heads, n, head_dim) before
+    rotation, to the attended values in the queries' shape.
+    """
 
     def __init__(self, config: DFlashConfig, layer: int) -> None:
         super().__init__()
@@ -102,29 +107,36 @@ class _Attention(nn.Module):
         self._size = size
         self._window, self._causal = config.windows[layer], config.causal[layer]
 
-    def remember(self, context: mx.array, rope: Any, cache: KVCache) -> None:
-        """Adds the keys and values of context rows (1, n, hidden) to the cache."""
-        cache.update_and_fetch(*self._keys_values(context, rope, cache.offset))
-
-    def __call__(self, x: mx.array, rope: Any, cache: KVCache) -> mx.array:
-        """Returns the attended rows of a block (1, n, hidden), and leaves the cache as it was."""
-        known = cache.offset
-        queries = rope(self.q_norm(self._heads(self.q_proj(x))), offset=known)
-        keys, values = cache.update_and_fetch(*self._keys_values(x, rope, known))
-        cache.trim(x.shape[1])
-        first = max(known + 1 - self._window, 0) if self._window is not None else 0  # what no row of the block sees
-        mask = self._mask(x.shape[1], known - first)
-        attended = mx.fast.scaled_dot_product_attention(
-            queries, keys[:, :, first:], values[:, :, first:], scale=self._size**-0.5, mask=mask
-        )
+    def __call__(self, x: mx.array, attend: Attend) -> mx.array:
+        attended = attend(self.q_norm(self._heads(self.q_proj(x))), *self.keys_values(x))
         out: mx.array = self.o_proj(attended.swapaxes(1, 2).reshape(*x.shape[:2], -1))
         return out
 
-    def _keys_values(self, x: mx.array, rope: Any, offset: int) -> tuple[mx.array, mx.array]:
-        return rope(self.k_norm(self._heads(self.k_proj(x))), offset=offset), self._heads(self.v_proj(x))
+    def keys_values(self, x: mx.array) -> tuple[mx.array, mx.array]:
+        """Returns keys, not rotated yet, and values of rows (batch, n, hidden): (batch, heads, n, head_dim) each."""
+        return self.k_norm(self._heads(self.k_proj(x))), self._heads(self.v_proj(x))
+
+    def remember(self, context: mx.array, rope: Any, cache: KVCache) -> None:
+        """Adds the keys and values of context rows (1, n, hidden) to the cache."""
+        keys, values = self.keys_values(context)
+        cache.update_and_fetch(rope(keys, offset=cache.offset), values)
+
+    def behind(self, rope: Any, cache: KVCache) -> Attend:
+        """Returns the attention of a block behind the context in the cache, which it leaves as it was."""
+
+        def attend(queries: mx.array, keys: mx.array, values: mx.array) -> mx.array:
+            known, rows = cache.offset, queries.shape[2]
+            keys, values = cache.update_and_fetch(rope(keys, offset=known), values)
+            cache.trim(rows)
+            first = max(known + 1 - self._window, 0) if self._window is not None else 0  # what no row sees
+            mask, queries = self._mask(rows, known - first), rope(queries, offset=known)
+            seen = keys[:, :, first:], values[:, :, first:]
+            return mx.fast.scaled_dot_product_attention(queries, *seen, scale=self._size**-0.5, mask=mask)
+
+        return attend
 
     def _heads(self, x: mx.array) -> mx.array:
-        """Returns (1, n, heads x head_dim) as (1, heads, n, head_dim)."""
+        """Returns (batch, n, heads x head_dim) as (batch, heads, n, head_dim)."""
         return x.reshape(*x.shape[:2], -1, self._size).swapaxes(1, 2)
 
     def _mask(self, rows: int, known: int) -> mx.array | None:
@@ -175,11 +187,11 @@ class _Layer(nn.Module):
             self.attention_conv = _Convolution(config)
             self.mlp_conv = _Convolution(config)
 
-    def __call__(self, x: mx.array, rope: Any, cache: KVCache) -> mx.array:
-        def attend(rows: mx.array) -> mx.array:
-            return self.self_attn(rows, rope, cache)
+    def __call__(self, x: mx.array, attend: Attend) -> mx.array:
+        def attention(rows: mx.array) -> mx.array:
+            return self.self_attn(rows, attend)
 
-        x = x + self._part("attention_conv", self.input_layernorm(x), attend)
+        x = x + self._part("attention_conv", self.input_layernorm(x), attention)
         return x + self._part("mlp_conv", self.post_attention_layernorm(x), self.mlp)
 
     def _part(self, convolution: str, x: mx.array, part: Callable[[mx.array], mx.array]) -> mx.array:
@@ -224,7 +236,7 @@ class _Markov(nn.Module):
 
 
 class DFlashHead(nn.Module):
-    """The network alone: no positions but those of its caches, no distribution.
+    """The network alone: no positions but those of its caches, no distribution. `rope` rotates.
 
     `ids` (draft_vocab_size,): the target's id of each column of the logits, increasing.
     """
@@ -262,6 +274,10 @@ class DFlashHead(nn.Module):
         self._ids = ids.astype(mx.int32)
 
     @property
+    def rope(self) -> Any:
+        return self._rope
+
+    @property
     def dtype(self) -> mx.Dtype:
         """The type that the head computes in."""
         return self.norm.weight.dtype
@@ -272,16 +288,25 @@ class DFlashHead(nn.Module):
 
     def remember(self, states: mx.array, caches: Sequence[KVCache]) -> None:
         """Adds the target's states (n, feature_size) of committed tokens to the context."""
-        context = self.hidden_norm(self.fc(states))[None]
+        context = self.fuse(states)[None]
         for layer, cache in zip(self.layers, caches, strict=True):
-            layer.self_attn.remember(context, self._rope, cache)
+            layer.self_attn.remember(context, self.rope, cache)
 
-    def __call__(self, embedded: mx.array, caches: Sequence[KVCache]) -> mx.array:
-        """Returns the normed states (n, hidden) of a block whose inputs are embedded as (n, hidden)."""
-        x = (embedded * self.config.embedding_scale).astype(self.dtype)[None]
-        for layer, cache in zip(self.layers, caches, strict=True):
-            x = layer(x, self._rope, cache)
-        normed: mx.array = self.norm(x)[0]
+    def fuse(self, states: mx.array) -> mx.array:
+        """Returns the context rows (..., hidden) of the target's states (..., feature_size)."""
+        context: mx.array = self.hidden_norm(self.fc(states))
+        return context
+
+    def behind(self, caches: Sequence[KVCache]) -> list[Attend]:
+        """Returns the attention of each layer, for a block behind the context in the caches."""
+        return [layer.self_attn.behind(self.rope, cache) for layer, cache in zip(self.layers, caches, strict=True)]
+
+    def __call__(self, embedded: mx.array, attends: Sequence[Attend]) -> mx.array:
+        """Returns the normed states of blocks whose inputs are embedded as (batch, n, hidden), in the same shape."""
+        x = (embedded * self.config.embedding_scale).astype(self.dtype)
+        for layer, attend in zip(self.layers, attends, strict=True):
+            x = layer(x, attend)
+        normed: mx.array = self.norm(x)
         return normed
 
     def logits(self, hidden: mx.array, project: Callable[[mx.array], mx.array]) -> mx.array:
@@ -378,4 +403,4 @@ class DFlash:
         inputs = length if self._from_anchor else length + 1
         block = mx.array([last] + [config.mask_id] * (inputs - 1), mx.int32)
         embed = self.head.embed_tokens if config.own_embedding else self.target.embed
-        return self.head(embed(block), self._caches)[-length:]
+        return self.head(embed(block)[None], self.head.behind(self._caches))[0, -length:]

@@ -7,6 +7,7 @@ occur. Drafts from the frequent ones alone are nearly as good and cost a fractio
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import mlx.core as mx
@@ -50,6 +51,14 @@ class _Tied(nn.Module):
 
     def as_linear(self, x: mx.array) -> mx.array:
         return self.rows(x)
+
+
+def output_of_some(model: Any, ids: mx.array) -> Callable[[mx.array], mx.array]:
+    """Returns the map from states (..., hidden) of `model` to the logits (..., n) of the tokens `ids` (n,) alone, from
+    copies of their rows. Raises ModelError for a model without a single output matrix."""
+    rows = _Rows(output_of(model).module, ids)
+    mx.eval(rows.parameters())
+    return rows
 
 
 def shorten_output(model: Any, ids: mx.array) -> None:

@@ -20,6 +20,7 @@ import mlx.nn as nn
 
 from engine.backend.mlx_lm_imports import KVCache, create_attention_mask
 from engine.drafters import Needs
+from engine.drafters.draft_vocabulary import output_of_some
 from engine.drafters.pair_drafter import PairDrafter
 from engine.target.cached_model import CachedModel
 from engine.target.layer_taps import NORMED
@@ -51,27 +52,42 @@ class MtpHead(nn.Module):
         """The head's own output matrix, from states to logits; None to use the target's."""
         return self.lm_head if "lm_head" in self else None
 
+    def read(self, hidden: mx.array, embedded: mx.array) -> mx.array:
+        """Returns the rows (..., 2 * hidden) that `fc` reads, of both inputs (..., hidden)."""
+        parts = [self.norm_embedding(embedded), self.norm_hidden(hidden)]
+        return mx.concatenate(parts[::-1] if self._hidden_first else parts, -1)
+
     @property
     def dtype(self) -> mx.Dtype:
         """The type that the head computes in."""
         return self.norm.weight.dtype
 
-    def __call__(self, hidden: mx.array, embedded: mx.array, cache: KVCache) -> mx.array:
-        """Returns the normed hidden states one token on for every row: (1, n, hidden) twice, to the same shape."""
-        parts = [self.norm_embedding(embedded), self.norm_hidden(hidden)]
-        x = self.fc(mx.concatenate(parts[::-1] if self._hidden_first else parts, -1))
-        out: mx.array = self.norm(self.layer(x, create_attention_mask(x, cache, return_array=True), cache))
+    def __call__(self, hidden: mx.array, embedded: mx.array, cache: Any, mask: mx.array | None = None) -> mx.array:
+        """Returns the normed hidden states one token on for every row: (batch, n, hidden) twice, to the same shape.
+
+        cache: a `KVCache`, or in training what has its methods. mask: what each row sees of the cache; None: all up to
+        itself.
+        """
+        x = self.fc(self.read(hidden, embedded))
+        seen = create_attention_mask(x, cache, return_array=True) if mask is None else mask
+        out: mx.array = self.norm(self.layer(x, seen, cache))
         return out
 
 
 class Mtp(PairDrafter):
-    """Drafts chains with `head` for `target`. tap: which state of the target the head reads, a layer tap."""
+    """Drafts chains with `head` for `target`.
+
+    tap: which state of the target the head reads, a layer tap. ids: a draft vocabulary, (width,) int32 increasing:
+    then only those rows of the target's output matrix are computed; None: all.
+    """
 
     name = "mtp"
 
-    def __init__(self, head: MtpHead, target: CachedModel, tap: int = NORMED) -> None:
-        super().__init__(target, Needs((tap,)), [KVCache()])
-        self.head = head
+    def __init__(self, head: MtpHead, target: CachedModel, tap: int = NORMED, ids: mx.array | None = None) -> None:
+        super().__init__(target, Needs((tap,), token_map=ids), [KVCache()])
+        self.head, self.ids = head, ids
+        shared = self.target.unembed if ids is None else output_of_some(target.model, ids)
+        self._project = head.project or shared
 
     def fuse(self, states: mx.array) -> mx.array:
         return states.astype(self.head.dtype)
@@ -81,4 +97,4 @@ class Mtp(PairDrafter):
         return self.head(hidden[None], embedded[None], self._caches[0])[0]
 
     def logits(self, hidden: mx.array) -> mx.array:
-        return (self.head.project or self.target.unembed)(hidden)
+        return self._project(hidden)

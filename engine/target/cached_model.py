@@ -190,6 +190,16 @@ class CachedModel:
             self._known_taps[key] = LayerTaps(self.model, points, latest_only)
         return self._known_taps[key]
 
+    def forget_taps(self, points: tuple[int, ...], latest_only: bool = False) -> None:
+        """Takes the taps at `points` off the model, so that no pass notes anything there; those that other taps share
+        stay. Whoever reads there next asks for them again."""
+        taps = self._known_taps.pop((points, latest_only), None)
+        if taps is None:
+            return
+        if self.taps is taps:
+            self.taps = None
+        taps.unhook({point for others, _ in self._known_taps for point in others})
+
     def record(self, points: tuple[int, ...] = (), latest_only: bool = False) -> None:
         """From here on records the states at `points` of every pass, in place of what was recorded before; without
         points, none."""

@@ -16,14 +16,14 @@ Invariants
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import accumulate, takewhile
 from typing import Any
 
 import mlx.core as mx
 
 from engine.errors import ModelError
-from engine.target.hooks import TRIAL_TOKENS, Hook, hook, trial_pass, unhook
+from engine.target.hooks import TRIAL_TOKENS, Hook, HookKind, hook, trial_pass, unhook
 from engine.target.model_layout import layers_of, output_of
 
 NORMED = -1
@@ -40,7 +40,7 @@ class LayerTaps:
 
     def __init__(self, model: Any, points: Sequence[int], latest_only: bool = False) -> None:
         self.points = tuple(points)
-        self._latest_only = latest_only
+        self._model, self._latest_only = model, latest_only
         self._hooks = [_hook(model, point) for point in self.points]
         self._stretches: list[tuple[int, mx.array]] = []
         self._widths = _measure(model, self.points, self._hooks)
@@ -123,6 +123,13 @@ class LayerTaps:
         """Forgets everything."""
         self._stretches = []
 
+    def unhook(self, kept: Collection[int]) -> None:
+        """Takes the hooks off, but for those at the points `kept`, and forgets everything."""
+        self.drop()
+        for point in self.points:
+            if point not in kept:
+                unhook(*_place(self._model, point))
+
     def arrays(self) -> list[mx.array]:
         """Returns every array to evaluate after a prefill chunk; none where all but the last chunk go unread."""
         return [] if self._latest_only else [rows for _, rows in self._stretches]
@@ -130,12 +137,17 @@ class LayerTaps:
 
 def _hook(model: Any, point: int) -> Hook:
     """Returns the hook at `point`, shared by all who read there."""
+    return hook(*_place(model, point))
+
+
+def _place(model: Any, point: int) -> tuple[Any, HookKind]:
+    """Returns the module that is hooked for `point`, and how."""
     if point == NORMED:
-        return hook(*output_of(model))
+        return output_of(model)
     layers = layers_of(model)
     if not 0 <= point <= len(layers):
         raise ValueError(f"point {point} of a model with {len(layers)} layers: give 0 to {len(layers)}, or NORMED")
-    return hook(layers[point - 1], "output") if point else hook(layers[0], "input")
+    return (layers[point - 1], "output") if point else (layers[0], "input")
 
 
 def _measure(model: Any, points: Sequence[int], hooks: Sequence[Hook]) -> list[int]:

@@ -27,7 +27,8 @@ Sources = Annotated[tuple[Text, ...], msgspec.Meta(min_length=1)]
 class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A model that people chat with, and that may draft for a larger one of its family.
 
-    drafters: repositories, the best known first.
+    drafters: repositories, the best known first. head_from: the repository that it was made from, where that holds a
+    multi-token prediction head and this one does not.
     """
 
     repository: Repository
@@ -42,6 +43,7 @@ class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     source: Sources
     revision: Commit | None = None
     drafters: tuple[Repository, ...] = ()
+    head_from: Repository | None = None
 
     @property
     def kind(self) -> CatalogueKind:

@@ -20,7 +20,7 @@ from typing import Any
 from engine.errors import ModelError
 from models.durable_files import free_disk_bytes, locked, read_json_object, sync_folder, write_json
 
-IMPORTER_VERSION = 3  # raise it whenever the same source would give other files
+IMPORTER_VERSION = 4  # raise it whenever the same source would give other files
 MANIFEST = "redline-import.json"
 _LOCK_WAIT_S = 300.0
 _SPARE_DISK_BYTES = 100 * 1024**2

@@ -31,7 +31,8 @@ from models.convert.atomic_folder import (
     check_space,
     ignore_progress,
 )
-from models.drafters.mtp_folder import copy_mtp
+from models.convert.stored_head import stored_head
+from models.drafters.mtp_folder import write_mtp
 from models.loader import not_loading
 from models.model_folder import TOKENIZER_FILES, ModelFolder, check_folder, config_parts, copy_tokenizer
 from models.storage_options import FLOAT_TYPES, StorageOptions
@@ -70,15 +71,18 @@ def _fill(source: ModelFolder, options: StorageOptions, work: Path, folder: Path
     """Writes all files of the model folder, config.json last."""
     FolderTokenizer(source.path)  # a tokenizer that cannot be read is refused before the long work
     network, config = _converted(source, options)
-    arrays: dict[str, mx.array] = dict(tree_flatten(network.parameters()))
-    total_bytes = sum(array.nbytes for array in arrays.values())
+    head = stored_head(source.path, options)
+    arrays: list[tuple[str, mx.array]] = [*tree_flatten(network.parameters())]
+    arrays += tree_flatten(head.parameters()) if head is not None else []
+    total_bytes = sum(array.nbytes for _, array in arrays)
     del arrays  # so that what is written can be freed
     check_space(folder, total_bytes)
     copy_tokenizer(source.path, work)
     on_progress(ImportProgress("weights", 0, total_bytes))
     with not_loading(source.path):
         save_model(work, network, donate_model=True)  # evaluates and writes a file of at most 5 GB at a time
-    copy_mtp(source.path, work)  # which mlx-lm drops
+    if head is not None:
+        write_mtp(head, work)
     on_progress(ImportProgress("weights", total_bytes, total_bytes))
     save_config(config, work / "config.json")
     check_folder(work)

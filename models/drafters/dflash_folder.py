@@ -22,7 +22,16 @@ import mlx.core as mx
 from engine.drafters.dflash import DFlashConfig, DFlashHead, Sequential
 from engine.errors import ModelError, PairError
 from engine.target.model_layout import output_rows
-from models.drafters.head_folder import Fields, HeadFolder, open_head, read_ids
+from models.drafters.head_folder import (
+    Fields,
+    HeadFolder,
+    id_tensors,
+    open_head,
+    parameters_of,
+    read_ids,
+    speculators_fields,
+    write_head,
+)
 from models.drafters.head_weights import fill, settle
 from models.drafters.layer_config import layer_count, partial_rotary_factor, rope_of, sizes_of, windows_of
 from models.drafters.target_match import (
@@ -55,6 +64,34 @@ def load_dflash(path: Path, target: Loaded) -> DFlashHead:
     head = _filled(folder, tensors, shape_of(target))
     settle(head, dtype_of(target))
     return head
+
+
+def save_dflash(path: Path, head: DFlashHead, about: Mapping[str, object]) -> None:
+    """Writes a plain DFlash `head` into the folder `path` in the Speculators layout, its weights in 16 bits.
+
+    about: what config.json says under "redline". Raises ModelError when the disk refuses.
+    """
+    config = head.config
+    sizes = ("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "head_dim")
+    others = ("vocab_size", "rms_norm_eps", "rope_theta", "rope_scaling", "max_position_embeddings", "attention_bias")
+    fields = {
+        **speculators_fields("dflash", "DFlashSpeculator", about),
+        "draft_vocab_size": config.draft_vocab_size,
+        "aux_hidden_state_layer_ids": list(config.points),
+        "block_size": config.block,
+        "mask_token_id": config.mask_id,
+        "sample_from_anchor": config.from_anchor,
+        "tie_word_embeddings": False,
+        "torch_dtype": "float16",
+        "transformer_layer_config": {
+            "model_type": "qwen3",
+            "num_hidden_layers": len(config.windows),
+            "hidden_act": "silu",
+            **{name: getattr(config, name) for name in (*sizes, *others)},
+        },
+    }
+    tensors = {name: value.astype(mx.float16) for name, value in parameters_of(head).items()}
+    write_head(path, fields, "model.safetensors", {**tensors, **id_tensors(head.ids, config.vocab_size)})
 
 
 def check_dflash(path: Path, target: TargetShape) -> None:

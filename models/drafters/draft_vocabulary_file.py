@@ -1,4 +1,4 @@
-"""The draft vocabulary of a draft model: a file beside its weights, which other programs pass over.
+"""The draft vocabulary of a draft model or an MTP head: a file beside its weights, which other programs pass over.
 
 `draft_vocabulary.safetensors` holds `d2t` as an EAGLE-3 head's weights do (`models.drafters.head_folder.read_ids`):
 the tokens that the model drafts from (FR-Spec; Zhao 2025, arXiv 2502.14856). It still knows all the others, so that the
@@ -16,7 +16,7 @@ from engine.drafters.draft_vocabulary import shorten_output
 from engine.errors import ModelError
 from models.drafters.head_folder import open_head, read_ids
 from models.loader import Loaded
-from models.safetensors_file import write_tensors
+from models.safetensors_file import read_entries, write_tensors
 
 NAME = "draft_vocabulary.safetensors"
 
@@ -46,6 +46,13 @@ def read_draft_vocabulary(path: Path, vocabulary: int) -> mx.array | None:
     folder = open_head(path, (NAME,))
     entry = folder.tensors.get("d2t")
     return read_ids(folder, folder.load(), entry.shape[0] if entry and entry.shape else vocabulary, vocabulary)
+
+
+def vocabulary_size(path: Path) -> int:
+    """Returns how many tokens the draft vocabulary of the folder `path` has, 0 without one. Raises ModelError for a
+    damaged file."""
+    entry = read_entries(path / NAME).get("d2t") if (path / NAME).is_file() else None
+    return entry.shape[0] if entry is not None and entry.shape else 0
 
 
 def write_draft_vocabulary(path: Path, ids: mx.array, vocabulary: int) -> None:

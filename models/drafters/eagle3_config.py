@@ -19,7 +19,7 @@ import mlx.core as mx
 from engine.drafters.eagle3 import Eagle3Config
 from engine.errors import ModelError, PairError
 from models.drafters.drafter_kind import speculator_algorithm
-from models.drafters.head_folder import Fields, HeadFolder
+from models.drafters.head_folder import Fields, HeadFolder, speculators_fields
 from models.drafters.layer_config import layer_count, partial_rotary_factor, rope_of, sizes_of, windows_of
 from models.drafters.target_match import TargetShape, check_vocabulary, check_width
 
@@ -137,18 +137,8 @@ def _points(folder: HeadFolder, layers: int) -> tuple[int, ...]:
 
 def fields_of(config: Eagle3Config, about: Mapping[str, object], dtype: str) -> dict[str, object]:
     """config.json of such a head in the Speculators layout. about: what it says under "redline"."""
-    of_target = about.get("target")
-    name = of_target.get("name") if isinstance(of_target, Mapping) else None
-    proposal = {"proposal_type": "greedy", "speculative_tokens": 5, "verifier_accept_k": 1, "accept_tolerance": 0.0}
     return {
-        "architectures": ["Eagle3Speculator"],
-        "speculators_model_type": "eagle3",
-        "speculators_config": {
-            "algorithm": "eagle3",
-            "default_proposal_method": "greedy",
-            "proposal_methods": [proposal],
-            "verifier": {"name_or_path": name, "architectures": []},
-        },
+        **speculators_fields("eagle3", "Eagle3Speculator", about),
         "draft_vocab_size": config.draft_vocab_size,
         "eagle_aux_hidden_state_layer_ids": list(config.points),
         "norm_before_residual": config.norm_before_residual,
@@ -159,7 +149,6 @@ def fields_of(config: Eagle3Config, about: Mapping[str, object], dtype: str) -> 
         "tie_word_embeddings": False,
         "torch_dtype": dtype,
         "transformer_layer_config": {**_layer_fields(config), "torch_dtype": dtype},
-        "redline": dict(about),
     }
 
 

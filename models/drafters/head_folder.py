@@ -224,6 +224,25 @@ def write_head(path: Path, config: Mapping[str, object], weights: str, tensors: 
         raise ModelError(f"{path}: the drafter could not be written ({reason}); {to_do}") from error
 
 
+def speculators_fields(algorithm: str, architecture: str, about: Mapping[str, object]) -> dict[str, object]:
+    """Returns what config.json of any head in the Speculators layout begins with. about: what it says under "redline";
+    its target is named as the verifier."""
+    of_target = about.get("target")
+    name = of_target.get("name") if isinstance(of_target, Mapping) else None
+    proposal = {"proposal_type": "greedy", "speculative_tokens": 5, "verifier_accept_k": 1, "accept_tolerance": 0.0}
+    return {
+        "architectures": [architecture],
+        "speculators_model_type": algorithm,
+        "speculators_config": {
+            "algorithm": algorithm,
+            "default_proposal_method": "greedy",
+            "proposal_methods": [proposal],
+            "verifier": {"name_or_path": name, "architectures": []},
+        },
+        "redline": dict(about),
+    }
+
+
 def usual_acceptance(path: Path) -> tuple[float, ...]:
     """Returns the probability that each drafted token is accepted after those before it, as measured when the drafter
     at `path` was made; empty if config.json does not say. Raises ModelError for nonsense."""

@@ -45,24 +45,32 @@ def load(folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
     from engine.drafters.mtp import Mtp
     from engine.target.layer_taps import NORMED
     from engine.target.model_layout import layers_of
+    from models.drafters.draft_vocabulary_file import read_draft_vocabulary
     from models.drafters.head_folder import usual_acceptance
     from models.drafters.mtp_folder import load_mtp
     from models.drafters.variant_trial import Variant
 
     head, before = load_mtp(folder, target), len(layers_of(target.network))
+    own = None if head.project else read_draft_vocabulary(folder, target.model.vocabulary)
     variants = (
-        Variant("the state after the final norm", lambda: Mtp(head, target.model, NORMED)),
-        Variant("the state before the final norm", lambda: Mtp(head, target.model, before)),
+        Variant("the state after the final norm", lambda: Mtp(head, target.model, NORMED, own)),
+        Variant("the state before the final norm", lambda: Mtp(head, target.model, before, own)),
     )
     note = "drafts chains, no trees: a multi-token prediction head has no tree to offer" if trees else ""
     return LoadedDrafter(variants[0].make(), usual_acceptance=usual_acceptance(folder), note=note, variants=variants)
 
 
 def footprint(folder: Path, item_bytes: int) -> Callable[[int], Share]:
+    """With a draft vocabulary it has copies of some rows of the target's output matrix."""
+    from models.drafters.draft_vocabulary_file import vocabulary_size
     from models.drafters.head_folder import entries_footprint
     from models.drafters.mtp_folder import mtp_entries
+    from models.safetensors_file import Entry
 
-    return entries_footprint(mtp_entries(folder), item_bytes)
+    entries = mtp_entries(folder)
+    widths = [entry.shape[0] for entry in entries if entry.name.endswith("input_layernorm.weight")]
+    rows = Entry("rows", "F16", (vocabulary_size(folder), max(widths, default=0)))
+    return entries_footprint([*entries, rows], item_bytes)
 
 
 KIND = DrafterKind("mtp", "MTP head", detect, check, load, footprint, within=within)

@@ -29,16 +29,18 @@ import mlx.core as mx
 
 from engine.drafters.mtp import MtpHead
 from engine.errors import ModelError
-from models.drafters.head_folder import Fields
+from models.drafters.draft_vocabulary_file import write_draft_vocabulary
+from models.drafters.head_folder import Fields, parameters_of, speculators_fields, write_head
 from models.drafters.head_weights import fill, settle
 from models.drafters.layer_config import partial_rotary_factor, rope_of
 from models.drafters.target_match import TargetShape, check_vocabulary, check_width, dtype_of, shape_of
-from models.durable_files import read_json_object
+from models.durable_files import read_json_object, replace_with
 from models.loader import Loaded
 from models.model_folder import check_links, folder_names
-from models.safetensors_file import Entry, read_entries, write_tensors
+from models.safetensors_file import Entry, read_entries, read_metadata, write_tensors
 
 _FILES = ("mtp.safetensors", "mtp/weights.safetensors", "model-mtp.safetensors", "model-mtp-head.safetensors")
+CONVERTED = {"converted": "true"}  # in the metadata of a file: what `write_mtp` adds to its format
 _OTHER = "choose another drafter"
 _LONGEST_NAME = 200
 _OUTER = re.compile(r"^(?:language_model\.|model\.)+")
@@ -84,13 +86,15 @@ _FAMILIES = {
 @dataclass(frozen=True)
 class MtpFolder:
     """The headers of a head's tensors. files: those that hold them. names: what `MtpHead` calls each tensor, by what
-    the file calls it. config: of the head's layer, from the target's where the head's own says nothing."""
+    the file calls it. config: of the head's layer, from the target's where the head's own says nothing. converted:
+    whether `write_mtp` wrote them, so that they are what mlx-lm's layer wants."""
 
     path: Path
     files: tuple[Path, ...]
     entries: Mapping[str, Entry]
     names: Mapping[str, str]
     config: Fields
+    converted: bool = False
 
     @property
     def family(self) -> _Family:
@@ -109,20 +113,31 @@ def has_mtp(folder: Path) -> bool:
         return False
 
 
-def copy_mtp(source: Path, destination: Path) -> bool:
-    """Copies the head that the upstream folder `source` brings into `destination`, a converted model, as a file beside
-    its weights; returns whether there is one of a known architecture. mlx-lm's conversions drop it.
+def upstream_mtp(source: Path) -> MtpHead | None:
+    """Returns the head among the weights of the folder `source`, lazily; None without one, or with one of an
+    architecture whose layer is not known.
 
-    Raises ModelError for damaged files, OSError when the disk refuses.
+    Raises ModelError for damaged files.
     """
     config = read_json_object(source / "config.json")
-    _, names, files = _tensors(source, config)
-    if _text(config).get("model_type") not in _FAMILIES:
-        return False
-    if names:
-        loaded = {name: value for file in files for name, value in _load_file(file).items() if name in names}
-        write_tensors(destination / _FILES[0], loaded)
-    return bool(names)
+    if _text(config).get("model_type") not in _FAMILIES or not _tensors(source, config)[1]:
+        return None
+    return _built(_open(source, config))
+
+
+def write_mtp(head: MtpHead, path: Path) -> None:
+    """Writes `head` beside the weights of the model folder `path`, in one step, under upstream's names of Qwen3.5.
+
+    Raises OSError when the disk refuses.
+    """
+    theirs = {ours: f"mtp.{names[0]}" for ours, names in _NAMES.items()}
+    tensors = {_renamed(name, theirs, "mtp.layers.0."): value for name, value in parameters_of(head).items()}
+    replace_with(path / _FILES[0], lambda draft: write_tensors(draft, tensors, about=CONVERTED))
+
+
+def belongs_to_head(name: str, config: Mapping[str, object]) -> bool:
+    """Whether a tensor of an upstream model with this config.json is part of its first head."""
+    return _belongs(name, config, sidecar=False)
 
 
 def load_mtp(path: Path, target: Loaded) -> MtpHead:
@@ -134,6 +149,44 @@ def load_mtp(path: Path, target: Loaded) -> MtpHead:
     head = _filled(folder, shape_of(target))
     settle(head, dtype_of(target))
     return head
+
+
+def new_mtp(fields: Mapping[str, object]) -> MtpHead:
+    """Returns a head with random weights whose layer has these `fields`, those of transformers with the architecture as
+    `model_type`. Raises ModelError for an architecture whose layer no head is known to have."""
+    folder = MtpFolder(Path(), (), {}, {}, Fields(Path(), fields))
+    layer, _ = _layer(folder)
+    eps = folder.config.number("rms_norm_eps", 1e-6)
+    return MtpHead(layer, folder.config.count("hidden_size"), eps, folder.family.hidden_first)
+
+
+def save_mtp(
+    path: Path, head: MtpHead, fields: Mapping[str, object], ids: mx.array, about: Mapping[str, object]
+) -> None:
+    """Writes `head` into the folder `path` in the Speculators layout, its weights in 16 bits.
+
+    fields: of its layer, see `new_mtp`. ids: the draft vocabulary that it was trained for, a file of its own, as the
+    layout has none. about: what config.json says under "redline". Raises ModelError or OSError when the disk refuses.
+    """
+    theirs = {ours: f"mtp_layers.0.{names[1]}" for ours, names in _NAMES.items() if len(names) > 1}
+    tensors = {
+        _renamed(name, theirs, "mtp_layers.0."): value.astype(mx.float16) for name, value in parameters_of(head).items()
+    }
+    config = {
+        **speculators_fields("mtp", "MTPSpeculator", about),
+        "num_nextn_predict_layers": 1,
+        "transformer_layer_config": {**fields, "torch_dtype": "float16"},
+    }
+    vocabulary = Fields(path, fields).count("vocab_size")
+    write_draft_vocabulary(path, ids, vocabulary)
+    write_head(path, config, "model.safetensors", tensors)
+
+
+def _renamed(name: str, theirs: Mapping[str, str], layer: str) -> str:
+    """Returns what a layout calls a parameter of `MtpHead`. theirs: its names of the parts. layer: what stands before
+    the names within the layer."""
+    part, _, kind = name.rpartition(".")
+    return f"{theirs[part]}.{kind}" if part in theirs else name.replace("layer.", layer, 1)
 
 
 def check_mtp(path: Path, config: Mapping[str, object], target: TargetShape) -> None:
@@ -154,7 +207,8 @@ def _open(path: Path, target: Mapping[str, object]) -> MtpFolder:
     entries, names, files = _tensors(path, own)
     if not names:
         raise ModelError(f"{path}: holds no multi-token prediction head; {_OTHER}")
-    return MtpFolder(path, files, entries, names, Fields(path, {**_text(target), **_text(own)}))
+    converted = any(CONVERTED.items() <= read_metadata(file).items() for file in files)
+    return MtpFolder(path, files, entries, names, Fields(path, {**_text(target), **_text(own)}), converted)
 
 
 def _text(config: Mapping[str, object]) -> dict[str, object]:
@@ -214,16 +268,23 @@ def _our_name(name: str) -> str:
 
 def _filled(folder: MtpFolder, target: TargetShape) -> MtpHead:
     """Returns the head with its weights, none of which is evaluated yet."""
-    config, family = folder.config, folder.family
-    hidden = config.count("hidden_size")
-    check_width(folder.path, hidden, target.hidden, target)
+    config = folder.config
+    check_width(folder.path, config.count("hidden_size"), target.hidden, target)
     check_vocabulary(folder.path, config.count("vocab_size", target.rows), target)
-    tensors = _converted(folder, _load(folder))
+    head = _built(folder)
+    if head.project is not None:
+        check_vocabulary(folder.path, head.lm_head.weight.shape[0], target)
+    return head
+
+
+def _built(folder: MtpFolder) -> MtpHead:
+    """Returns the head with its weights, none of which is evaluated yet, for whatever target it is."""
+    tensors = _load(folder)
+    tensors = tensors if folder.converted else _converted(folder, tensors)
     own_output = tensors["lm_head.weight"].shape[0] if "lm_head.weight" in tensors else None
-    if own_output is not None:
-        check_vocabulary(folder.path, own_output, target)
     layer, _ = _layer(folder)
-    head = MtpHead(layer, hidden, config.number("rms_norm_eps", 1e-6), family.hidden_first, own_output)
+    eps = folder.config.number("rms_norm_eps", 1e-6)
+    head = MtpHead(layer, folder.config.count("hidden_size"), eps, folder.family.hidden_first, own_output)
     fill(folder.path, head, tensors)
     return head
 

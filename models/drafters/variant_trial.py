@@ -18,7 +18,7 @@ from models.durable_files import read_json_object, replace_json
 from models.paths import cache_dir
 
 if TYPE_CHECKING:
-    from engine.drafters import Drafter
+    from engine.drafters import Drafter, Needs
     from models.drafters.drafter_kind import LoadedDrafter
     from models.loader import Loaded
 
@@ -54,6 +54,7 @@ def choose_variant(found: LoadedDrafter, folder: Path, target: Loaded, cache_roo
     if best == 0:
         return found
     kept, usual = found.variants[best], found.variants[0]
+    target.model.forget_taps(found.drafter.needs.taps, found.drafter.needs.latest_only)
     note = (
         f"reads {kept.name}: {rates[best]:.0%} of its drafts were accepted in a trial, {rates[0]:.0%} with {usual.name}"
     )
@@ -75,11 +76,17 @@ def rates_of_trial(
 
 def try_variants(variants: Sequence[Variant], target: Loaded) -> list[float] | None:
     """Returns which share of the tokens that each variant drafts along one answer is accepted, 0 for one that cannot
-    run; None where the answer is too short to tell. Raises ModelError where the first variant cannot run."""
+    run; None where the answer is too short to tell. Only the first variant's layer taps stay on the target. Raises
+    ModelError where the first variant cannot run."""
     rates = []
+    kept: Needs | None = None
     for number, variant in enumerate(variants):
         try:
-            accepted, drafted = _drafted_along(variant, target)
+            drafter = variant.make()
+            kept = kept or drafter.needs
+            accepted, drafted = _drafted_along(drafter, target)
+            if drafter.needs.taps != kept.taps:
+                target.model.forget_taps(drafter.needs.taps, drafter.needs.latest_only)
         except Exception as error:  # broad: a wrong reading may fail anywhere in MLX
             target.model.cache.reset()
             if number == 0:
@@ -91,7 +98,7 @@ def try_variants(variants: Sequence[Variant], target: Loaded) -> list[float] | N
     return rates
 
 
-def _drafted_along(variant: Variant, target: Loaded) -> tuple[int, int]:
+def _drafted_along(drafter: Drafter, target: Loaded) -> tuple[int, int]:
     """Returns how many tokens of one answer were accepted, and how many drafted."""
     from engine.events import Round
     from engine.policy.fixed import FixedLength
@@ -102,7 +109,7 @@ def _drafted_along(variant: Variant, target: Loaded) -> tuple[int, int]:
     session = Session(target.model, target.tokenizer, len(prompt) + TOKENS + DRAFT_LENGTH + 1)
     try:
         settings = SamplingSettings(max_tokens=TOKENS)
-        events = session.continue_tokens(prompt, settings, variant.make(), FixedLength(DRAFT_LENGTH))
+        events = session.continue_tokens(prompt, settings, drafter, FixedLength(DRAFT_LENGTH))
         rounds = [event for event in events if isinstance(event, Round)]
     finally:
         session.forget()

@@ -4,33 +4,38 @@ If it stops (the generator is closed, the process ends, the power fails), everyt
 download of the same revision continues from there. `discard` in `models.hub.repo_cache` deletes it instead.
 """
 
+import shutil
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
 from filelock import FileLock, Timeout
 
-from engine.errors import HubError
-from models.durable_files import free_disk_bytes
+from engine.errors import HubError, ModelError
+from models.durable_files import free_disk_bytes, read_json_object
 from models.hub.client import Hub
 from models.hub.download_events import Done, DownloadEvent, Fetched, Planned, PlannedFile, Resolving, Verifying, Waiting
 from models.hub.download_progress import ProgressCounter
 from models.hub.failures import disk_error
 from models.hub.file_transfer import FileDigest, FileTransfer, TransferCallbacks, TransferStopped
-from models.hub.repo_cache import RepoCache, remove_empty, write_plan
+from models.hub.repo_cache import CONFIG, RepoCache, remove_empty, write_plan
 from models.hub.repo_files import HubFile, RepoListing, request_listing
 from models.hub.repo_names import check_repo, check_revision
 from models.size_text import size_words
 
 MAIN = "main"
+INDEX = "model.safetensors.index.json"
 SPARE_BYTES = 64 * 1024 * 1024  # for the file system itself, and so that the disk is not full afterwards
 WORKERS = 4  # connections: one alone seldom uses the whole bandwidth
 _SILENCE_S = 1.0  # after which the progress is reported all the same
 _LOCK_WAIT_S = 0.5
 _LEAVE_S = 1.0
+Wanted = Callable[[str, Mapping[str, object]], bool]  # of the name of a tensor and the config.json
 
 
 class DownloadWorkers:
@@ -194,19 +199,78 @@ def pull(
     yield Resolving(repo, revision)
     listing = yield from request_listing(hub, repo, revision)
     cache = RepoCache(hub.cache, listing.repo)
+    with _locked(cache):
+        snapshot, workers = yield from _fetch(hub, cache, listing, verify, clock)
+    yield _done(listing, snapshot, workers, clock() - begun_s)
+
+
+def pull_shards(
+    hub: Hub, repo: str, wanted: Wanted, clock: Callable[[], float] = time.monotonic
+) -> Generator[DownloadEvent, None, Path | None]:
+    """Downloads config.json and those files of weights of `repo` that hold a wanted tensor; returns their folder, None
+    if no tensor is wanted. wanted: of the name of a tensor and the config.json.
+
+    What is downloaded is no model, so give `hub` a cache of its own. Raises UsageError for an invalid name, HubError.
+    """
+    check_repo(repo)
+    yield Resolving(repo, MAIN)
+    listing = yield from request_listing(hub, repo, MAIN)
+    cache = RepoCache(hub.cache, listing.repo)
+    with _locked(cache):
+        first = _only(listing, {CONFIG, INDEX})
+        snapshot, _ = yield from _fetch(hub, cache, first, False, clock)
+        shards = _shards(snapshot, listing, wanted)
+        if not shards:
+            shutil.rmtree(cache.folder)
+            return None
+        snapshot, _ = yield from _fetch(hub, cache, _only(listing, {CONFIG, INDEX, *shards}), False, clock)
+    return snapshot
+
+
+def _only(listing: RepoListing, names: set[str]) -> RepoListing:
+    """Returns the listing with the files `names` alone."""
+    files = tuple(file for file in listing.files if file.name in names)
+    return replace(listing, files=files, left_out=listing.left_out + len(listing.files) - len(files))
+
+
+def _shards(snapshot: Path, listing: RepoListing, wanted: Wanted) -> set[str]:
+    """Returns the files of weights with a wanted tensor, by the index; without one the files are all there is to ask.
+    Raises HubError for a damaged index."""
+    listed = {file.name for file in listing.files if file.name.endswith(".safetensors")}
+    if not (snapshot / INDEX).is_file():
+        return listed
+    try:
+        config, index = read_json_object(snapshot / CONFIG), read_json_object(snapshot / INDEX)
+    except ModelError as error:
+        raise HubError(str(error), "damaged") from error
+    named = index.get("weight_map")
+    if not isinstance(named, dict) or not listed.issuperset(map(str, named.values())):
+        raise HubError(f"{listing.repo}: its index names files that are not there; choose another", "damaged")
+    return {str(file) for name, file in named.items() if wanted(str(name), config)}
+
+
+@contextmanager
+def _locked(cache: RepoCache) -> Iterator[None]:
+    """Locks the repository, and tells what the disk refuses as a HubError."""
     try:
         with cache.alone():
-            yield _plan(cache, listing)
-            workers = DownloadWorkers(hub, cache, listing, verify, clock)
-            try:
-                yield from workers.events()
-                write_plan(cache, listing)
-                snapshot = cache.publish(listing)
-            finally:
-                remove_empty(cache)
+            yield
     except OSError as error:
         raise disk_error(error, cache.folder) from error
-    yield _done(listing, snapshot, workers, clock() - begun_s)
+
+
+def _fetch(
+    hub: Hub, cache: RepoCache, listing: RepoListing, verify: bool, clock: Callable[[], float]
+) -> Generator[DownloadEvent, None, tuple[Path, DownloadWorkers]]:
+    """Downloads the files of a listing; returns the snapshot and the workers that fetched it."""
+    yield _plan(cache, listing)
+    workers = DownloadWorkers(hub, cache, listing, verify, clock)
+    try:
+        yield from workers.events()
+        write_plan(cache, listing)
+        return cache.publish(listing), workers
+    finally:
+        remove_empty(cache)
 
 
 def _plan(cache: RepoCache, listing: RepoListing) -> Planned:

@@ -11,7 +11,8 @@
     target_states            hidden states and distributions of the target
     batches                  conversations as arrays
     trainee, trainee_kinds   the protocol of a drafter in training, and its implementations by name
-    eagle3_trainee, medusa_trainee, draft_model_trainee
+    eagle3_trainee, medusa_trainee, draft_model_trainee, mtp_trainee, dflash_trainee
+    target_layer             the sizes and weights that a head takes from the target
     eagle3_initialization    weights that an EAGLE-3 head starts with, an induction head among them
     trainer                  the loss, the optimizer and the checkpoints
     evaluation               acceptance and expected speed-up on held-out text, and their plot

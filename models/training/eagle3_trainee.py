@@ -20,24 +20,17 @@ from typing import Any
 import mlx.core as mx
 
 from engine.drafters.eagle3 import Eagle3Config, Eagle3Head
-from engine.errors import FitError
 from engine.target.model_layout import embed, layers_of, output_rows
 from models.drafters.eagle3_folder import save_eagle3
 from models.drafters.target_match import made_for
 from models.loader import Loaded
-from models.memory.model_size import text_config
-from models.model_folder import first_count
 from models.training.batches import Batch, States
 from models.training.corpus import Conversation
 from models.training.eagle3_initialization import StateSums, add_induction_head, initialize_from_target
+from models.training.target_layer import layer_fields, points
 from models.training.trainee import Trainee, flat_parameters, shift
 
 DEEPEST = 6
-
-
-def points(layers: int) -> tuple[int, ...]:
-    """Returns which hidden states a head reads: low, middle and high (SafeAILab's choice), of any number of layers."""
-    return tuple(sorted((min(2, layers - 1), layers // 2, max(layers - 3, 0))))
 
 
 class Eagle3Trainee(Trainee):
@@ -123,31 +116,12 @@ def geometry(target: Loaded, points: tuple[int, ...], width: int, columns: int) 
 
     Raises FitError if the embedding is narrower or wider than the hidden states.
     """
-    config = text_config(target.folder)
-    hidden = width // len(points)
-    if int(embed(target.network)(mx.zeros(1, mx.int32)).shape[-1]) != hidden:
-        raise FitError("the target's embedding is not as wide as its hidden states: choose --kind medusa or draft")
-    heads = first_count(config, ("num_attention_heads",)) or max(1, hidden // 64)
-    shared = first_count(config, ("num_key_value_heads",)) or heads
-    size = first_count(config, ("head_dim",)) or max(2, hidden // heads)
-    heads, shared = heads_with_induction_group(hidden, heads, shared)
-    rope = config.get("rope_parameters")
-    return Eagle3Config(
-        points=points,
-        feature_size=width,
-        hidden_size=hidden,
-        intermediate_size=min(first_count(config, ("intermediate_size",)) or 4 * hidden, 4 * hidden),
-        num_attention_heads=heads,
-        num_key_value_heads=shared,
-        head_dim=size,
-        vocab_size=target.model.vocabulary,
-        draft_vocab_size=columns,
-        rms_norm_eps=_number(config, "rms_norm_eps", 1e-5),
-        rope_theta=_number(
-            config, "rope_theta", _number(rope if isinstance(rope, dict) else {}, "rope_theta", 10_000.0)
-        ),
-        max_position_embeddings=first_count(config, ("max_position_embeddings",)) or 8192,
+    fields = layer_fields(target, width // len(points))
+    heads, shared = heads_with_induction_group(
+        fields["hidden_size"], fields["num_attention_heads"], fields["num_key_value_heads"]
     )
+    fields |= {"num_attention_heads": heads, "num_key_value_heads": shared}
+    return Eagle3Config(points=points, feature_size=width, **fields, draft_vocab_size=columns)
 
 
 def heads_with_induction_group(hidden: int, heads: int, shared: int) -> tuple[int, int]:
@@ -158,8 +132,3 @@ def heads_with_induction_group(hidden: int, heads: int, shared: int) -> tuple[in
     """
     more = heads + heads // shared
     return (more, shared + 1) if shared == 1 or hidden % more == 0 else (heads, shared)
-
-
-def _number(config: Mapping[str, Any], key: str, otherwise: float) -> float:
-    value = config.get(key)
-    return float(value) if isinstance(value, int | float) and value > 0 else otherwise

@@ -34,10 +34,11 @@ from models.training.resource_needs import (
 from models.training.target_states import TargetStateReader
 from models.training.text_generation import batching_is_exact
 from models.training.trainee import Trainee, trainable_parameters
-from models.training.trainee_kinds import draft_model_layers, draft_vocabulary_size, make_reader, make_trainee
+from models.training.trainee_kinds import draft_vocabulary_size, drafter_layers, make_reader, make_trainee
 from models.training.trainer import Trainer
 from models.training.training_plan import (
     DEPTHS,
+    INITIALIZED,
     MIN_TOKENS,
     PLAN_VERSION,
     RATES,
@@ -176,7 +177,7 @@ def sizes_of(target: Loaded, reader: TargetStateReader, trainee: Trainee, plan: 
         columns=target.model.vocabulary if plan.kind == "draft" else plan.vocabulary,
         trained=sum(value.size for value in trained),
         frozen_bytes=0 if backend.describe().dequantize else frozen_bytes,  # in float32 the target's own serve
-        layers=plan.layers if plan.kind == "draft" else 1,
+        layers=plan.layers or 1,
     )
 
 
@@ -212,7 +213,7 @@ def _first_plan(target: Loaded, options: TrainingOptions, given: bool) -> Traini
         batch_tokens=batch,
         initialization_tokens=0,
         depths=options.depths or DEPTHS[options.kind],
-        layers=draft_model_layers(target, options),
+        layers=drafter_layers(target, options),
         vocabulary=draft_vocabulary_size(target, options),
         learning_rate=options.learning_rate or RATES[options.kind],
         stored=False,
@@ -230,7 +231,7 @@ def _measure(
     length = sum(prompts) / len(prompts) + reply
     trial = [_stretched(c, max(round(reply), MIN_TOKENS)) for c in written]
     read, train = _rates_of_training(target, plan, reader, trainee, trial)
-    initialization_s = _decomposing_s(reader.hidden) if plan.kind == "eagle3" else 0.0
+    initialization_s = _decomposing_s(reader.hidden) if plan.kind in INITIALIZED else 0.0
     return MachineRates(write, read, train, reply, length, initialization_s)
 
 

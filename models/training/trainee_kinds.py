@@ -8,13 +8,16 @@ import mlx.core as mx
 
 from engine.target.model_layout import layers_of
 from models.loader import Loaded
-from models.training import eagle3_trainee
+from models.training.dflash_trainee import DFlashTrainee
 from models.training.draft_model_trainee import DraftTrainee, default_layers
 from models.training.eagle3_trainee import Eagle3Trainee
 from models.training.medusa_trainee import MedusaTrainee
+from models.training.mtp_trainee import MtpTrainee
+from models.training.target_layer import points
 from models.training.target_states import TargetStateReader
 from models.training.trainee import Trainee
 from models.training.training_plan import (
+    BLOCK_LAYERS,
     DRAFT_VOCABULARY,
     MIN_SHORTLIST,
     SHORTLIST_SHARE,
@@ -25,8 +28,8 @@ from models.training.training_plan import (
 
 def make_reader(target: Loaded, kind: TrainingKind) -> TargetStateReader:
     """Returns the reader of what this kind learns from. Raises ModelError if the target's states cannot be read."""
-    points = eagle3_trainee.points(len(layers_of(target.network))) if kind == "eagle3" else ()
-    return TargetStateReader(target.network, points, target.folder.config)
+    read = points(len(layers_of(target.network))) if kind in ("eagle3", "dflash") else ()
+    return TargetStateReader(target.network, read, target.folder.config)
 
 
 def make_trainee(
@@ -39,6 +42,10 @@ def make_trainee(
         return Eagle3Trainee(target, vocabulary, depths, reader.width, seed)
     if kind == "medusa":
         return MedusaTrainee(target, vocabulary, depths, reader.hidden, seed)
+    if kind == "mtp":
+        return MtpTrainee(target, vocabulary, depths, reader.hidden, seed)
+    if kind == "dflash":
+        return DFlashTrainee(target, vocabulary, (depths, layers), reader.width, seed)
     return DraftTrainee(target, layers, vocabulary)
 
 
@@ -49,6 +56,8 @@ def draft_vocabulary_size(target: Loaded, options: TrainingOptions) -> int:
     return min(options.vocabulary or usual, whole)
 
 
-def draft_model_layers(target: Loaded, options: TrainingOptions) -> int:
-    """Returns the number of layers of a draft model; 0 for the other kinds."""
+def drafter_layers(target: Loaded, options: TrainingOptions) -> int:
+    """Returns the number of layers of a draft model or a block drafter; 0 for kinds that have their own number."""
+    if options.kind == "dflash":
+        return options.layers or BLOCK_LAYERS
     return (options.layers or default_layers(len(layers_of(target.network)))) if options.kind == "draft" else 0

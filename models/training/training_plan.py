@@ -13,13 +13,15 @@ from typing import Any, Literal, NamedTuple, get_args
 from engine.errors import FitError, ModelError, UsageError
 from models.durable_files import read_json_object, replace_json
 
-TrainingKind = Literal["eagle3", "medusa", "draft"]
+TrainingKind = Literal["eagle3", "medusa", "draft", "mtp", "dflash"]
 KINDS: tuple[TrainingKind, ...] = get_args(TrainingKind)
 PLAN_VERSION = 7  # raise it whenever the same plan would give other files
 
-EPOCHS = {"eagle3": 4, "medusa": 4, "draft": 3}
-DEPTHS = {"eagle3": 3, "medusa": 4, "draft": 1}
-RATES = {"eagle3": 1e-3, "medusa": 1e-3, "draft": 5e-4}
+EPOCHS = {"eagle3": 4, "medusa": 4, "draft": 3, "mtp": 4, "dflash": 4}
+DEPTHS = {"eagle3": 3, "medusa": 4, "draft": 1, "mtp": 3, "dflash": 4}
+RATES = {"eagle3": 1e-3, "medusa": 1e-3, "draft": 5e-4, "mtp": 1e-3, "dflash": 1e-3}
+INITIALIZED = ("eagle3", "mtp")  # kinds that read text before they train
+BLOCK_LAYERS = 2  # of a block drafter
 DRAFT_VOCABULARY = 8192  # of a head
 MIN_SHORTLIST, SHORTLIST_SHARE = 16_384, 4  # of a draft model: so many, or one in so many of its vocabulary
 MAX_DEPTHS = 8
@@ -40,7 +42,8 @@ class TrainingOptions:
     """The user's options; None if the plan decides. Raises UsageError for an invalid value.
 
     minutes: of all the work together. conversations, steps: in place of minutes. vocabulary: tokens that it drafts.
-    layers: of a draft model. depths: positions trained for, an EAGLE-3 head's unrolled steps or Medusa's heads.
+    layers: of a draft model or a block drafter. depths: positions trained for: unrolled steps of EAGLE-3 and MTP heads,
+    Medusa's heads, or tokens of a block.
     """
 
     kind: TrainingKind
@@ -66,8 +69,8 @@ class TrainingOptions:
         _need(0 <= self.seed < 2**63, "seed", self.seed, "a whole number from 0 to 2^63 - 1")
         if (self.conversations is None) != (self.steps is None):
             raise UsageError("conversations and steps stand in place of minutes: give both or neither")
-        if self.layers is not None and self.kind != "draft":
-            raise UsageError(f"layers is for --kind draft: a drafter of kind {self.kind} has its own number")
+        if self.layers is not None and self.kind not in ("draft", "dflash"):
+            raise UsageError(f"layers is for --kind draft or dflash: a drafter of kind {self.kind} has its own number")
         if self.kind == "draft" and self.depths is not None:
             raise UsageError("a draft model drafts any length: leave out depths")
 
@@ -174,7 +177,7 @@ def expected_conversations(plan: TrainingPlan, rates: MachineRates) -> int:
 def initialization_tokens(kind: TrainingKind, hidden: int, rates: MachineRates, stored: bool) -> int:
     """Returns how many tokens initialize a head: enough for least squares over `hidden` numbers, but no more than are
     read in `_BEGIN_S` where states are not `stored`."""
-    if kind != "eagle3":
+    if kind not in INITIALIZED:
         return 0
     enough = min(_BEGIN_TOKENS * hidden, _MAX_BEGIN_TOKENS)
     return enough if stored else min(enough, int(_BEGIN_S * rates.read))

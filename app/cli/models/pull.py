@@ -14,6 +14,7 @@ from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
@@ -46,6 +47,7 @@ from models.size_text import size_words
 
 if TYPE_CHECKING:
     from app.command_line import Commands
+    from models.hub.client import Hub
 
 MAIN = "main"
 _SIMILARITY = 0.8  # of a name that may have been meant
@@ -56,7 +58,8 @@ _NUMBERS_WIDTH = 19  # "999 bytes of 999 GB"; every width is fixed, so that noth
 _NOTE_WIDTH = 25  # "999 MB/s, 9 min 59 s left"
 _DESCRIPTION = (
     "Download a model to the shared Hugging Face cache, or continue a download. Fetches only data (safetensors, JSON, "
-    "tokenizer, chat template) and verifies every file."
+    "tokenizer, chat template) and verifies every file. A quantized model that lacks its MTP head, a drafter, gets it "
+    "from the model it was made from."
 )
 _EXAMPLES = """examples:
   redline models pull mlx-community/Qwen3-0.6B-4bit
@@ -74,6 +77,7 @@ def add_pull(commands: Commands) -> None:
     add = parser.add_argument
     add("repo", metavar="OWNER/NAME", help="name of the model on the hub, or the address of its page")
     add("--revision", metavar="R", help="branch, tag or commit (default: main)")
+    add("--no-head", action="store_true", help="do not fetch the MTP head that a quantized model lacks")
     action = parser.add_mutually_exclusive_group().add_argument
     action("--verify", action="store_true", help="check the downloaded files and fetch damaged ones again")
     action("--discard", action="store_true", help="delete an unfinished download")
@@ -105,9 +109,38 @@ def _events(args: argparse.Namespace) -> Generator[DownloadEvent]:
     hub = Hub(plain.endpoint, plain.cache, read_token(plain.endpoint))
     try:
         with closing(pull(hub, reference.repo, reference.revision, args.verify)) as events:
-            yield from events
+            for event in events:
+                if isinstance(event, Done) and not args.no_head:
+                    yield from _head_events(hub, event)
+                yield event
     except HubError as error:
         raise with_suggestion(error, reference.repo) from error
+
+
+def _head_events(hub: Hub, done: Done) -> Generator[DownloadEvent]:
+    """Fetches the MTP head that a downloaded model lacks, if the catalogue knows where it is. Without it the model is
+    complete too, so that a failure is only said."""
+    original = _original(done)
+    if original is None:
+        return
+    from models.convert.stored_head import fetch_head
+    from models.paths import cache_dir
+
+    notify(f"the MTP head of {done.repo} comes from {original}; leave it out with --no-head")
+    try:
+        yield from fetch_head(hub, original, Path(done.path), cache_dir() / "head-shards")
+    except (RedlineError, OSError) as error:
+        reason = " ".join(str(error).split())
+        notify(f"the MTP head was not fetched ({reason}); the model is complete without it, pull again to try again")
+
+
+def _original(done: Done) -> str | None:
+    """Returns the repository whose MTP head the downloaded model lacks, None where it has one or none is known."""
+    from models.catalogue import read_catalogue
+    from models.drafters import own_head
+
+    entry = read_catalogue().target(done.repo)
+    return entry.head_from if entry is not None and own_head(Path(done.path)) is None else None
 
 
 def _print_events(events: Generator[DownloadEvent], repo: str) -> int:

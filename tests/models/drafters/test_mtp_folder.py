@@ -15,10 +15,12 @@ from mlx.utils import tree_flatten
 from engine.backend.mlx_lm_imports import KVCache
 from engine.drafters.mtp import MtpHead
 from engine.errors import ModelError, PairError
+from models.convert.stored_head import stored_head
 from models.drafters import mtp_folder
 from models.drafters.head_weights import settle
 from models.drafters.mtp import KIND
 from models.drafters.target_match import TargetShape
+from models.storage_options import StorageOptions
 from tests.models.drafters.head_folders import config_of, drop, put, retensor
 
 ORACLE = Path(__file__).parent / "oracles" / "qwen3_5_mtp"
@@ -265,9 +267,14 @@ def test_the_footprint_counts_the_head_alone(folder: Path) -> None:
     assert share.cache == 256 * 2 * 2 * 16 * 4
 
 
-@pytest.mark.parametrize("name", ["qwen3_5_mtp", "nextn_glm4_moe"])
-def test_a_head_can_be_copied_beside_converted_weights(name: str, tmp_path: Path) -> None:
-    """Of a whole checkpoint only the head's tensors are copied, and they load from there."""
+NAMES = ("qwen3_5_mtp", "nextn_glm4_moe", "nextn_deepseek_v3")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("bits", [None, 8])
+def test_a_head_is_stored_beside_converted_weights(name: str, bits: int | None, tmp_path: Path) -> None:
+    """Of a whole checkpoint only the head's tensors are taken, as they are or in the bits of the model, and they load
+    from there."""
     source = Path(shutil.copytree(ORACLE.parent / name, tmp_path / "source"))
     if name == "qwen3_5_mtp":
         checkpoint(source)
@@ -275,9 +282,28 @@ def test_a_head_can_be_copied_beside_converted_weights(name: str, tmp_path: Path
     converted.mkdir()
     shutil.copy(source / "config.json", converted / "config.json")
     mx.save_safetensors(str(converted / "model.safetensors"), {"model.norm.weight": mx.ones(4)})
-    assert mtp_folder.copy_mtp(source, converted)
+    head = stored_head(source, StorageOptions(bits, 32))
+    assert head is not None
+    assert ("scales" in head.layer.self_attn.o_proj) is (bits is not None) and "scales" not in head.fc
+    mtp_folder.write_mtp(head, converted)
     shape = TargetShape("target", 64, 3, 32, lambda points: 32, {})
     heads = [mtp_folder._filled(mtp_folder._open(path, config_of(path)), shape) for path in (source, converted)]
     outputs = [output(head) for head in heads if settle(head, mx.float32) is None]
-    assert mx.array_equal(outputs[0], outputs[1]) and KIND.within(converted)
-    assert (converted / "mtp.safetensors").stat().st_size < (source / "model.safetensors").stat().st_size
+    far = mx.max(mx.abs(outputs[0] - outputs[1])).item()
+    assert far == 0 if bits is None else 0 < far < 0.1
+    assert KIND.within(converted)
+
+
+def test_what_was_converted_is_not_converted_again(tmp_path: Path) -> None:
+    """Norms far below 1 that are whole already would be taken for ones that are stored minus one."""
+    source = tmp_path / "source"
+    shutil.copytree(ORACLE, source)
+    checkpoint(source)
+    head = stored_head(source, StorageOptions())
+    assert head is not None
+    head.norm.weight = 0.1 * mx.ones(32)
+    for norm in (head.layer.self_attn.q_norm, head.layer.self_attn.k_norm):
+        norm.weight = mx.ones(norm.weight.shape)
+    mtp_folder.write_mtp(head, source)
+    again = mtp_folder._filled(mtp_folder._open(source, config_of(source)), SHAPE)
+    assert mx.array_equal(again.norm.weight, head.norm.weight).item()

@@ -2,53 +2,33 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import shutil
+from dataclasses import replace
 from pathlib import Path
 
-import mlx.core as mx
 import pytest
-from mlx.utils import tree_flatten
 
 from app.inference.pair_loader import open_drafter
 from engine.drafters.mtp import Mtp
 from engine.policy.fixed import FixedLength
 from engine.session import Session
 from engine.settings import SamplingSettings
+from engine.target.layer_taps import NORMED
+from engine.target.model_layout import layers_of
 from models.compatibility.best_drafter import auto_drafter, best_drafter
 from models.compatibility.pair_check import check_compatibility
 from models.drafters import kind_of, own_head
 from models.drafters.pair_footprint import pair_footprint
+from models.drafters.variant_trial import choose_variant
 from models.loader import Loaded, load
 from models.model_folder import check_folder
 from tests.engine.conversations import read
-from tests.toys.architectures import _config, _redraw
-from tests.toys.block_heads import random_mtp
-from tests.toys.folders import VOCABULARY
-
-UPSTREAM = {"norm_embedding": "pre_fc_norm_embedding", "norm_hidden": "pre_fc_norm_hidden"}
+from tests.toys.head_targets import qwen_with_head
 
 
 @pytest.fixture(scope="module")
 def folder(toy_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A toy Qwen3.5 with `mtp.*` among its weights, which mlx-lm drops."""
-    path = Path(shutil.copytree(toy_folder, tmp_path_factory.mktemp("targets") / "qwen"))
-    config = _config("qwen3_5")
-    for part in (config, config["text_config"]):
-        part["vocab_size"] = VOCABULARY
-    module = importlib.import_module("mlx_lm.models.qwen3_5")
-    mx.random.seed(4)
-    network = module.Model(module.ModelArgs.from_dict(config))
-    _redraw(network)
-    weights = dict(tree_flatten(network.parameters()))
-    for name, value in tree_flatten(random_mtp(network, "qwen3_5").head.parameters()):
-        part, _, rest = name.partition(".")
-        upstream = f"layers.0.{rest}" if part == "layer" else f"{UPSTREAM.get(part, part)}.{rest}"
-        weights[f"language_model.mtp.{upstream}"] = value
-    mx.save_safetensors(str(path / "model.safetensors"), weights)
-    (path / "config.json").write_text(json.dumps(config))
-    return path
+    return qwen_with_head(toy_folder, tmp_path_factory.mktemp("targets") / "qwen")
 
 
 @pytest.fixture(scope="module")
@@ -103,3 +83,24 @@ def test_a_head_is_tried_when_it_is_first_opened(folder: Path, target: Loaded, t
         assert opened.drafter is not None and opened.drafter.name == "mtp"
     ((_, rates),) = json.loads((tmp_path / "head-variants.json").read_text()).items()
     assert len(rates) == 2 and all(0 <= rate <= 1 for rate in rates)
+
+
+def test_only_the_kept_variant_leaves_hooks_on_the_target(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each pass would go on noting states that nobody reads."""
+    fresh = load(folder)
+    found = kind_of(folder, folder).load(folder, fresh, False)
+    assert found.drafter.needs.taps != found.variants[1].make().needs.taps
+    for best, tapped in ((0, {NORMED}), (1, {len(layers_of(fresh.network))})):
+        variants = found.variants if best == 0 else found.variants[::-1]
+        kept = choose_variant(replace(found, drafter=variants[0].make(), variants=variants), folder, fresh, tmp_path)
+        assert set(kept.drafter.needs.taps) == tapped
+        assert {point for points, _ in fresh.model._known_taps for point in points} == tapped
+        fresh.model.forget_taps(kept.drafter.needs.taps)
+        (tmp_path / "head-variants.json").unlink()
+    monkeypatch.setattr("models.drafters.variant_trial.try_variants", lambda variants, target: [0.0, 1.0])
+    kept = choose_variant(replace(found, drafter=found.variants[0].make()), folder, fresh, tmp_path)
+    assert [points for points, _ in fresh.model._known_taps] == [kept.drafter.needs.taps] != [(NORMED,)]
+    fresh.model.forget_taps(kept.drafter.needs.taps)
+    assert not any(vars(layer).get("_hooks") for layer in layers_of(fresh.network))

@@ -70,7 +70,7 @@ def test_a_killed_fit_ends_with_the_same_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["medusa", "draft"])
+@pytest.mark.parametrize("kind", ["medusa", "draft", "mtp", "dflash"])
 def test_every_kind_of_killed_fit_ends_with_the_same_files(tmp_path: Path, kind: TrainingKind) -> None:
     killed_and_resumed(tmp_path, kind, (0.2, 0.4, 0.1))
 

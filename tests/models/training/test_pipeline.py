@@ -29,7 +29,7 @@ from tests.models.training.training_plans import CHEAP, begun, contents, fit, pl
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("kind", ["eagle3", "medusa", "draft"])
+@pytest.mark.parametrize("kind", ["eagle3", "medusa", "draft", "mtp", "dflash"])
 def test_what_a_fit_leaves_is_a_drafter_with_a_report(target: Loaded, tmp_path: Path, kind: TrainingKind) -> None:
     place = fit(target, tmp_path / "drafter", plan_for(target, kind, tokens=300))
     names = {path.name for path in place.out.iterdir()}
@@ -171,7 +171,7 @@ def test_a_finished_drafter_is_distinguished_from_that_of_another_fit(target: Lo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["eagle3", "medusa", "draft"])
+@pytest.mark.parametrize("kind", ["eagle3", "medusa", "draft", "mtp", "dflash"])
 def test_every_file_is_synced_before_the_workspace_is_deleted(
     target: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: TrainingKind
 ) -> None:
@@ -182,7 +182,7 @@ def test_every_file_is_synced_before_the_workspace_is_deleted(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["eagle3", "medusa", "draft"])
+@pytest.mark.parametrize("kind", ["eagle3", "medusa", "draft", "mtp", "dflash"])
 def test_a_target_that_stays_quantized_as_on_metal_is_fitted_too(
     toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: TrainingKind
 ) -> None:

@@ -17,6 +17,7 @@ from models.training.plan_measurement import fingerprint
 from models.training.resource_needs import FreeResources
 from models.training.training_plan import (
     DEPTHS,
+    INITIALIZED,
     PLAN_VERSION,
     RATES,
     MachineRates,
@@ -52,9 +53,9 @@ def plan_for(target: Loaded, kind: TrainingKind, **changes: Any) -> TrainingPlan
         reply_tokens=24,
         steps=12,
         batch_tokens=384,
-        initialization_tokens=1000 if kind == "eagle3" else 0,
+        initialization_tokens=1000 if kind in INITIALIZED else 0,
         depths=DEPTHS[kind],
-        layers=1 if kind == "draft" else 0,
+        layers=1 if kind in ("draft", "dflash") else 0,
         vocabulary=200,
         learning_rate=RATES[kind],
         stored=True,

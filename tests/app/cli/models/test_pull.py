@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from rich.console import Console
 
 from app.cli.main import main
@@ -24,6 +26,7 @@ from app.protocol.download_events import (
     Waiting,
 )
 from engine.errors import HubError, UsageError
+from models.catalogue import Catalogue, read_catalogue
 from models.hub.download_events import Discarded
 from tests.models.hub.loopback import Loopback
 from tests.models.hub.tiny import NAME, tiny
@@ -209,3 +212,42 @@ def test_times_ago_event_text() -> None:
     said |= {5 * 86_400: "5 days ago", 95 * 86_400: "3 months ago"}
     assert {seconds: ago_words(1e6 - seconds, 1e6) for seconds in said} == said
     assert ago_words(None, 1e6) == "never"
+
+
+# --- the head that a quantized model lacks --------------------------------------------------------
+
+
+@pytest.fixture
+def without_head(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, Path]]:
+    """A catalogue that knows where the head of the tiny model is, and the calls that would fetch it."""
+    entry = read_catalogue().targets[0]
+    known = Catalogue((structs.replace(entry, repository=NAME, drafters=(), head_from="tiny-org/Tiny"),))
+    calls: list[tuple[str, Path]] = []
+
+    def fetch(_hub: object, original: str, target: Path, _work: Path) -> Iterator[DownloadEvent]:
+        calls.append((original, target))
+        yield Resolving(original, "main")
+        raise HubError("the hub is silent", "hub")
+
+    monkeypatch.setattr("models.catalogue.read_catalogue", lambda: known)
+    monkeypatch.setattr("models.convert.stored_head.fetch_head", fetch)
+    return calls
+
+
+def test_a_model_without_its_head_gets_it_and_is_complete_without(
+    capsys: pytest.CaptureFixture[str], server: Loopback, without_head: list[tuple[str, Path]]
+) -> None:
+    """A head that cannot be fetched is said; Done comes last all the same."""
+    code, out, err = pulled(capsys, NAME)
+    ((original, target),) = without_head
+    assert code == 0 and original == "tiny-org/Tiny" and str(target) == out[-2].strip()
+    assert f"the MTP head of {NAME} comes from tiny-org/Tiny" in err
+    assert "the MTP head was not fetched (the hub is silent)" in err
+    assert out[-1] == f"  redline chat --target {NAME}"
+
+
+def test_no_head_leaves_the_head_out(
+    capsys: pytest.CaptureFixture[str], server: Loopback, without_head: list[tuple[str, Path]]
+) -> None:
+    assert pulled(capsys, NAME, "--no-head")[0] == 0
+    assert without_head == []

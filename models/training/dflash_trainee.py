@@ -1,0 +1,116 @@
+"""A DFlash block drafter in training (arXiv 2602.06036): a block begins at every token of a conversation at once.
+
+The block that begins at place i is the token there and masks behind it. Each of its slots attends to the context
+rows of the places before i and to the whole block, and the slot s guesses the token at place i + s. So the rows of a
+layer are arranged by slot, and within a slot by place: (batch, slots * n, hidden).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+
+from engine.drafters.dflash import Attend, DFlashConfig, DFlashHead
+from engine.target.model_layout import embed, layers_of, output_rows
+from models.drafters.dflash_folder import save_dflash
+from models.drafters.target_match import made_for
+from models.loader import Loaded
+from models.training.batches import Batch
+from models.training.target_layer import copy_layer, copy_weight, final_norm, layer_fields, points
+from models.training.trainee import Trainee, flat_parameters, shift
+
+_SPREAD = 0.02
+
+
+class DFlashTrainee(Trainee):
+    """A block drafter of `layers` layers in training. ids: the draft vocabulary, (n,) int32 increasing. depths: tokens
+    of a block. width: of the features of a token."""
+
+    def __init__(self, target: Loaded, ids: mx.array, shape: tuple[int, int], width: int, seed: int) -> None:
+        self.depths, layers = shape
+        self.max_depth = self.min_context = self.depths
+        self._target, self._embed = target, embed(target.network)
+        self.points = points(len(layers_of(target.network)))
+        fields = layer_fields(target, width // len(self.points))
+        mx.random.seed(seed)
+        self.network: Any = DFlashHead(
+            DFlashConfig(
+                points=self.points,
+                feature_size=width,
+                **fields,
+                draft_vocab_size=ids.size,
+                block=self.depths + 1,
+                mask_id=fields["vocab_size"] - 1,
+                windows=(None,) * layers,
+                causal=(False,) * layers,
+                own_output=True,
+            )
+        )
+        self.network.set_draft_vocabulary(ids)
+        self.ids: mx.array | None = self.network.ids
+        initialize_from_target(self.network, target)
+        mx.eval(flat_parameters(self.network))
+
+    def predict(self, batch: Batch, depths: int) -> list[mx.array]:
+        head, (lines, n) = self.network, batch.tokens.shape
+        context = head.fuse(batch.states[..., : head.config.feature_size])
+        anchors = self._embed(batch.tokens).astype(mx.float32)
+        mask = self._embed(mx.array([head.config.mask_id])).astype(mx.float32)
+        masks = mx.broadcast_to(mask, (lines, self.depths * n, anchors.shape[-1]))
+        attends = [_attention(head, layer.self_attn.keys_values(context)) for layer in head.layers]
+        hidden = head(mx.concatenate([anchors, masks], 1), attends).reshape(lines, self.depths + 1, n, -1)
+        logits = []
+        for depth in range(min(depths, self.depths)):
+            slot = shift(hidden[:, depth + 1], depth, 1)
+            logits.append(head.lm_head(slot.reshape(lines * n, -1)[batch.rows]))
+        return logits
+
+    def save(self, folder: Path, about: Mapping[str, Any]) -> None:
+        save_dflash(folder, self.network, {**about, "target": made_for(self._target)})
+
+
+def initialize_from_target(head: DFlashHead, target: Loaded) -> None:
+    """Copies the target's output rows, its last norm and its last layers; the context begins with the highest of the
+    features."""
+    hidden = head.config.hidden_size
+    copy_weight(head.lm_head, output_rows(target.network, head.ids))
+    copy_weight(head.norm, final_norm(target.network, hidden))
+    for own, theirs in zip(head.layers, layers_of(target.network)[-len(head.layers) :], strict=False):
+        copy_layer(own, theirs)
+    fused = mx.random.normal(head.fc.weight.shape, scale=_SPREAD / hidden**0.5)
+    fused[:, -hidden:] = fused[:, -hidden:] + mx.eye(*fused[:, -hidden:].shape)
+    head.fc.weight = fused
+
+
+def _attention(head: DFlashHead, context: tuple[mx.array, mx.array]) -> Attend:
+    """Returns the attention of one layer over all blocks. context: its keys, not rotated yet, and values of the
+    context rows, (batch, heads, n, head_dim) each."""
+    known, told = head.rope(context[0]), context[1]
+    n = known.shape[2]
+    earlier = mx.arange(n)[None] < mx.arange(n)[:, None]
+
+    def attend(queries: mx.array, keys: mx.array, values: mx.array) -> mx.array:
+        asked = _by_slot(head, queries, n) * queries.shape[-1] ** -0.5
+        batch, heads, slots, _, size = asked.shape
+        own = _by_slot(head, keys, n).swapaxes(2, 3)[:, :, None]  # (batch, shared, 1, n, slots, size)
+        shown = values.reshape(batch, -1, slots, n, size).swapaxes(2, 3)[:, :, None]
+        grouped = asked.reshape(batch, own.shape[1], -1, slots, n, size)
+        before = grouped @ known[:, :, None, None].swapaxes(-1, -2)
+        before = mx.where(earlier, before, -mx.inf)
+        within = (grouped.swapaxes(3, 4) @ own.swapaxes(-1, -2)).swapaxes(3, 4)
+        weights = mx.softmax(mx.concatenate([before, within], -1), -1)
+        out = weights[..., :n] @ told[:, :, None, None]
+        out = out + (weights[..., n:].swapaxes(3, 4) @ shown).swapaxes(3, 4)
+        return out.reshape(batch, heads, slots * n, size)
+
+    return attend
+
+
+def _by_slot(head: DFlashHead, rows: mx.array, n: int) -> mx.array:
+    """Returns (batch, heads, slots * n, head_dim) as (batch, heads, slots, n, head_dim), each row rotated to its place
+    and slot."""
+    slots = mx.split(rows, rows.shape[2] // n, 2)
+    return mx.stack([head.rope(part, offset=slot) for slot, part in enumerate(slots)], 2)

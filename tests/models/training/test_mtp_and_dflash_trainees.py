@@ -1,0 +1,137 @@
+"""What MTP heads and block drafters see in training is what they see while they draft, and they load as they were
+saved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from mlx.utils import tree_map
+
+from app.inference.pair_loader import open_drafter
+from engine.drafters.dflash import DFlash
+from engine.drafters.mtp import Mtp
+from engine.target.cached_model import CachedModel
+from models.drafters import kind_of
+from models.drafters.dflash_folder import load_dflash
+from models.drafters.mtp_folder import load_mtp
+from models.loader import Loaded
+from models.training.batches import Batch, Batches
+from models.training.dflash_trainee import DFlashTrainee
+from models.training.mtp_trainee import MtpTrainee
+from models.training.trainee import Trainee, flat_parameters
+from models.training.trainee_kinds import make_reader, make_trainee
+from models.training.trainer import Trainer
+from models.training.training_plan import TrainingKind
+from tests.models.training.training_plans import conversation
+
+TOKENS = tuple(int(t) for t in np.random.default_rng(0).integers(3, 300, 34))
+IDS = list(range(5, 205))
+DEPTHS = 4
+ROOTS = (10, 17, 25)
+
+
+def trainee_of(target: Loaded, kind: TrainingKind) -> Any:
+    reader = make_reader(target, kind)
+    made = make_trainee(target, kind, (DEPTHS, 2), reader, IDS, 1)
+    mx.random.seed(2)  # as it begins, attention hardly matters
+    made.network.update(tree_map(lambda x: x + 0.2 * mx.random.normal(x.shape), made.network.parameters()))
+    return made
+
+
+def batch_of(target: Loaded, kind: TrainingKind, trainee: Trainee) -> Batch:
+    reader = make_reader(target, kind)
+    talk = [conversation(TOKENS, 8), conversation(TOKENS[:20], 5)]
+    return Batches(talk, lambda n: reader.read(talk[n]), reader, trainee.ids, trainee.min_context).make([0, 1])
+
+
+def mtp_guesses(trainee: MtpTrainee, target: Loaded, root: int) -> list[mx.array]:
+    """Logits of a draft begun when `TOKENS[: root + 1]` stand, every guess being replaced by the true token."""
+    cached = CachedModel(target.network)
+    drafter = Mtp(trainee.network, cached, ids=trainee.ids)
+    cached.record(drafter.needs.taps)
+    for _ in cached.prefill(TOKENS[:root], chunk=7):
+        pass
+    drafter.sync(TOKENS[: root - 3])
+    hidden = drafter._catch_up(TOKENS[: root + 1], root)[-1:]
+    logits = [drafter.logits(hidden)[0]]
+    for depth in range(1, DEPTHS):
+        hidden = drafter.steps(hidden, mx.array([TOKENS[root + depth]], mx.int32))
+        logits.append(drafter.logits(hidden)[0])
+    return logits
+
+
+def dflash_guesses(trainee: DFlashTrainee, target: Loaded, root: int) -> list[mx.array]:
+    """Logits of the slots of the block behind `TOKENS[: root + 1]`."""
+    cached = CachedModel(target.network)
+    drafter = DFlash(trainee.network, cached)
+    cached.record(drafter.needs.taps)
+    for _ in cached.prefill(TOKENS[:root], chunk=7):
+        pass
+    drafter.sync(TOKENS[: root - 3])
+    drafter.sync(TOKENS[: root + 1])
+    return list(drafter.head.logits(drafter._block(TOKENS[root], DEPTHS), drafter.target.unembed))
+
+
+@pytest.mark.parametrize(("kind", "guesses"), [("mtp", mtp_guesses), ("dflash", dflash_guesses)])
+def test_training_sees_what_drafting_sees(target: Loaded, kind: TrainingKind, guesses: Any) -> None:
+    trainee = trainee_of(target, kind)
+    batch = batch_of(target, kind, trainee)
+    rows: Any = batch.rows.tolist()
+    trained = trainee.predict(batch, DEPTHS)
+    for root in ROOTS:
+        for depth, drafted in enumerate(guesses(trainee, target, root)):
+            there = trained[depth][rows.index(root + depth)]
+            assert mx.allclose(there, drafted, atol=2e-4, rtol=1e-4).item(), (root, depth)
+
+
+@pytest.mark.parametrize("kind", ["mtp", "dflash"])
+def test_a_head_is_loaded_as_it_was_saved(target: Loaded, tmp_path: Path, kind: TrainingKind) -> None:
+    """Through the loader that reads the published layout, with its draft vocabulary."""
+    trainee = trainee_of(target, kind)
+    trainee.finalize()
+    trainee.save(tmp_path, {"kind": kind})
+    loaded: Any = {"mtp": load_mtp, "dflash": load_dflash}[kind](tmp_path, target)
+    wanted = flat_parameters(trainee.network)
+    for name, value in flat_parameters(loaded).items():
+        assert mx.array_equal(value, wanted[name].astype(value.dtype)).item(), name
+    drafter = open_drafter(str(tmp_path), target).drafter
+    assert drafter is not None and drafter.needs.token_map is not None
+    assert drafter.needs.token_map.tolist() == IDS
+    stored = sum(value.size for value in wanted.values())
+    copied = 0 if kind == "dflash" else len(IDS) * reader_width(target)
+    assert (
+        4 * (stored + copied) <= kind_of(tmp_path).footprint(tmp_path, 4)(100).weights <= 4 * (stored + copied + 1000)
+    )
+
+
+def reader_width(target: Loaded) -> int:
+    """The numbers of a hidden state."""
+    return make_reader(target, "mtp").hidden
+
+
+@pytest.mark.parametrize("kind", ["mtp", "dflash"])
+def test_every_depth_teaches_the_layer(target: Loaded, kind: TrainingKind) -> None:
+    trainee = trainee_of(target, kind)
+    batch = batch_of(target, kind, trainee)
+    trainer = Trainer(trainee, 6, 3e-3)
+    losses = [trainer.train(batch) for _ in range(6)]
+    assert losses[-1] < losses[0] - 0.1
+
+
+def test_an_mtp_head_begins_with_the_best_linear_guess(target: Loaded) -> None:
+    """It explains a good part of the next states of the text that it was made from."""
+    reader = make_reader(target, "mtp")
+    made: Any = make_trainee(target, "mtp", (1, 0), reader, IDS, 1)
+    rng = np.random.default_rng(3)
+    talk = [conversation(tuple(int(t) for t in rng.integers(3, 60, 90)), 5) for _ in range(4)]
+    rows = [reader.read(one) for one in talk]
+    assert list(made.initialize(talk, lambda n: rows[n], 300))[-1] >= 270
+    states, following = rows[0][:, :-1], mx.array(talk[0].tokens[1:])
+    head = made.network
+    guess = head.fc(head.read(states[:-1], made._embed(following).astype(mx.float32))) * head.norm.weight
+    far = mx.mean((guess - states[1:]) ** 2).item()
+    assert far < 0.8 * mx.mean(states[1:] ** 2).item()
