@@ -62,7 +62,7 @@ def session(name: str, eos: frozenset[int] = frozenset(), context: int = CONTEXT
 def drafter(kind: str, name: str) -> Drafter | None:
     if kind == "draft model":
         return DraftModel(CachedModel(NEARBY[name]), 64)
-    return PromptLookup(longest=2, shortest=1) if kind == "lookup" else None
+    return PromptLookup(shortest=1) if kind == "lookup" else None
 
 
 def events_of(s: Session, prompt: Sequence[int], settings: SamplingSettings, d: Drafter | None, **more: Any) -> Any:

@@ -43,7 +43,7 @@ def test_rejection_keeps_the_distribution_of_whole_texts(kind: str) -> None:
     target = CachedModel(TableModel(target_table))
     drafter = {
         "draft model": lambda: draft_model(TableModel(draft_table), SIZE),
-        "lookup": lambda: PromptLookup(longest=1, shortest=1),
+        "lookup": lambda: PromptLookup(shortest=1),
         "plain": lambda: None,
     }[kind]()
     counts: dict[tuple[int, ...], int] = {}
