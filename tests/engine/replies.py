@@ -5,9 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 import mlx.core as mx
+import numpy as np
 
 from engine.drafters import Draft, Drafter, Needs, Traits
 from engine.drafters.draft_model import DraftModel
+from engine.drafters.prompt_lookup import HISTORY_SHORTEST
+from engine.drafters.suffix_index import END, SuffixIndex
 from engine.events import Finished, Round
 from engine.loop import Limits, decode
 from engine.policy import Policy
@@ -48,6 +51,15 @@ def reply(
     rounds = [e for e in events if isinstance(e, Round)]
     assert isinstance(events[-1], Finished)
     return sequence[len(prompt) :], rounds, events[-1]
+
+
+def earlier_replies(vocabulary: int, tokens: int = 400) -> SuffixIndex:
+    """Other texts of these tokens, for prompt lookup."""
+    index = SuffixIndex(HISTORY_SHORTEST)
+    for reply_number in range(4):
+        numbers = np.random.default_rng(reply_number).integers(0, vocabulary, tokens // 4)
+        index.extend([*numbers.tolist(), END])
+    return index
 
 
 def attach(drafter: Drafter | None, target: CachedModel) -> None:
