@@ -223,3 +223,13 @@ def test_text_drafts_keep_the_distribution_under_rejection() -> None:
     statistic = ((counts - p * 1500) ** 2 / np.maximum(p * 1500, 1e-9))[cells].sum()
     assert counts[p == 0].sum() == 0 and 150 < accepted < 1400
     assert statistic < cells.sum() + 6 * (2 * cells.sum()) ** 0.5
+
+
+def test_text_of_other_bytes_is_not_proposed() -> None:
+    """Where encoding does not give back the bytes there is nothing to propose."""
+    lower = dataclasses.replace(TOKENS, encode_target=lambda text: encode_target(text.replace("a", "b")))
+    drafter, sampler = drafter_of("qwen3", lower, "SLEM"), Sampler(SamplingSettings(), 64)
+    own = [DRAFTER.index(b"a"), DRAFTER.index(b"c")]
+    drafter._likeliest = lambda count: own[:count]  # type: ignore[attr-defined]
+    context = DraftContext(PROMPT, TokenCounts(sampler.distribution, PROMPT), sampler)
+    assert drafter.propose(context, 2).tokens.size == 0
