@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -25,6 +25,9 @@ from engine.audit.fingerprints import first_other_bits
 from engine.audit.receipt import Receipt
 from engine.audit.reply_check import compare_replies
 from engine.drafters import Drafter
+from engine.drafters.drafter_group import DrafterGroup
+from engine.drafters.prompt_lookup import HISTORY_SHORTEST, PromptLookup
+from engine.drafters.suffix_index import END, SuffixIndex
 from engine.errors import ContextError
 from engine.policy.costs import Costs
 from engine.sampling import Sampler
@@ -46,7 +49,9 @@ class Benchmark:
     """Runs contestants on questions.
 
     progress: receives a short text before each reply. turns: how many of each question are used. begun: how many
-    times each contestant has replied before, which decides the rotation.
+    times each contestant has replied before, which decides the rotation. learn: whether prompt lookup drafts from plain
+    decoding's replies to earlier prompts too; each prompt then has a seed of its own, as such drafts must not depend on
+    the noise that decides about them.
     """
 
     session: Session
@@ -57,6 +62,15 @@ class Benchmark:
     notice: ReportProgress = lambda text: None
     repeats: int = 1
     begun: int = 0
+    learn: bool = False
+    _history: SuffixIndex = field(init=False, default_factory=lambda: SuffixIndex(HISTORY_SHORTEST))
+
+    def __post_init__(self) -> None:
+        drafters = [contestant.drafter for contestant in self.contestants if self.learn and not contestant.peer]
+        for drafter in drafters:
+            for member in drafter.members if isinstance(drafter, DrafterGroup) else [drafter]:
+                if isinstance(member, PromptLookup):
+                    member.history = self._history
 
     def replies(self, questions: Sequence[Question], done: IsDone = none_done) -> int:
         """Returns how many replies `run` will measure."""
@@ -93,6 +107,8 @@ class Benchmark:
     def _conversation(self, question: Question, settings: SamplingSettings) -> Iterator[list[BenchRun]]:
         """Yields the runs of each turn. Earlier replies are plain decoding's, so that all get the same prompt."""
         messages: list[dict[str, str]] = []
+        if self.learn:
+            settings = replace(settings, seed=(settings.seed or 0) + self.begun)
         for turn, text in enumerate(question.turns[: self.turns]):
             messages.append(_message("user", text))
             prompt = self.session.tokenizer.chat(messages)
@@ -102,6 +118,7 @@ class Benchmark:
             replies = [self._replies(prompt, settings, f"question {question.id}") for _ in range(self.repeats)]
             costs = self._costs(settings, replies)
             messages.append(_message("assistant", replies[0][PLAIN].text))
+            self._history.extend([*replies[0][PLAIN].tokens, END])
             prompted = {
                 "question_id": question.id,
                 "category": question.category,

@@ -37,6 +37,7 @@ _EXAMPLES = """examples:
   redline bench --from results.json --plot results.png           show and plot saved results
 """
 _PROMPTS = "prompts in Spec-Bench's format (default: the twelve included)"
+_HISTORY = "let lookup draft from the replies to earlier prompts of this run too; each prompt gets a seed of its own"
 _WITHOUT = "skip drafters by their name in the table; * and ? match; may be repeated"
 
 
@@ -49,6 +50,7 @@ def add_parser(commands: Commands) -> None:
     add("--turns", choices=("first", "all"), default="first", help="turns of each prompt to answer (default: first)")
     add("--repeats", type=int, default=1, metavar="N", help="repeat every prompt N times (default: 1)")
     add("--random", action="store_true", help="add a drafter with random weights, the worst case")
+    add("--history", action="store_true", help=_HISTORY)
     add("--without", action="append", default=[], metavar="NAME", help=_WITHOUT)
     add("--peer", choices=("mlx-lm",), help="add another engine on the same weights")
     add("--json", type=Path, metavar="FILE", help="save the results to FILE after every prompt")
@@ -84,6 +86,8 @@ def _check(args: argparse.Namespace, options: Options) -> list[Question]:
     check_counts(args, "limit", "every", "repeats")
     if args.peer and options.stop:
         raise UsageError("--peer mlx-lm does not support stop strings: leave out --stop or --peer")
+    if args.resume and args.history:
+        raise UsageError("--history drafts from the replies of this run: leave out --resume")
     if args.resume and args.json is None:
         raise UsageError("--resume needs the results to continue: add --json FILE")
     if args.saved is not None and (args.json is not None or args.prompts is not None or args.without):
@@ -118,7 +122,14 @@ def _load(args: argparse.Namespace, options: Options, questions: list[Question])
         results.resume(before, questions, settings)
         notify(f"continuing after {len(results.rows)} replies")
     return benchmark.Benchmark(
-        pair.session, chosen, settings, turns, notice=notify, repeats=args.repeats, begun=results.replies_each
+        pair.session,
+        chosen,
+        settings,
+        turns,
+        notice=notify,
+        repeats=args.repeats,
+        begun=results.replies_each,
+        learn=args.history,
     ), results
 
 

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from app.cli.decoding_options import add_options, check_single, read_options
@@ -17,6 +18,8 @@ from app.cli.terminal.token_style import Look, add_theme, output_look
 from app.command_line import INTERRUPTED, OK, add_command, notify
 from app.inference.options import Options, target_name
 from app.inference.reply_events import FellBack, ShownEvent
+from app.reply_history import FOLDER
+from app.store import store_path
 from engine.errors import UsageError
 from engine.events import Finished, to_json
 
@@ -31,9 +34,10 @@ _EXAMPLES = """examples:
   redline chat --prompt Hi --json                       the events of a reply, one per line
 """
 _REPRODUCIBLE = (
-    "do not adjust the automatic draft length by measured times, so that the same request drafts the same tokens; "
-    "always so with --seed or at temperature 0"
+    "do not adjust the automatic draft length by measured times, and do not draft from earlier replies, so that the "
+    "same request drafts the same tokens; always so with --seed"
 )
+_NO_HISTORY = "do not draft from the replies of the app's conversations; the text is the same either way"
 
 
 def add_parser(commands: Commands) -> None:
@@ -43,6 +47,7 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument("--system", default="", metavar="TEXT", help="instructions for the model (the system prompt)")
     parser.add_argument("--json", action="store_true", help="print the reply's events, one JSON object per line")
     parser.add_argument("--reproducible", action="store_true", help=_REPRODUCIBLE)
+    parser.add_argument("--no-history", action="store_true", help=_NO_HISTORY)
     add_theme(parser)
     add_options(parser)
 
@@ -50,6 +55,8 @@ def add_parser(commands: Commands) -> None:
 def run(args: argparse.Namespace) -> int:
     """Replies once, or to everything that the user types. Raises RedlineError."""
     options = read_options(args, random_seed=True)
+    if not (options.reproducible or args.no_history):
+        options = replace(options, history=store_path().parent / FOLDER)
     prompt = _prompt(args)
     if prompt is None and args.json:
         raise UsageError("--json prints the events of one reply: give --prompt TEXT")

@@ -6,6 +6,7 @@ import contextlib
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from threading import Event as StopFlag
 
 from msgspec import to_builtins
@@ -75,6 +76,7 @@ class ModelWorker:
         pair.check_ids(request.continuation_ids)
         messages = to_builtins(request.messages)
         digest = digests.together(digests.of_prompt(pair.prompt_ids(messages)), pair.digest)
+        pair.draft_from(Path(request.history) if request.history else None, settings)
         runner = ReplyRunner(pair, settings, messages, stop.is_set, request.continuation_ids, request.timed)
         for event in runner.events():
             match event:
@@ -98,6 +100,7 @@ class ModelWorker:
         """Yields what `app.protocol.race_messages` describes; ends soon once `stop` is set. Raises UsageError for
         invalid settings or sides, and what target and drafters raise."""
         pair = self._pair
+        pair.draft_from(None, request.sampling)  # a race has the same rounds each time
         base = Options.of(replace(with_seed(request.sampling), draft_length=None))  # each side has its own length
         options = RaceOptions(request.id, request.prompt, base, level(request.sides), request.runs)
         loaded = {(self.pair.drafter, self.pair.tree): pair} if self.pair is not None and pair.has_drafter else {}
@@ -186,6 +189,7 @@ class ModelWorker:
             note=join_notes(pair.refusal or pair.drafter.note, pair.note),
             drafts_trees=pair.drafter.branches,
             context=pair.session.context,
+            vocabulary=pair.vocabulary,
         )
 
 

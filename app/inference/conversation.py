@@ -145,6 +145,7 @@ class Conversation:
         system = [{"role": "system", "content": self.system}] if self.system else []
         settings, reply, measuring = self.options.settings(), "", False
         answer = Answer([*system, *turns], settings, [], complete=False)
+        self.pair.draft_from(self.options.history, settings)
         try:
             for event in ReplyRunner(self.pair, settings, answer.messages, cancelled).events():
                 if isinstance(event, Measuring):

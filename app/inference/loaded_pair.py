@@ -15,6 +15,7 @@ import mlx.core as mx
 
 from app.inference import digests, pair_loader
 from app.inference.calibration import Calibration
+from app.inference.draft_history import DraftHistory, may_draft_from_replies
 from app.inference.monitored_drafter import MonitoredDrafter
 from app.inference.options import Options, goes_by_the_clock
 from app.inference.pair_loader import NamedDrafter
@@ -23,6 +24,7 @@ from engine.audit.receipt import Receipt
 from engine.audit.reply_check import EndConditions, check_reply
 from engine.audit.verify_blocks import VerifyBlocks
 from engine.backend import memory
+from engine.drafters.prompt_lookup import PromptLookup
 from engine.errors import RedlineError, UsageError
 from engine.events import PromptProgress, Round
 from engine.policy import Policy
@@ -31,8 +33,10 @@ from engine.policy.costs import Costs
 from engine.sampling import Sampler
 from engine.session import Session
 from engine.settings import SamplingSettings
+from models.drafters.target_match import vocabulary_digest
 from models.loader import Loaded
 
+VOCABULARY_DIGITS = 16  # of a digest, in the name of a folder
 NO_DRAFTER = NamedDrafter("none", None)
 
 
@@ -42,8 +46,9 @@ class LoadedPair:
 
     Several pairs may share a target and its session, one reply at a time. note: what the user should know of the
     context, or "". trees: whether the drafter drafts trees where it can. digest: of the target's weights when they were
-    loaded, "" if unknown. refusal: why the drafter that was requested is not there, or "". lost: whether that drafter
-    was there before. monitored: the drafter as `app.inference.reply_runner` uses it. cache_root: None for the user's.
+    loaded, "" if unknown. vocabulary: digest of the target's, likewise. refusal: why the drafter that was requested is
+    not there, or "". lost: whether that drafter was there before. monitored: the drafter as
+    `app.inference.reply_runner` uses it. cache_root: None for the user's.
     """
 
     target: Loaded
@@ -53,10 +58,12 @@ class LoadedPair:
     trees: bool = False
     cache_root: Path | None = None
     digest: str = ""
+    vocabulary: str = ""
     refusal: str = ""
     lost: bool = False
     monitored: MonitoredDrafter | None = field(init=False, default=None)
     calibration: Calibration = field(init=False)
+    _history: DraftHistory | None = field(init=False, default=None)
     _corrections: dict[tuple[object, ...], CostCorrection] = field(init=False, default_factory=dict)
     _reviewed: bool = field(init=False, default=False)
     _outdated: bool = field(init=False, default=False)  # whether replies have refuted the costs
@@ -125,6 +132,22 @@ class LoadedPair:
         self.drafter = drafter
         self.calibration = Calibration(self.target, drafter, self.session.context, self.cache_root)
         self.monitored = MonitoredDrafter(drafter.drafter) if drafter.drafter is not None else None
+
+    # --- earlier replies -------------------------------------------------------------------------------
+
+    def draft_from(self, folder: Path | None, settings: SamplingSettings) -> None:
+        """Has prompt lookup draft the next reply from the earlier ones in `folder` too, where `settings` allow it; None
+        for none. See `app.reply_history`."""
+        lookups = [part.drafter for part in self.drafter.parts if isinstance(part.drafter, PromptLookup)]
+        if not lookups:
+            return
+        index = None
+        if folder is not None and may_draft_from_replies(settings):
+            if self._history is None or self._history.folder != folder:
+                self._history = DraftHistory(folder, self.vocabulary, self.target.model.vocabulary)
+            index = self._history.index()
+        for lookup in lookups:
+            lookup.history = index
 
     # --- costs and policies --------------------------------------------------------------------------
 
@@ -215,7 +238,14 @@ def open_target(options: Options) -> LoadedPair:
     """Returns a target that was loaded now, without a drafter. Raises UsageError or ModelError."""
     target = pair_loader.open_target(options)
     session, note = pair_loader.open_session(target, options)
-    return LoadedPair(target, session, note=note, cache_root=options.cache_root, digest=digests.of_model(target.folder))
+    return LoadedPair(
+        target,
+        session,
+        note=note,
+        cache_root=options.cache_root,
+        digest=digests.of_model(target.folder),
+        vocabulary=vocabulary_digest(target.folder.vocabulary)[:VOCABULARY_DIGITS],
+    )
 
 
 def release_memory() -> None:

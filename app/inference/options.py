@@ -26,7 +26,8 @@ class Options:
     whether plain and speculative decoding must agree to the last bit, which trees cannot. reproducible: whether the
     same request must draft the same tokens, so that automatic draft length does not go by the clock. context: tokens,
     None for what the model declares and this machine can hold. kv_bits: of the target's keys and values, None for as
-    the model computes them. cache_root: of imported models, None for the user's cache directory. The rest is as in
+    the model computes them. cache_root: of imported models, None for the user's cache directory. history: the
+    folder of earlier replies to draft from, None for none. The rest is as in
     `SamplingSettings`.
     """
 
@@ -48,6 +49,7 @@ class Options:
     context: int | None = None
     kv_bits: int | None = None
     cache_root: Path | None = None
+    history: Path | None = None
 
     def __post_init__(self) -> None:
         if self.context is not None and self.context < 2:

@@ -84,12 +84,14 @@ class Reply(Request, frozen=True, kw_only=True):
     continuation_ids: the tokens of the reply so far, to continue a reply that was interrupted. Their text is not sent
     again, `max_tokens` counts the new tokens only, and a greedy or coupled reply continues as if it had never been
     interrupted. timed: measure drafting and verification separately, which costs one more synchronisation a round.
+    history: the folder of earlier replies to draft from, "" for none (`app.reply_history`).
     """
 
     messages: tuple[Message, ...]
     sampling: SamplingSettings
     continuation_ids: tuple[int, ...] = ()
     timed: bool = False
+    history: str = ""
 
 
 class Stop(Request, frozen=True, kw_only=True):
@@ -162,7 +164,7 @@ class Loaded(RequestAnswer, frozen=True, kw_only=True):
 
     target, drafter: names to show. speculation: whether replies are drafted. note: why they are not, or what else the
     user did not choose and should know (what auto chose, why there are no trees), or "". drafts_trees: whether drafts
-    are trees. context: the most tokens of prompt and reply together.
+    are trees. context: the most tokens of prompt and reply together. vocabulary: digest of the target's, "" if unknown.
     """
 
     pair: Pair
@@ -172,6 +174,7 @@ class Loaded(RequestAnswer, frozen=True, kw_only=True):
     note: str
     drafts_trees: bool
     context: int
+    vocabulary: str = ""
 
 
 class Unloaded(RequestAnswer, frozen=True, kw_only=True):

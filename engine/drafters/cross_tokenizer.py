@@ -1,9 +1,10 @@
-"""A small model with another tokenizer drafts: token-level intersection, TLI (Timor 2025, arXiv 2502.05202).
+"""A small model with another tokenizer drafts (Timor 2025, arXiv 2502.05202), in one of two ways.
 
-The model reads the same bytes in its own tokens, and drafts only those of its tokens that the target has too. So q is
-its distribution over the intersection, written at the target's ids; any q keeps p. String-level matching (SLEM, in the
-same paper) could draft across token boundaries, but has to know the drafted text before the verify pass is built, one
-more wait for the device in every round.
+The model reads the same bytes in its own tokens. By token-level intersection, TLI (`CrossTokenizerModel`), it drafts
+only those of its tokens that the target has too: q is its distribution over the intersection, written at the target's
+ids; any q keeps p. By string-level exact match, SLEM (`TextDrafter`), it drafts its likeliest tokens whatever they are,
+and their text, in the target's tokens, is proposed as a point mass. That drafts across token boundaries, but the text
+must be known before the verify pass is built: one more wait for the device in every round.
 
 What the model has read stays aligned with the committed text by bytes:
 
@@ -16,6 +17,7 @@ What the model has read stays aligned with the committed text by bytes:
 from __future__ import annotations
 
 import sys
+import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -36,14 +38,15 @@ class TokenBytes:
     """What the tokens of both models stand for.
 
     target, drafter: the bytes of each id; empty for tokens without a text. encode: from a text to the drafter's ids,
-    without special tokens around it. start: the ids that the drafter wants before every text. ends: pairs of ids
-    (target, drafter) that end a reply."""
+    without special tokens around it; encode_target: to the target's. start: the ids that the drafter wants before every
+    text. ends: pairs of ids (target, drafter) that end a reply."""
 
     target: Sequence[bytes]
     drafter: Sequence[bytes]
     encode: Callable[[str], Sequence[int]]
     start: tuple[int, ...] = ()
     ends: tuple[tuple[int, int], ...] = ()
+    encode_target: Callable[[str], Sequence[int]] = lambda _text: ()
 
     def shared(self) -> list[tuple[int, int]]:
         """Returns the pairs of ids (target, drafter) that stand for the same bytes, in the order of the target's; of
@@ -93,13 +96,9 @@ class CrossTokenizerModel:
                 break
 
     def propose(self, context: DraftContext, length: int) -> Draft:
-        self._read(context.tokens)
-        length = min(length, self._positions - len(self._tokens) + 1)  # MLX does not check what is read past its table
-        if length <= 0 or not self._tokens or self._own_ends[-1] != len(self._text):
+        length = self._catch_up(context, length)
+        if length <= 0:
             return empty_draft()
-        if len(self._tokens) - self.model.length > PREFILL_CHUNK:  # after a long stretch of plain steps
-            self.sync(context.tokens)
-        self.model.rewind(min(self.model.length, len(self._tokens) - 1))
         logits, _ = self.model.continue_from(self._tokens, mx.zeros(0, mx.int32))
         self._accepted = length - 1  # the last one is not read
 
@@ -108,12 +107,23 @@ class CrossTokenizerModel:
 
         return draw_chain(context, self._shared_logits(logits), next_logits, length, self.needs.token_map)
 
+    def _catch_up(self, context: DraftContext, length: int) -> int:
+        """Reads the committed tokens; returns how many of `length` own tokens can be drafted, 0 inside a character."""
+        self._read(context.tokens)
+        length = min(length, self._positions - len(self._tokens) + 1)  # MLX does not check what is behind its table
+        if length <= 0 or not self._tokens or self._own_ends[-1] != len(self._text):
+            return 0
+        if len(self._tokens) - self.model.length > PREFILL_CHUNK:  # after a long stretch of plain steps
+            self.sync(context.tokens)
+        self.model.rewind(min(self.model.length, len(self._tokens) - 1))
+        return length
+
     def hint(self, context: DraftContext) -> None:
         return None
 
     def rewind(self, length: int) -> None:
         if length >= len(self._ends):
-            self._accepted = min(self._accepted, length - len(self._ends))
+            self._accepted = min(self._accepted, self._own_count(length - len(self._ends)))
         else:
             self._accepted = 0
             del self._ends[length:]
@@ -130,16 +140,26 @@ class CrossTokenizerModel:
 
     def _read(self, tokens: Sequence[int]) -> None:
         """Brings the own tokens up to the committed ones."""
-        new = tokens[len(self._ends) :]
-        for number, token in enumerate(new):
+        new, begin = tokens[len(self._ends) :], len(self._text)
+        for token in new:
             self._text += self._bytes.target[token] if token < len(self._bytes.target) else b""
             self._ends.append(len(self._text))
-            if number < self._accepted:
-                self._tokens.append(self._own[token])
-                self._own_ends.append(len(self._text))
         if new:
+            for own, end in self._kept_draft(new, begin):
+                self._tokens.append(own)
+                self._own_ends.append(end)
             self._accepted = 0
             self._encode_rest()
+
+    def _own_count(self, kept: int) -> int:
+        """Returns how many drafted own tokens the first `kept` drafted tokens of the target stand for."""
+        return kept
+
+    def _kept_draft(self, new: Sequence[int], _begin: int) -> list[tuple[int, int]]:
+        """Returns the drafted own tokens that were accepted, with the places where they end. new: the target's tokens
+        since the draft, which begins at the byte `_begin`."""
+        first = len(self._ends) - len(new)
+        return [(self._own[new[place]], self._ends[first + place]) for place in range(min(self._accepted, len(new)))]
 
     def _encode_rest(self) -> None:
         """Encodes what the own tokens lack of the text, from the start of the last of them."""
@@ -179,6 +199,73 @@ class CrossTokenizerModel:
         del self._tokens[kept:], self._own_ends[kept:]
         if self.model.length > kept:
             self.model.rewind(kept)
+
+
+class TextDrafter(CrossTokenizerModel):
+    """Drafts with `model` in its own tokens and proposes their text in the target's tokens: SLEM.
+
+    The draft is the model's likeliest text at every temperature, a point mass."""
+
+    def __init__(self, model: CachedModel, tokens: TokenBytes, name: str = "draft") -> None:
+        super().__init__(model, tokens, name)
+        self.needs = Needs()
+        self._own_ending = {own: number for number, own in tokens.ends}
+        self._drafted: list[tuple[int, int]] = []  # own tokens of the last draft, and where their text ends in it
+        self._target_ends: list[int] = []  # where the text of each drafted token of the target ends
+
+    def propose(self, context: DraftContext, length: int) -> Draft:
+        began_s = time.monotonic()
+        count = self._catch_up(context, length)
+        if count <= 0:
+            return empty_draft()
+        text, ending = self._draft_text(self._likeliest(count))
+        found = self._in_target_tokens(text)[:length]
+        self._target_ends = list(accumulate(len(self._bytes.target[token]) for token in found))
+        self._accepted = min(self.model.length - len(self._tokens), len(self._drafted))
+        if ending is not None and len(found) < length and (self._target_ends or [0])[-1] == len(text):
+            found.append(ending)
+            self._target_ends.append(len(text))
+        return Draft(mx.array(found, mx.int32), times_s=(began_s, time.monotonic()))
+
+    def _likeliest(self, count: int) -> list[int]:
+        """Returns the model's own greedy continuation of `count` tokens. Waits for the device."""
+        logits, _ = self.model.continue_from(self._tokens, mx.zeros(0, mx.int32))
+        drafted = [mx.argmax(logits, -1).astype(mx.int32)]
+        for _ in range(count - 1):
+            drafted.append(mx.argmax(self.model.forward(drafted[-1]), -1).astype(mx.int32))
+            mx.async_eval(drafted[-1])
+        together = mx.concatenate(drafted)
+        mx.eval(together)
+        found: list[int] = together.tolist()
+        return found
+
+    def _draft_text(self, own: Sequence[int]) -> tuple[bytes, int | None]:
+        """Notes the drafted own tokens up to one without a text, and returns their text without an unfinished
+        character, and the target's token for the one that ends the reply there, if it does."""
+        self._drafted, text = [], b""
+        for token in own:
+            piece = self._bytes.drafter[token] if token < len(self._bytes.drafter) else b""
+            if token in self._own_ending or not piece:
+                return _whole_characters(text), self._own_ending.get(token)
+            text += piece
+            self._drafted.append((token, len(text)))
+        return _whole_characters(text), None
+
+    def _in_target_tokens(self, text: bytes) -> list[int]:
+        """Returns the target's tokens of a text, none where they are other bytes."""
+        words, known = text.decode(errors="replace"), self._bytes.target
+        for given in (words, words.removeprefix(" ")):  # SentencePiece may put a space before what it is given
+            found = list(self._bytes.encode_target(given))
+            if all(token < len(known) for token in found) and b"".join(known[token] for token in found) == text:
+                return found
+        return []
+
+    def _own_count(self, kept: int) -> int:
+        end = self._target_ends[min(kept, len(self._target_ends)) - 1] if kept and self._target_ends else 0
+        return bisect_right([place for _, place in self._drafted], end)
+
+    def _kept_draft(self, new: Sequence[int], begin: int) -> list[tuple[int, int]]:
+        return [(own, begin + end) for own, end in self._drafted[: self._accepted]]
 
 
 def _whole_characters(data: bytes) -> bytes:

@@ -1,87 +1,166 @@
-"""Prompt lookup: what followed the last time that these words occurred (Saxena 2023).
+"""Prompt lookup: what followed when these words occurred before (Saxena 2023), in this text or in earlier replies.
 
-The longest suffix of the committed tokens that occurred before, in prompt or reply, is continued as it was then. A
-point mass: there is no q. No model, no device work; an index by n-gram is kept as tokens arrive, so a proposal costs a
-few dictionary look-ups whatever the context's length.
-"""
+The places where the longest suffix of the committed tokens occurred are continued as they were; each counts by the
+length of its match, the latest first among equals. What follows most of them is drafted, no longer than the match is,
+as in SuffixDecoding (arXiv 2411.04975): as a chain, or as a tree of what followed at different places. A point mass:
+there is no q. No model and no device work.
+
+Earlier replies (`history`) belong to the caller. Those that were drawn with the noise of the reply to come must not be
+in it under rejection sampling: a draft may not depend on noise that decides whether it is kept."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import mlx.core as mx
 
 from engine.drafters import Draft, DraftContext, Needs, Traits, empty_draft
+from engine.drafters.suffix_index import END, LONGEST_MATCH, Matches, SuffixIndex
+from engine.tree.draft_tree import DraftTree
 
-LONGEST = 4
-SHORTEST = 2
+SHORTEST = 2  # tokens of the text itself that must match
+HISTORY_SHORTEST = 3  # of earlier replies, where two words occur everywhere
+LEAST_SHARE = 0.1  # of the weight at a place, for a draft to go on
+_KINDS = (32, 9, 6, 4, 3, 2, 1)  # least lengths of matches that are accepted at rates of their own
+_LONGER = 2.0  # how much more a match counts that is a token longer
+
+
+@dataclass(frozen=True)
+class _Node:
+    """A drafted token. share: of all weight that is behind its path. places: rows that go on as its path does."""
+
+    share: float
+    token: int
+    places: list[int]
 
 
 class PromptLookup:
-    """Drafts by copying. `longest` and `shortest` bound the n-gram that must match, in tokens."""
+    """Drafts by copying. shortest: the fewest tokens that must match. history: earlier replies, made with
+    `HISTORY_SHORTEST`; it may be replaced between replies. trees: whether drafts branch."""
 
     name = "lookup"
     needs = Needs()
-    traits = Traits("block")
 
-    def __init__(self, longest: int = LONGEST, shortest: int = SHORTEST) -> None:
-        self._sizes = range(longest, shortest - 1, -1)
-        self._tokens: list[int] = []
-        self._ends: dict[tuple[int, ...], list[int]] = {}
+    def __init__(self, shortest: int = SHORTEST, history: SuffixIndex | None = None, trees: bool = False) -> None:
+        self._history = history
+        self.traits = Traits("tree" if trees else "block")
+        self._text = SuffixIndex(shortest)
+        self._found: list[tuple[SuffixIndex, Matches]] | None = None  # for the text as it is; None where not known
+        self._hint: float | None = None  # likewise
+
+    @property
+    def history(self) -> SuffixIndex | None:
+        """The earlier replies that it drafts from."""
+        return self._history
+
+    @history.setter
+    def history(self, history: SuffixIndex | None) -> None:
+        self._history = history
+        self._found = self._hint = None
 
     def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
-        for token in tokens[len(self._tokens) :]:
-            self._tokens.append(token)
-            for gram in self._grams():
-                self._ends.setdefault(gram, []).append(len(self._tokens))
+        if len(tokens) > self._text.length:
+            self._text.extend(tokens[self._text.length :])
+            self._found = self._hint = None
 
     def propose(self, context: DraftContext, length: int) -> Draft:
         self.sync(context.tokens)
+        if self.traits.shape == "tree":
+            tokens, parents = self.branches(length)
+            return Draft(mx.array(tokens, mx.int32), tree=DraftTree.of(parents)) if tokens else empty_draft()
         found = self.continuation(length)
         return Draft(mx.array(found, mx.int32)) if found else empty_draft()
 
     def hint(self, context: DraftContext) -> float:
-        """Returns the length of the suffix that occurred before, as a share of the longest looked for.
+        """Returns which kind of match there is, by its length, as a share of the longest.
 
         Where it is 0, plain steps are submitted ahead, so a copy that begins right after is taken up one step late; to
         wait for one costs more (`engine/NOTES.md`).
         """
         self.sync(context.tokens)
-        size, _ = self._found()
-        return size / self._sizes[0]
+        if self._hint is None:
+            longest = self._longest()
+            drafts = next(self._grower(min(1, longest))(None, 0), None) is not None
+            self._hint = next(kind for kind in _KINDS if longest >= kind) / LONGEST_MATCH if drafts else 0.0
+        return self._hint
 
     def continuation(self, length: int) -> list[int]:
-        """Returns what followed the latest earlier occurrence of the longest suffix that has one.
+        """Returns the tokens that followed most of the places, at most `length` and at most as many as match."""
+        grow = self._grower(min(length, self._longest()))
+        chain: list[int] = []
+        best = next(grow(None, 0), None)
+        while best is not None:
+            chain.append(best.token)
+            best = next(grow(best, len(chain)), None)
+        return chain
 
-        A continuation that runs into the end of the text goes on into itself, so that a repeating pattern of any
-        period is followed to any `length`.
-        """
-        size, end = self._found()
-        text = self._tokens[end:]
-        return [text[i % len(text)] for i in range(length)] if size else []
+    def branches(self, length: int) -> tuple[list[int], list[int]]:
+        """Returns the `length` likeliest tokens of all continuations, and the parent of each; as deep as matches are
+        long. Likeliest first, which puts parents before their children."""
+        grow = self._grower(min(length, self._longest()))
+        tokens: list[int] = []
+        parents: list[int] = []
+        waiting: list[tuple[float, int, int, int, _Node]] = []
+        entered = 0
 
-    def _found(self) -> tuple[int, int]:
-        """Returns the size of the longest suffix that occurred before, and where its latest earlier occurrence ended;
-        0, 0 if there is none."""
-        here = len(self._tokens)
-        for size in self._sizes:
-            ends = self._ends.get(tuple(self._tokens[here - size :])) if here >= size else None
-            earlier = [end for end in (ends or [])[-2:] if end < here]
-            if earlier:
-                return size, earlier[-1]
-        return 0, 0
+        def enter(parent: int, node: _Node | None, depth: int) -> None:
+            nonlocal entered
+            for child in grow(node, depth):
+                heapq.heappush(waiting, (-child.share, entered, parent, depth, child))
+                entered += 1
+
+        enter(-1, None, 0)
+        while waiting and len(tokens) < length:
+            _, _, parent, depth, node = heapq.heappop(waiting)
+            tokens.append(node.token)
+            parents.append(parent)
+            enter(len(tokens) - 1, node, depth + 1)
+        return tokens, parents
 
     def rewind(self, length: int) -> None:
-        while len(self._tokens) > length:
-            for gram in self._grams():
-                self._ends[gram].pop()
-                if not self._ends[gram]:
-                    del self._ends[gram]
-            self._tokens.pop()
+        if length < self._text.length:
+            self._text.truncate(length)
+            self._found = self._hint = None
 
     def reusable_prefix(self) -> int:
-        return len(self._tokens)
+        return self._text.length
 
-    def _grams(self) -> list[tuple[int, ...]]:
-        """Returns the n-grams that end at the last token."""
-        return [tuple(self._tokens[-size:]) for size in self._sizes if len(self._tokens) >= size]
+    def _matches(self) -> list[tuple[SuffixIndex, Matches]]:
+        """Returns what the end of the text matches, in the text and in earlier replies."""
+        if self._found is None:
+            tail = self._text.tokens[-LONGEST_MATCH:]
+            indexes = [self._text] if self._history is None else [self._text, self._history]
+            self._found = [(index, index.matches(tail)) for index in indexes]
+        return self._found
+
+    def _longest(self) -> int:
+        """Returns the length of the longest match, 0 if there is none."""
+        return max((int(found.lengths[0]) for _, found in self._matches() if found.lengths.size), default=0)
+
+    def _grower(self, depth: int) -> Callable[[_Node | None, int], Iterator[_Node]]:
+        """Returns a function that gives the children of a node at this depth (None: of the root), the likeliest first,
+        down to `depth`."""
+        rows: list[list[int]] = []
+        weights: list[float] = []
+        longest = self._longest()
+        for index, found in self._matches() if depth else []:
+            rows += index.continuations(found.ends, depth).tolist()
+            weights += [_LONGER ** (int(length) - longest) for length in found.lengths]
+
+        def children(node: _Node | None, level: int) -> Iterator[_Node]:
+            if level >= depth:
+                return
+            share, places = (1.0, list(range(len(rows)))) if node is None else (node.share, node.places)
+            followed: dict[int, list[int]] = {}
+            for place in places:
+                followed.setdefault(rows[place][level], []).append(place)
+            sums = {token: sum(weights[place] for place in by) for token, by in followed.items()}
+            total = sum(sums.values())
+            for token in sorted(sums, key=lambda token: -sums[token]):
+                below = share * sums[token] / total
+                if token != END and below >= LEAST_SHARE:
+                    yield _Node(below, token, followed[token])
+
+        return children

@@ -106,7 +106,8 @@ def _shared_share(path: Path, target: Sequence[bytes], drafter: Sequence[bytes])
 
 
 def _load_other_tokenizer(loaded: Loaded, target: Loaded) -> LoadedDrafter:
-    from engine.drafters.cross_tokenizer import CrossTokenizerModel, TokenBytes
+    from engine.drafters.cross_tokenizer import CrossTokenizerModel, TextDrafter, TokenBytes
+    from models.drafters.variant_trial import Variant
 
     theirs = read_token_bytes(target.folder.path)[: target.model.vocabulary]
     own = read_token_bytes(loaded.folder.path)[: loaded.model.vocabulary]
@@ -121,9 +122,19 @@ def _load_other_tokenizer(loaded: Loaded, target: Loaded) -> LoadedDrafter:
             for end, own_end in zip(sorted(target.tokenizer.eos), sorted(loaded.tokenizer.eos), strict=False)
             if end < len(theirs) and own_end < len(own)
         ),
+        encode_target=target.tokenizer.pieces,
     )
-    drafter = CrossTokenizerModel(loaded.model, tokens, loaded.name)
-    return LoadedDrafter(drafter, loaded, note="its tokenizer is another one, so it drafts only tokens that both have")
+
+    def variant(name: str, kind: type[CrossTokenizerModel]) -> Variant:
+        def make() -> CrossTokenizerModel:
+            loaded.model.rewind(0)
+            return kind(loaded.model, tokens, loaded.name)
+
+        return Variant(name, make)
+
+    variants = (variant("tokens that both have", CrossTokenizerModel), variant("its text", TextDrafter))
+    note = "its tokenizer is another one, so it drafts tokens that both have, or its text, as a trial decides"
+    return LoadedDrafter(variants[0].make(), loaded, note=note, variants=variants)
 
 
 def _notes(target: ModelFolder, drafter: ModelFolder) -> Iterator[str]:

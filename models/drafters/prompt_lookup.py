@@ -22,10 +22,12 @@ def check(_target: ModelFolder, _folder: Path, _read: Callable[[Path], ModelFold
     return Compatibility(True, KIND.name, "fits any target")
 
 
-def load(_folder: Path, _target: Loaded, _trees: bool) -> LoadedDrafter:
+def load(_folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
     from engine.drafters.prompt_lookup import PromptLookup
+    from models.drafters.head_folder import tree_drafting
 
-    return LoadedDrafter(PromptLookup())
+    branches, note = tree_drafting(target, trees)
+    return LoadedDrafter(PromptLookup(trees=branches), branches=branches, note=note)
 
 
 def footprint(_folder: Path, _item_bytes: int) -> Callable[[int], Share]:

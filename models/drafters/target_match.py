@@ -75,14 +75,14 @@ def made_for(target: Loaded) -> dict[str, object]:
     return {
         "name": target.name,
         "model_type": target.folder.model_type,
-        "vocabulary_sha256": _digest(target.folder.vocabulary),
+        "vocabulary_sha256": vocabulary_digest(target.folder.vocabulary),
     }
 
 
 def check_made_for(folder: HeadFolder, target: TargetShape) -> None:
     """Raises PairError if the folder says that it was made for other tokens than the target's."""
     recorded = folder.config.part("redline").part("target").values
-    if recorded.get("vocabulary_sha256", "") not in ("", _digest(target.vocabulary)):
+    if recorded.get("vocabulary_sha256", "") not in ("", vocabulary_digest(target.vocabulary)):
         name = str(recorded.get("name", "another model"))[:60]
         raise PairError(f"{folder.path}: different tokenizer (made for {name}, not for {target.name}); {_OTHER}")
 
@@ -91,7 +91,7 @@ def is_made_for(config: Mapping[str, object], vocabulary: Mapping[str, int]) -> 
     """Whether a drafter's config.json says that it was trained for a target of this vocabulary."""
     about = config.get("redline")
     recorded = about.get("target") if isinstance(about, Mapping) else None
-    return isinstance(recorded, Mapping) and recorded.get("vocabulary_sha256") == _digest(vocabulary)
+    return isinstance(recorded, Mapping) and recorded.get("vocabulary_sha256") == vocabulary_digest(vocabulary)
 
 
 def check_vocabulary(path: Path, vocabulary: int, target: TargetShape) -> None:
@@ -143,7 +143,7 @@ def _size(target: ModelFolder, key: str) -> int:
     raise ModelError(f"{target.path}: config.json has no {key}; choose a model made for MLX or transformers")
 
 
-def _digest(vocabulary: Mapping[str, int]) -> str:
-    """Returns a digest of which token has which id, in any order."""
+def vocabulary_digest(vocabulary: Mapping[str, int]) -> str:
+    """Returns a digest of which token has which id, whatever their order."""
     lines = "\n".join(f"{number} {token!r}" for token, number in sorted(vocabulary.items(), key=lambda item: item[1]))
     return hashlib.sha256(lines.encode()).hexdigest()

@@ -121,6 +121,7 @@ class TextForecast:
         draft, reply = drafter.continuation(self._longest), text.reply[root:]
         if not draft:
             return np.full(self._longest + 1, np.nan)
-        matches = [place < len(reply) and draft[place] == reply[place] for place in range(self._longest)]
+        known = min(len(draft), len(reply))
+        matches = [place < known and draft[place] == reply[place] for place in range(self._longest)]
         survival: Floats = np.cumprod([1.0, *matches], dtype=np.float64)
         return survival

@@ -18,7 +18,7 @@ from engine.session import Session
 from engine.settings import SamplingSettings
 from engine.target.cached_model import PREFILL_CHUNK, CachedModel
 from tests.engine.fakes import ByteTokenizer, nearby
-from tests.engine.replies import attach
+from tests.engine.replies import attach, earlier_replies
 from tests.toys.architectures import build
 
 CONTEXT = 2000
@@ -62,7 +62,9 @@ def session(name: str, eos: frozenset[int] = frozenset(), context: int = CONTEXT
 def drafter(kind: str, name: str) -> Drafter | None:
     if kind == "draft model":
         return DraftModel(CachedModel(NEARBY[name]), 64)
-    return PromptLookup(longest=2, shortest=1) if kind == "lookup" else None
+    if kind.startswith("lookup"):
+        return PromptLookup(1, earlier_replies(64), trees=kind == "lookup trees")
+    return None
 
 
 def events_of(s: Session, prompt: Sequence[int], settings: SamplingSettings, d: Drafter | None, **more: Any) -> Any:

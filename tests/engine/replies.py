@@ -5,9 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 import mlx.core as mx
+import numpy as np
 
 from engine.drafters import Draft, Drafter, Needs, Traits
 from engine.drafters.draft_model import DraftModel
+from engine.drafters.prompt_lookup import HISTORY_SHORTEST
+from engine.drafters.suffix_index import END, SuffixIndex
 from engine.events import Finished, Round
 from engine.loop import Limits, decode
 from engine.policy import Policy
@@ -65,6 +68,15 @@ def plain_reply(
     if key not in _PLAIN:  # the network is kept, so that no other has its id
         _PLAIN[key] = network, reply(network, sampling=sampling, rule=rule, tokens=tokens, prompt=prompt)[0]
     return list(_PLAIN[key][1])
+
+
+def earlier_replies(vocabulary: int, tokens: int = 400) -> SuffixIndex:
+    """Other texts of these tokens, for prompt lookup."""
+    index = SuffixIndex(HISTORY_SHORTEST)
+    for reply_number in range(4):
+        numbers = np.random.default_rng(reply_number).integers(0, vocabulary, tokens // 4)
+        index.extend([*numbers.tolist(), END])
+    return index
 
 
 def attach(drafter: Drafter | None, target: CachedModel) -> None:

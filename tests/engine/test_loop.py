@@ -251,7 +251,7 @@ def test_a_lookup_that_finds_nothing_lets_plain_steps_run_ahead(
     ahead = []
     real = verify_pass.submit_after
     monkeypatch.setattr(verify_pass, "submit_after", lambda *a: (ahead.append(1), real(*a))[1])
-    ids, told, _ = reply(network, PromptLookup(longest=9, shortest=9), 4, tokens=40, prompt=list(range(23)))
+    ids, told, _ = reply(network, PromptLookup(shortest=9), 4, tokens=40, prompt=list(range(23)))
     assert ids == plain
     assert not any(r.drafted for r in told)
     assert len(ahead) == 40 - 1
@@ -292,4 +292,4 @@ def test_penalties_see_the_whole_context_in_both_ways(network: nn.Module) -> Non
     assert not set(plain) & set(PROMPT)
     for length in (1, 3, 8):
         assert reply(network, draft_model(network, 64), length, sampling, tokens=30)[0] == plain
-        assert reply(network, PromptLookup(longest=1, shortest=1), length, sampling, tokens=30)[0] == plain
+        assert reply(network, PromptLookup(shortest=1), length, sampling, tokens=30)[0] == plain

@@ -10,7 +10,7 @@ from engine.sampling import Sampler, TokenCounts
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
 from engine.verify_pass import verify
-from tests.engine.replies import draft_model, reply
+from tests.engine.replies import draft_model, earlier_replies, reply
 from tests.toys.tables import TableModel, random_tables, text_distribution
 
 SIZE = 4
@@ -31,7 +31,8 @@ def chi_square(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "kind", ["draft model", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("lookup", "plain"))]
+    "kind",
+    ["draft model", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("lookup", "lookup trees", "plain"))],
 )
 def test_rejection_keeps_the_distribution_of_whole_texts(kind: str) -> None:
     """3,000 seeds, three tokens: chi-square of the 64 texts against the enumerated distribution.
@@ -43,7 +44,8 @@ def test_rejection_keeps_the_distribution_of_whole_texts(kind: str) -> None:
     target = CachedModel(TableModel(target_table))
     drafter = {
         "draft model": lambda: draft_model(TableModel(draft_table), SIZE),
-        "lookup": lambda: PromptLookup(longest=1, shortest=1),
+        "lookup": lambda: PromptLookup(1, earlier_replies(SIZE)),
+        "lookup trees": lambda: PromptLookup(1, earlier_replies(SIZE), trees=True),
         "plain": lambda: None,
     }[kind]()
     counts: dict[tuple[int, ...], int] = {}
@@ -51,7 +53,9 @@ def test_rejection_keeps_the_distribution_of_whole_texts(kind: str) -> None:
     accepted = 0
     for seed in range(REPLIES):
         sampling = SamplingSettings(temperature=1, seed=seed)
-        ids, rounds, _ = reply(target, drafter, 2, sampling, "rejection", tokens=3, prompt=prompt)
+        ids, rounds, _ = reply(
+            target, drafter, 4 if kind == "lookup trees" else 2, sampling, "rejection", tokens=3, prompt=prompt
+        )
         counts[tuple(ids)] = counts.get(tuple(ids), 0) + 1
         accepted += sum(r.accepted for r in rounds)
     statistic, freedom = chi_square(counts, text_distribution(target_table, START, 3), REPLIES)

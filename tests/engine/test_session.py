@@ -161,7 +161,7 @@ def walk_away_everywhere(name: str, kind: str, prompt: list[int], follow: Callab
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("llama", "draft model"), ("mamba2", "none"), ("mamba2", "lookup")],
+    [("llama", "draft model"), ("llama", "lookup trees"), ("mamba2", "none"), ("mamba2", "lookup")],
 )
 def test_a_reply_left_at_any_event_can_be_gone_on_from(name: str, kind: str) -> None:
     walk_away_everywhere(name, kind, PROMPT, lambda tokens: [*tokens, *TURN])

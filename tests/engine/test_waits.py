@@ -19,7 +19,7 @@ from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
 from tests.engine.drafters.eagles import eagle, network_of
 from tests.engine.drafters.test_medusa import medusa
-from tests.engine.replies import draft_model, reply
+from tests.engine.replies import draft_model, earlier_replies, reply
 from tests.toys.architectures import build
 
 TARGET = "llama"
@@ -83,8 +83,8 @@ class Watched(FixedLength):
 
 def make(kind: str) -> Any:
     """A drafter for the toy target."""
-    if kind == "lookup":
-        return PromptLookup()
+    if kind.startswith("lookup"):
+        return PromptLookup(history=earlier_replies(64), trees=kind == "lookup trees")
     if kind.startswith("eagle"):
         return eagle(TARGET, trees=kind == "eagle trees")
     if kind.startswith("medusa"):
@@ -123,7 +123,9 @@ def instrument(monkeypatch: pytest.MonkeyPatch) -> Instrument:
 
 
 @pytest.mark.parametrize(("policy", "sampling"), [*(("fixed", sampling) for sampling in SAMPLINGS), ("auto", "greedy")])
-@pytest.mark.parametrize("kind", ["lookup", "draft model", "both", "eagle", "eagle trees", "medusa", "medusa trees"])
+@pytest.mark.parametrize(
+    "kind", ["lookup", "lookup trees", "draft model", "both", "eagle", "eagle trees", "medusa", "medusa trees"]
+)
 def test_a_round_waits_for_the_device_once(kind: str, policy: str, sampling: str, instrument: Instrument) -> None:
     waits, rounds = waits_of(kind, policy, SAMPLINGS[sampling], instrument)
     assert any(round_.drafted for round_ in rounds)

@@ -14,6 +14,7 @@ from app import protocol as p
 from app.host import __main__ as host
 from app.host.model_worker import ModelWorker, NotLoaded
 from app.inference import pair_loader as parts
+from app.reply_history import ReplyHistory
 from engine.errors import BackendError, ModelError, RedlineError
 from models import loader as loading
 from tests.host.process import asked, of_kind, pair
@@ -225,3 +226,33 @@ def test_a_count_is_what_a_reply_reads(toy_folder: Path) -> None:
         request = p.Reply(id=1, messages=messages, sampling=p.SamplingSettings(max_tokens=1, draft_length=0))
         read = of_kind(worker.reply(request, Event()), p.PrefillProgress)[-1].progress
         assert (count.id, count.tokens, count.context) == (3, read.total, 300)
+
+
+def test_a_reply_is_drafted_from_earlier_ones_where_its_text_cannot_change(toy_folder: Path, tmp_path: Path) -> None:
+    """The earlier reply is the same one, so it is copied; with a seed of the user's, rejection may not know of it."""
+    worker, history = ModelWorker(), ReplyHistory(tmp_path / "history")
+    vocabulary = loaded(worker, pair(toy_folder, "lookup")).vocabulary
+
+    def rounds(folder: Path | str, **sampling: Any) -> list[p.RoundDone]:
+        settings = p.SamplingSettings(max_tokens=24, draft_length=6, **sampling)
+        request = p.Reply(id=1, messages=asked("Hi"), sampling=settings, history=str(folder))
+        worker.recover()
+        return of_kind(worker.reply(request, Event()), p.RoundDone)
+
+    def tokens(told: list[p.RoundDone]) -> list[int]:
+        return [token for one in told for token in one.round.tokens]
+
+    hot: dict[str, Any] = {"temperature": 1.0, "seed": 7}
+    for number, sampling in enumerate(({}, {**hot, "acceptance": "coupled"}, hot)):
+        alone = rounds("", **sampling)
+        history.add(vocabulary, 1, number, tokens(alone))
+        again = rounds(history.folder, **sampling)
+        assert tokens(again) == tokens(alone)
+        assert (len(again) < len(alone)) == (sampling is not hot)
+        assert len(rounds("", **sampling)) == len(alone)
+    assert tokens(rounds(history.folder, **hot, fresh=True)) and worker._pair.drafter.drafter.history is not None
+    race = p.Race(
+        id=2, prompt="Hi", sampling=p.SamplingSettings(max_tokens=2), sides=(p.Side(drafter="none"),) * 2, runs=1
+    )
+    list(worker.race(race, Event()))
+    assert worker._pair.drafter.drafter.history is None

@@ -28,6 +28,7 @@ from app.window.chat.reply_verification import ReplyVerification
 from engine.events import PromptProgress
 
 if TYPE_CHECKING:
+    from app.reply_history import ReplyHistory
     from app.store import Store
 
 UNSAVED = 0  # the id of a conversation that is not on disk
@@ -66,13 +67,20 @@ class Controller(QObject):
     verification_failed = Signal(int, str)  # a message, why it cannot be verified
     notice = Signal(object)  # Notice
 
-    def __init__(self, store: Store, process: HostProcess, parent: QObject | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        process: HostProcess,
+        parent: QObject | None = None,
+        history: ReplyHistory | None = None,
+    ) -> None:
         super().__init__(parent)
         self.library = ConversationLibrary(store, self)
         self.host = HostConnection(process, self)
         self.conversation = _unsaved(self.library.default_settings())
         self.path: list[MessageRecord] = []
         self.replies = ReplyController(self.host, store, self)
+        self._history = history
         self._verification = ReplyVerification(self)
         self.pair = ChatPair(self)
         self._was_busy = False
@@ -110,6 +118,15 @@ class Controller(QObject):
         self.replies.close("Redline quit while writing this reply.")
         self.host.process.quit()
         self.library.close()
+
+    def set_learning(self, on: bool) -> None:
+        """Has drafts copy from earlier replies, or not; then what was learned is deleted. So is what belongs to
+        conversations that are gone."""
+        history = self._history
+        self.replies.history = history if on else None
+        if history is not None:
+            known = {record.id for record in self.library.conversations()}
+            self.library.attempt(partial(history.keep, known) if on else history.clear, None)
 
     # --- state ---------------------------------------------------------------------------------
 
@@ -321,6 +338,8 @@ class Controller(QObject):
             self.replies.stop()
         if not self.library.change(partial(self.library.store.delete, conversation)):
             return
+        if self._history is not None:
+            self.library.attempt(partial(self._history.forget, conversation), None)
         was_open = conversation == self.conversation.id
         self._deleted.append((conversation, was_open))
         if was_open:

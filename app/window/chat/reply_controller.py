@@ -33,6 +33,7 @@ from engine.events import PromptProgress
 from engine.metrics import Metrics
 
 if TYPE_CHECKING:
+    from app.reply_history import ReplyHistory
     from app.store import Store
 
 SAVE_S = 0.25
@@ -117,7 +118,8 @@ class ReplyInProgress:
 class ReplyController(QObject):
     """Requests one reply at a time, receives it and saves it.
 
-    reply: the one that is being written. times_phases: whether the next one measures draft and verify apart.
+    reply: the one that is being written. times_phases: whether the next one measures draft and verify apart. history:
+    earlier replies, which the next one is drafted from and added to; None for none.
     """
 
     rounds_received = Signal(int, object)  # a message, list[RoundDone]; once a frame
@@ -129,6 +131,7 @@ class ReplyController(QObject):
         super().__init__(parent)
         self.reply: ReplyInProgress | None = None
         self.times_phases = False
+        self.history: ReplyHistory | None = None
         self._host, self._store = host, store
         self._pair, self._messages = Pair(), tuple[Message, ...]()
         self._unsaved: dict[int, tuple[MessageRecord, str]] = {}  # replies that have ended, with their tails
@@ -191,7 +194,12 @@ class ReplyController(QObject):
         assert sampling is not None
         self._host.show_pair_status()
         return Reply(
-            id=0, messages=self._messages, sampling=sampling, continuation_ids=reply.tokens, timed=self.times_phases
+            id=0,
+            messages=self._messages,
+            sampling=sampling,
+            continuation_ids=reply.tokens,
+            timed=self.times_phases,
+            history="" if self.history is None else str(self.history.folder),
         )
 
     def _receive(self, answer: AnyAnswer) -> None:
@@ -226,6 +234,21 @@ class ReplyController(QObject):
         state: State = "stopped" if reason == "cancelled" else "complete"
         self._end(state, END_NOTES.get(reason, ""), answer.finished.text, answer.seed)
 
+    def _learn(self, reply: ReplyInProgress) -> None:
+        """Adds a reply that was saved to those that later ones are drafted from."""
+        loaded, record = self._host.loaded, reply.record
+        if self.history is None or loaded is None or loaded.pair != self._pair or record.id in self._unsaved:
+            return
+        if self._is_kept(record.conversation):
+            self.history.add(loaded.vocabulary, record.conversation, record.id, reply.tokens)
+
+    def _is_kept(self, conversation: int) -> bool:
+        """Returns whether a conversation is neither deleted nor gone."""
+        try:
+            return any(record.id == conversation for record in self._store.conversations())
+        except RedlineError:
+            return False
+
     def _reject(self, why: str) -> None:
         """Ends the reply here: what followed would not be what the model wrote."""
         self._task.stop()
@@ -242,6 +265,7 @@ class ReplyController(QObject):
         record = reply.final_record(state, note, tail, seed)
         self._unsaved[record.id] = (record, tail)
         saved = self._save()
+        self._learn(reply)
         self.reply = None
         self.ended.emit(saved.get(record.id, record))
 

@@ -26,7 +26,7 @@ Motion = Literal["system", "reduced", "full"]
 
 class Preferences(Struct, frozen=True, kw_only=True):
     """What the user chose. zoom: steps of the text size, 0 is normal. unload_minutes: minutes without use after which
-    the models are unloaded, 0 for never."""
+    the models are unloaded, 0 for never. learn_replies: whether drafts may copy from earlier replies."""
 
     scheme: Follow = "system"
     zoom: int = 0
@@ -35,6 +35,7 @@ class Preferences(Struct, frozen=True, kw_only=True):
     motion: Motion = "system"
     announce: bool = True
     unload_minutes: int = 30
+    learn_replies: bool = True
 
     @property
     def scale(self) -> float:

@@ -294,6 +294,7 @@ class MainWindow(QMainWindow):
         self.preferences = preferences
         self.theme.apply(preferences)
         self.controller.pair.set_idle_minutes(preferences.unload_minutes)
+        self.controller.set_learning(preferences.learn_replies)
         for name, on in (("tints", preferences.tints), ("refused", preferences.show_refused)):
             self.commands[name].setChecked(on)
         transcript.set_tints(preferences.tints)

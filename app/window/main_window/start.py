@@ -95,13 +95,15 @@ def run(options: WindowOptions) -> int:
 def show(options: WindowOptions) -> int:
     """Shows the window, without a look at other instances."""
     application = _make_application()
+    from app.reply_history import FOLDER, ReplyHistory
     from app.store import Store
     from app.window.chat import Controller, Notice
     from app.window.chat.host_process import HostProcess
     from app.window.main_window.main_window import MainWindow
 
     opened = Store.open(options.store_file)
-    controller = Controller(opened.store, HostProcess(options.host_command))
+    history = ReplyHistory(options.store_file.parent / FOLDER)
+    controller = Controller(opened.store, HostProcess(options.host_command), history=history)
     window = MainWindow(controller, options.store_file)
     _connect(application, controller, window, options.store_file.parent)
     for text in opened.notices:

@@ -37,6 +37,7 @@ UNLOADING = {
     "0": "Never",
 }
 UNLOADING_HELP = "Frees their memory. Your next message loads them again."
+LEARNING_HELP = "Drafts may copy from your earlier replies. Turning this off deletes what was learned."
 REFUSED_HELP = "Shows what the drafter proposed and the target refused."
 DEFAULTS_HELP = "New chats start with these settings, or with the ones you used last."
 
@@ -52,6 +53,7 @@ class AppearancePage(QWidget):
         self.scheme, self.text_size, self.motion = choice(SCHEMES), choice(sizes), choice(MOTIONS)
         self.unload = choice(UNLOADING)
         self.tints, self.refused, self.announce = CheckBox("Show"), CheckBox("Show"), CheckBox("Read aloud")
+        self.learning = CheckBox("Use")
         self._preferences = Preferences()
         fields = column(on=self, margins=PAGE_MARGINS, gap=14)
         self._controls: dict[str, Choice | CheckBox] = {}  # by the name of the preference
@@ -62,6 +64,7 @@ class AppearancePage(QWidget):
             ("show_refused", "Refused tokens", self.refused, REFUSED_HELP),
             ("motion", "Motion", self.motion, "Reduced motion shows text as it comes; nothing slides or fades."),
             ("unload_minutes", "Unload idle models after", self.unload, UNLOADING_HELP),
+            ("learn_replies", "Earlier replies", self.learning, LEARNING_HELP),
             ("announce", "Screen readers", self.announce, "Reads replies aloud, sentence by sentence."),
         ):
             self._controls[name] = control

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from engine.drafters import DraftContext
-from engine.drafters.cross_tokenizer import CrossTokenizerModel, TokenBytes
+from engine.drafters.cross_tokenizer import CrossTokenizerModel, TextDrafter, TokenBytes
 from engine.policy.fixed import FixedLength
 from engine.sampling import Sampler, TokenCounts
 from engine.session import Session
@@ -19,7 +19,7 @@ from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
 from tests.engine.conversations import MODELS, NEARBY, read
 from tests.engine.fakes import ByteTokenizer
-from tests.engine.replies import PROMPT, plain_reply, reply
+from tests.engine.replies import PROMPT, reply
 from tests.engine.test_waits import Instrument, Watched, instrument
 
 # 64 tokens each, of which 40 are single bytes that both have, at other ids; é is two bytes, whole in no token.
@@ -46,30 +46,44 @@ def encode(text: str) -> Sequence[int]:
     return found
 
 
-TOKENS = TokenBytes(TARGET, DRAFTER, encode, start=(0,), ends=((63, 0),))
+def encode_target(text: str) -> Sequence[int]:
+    """The longest tokens first."""
+    data, found = text.encode(), []
+    while data:
+        size = next((size for size in (2, 1) if data[:size] in TARGET), 0)
+        found += [TARGET.index(data[:size])] if size else []
+        data = data[size or 1 :]
+    return found
 
 
-def drafter_of(name: str, tokens: TokenBytes = TOKENS) -> CrossTokenizerModel:
-    return CrossTokenizerModel(CachedModel(NEARBY[name]), tokens)
+TOKENS = TokenBytes(TARGET, DRAFTER, encode, start=(0,), ends=((63, 0),), encode_target=encode_target)
+KINDS = {"TLI": CrossTokenizerModel, "SLEM": TextDrafter}
+
+
+def drafter_of(name: str, tokens: TokenBytes = TOKENS, kind: str = "TLI") -> CrossTokenizerModel:
+    return KINDS[kind](CachedModel(NEARBY[name]), tokens)
 
 
 def read_bytes(drafter: Any) -> bytes:
     return b"".join(DRAFTER[token] for token in drafter._tokens)
 
 
-@pytest.mark.parametrize(("name", "sampling"), [("qwen3", None), ("qwen3_next", SHAPED)])
-def test_the_text_is_that_of_plain_decoding(name: str, sampling: SamplingSettings | None) -> None:
-    plain = plain_reply(MODELS[name], sampling=sampling)
-    ids, rounds, _ = reply(MODELS[name], drafter_of(name), 3, sampling)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("sampling", [None, SHAPED], ids=["greedy", "coupled"])
+@pytest.mark.parametrize("name", ["qwen3", "qwen3_next"])
+def test_the_text_is_that_of_plain_decoding(name: str, sampling: SamplingSettings | None, kind: str) -> None:
+    plain, _, _ = reply(MODELS[name], sampling=sampling)
+    ids, rounds, _ = reply(MODELS[name], drafter_of(name, kind=kind), 3, sampling)
     assert ids == plain
     assert sum(len(round_.drafted) for round_ in rounds) > 20
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["qwen3", "qwen3_next"])
-def test_what_is_read_is_the_committed_text_whatever_was_refused_or_edited(name: str) -> None:
+def test_what_is_read_is_the_committed_text_whatever_was_refused_or_edited(name: str, kind: str) -> None:
     """Turns, an edited turn and a shorter one: the own tokens stand for the committed bytes, but for an unfinished
     character, and the cache holds a prefix of them."""
-    drafter, target = drafter_of(name), CachedModel(MODELS[name])
+    drafter, target = drafter_of(name, kind=kind), CachedModel(MODELS[name])
     session, settings = Session(target, ByteTokenizer(), 1000), SamplingSettings(max_tokens=8, temperature=0.8, seed=1)
     prompt = list(PROMPT)
     for turn in ([7, 8, 9], [40, 41], [], [5, 6]):
@@ -93,6 +107,42 @@ def test_accepted_drafts_are_not_read_again() -> None:
     assert drafter._tokens[own : own + 1] == [drafter._own[tokens[0]]]
     assert read_bytes(drafter) == b"".join(TARGET[token] for token in [*PROMPT, *tokens[:2], 3])
     assert drafter.model.length >= own + 1
+
+
+def greedy_of(letters: bytes) -> Any:
+    """A text drafter whose model always goes on with these letters."""
+    drafter: Any = drafter_of("qwen3", kind="SLEM")
+    drafter._likeliest = lambda count: [DRAFTER.index(bytes([letter])) for letter in letters[:count]]
+    return drafter
+
+
+def test_text_is_proposed_in_the_targets_tokens_across_boundaries() -> None:
+    """Four letters are two tokens of the target, one of which no token of the drafter is."""
+    drafter, sampler = greedy_of(b"abea"), Sampler(SamplingSettings(temperature=1.0), 64)
+    context = DraftContext(PROMPT, TokenCounts(sampler.distribution, PROMPT), sampler)
+    draft = drafter.propose(context, 4)
+    assert [TARGET[int(token)] for token in np.array(draft.tokens)] == [b"ab", b"ea"]
+    assert draft.logq is None and b"ea" not in DRAFTER
+    assert [drafter._own_count(kept) for kept in (0, 1, 2)] == [0, 2, 4]
+
+
+def test_own_tokens_of_accepted_text_stay() -> None:
+    """Of two drafted tokens the first is accepted: the two own tokens that it stands for are not read again."""
+    drafter, sampler = drafter_of("qwen3", kind="SLEM"), Sampler(SamplingSettings(), 64)
+    context = DraftContext(PROMPT, TokenCounts(sampler.distribution, PROMPT), sampler)
+    tokens = [int(token) for token in np.array(drafter.propose(context, 3).tokens)]
+    own, kept = len(drafter._tokens), drafter._own_count(1)
+    drafter.rewind(len(PROMPT) + 1)
+    assert drafter.model.length == own + min(kept, 2)
+    drafter._read([*PROMPT, tokens[0], 3])
+    assert read_bytes(drafter) == b"".join(TARGET[token] for token in [*PROMPT, tokens[0], 3])
+
+
+def test_the_end_is_proposed_by_its_role() -> None:
+    drafter, sampler = greedy_of(b""), Sampler(SamplingSettings(), 64)
+    drafter._likeliest = lambda count: [DRAFTER.index(b"a"), 0, 5][:count]
+    context = DraftContext(PROMPT, TokenCounts(sampler.distribution, PROMPT), sampler)
+    assert np.array(drafter.propose(context, 3).tokens).tolist() == [TARGET.index(b"a"), 63]
 
 
 def test_an_unfinished_character_is_waited_for() -> None:
@@ -145,3 +195,41 @@ def test_a_round_waits_for_the_device_once(instrument: Instrument) -> None:
     policy = Watched(FixedLength(3), instrument)
     _, rounds, _ = reply(MODELS["qwen3"], drafter_of("qwen3"), sampling=SHAPED, policy=policy, tokens=20)
     assert set(np.diff(policy.counts)) == {1} and sum(len(round_.drafted) for round_ in rounds) > 10
+
+
+def test_text_drafting_waits_once_more_and_says_so(instrument: Instrument) -> None:
+    policy = Watched(FixedLength(3), instrument)
+    drafter = drafter_of("qwen3", kind="SLEM")
+    _, rounds, _ = reply(MODELS["qwen3"], drafter, sampling=SHAPED, policy=policy, tokens=20)
+    assert np.diff(policy.counts).tolist() == [round_.waits for round_ in rounds]
+    assert {round_.waits for round_ in rounds if round_.drafted} == {2}
+
+
+@pytest.mark.slow
+def test_text_drafts_keep_the_distribution_under_rejection() -> None:
+    """Chi-square of the first token over 1,500 seeds against its exact distribution, refused beyond 6 deviations."""
+    settings = SamplingSettings(temperature=1.2, top_k=6)
+    sampler, target = Sampler(settings, 64), CachedModel(MODELS["qwen3"])
+    target.feed(PROMPT[:-1])
+    logits, _ = target.continue_from(PROMPT, mx.zeros(0, mx.int32))
+    p = np.exp(np.array(sampler.distribution.logprobs(sampler.distribution.adjust(logits))[0], np.float64))
+    drafter, counts, accepted = greedy_of(TARGET[int(p.argmax())]), np.zeros(64), 0
+    for seed in range(1500):
+        seeded = dataclasses.replace(settings, seed=seed)
+        ids, rounds, _ = reply(target, drafter, 2, seeded, "rejection", tokens=3)
+        counts[ids[0]] += 1
+        accepted += rounds[0].accepted > 0
+    cells = p * 1500 > 4
+    statistic = ((counts - p * 1500) ** 2 / np.maximum(p * 1500, 1e-9))[cells].sum()
+    assert counts[p == 0].sum() == 0 and 150 < accepted < 1400
+    assert statistic < cells.sum() + 6 * (2 * cells.sum()) ** 0.5
+
+
+def test_text_of_other_bytes_is_not_proposed() -> None:
+    """Where encoding does not give back the bytes there is nothing to propose."""
+    lower = dataclasses.replace(TOKENS, encode_target=lambda text: encode_target(text.replace("a", "b")))
+    drafter, sampler = drafter_of("qwen3", lower, "SLEM"), Sampler(SamplingSettings(), 64)
+    own = [DRAFTER.index(b"a"), DRAFTER.index(b"c")]
+    drafter._likeliest = lambda count: own[:count]  # type: ignore[attr-defined]
+    context = DraftContext(PROMPT, TokenCounts(sampler.distribution, PROMPT), sampler)
+    assert drafter.propose(context, 2).tokens.size == 0

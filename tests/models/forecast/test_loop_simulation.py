@@ -52,11 +52,11 @@ def drafter(kind: str) -> list[Drafter]:
         heads: Any = Remembering(MODELS["llama"], list(text_of(GREEDY).tokens), wrong=frozenset(range(30, 60, 4)))
         return [Medusa(heads, [(0,), (1,), (0, 0), (0, 1), (0, 0, 0)], target(), trees=kind.endswith("tree"))]
     kinds: dict[str, Callable[[], Sequence[Drafter]]] = {
-        "lookup": lambda: [PromptLookup(longest=2, shortest=1)],
+        "lookup": lambda: [PromptLookup(shortest=1)],
         "draft": lambda: [draft_model(NEARBY["llama"], 64)],
         "eagle": lambda: [eagle("llama")],
         "eagle tree": lambda: [eagle("llama", trees=True)],
-        "several": lambda: [PromptLookup(longest=2, shortest=1), draft_model(NEARBY["llama"], 64)],
+        "several": lambda: [PromptLookup(shortest=1), draft_model(NEARBY["llama"], 64)],
     }
     return list(kinds[kind]())
 

@@ -110,7 +110,7 @@ def test_tau_is_forecast_from_other_texts(kind: str, temperature: float, rule: A
 
 
 def table_drafters(kind: str) -> list[Drafter]:
-    return [PromptLookup(2, 1) if kind == "lookup" else draft_model(TableModel(TABLES[1]), SIZE)]
+    return [PromptLookup(shortest=1) if kind == "lookup" else draft_model(TableModel(TABLES[1]), SIZE)]
 
 
 def table_policy(kind: str) -> Policy:

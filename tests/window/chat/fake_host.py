@@ -135,7 +135,17 @@ class FakeHost:
             self.send(p.Failed(id=request.id, kind="PairError", message=f"{request.pair.drafter} does not fit"))
             return
         drafter, state = request.pair.drafter, {"note": "", "drafts_trees": False, "context": CONTEXT}
-        self.send(p.Loaded(id=request.id, pair=request.pair, target="Fake", drafter=drafter, speculation="on", **state))
+        self.send(
+            p.Loaded(
+                id=request.id,
+                pair=request.pair,
+                target="Fake",
+                drafter=drafter,
+                speculation="on",
+                vocabulary="abc",
+                **state,
+            )
+        )
 
     def reply(self, request: p.Reply) -> None:
         behaviour, first = self.behaviour, len(request.continuation_ids)

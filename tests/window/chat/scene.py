@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from app.protocol import AnyRequest, Pair, RoundDone
+from app.reply_history import ReplyHistory
 from app.store import Store
 from app.store.records import MessageRecord
 from app.window.chat import Controller, Notice
@@ -33,7 +34,9 @@ class Scene:
         self.not_verified: list[tuple[int, str]] = []
         self.requests: list[AnyRequest] = []
         self.process = HostProcess(words or command(**behaviour), timeouts)
-        self.controller = Controller(store or Store.open(folder / "conversations.sqlite").store, self.process)
+        self.history = ReplyHistory(folder / "draft-history")
+        opened = store or Store.open(folder / "conversations.sqlite").store
+        self.controller = Controller(opened, self.process, history=self.history)
         self.controller.notice.connect(self.notices.append)
         self.controller.reply_ended.connect(self.ended.append)
         self.controller.reply_began.connect(self.began.append)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from app.protocol import Reply
 from app.store.records import Attachment
 from app.window.chat import title_of
 from tests.window.chat.fake_host import text_of
@@ -184,6 +185,39 @@ def test_deleting_stops_a_reply_and_can_be_undone(tmp_path: Path) -> None:
         controller.undo_delete()  # nothing more to undo
         controller.delete(conversation)
     assert reopened(tmp_path).conversations() == []
+
+
+def test_replies_are_learned_and_forgotten_with_their_conversation(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=3) as scene:
+        controller, history = scene.controller, scene.history
+        first = scene.ask("not yet")
+        assert history.read("abc") == {} and scene.requested(Reply)[-1].history == ""
+        controller.set_learning(True)
+        second = scene.ask("and now")
+        tokens = [token for one in controller.rounds_of(second.id) for token in one.round.tokens]
+        assert {key: list(ids) for key, ids in history.read("abc").items()} == {(first.conversation, second.id): tokens}
+        assert scene.requested(Reply)[-1].history == str(history.folder)
+        controller.new()
+        third = scene.ask("elsewhere")
+        controller.delete(second.conversation)
+        assert set(history.read("abc")) == {(third.conversation, third.id)}
+        controller.undo_delete()
+        assert set(history.read("abc")) == {(third.conversation, third.id)}
+        history.add("abc", 1000, 1, [1, 2])  # of a conversation that another start purged
+        controller.set_learning(True)
+        assert set(history.read("abc")) == {(third.conversation, third.id)}
+        controller.set_learning(False)
+        assert not history.folder.exists()
+
+
+def test_a_reply_that_was_deleted_while_it_streamed_is_not_learned(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=10_000, pause_s=0.002) as scene:
+        scene.controller.set_learning(True)
+        scene.controller.send("doomed")
+        scene.streaming()
+        scene.controller.delete(scene.controller.conversation.id)
+        until(lambda: scene.controller.replies.reply is None)
+        assert scene.history.read("abc") == {}
 
 
 def test_what_is_exported_can_be_imported(tmp_path: Path) -> None:

@@ -1,0 +1,47 @@
+"""Earlier replies as prompt lookup drafts from them: the index of the files of one tokenizer, kept up to date."""
+
+from __future__ import annotations
+
+from array import array
+from pathlib import Path
+
+from app.reply_history import ReplyHistory
+from engine.drafters.prompt_lookup import HISTORY_SHORTEST
+from engine.drafters.suffix_index import END, SuffixIndex
+from engine.settings import SamplingSettings
+
+
+class DraftHistory:
+    """What is in a folder of `app.reply_history`, for one vocabulary: its digest, and how many tokens it has."""
+
+    def __init__(self, folder: Path, vocabulary: str, size: int) -> None:
+        self.folder, self.vocabulary = folder, vocabulary
+        self._size = size
+        self._state: object = None
+        self._known: dict[tuple[int, int], array[int]] = {}
+        self._index = SuffixIndex(HISTORY_SHORTEST)
+
+    def index(self) -> SuffixIndex:
+        """Returns the index of all replies in the folder as it is now. One that has gone is searched no more."""
+        files = ReplyHistory(self.folder)
+        state = files.state(self.vocabulary)
+        if state != self._state:
+            self._state, replies = state, files.read(self.vocabulary)
+            if any(replies.get(key) != ids for key, ids in self._known.items()):
+                self._known, self._index = {}, SuffixIndex(HISTORY_SHORTEST)
+            self._add({key: ids for key, ids in replies.items() if key not in self._known and max(ids) < self._size})
+        return self._index
+
+    def _add(self, replies: dict[tuple[int, int], array[int]]) -> None:
+        text = array("i")
+        for ids in replies.values():
+            text.extend([*ids, END])
+        self._index.extend(text)
+        self._known.update(replies)
+
+
+def may_draft_from_replies(settings: SamplingSettings) -> bool:
+    """Returns whether a reply may be drafted from earlier ones: where its text does not depend on the draft, or where
+    no earlier reply can have been drawn with its noise. A draft that depends on the noise that decides whether it is
+    kept would change the distribution, and a reply with a given seed must come out the same again."""
+    return settings.greedy or settings.acceptance == "coupled" or settings.fresh

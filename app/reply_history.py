@@ -1,0 +1,146 @@
+"""Earlier replies on disk, to draft from: token ids, in one file for each tokenizer and conversation.
+
+    <folder>/<digest of the vocabulary>/<conversation>.tokens
+
+Whoever keeps the conversations owns the folder: it adds each reply when it ends and deletes the file of a conversation
+that is deleted. Others only read. A file is a row of records, one for each reply: `_HEADER` and the ids as int32,
+little endian. What is damaged or foreign is ignored, and gone with the next reply of that conversation. Only the user
+can read the files. Imports no MLX.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+import zlib
+from array import array
+from collections.abc import Container, Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from engine.errors import RedlineError
+
+FOLDER = "draft-history"
+MOST_BYTES = 4 << 20  # of all files: about a million tokens
+
+_HEADER = struct.Struct("<4sqII")  # magic, message, tokens, CRC-32 of the ids
+_MAGIC = b"RLR1"
+_SUFFIX = ".tokens"
+_ITEM_BYTES = 4
+
+
+class ReplyHistoryError(RedlineError):
+    """What was learned from a conversation could not be deleted."""
+
+
+class ReplyHistory:
+    """The files in `folder`, which need not exist."""
+
+    def __init__(self, folder: Path, most_bytes: int = MOST_BYTES) -> None:
+        self.folder = folder
+        self._most_bytes = most_bytes
+
+    def add(self, vocabulary: str, conversation: int, message: int, tokens: Sequence[int]) -> None:
+        """Adds the reply `message`, in place of what it was before. vocabulary: digest of the tokenizer's. The
+        conversations that have had no reply for the longest go where there is too much. A disk that refuses only costs
+        drafts."""
+        if not tokens or not vocabulary:
+            return
+        path = self.folder / vocabulary / f"{conversation}{_SUFFIX}"
+        with suppress(OSError):
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            path.parent.mkdir(exist_ok=True, mode=0o700)
+            known = {one: ids for one, ids in _records(path) if one != message}
+            known[message] = array("i", tokens)
+            _write(path, known.items())
+            self._shrink()
+
+    def read(self, vocabulary: str) -> dict[tuple[int, int], array[int]]:
+        """Returns the ids of each reply, by (conversation, message), oldest file first."""
+        paths = [path for path in self._paths() if path.parent.name == vocabulary]
+        return {(int(path.stem), message): ids for path in paths for message, ids in _records(path)}
+
+    def state(self, vocabulary: str) -> object:
+        """Returns a value that is another one once a file of this vocabulary has changed."""
+        found: list[tuple[str, int, int]] = []
+        with suppress(OSError), os.scandir(self.folder / vocabulary) as entries:
+            for entry in entries:
+                stat = entry.stat()
+                found.append((entry.name, stat.st_mtime_ns, stat.st_size))
+        return sorted(found)
+
+    def forget(self, conversation: int) -> None:
+        """Deletes what was learned from a conversation. Raises ReplyHistoryError."""
+        self._delete(path for path in self._paths() if path.stem == str(conversation))
+
+    def keep(self, conversations: Container[int]) -> None:
+        """Deletes what was learned from all other conversations. Raises ReplyHistoryError."""
+        self._delete(path for path in self._paths() if int(path.stem) not in conversations)
+
+    def clear(self) -> None:
+        """Deletes everything. Raises ReplyHistoryError."""
+        try:
+            shutil.rmtree(self.folder)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise _refused(error, self.folder) from error
+
+    def _delete(self, paths: Iterable[Path]) -> None:
+        for path in paths:
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                raise _refused(error, path) from error
+
+    def _shrink(self) -> None:
+        """Deletes the files that were written longest ago until what is left is small enough."""
+        sizes = {path: path.stat().st_size for path in self._paths()}
+        for path, size_bytes in list(sizes.items())[:-1]:
+            if sum(sizes.values()) <= self._most_bytes:
+                return
+            path.unlink()
+            sizes[path] -= size_bytes
+
+    def _paths(self) -> list[Path]:
+        """Returns all files, the one that was written longest ago first."""
+        found: list[tuple[int, Path]] = []
+        for path in self.folder.glob(f"*/*{_SUFFIX}"):
+            with suppress(OSError):
+                if path.stem.isdecimal():
+                    found.append((path.stat().st_mtime_ns, path))
+        return [path for _, path in sorted(found)]
+
+
+def _records(path: Path) -> Iterator[tuple[int, array[int]]]:
+    """Yields the replies in a file, up to the first that is damaged."""
+    try:
+        data = path.read_bytes() if path.is_file() and path.stat().st_size <= 2 * MOST_BYTES else b""
+    except OSError:
+        return
+    place = 0
+    while place + _HEADER.size <= len(data):
+        magic, message, count, crc = _HEADER.unpack_from(data, place)
+        ids = data[place + _HEADER.size : place + _HEADER.size + count * _ITEM_BYTES]
+        if magic != _MAGIC or len(ids) != count * _ITEM_BYTES or zlib.crc32(ids) != crc:
+            return
+        tokens = array("i", ids)
+        if min(tokens, default=0) < 0:
+            return
+        yield message, tokens
+        place += _HEADER.size + len(ids)
+
+
+def _write(path: Path, replies: Iterable[tuple[int, array[int]]]) -> None:
+    """Writes a file. One that is cut off has fewer replies, which only costs drafts. Raises OSError."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        for message, tokens in replies:
+            ids = tokens.tobytes()
+            file.write(_HEADER.pack(_MAGIC, message, len(tokens), zlib.crc32(ids)) + ids)
+
+
+def _refused(error: OSError, path: Path) -> ReplyHistoryError:
+    return ReplyHistoryError(
+        f"what drafts learned from a conversation could not be deleted ({error.strerror}): delete {path}"
+    )
