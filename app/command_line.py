@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from app.safe_text import safe_json, safe_line
 from engine.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**{"formatter_class": HelpFormatter} | arguments)
 
     def error(self, message: str) -> NoReturn:
-        self.exit(USAGE, f"redline: {message}; see `{self.prog} --help`\n")
+        self.exit(USAGE, f"redline: {safe_line(message)}; see `{self.prog} --help`\n")
 
 
 def add_command(
@@ -58,8 +59,14 @@ def add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def notify(text: str) -> None:
-    """Prints a line on standard error, where it does not mix with the output."""
-    print(f"redline: {text}", file=sys.stderr, flush=True)
+    """Prints untrusted text as a line on standard error, where it does not mix with the output."""
+    print(f"redline: {safe_line(text)}", file=sys.stderr, flush=True)
+
+
+def print_json(text: str) -> None:
+    """Prints a JSON text on standard output in one write, so that readers get whole lines."""
+    sys.stdout.write(safe_json(text.removesuffix("\n")) + "\n")
+    sys.stdout.flush()
 
 
 def check_writable(path: Path, option: str) -> None:

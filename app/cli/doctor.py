@@ -19,10 +19,11 @@ from pathlib import Path
 from shutil import disk_usage
 from typing import TYPE_CHECKING, Any, Literal
 
-from app.cli.terminal.output import output_console, safe
-from app.command_line import FAILURE, OK, add_command, add_common
+from app.cli.terminal.output import output_console
+from app.command_line import FAILURE, OK, add_command, add_common, print_json
 from app.inference.machine import memory
 from app.reply_statistics import count
+from app.safe_text import safe
 from engine.errors import ModelError
 from models.builtin import builtin_gguf
 from models.model_folder import check_folder
@@ -59,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     """Prints the findings; returns 1 if something is missing."""
     findings = examine(args.cache_dir)
     if args.json:
-        print(json.dumps({"findings": [asdict(finding) for finding in findings]}, indent=2, ensure_ascii=False))
+        print_json(json.dumps({"findings": [asdict(finding) for finding in findings]}, indent=2, ensure_ascii=False))
     elif sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":
         _print_table(findings)
     else:

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.command_line import INTERRUPTED, OK, add_command, notify
+from app.command_line import INTERRUPTED, OK, add_command, notify, print_json
 from app.inference.options import BUILTIN, Options
 from engine.errors import UsageError
 
@@ -220,7 +220,10 @@ def _unfinished_plan(args: argparse.Namespace, target: Loaded, place: Workspace)
 def _report(args: argparse.Namespace, place: Workspace) -> int:
     """Prints the result."""
     report: dict[str, Any] = place.report()
-    print(json.dumps(report, indent=1) if args.json else "\n".join(summary(report, place.out)))
+    if args.json:
+        print_json(json.dumps(report, indent=1))
+    else:
+        print("\n".join(summary(report, place.out)))
     return OK
 
 

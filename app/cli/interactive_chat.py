@@ -24,6 +24,7 @@ from app.cli.terminal.reply_view import Terminal, details
 from app.command_line import OK
 from app.inference.options import read_draft_length
 from app.inference.reply_events import ShownEvent
+from app.safe_text import trusted
 from engine.errors import RedlineError, UsageError
 from engine.metrics import Metrics
 from models.builtin import SHIPPED
@@ -58,7 +59,8 @@ def converse(conversation: Conversation, terminal: Terminal, ask: Ask | None = N
     talk = Talk(conversation, terminal)
     if ask is None:
         past = history(user_data_path("redline", appauthor=False))
-        ask = editor(past, output=create_output(always_prefer_tty=True))  # even when the replies go to a file
+        screen = sys.stdout if sys.stdout.isatty() else sys.stderr  # even when the replies go to a file
+        ask = editor(past, output=create_output(trusted(screen)))
     terminal.speculating = conversation.speculating
     terminal.introduce(f"{conversation.describe()} · /help")
     while not talk.over:

@@ -10,8 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from app.command_line import USAGE, Parser
+from app.command_line import USAGE, Parser, notify
 from app.host.server import AnswerWriter, Server, take_streams
+from app.safe_text import guard_streams
 from engine.errors import BackendError, RedlineError, UsageError
 
 if TYPE_CHECKING:
@@ -28,11 +29,12 @@ redline: Ctrl-D leaves
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the host until there is nobody to answer; returns the exit code. Raises SystemExit for wrong arguments."""
+    guard_streams()
     args = _parser().parse_args(argv)
     try:
         open_worker, record = _worker_factory(args), _open_record(args.record)
     except RedlineError as error:
-        print(f"redline: {' '.join(str(error).split())}", file=sys.stderr)
+        notify(str(error))
         return USAGE
     requests, answers = take_streams()
     if os.isatty(requests):

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.cli.terminal.output import output_console, plain_table, safe
-from app.command_line import FAILURE, OK, add_command, add_common
+from app.cli.terminal.output import output_console, plain_table
+from app.command_line import FAILURE, OK, add_command, add_common, print_json
 from app.inference.options import AUTO, BUILTIN, KV_BITS, Options
 from app.protocol.model_documents import (
     DrafterVerdict,
@@ -26,6 +26,7 @@ from app.protocol.model_documents import (
     TargetVerdicts,
     document_json,
 )
+from app.safe_text import safe_line
 from engine.errors import ModelError, UsageError
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def run_pairs(args: argparse.Namespace) -> int:
     read, catalogue = functools.cache(check_folder), read_catalogue()
     found = PairVerdicts(targets=tuple(_judge_all(one, here, catalogue, read) for one in targets))
     if args.json:
-        print(document_json(found))
+        print_json(document_json(found))
     else:
         print("\n".join(map(_wrapped, _pair_lines(found.targets))))
     return OK if any(pair.fits for one in found.targets for pair in one.pairs) else FAILURE
@@ -139,14 +140,14 @@ def _pair_lines(found: Sequence[TargetVerdicts]) -> Iterator[str]:
     if not found:
         yield "no target is installed: `redline models search` shows some to pull"
     for one in found:
-        yield safe(one.target)
+        yield safe_line(one.target)
         if one.trouble:
-            yield f"  {safe(one.trouble)}"
+            yield f"  {safe_line(one.trouble)}"
         for pair in one.pairs:
             verdict = pair.why if pair.fits else f"Incompatible: {pair.why}"
-            yield f"  {'✓' if pair.fits else '✗'} {safe('; '.join((f'{pair.drafter}: {verdict}', *pair.notes)))}"
+            yield f"  {'✓' if pair.fits else '✗'} {safe_line('; '.join((f'{pair.drafter}: {verdict}', *pair.notes)))}"
         if one.auto_why:
-            yield f"  auto chooses {safe(one.auto_why)}"
+            yield f"  auto chooses {safe_line(one.auto_why)}"
 
 
 def _wrapped(line: str) -> str:
@@ -201,7 +202,7 @@ def run_fits(args: argparse.Namespace) -> int:
     verdict, taken = verdict_of(folder, drafters, options), pair_footprint(folder, drafters, options.kv_bits)
     fit = _fit_document((folder.path.name, drafter), wanted, taken, verdict, this_room())
     if args.json:
-        print(document_json(fit))
+        print_json(document_json(fit))
     else:
         _show_fit(fit, taken(verdict.context))
     return FAILURE if verdict.level == "refused" else OK

@@ -22,8 +22,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Column
 from rich.text import Text
 
-from app.cli.terminal.output import output_console, safe
-from app.command_line import INTERRUPTED, OK, add_command, notify
+from app.cli.terminal.output import output_console
+from app.command_line import INTERRUPTED, OK, add_command, notify, print_json
 from app.duration_text import duration_words
 from app.inference.hub_token import read_token
 from app.protocol.download_events import (
@@ -41,6 +41,7 @@ from app.protocol.download_events import (
     to_line,
 )
 from app.reply_statistics import count
+from app.safe_text import safe, safe_line
 from engine.errors import HubError, RedlineError, UsageError
 from models.size_text import size_words
 
@@ -132,9 +133,7 @@ def _print_events(events: Generator[DownloadEvent], repo: str) -> int:
 
 
 def _print_event(event: DownloadEvent) -> None:
-    """Prints an event in one write, so that readers get whole lines."""
-    sys.stdout.write(f"{to_line(event)}\n")
-    sys.stdout.flush()
+    print_json(to_line(event))
 
 
 def _show(events: Generator[DownloadEvent], view: Lines) -> int:
@@ -298,12 +297,12 @@ class Bars(Lines):
         super().paused()
 
     def print(self, line: str) -> None:
-        self._console.print(Text(safe(line)), soft_wrap=True)
+        self._console.print(Text(line), soft_wrap=True)
 
     def _move(self, file: str, done_bytes: int, total_bytes: int | None, note: str = "") -> None:
         """Moves the bar of a file, "" for the whole. total_bytes: None if there is no measure of what is done."""
         if file not in self._tasks:
-            name = safe(self._short(file)) if file else "in all"
+            name = safe_line(self._short(file)) if file else "in all"
             self._tasks[file] = self._bars.add_task(name, total=None, numbers="", note="")
         numbers = "" if total_bytes is None else f"{size_words(done_bytes)} of {size_words(total_bytes)}"
         self._bars.update(self._tasks[file], completed=done_bytes, total=total_bytes, numbers=numbers, note=note)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from app.command_line import notify
 from engine.errors import RedlineError
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def _make_application() -> Application:
     def keep(kind: QtMsgType, _: object, message: str) -> None:
         said.append(message)
         if kind == QtMsgType.QtFatalMsg:
-            print(f"redline: {explain(said)}", file=sys.stderr, flush=True)
+            notify(explain(said))
             os._exit(1)
 
     qInstallMessageHandler(keep)

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from app.cli.main import COMMANDS, main
-from app.cli.terminal.output import safe
 from app.cli.terminal.token_style import Look
+from app.safe_text import safe
 from tests.toys.folders import make_stranger
 
 
