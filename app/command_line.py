@@ -9,11 +9,12 @@ import argparse
 import os
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from app.safe_text import safe_json, safe_line
+from app.suggestion import did_you_mean
 from engine.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,13 +31,33 @@ class HelpFormatter(argparse.HelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """Reports an error in one line, where argparse would print all of the usage first."""
+    """Reports an error in one line, where argparse would print all of the usage first, and says what was probably
+    meant."""
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**{"formatter_class": HelpFormatter} | arguments)
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            error.message += did_you_mean(str(value), map(str, action.choices or ()))
+            raise
+
     def error(self, message: str) -> NoReturn:
-        self.exit(USAGE, f"redline: {safe_line(message)}; see `{self.prog} --help`\n")
+        if message.startswith("unrecognized arguments: -"):
+            message += did_you_mean(message.split()[2].partition("=")[0], _option_names(self))
+        see = " See" if message.endswith("?") else "; see"
+        self.exit(USAGE, f"redline: {safe_line(message)}{see} `{self.prog} --help`\n")
+
+
+def _option_names(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Yields the options of a parser and of its commands; only those of the command that was chosen are known."""
+    for action in parser._actions:
+        yield from action.option_strings
+        if isinstance(action, argparse._SubParsersAction):
+            for command in action.choices.values():
+                yield from _option_names(command)
 
 
 def add_command(

@@ -7,21 +7,20 @@ event per line (`app.protocol.download_events`).
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import time
-from collections.abc import Generator, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Generator
+from contextlib import closing
 from dataclasses import dataclass
 from difflib import get_close_matches
-from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Column
 from rich.text import Text
 
+from app.cli.terminal.keyboard import terminated_like_interrupted
 from app.cli.terminal.output import output_console
 from app.command_line import INTERRUPTED, OK, add_command, notify, print_json
 from app.duration_text import duration_words
@@ -83,7 +82,7 @@ def add_pull(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Downloads or discards. Raises UsageError, HubError."""
-    with closing(_events(args)) as events, _terminated_like_interrupted():
+    with closing(_events(args)) as events, terminated_like_interrupted():
         if args.json:
             return _print_events(events, args.repo)
         with Bars(output_console()) if sys.stdout.isatty() else Lines() as view:
@@ -146,20 +145,6 @@ def _show(events: Generator[DownloadEvent], view: Lines) -> int:
         view.paused()
         return INTERRUPTED
     return OK
-
-
-@contextmanager
-def _terminated_like_interrupted() -> Iterator[None]:
-    """Makes SIGTERM pause as Ctrl-C does."""
-
-    def interrupt(_: int, __: FrameType | None) -> NoReturn:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 # --- what is downloaded
