@@ -76,7 +76,9 @@ def add_command(
 def add_common(parser: argparse.ArgumentParser) -> None:
     """Adds the options that the commands about models share."""
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.add_argument("--cache-dir", type=Path, metavar="DIR", help="folder of imported models")
+    parser.add_argument(
+        "--cache-dir", type=Path, metavar="DIR", help="folder of imported models (default: the user's cache)"
+    )
 
 
 def notify(text: str) -> None:

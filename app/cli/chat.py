@@ -31,7 +31,7 @@ _EXAMPLES = """examples:
 """
 _REPRODUCIBLE = (
     "do not adjust the automatic draft length by measured times, so that the same request drafts the same tokens; "
-    "always so with --seed or at temperature 0"
+    "--seed and temperature 0 imply it"
 )
 
 

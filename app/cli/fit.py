@@ -32,8 +32,8 @@ _MANY_REPLIES = 2  # to one prompt, from where on more prompts would be better
 _MUCH_LOST_S = 60.0  # by stopping
 _DESCRIPTION = (
     "Train a drafter for a target on this machine. The target writes prompts and replies; the drafter learns its "
-    "distribution and is evaluated on unseen text. The result is a folder for --drafter with a report. Continue an "
-    "interrupted fit with --resume."
+    "distribution and is evaluated on unseen text. The result is a folder for --drafter, with a report in it. "
+    "Continue an interrupted fit with --resume."
 )
 _EXAMPLES = """examples:
   redline fit builtin                                 an EAGLE-3 head for the built-in model, in an hour
@@ -42,7 +42,10 @@ _EXAMPLES = """examples:
   redline fit FOLDER --out OUT --resume               continue an interrupted fit
   redline chat --target FOLDER --drafter OUT          use it
 """
-_VOCABULARY = "size of the draft vocabulary (default: 8192 for a head; for a draft model a quarter, at least 16384)"
+_VOCABULARY = (
+    "size of the draft vocabulary (default: 8192 for a head; for a draft model a quarter of the target's, at least "
+    "16384)"
+)
 
 
 def add_parser(commands: Commands) -> None:
@@ -58,12 +61,12 @@ def add_parser(commands: Commands) -> None:
     add("--yes", action="store_true", help="do not ask before a fit for the built-in model")
     add("--json", action="store_true", help="print the report as JSON")
     add = parser.add_argument_group("advanced").add_argument
-    add("--conversations", type=int, metavar="N", help="conversations to write instead of --minutes; needs --steps")
-    add("--steps", type=int, metavar="N", help="training steps instead of --minutes; needs --conversations")
+    add("--conversations", type=int, metavar="N", help="conversations to write, instead of --minutes; needs --steps")
+    add("--steps", type=int, metavar="N", help="training steps, instead of --minutes; needs --conversations")
     add("--draft-vocabulary", type=int, metavar="N", help=_VOCABULARY)
     add("--layers", type=int, metavar="N", help="layers of a draft model (default: an eighth of the target's)")
     add("--depths", type=int, metavar="N", help="unrolled steps of eagle3 (default: 3), heads of medusa (default: 4)")
-    add("--reply-tokens", type=int, metavar="N", help="longest reply (default: 384)")
+    add("--reply-tokens", type=int, metavar="N", help="longest reply, in tokens (default: 384)")
     add("--learning-rate", type=float, metavar="R", help="highest learning rate")
     add("--seed", type=int, metavar="N", help="random seed (default: 0)")
     add("--cache-dir", type=Path, metavar="DIR", help="folder of imported models (default: the user's cache)")

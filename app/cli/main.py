@@ -77,7 +77,9 @@ def _run(words: list[str]) -> int:
 def _parser(chosen: str | None) -> Parser:
     """Returns the parser of all commands; only the `chosen` one has its options."""
     parser = Parser(
-        prog="redline", description="Local chat with exact speculative decoding. Without a command, opens the window."
+        prog="redline",
+        description="Local chat with exact speculative decoding. Without a command, opens the window.",
+        epilog="`redline COMMAND --help` explains a command.",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     if chosen is None:

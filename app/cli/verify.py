@@ -52,7 +52,7 @@ examples:
   redline verify *.json --json > report.json  several files, for a program
   redline verify chat.json --write            and save the receipts in the file
 """
-_DESCRIPTION = "Decode the replies of exported conversations again by plain decoding, and report what differs."
+_DESCRIPTION = "Decode the replies in exported conversations again with plain decoding, and report every difference."
 FORMAT, VERSION = "redline verification", 1
 _EXCERPT = 28  # characters of a reply that are shown
 _LISTED = 8  # differences of a reply that are shown

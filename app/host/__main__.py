@@ -72,12 +72,15 @@ def _open_record(path: Path | None) -> BinaryIO | None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="python -m app.host", description="The engine, spoken to in JSON lines (app/protocol).")
+    parser = Parser(
+        prog="python -m app.host",
+        description="Runs the engine, which reads requests and writes answers as JSON lines (see app/protocol).",
+    )
     add = parser.add_argument
     add("--finish", action="store_true", help="at the end of input, finish the waiting requests before leaving")
     add("--record", type=Path, metavar="FILE", help="write a copy of every answer, to be replayed")
     add("--replay", type=Path, metavar="FILE", help="answer from a recording, with no model")
-    add("--speed", type=float, default=1.0, metavar="X", help="speed of a replay; 0 is at once (default: 1)")
+    add("--speed", type=float, default=1.0, metavar="X", help="speed of a replay; 0: without pauses (default: 1)")
     return parser
 
 

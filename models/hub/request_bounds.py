@@ -3,8 +3,8 @@
 huggingface_hub makes the requests, and reads every answer to its end. Its client gets two hooks here:
 
 1. No request leaves for a place without https once one has gone by https, whatever a redirect says.
-2. The body of an answer that is no file has at most LARGEST_ANSWER_BYTES and is not packed, since nobody asked for
-   that: a few kilobytes of gzip can hold gigabytes.
+2. The body of an answer that is no file has at most LARGEST_ANSWER_BYTES and is not compressed, as was asked for: a
+   few kilobytes of gzip can hold gigabytes.
 3. The body of a refusal or a redirect is not read at all: its status and headers say everything.
 4. No cookie is kept.
 
@@ -66,7 +66,7 @@ def _bound_response(response: httpx2.Response) -> None:
         response.stream = httpx2.ByteStream(b"")
     elif not any(name in response.request.extensions for name in FILE):
         if response.headers.get("Content-Encoding", "identity") != "identity":
-            raise RefusedAnswerError("packs its answers, which nobody asked for", request=response.request)
+            raise RefusedAnswerError("compresses its answers, although it was asked not to", request=response.request)
         response.stream = _BoundedStream(response)
 
 

@@ -35,7 +35,7 @@ def add_check(commands: Commands) -> None:
     """Adds the command `check`."""
     about = (
         "Check on the hub that every entry of the catalogue still exists at its revision. Downloads nothing. "
-        "Exit code 1 if an entry is gone or could not be checked."
+        "Exit status 1 if an entry is gone or could not be checked."
     )
     parser = add_command(commands, "check", run_check, about)
     parser.add_argument("words", nargs="*", metavar="WORD", help="check only entries with all these words")
@@ -90,7 +90,7 @@ def add_login(commands: Commands) -> None:
     """Adds the command `login`."""
     about = (
         "Save a token of the hub in the keychain, for gated or private models. A token with read access is enough; "
-        "create one at huggingface.co, Settings, Access Tokens."
+        "create one at huggingface.co under Settings > Access Tokens."
     )
     parser = add_command(commands, "login", run_login, about)
     parser.add_argument("--token-stdin", action="store_true", help="read the token from standard input")

@@ -49,7 +49,7 @@ def add_pairs(commands: Commands) -> None:
     """Adds the command `pairs`."""
     about = (
         "Show which installed drafters work with which targets, and what `--drafter auto` would choose. "
-        "Compares token maps, sizes and layers; loads nothing. Exit code 1 if no pair fits."
+        "Compares token maps, sizes and layers; loads nothing. Exit status 1 if no pair fits."
     )
     parser = add_command(commands, "pairs", run_pairs, about)
     installed = "an installed model, by name or folder (default: all)"
@@ -171,14 +171,20 @@ def add_fits(commands: Commands) -> None:
     """Adds the command `fits`."""
     about = (
         "Show whether a model and its drafter fit in memory: weights, keys and values by context, and working memory. "
-        "Loads nothing. Exit code 1 if they do not fit."
+        "Loads nothing. Exit status 1 if they do not fit."
     )
     parser = add_command(commands, "fits", run_fits, about, _EXAMPLES)
     add = parser.add_argument
-    add("target", nargs="?", default=BUILTIN, metavar="TARGET", help="an installed model, by name or folder")
+    add(
+        "target",
+        nargs="?",
+        default=BUILTIN,
+        metavar="TARGET",
+        help="an installed model, by name or folder (default: the built-in model)",
+    )
     add("--drafter", default=AUTO, metavar="NAME|FOLDER", help="as for `redline chat` (default: auto)")
     add("--context", type=int, metavar="N", help="tokens of prompt and reply (default: the model's own)")
-    add("--kv-bits", type=int, choices=KV_BITS, metavar="N", help="bits of keys and values, 8 or 4")
+    add("--kv-bits", type=int, choices=KV_BITS, metavar="N", help="quantize keys and values to 8 or 4 bits")
     add_common(parser)
 
 

@@ -55,8 +55,8 @@ _BAR_WIDTH = 13
 _NUMBERS_WIDTH = 19  # "999 bytes of 999 GB"; every width is fixed, so that nothing jumps
 _NOTE_WIDTH = 25  # "999 MB/s, 9 min 59 s left"
 _DESCRIPTION = (
-    "Download a model to the shared Hugging Face cache, or continue a download. Fetches only data (safetensors, JSON, "
-    "tokenizer, chat template) and verifies every file."
+    "Download a model into the shared Hugging Face cache, or continue a download. Fetches only data (safetensors, "
+    "JSON, tokenizer, chat template) and verifies every file."
 )
 _EXAMPLES = """examples:
   redline models pull mlx-community/Qwen3-0.6B-4bit

@@ -52,9 +52,9 @@ def test_an_answer_too_large_is_refused_before_it_is_read_to_its_end(hub: Hub, s
     assert len(server.seen) == 1
 
 
-def test_a_packed_answer_is_refused(hub: Hub, server: Loopback) -> None:
+def test_a_compressed_answer_is_refused(hub: Hub, server: Loopback) -> None:
     server.trouble(API, body=gzip.compress(b"{}"), headers={"Content-Encoding": "gzip"}, times=None)
-    assert "packs its answers, which nobody asked for" in str(refused(hub))
+    assert "compresses its answers, although it was asked not to" in str(refused(hub))
 
 
 @pytest.mark.parametrize("where", [API, "/resolve/"])
