@@ -9,10 +9,12 @@ import argparse
 import os
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from app.safe_text import safe_json, safe_line
+from app.suggestion import did_you_mean
 from engine.errors import UsageError
 
 if TYPE_CHECKING:
@@ -29,13 +31,33 @@ class HelpFormatter(argparse.HelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """Reports an error in one line, where argparse would print all of the usage first."""
+    """Reports an error in one line, where argparse would print all of the usage first, and says what was probably
+    meant."""
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**{"formatter_class": HelpFormatter} | arguments)
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            error.message += did_you_mean(str(value), map(str, action.choices or ()))
+            raise
+
     def error(self, message: str) -> NoReturn:
-        self.exit(USAGE, f"redline: {message}; see `{self.prog} --help`\n")
+        if message.startswith("unrecognized arguments: -"):
+            message += did_you_mean(message.split()[2].partition("=")[0], _option_names(self))
+        see = " See" if message.endswith("?") else "; see"
+        self.exit(USAGE, f"redline: {safe_line(message)}{see} `{self.prog} --help`\n")
+
+
+def _option_names(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Yields the options of a parser and of its commands; only those of the command that was chosen are known."""
+    for action in parser._actions:
+        yield from action.option_strings
+        if isinstance(action, argparse._SubParsersAction):
+            for command in action.choices.values():
+                yield from _option_names(command)
 
 
 def add_command(
@@ -54,12 +76,20 @@ def add_command(
 def add_common(parser: argparse.ArgumentParser) -> None:
     """Adds the options that the commands about models share."""
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.add_argument("--cache-dir", type=Path, metavar="DIR", help="folder of imported models")
+    parser.add_argument(
+        "--cache-dir", type=Path, metavar="DIR", help="folder of imported models (default: the user's cache)"
+    )
 
 
 def notify(text: str) -> None:
-    """Prints a line on standard error, where it does not mix with the output."""
-    print(f"redline: {text}", file=sys.stderr, flush=True)
+    """Prints untrusted text as a line on standard error, where it does not mix with the output."""
+    print(f"redline: {safe_line(text)}", file=sys.stderr, flush=True)
+
+
+def print_json(text: str) -> None:
+    """Prints a JSON text on standard output in one write, so that readers get whole lines."""
+    sys.stdout.write(safe_json(text.removesuffix("\n")) + "\n")
+    sys.stdout.flush()
 
 
 def check_writable(path: Path, option: str) -> None:

@@ -52,7 +52,7 @@ def add_parser(commands: Commands) -> None:
     add("--random", action="store_true", help="add a drafter with random weights, the worst case")
     add("--history", action="store_true", help=_HISTORY)
     add("--without", action="append", default=[], metavar="NAME", help=_WITHOUT)
-    add("--peer", choices=("mlx-lm",), help="add another engine on the same weights")
+    add("--peer", choices=("mlx-lm",), help="also run another engine on the same weights")
     add("--json", type=Path, metavar="FILE", help="save the results to FILE after every prompt")
     add("--resume", action="store_true", help="continue from the results in --json FILE")
     add("--plot", type=Path, metavar="FILE.png", help="plot speed-up, acceptance, costs and losses")

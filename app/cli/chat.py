@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 
 from app.cli.decoding_options import add_options, check_single, read_options
 from app.cli.terminal.keyboard import ctrl_c
-from app.cli.terminal.output import safe
 from app.cli.terminal.progress import Status
 from app.cli.terminal.reply_view import Terminal, fallback_line
 from app.cli.terminal.token_style import Look, add_theme, output_look
-from app.command_line import INTERRUPTED, OK, add_command, notify
+from app.command_line import INTERRUPTED, OK, add_command, notify, print_json
 from app.inference.options import Options, target_name
 from app.inference.reply_events import FellBack, ShownEvent
 from app.reply_history import FOLDER
@@ -96,9 +95,9 @@ def _print_json(events: Iterator[ShownEvent], options: Options) -> int:
     code = OK
     for event in events:
         if isinstance(event, FellBack):
-            notify(safe(fallback_line(event)))
+            notify(fallback_line(event))
             continue
-        print(json.dumps(to_json(event), ensure_ascii=False), flush=True)
+        print_json(json.dumps(to_json(event), ensure_ascii=False))
         if isinstance(event, Finished) and event.reason == "cancelled":
             code = INTERRUPTED
     return code

@@ -16,7 +16,7 @@ _EXACT = "use the same arithmetic for every token, so that the text agrees to th
 _EXACT_TOO = "run everything in exact-verify as well, and compare it with plain decoding to the last bit"
 _SEED = (
     "random seed above temperature 0 (default: random in chat and race, 0 in bench); the same seed gives the same text "
-    "on this machine, and on any with a fixed draft length or --acceptance coupled"
+    "on this machine; with a fixed draft length or --acceptance coupled, on every machine"
 )
 
 # Options that `Options` has by the same name and type.
@@ -48,7 +48,13 @@ def add_options(parser: argparse.ArgumentParser, several: bool = False, max_toke
     add_sampling(group, several, max_tokens)
     add("--seed", type=int, metavar="N", help=_SEED)
     add("--stop", action="append", default=[], metavar="TEXT", help="end the reply before this text; may be repeated")
-    add("--kv-bits", type=int, choices=KV_BITS, metavar="N", help="bits of keys and values, 8 or 4 (default: all)")
+    add(
+        "--kv-bits",
+        type=int,
+        choices=KV_BITS,
+        metavar="N",
+        help="quantize keys and values to 8 or 4 bits (default: do not)",
+    )
 
 
 def add_sampling(group: argparse._ArgumentGroup, several: bool, max_tokens: int) -> None:
@@ -62,7 +68,13 @@ def add_sampling(group: argparse._ArgumentGroup, several: bool, max_tokens: int)
     min_p = "drop tokens less likely than P times the most likely one (0: off)"
     add("--min-p", type=float, default=0.0, metavar="P", help=min_p)
     add("--repetition-penalty", type=float, default=1.0, metavar="R", help="above 1 discourages repeats (1: off)")
-    add("--max-tokens", type=int, default=max_tokens, metavar="N", help=f"longest reply (default: {max_tokens})")
+    add(
+        "--max-tokens",
+        type=int,
+        default=max_tokens,
+        metavar="N",
+        help=f"longest reply, in tokens (default: {max_tokens})",
+    )
     add("--context", type=int, metavar="N", help="maximum tokens of prompt and reply (default: all that fit in memory)")
     add("--cache-dir", type=Path, metavar="DIR", help="folder of imported models and caches (default: the user's)")
 

@@ -19,10 +19,11 @@ from pathlib import Path
 from shutil import disk_usage
 from typing import TYPE_CHECKING, Any, Literal
 
-from app.cli.terminal.output import output_console, safe
-from app.command_line import FAILURE, OK, add_command, add_common, check_writable, notify
+from app.cli.terminal.output import output_console
+from app.command_line import FAILURE, OK, add_command, add_common, check_writable, notify, print_json
 from app.inference.machine import memory
 from app.reply_statistics import count
+from app.safe_text import safe
 from engine.errors import ModelError, UsageError
 from models.builtin import builtin_gguf
 from models.model_folder import check_folder
@@ -38,7 +39,7 @@ _MIN_MEMORY_BYTES = 2 * GIB
 _MIN_DISK_BYTES = 1 * GIB
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "missing": ("✗", "red")}
 _METAL = "measure costs, memory and exactness on this GPU, for an issue (about ten minutes)"
-_DESCRIPTION = "Check this machine and suggest fixes. Exit code 1 if something that every reply needs is missing."
+_DESCRIPTION = "Check this machine and suggest fixes. Exit status 1 if something that every reply needs is missing."
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--output saves the report of --metal: add --metal")
     findings = examine(args.cache_dir)
     if args.json:
-        print(json.dumps({"findings": [asdict(finding) for finding in findings]}, indent=2, ensure_ascii=False))
+        print_json(json.dumps({"findings": [asdict(finding) for finding in findings]}, indent=2, ensure_ascii=False))
     elif sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":
         _print_table(findings)
     else:

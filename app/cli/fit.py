@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.command_line import INTERRUPTED, OK, add_command, notify
+from app.cli.terminal.keyboard import terminated_like_interrupted
+from app.command_line import FAILURE, INTERRUPTED, OK, add_command, notify, print_json
 from app.inference.options import BUILTIN, Options
 from engine.errors import UsageError
 
@@ -25,15 +27,16 @@ _PLANNED = (  # options that are fixed when a fit begins
     *("minutes", "conversations", "steps", "draft_vocabulary", "layers", "depths", "reply_tokens", "learning_rate"),
     "seed",
 )
+_USUAL_MINUTES = 60  # as models.training.training_plan has it
 _MANY_REPLIES = 2  # to one prompt, from where on more prompts would be better
 _MUCH_LOST_S = 60.0  # by stopping
 _DESCRIPTION = (
     "Train a drafter for a target on this machine. The target writes prompts and replies; the drafter learns its "
-    "distribution and is evaluated on unseen text. The result is a folder for --drafter with a report. Continue an "
-    "interrupted fit with --resume."
+    "distribution and is evaluated on unseen text. The result is a folder for --drafter, with a report in it. "
+    "Continue an interrupted fit with --resume."
 )
 _EXAMPLES = """examples:
-  redline fit                                         an EAGLE-3 head for the built-in model, in an hour
+  redline fit builtin                                 an EAGLE-3 head for the built-in model, in an hour
   redline fit FOLDER --kind draft --minutes 240       a small draft model for another target
   redline fit FOLDER --prompts QUESTIONS.txt          train on replies to your own prompts
   redline fit FOLDER --out OUT --resume               continue an interrupted fit
@@ -49,20 +52,21 @@ def add_parser(commands: Commands) -> None:
     """Adds the command."""
     parser = add_command(commands, "fit", run, _DESCRIPTION, _EXAMPLES)
     add = parser.add_argument
-    add("target", nargs="?", default=BUILTIN, metavar="TARGET", help="model folder (default: the built-in)")
+    add("target", nargs="?", metavar="TARGET", help="model folder, or builtin for the built-in model")
     add("--kind", choices=KINDS, help=_KIND)
     add("--minutes", type=float, metavar="N", help="approximate duration (default: 60)")
     add("--prompts", type=Path, metavar="FILE", help="prompts for the target: one per line, or JSON Lines")
     add("--out", type=Path, metavar="DIR", help="folder of the drafter (default: TARGET-KIND in the current folder)")
     add("--resume", action="store_true", help="continue an interrupted fit")
+    add("--yes", action="store_true", help="do not ask before a fit for the built-in model")
     add("--json", action="store_true", help="print the report as JSON")
     add = parser.add_argument_group("advanced").add_argument
-    add("--conversations", type=int, metavar="N", help="conversations to write instead of --minutes; needs --steps")
-    add("--steps", type=int, metavar="N", help="training steps instead of --minutes; needs --conversations")
+    add("--conversations", type=int, metavar="N", help="conversations to write, instead of --minutes; needs --steps")
+    add("--steps", type=int, metavar="N", help="training steps, instead of --minutes; needs --conversations")
     add("--draft-vocabulary", type=int, metavar="N", help=_VOCABULARY)
     add("--layers", type=int, metavar="N", help=_LAYERS)
     add("--depths", type=int, metavar="N", help=_DEPTHS)
-    add("--reply-tokens", type=int, metavar="N", help="longest reply (default: 384)")
+    add("--reply-tokens", type=int, metavar="N", help="longest reply, in tokens (default: 384)")
     add("--learning-rate", type=float, metavar="R", help="highest learning rate")
     add("--seed", type=int, metavar="N", help="random seed (default: 0)")
     add("--cache-dir", type=Path, metavar="DIR", help="folder of imported models (default: the user's cache)")
@@ -73,12 +77,16 @@ def run(args: argparse.Namespace) -> int:
     if find_spec("matplotlib") is None:
         raise UsageError("fit needs matplotlib, which Redline.app leaves out: run `uv run redline fit` from the source")
     wanted = None if args.resume else _training_options(args)
+    if not _is_meant(args):
+        notify("nothing was trained")
+        return FAILURE
+    args.target = args.target or BUILTIN
     options = Options(target=args.target, cache_root=args.cache_dir)
     from app.inference.options import target_name
     from models.training.workspace import disk_errors
 
     place = _place(args, target_name(options))
-    with disk_errors(place.out), place.locked():
+    with terminated_like_interrupted(), disk_errors(place.out), place.locked():
         if args.resume and place.finished:
             if not place.is_result_of_plan:
                 raise UsageError(f"{place.out} is the result of another fit: move it away to continue this one")
@@ -92,6 +100,18 @@ def run(args: argparse.Namespace) -> int:
             notify(f"stopped; continue with: {_again(args, place)}" if place.started else "stopped before it began")
             return INTERRUPTED
         return _report(args, place)
+
+
+def _is_meant(args: argparse.Namespace) -> bool:
+    """Returns whether an hour's work is wanted: asks if no target is named. Raises UsageError if nobody can answer."""
+    if args.target is not None or args.resume or args.yes:
+        return True
+    takes = "for as long as its steps take" if args.steps else f"for about {args.minutes or _USUAL_MINUTES:g} minutes"
+    what = f"this trains a drafter of kind {args.kind or KINDS[0]} for the built-in model, {takes}"
+    if args.json or not sys.stdin.isatty():
+        raise UsageError(f"{what}: use `redline fit {BUILTIN}` or --yes to begin, or name another TARGET")
+    notify(what)
+    return input("Begin? [y/N] ").strip().lower() in ("y", "yes")
 
 
 def _again(args: argparse.Namespace, place: Workspace) -> str:
@@ -223,7 +243,10 @@ def _unfinished_plan(args: argparse.Namespace, target: Loaded, place: Workspace)
 def _report(args: argparse.Namespace, place: Workspace) -> int:
     """Prints the result."""
     report: dict[str, Any] = place.report()
-    print(json.dumps(report, indent=1) if args.json else "\n".join(summary(report, place.out)))
+    if args.json:
+        print_json(json.dumps(report, indent=1))
+    else:
+        print("\n".join(summary(report, place.out)))
     return OK
 
 

@@ -24,6 +24,8 @@ from app.cli.terminal.reply_view import Terminal, details
 from app.command_line import OK
 from app.inference.options import read_draft_length
 from app.inference.reply_events import ShownEvent
+from app.safe_text import trusted
+from app.suggestion import did_you_mean
 from engine.errors import RedlineError, UsageError
 from engine.metrics import Metrics
 from models.builtin import SHIPPED
@@ -58,7 +60,8 @@ def converse(conversation: Conversation, terminal: Terminal, ask: Ask | None = N
     talk = Talk(conversation, terminal)
     if ask is None:
         past = history(user_data_path("redline", appauthor=False))
-        ask = editor(past, output=create_output(always_prefer_tty=True))  # even when the replies go to a file
+        screen = sys.stdout if sys.stdout.isatty() else sys.stderr  # even when the replies go to a file
+        ask = editor(past, output=create_output(trusted(screen)))
     terminal.speculating = conversation.speculating
     terminal.introduce(f"{conversation.describe()} · /help")
     while not talk.over:
@@ -91,7 +94,8 @@ class Talk:
             elif f"/{(name := _ALIASES.get(found[1], found[1]))}" in _NAMES:
                 getattr(self, f"_do_{name}")((found[2] or "").strip())
             else:
-                self._say(f"there is no command /{found[1]}; /help lists them all")
+                meant = did_you_mean(f"/{found[1]}", _NAMES) or ";"
+                self._say(f"there is no command /{found[1]}{meant} /help lists them all")
         except RedlineError as error:
             self._say(" ".join(str(error).split()))
         if not self.over:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from app.command_line import FAILURE, INTERRUPTED, OK, USAGE, Parser, notify
 from app.macos import activity
+from app.safe_text import guard_streams
 from engine.errors import BackendError, RedlineError, UsageError
 
 COMMANDS = {
@@ -47,6 +48,7 @@ class _Version(argparse.Action):
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code. A bug shows its traceback."""
     _replace_unencodable()
+    guard_streams()
     try:
         code = _run(sys.argv[1:] if argv is None else list(argv))
         sys.stdout.flush()
@@ -75,7 +77,9 @@ def _run(words: list[str]) -> int:
 def _parser(chosen: str | None) -> Parser:
     """Returns the parser of all commands; only the `chosen` one has its options."""
     parser = Parser(
-        prog="redline", description="Local chat with exact speculative decoding. Without a command, opens the window."
+        prog="redline",
+        description="Local chat with exact speculative decoding. Without a command, opens the window.",
+        epilog="`redline COMMAND --help` explains a command.",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     if chosen is None:
@@ -104,7 +108,7 @@ def _open_window(args: argparse.Namespace) -> int:
 
 
 def _fail(error: RedlineError) -> int:
-    notify(" ".join(str(error).split()))
+    notify(str(error))
     return USAGE if isinstance(error, UsageError) else FAILURE
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MAX_TOKENS = 128
 _DESCRIPTION = (
-    "Forecast how a drafter performs for a target on this machine: acceptance, tokens per pass, the best draft length "
+    "Predict how well a drafter works for a target on this machine: acceptance, tokens per pass, the best draft length "
     "and the speed-up, each with its sampling error. The target's replies to the prompts are written once and kept; "
     "both models then read them, and measured pass times give the speed-up."
 )
@@ -43,7 +43,7 @@ def add_parser(commands: Commands) -> None:
     """Adds the command."""
     parser = add_command(commands, "predict", run, _DESCRIPTION, _EXAMPLES)
     add = parser.add_argument
-    add("target", nargs="?", default=BUILTIN, metavar="TARGET", help="model folder (default: the built-in)")
+    add("target", nargs="?", default=BUILTIN, metavar="TARGET", help="model folder (default: the built-in model)")
     add("drafter", nargs="?", default=AUTO, metavar="DRAFTER", help="a drafter's name or folder (default: auto)")
     add("--prompts", type=Path, metavar="FILE", help=_PROMPTS)
     add_selection(parser)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from app.cli.decoding_options import add_options, check_single, read_options
 from app.cli.terminal.keyboard import ctrl_c, key_presses
-from app.cli.terminal.output import output_console, safe
+from app.cli.terminal.output import output_console
 from app.cli.terminal.progress import Status
 from app.cli.terminal.token_style import add_theme, choose_look, output_look
-from app.command_line import FAILURE, INTERRUPTED, OK, add_command, check_writable, notify
+from app.command_line import FAILURE, INTERRUPTED, OK, add_command, check_writable, notify, print_json
 from app.inference.options import Options
 from app.protocol import SamplingSettings
 from app.protocol.race_messages import PLAIN, SIDES, Race, Side
@@ -176,11 +176,11 @@ def _show(document: RaceDocument, args: argparse.Namespace, stopped: bool) -> No
     from app.cli.race_view import play, show
 
     if args.json:
-        sys.stdout.write(race_json(document).decode())
+        print_json(race_json(document).decode())
     else:
         for one in document.sides:
             if one.note:
-                notify(safe(one.note))
+                notify(one.note)
         look, console = output_look(args.theme), output_console(wide=True)
         if look.escapes and not args.no_animation:
             with key_presses(sys.stdin) as keys:

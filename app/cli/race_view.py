@@ -18,13 +18,14 @@ from rich.table import Table
 from rich.text import Text
 
 from app.cli.terminal.keyboard import LEFT, RIGHT
-from app.cli.terminal.output import plain_table, safe
+from app.cli.terminal.output import plain_table
 from app.cli.terminal.reply_view import legend_line
 from app.cli.terminal.token_style import TEXT, TINTS, Look
 from app.protocol.race_messages import Run
 from app.race import race_text
 from app.race.race_document import RaceDocument
 from app.race.race_replay import SPEEDS, PaneState, Player, Replay, State
+from app.safe_text import safe
 from engine.events import Origin
 
 FRAMES_PER_S = 20

@@ -25,11 +25,12 @@ from rich.table import Table
 from rich.text import Text
 
 from app.cli.terminal.keyboard import ctrl_c
-from app.cli.terminal.output import output_console, plain_table, safe
+from app.cli.terminal.output import output_console, plain_table
 from app.cli.terminal.progress import progress
 from app.cli.terminal.token_style import add_theme
-from app.command_line import FAILURE, INTERRUPTED, OK, add_command
+from app.command_line import FAILURE, INTERRUPTED, OK, add_command, print_json
 from app.reply_statistics import count
+from app.safe_text import safe
 from engine.errors import UsageError
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ examples:
   redline verify *.json --json > report.json  several files, for a program
   redline verify chat.json --write            and save the receipts in the file
 """
-_DESCRIPTION = "Decode the replies of exported conversations again by plain decoding, and report what differs."
+_DESCRIPTION = "Decode the replies in exported conversations again with plain decoding, and report every difference."
 FORMAT, VERSION = "redline verification", 1
 _EXCERPT = 28  # characters of a reply that are shown
 _LISTED = 8  # differences of a reply that are shown
@@ -81,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     results = _check(cases, args.target)
     stopped = len(results) < len(cases)
     if args.json:
-        print(document(results, stopped))
+        print_json(document(results, stopped))
     else:
         show(output_console(wide=True), results, len(cases) if stopped else None)
     if args.write:

@@ -10,8 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from app.command_line import USAGE, Parser
+from app.command_line import USAGE, Parser, notify
 from app.host.server import AnswerWriter, Server, take_streams
+from app.safe_text import guard_streams
 from engine.errors import BackendError, RedlineError, UsageError
 
 if TYPE_CHECKING:
@@ -28,11 +29,12 @@ redline: Ctrl-D leaves
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the host until there is nobody to answer; returns the exit code. Raises SystemExit for wrong arguments."""
+    guard_streams()
     args = _parser().parse_args(argv)
     try:
         open_worker, record = _worker_factory(args), _open_record(args.record)
     except RedlineError as error:
-        print(f"redline: {' '.join(str(error).split())}", file=sys.stderr)
+        notify(str(error))
         return USAGE
     requests, answers = take_streams()
     if os.isatty(requests):
@@ -70,12 +72,15 @@ def _open_record(path: Path | None) -> BinaryIO | None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="python -m app.host", description="The engine, spoken to in JSON lines (app/protocol).")
+    parser = Parser(
+        prog="python -m app.host",
+        description="Runs the engine, which reads requests and writes answers as JSON lines (see app/protocol).",
+    )
     add = parser.add_argument
     add("--finish", action="store_true", help="at the end of input, finish the waiting requests before leaving")
     add("--record", type=Path, metavar="FILE", help="write a copy of every answer, to be replayed")
     add("--replay", type=Path, metavar="FILE", help="answer from a recording, with no model")
-    add("--speed", type=float, default=1.0, metavar="X", help="speed of a replay; 0 is at once (default: 1)")
+    add("--speed", type=float, default=1.0, metavar="X", help="speed of a replay; 0: without pauses (default: 1)")
     return parser
 
 

@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, BinaryIO
 
 from app import protocol
-from app.command_line import FAILURE, OK
+from app.command_line import FAILURE, OK, notify
 from app.host.task_queue import Task, TaskQueue
 from app.inference.machine import processor
 from engine.errors import BackendError, RedlineError
@@ -62,7 +62,7 @@ class AnswerWriter:
                 self._record.write(line)
                 self._record.flush()
         except OSError as error:
-            print(f"redline: the recording ends here, it cannot be written ({error.strerror})", file=sys.stderr)
+            notify(f"the recording ends here, it cannot be written ({error.strerror})")
             self._record = None
 
 
@@ -86,7 +86,7 @@ class Server:
             try:
                 self._open_worker()  # before the first request, which would have to wait for it
             except BackendError as error:  # the first request reports it too
-                print(f"redline: {error}", file=sys.stderr)
+                notify(str(error))
             serve(self._tasks, self._writer, self._open_worker)
         except WindowGoneError:
             return OK
@@ -141,7 +141,7 @@ class Server:
 
     def _give_up(self, error: Exception) -> None:
         self._code = FAILURE
-        print(f"redline: the host gives up ({type(error).__name__}: {error})", file=sys.stderr, flush=True)
+        notify(f"the host gives up ({type(error).__name__}: {error})")
 
     def _watch_signals(self) -> None:
         """Leaves on SIGTERM and Ctrl-C. The signal only writes to a pipe, from whatever thread it interrupts, so a long

@@ -9,6 +9,7 @@ from pathlib import Path
 from filelock import Timeout
 
 from app.inference.options import AUTO, BUILTIN, Options
+from app.suggestion import did_you_mean
 from engine.errors import ModelError, UsageError
 from models.builtin import SHIPPED, builtin_folder, is_builtin, shipped_folder
 from models.catalogue import read_catalogue
@@ -46,8 +47,9 @@ def drafter_folder(spec: str) -> Path:
     except ModelError as error:
         if "/" in spec:
             raise
-        names = ", ".join((AUTO, NONE, LOOKUP, *SHIPPED))
-        raise UsageError(f"drafter {spec!r} is none of {names}, nor a folder or a model that is here") from error
+        names = (AUTO, NONE, LOOKUP, *SHIPPED)
+        unknown = f"drafter {spec!r} is none of {', '.join(names)}, nor a folder or a model that is here"
+        raise UsageError(f"{unknown}{did_you_mean(spec, names)}") from error
 
 
 def drafter_folders(spec: str, target: ModelFolder) -> list[Path]:

@@ -20,10 +20,12 @@ from typing import Any, NamedTuple
 import msgspec
 from PIL import Image, ImageChops
 
+from app.command_line import notify
 from app.palette import PALETTES, Palette, Scheme
 from app.race.race_document import RaceDocument, read_race, write_file
 from app.race.race_picture import RacePicture
 from app.race.race_replay import Replay
+from app.safe_text import guard_streams
 from engine.errors import RedlineError
 
 SIZE, SCALE = (1120, 470, 1500), 2.0  # of a picture: width, least and greatest height, px
@@ -146,6 +148,7 @@ def sparse(frames: Sequence[Image.Image]) -> list[Image.Image]:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Draws the race given on standard input. Returns the exit code."""
+    guard_streams()
     parser = argparse.ArgumentParser(prog="python -m app.race.race_export")
     parser.add_argument("--png", type=Path)
     parser.add_argument("--animation", type=Path)
@@ -154,7 +157,7 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         export_pictures(read_race(sys.stdin.buffer.read()), args.png, args.animation, args.theme, _print)
     except RedlineError as error:
-        print(f"redline: {error}", file=sys.stderr)
+        notify(str(error))
         return 1
     return 0
 

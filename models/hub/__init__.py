@@ -8,6 +8,7 @@
     download_events    those events
     download_progress  counts bytes and measures the speed
     file_transfer      downloads and resumes one file and checks its digest
+    request_bounds     bounds the time and size of answers, and where they may send to
     failures           turns errors into one line that says what to do
 
 This package imports nothing, so that a lightweight process can import `models.hub.download_events`.

@@ -25,6 +25,7 @@ from engine.errors import HubError
 from models.hub.download_events import Waiting
 from models.hub.failures import explain, is_transient, requested_wait_s, short_reason
 from models.hub.repo_names import shown
+from models.hub.request_bounds import bound_requests, within
 
 LIBRARY = "redline"
 HTTP_ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, HfHubHTTPError, OfflineModeIsEnabled)
@@ -42,13 +43,18 @@ class Request(Protocol[Answer]):
 class RetryPolicy:
     """How requests are retried. attempts: failures in a row before giving up. first_wait_s doubles each time up to
     longest_wait_s; a wait that the hub requests is kept, up to longest_requested_s. silence_s: the timeout of an
-    attempt. first_attempts: to connect for the first time, few because the network may be down."""
+    attempt; answer_s: the longest that an answer which is no file may take as a whole, and a file until its first byte.
+    A file may come slowly, but in each slow_window_s it brings least_bytes_per_s on average, or the attempt has failed.
+    first_attempts: to connect for the first time, few because the network may be down."""
 
     attempts: int = 6
     first_wait_s: float = 1.0
     longest_wait_s: float = 16.0
     longest_requested_s: float = 300.0
     silence_s: float = 20.0
+    answer_s: float = 120.0
+    slow_window_s: float = 60.0
+    least_bytes_per_s: float = 1000.0
     first_attempts: int = 2
 
     def attempts_for(self, error: Exception, reached: bool) -> int:
@@ -80,6 +86,7 @@ class Hub:
             raise HubError(f"HF_ENDPOINT is {self.endpoint!r}: give an address such as https://huggingface.co", "hub")
         if self.token is not None and parts.scheme == "http" and parts.hostname not in _LOOPBACK:
             raise HubError(f"a token is never sent over http: give HF_ENDPOINT {self.endpoint} with https", "token")
+        bound_requests()
         constants.HF_HUB_DISABLE_TELEMETRY = True
         logging.set_verbosity(logging.CRITICAL)  # its log messages are sent as events or raised
 
@@ -117,7 +124,7 @@ class Retries:
         self._attempt = 0
 
     def reset(self) -> None:
-        """Resets the count of failures, because bytes arrived."""
+        """Resets the count of failures, because the last attempt brought something."""
         self._attempt = 0
 
     def wait(self, error: Exception) -> Iterator[Waiting]:
@@ -137,14 +144,16 @@ def account_name(hub: Hub) -> str:
     Not by huggingface_hub's own `whoami`, which has no timeout.
     """
     try:
-        address, silence_s = f"{hub.endpoint}/api/whoami-v2", hub.policy.silence_s
-        answer = get_session().get(address, headers=hub.headers, timeout=silence_s)
+        address, policy = f"{hub.endpoint}/api/whoami-v2", hub.policy
+        answer = within(
+            policy.answer_s, lambda: get_session().get(address, headers=hub.headers, timeout=policy.silence_s)
+        )
         hf_raise_for_status(answer)
         name = answer.json()["name"]
     except HTTP_ERRORS as error:
         if isinstance(error, HfHubHTTPError) and error.response.status_code in (401, 403):
             raise HubError("the hub does not accept this token; create a new one on the hub", "token") from None
         raise hub.explain(error, "the account", "") from error
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise hub.explain(error, "the account", "") from error
     return str(name) if str(name).isprintable() else shown(name)

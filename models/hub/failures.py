@@ -21,6 +21,7 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils import parse_ratelimit_headers
 
 from engine.errors import HubError
+from models.hub.request_bounds import RefusedAnswerError
 
 Reason = Literal[
     "offline",  # HF_HUB_OFFLINE
@@ -81,6 +82,8 @@ def explain(error: Exception, repo: str, revision: str, endpoint: str, known: bo
         return _refusal(error, repo, revision, endpoint, known)
     if isinstance(error, OfflineModeIsEnabled):
         return HubError("HF_HUB_OFFLINE is set, so nothing is downloaded: unset it and try again", "offline")
+    if isinstance(error, RefusedAnswerError):
+        return HubError(f"{endpoint} {error}; check HF_ENDPOINT, the network and any proxy", "hub")
     if isinstance(error, httpx2.ProxyError):
         to_do = "check HTTPS_PROXY and the proxy's login"
         return HubError(f"the proxy refused the way to {endpoint} ({_detail(error)}); {to_do}", "proxy")

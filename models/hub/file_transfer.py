@@ -12,8 +12,11 @@ Invariants:
 import hashlib
 import os
 import re
+import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -22,10 +25,11 @@ from huggingface_hub import hf_hub_url
 from huggingface_hub.utils import get_session, hf_raise_for_status
 
 from engine.errors import HubError
-from models.hub.client import HTTP_ERRORS, Hub, Retries
+from models.hub.client import HTTP_ERRORS, Hub, Retries, RetryPolicy
 from models.hub.download_events import DownloadEvent, Verifying
 from models.hub.failures import disk_error
 from models.hub.repo_files import HubFile, RepoListing
+from models.hub.request_bounds import FILE, within
 
 _CHUNK_BYTES = 1 << 20
 
@@ -63,6 +67,32 @@ class FileDigest:
         return self.count == self._file.size_bytes and self._hash.hexdigest() == self._file.digest
 
 
+class TransferPace:
+    """How fast an attempt is. clock: seconds. A hub that sends a byte now and then would otherwise never end."""
+
+    def __init__(self, policy: RetryPolicy, clock: Callable[[], float]) -> None:
+        self._policy, self._clock = policy, clock
+        self._begun_s = self._window_s = clock()
+        self._window_bytes = self._new_bytes = 0
+
+    def add(self, count: int, new: int) -> None:
+        """Counts bytes that arrived, `new` of them for the first time. Raises httpx2.ReadTimeout at the end of a window
+        that brought too few."""
+        self._new_bytes += new
+        self._window_bytes += count
+        spent_s = self._clock() - self._window_s
+        if spent_s < self._policy.slow_window_s:
+            return
+        if self._window_bytes < self._policy.least_bytes_per_s * spent_s:
+            raise httpx2.ReadTimeout(f"{self._window_bytes} bytes in {spent_s:.0f} s")
+        self._window_s, self._window_bytes = self._clock(), 0
+
+    @property
+    def brought_something(self) -> bool:
+        """Whether the attempt brought new bytes, and not too slowly, so that the next one may bring the rest."""
+        return self._new_bytes > self._policy.least_bytes_per_s * (self._clock() - self._begun_s)
+
+
 _RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
 _UNSATISFIABLE = 416
 
@@ -90,6 +120,7 @@ class FileTransfer:
         self._tell, self._moved, self._check = callbacks.tell, callbacks.moved, callbacks.check
         self._digest = FileDigest(file)
         self._retries = Retries(hub, callbacks.sleep, reached=True)
+        self._pace = TransferPace(hub.policy, time.monotonic)
         self._furthest = 0
 
     def run(self) -> None:
@@ -121,11 +152,14 @@ class FileTransfer:
     def _fill(self, out: BinaryIO) -> None:
         while self._digest.count < self._file.size_bytes:
             self._check()
+            self._pace = TransferPace(self._hub.policy, time.monotonic)
             try:
                 self._stream(out)
                 if self._digest.count < self._file.size_bytes:
                     raise httpx2.RemoteProtocolError("the answer ended early")
             except HTTP_ERRORS as error:
+                if self._pace.brought_something:
+                    self._retries.reset()
                 self._wait(error)
 
     def _wait(self, error: Exception) -> None:
@@ -141,10 +175,10 @@ class FileTransfer:
         url = hf_hub_url(listing.repo, self._file.name, revision=listing.commit, endpoint=self._hub.endpoint)
         if self._digest.count:
             headers["Range"] = f"bytes={self._digest.count}-"
-        silence_s = self._hub.policy.silence_s
-        with get_session().stream("GET", url, headers=headers, timeout=silence_s, follow_redirects=True) as response:
-            if self._hub.endpoint.startswith("https:") and response.url.scheme != "https":
-                raise self._damaged("the hub sends to a place without https")
+        policy, session = self._hub.policy, get_session()
+        request = session.build_request("GET", url, headers=headers, timeout=policy.silence_s, extensions=FILE)
+        ask = partial(session.send, request, stream=True, follow_redirects=True)
+        with closing(within(policy.answer_s, ask, httpx2.Response.close)) as response:
             if response.status_code == _UNSATISFIABLE:
                 self._begin_anew(out)
                 return
@@ -169,9 +203,9 @@ class FileTransfer:
             view = view[out.write(view) :]
         self._digest.add(data)
         self._moved(len(data))
-        if self._digest.count > self._furthest:  # not where a server that knows no ranges begins over and over
-            self._furthest = self._digest.count
-            self._retries.reset()
+        further = max(0, self._digest.count - self._furthest)  # 0 where a server without ranges begins over and over
+        self._furthest += further
+        self._pace.add(len(data), further)
 
     def _begin_anew(self, out: BinaryIO) -> None:
         self._moved(-self._digest.count)

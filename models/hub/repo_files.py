@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Literal
 
 from huggingface_hub import HfApi
@@ -16,6 +17,7 @@ from engine.errors import HubError
 from models.hub.client import HTTP_ERRORS, Hub, Retries
 from models.hub.download_events import Waiting
 from models.hub.repo_names import check_commit, check_listed, check_repo, check_wanted, is_commit, is_repo, shown
+from models.hub.request_bounds import within
 from models.model_folder import PICKLES
 
 WEIGHTS = ("*.safetensors",)
@@ -102,7 +104,7 @@ LARGEST_BYTES = 50_000_000_000  # of one file: beyond, the hub serves Xet only
 MAX_FILES = 10_000
 _HEX = frozenset("0123456789abcdef")
 # What huggingface_hub raises for an answer that is no hub's.
-_NONSENSE = (KeyError, TypeError, ValueError, AttributeError)
+_NONSENSE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 
 
 def request_listing(
@@ -113,11 +115,11 @@ def request_listing(
     `repo` in the answer is spelled as the hub spells it. Raises HubError.
     """
     api = HfApi(endpoint=hub.endpoint, token=hub.token_or_false, headers=hub.headers)
+    ask = partial(api.model_info, repo, revision=revision, files_metadata=True, timeout=hub.policy.silence_s)
     patient = Retries(hub, sleep, reached=False)
     while True:
         try:
-            info = api.model_info(repo, revision=revision, files_metadata=True, timeout=hub.policy.silence_s)
-            return _listing(info, repo, revision)
+            return _listing(within(hub.policy.answer_s, ask), repo, revision)
         except HTTP_ERRORS as error:
             try:
                 yield from patient.wait(error)

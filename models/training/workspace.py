@@ -50,10 +50,14 @@ class Workspace:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Locks the folder. Raises FitError if another process holds the lock."""
+        """Locks the folder by a file beside it, gone afterwards. Raises FitError if another process holds the lock."""
         busy = FitError(f"another process is fitting {self.out} already: wait for it, end it, or give another --out")
-        with locked(self.out.with_name(f".{self.out.name}.fit.lock"), 0, busy):
-            yield
+        file = self.out.with_name(f".{self.out.name}.fit.lock")
+        with locked(file, 0, busy):
+            try:
+                yield
+            finally:
+                file.unlink(missing_ok=True)  # while it is held: who locks a file that is gone by then notices
 
     def begin(self) -> None:
         """Creates empty folders for a new fit and deletes the remains of one that never had a plan."""

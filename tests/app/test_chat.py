@@ -124,7 +124,8 @@ def test_clear_forgets_the_turns_but_not_the_system_prompt() -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("/nonsense", "there is no command /nonsense"),
+        ("/nonsense", "there is no command /nonsense; /help lists them all"),
+        ("/regenrate", "there is no command /regenrate; did you mean /regenerate? /help lists them all"),
         ("/help", "/regenerate"),
         ("/length 33", "draft-length is 33"),
         ("/length x", "draft-length is 'x'"),

@@ -43,7 +43,7 @@ SUBCOMMANDS = {
 }
 _ANYWHERE = ("json", "cache_dir")  # options that may stand before the subcommand too
 _DESCRIPTION = (
-    "Show what this machine can run, the best drafter for each model, and the speed-up. Subcommands find, download, "
+    "Show what this machine can run, the best drafter for each model, and its speed-up. Subcommands find, download, "
     "import and remove models."
 )
 

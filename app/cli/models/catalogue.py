@@ -16,7 +16,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from app.cli.terminal.output import output_console, plain_table
-from app.command_line import FAILURE, OK, add_command, add_common
+from app.command_line import FAILURE, OK, add_command, add_common, print_json
 from app.inference.machine import memory, processor
 from app.protocol.model_documents import (
     CatalogueEntries,
@@ -63,7 +63,7 @@ def run_overview(args: argparse.Namespace) -> int:
     total_bytes, here = memory()[0] or _UNKNOWN_BYTES, _installed(args)
     found = rows(read_catalogue(), total_bytes, here)
     if args.json:
-        print(document_json(overview_document(found, total_bytes, here)))
+        print_json(document_json(overview_document(found, total_bytes, here)))
     else:
         _show_overview(found, total_bytes, len(here))
     return OK
@@ -207,7 +207,8 @@ def run_search(args: argparse.Namespace) -> int:
     memory_bytes = None if args.fits is None else read_memory(args.fits)
     found, here = search(catalogue, args.words, args.kind, memory_bytes), _installed(args)
     if args.json:
-        print(document_json(CatalogueEntries(entries=tuple(entry_document(one, catalogue, here) for one in found))))
+        entries = tuple(entry_document(one, catalogue, here) for one in found)
+        print_json(document_json(CatalogueEntries(entries=entries)))
     elif found:
         _show_entries(found, catalogue, here)
     else:

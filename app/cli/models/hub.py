@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from app.cli.terminal.output import safe
 from app.cli.terminal.progress import Status
-from app.command_line import FAILURE, OK, add_command
+from app.command_line import FAILURE, OK, add_command, print_json
 from app.inference.hub_token import check_token, forget_token, keep_token, keychain_name, read_token
+from app.safe_text import safe_line
 from engine.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def add_check(commands: Commands) -> None:
     """Adds the command `check`."""
     about = (
         "Check on the hub that every entry of the catalogue still exists at its revision. Downloads nothing. "
-        "Exit code 1 if an entry is gone or could not be checked."
+        "Exit status 1 if an entry is gone or could not be checked."
     )
     parser = add_command(commands, "check", run_check, about)
     parser.add_argument("words", nargs="*", metavar="WORD", help="check only entries with all these words")
@@ -54,7 +54,7 @@ def run_check(args: argparse.Namespace) -> int:
     hub = default_hub()
     found = list(_check(replace(hub, token=read_token(hub.endpoint)), entries))
     if args.json:
-        print(json.dumps({"entries": [asdict(one) for one in found]}, indent=1, ensure_ascii=False))
+        print_json(json.dumps({"entries": [asdict(one) for one in found]}, indent=1, ensure_ascii=False))
     else:
         _show(found)
     return FAILURE if any(one.state in ("gone", "unknown") for one in found) else OK
@@ -76,7 +76,7 @@ def _check(hub: Hub, entries: Sequence[Entry]) -> Iterator[EntryState]:
 def _show(found: Sequence[EntryState]) -> None:
     """Prints what the catalogue should say otherwise, the worst first, and a summary."""
     for one in sorted((one for one in found if one.reason), key=lambda one: _WORST_FIRST.index(one.state)):
-        print(f"{one.state:8}{one.repository}\n        {safe(one.reason)}")
+        print(f"{one.state:8}{one.repository}\n        {safe_line(one.reason)}")
     states = Counter(one.state for one in found)
     counted = [f"{states[state]} {state}" for state in reversed(_WORST_FIRST) if states[state]]
     entries = "1 entry" if len(found) == 1 else f"{len(found)} entries"
@@ -90,7 +90,7 @@ def add_login(commands: Commands) -> None:
     """Adds the command `login`."""
     about = (
         "Save a token of the hub in the keychain, for gated or private models. A token with read access is enough; "
-        "create one at huggingface.co, Settings, Access Tokens."
+        "create one at huggingface.co under Settings > Access Tokens."
     )
     parser = add_command(commands, "login", run_login, about)
     parser.add_argument("--token-stdin", action="store_true", help="read the token from standard input")

@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from app.cli.terminal.output import safe
-from app.command_line import INTERRUPTED, OK, add_command, notify
+from app.cli.terminal.output import error_console
+from app.command_line import INTERRUPTED, OK, add_command, notify, print_json
 from app.duration_text import duration_words
+from app.safe_text import safe
 from engine.errors import UsageError
 from models.size_text import size_words
 
@@ -93,7 +93,10 @@ def run(args: argparse.Namespace, convert: bool = False) -> int:
         notify("stopped; nothing was imported")
         return INTERRUPTED
     report = _report(found, folder, time.monotonic() - began_s)
-    print(json.dumps(report, indent=2, ensure_ascii=False) if args.json else safe(_report_text(report)))
+    if args.json:
+        print_json(json.dumps(report, indent=2, ensure_ascii=False))
+    else:
+        print(_report_text(report))
     return OK
 
 
@@ -117,7 +120,7 @@ def _progress(found: ImportSource, terminal: bool) -> Iterator[OnProgress]:
         yield lambda progress: None
         return
     columns = (TextColumn("{task.description}", markup=False), BarColumn(24), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True, highlight=False), transient=True) as bars:
+    with Progress(*columns, console=error_console(), transient=True) as bars:
         task = bars.add_task(what, total=None)
 
         def update(progress: ImportProgress) -> None:

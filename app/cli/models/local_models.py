@@ -13,11 +13,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.cli.terminal.output import safe
-from app.command_line import FAILURE, OK, add_command, add_common
+from app.command_line import FAILURE, OK, add_command, add_common, print_json
 from app.duration_text import ago_words
 from app.protocol import model_documents
 from app.protocol.model_documents import InstalledModel, InstalledModels, document_json
+from app.safe_text import safe_line
 from engine.errors import ModelError, UsageError
 from models.size_text import size_words
 
@@ -50,7 +50,7 @@ def run_list(args: argparse.Namespace) -> int:
 
     models = installed(find_locations(Path.home(), args.cache_dir))
     if args.json:
-        print(document_json(InstalledModels(models=tuple(map(installed_model, models)))))
+        print_json(document_json(InstalledModels(models=tuple(map(installed_model, models)))))
     else:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _PIPE_COLUMNS
         print(list_text(models, time.time(), width))
@@ -75,17 +75,17 @@ def list_text(models: Sequence[Installed], now_s: float, width: int) -> str:
         lines += [*([""] if lines else []), "Incomplete:"]
     for model in models:
         if not model.complete:
-            lines.append(f"  {model.name}: {model.trouble}")
+            lines.append(f"  {safe_line(model.name)}: {safe_line(model.trouble)}")
             if model.origin == "hub":
-                lines.append(f"    redline models pull {model.name.partition('@')[0]}")
+                lines.append(f"    redline models pull {safe_line(model.name.partition('@')[0])}")
             elif model.kind == "gguf":
-                lines.append(f"    {model.path}")
-    return "\n".join(map(safe, lines))
+                lines.append(f"    {safe_line(str(model.path))}")
+    return "\n".join(lines)
 
 
 def _row(model: Installed, now_s: float) -> tuple[str, str, str, str]:
     name = model.name if model.kind in ("model", "unknown") else f"{model.name} ({model.kind} head)"
-    return name, size_words(model.size_bytes), ago_words(model.last_used_s, now_s), ORIGINS[model.origin]
+    return safe_line(name), size_words(model.size_bytes), ago_words(model.last_used_s, now_s), ORIGINS[model.origin]
 
 
 def _table(rows: list[tuple[str, str, str, str]], width: int) -> list[str]:
@@ -128,14 +128,14 @@ def run_remove(args: argparse.Namespace) -> int:
     removal = plan_removal(_matching(args.name, args.origin, installed(places)), places)
     freed_bytes = None
     if not args.json:
-        print(safe(_removal_text(removal)))
+        print(_removal_text(removal))
     if not args.dry_run:
         if not args.yes and not _confirmed(args.json):
             print("Nothing was deleted.")
             return FAILURE
         freed_bytes = remove(removal, places)
     if args.json:
-        print(document_json(_removal_document(removal, freed_bytes)))
+        print_json(document_json(_removal_document(removal, freed_bytes)))
     elif freed_bytes is not None:
         print(f"Deleted: {size_words(freed_bytes)} freed.")
     return OK
@@ -170,7 +170,7 @@ def _removal_text(removal: Removal) -> str:
     model, several = removal.models[0], len(removal.models) > 1
     name = f"{model.name.partition('@')[0]}, {len(removal.models)} revisions" if several else model.name
     lines = [f"{name}: frees {size_words(removal.frees_bytes)}"]
-    lines += [f"  {model.path}" for model in removal.models]
+    lines += [f"  {safe_line(str(model.path))}" for model in removal.models]
     if removal.losers:
         lines.append(f"  Shared with {', '.join(removal.losers)}: gone for them too.")
     if removal.keepers:
@@ -210,12 +210,12 @@ def run_where(args: argparse.Namespace) -> int:
     """Prints every place, whether or not something is there."""
     found = _places(args.cache_dir)
     if args.json:
-        print(json.dumps({"places": [asdict(place) for place in found]}, indent=2, ensure_ascii=False))
+        print_json(json.dumps({"places": [asdict(place) for place in found]}, indent=2, ensure_ascii=False))
         return OK
     width = max(len(place.what) for place in found)
     for place in found:
         size = "" if place.size_bytes is None else f"  {size_words(place.size_bytes)}"
-        print(f"{place.what:{width}}  {safe(place.path)}{size}")
+        print(f"{place.what:{width}}  {safe_line(place.path)}{size}")
         if place.owner:
             print(f"{'':{width}}  ({place.owner})")
     return OK

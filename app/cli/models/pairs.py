@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.cli.terminal.output import output_console, plain_table, safe
-from app.command_line import FAILURE, OK, add_command, add_common
+from app.cli.terminal.output import output_console, plain_table
+from app.command_line import FAILURE, OK, add_command, add_common, print_json
 from app.inference.options import AUTO, BUILTIN, KV_BITS, Options
 from app.protocol.model_documents import (
     DrafterVerdict,
@@ -26,6 +26,7 @@ from app.protocol.model_documents import (
     TargetVerdicts,
     document_json,
 )
+from app.safe_text import safe_line
 from engine.errors import ModelError, UsageError
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def add_pairs(commands: Commands) -> None:
     """Adds the command `pairs`."""
     about = (
         "Show which installed drafters work with which targets, and what `--drafter auto` would choose. "
-        "Compares token maps, sizes and layers; loads nothing. Exit code 1 if no pair fits."
+        "Compares token maps, sizes and layers; loads nothing. Exit status 1 if no pair fits."
     )
     parser = add_command(commands, "pairs", run_pairs, about)
     installed = "an installed model, by name or folder (default: all)"
@@ -67,7 +68,7 @@ def run_pairs(args: argparse.Namespace) -> int:
     read, catalogue = functools.cache(check_folder), read_catalogue()
     found = PairVerdicts(targets=tuple(_judge_all(one, here, catalogue, read) for one in targets))
     if args.json:
-        print(document_json(found))
+        print_json(document_json(found))
     else:
         print("\n".join(map(_wrapped, _pair_lines(found.targets))))
     return OK if any(pair.fits for one in found.targets for pair in one.pairs) else FAILURE
@@ -139,14 +140,14 @@ def _pair_lines(found: Sequence[TargetVerdicts]) -> Iterator[str]:
     if not found:
         yield "no target is installed: `redline models search` shows some to pull"
     for one in found:
-        yield safe(one.target)
+        yield safe_line(one.target)
         if one.trouble:
-            yield f"  {safe(one.trouble)}"
+            yield f"  {safe_line(one.trouble)}"
         for pair in one.pairs:
             verdict = pair.why if pair.fits else f"Incompatible: {pair.why}"
-            yield f"  {'✓' if pair.fits else '✗'} {safe('; '.join((f'{pair.drafter}: {verdict}', *pair.notes)))}"
+            yield f"  {'✓' if pair.fits else '✗'} {safe_line('; '.join((f'{pair.drafter}: {verdict}', *pair.notes)))}"
         if one.auto_why:
-            yield f"  auto chooses {safe(one.auto_why)}"
+            yield f"  auto chooses {safe_line(one.auto_why)}"
 
 
 def _wrapped(line: str) -> str:
@@ -170,14 +171,20 @@ def add_fits(commands: Commands) -> None:
     """Adds the command `fits`."""
     about = (
         "Show whether a model and its drafter fit in memory: weights, keys and values by context, and working memory. "
-        "Loads nothing. Exit code 1 if they do not fit."
+        "Loads nothing. Exit status 1 if they do not fit."
     )
     parser = add_command(commands, "fits", run_fits, about, _EXAMPLES)
     add = parser.add_argument
-    add("target", nargs="?", default=BUILTIN, metavar="TARGET", help="an installed model, by name or folder")
+    add(
+        "target",
+        nargs="?",
+        default=BUILTIN,
+        metavar="TARGET",
+        help="an installed model, by name or folder (default: the built-in model)",
+    )
     add("--drafter", default=AUTO, metavar="NAME|FOLDER", help="as for `redline chat` (default: auto)")
     add("--context", type=int, metavar="N", help="tokens of prompt and reply (default: the model's own)")
-    add("--kv-bits", type=int, choices=KV_BITS, metavar="N", help="bits of keys and values, 8 or 4")
+    add("--kv-bits", type=int, choices=KV_BITS, metavar="N", help="quantize keys and values to 8 or 4 bits")
     add_common(parser)
 
 
@@ -201,7 +208,7 @@ def run_fits(args: argparse.Namespace) -> int:
     verdict, taken = verdict_of(folder, drafters, options), pair_footprint(folder, drafters, options.kv_bits)
     fit = _fit_document((folder.path.name, drafter), wanted, taken, verdict, this_room())
     if args.json:
-        print(document_json(fit))
+        print_json(document_json(fit))
     else:
         _show_fit(fit, taken(verdict.context))
     return FAILURE if verdict.level == "refused" else OK

@@ -7,24 +7,23 @@ event per line (`app.protocol.download_events`).
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import time
-from collections.abc import Generator, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Generator
+from contextlib import closing
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Column
 from rich.text import Text
 
-from app.cli.terminal.output import output_console, safe
-from app.command_line import INTERRUPTED, OK, add_command, notify
+from app.cli.terminal.keyboard import terminated_like_interrupted
+from app.cli.terminal.output import output_console
+from app.command_line import INTERRUPTED, OK, add_command, notify, print_json
 from app.duration_text import duration_words
 from app.inference.hub_token import read_token
 from app.protocol.download_events import (
@@ -42,6 +41,7 @@ from app.protocol.download_events import (
     to_line,
 )
 from app.reply_statistics import count
+from app.safe_text import safe, safe_line
 from engine.errors import HubError, RedlineError, UsageError
 from models.size_text import size_words
 
@@ -57,9 +57,9 @@ _BAR_WIDTH = 13
 _NUMBERS_WIDTH = 19  # "999 bytes of 999 GB"; every width is fixed, so that nothing jumps
 _NOTE_WIDTH = 25  # "999 MB/s, 9 min 59 s left"
 _DESCRIPTION = (
-    "Download a model to the shared Hugging Face cache, or continue a download. Fetches only data (safetensors, JSON, "
-    "tokenizer, chat template) and verifies every file. A quantized model that lacks its MTP head, a drafter, gets it "
-    "from the model it was made from."
+    "Download a model into the shared Hugging Face cache, or continue a download. Fetches only data (safetensors, "
+    "JSON, tokenizer, chat template) and verifies every file. A quantized model that lacks its MTP head, a drafter, "
+    "gets it from the model it was made from."
 )
 _EXAMPLES = """examples:
   redline models pull mlx-community/Qwen3-0.6B-4bit
@@ -86,7 +86,7 @@ def add_pull(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Downloads or discards. Raises UsageError, HubError."""
-    with closing(_events(args)) as events, _terminated_like_interrupted():
+    with closing(_events(args)) as events, terminated_like_interrupted():
         if args.json:
             return _print_events(events, args.repo)
         with Bars(output_console()) if sys.stdout.isatty() else Lines() as view:
@@ -165,9 +165,7 @@ def _print_events(events: Generator[DownloadEvent], repo: str) -> int:
 
 
 def _print_event(event: DownloadEvent) -> None:
-    """Prints an event in one write, so that readers get whole lines."""
-    sys.stdout.write(f"{to_line(event)}\n")
-    sys.stdout.flush()
+    print_json(to_line(event))
 
 
 def _show(events: Generator[DownloadEvent], view: Lines) -> int:
@@ -180,20 +178,6 @@ def _show(events: Generator[DownloadEvent], view: Lines) -> int:
         view.paused()
         return INTERRUPTED
     return OK
-
-
-@contextmanager
-def _terminated_like_interrupted() -> Iterator[None]:
-    """Makes SIGTERM pause as Ctrl-C does."""
-
-    def interrupt(_: int, __: FrameType | None) -> NoReturn:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 # --- what is downloaded
@@ -331,12 +315,12 @@ class Bars(Lines):
         super().paused()
 
     def print(self, line: str) -> None:
-        self._console.print(Text(safe(line)), soft_wrap=True)
+        self._console.print(Text(line), soft_wrap=True)
 
     def _move(self, file: str, done_bytes: int, total_bytes: int | None, note: str = "") -> None:
         """Moves the bar of a file, "" for the whole. total_bytes: None if there is no measure of what is done."""
         if file not in self._tasks:
-            name = safe(self._short(file)) if file else "in all"
+            name = safe_line(self._short(file)) if file else "in all"
             self._tasks[file] = self._bars.add_task(name, total=None, numbers="", note="")
         numbers = "" if total_bytes is None else f"{size_words(done_bytes)} of {size_words(total_bytes)}"
         self._bars.update(self._tasks[file], completed=done_bytes, total=total_bytes, numbers=numbers, note=note)

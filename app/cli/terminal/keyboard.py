@@ -10,7 +10,7 @@ import termios
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TextIO
+from typing import NoReturn, TextIO
 
 LEFT, RIGHT = "\x1b[D", "\x1b[C"
 _KEY = re.compile(r"\x1b\[[A-Z]|.", re.DOTALL)
@@ -34,6 +34,20 @@ def ctrl_c() -> Iterator[Callable[[], bool]]:
         yield lambda: stopping
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def terminated_like_interrupted() -> Iterator[None]:
+    """Makes SIGTERM stop as Ctrl-C does, so that what is held is let go."""
+
+    def interrupt(_: int, __: FrameType | None) -> NoReturn:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -3,45 +3,39 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TextIO
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 
-_NEWLINES = "\u2028\u2029"
-_BIDI = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-_UNKNOWN = "\ufffd"
+from app.safe_text import safe, trusted
+
 _WIDE_COLUMNS = 100
 
 
-def _pictures() -> dict[int, str | None]:
-    table: dict[int, str | None] = {code: chr(0x2400 + code) for code in range(0x20)}
-    table[0x7F] = "\u2421"
-    for code in (*range(0x80, 0xA0), *range(0xD800, 0xE000), *map(ord, _BIDI)):
-        table[code] = _UNKNOWN
-    table.update((ord(newline), "\n") for newline in _NEWLINES)
-    table[ord("\r")] = None
-    del table[ord("\n")], table[ord("\t")]
-    return table
+class SafeConsole(Console):
+    """A console that prints untrusted text as it is: by `safe`, and without reading markup or emoji into it."""
 
+    def __init__(self, file: TextIO, width: int | None = None) -> None:
+        super().__init__(file=trusted(file), width=width, highlight=False, markup=False, emoji=False)
 
-_PICTURES = _pictures()
-
-
-def safe(text: str) -> str:
-    """Returns untrusted text, such as a model's, with everything that could steer a terminal made visible.
-
-    C0 controls and DEL become their pictures (ESC: U+241B), C1 controls, bidirectional embeddings, overrides and
-    isolates, and lone surrogates U+FFFD; carriage returns go. Line feeds and tabs stay. Character by character, so a
-    sequence that is spread over tokens is caught too.
-    """
-    return text.translate(_PICTURES)
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """Yields the segments of `renderable`; those that hold text are safe."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(safe(segment.text), segment.style)
 
 
 def output_console(wide: bool = False) -> Console:
     """Returns the console of standard output. wide: in a pipe, use as many columns as the largest tables need."""
-    return Console(width=_WIDE_COLUMNS if wide and not sys.stdout.isatty() else None, highlight=False)
+    return SafeConsole(sys.stdout, _WIDE_COLUMNS if wide and not sys.stdout.isatty() else None)
+
+
+def error_console() -> Console:
+    """Returns the console of standard error, for progress."""
+    return SafeConsole(sys.stderr)
 
 
 def plain_table(texts: Sequence[str], numbers: Sequence[str] = ()) -> Table:

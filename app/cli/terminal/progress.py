@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from app.cli.terminal.output import error_console
 from app.command_line import notify
+from app.safe_text import safe_line, trusted
 
 if TYPE_CHECKING:
     from models.training.pipeline import TrainingProgress
@@ -26,12 +28,12 @@ class Status:
     """One line on a terminal that says what the user is waiting for."""
 
     def __init__(self, stream: TextIO) -> None:
-        self._stream = stream if stream.isatty() else None
+        self._stream = trusted(stream) if stream.isatty() else None
 
     def __call__(self, text: str) -> None:
         """Replaces the line; an empty text clears it."""
         if self._stream is not None:
-            self._stream.write(f"\r\x1b[K\x1b[2m{text} …\x1b[0m" if text else "\r\x1b[K")
+            self._stream.write(f"\r\x1b[K\x1b[2m{safe_line(text)} …\x1b[0m" if text else "\r\x1b[K")
             self._stream.flush()
 
     def clear(self) -> None:
@@ -42,7 +44,7 @@ class Status:
 @contextmanager
 def progress(total: int, unit: str = "", begin: str = "") -> Iterator[Step]:
     """Yields a function to call with how many of `total` are done and what comes next. begin: what comes first."""
-    console = Console(stderr=True)
+    console = error_console()
     unit = f" {unit}" if unit else ""
     if not console.is_terminal:
         yield _lines(total, unit)
@@ -105,13 +107,13 @@ class StageClock:
 
 def show_stages(events: Iterable[TrainingProgress], expected_s: Mapping[str, float]) -> None:
     """Runs the stages to the end and shows their progress."""
-    console, clock = Console(stderr=True), StageClock(expected_s)
+    console, clock = error_console(), StageClock(expected_s)
     (_stage_bars if console.is_terminal else _stage_lines)(events, clock, console)
 
 
 def _stage_bars(events: Iterable[TrainingProgress], clock: StageClock, console: Console) -> None:
-    fields = (TextColumn(f"{{task.fields[{name}]}}") for name in ("amount", "left", "note"))
-    columns = (TextColumn("{task.description:<9}"), BarColumn(_BAR_WIDTH), *fields)
+    fields = (TextColumn(f"{{task.fields[{name}]}}", markup=False) for name in ("amount", "left", "note"))
+    columns = (TextColumn("{task.description:<9}", markup=False), BarColumn(_BAR_WIDTH), *fields)
     with Progress(*columns, console=console, transient=True) as bars:
         tasks: dict[str, TaskID] = {}
         whole = bars.add_task("all", total=1, amount="", note="", left="")

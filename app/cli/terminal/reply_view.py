@@ -18,10 +18,10 @@ from typing import TextIO
 
 from rich.cells import cell_len
 
-from app.cli.terminal.output import safe
 from app.cli.terminal.token_style import FAINT, RESET, Look
 from app.inference.reply_events import FellBack, ShownEvent
 from app.reply_statistics import count, in_words
+from app.safe_text import safe, trusted
 from engine.events import Event, Finished, Origin, PromptProgress, Reason, Round
 from engine.metrics import Metrics
 
@@ -110,7 +110,7 @@ class Terminal:
     def __init__(
         self, out: TextIO, notes: TextIO, look: Look, width: Callable[[], int] | None = None, speculating: bool = True
     ) -> None:
-        self._out, self._notes, self._look = out, notes, look
+        self._out, self._notes, self._look = trusted(out), trusted(notes), look
         self._width = width or (lambda: shutil.get_terminal_size().columns)
         self.speculating = speculating
         self._wrapper = Wrapper(self._width)

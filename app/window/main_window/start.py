@@ -5,16 +5,18 @@ Imports no Qt before it is known that there is a screen.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from app.command_line import notify
 from engine.errors import RedlineError
 
 if TYPE_CHECKING:
@@ -38,6 +40,21 @@ _PACKAGES = {
     "libglib-2.0.so.0": ("libglib2.0-0", "glib2"),
     "libgthread-2.0.so.0": ("libglib2.0-0", "glib2"),
     "libX11.so.6": ("libx11-6", "libX11"),
+    "libX11-xcb.so.1": ("libx11-xcb1", "libX11-xcb"),
+    "libxcb.so.1": ("libxcb1", "libxcb"),
+    "libxcb-glx.so.0": ("libxcb-glx0", "libxcb"),
+    "libxcb-icccm.so.4": ("libxcb-icccm4", "xcb-util-wm"),
+    "libxcb-image.so.0": ("libxcb-image0", "xcb-util-image"),
+    "libxcb-keysyms.so.1": ("libxcb-keysyms1", "xcb-util-keysyms"),
+    "libxcb-randr.so.0": ("libxcb-randr0", "libxcb"),
+    "libxcb-render-util.so.0": ("libxcb-render-util0", "xcb-util-renderutil"),
+    "libxcb-render.so.0": ("libxcb-render0", "libxcb"),
+    "libxcb-shape.so.0": ("libxcb-shape0", "libxcb"),
+    "libxcb-shm.so.0": ("libxcb-shm0", "libxcb"),
+    "libxcb-sync.so.1": ("libxcb-sync1", "libxcb"),
+    "libxcb-util.so.1": ("libxcb-util1", "xcb-util"),
+    "libxcb-xfixes.so.0": ("libxcb-xfixes0", "libxcb"),
+    "libxcb-xkb.so.1": ("libxcb-xkb1", "libxcb"),
 }
 
 
@@ -124,7 +141,7 @@ def _make_application() -> Application:
     def keep(kind: QtMsgType, _: object, message: str) -> None:
         said.append(message)
         if kind == QtMsgType.QtFatalMsg:
-            print(f"redline: {explain(said)}", file=sys.stderr, flush=True)
+            notify(explain(said, missing_libraries()))
             os._exit(1)
 
     qInstallMessageHandler(keep)
@@ -186,14 +203,32 @@ def check_display(platform: str, environment: Mapping[str, str]) -> None:
         )
 
 
-def explain(messages: list[str]) -> str:
-    """Returns one line on why Qt cannot open a window, from what it said: what is missing, and what to do."""
+def missing_libraries() -> list[str]:
+    """Returns the libraries of Qt's plugin for X11 that this machine lacks. Qt itself says only that the plugin cannot
+    be loaded, and names one library that may be there."""
+    return [library for library in _PACKAGES if sys.platform == "linux" and not _loads(library)]
+
+
+def _loads(library: str) -> bool:
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True
+
+
+def explain(messages: list[str], lacking: Sequence[str] = ()) -> str:
+    """Returns one line on why Qt cannot open a window, from what it said: what is missing, and what to do. lacking:
+    libraries that are known to be missing."""
     said = " ".join(" ".join(messages).split())
     library = re.search(r"(\S+\.so[.\d]*): cannot open shared object", said)
-    missing = library[1] if library else "libxcb-cursor.so.0" if "xcb-cursor" in said else ""
+    missing = [library[1]] if library else ["libxcb-cursor.so.0"] if "xcb-cursor" in said else []
+    if lacking and (missing or "even though it was found" in said):
+        missing = list(lacking)
     screen = re.search(r"could not connect to display ?(\S*)", said)
     if missing:
-        why = f"the window needs {missing}, which is missing: {_advice(missing)}"
+        needs = " and ".join(filter(None, (", ".join(missing[:-1]), missing[-1])))
+        why = f"the window needs {needs}, which {'is' if len(missing) == 1 else 'are'} missing: {_advice(missing)}"
     elif screen:
         why = f"the screen {screen[1] or 'named by DISPLAY'} does not respond: check DISPLAY"
     elif "platform plugin" in said:
@@ -203,8 +238,9 @@ def explain(messages: list[str]) -> str:
     return f"{why}; {_INSTEAD}"
 
 
-def _advice(library: str) -> str:
-    if library not in _PACKAGES:
-        return "install the package of your system that contains it"
-    debian, fedora = _PACKAGES[library]
-    return f"install it with `sudo apt install {debian}` or `sudo dnf install {fedora}`"
+def _advice(libraries: Sequence[str]) -> str:
+    it = "it" if len(libraries) == 1 else "them"
+    if not _PACKAGES.keys() >= set(libraries):
+        return f"install the packages of your system that contain {it}"
+    debian, fedora = (" ".join(dict.fromkeys(_PACKAGES[one][system] for one in libraries)) for system in (0, 1))
+    return f"install {it} with `sudo apt install {debian}` or `sudo dnf install {fedora}`"

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from app.cli.main import COMMANDS, main
-from app.cli.terminal.output import safe
 from app.cli.terminal.token_style import Look
+from app.safe_text import safe
 from tests.toys.folders import make_stranger
 
 
@@ -66,6 +66,33 @@ def test_a_command_must_be_known(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(name in out for name in COMMANDS)
     assert main(["sing"]) == 2
     assert "invalid choice: 'sing'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["caht"], "chat"),
+        (["fitt"], "fit"),
+        (["models", "serach"], "search"),
+        (["chat", "--prompt", "a", "--acceptance", "couple"], "coupled"),
+        (["chat", "--prompt", "a", "--tempreture", "1"], "--temperature"),
+        (["chat", "--prompt", "a", "--max-token=3", "--draftlength=2"], "--draft-length"),
+        (["models", "pull", "a/b", "--reviison", "x"], "--revision"),
+        (["chat", "--prompt", "a", "--drafter", "eagel3"], "eagle3"),
+        (["chat", "--theme", "drak"], "dark"),
+    ],
+)
+def test_what_was_probably_meant_is_said(capsys: pytest.CaptureFixture[str], words: list[str], meant: str) -> None:
+    assert main(words) == 2
+    assert f"; did you mean {meant}?" in capsys.readouterr().err
+
+
+def test_nothing_is_meant_by_what_looks_like_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sing"]) == main(["chat", "--zzz"]) == 2
+    assert "did you mean" not in capsys.readouterr().err
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("redline 0.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -64,7 +65,46 @@ def test_nonsense_is_a_usage_error(
     monkeypatch.chdir(tmp_path)
     code, err = refused(capsys, str(toy_folder), *words)
     assert code == 2 and said in err
-    assert not [path for path in tmp_path.iterdir() if not path.name.endswith(".lock")]
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("words", [[], ["--kind", "medusa"], ["--minutes", "5"], ["--json"]])
+def test_a_fit_that_nobody_asked_for_says_what_it_would_do(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    code, err = refused(capsys, *words)
+    assert code == 2 and "for the built-in model, for about" in err and "`redline fit builtin` or --yes" in err
+    assert ("medusa" in err, "5 minutes" in err) == ("medusa" in words, "5" in words)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_terminal_is_asked_and_no_is_no(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    trained: list[str] = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("app.cli.fit._train", lambda args, *_: trained.append(args.target))
+    monkeypatch.setattr("app.cli.fit._report", lambda *_: 0)
+    for answer, code, fits in (("", 1, 0), ("n", 1, 0), ("Y", 0, 1)):
+        stdin = io.StringIO(f"{answer}\n")
+        monkeypatch.setattr(stdin, "isatty", lambda: True)
+        monkeypatch.setattr(sys, "stdin", stdin)
+        assert (main(["fit"]), len(trained)) == (code, fits)
+        assert "for about 60 minutes" in capsys.readouterr().err
+    assert main(["fit", "--yes"]) == main(["fit", "builtin"]) == 0
+    assert trained == ["builtin"] * 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_fit_that_is_terminated_leaves_no_lock(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: signal.Signals
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("app.cli.fit._train", lambda *_: signal.raise_signal(number))
+    assert main(["fit", "builtin"]) == 130
+    assert not list(tmp_path.iterdir())
 
 
 def test_kinds_are_those_that_can_be_made() -> None:

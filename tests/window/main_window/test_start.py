@@ -23,7 +23,14 @@ from PySide6.QtGui import QFileOpenEvent
 from app.protocol import ReplyDone, RoundDone, encode_line
 from app.window.main_window import application
 from app.window.main_window.application import Application
-from app.window.main_window.start import WindowError, WindowOptions, check_display, explain
+from app.window.main_window.start import (
+    _PACKAGES,
+    WindowError,
+    WindowOptions,
+    check_display,
+    explain,
+    missing_libraries,
+)
 from engine.events import Finished
 from tests.window.chat.fake_host import round_of, text_of
 from tests.window.chat.scene import Scene, whole_path
@@ -198,7 +205,7 @@ def failed_start(folder: Path, *arguments: str, start: Sequence[str] = ("-m", "a
         ({"QT_QPA_PLATFORM": "nonsense"}, "Qt finds no screen"),
         (
             {"QT_QPA_PLATFORM": "", "DISPLAY": ":4711"},
-            "libxcb-cursor.so.0, which is missing|screen :4711 does not respond",
+            "which (is|are) missing: install|screen :4711 does not respond",
         ),
     ],
 )
@@ -225,11 +232,29 @@ def test_a_missing_recording_is_reported(tmp_path: Path) -> None:
 
 def test_messages_of_qt_become_advice() -> None:
     assert "libxcb-cursor0" in explain(["From 6.5.0, xcb-cursor0 or libxcb-cursor0 is needed", "Could not load"])
+    found = ['Could not load the Qt platform plugin "xcb" in "" even though it was found.']
+    assert (
+        "needs libX11.so.6, libxcb-icccm.so.4 and libxcb-keysyms.so.1, which are missing: install them with `sudo apt "
+        "install libx11-6 libxcb-icccm4 libxcb-keysyms1` or `sudo dnf install libX11 xcb-util-wm xcb-util-keysyms`"
+    ) in explain(found, ["libX11.so.6", "libxcb-icccm.so.4", "libxcb-keysyms.so.1"])
+    assert "libxcb-icccm4`" in explain(["xcb-cursor0 or libxcb-cursor0 is needed", *found], ["libxcb-icccm.so.4"])
+    assert "Qt finds no screen" in explain(['no Qt platform plugin "x"'], ["libxcb-icccm.so.4"])
     assert "screen :7" in explain(["could not connect to display :7", "no Qt platform plugin"])
     assert "(odd): reinstall Redline" in explain(["odd"])
     assert "needs libfoo.so.2" in explain(["libfoo.so.2: cannot open shared object file"])
     check_display("darwin", {})
     check_display("linux", {"WAYLAND_DISPLAY": "wayland-0"})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the plugin for X11 is in Qt's wheels for Linux")
+def test_every_library_of_the_plugin_for_x11_has_a_package() -> None:
+    import PySide6
+
+    qt = Path(PySide6.__file__).parent / "Qt"
+    content = (qt / "plugins/platforms/libqxcb.so").read_bytes() + (qt / "lib/libQt6XcbQpa.so.6").read_bytes()
+    needed = {name.decode() for name in re.findall(rb"lib(?:xcb|X11|xkb)[\w-]*\.so\.\d+", content)}
+    assert len(needed) > 15 and needed <= _PACKAGES.keys()
+    assert set(missing_libraries()) <= _PACKAGES.keys()
     with pytest.raises(WindowError):
         check_display("linux", {})
 

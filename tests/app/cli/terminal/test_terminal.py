@@ -11,10 +11,10 @@ import termios
 import pytest
 
 from app.cli.terminal.keyboard import LEFT, RIGHT, key_presses
-from app.cli.terminal.output import safe
 from app.cli.terminal.reply_view import Terminal, Wrapper, details, legend_line, statistics
 from app.cli.terminal.token_style import PLAIN, TINTS, Look, Theme, choose_look
 from app.cli.terminal.token_style import TEXT as TEXT_TINT
+from app.safe_text import safe
 from engine.events import Event, Finished, Origin, PromptProgress
 from engine.metrics import Metrics
 from tests.app.recordings import REPLY, TEXT, round_
