@@ -38,11 +38,14 @@ def read_vocabulary(path: Path) -> Mapping[str, int]:
     model = content.get("model")
     listed = model.get("vocab") if isinstance(model, dict) else None
     if isinstance(listed, list):
-        listed = {item[0]: number for number, item in enumerate(listed) if isinstance(item, list) and item}
+        pairs = [(number, item[0]) for number, item in enumerate(listed) if isinstance(item, list) and item]
+        listed = {token if isinstance(token, str) else number: number for number, token in pairs}
     if not isinstance(listed, dict):
         raise _damaged(path, "has no vocabulary")
     added = content.get("added_tokens") or []
-    if not isinstance(added, list) or not all(isinstance(token, dict) for token in added):
+    if not isinstance(added, list) or not all(
+        isinstance(token, dict) and isinstance(token.get("content"), str | None) for token in added
+    ):
         raise _damaged(path, "has added tokens of an unknown form")
     vocabulary = dict(listed)
     vocabulary.update((token.get("content"), token.get("id")) for token in added)

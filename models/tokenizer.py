@@ -25,7 +25,7 @@ from models.tokenizer_process import WorkerLostError
 from models.tokenizer_worker import Answer, Chat, Encode, Ids, Open, Opened, Refused, Rendered, Request, Unknown
 
 # Limits, in seconds on a processor.
-OPEN_S = 30.0  # to read a tokenizer; those of 262,144 tokens take 3 s
+OPEN_S = 20.0  # to read a tokenizer; those of 262,144 tokens take 3 s
 RENDER_S = 2.0  # for a template to run; it takes milliseconds
 ENCODE_S, CHARACTERS_PER_S = 5.0, 100_000  # for text to become ids; a tenth of the usual speed
 # Bounded, because a template that opens the call a thousand times would be read a thousand times to its end.

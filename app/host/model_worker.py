@@ -69,7 +69,6 @@ class ModelWorker:
         check_settings(settings, pair.trees)
         pair.check_ids(request.continuation_ids)
         messages = to_builtins(request.messages)
-        digest = digests.together(digests.of_prompt(pair.prompt_ids(messages)), pair.digest)
         runner = ReplyRunner(pair, settings, messages, stop.is_set, request.continuation_ids, request.timed)
         for event in runner.events():
             match event:
@@ -83,6 +82,7 @@ class ModelWorker:
                     texts = tuple(map(pair.target.tokenizer.piece, event.drafted))
                     yield protocol.RoundDone(id=number, round=event, drafted_texts=texts)
                 case Finished():
+                    digest = digests.together(digests.of_prompt(runner.prompt), pair.digest)
                     yield protocol.ReplyDone(id=number, finished=event, seed=settings.seed or 0, prompt_digest=digest)
 
     def verify(self, request: protocol.Verify, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
@@ -108,10 +108,10 @@ class ModelWorker:
             else:
                 pair.reset()
 
-    def count(self, request: protocol.Count) -> Iterator[protocol.AnyAnswer]:
-        """Yields Counted."""
+    def count(self, request: protocol.Count, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
+        """Yields Counted. Raises StoppedError soon once `stop` is set."""
         pair = self._pair
-        tokens = len(pair.prompt_ids(to_builtins(request.messages)))
+        tokens = len(pair.prompt_ids(to_builtins(request.messages), stop.is_set))
         yield protocol.Counted(id=request.id, tokens=tokens, context=pair.session.context)
 
     def unload(self, request: protocol.Unload) -> Iterator[protocol.AnyAnswer]:

@@ -88,7 +88,8 @@ class CrossTokenizerModel:
 
     def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
         self._read(tokens)
-        for _ in self.model.prefill(self._tokens[: self._positions][self.model.length : -1]):
+        missing = self._tokens[: self._positions][self.model.length : -1]
+        for _ in self.model.prefill(missing, cancelled=cancelled):
             if cancelled():
                 break
 
@@ -100,7 +101,9 @@ class CrossTokenizerModel:
         if length <= 0 or not self._tokens or self._own_ends[-1] != len(self._text):
             return empty_draft()
         if len(self._tokens) - self.model.length > PREFILL_CHUNK:  # after a long stretch of plain steps
-            self.sync(context.tokens)
+            self.sync(context.tokens, context.cancelled)
+            if context.cancelled():
+                return empty_draft("stopped")
         self.model.rewind(min(self.model.length, len(self._tokens) - 1))
         logits, _ = self.model.continue_from(self._tokens, mx.zeros(0, mx.int32))
         self._accepted = length - 1  # the last one is not read

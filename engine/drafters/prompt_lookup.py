@@ -15,6 +15,7 @@ from engine.drafters import Draft, DraftContext, Needs, Traits, empty_draft
 
 LONGEST = 4
 SHORTEST = 2
+STRETCH = 4096  # tokens that are read before a stop is listened for
 
 
 class PromptLookup:
@@ -34,9 +35,11 @@ class PromptLookup:
             self._tokens.append(token)
             for gram in self._grams():
                 self._ends.setdefault(gram, []).append(len(self._tokens))
+            if len(self._tokens) % STRETCH == 0 and cancelled():
+                return
 
     def propose(self, context: DraftContext, length: int) -> Draft:
-        self.sync(context.tokens)
+        self.sync(context.tokens, context.cancelled)
         found = self.continuation(length)
         return Draft(mx.array(found, mx.int32)) if found else empty_draft()
 
@@ -46,7 +49,7 @@ class PromptLookup:
         Where it is 0, plain steps are submitted ahead, so a copy that begins right behind is taken up one step late; to
         wait for one costs more (`engine/NOTES.md`).
         """
-        self.sync(context.tokens)
+        self.sync(context.tokens, context.cancelled)
         size, _ = self._found()
         return size / self._sizes[0]
 

@@ -5,7 +5,8 @@ The target is one; a draft model is another. It knows nothing of drafts, distrib
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import mlx.core as mx
@@ -19,8 +20,19 @@ from engine.tree.draft_tree import DraftTree
 from engine.tree.rotary_positions import enable_row_positions
 
 PREFILL_CHUNK = 512
+WAIT_S = 0.1  # for layers of a chunk, before a stop is listened for
 REPLAY_LIMIT = 8
 UNBOUNDED = 2**31
+
+
+def calling(between: Callable[[], None]) -> Callable[[], bool]:
+    """Returns a `cancelled` that is never true and calls `between`, which may raise to break off."""
+
+    def cancelled() -> bool:
+        between()
+        return False
+
+    return cancelled
 
 
 class CachedModel:
@@ -48,6 +60,7 @@ class CachedModel:
         self._known_taps: dict[tuple[tuple[int, ...], bool], LayerTaps] = {}
         self._root: int | None = None
         self._rotates_rows = False
+        self._layers_at_once = 1
         try:
             self.vocabulary = self._measure_vocabulary()
         except ValueError as error:
@@ -69,16 +82,43 @@ class CachedModel:
         self.cache.reset()
         return width
 
-    def prefill(self, tokens: Sequence[int], chunk: int = PREFILL_CHUNK) -> Iterator[int]:
-        """Feeds `tokens` in chunks, one evaluation each; yields how many are in after each chunk.
+    def prefill(
+        self, tokens: Sequence[int], chunk: int = PREFILL_CHUNK, cancelled: Callable[[], bool] = lambda: False
+    ) -> Iterator[int]:
+        """Feeds `tokens` in chunks; yields how many are in after each chunk. Ends, after one more, once `cancelled`,
+        which may also raise to break off.
 
         Closing the iterator between chunks is fine: `length` says how far it got.
         """
         for start, end in self._chunks(len(tokens), chunk):
             self.feed(tokens[start:end])
-            mx.eval(self.cache.arrays(), self.taps.arrays() if self.taps else [])
+            stopped = self._evaluate_layers(cancelled)
             mx.clear_cache()  # a chunk's buffers fit no decoding step
             yield end
+            if stopped:
+                return
+
+    def _evaluate_layers(self, cancelled: Callable[[], bool]) -> bool:
+        """Evaluates what a pass has put into the cache, a few layers at a time; returns whether that was cancelled.
+
+        On a large model a chunk takes seconds, and a stop waits only for the layers under way. The others stay lazy:
+        the cache is as long as if they were done, and whatever needs them has them done. What is computed does not
+        depend on where the evaluation is cut, so the clock may decide that.
+        """
+        layers = self.cache.arrays_by_layer()
+        while layers:
+            began_s = time.monotonic()
+            mx.eval(layers[: self._layers_at_once])
+            del layers[: self._layers_at_once]
+            took_s = time.monotonic() - began_s
+            if took_s < WAIT_S / 2:
+                self._layers_at_once *= 2
+            elif took_s > 2 * WAIT_S:
+                self._layers_at_once = max(1, self._layers_at_once // 2)
+            if layers and cancelled():
+                return True
+        mx.eval(self.taps.arrays() if self.taps else [])
+        return False
 
     def _chunks(self, count: int, chunk: int) -> list[tuple[int, int]]:
         """Returns how the next `count` tokens are cut into passes: start and end of each, counted from here."""

@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from subprocess import PIPE, Popen
-from typing import Any
 
 import psutil
 

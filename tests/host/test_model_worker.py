@@ -183,7 +183,7 @@ def test_a_target_that_breaks_while_it_loads_says_that_the_old_one_is_gone(
         load(worker, pair(broken))
     assert worker.pair is None
     with pytest.raises(NotLoaded):
-        next(worker.count(p.Count(id=1, messages=asked("Hi"))))
+        next(worker.count(p.Count(id=1, messages=asked("Hi")), Event()))
     with pytest.raises(NotLoaded):
         next(worker.reply(p.Reply(id=1, messages=asked("Hi"), sampling=p.SamplingSettings()), Event()))
     loaded(worker, pair(toy_folder))
@@ -197,7 +197,7 @@ def test_an_unloaded_pair_is_freed_and_can_be_loaded_again(toy_folder: Path) -> 
     assert list(worker.unload(p.Unload(id=3))) == [p.Unloaded(id=3)]
     assert worker.pair is None and network() is None
     with pytest.raises(NotLoaded):
-        next(worker.count(p.Count(id=1, messages=asked("Hi"))))
+        next(worker.count(p.Count(id=1, messages=asked("Hi")), Event()))
     assert list(worker.unload(p.Unload(id=4))) == [p.Unloaded(id=4)]
     loaded(worker, pair(toy_folder))
     assert works(worker)
@@ -220,7 +220,7 @@ def test_a_count_is_what_a_reply_reads(toy_folder: Path) -> None:
     loaded(worker, pair(toy_folder, context=300))
     turns = asked("Why is the sky blue?", "It is not.", "It is so.")
     for messages in (turns[:1], turns, (*asked("")[:1],), turns[:2]):
-        count = next(worker.count(p.Count(id=3, messages=messages)))
+        count = next(worker.count(p.Count(id=3, messages=messages), Event()))
         assert isinstance(count, p.Counted)
         request = p.Reply(id=1, messages=messages, sampling=p.SamplingSettings(max_tokens=1, draft_length=0))
         read = of_kind(worker.reply(request, Event()), p.PrefillProgress)[-1].progress
