@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from models.model_folder import ModelFolder
 
 LARGEST_ID = 1 << 24
+LARGEST_BYTES = 128 * 1024 * 1024  # of a tokenizer.json; those of 262,144 tokens have 33
 _SHOWN = 3
 
 
@@ -34,7 +35,7 @@ def read_vocabulary(path: Path) -> Mapping[str, int]:
 
     Raises ModelError: missing, damaged, of an unknown form.
     """
-    content = read_json_object(path)
+    content = read_json_object(path, LARGEST_BYTES)
     model = content.get("model")
     listed = model.get("vocab") if isinstance(model, dict) else None
     if isinstance(listed, list):

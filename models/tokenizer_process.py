@@ -149,7 +149,11 @@ class TokenizerProcess:
                 self._kill()
                 raise StoppedError("stopped while the prompt was being made")
         line, _, self._unread = b"".join(parts).partition(b"\n")
-        answer: Answer = self._decoder.decode(line)
+        try:
+            answer: Answer = self._decoder.decode(line)
+        except msgspec.MsgspecError as error:  # what it read was of another type than what it knows how to answer
+            self._kill()
+            raise WorkerLostError("it gave an answer of an unknown form") from error
         return answer
 
     def _kill(self) -> None:

@@ -160,11 +160,12 @@ def _open(folder: Path) -> tuple[_OpenTokenizer, Opened]:
     fast = whole.backend_tokenizer
     fast.no_truncation()  # a tokenizer.json may keep the settings of whoever trained with it
     fast.no_padding()
-    template = whole.get_chat_template() if whole.chat_template else None
+    template = str(whole.get_chat_template()) if whole.chat_template else None
     found = _OpenTokenizer(fast, dict(whole.special_tokens_map))
     text = fast.to_str()
     digest = hashlib.blake2b(f"{text}\0{template}\0{found.special}\0{whole.eos_token_id}".encode()).hexdigest()
-    return found, Opened(decoder_of(text), whole.eos_token_id, template, digest)
+    eos = whole.eos_token_id if type(whole.eos_token_id) is int else None
+    return found, Opened(decoder_of(text), eos, template, digest)
 
 
 def decoder_of(tokenizer_json: str) -> str:

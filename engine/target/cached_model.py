@@ -20,7 +20,7 @@ from engine.tree.draft_tree import DraftTree
 from engine.tree.rotary_positions import enable_row_positions
 
 PREFILL_CHUNK = 512
-WAIT_S = 0.1  # for layers of a chunk, before a stop is listened for
+WAIT_S = 0.05  # for layers of a chunk, before a stop is listened for; twice as many may take twice as long
 REPLAY_LIMIT = 8
 UNBOUNDED = 2**31
 
@@ -60,7 +60,6 @@ class CachedModel:
         self._known_taps: dict[tuple[tuple[int, ...], bool], LayerTaps] = {}
         self._root: int | None = None
         self._rotates_rows = False
-        self._layers_at_once = 1
         try:
             self.vocabulary = self._measure_vocabulary()
         except ValueError as error:
@@ -105,16 +104,13 @@ class CachedModel:
         the cache is as long as if they were done, and whatever needs them has them done. What is computed does not
         depend on where the evaluation is cut, so the clock may decide that.
         """
-        layers = self.cache.arrays_by_layer()
+        layers, at_once = self.cache.arrays_by_layer(), 1
         while layers:
             began_s = time.monotonic()
-            mx.eval(layers[: self._layers_at_once])
-            del layers[: self._layers_at_once]
-            took_s = time.monotonic() - began_s
-            if took_s < WAIT_S / 2:
-                self._layers_at_once *= 2
-            elif took_s > 2 * WAIT_S:
-                self._layers_at_once = max(1, self._layers_at_once // 2)
+            mx.eval(layers[:at_once])
+            del layers[:at_once]
+            if time.monotonic() - began_s < WAIT_S:
+                at_once *= 2
             if layers and cancelled():
                 return True
         mx.eval(self.taps.arrays() if self.taps else [])

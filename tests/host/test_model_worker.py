@@ -3,7 +3,7 @@
 import shutil
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -17,6 +17,7 @@ from app.inference import pair_loader as parts
 from engine.errors import BackendError, ModelError, RedlineError
 from models import loader as loading
 from tests.host.process import asked, of_kind, pair
+from tests.host.replies import served
 from tests.toys.folders import CONTEXT, make_folder, make_stranger
 
 
@@ -225,3 +226,34 @@ def test_a_count_is_what_a_reply_reads(toy_folder: Path) -> None:
         request = p.Reply(id=1, messages=messages, sampling=p.SamplingSettings(max_tokens=1, draft_length=0))
         read = of_kind(worker.reply(request, Event()), p.PrefillProgress)[-1].progress
         assert (count.id, count.tokens, count.context) == (3, read.total, 300)
+
+
+def _cut(folder: Path) -> None:
+    with (folder / "model.safetensors").open("r+b") as file:
+        file.truncate(2000)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        _cut,
+        shutil.rmtree,
+        lambda folder: (folder / "config.json").write_text("{"),
+        lambda folder: (folder / "tokenizer.json").unlink(),
+    ],
+    ids=["weights", "folder", "config", "tokenizer"],
+)
+def test_a_model_whose_files_change_while_it_is_loaded_goes_on_replying(
+    toy_folder: Path, tmp_path: Path, edit: Callable[[Path], object]
+) -> None:
+    folder, worker = Path(shutil.copytree(toy_folder, tmp_path / "model")), ModelWorker()
+    loaded(worker, pair(folder))
+    edit(folder)
+    assert works(worker)
+    worker.recover()
+    assert works(worker)
+    told = served(worker, p.Load(id=1, pair=pair(folder, context=40)))[-1]
+    assert isinstance(told, p.Loaded) or (isinstance(told, p.Failed) and "unexpected" not in told.message)
+    assert works(worker)
+    told = served(worker, p.Load(id=1, pair=pair(toy_folder)), p.Load(id=2, pair=pair(folder)))[-1]
+    assert isinstance(told, p.Failed) and told.kind == "ModelError"

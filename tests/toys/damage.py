@@ -88,7 +88,7 @@ def any_json(dice: random.Random, depth: int = 0) -> Any:
         case 3:
             return dice.choice((None, True, False, [], {}, float("nan"), float("inf")))
         case 4:
-            return [any_json(dice, depth + 1) for _ in range(dice.choice((1, 3, 300)))]
+            return [any_json(dice, depth + 1) for _ in range(dice.choice((1, 3, 300) if depth < 2 else (1, 3)))]
         case _:
             return {dice.choice(TEXTS): any_json(dice, depth + 1) for _ in range(3)}
 

@@ -134,5 +134,5 @@ def test_a_vocabulary_of_lists_is_refused(tmp_path: Path, token: object) -> None
         {"model": {"vocab": {}}, "added_tokens": [{"content": token}]},
     ):
         path.write_text(json.dumps(content))
-        with pytest.raises(ModelError, match="no usable id|unknown form"):
+        with pytest.raises(ModelError, match=r"no usable id|unknown form"):
             read_vocabulary(path)

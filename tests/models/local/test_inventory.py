@@ -157,9 +157,10 @@ def test_last_use_is_kept_and_what_is_gone_is_forgotten(places: ModelLocations, 
 def test_only_the_user_may_read_where_models_are(places: ModelLocations, put: Put) -> None:
     assert places.root is not None
     record = places.root / "models-used.json"
+    model = put(places.own / "first")
     record.write_text("{}")
     record.chmod(0o644)
-    note_use(put(places.own / "first"), places.root)
+    note_use(model, places.root)
     assert record.stat().st_mode & 0o777 == 0o600 and read_uses(places.root)
 
 
