@@ -212,6 +212,8 @@ def measured(
             failures.append(f"{what}, case {number}, {name}: {outcome}: {' '.join(why.split())[:400]}")
             print(failures[-1], flush=True)
             victim.restart()
+        if number % 100 == 99:
+            print(f"{number + 1}: {dict(sum(found.values(), Counter()))}", flush=True)
     victim.end()
     print_table(what, found)
     print(f"slowest case {slowest:.1f} s, all {time.monotonic() - began_s:.0f} s", flush=True)
