@@ -21,17 +21,15 @@ from engine.loop import Limits, decode
 from engine.policy.costs import MIN_PLAIN, Costs
 from engine.policy.fixed import FixedLength
 from engine.sampling import Sampler, TokenCounts
-from engine.target.cached_model import CachedModel
+from engine.target.cached_model import CachedModel, calling
 from engine.verify_pass import submit
 
 WIDTHS = tuple(range(1, 10))  # each of them: on Metal a pass becomes dearer in steps (engine/README.md)
 CONTEXT = 64
 STEPS = 6  # plain ones that are timed of a run
-_CHUNK = 128  # tokens read at once: whoever breaks off waits no longer
 MOST_TURNS = 9
 CONFIRMED = 1.04  # times the quickest time: a second one within it says that the machine was quiet then
 
-_LIMITS = Limits(STEPS + 3, 2**31)
 _PASS, _RUN, _EAGER = -1, -2, -3
 _Key = tuple[int, int]  # _PASS and a width, _RUN and STEPS, _EAGER or a drafter's place and a draft length
 
@@ -49,21 +47,21 @@ def measure(
     `context` tokens.
 
     Leaves both caches empty. After one warm-up each, all take turns, so that a slow moment does not fall on one of
-    them: `repeats` times, and more where their times differ, see `_quickest`. between: called in between passes; may
-    raise to break off, which leaves the caches as they are.
+    them: `repeats` times, and more where their times differ, see `_quickest`. between: called in between passes, and
+    between layers of longer ones; may raise to break off, which leaves the caches as they are.
     """
     tokens = [1 + i % (target.vocabulary - 1) for i in range(context)]
     _empty(target, drafter)
     if drafter is not None:
         target.record(drafter.needs.taps, drafter.needs.latest_only)
-    for _ in target.prefill(tokens[:-1], _CHUNK):
+    for _ in target.prefill(tokens[:-1], cancelled=calling(between)):
         between()
     target.pin_mark()
     draft_context = DraftContext(tokens, TokenCounts(sampler.distribution, tokens), sampler)
     members = drafter.members if isinstance(drafter, DrafterGroup) else [] if drafter is None else [drafter]
     for member in members:
-        member.sync(tokens)
-    jobs: dict[_Key, Callable[[], float]] = {(_RUN, STEPS): _run_job(target, draft_context)}
+        member.sync(tokens, calling(between))
+    jobs: dict[_Key, Callable[[], float]] = {(_RUN, STEPS): _run_job(target, draft_context, between)}
     for width in widths:
         jobs[_PASS, width] = _pass_job(target, draft_context, _sample(members, draft_context, width - 1))
     for who, member in enumerate(members):
@@ -112,16 +110,21 @@ def _sample(members: Sequence[Drafter], draft_context: DraftContext, length: int
     return Draft(mx.array(list(draft_context.tokens[:length]), mx.int32))
 
 
-def _run_job(target: CachedModel, draft_context: DraftContext) -> Callable[[], float]:
+def _run_job(
+    target: CachedModel, draft_context: DraftContext, between: Callable[[], None] = lambda: None
+) -> Callable[[], float]:
     """Seconds a step, from the landing of the second, after which steps run ahead wherever MLX runs, to that of the
     last but one, which has the last after it. Nobody reads hidden states meanwhile: a log would not find back."""
 
     def job() -> float:
         taps, target.taps = target.taps, None
-        events = decode(target, None, FixedLength(0), draft_context.sampler, list(draft_context.tokens), _LIMITS, 0.0)
-        times = [event.time_s for event in events if isinstance(event, Round)]
+        limits = Limits(STEPS + 3, 2**31, cancelled=calling(between))
+        events = decode(target, None, FixedLength(0), draft_context.sampler, list(draft_context.tokens), limits, 0.0)
+        try:
+            times = [event.time_s for event in events if isinstance(event, Round)]
+        finally:
+            target.taps = taps
         target.rewind(len(draft_context.tokens) - 1)
-        target.taps = taps
         return (times[-2] - times[1]) / STEPS
 
     return job

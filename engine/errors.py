@@ -7,6 +7,7 @@
     ├── PairError                the drafter does not fit the target
     ├── ContextError             the prompt does not fit the context
     ├── SupersededError          a reply was continued after another had begun on the same target
+    ├── StoppedError         the user stopped what had nothing to show yet
     ├── FitError                 a drafter cannot be trained here: disk, memory, or a workspace of another fit
     ├── HubError                 a model cannot be downloaded: connection, permission, damage, or the disk
     └── BackendError             this machine lacks something that MLX needs
@@ -42,6 +43,10 @@ class ContextError(RedlineError):
 
 class SupersededError(RedlineError):
     """A reply was continued after another had begun on the same target."""
+
+
+class StoppedError(RedlineError):
+    """The user stopped work that had nothing to show yet."""
 
 
 class FitError(RedlineError):

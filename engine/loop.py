@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.drafters import Drafter
 from engine.events import Finished, Reason, Round
@@ -53,7 +53,7 @@ def decode(
     policy.begin(limits.room(prompt, 0))
     reason = _end_reason(tokens, limits, prompt)
     while reason is None:
-        context, room = rounds.context, limits.room(prompt, len(tokens) - prompt)
+        context, room = replace(rounds.context, cancelled=limits.cancelled), limits.room(prompt, len(tokens) - prompt)
         if not rounds.has_step_ahead:
             rounds.verify(proposer.propose(context, min(room - 1, target.draft_room(len(tokens)))))
         plain_follows = room > 1 and rounds.may_run_ahead and proposer.next_is_plain(context)

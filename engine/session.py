@@ -146,7 +146,7 @@ class Session:
         """Feeds what the caches lack of `prompt`, all but its last token; yields before and after each chunk how many
         of its tokens are in."""
         yield reused
-        for done in self._driver.prefill(prompt[reused:-1]):
+        for done in self._driver.prefill(prompt[reused:-1], cancelled=cancelled):
             if drafter is not None and drafter.needs.taps:  # so that states need not be kept
                 drafter.sync(prompt[: self.target.length + 1], cancelled)
             yield reused + done

@@ -14,10 +14,10 @@ from filelock import FileLock, Timeout
 
 from engine.errors import ModelError
 
-LARGEST_JSON_BYTES = 256 * 1024 * 1024
+LARGEST_JSON_BYTES = 32 * 1024 * 1024  # the index of 100,000 tensors has 10
 
 
-def read_json_object(path: Path) -> dict[str, object]:
+def read_json_object(path: Path, largest_bytes: int = LARGEST_JSON_BYTES) -> dict[str, object]:
     """Returns the JSON object in `path`.
 
     Raises ModelError if the file is missing, unreadable, absurdly large, not UTF-8, not JSON or not an object.
@@ -26,7 +26,7 @@ def read_json_object(path: Path) -> dict[str, object]:
         if not path.is_file():
             raise ModelError(f"{path}: no such file; the model folder is incomplete, download it again")
         size_bytes = path.stat().st_size
-        if size_bytes > LARGEST_JSON_BYTES:
+        if size_bytes > largest_bytes:
             raise ModelError(f"{path}: {size_bytes} bytes is too large for this file; download the model again")
         content = path.read_bytes()
         value = json.loads(content)
@@ -60,17 +60,20 @@ def replace_file(path: Path, content: bytes) -> None:
     replace_with(path, lambda draft: write_file(draft, content))
 
 
-def replace_with(path: Path, write: Callable[[Path], object]) -> None:
+def replace_with(path: Path, write: Callable[[Path], object], private: bool = False) -> None:
     """Lets `write` make a draft of the file, then renames it to `path`, which is the old file or all of the new one.
 
     The draft keeps the extension, which numpy and MLX depend on. The new file may be read and written by whom the old
-    one might; a draft that a kill left behind is written over the next time. Raises OSError.
+    one might, or if it is private by the user alone; a draft that a kill left behind is written over the next time.
+    Raises OSError.
     """
     draft = path.with_name(f".partial-{path.stem[:48]}{path.suffix[:16]}")  # not longer than a name may be
     try:
         write(draft)
         sync_folder(draft)
-        if path.exists():
+        if private:
+            draft.chmod(0o600)
+        elif path.exists():
             shutil.copymode(path, draft)
         draft.replace(path)
     finally:
@@ -79,9 +82,9 @@ def replace_with(path: Path, write: Callable[[Path], object]) -> None:
     sync_folder(path.parent)
 
 
-def replace_json(path: Path, value: object) -> None:
-    """`replace_file` with what `write_json` writes. Raises OSError."""
-    replace_file(path, _json(value))
+def replace_json(path: Path, value: object, private: bool = False) -> None:
+    """`replace_file` with what `write_json` writes. private: whether only the user may read it. Raises OSError."""
+    replace_with(path, lambda draft: write_file(draft, _json(value)), private)
 
 
 def sync_folder(path: Path) -> None:

@@ -16,6 +16,7 @@ from engine.backend import memory
 from engine.backend.mlx_lm_imports import dequantize_model, load_model, why_unsound_type
 from engine.errors import ModelError, RedlineError
 from engine.target.cached_model import CachedModel
+from models import tokenizer_process
 from models.model_folder import ModelFolder, check_folder
 from models.paths import name_of
 from models.tokenizer import FolderTokenizer
@@ -42,6 +43,7 @@ def load(path: Path, kv_bits: int | None = None) -> Loaded:
     they stay as they are. Raises ModelError for anything wrong with the folder.
     """
     folder = check_folder(path)
+    tokenizer_process.shared().start()  # which takes a second or two, while the weights are read
     network = assemble(folder)
     memory.hold_weights()
     mx.eval(network.parameters())

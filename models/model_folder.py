@@ -7,6 +7,7 @@ here.
 
 import os
 import shutil
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,7 @@ TOKENIZER_FILES = (
     *("vocab.json", "merges.txt", "generation_config.json", "chat_template.jinja", "chat_template.json"),
 )
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+DEEPEST = 16  # folders in folders; repositories have one or two
 _LAYER_KEYS = ("num_hidden_layers", "num_layers", "n_layers", "n_layer", "num_transformer_layers")
 _CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "n_ctx", "seq_length")
 
@@ -53,7 +55,7 @@ def check_folder(path: Path) -> ModelFolder:
     """Checks the model folder `path`, reading headers but no weights.
 
     Raises ModelError: missing; no or bad config.json, tokenizer.json or safetensors; shards missing or cut short;
-    weights that are pickles or GGUF; a model that needs its own Python code; a link that leaves the folder.
+    weights that are pickles or GGUF; a model that needs its own Python code; a link that leaves the folder; a pipe.
     """
     try:
         names = folder_names(path)
@@ -107,12 +109,23 @@ def check_links(path: Path, names: list[str]) -> None:
 
 
 def _links(path: Path, names: list[str]) -> Iterator[Path]:
-    """Yields every link in the folder and its subfolders, none of them followed."""
-    for name in names:
-        if (path / name).is_symlink():
-            yield path / name
-        elif not name.startswith(".") and (path / name).is_dir():
-            yield from _links(path / name, sorted(entry.name for entry in (path / name).iterdir()))
+    """Yields every link in the folder and its subfolders, none of them followed.
+
+    Raises ModelError for folders nested without end, and for pipes and devices: to open one waits for ever.
+    """
+    below = [(path / name, 0) for name in names]
+    while below:
+        entry, depth = below.pop()
+        mode = entry.lstat().st_mode
+        if stat.S_ISLNK(mode):
+            yield entry
+        elif stat.S_ISDIR(mode):
+            if depth == DEEPEST:
+                raise ModelError(f"{path}: its folders are nested more than {DEEPEST} deep; {_AGAIN}")
+            if not entry.name.startswith("."):
+                below += [(inner, depth + 1) for inner in entry.iterdir()]
+        elif not stat.S_ISREG(mode):
+            raise ModelError(f"{entry}: is a pipe or a device, not a file; remove it, or {_AGAIN}")
 
 
 def weights_of(path: Path, names: list[str], begins: tuple[str, ...] = ("model",)) -> dict[Path, dict[str, Entry]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from engine.errors import ModelError
 from models.durable_files import read_json_object
-from models.token_map import read_vocabulary, vocabulary_size
+from models.token_map import LARGEST_BYTES, read_vocabulary, vocabulary_size
 
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
@@ -31,7 +31,7 @@ def read_token_bytes(folder: Path) -> list[bytes]:
 
 @lru_cache(maxsize=8)
 def _read(path: Path, _time_ns: int) -> tuple[bytes, ...]:
-    content, vocabulary = read_json_object(path), read_vocabulary(path)
+    content, vocabulary = read_json_object(path, LARGEST_BYTES), read_vocabulary(path)
     kinds = _decoder_kinds(content.get("decoder"))
     if "ByteLevel" not in kinds and not {"Replace", "Metaspace", "ByteFallback"} & kinds:
         raise ModelError(

@@ -1,26 +1,41 @@
 """A model folder's tokenizer, as the engine needs it.
 
-transformers reads the folder and renders the chat template (Jinja, sandboxed; no code of the
-model's is run); the tokenizers library turns ids back into text as they come.
+Text becomes ids in a process of its own (`models.tokenizer_process`), as tokenizer and chat template come from
+strangers; the tokenizers library turns ids back into text here, as they come.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from datetime import date
+from itertools import count
 from pathlib import Path
-from typing import Any
 
+from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
 from engine.errors import ModelError, RedlineError, UsageError
 from engine.reply_text import Message
+from models import tokenizer_process
+from models.tokenizer_process import WorkerLostError
+from models.tokenizer_worker import Answer, Chat, Encode, Ids, Open, Opened, Refused, Rendered, Request, Unknown
 
-_PRINTS_DATE = re.compile(r"""strftime_now\(\s*(?P<quote>["'])(?P<format>.*?)(?P=quote)\s*\)""")
+# Limits, in seconds on a processor.
+OPEN_S = 20.0  # to read a tokenizer; those of 262,144 tokens take 3 s
+RENDER_S = 2.0  # for a template to run; it takes milliseconds
+ENCODE_S, CHARACTERS_PER_S = 5.0, 100_000  # for text to become ids; a tenth of the usual speed
+# Bounded, because a template that opens the call a thousand times would be read a thousand times to its end.
+_PRINTS_DATE = re.compile(r"""strftime_now\(\s{0,9}(?P<quote>["'])(?P<format>[^"'\n]{0,99})(?P=quote)\s{0,9}\)""")
+_NO_IDS = "the model's tokenizer has no ids for this text"
+_keys = count()
+
+
+def _never() -> bool:
+    return False
 
 
 class FolderTokenizer:
@@ -31,23 +46,17 @@ class FolderTokenizer:
     """
 
     def __init__(self, folder: Path, eos: Sequence[int] = (), rows: int | None = None) -> None:
-        from transformers import AutoTokenizer
-
+        self._folder, self._rows = folder, rows
+        self._key = next(_keys)
+        opened = self._open(_never)
         with _boundary(f"the tokenizer in {folder} cannot be read"):
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(
-                str(folder), trust_remote_code=False, local_files_only=True
-            )
-            self._fast: Any = self._tokenizer.backend_tokenizer
-            self._fast.no_truncation()  # a tokenizer.json may keep the settings of whoever trained with it
-            self._fast.no_padding()
-            own = self._tokenizer.eos_token_id
-        self._rows = rows
-        self._template: str | None = None  # in place of the folder's
-        self.eos = frozenset(eos) | (frozenset() if own is None else {own})
+            self._fast = Tokenizer.from_str(opened.decoder)
+        self._template, self._digest = opened.template, opened.digest
+        self.eos = frozenset(eos) | (frozenset() if opened.eos is None else {opened.eos})
 
     @property
     def has_template(self) -> bool:
-        return bool(self._tokenizer.chat_template)
+        return bool(self._template)
 
     def on(self, day: date) -> FolderTokenizer:
         """Returns the same tokenizer, whose chat template prints `day` instead of today's date, if it prints a date.
@@ -55,32 +64,39 @@ class FolderTokenizer:
         transformers lets no function into a template, so the date stands in it as text.
         """
         other = copy(self)
-        if self.has_template:
-            template: str = self._tokenizer.get_chat_template()
-            other._template = _PRINTS_DATE.sub(lambda call: json.dumps(day.strftime(call["format"])), template)
+        if self._template:
+            other._template = _PRINTS_DATE.sub(lambda call: json.dumps(day.strftime(call["format"])), self._template)
         return other
 
-    def chat(self, messages: Sequence[Message]) -> list[int]:
+    def chat(self, messages: Sequence[Message], cancelled: Callable[[], bool] = _never) -> list[int]:
         """Returns the ids of the conversation and of the opening of the assistant's turn. A model without a chat
-        template gets the texts of the messages as they are, a blank line between them."""
-        if not self.has_template:
-            return self.encode("\n\n".join(m["content"] for m in messages))
+        template gets the texts of the messages as they are, a blank line between them.
+
+        Raises ModelError where the template fails or goes beyond the limits, StoppedError once it was cancelled.
+        """
+        if not self.has_template or self._template is None:
+            return self._encode("\n\n".join(m["content"] for m in messages), True, cancelled)
         for message in messages:
             _check_text(message["content"])
-        with _boundary("the model's chat template refuses this conversation"):
-            text = self._tokenizer.apply_chat_template(
-                [dict(m) for m in messages], chat_template=self._template, add_generation_prompt=True, tokenize=False
-            )
-            text.encode()
-        return self._ids(text, special=False)
+        request = Chat(self._key, [dict(message) for message in messages], self._template)
+        rendered: list[int] = []
+
+        def encoding_s(answer: Answer) -> float | None:
+            if not isinstance(answer, Rendered):
+                return None
+            rendered.append(answer.characters)
+            return _encoding_s(answer.characters)
+
+        with self._blamed(lambda: _NO_IDS if rendered else self._no_text()):
+            return self._checked(self._ask(request, RENDER_S, cancelled, encoding_s))
 
     def encode(self, text: str) -> list[int]:
         """Returns the ids of plain text, with the special tokens that the model wants around it."""
-        return self._ids(text, special=True)
+        return self._encode(text, True)
 
     def pieces(self, text: str) -> list[int]:
         """Ids of a part of a text, without special tokens around it."""
-        return self._ids(text, special=False)
+        return self._encode(text, False)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the text of ids, without special tokens."""
@@ -94,10 +110,60 @@ class FolderTokenizer:
     def stream(self) -> FolderStream:
         return FolderStream(self._fast)
 
-    def _ids(self, text: str, special: bool) -> list[int]:
+    # --- the worker ----------------------------------------------------------------------------
+
+    def _encode(self, text: str, special: bool, cancelled: Callable[[], bool] = _never) -> list[int]:
         _check_text(text)
-        with _boundary("the model's tokenizer has no ids for this text"):
-            ids = list(self._fast.encode(text, add_special_tokens=special).ids)
+        with self._blamed(lambda: _NO_IDS):
+            return self._checked(self._ask(Encode(self._key, text, special), _encoding_s(len(text)), cancelled))
+
+    def _ask(
+        self,
+        request: Chat | Encode,
+        limit_s: float,
+        cancelled: Callable[[], bool],
+        more: Callable[[Answer], float | None] = lambda answer: None,
+    ) -> list[int]:
+        """Returns the ids that answer a request. A worker that was started after the folder was read reads it again."""
+        answer = tokenizer_process.shared().ask(request, limit_s, cancelled, more)
+        if isinstance(answer, Unknown):
+            if self._open(cancelled).digest != self._digest:
+                raise ModelError(f"{self._folder}: its tokenizer has changed since it was loaded: load the model again")
+            answer = tokenizer_process.shared().ask(request, limit_s, cancelled, more)
+        if isinstance(answer, Refused):
+            raise WorkerLostError(answer.reason)
+        assert isinstance(answer, Ids), answer
+        return answer.ids
+
+    def _open(self, cancelled: Callable[[], bool]) -> Opened:
+        """Has the worker read the folder. Raises ModelError."""
+        request: Request = Open(self._key, str(self._folder))
+        try:
+            answer = tokenizer_process.shared().ask(request, OPEN_S, cancelled, lambda answer: None)
+            if isinstance(answer, Refused):
+                raise WorkerLostError(answer.reason)
+        except WorkerLostError as error:
+            what = f"the tokenizer in {self._folder} cannot be read ({error})"
+            raise ModelError(f"{what}: download the model again, or choose another") from error
+        assert isinstance(answer, Opened), answer
+        return answer
+
+    @contextmanager
+    def _blamed(self, what: Callable[[], str]) -> Iterator[None]:
+        """Turns what kept the worker from answering into a ModelError that begins with `what`."""
+        try:
+            yield
+        except WorkerLostError as error:
+            raise ModelError(f"{what()} ({error}): download the model again, or choose another") from error
+
+    def _no_text(self) -> str:
+        """Returns that the template failed, and where it is."""
+        own_file = "chat_template.jinja"
+        name = own_file if (self._folder / own_file).exists() else "tokenizer_config.json"
+        return f"{self._folder / name}: the chat template refuses this conversation"
+
+    def _checked(self, ids: list[int]) -> list[int]:
+        """Returns ids that the model knows. Raises ModelError for others."""
         if self._rows is not None and ids and max(ids) >= self._rows:
             name = str(self._fast.id_to_token(max(ids)))[:40]
             what = f"the text has the token {name!r}, number {max(ids)}, and the model knows {self._rows}"
@@ -108,7 +174,7 @@ class FolderTokenizer:
 class FolderStream:
     """Detokenizes one reply with the tokenizers library's DecodeStream."""
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._stream = DecodeStream(skip_special_tokens=True)
         self._ids: list[int] = []
@@ -123,6 +189,10 @@ class FolderStream:
     def finish(self) -> str:
         whole = self._tokenizer.decode(self._ids, skip_special_tokens=True)
         return str(whole[self._emitted :])
+
+
+def _encoding_s(characters: int) -> float:
+    return ENCODE_S + characters / CHARACTERS_PER_S
 
 
 def _check_text(text: str) -> None:

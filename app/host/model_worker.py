@@ -21,7 +21,7 @@ from app.inference.pair_loader import join_notes
 from app.inference.pair_resolution import target_folder
 from app.inference.reply_runner import ReplyRunner
 from app.race.contest import Contest, RaceOptions, level
-from engine.errors import RedlineError
+from engine.errors import RedlineError, StoppedError
 from engine.events import Finished, PromptProgress, Round
 from engine.settings import SamplingSettings
 from models.model_folder import check_folder
@@ -29,10 +29,6 @@ from models.model_folder import check_folder
 
 class NotLoaded(RedlineError):
     """There is no model to answer with."""
-
-
-class _InterruptedError(Exception):
-    """A request came while something was being prepared."""
 
 
 class ModelWorker:
@@ -75,7 +71,6 @@ class ModelWorker:
         check_settings(settings, pair.trees)
         pair.check_ids(request.continuation_ids)
         messages = to_builtins(request.messages)
-        digest = digests.together(digests.of_prompt(pair.prompt_ids(messages)), pair.digest)
         pair.draft_from(Path(request.history) if request.history else None, settings)
         runner = ReplyRunner(pair, settings, messages, stop.is_set, request.continuation_ids, request.timed)
         for event in runner.events():
@@ -90,6 +85,7 @@ class ModelWorker:
                     texts = tuple(map(pair.target.tokenizer.piece, event.drafted))
                     yield protocol.RoundDone(id=number, round=event, drafted_texts=texts)
                 case Finished():
+                    digest = digests.together(digests.of_prompt(runner.prompt), pair.digest)
                     yield protocol.ReplyDone(id=number, finished=event, seed=settings.seed or 0, prompt_digest=digest)
 
     def verify(self, request: protocol.Verify, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
@@ -116,10 +112,10 @@ class ModelWorker:
             else:
                 pair.reset()
 
-    def count(self, request: protocol.Count) -> Iterator[protocol.AnyAnswer]:
-        """Yields Counted."""
+    def count(self, request: protocol.Count, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
+        """Yields Counted. Raises StoppedError soon once `stop` is set."""
         pair = self._pair
-        tokens = len(pair.prompt_ids(to_builtins(request.messages)))
+        tokens = len(pair.prompt_ids(to_builtins(request.messages), stop.is_set))
         yield protocol.Counted(id=request.id, tokens=tokens, context=pair.session.context)
 
     def unload(self, request: protocol.Unload) -> Iterator[protocol.AnyAnswer]:
@@ -132,10 +128,10 @@ class ModelWorker:
 
         def pause() -> None:
             if interrupted():
-                raise _InterruptedError
+                raise StoppedError("a request came")
 
         if self._loaded is not None:
-            with contextlib.suppress(_InterruptedError):
+            with contextlib.suppress(StoppedError):
                 self._loaded.measure_ahead(pause)
 
     def recover(self) -> None:

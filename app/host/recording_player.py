@@ -118,7 +118,7 @@ class RecordingPlayer:
             pairs = sum(isinstance(answer, protocol.PairCompared) for answer in played)
             yield protocol.RaceDone(id=request.id, pairs=pairs, stopped=True)
 
-    def count(self, request: protocol.Count) -> Iterator[protocol.AnyAnswer]:
+    def count(self, request: protocol.Count, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
         tokens = sum(TOKENS_A_TURN + len(m.content) // CHARACTERS_A_TOKEN for m in request.messages)
         yield protocol.Counted(id=request.id, tokens=tokens, context=self._context)
 

@@ -19,7 +19,7 @@ from app import protocol
 from app.command_line import FAILURE, OK, notify
 from app.host.task_queue import Task, TaskQueue
 from app.inference.machine import processor
-from engine.errors import BackendError, RedlineError
+from engine.errors import BackendError, RedlineError, StoppedError
 
 if TYPE_CHECKING:  # model_worker imports MLX, which takes seconds
     from app.host.model_worker import ModelWorker
@@ -204,7 +204,7 @@ def _answers(worker: Worker, task: Task) -> Iterator[protocol.AnyAnswer]:
         case protocol.Race() as request:
             return worker.race(request, task.stop)
         case protocol.Count() as request:
-            return worker.count(request)
+            return worker.count(request, task.stop)
         case protocol.Unload() as request:
             return worker.unload(request)
 
@@ -219,9 +219,10 @@ def _failed(task: Task, error: Exception, worker: Worker | None) -> protocol.Fai
     if not isinstance(error, RedlineError):
         what = f"{type(error).__name__}: {message}" if message else type(error).__name__
         message = f"something unexpected went wrong in the engine ({what[:300]}): ask again, or load the model again"
+    kind = protocol.CANCELLED if isinstance(error, StoppedError) else type(error).__name__
     kept = worker.pair if worker is not None and isinstance(task.request, protocol.Load) else None
     message = message.encode(errors="replace").decode()  # names of files may be no Unicode
-    return protocol.Failed(id=task.request.id, kind=type(error).__name__, message=message, kept_pair=kept)
+    return protocol.Failed(id=task.request.id, kind=kind, message=message, kept_pair=kept)
 
 
 def take_streams() -> tuple[int, int]:

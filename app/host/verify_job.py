@@ -14,7 +14,7 @@ from app.inference.loaded_pair import LoadedPair
 from app.inference.options import check_settings
 from app.protocol import CANCELLED, AnyAnswer, Failed, PrefillProgress, RoundTokens, Verify, VerifyDone, VerifyProgress
 from engine.audit.receipt import Difference, Receipt
-from engine.errors import ContextError, RedlineError, UsageError
+from engine.errors import ContextError, RedlineError, StoppedError, UsageError
 from engine.events import PromptProgress, Round
 
 
@@ -24,10 +24,6 @@ class OtherPromptError(RedlineError):
 
 class OtherModelError(RedlineError):
     """The weights are not those that wrote the reply."""
-
-
-class _StoppedError(Exception):
-    """The check was stopped between two passes."""
 
 
 def verify(pair: LoadedPair, request: Verify, stop: StopFlag) -> Iterator[AnyAnswer]:
@@ -46,14 +42,14 @@ def verify(pair: LoadedPair, request: Verify, stop: StopFlag) -> Iterator[AnyAns
     check_settings(settings, trees=False)
     if settings.seed is None and not settings.greedy:
         raise UsageError("the seed of this reply was not kept, so it cannot be repeated: regenerate it")
-    prompt = pair.prompt_ids(to_builtins(request.messages))
-    check_prompt(pair, request, prompt, len(tokens))
 
     def pause() -> None:
         if stop.is_set():
-            raise _StoppedError
+            raise StoppedError("stopped before all of the reply was checked")
 
     try:
+        prompt = pair.prompt_ids(to_builtins(request.messages), stop.is_set)
+        check_prompt(pair, request, prompt, len(tokens))
         with closing(pair.verify(settings, prompt, rounds, request.complete, pause)) as steps:
             for step in steps:
                 if isinstance(step, PromptProgress):
@@ -64,7 +60,7 @@ def verify(pair: LoadedPair, request: Verify, stop: StopFlag) -> Iterator[AnyAns
                 else:
                     yield VerifyProgress(id=request.id, done=step, total=len(tokens))
                 pause()
-    except _StoppedError:
+    except StoppedError:
         yield Failed(id=request.id, kind=CANCELLED, message="stopped before all of the reply was checked")
 
 

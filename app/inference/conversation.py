@@ -15,7 +15,7 @@ from app.inference.options import Options, goes_by_the_clock, target_name
 from app.inference.reply_events import Measuring, ShownEvent
 from app.inference.reply_runner import MEASURING, ReplyRunner
 from engine.audit.receipt import Receipt
-from engine.errors import UsageError
+from engine.errors import StoppedError, UsageError
 from engine.events import Finished, Round
 from engine.settings import SamplingSettings
 
@@ -73,7 +73,10 @@ class Conversation:
             if cancelled():
                 raise KeyboardInterrupt
 
-        prompt = self.pair.prompt_ids(answer.messages)
+        try:
+            prompt = self.pair.prompt_ids(answer.messages, cancelled)
+        except StoppedError as error:
+            raise KeyboardInterrupt from error
         steps = self.pair.verify(answer.settings, prompt, answer.rounds, answer.complete, pause)
         try:
             with closing(steps):

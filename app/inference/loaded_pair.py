@@ -198,9 +198,12 @@ class LoadedPair:
 
     # --- tokens, and their verification ---------------------------------------------------------------
 
-    def prompt_ids(self, messages: Sequence[dict[str, str]]) -> list[int]:
-        """Returns the ids of a prompt. Raises ModelError where the model's template refuses it."""
-        return self.target.tokenizer.chat(list(messages))
+    def prompt_ids(
+        self, messages: Sequence[dict[str, str]], cancelled: Callable[[], bool] = lambda: False
+    ) -> list[int]:
+        """Returns the ids of a prompt. Raises ModelError where the model's template refuses it, StoppedError once it
+        was cancelled."""
+        return self.target.tokenizer.chat(list(messages), cancelled)
 
     def check_ids(self, ids: Sequence[int]) -> None:
         """Raises UsageError for ids that are not tokens of the target."""

@@ -18,7 +18,7 @@ from app.inference.loaded_pair import LoadedPair, reason_of
 from app.inference.monitored_drafter import MonitoredDrafter
 from app.inference.pair_loader import wanted
 from app.inference.reply_events import FellBack, Measuring, ReplyEvent
-from engine.errors import ModelError
+from engine.errors import ModelError, StoppedError
 from engine.events import Event, Finished, PromptProgress, Round
 from engine.policy import Policy
 from engine.settings import SamplingSettings
@@ -26,15 +26,11 @@ from engine.settings import SamplingSettings
 MEASURING = "measuring the cost of passes, once for this pair"
 
 
-class _StoppedError(Exception):
-    """The reply was cancelled while costs were being measured."""
-
-
 class ReplyRunner:
     """A reply in progress.
 
-    cancelled: asked between passes. continuation_ids: tokens of the reply that are there already. timed: whether every
-    draft is waited for and timed.
+    cancelled: asked between passes, and while the prompt is made. continuation_ids: tokens of the reply that are there
+    already. timed: whether every draft is waited for and timed. prompt: its ids, once the events have begun.
     """
 
     def __init__(
@@ -50,7 +46,7 @@ class ReplyRunner:
         self._cancelled, self._timed = cancelled, timed
         self._ids = list(continuation_ids)
         self._given = len(self._ids)
-        self._context = 0  # tokens that the reply begins after, which costs depend on
+        self.prompt: list[int] = []
         self._rounds = 0
         self._began_s = 0.0
 
@@ -58,8 +54,11 @@ class ReplyRunner:
         """Yields the reply; its times are counted from here. Raises what the target raises, ContextError and ModelError
         among it."""
         self._began_s = time.monotonic()
-        drafts = yield from self._prepare()
-        if self._cancelled():
+        try:
+            self.prompt = self._pair.prompt_ids(self._messages, self._cancelled)
+            drafts = yield from self._prepare()
+            self._stop_if_cancelled()
+        except StoppedError:
             yield Finished("cancelled", 0, 0.0)
             return
         if drafts and self._pair.monitored is not None:
@@ -80,14 +79,13 @@ class ReplyRunner:
             yield FellBack(f"the drafter is gone, load the pair again ({pair.refusal})")
         if not pair.has_drafter or length is not None:
             return pair.has_drafter
-        self._context = len(pair.prompt_ids(self._messages)) + self._given
         if pair.calibration.at_hand(self._context) is not None:
             return True
         yield Measuring(MEASURING)
         try:
             pair.costs(0, self._stop_if_cancelled)
-        except _StoppedError:
-            return True
+        except StoppedError:
+            raise
         except Exception as error:  # noqa: BLE001  broad: whatever a drafter does, the target replies alone
             failure = reason_of(error)
             pair.reset()
@@ -95,9 +93,14 @@ class ReplyRunner:
             return False
         return True
 
+    @property
+    def _context(self) -> int:
+        """How many tokens the reply begins behind, which costs depend on."""
+        return len(self.prompt) + self._given
+
     def _stop_if_cancelled(self) -> None:
         if self._cancelled():
-            raise _StoppedError
+            raise StoppedError("stopped before the reply began")
 
     def _draft(self, drafter: MonitoredDrafter) -> Generator[Event, None, str | None]:
         """Yields the reply with drafts. Returns None at its end, or why the drafter could not go on."""
@@ -119,7 +122,7 @@ class ReplyRunner:
         settings = replace(self._settings, max_tokens=self._settings.max_tokens - emitted)
         session = self._pair.session
         with closing(
-            session.reply(self._messages, settings, drafter, policy, self._cancelled, tuple(self._ids))
+            session.continue_tokens(self.prompt, settings, drafter, policy, self._cancelled, tuple(self._ids))
         ) as events:
             for event in events:
                 timed = replace(event, time_s=event.time_s + since_s)

@@ -25,7 +25,7 @@ from app.protocol.race_messages import MAX_RUNS, SIDES, Divergence, Environment,
 from app.race.race_document import divergence_of
 from engine.audit.fingerprints import first_other_bits
 from engine.audit.reply_check import compare_replies
-from engine.errors import ModelError, UsageError
+from engine.errors import ModelError, StoppedError, UsageError
 from engine.events import Event, Finished, PromptProgress, Round
 from engine.sampling import Sampler
 from engine.settings import SamplingSettings
@@ -77,10 +77,6 @@ class LoadedSide:
     settings: SamplingSettings
 
 
-class _StoppedError(Exception):
-    """The race was stopped while costs were measured, or in the middle of a run."""
-
-
 def level(sides: Sequence[Side]) -> tuple[Side, ...]:
     """Returns the same sides; plain decoding draws its tokens by the rule of the side that it is compared with."""
     rules = [side.acceptance for side in sides if not side.plain] or [side.acceptance for side in sides]
@@ -109,7 +105,7 @@ class Contest:
             yield from self._prepare()
             for number in range(race.runs + 1):
                 yield from self._pair(number)
-        except _StoppedError:
+        except StoppedError:
             yield RaceDone(id=race.number, pairs=self._pairs_done, stopped=True)
             return
         yield RaceDone(id=race.number, pairs=self._pairs_done)
@@ -118,7 +114,7 @@ class Contest:
 
     def _prepare(self) -> Iterator[AnyAnswer]:
         race, target = self._race, self._target
-        self._ids = target.tokenizer.chat([{"role": "user", "content": race.prompt}])
+        self._ids = target.tokenizer.chat([{"role": "user", "content": race.prompt}], self._stop)
         self._check_memory()
         for side in race.sides:
             self._stop_if_requested()
@@ -250,7 +246,7 @@ class Contest:
 
     def _stop_if_requested(self) -> None:
         if self._stop():
-            raise _StoppedError
+            raise StoppedError("stopped before all runs were done")
 
 
 def _environment(options: Options, target: Loaded) -> Environment:

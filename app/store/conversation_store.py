@@ -34,6 +34,7 @@ from app.store.records import (
 from app.store.reply_rounds import pack, text_of, unpack
 from app.store.store_file import back_up, open_store_file, purge_backups
 
+EARLIEST_S = 1e9  # 2001: no clock that is right says less
 UNDO_S = 600.0  # a deletion this old cannot be undone any more: the next start purges it
 _CONVERSATION = "SELECT id, title, pinned, created_s, updated_s, settings FROM conversation"
 
@@ -147,11 +148,21 @@ class Store:
 
     def purge(self, older_than_s: float = 0.0) -> int:
         """Removes what was deleted so long ago, for good; returns how many conversations. No text of them is left in
-        any file of ours. `close` does it, and the next start."""
+        any file of ours. `close` does it, and the next start.
+
+        A deletion from the future, or from before the conversation was last changed, has its time from a clock that was
+        wrong: it counts as new.
+        """
+        now_s = time.time()
+        wrong = "deleted_s > ? OR deleted_s < max(updated_s, ?)"
+        if self._database.rows(f"SELECT id FROM conversation WHERE {wrong}", now_s, EARLIEST_S):
+            with self._database.change():
+                changed = f"UPDATE conversation SET deleted_s = ? WHERE {wrong}"
+                self._database.run(changed, now_s, now_s, EARLIEST_S)
         rows = self._database.rows(
             "SELECT id FROM conversation WHERE deleted_s <= ? AND NOT EXISTS "
             "(SELECT 1 FROM message WHERE conversation = conversation.id AND state = 'streaming')",
-            time.time() - older_than_s,
+            now_s - older_than_s,
         )
         if rows:
             with self._database.change():

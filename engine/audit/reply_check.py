@@ -18,7 +18,7 @@ from engine.audit.verify_blocks import VerifyBlocks
 from engine.events import PromptProgress, Round
 from engine.reply_text import ReplyText, TokenStream
 from engine.sampling import Sampler, TokenCounts
-from engine.target.cached_model import CachedModel
+from engine.target.cached_model import CachedModel, calling
 
 MEASURED = 32  # differences whose noise is measured, each with a prefill of its own; later ones assume what those had
 _STRIDE = 8  # passes in a row before their results are compared
@@ -75,7 +75,7 @@ def check_reply(
     marks = [mark for round_ in rounds for mark in round_.fingerprints][: len(kept)]
     passes.checks_bits = bool(kept) and len(marks) == len(kept)
     try:
-        yield from _read(target, prompt)
+        yield from _read(target, prompt, between)
         yield from passes.run(goes_on)
         differences = _differences(target, sampler, passes.mismatches, prompt, rounds, between)
     finally:
@@ -203,12 +203,12 @@ def _differences(
     return [*measured, *(assume_noise(one, measured) for one in mismatches[MEASURED:])]
 
 
-def _read(target: CachedModel, prompt: Sequence[int]) -> Iterator[PromptProgress]:
+def _read(target: CachedModel, prompt: Sequence[int], between: Callable[[], None]) -> Iterator[PromptProgress]:
     """Clears the caches and feeds all but the last token of the prompt, in chunks as a session does."""
     began_s = time.monotonic()
     clear_caches(target)
     yield PromptProgress(0, len(prompt), 0, 0.0)
-    for done in target.prefill(prompt[:-1]):
+    for done in target.prefill(prompt[:-1], cancelled=calling(between)):
         yield PromptProgress(done, len(prompt), 0, time.monotonic() - began_s)
 
 

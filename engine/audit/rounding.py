@@ -23,7 +23,7 @@ from engine.audit.receipt import MARGIN, Difference
 from engine.events import Round
 from engine.noise import Stream
 from engine.sampling import Sampler, TokenCounts
-from engine.target.cached_model import CachedModel
+from engine.target.cached_model import CachedModel, calling
 from engine.tree.draft_tree import DraftTree
 
 # More noise than this, as a share of the largest logit, is no rounding: 2^12 ULPs of float32, 2^4 of bfloat16.
@@ -107,7 +107,7 @@ def choice_scores(sampler: Sampler, logits: mx.array, before: list[int]) -> Any:
 def feed_afresh(target: CachedModel, tokens: Sequence[int], between: Callable[[], None] = lambda: None) -> None:
     """Clears the caches and feeds all but the last of `tokens`."""
     clear_caches(target)
-    for _ in target.prefill(tokens[:-1]):
+    for _ in target.prefill(tokens[:-1], cancelled=calling(between)):
         between()
 
 

@@ -196,7 +196,11 @@ class ModelCache:
 
     def arrays(self) -> list[mx.array]:
         """Returns every array held, for evaluation after a prefill chunk."""
-        return [a for leaf in self._leaves() for a in _arrays(vars(leaf))]
+        return [array for layer in self.arrays_by_layer() for array in layer]
+
+    def arrays_by_layer(self) -> list[list[mx.array]]:
+        """Returns the arrays that each layer's cache holds, in the order in which a pass makes them."""
+        return [[a for leaf in _flatten(entry) for a in _arrays(vars(leaf))] for entry in self.entries]
 
     def growth(self) -> list[CacheGrowth]:
         """Returns how each layer's cache grows, from the shapes of one that holds a token, evaluated or not."""

@@ -90,11 +90,13 @@ class DraftContext:
 
     tokens: all committed ids, prompt included; the last one has not been through the target yet. counts: the same
     tokens as the penalties count them. sampler: how the target will choose, for drafters that want to choose alike.
+    cancelled: whether the reply is to end, for drafters that have much to catch up with.
     """
 
     tokens: Sequence[int]
     counts: TokenCounts
     sampler: Sampler
+    cancelled: Callable[[], bool] = lambda: False
 
 
 class Drafter(Protocol):

@@ -91,7 +91,8 @@ class CrossTokenizerModel:
 
     def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
         self._read(tokens)
-        for _ in self.model.prefill(self._tokens[: self._positions][self.model.length : -1]):
+        missing = self._tokens[: self._positions][self.model.length : -1]
+        for _ in self.model.prefill(missing, cancelled=cancelled):
             if cancelled():
                 break
 
@@ -114,7 +115,9 @@ class CrossTokenizerModel:
         if length <= 0 or not self._tokens or self._own_ends[-1] != len(self._text):
             return 0
         if len(self._tokens) - self.model.length > PREFILL_CHUNK:  # after a long stretch of plain steps
-            self.sync(context.tokens)
+            self.sync(context.tokens, context.cancelled)
+            if context.cancelled():
+                return 0
         self.model.rewind(min(self.model.length, len(self._tokens) - 1))
         return length
 

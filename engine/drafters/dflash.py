@@ -365,7 +365,9 @@ class DFlash:
         if length == 0 or len(tokens) < 2:
             return empty_draft()
         if len(tokens) - 1 - self.known > PREFILL_CHUNK:  # after a long stretch of plain steps
-            self.sync(tokens)
+            self.sync(tokens, context.cancelled)
+            if context.cancelled():
+                return empty_draft("stopped")
         self._remember(len(tokens) - 1)
         head = self.head
         hidden = self._block(tokens[-1], length)

@@ -52,7 +52,8 @@ class DraftModel:
         return self.needs.token_map
 
     def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
-        for _ in self.model.prefill(self._readable(tokens[:-1][: self._positions])[self.model.length :]):
+        missing = self._readable(tokens[:-1][: self._positions])[self.model.length :]
+        for _ in self.model.prefill(missing, cancelled=cancelled):
             if cancelled():
                 break
 
@@ -61,7 +62,9 @@ class DraftModel:
         if length <= 0:
             return empty_draft()
         if len(context.tokens) - self.model.length > PREFILL_CHUNK:  # after a long stretch of plain steps
-            self.sync(context.tokens)
+            self.sync(context.tokens, context.cancelled)
+            if context.cancelled():
+                return empty_draft("stopped")
         if self._mask_id is not None:
             return self._block(context, length, self._mask_id)
         logits, _ = self.model.continue_from(self._readable(context.tokens), mx.zeros(0, mx.int32))

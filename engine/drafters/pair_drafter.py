@@ -69,7 +69,9 @@ class PairDrafter(ABC):
         if length == 0 or len(context.tokens) < 2:  # a first token has no pair yet
             return empty_draft()
         if len(context.tokens) - self.pairs > PREFILL_CHUNK:  # after a long stretch of plain steps
-            self.sync(context.tokens)
+            self.sync(context.tokens, context.cancelled)
+            if context.cancelled():
+                return empty_draft("stopped")
         hidden = self._catch_up(context.tokens, len(context.tokens) - 1)[-1:]
         known = self.pairs
         draft = self.draft(context, hidden, length)

@@ -36,6 +36,9 @@ class _Node:
     places: list[int]
 
 
+STRETCH = 4096  # tokens that are read before a stop is listened for
+
+
 class PromptLookup:
     """Drafts by copying. shortest: the fewest tokens that must match. history: earlier replies, made with
     `HISTORY_SHORTEST`; it may be replaced between replies. trees: whether drafts branch."""
@@ -61,12 +64,14 @@ class PromptLookup:
         self._found = self._hint = None
 
     def sync(self, tokens: Sequence[int], cancelled: Callable[[], bool] = lambda: False) -> None:
-        if len(tokens) > self._text.length:
-            self._text.extend(tokens[self._text.length :])
+        while len(tokens) > self._text.length:
+            self._text.extend(tokens[self._text.length :][:STRETCH])
             self._found = self._hint = None
+            if len(tokens) > self._text.length and cancelled():
+                return
 
     def propose(self, context: DraftContext, length: int) -> Draft:
-        self.sync(context.tokens)
+        self.sync(context.tokens, context.cancelled)
         if self.traits.shape == "tree":
             tokens, parents = self.branches(length)
             return Draft(mx.array(tokens, mx.int32), tree=DraftTree.of(parents)) if tokens else empty_draft()
@@ -79,7 +84,7 @@ class PromptLookup:
         Where it is 0, plain steps are submitted ahead, so a copy that begins right after is taken up one step late; to
         wait for one costs more (`engine/NOTES.md`).
         """
-        self.sync(context.tokens)
+        self.sync(context.tokens, context.cancelled)
         if self._hint is None:
             longest = self._longest()
             drafts = next(self._grower(min(1, longest))(None, 0), None) is not None

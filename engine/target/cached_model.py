@@ -5,7 +5,8 @@ The target is one; a draft model is another. It knows nothing of drafts, distrib
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import mlx.core as mx
@@ -19,8 +20,19 @@ from engine.tree.draft_tree import DraftTree
 from engine.tree.rotary_positions import enable_row_positions
 
 PREFILL_CHUNK = 512
+WAIT_S = 0.05  # for layers of a chunk, before a stop is listened for; twice as many may take twice as long
 REPLAY_LIMIT = 8
 UNBOUNDED = 2**31
+
+
+def calling(between: Callable[[], None]) -> Callable[[], bool]:
+    """Returns a `cancelled` that is never true and calls `between`, which may raise to break off."""
+
+    def cancelled() -> bool:
+        between()
+        return False
+
+    return cancelled
 
 
 class CachedModel:
@@ -69,16 +81,40 @@ class CachedModel:
         self.cache.reset()
         return width
 
-    def prefill(self, tokens: Sequence[int], chunk: int = PREFILL_CHUNK) -> Iterator[int]:
-        """Feeds `tokens` in chunks, one evaluation each; yields how many are in after each chunk.
+    def prefill(
+        self, tokens: Sequence[int], chunk: int = PREFILL_CHUNK, cancelled: Callable[[], bool] = lambda: False
+    ) -> Iterator[int]:
+        """Feeds `tokens` in chunks; yields how many are in after each chunk. Ends, after one more, once `cancelled`,
+        which may also raise to break off.
 
         Closing the iterator between chunks is fine: `length` says how far it got.
         """
         for start, end in self._chunks(len(tokens), chunk):
             self.feed(tokens[start:end])
-            mx.eval(self.cache.arrays(), self.taps.arrays() if self.taps else [])
+            stopped = self._evaluate_layers(cancelled)
             mx.clear_cache()  # a chunk's buffers fit no decoding step
             yield end
+            if stopped:
+                return
+
+    def _evaluate_layers(self, cancelled: Callable[[], bool]) -> bool:
+        """Evaluates what a pass has put into the cache, a few layers at a time; returns whether that was cancelled.
+
+        On a large model a chunk takes seconds, and a stop waits only for the layers under way. The others stay lazy:
+        the cache is as long as if they were done, and whatever needs them has them done. What is computed does not
+        depend on where the evaluation is cut, so the clock may decide that.
+        """
+        layers, at_once = self.cache.arrays_by_layer(), 1
+        while layers:
+            began_s = time.monotonic()
+            mx.eval(layers[:at_once])
+            del layers[:at_once]
+            if time.monotonic() - began_s < WAIT_S:
+                at_once *= 2
+            if layers and cancelled():
+                return True
+        mx.eval(self.taps.arrays() if self.taps else [])
+        return False
 
     def _chunks(self, count: int, chunk: int) -> list[tuple[int, int]]:
         """Returns how the next `count` tokens are cut into passes: start and end of each, counted from here."""

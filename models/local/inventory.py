@@ -199,7 +199,7 @@ def note_use(folder: Path, root: Path | None = None, now_s: float | None = None)
     with locked(record.with_name(f".{_USES_FILE}.lock"), _LOCK_WAIT_S, busy):
         uses = {path: used_s for path, used_s in read_uses(root).items() if Path(path).is_dir()}
         uses[os.path.realpath(folder)] = time.time() if now_s is None else now_s
-        replace_json(record, {"used_s": uses})
+        replace_json(record, {"used_s": uses}, private=True)  # it says where the user keeps models
 
 
 def read_uses(root: Path | None = None) -> dict[str, float]:

@@ -51,6 +51,7 @@ def plan_removal(models: Sequence[Installed], places: ModelLocations) -> Removal
 def remove(removal: Removal, places: ModelLocations) -> int:
     """Deletes what the plan names; returns the bytes freed. Raises ModelError, HubError."""
     model = removal.models[0]
+    doomed = model.path.with_name(f".{model.path.name}.removed")  # at once gone for everyone, then in pieces
     try:
         if model.origin == "hub":
             return _remove_from_hub(removal, places)
@@ -58,11 +59,12 @@ def remove(removal: Removal, places: ModelLocations) -> int:
         if model.path.is_symlink():
             model.path.unlink()
         else:
-            doomed = model.path.with_name(f".{model.path.name}.removed")  # at once gone for everyone, then in pieces
             model.path.rename(doomed)
             shutil.rmtree(doomed)
     except OSError as error:
         raise disk_error(error, model.path) from error
+    except RecursionError as error:  # rmtree, in folders that no download and no import makes
+        raise ModelError(f"{model.path}: its folders are nested too deep; delete {doomed} by hand") from error
     return removal.frees_bytes
 
 

@@ -15,7 +15,7 @@ from mlx.utils import tree_flatten
 
 from engine import backend
 from engine.cache.model_cache import CacheGrowth, ModelCache
-from engine.errors import UnsupportedCache
+from engine.errors import ModelError, UnsupportedCache
 from engine.target.cached_model import PREFILL_CHUNK
 from engine.target.model_layout import layers_of
 from models.loader import assemble, not_loading
@@ -63,7 +63,11 @@ def measure(folder: ModelFolder, kv_bits: int | None = None) -> ModelSize:
     Raises ModelError if it would not load, UnsupportedCache if its keys and values cannot have so many bits.
     """
     files = [*sorted(folder.path.glob("*.safetensors")), folder.path / "config.json"]
-    stats = [(str(path), path.stat()) for path in files]
+    try:
+        stats = [(str(path), path.stat()) for path in files]
+    except OSError as error:
+        what = f"{folder.path}: its files were removed or changed after it was opened ({error.strerror})"
+        raise ModelError(f"{what}; put them back, or load another model") from error
     key = tuple((path, stat.st_size, stat.st_mtime_ns) for path, stat in stats), kv_bits
     if key not in _remembered:
         while len(_remembered) >= _REMEMBERED:

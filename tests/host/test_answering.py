@@ -19,7 +19,7 @@ from engine.metrics import Metrics
 from engine.policy import Policy
 from engine.session import Session
 from engine.settings import SamplingSettings
-from engine.target.cached_model import PREFILL_CHUNK
+from engine.target.cached_model import PREFILL_CHUNK, CachedModel
 from models.loader import load
 from tests.host.process import asked, of_kind, pair
 from tests.host.replies import LENGTH, QUESTION, SAMPLINGS, ask, ask_and_stop, end_of, ids_of, text_of, worker_with
@@ -83,7 +83,8 @@ def test_a_reply_that_is_stopped_before_it_begins_is_empty(worker: ModelWorker) 
 def test_a_reply_can_be_stopped_between_chunks_of_the_prompt(
     worker: ModelWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.target.cached_model.CachedModel.prefill.__defaults__", (8,))
+    never = CachedModel.prefill.__defaults__[1]  # type: ignore[index]
+    monkeypatch.setattr("engine.target.cached_model.CachedModel.prefill.__defaults__", (8, never))
     seen = ask_and_stop(worker, SAMPLINGS["greedy"], p.PrefillProgress, after=3)
     done = [one.progress.done for one in of_kind(seen, p.PrefillProgress)]
     assert done[:3] == [0, 8, 16]

@@ -3,7 +3,7 @@
 import shutil
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -18,6 +18,7 @@ from app.reply_history import ReplyHistory
 from engine.errors import BackendError, ModelError, RedlineError
 from models import loader as loading
 from tests.host.process import asked, of_kind, pair
+from tests.host.replies import served
 from tests.toys.folders import CONTEXT, make_folder, make_stranger
 
 
@@ -184,7 +185,7 @@ def test_a_target_that_breaks_while_it_loads_says_that_the_old_one_is_gone(
         load(worker, pair(broken))
     assert worker.pair is None
     with pytest.raises(NotLoaded):
-        next(worker.count(p.Count(id=1, messages=asked("Hi"))))
+        next(worker.count(p.Count(id=1, messages=asked("Hi")), Event()))
     with pytest.raises(NotLoaded):
         next(worker.reply(p.Reply(id=1, messages=asked("Hi"), sampling=p.SamplingSettings()), Event()))
     loaded(worker, pair(toy_folder))
@@ -198,7 +199,7 @@ def test_an_unloaded_pair_is_freed_and_can_be_loaded_again(toy_folder: Path) -> 
     assert list(worker.unload(p.Unload(id=3))) == [p.Unloaded(id=3)]
     assert worker.pair is None and network() is None
     with pytest.raises(NotLoaded):
-        next(worker.count(p.Count(id=1, messages=asked("Hi"))))
+        next(worker.count(p.Count(id=1, messages=asked("Hi")), Event()))
     assert list(worker.unload(p.Unload(id=4))) == [p.Unloaded(id=4)]
     loaded(worker, pair(toy_folder))
     assert works(worker)
@@ -221,7 +222,7 @@ def test_a_count_is_what_a_reply_reads(toy_folder: Path) -> None:
     loaded(worker, pair(toy_folder, context=300))
     turns = asked("Why is the sky blue?", "It is not.", "It is so.")
     for messages in (turns[:1], turns, (*asked("")[:1],), turns[:2]):
-        count = next(worker.count(p.Count(id=3, messages=messages)))
+        count = next(worker.count(p.Count(id=3, messages=messages), Event()))
         assert isinstance(count, p.Counted)
         request = p.Reply(id=1, messages=messages, sampling=p.SamplingSettings(max_tokens=1, draft_length=0))
         read = of_kind(worker.reply(request, Event()), p.PrefillProgress)[-1].progress
@@ -256,3 +257,34 @@ def test_a_reply_is_drafted_from_earlier_ones_where_its_text_cannot_change(toy_f
     )
     list(worker.race(race, Event()))
     assert worker._pair.drafter.drafter.history is None
+
+
+def _cut(folder: Path) -> None:
+    with (folder / "model.safetensors").open("r+b") as file:
+        file.truncate(2000)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        _cut,
+        shutil.rmtree,
+        lambda folder: (folder / "config.json").write_text("{"),
+        lambda folder: (folder / "tokenizer.json").unlink(),
+    ],
+    ids=["weights", "folder", "config", "tokenizer"],
+)
+def test_a_model_whose_files_change_while_it_is_loaded_goes_on_replying(
+    toy_folder: Path, tmp_path: Path, edit: Callable[[Path], object]
+) -> None:
+    folder, worker = Path(shutil.copytree(toy_folder, tmp_path / "model")), ModelWorker()
+    loaded(worker, pair(folder))
+    edit(folder)
+    assert works(worker)
+    worker.recover()
+    assert works(worker)
+    told = served(worker, p.Load(id=1, pair=pair(folder, context=40)))[-1]
+    assert isinstance(told, p.Loaded) or (isinstance(told, p.Failed) and "unexpected" not in told.message)
+    assert works(worker)
+    told = served(worker, p.Load(id=1, pair=pair(toy_folder)), p.Load(id=2, pair=pair(folder)))[-1]
+    assert isinstance(told, p.Failed) and told.kind == "ModelError"

@@ -84,7 +84,7 @@ def test_loads_are_played_with_the_pair_that_is_asked_for() -> None:
     assert all(answer.id == 4 for answer in loaded)  # type: ignore[union-attr]
     assert of_kind(loaded, p.Loaded)[0].pair == p.Pair(target="mine", context=100)
     assert of_kind(loaded, p.Loaded)[0].speculation == "on"
-    assert next(iter(player.count(p.Count(id=5, messages=HI)))) == p.Counted(id=5, tokens=5, context=100)
+    assert next(iter(player.count(p.Count(id=5, messages=HI), Event()))) == p.Counted(id=5, tokens=5, context=100)
     plain = of_kind(player.load(p.Load(id=6, pair=p.Pair(drafter="none"))), p.Loaded)[0]
     assert (plain.drafter, plain.speculation) == ("none", "off")
 

@@ -116,7 +116,7 @@ def index(**shards: str) -> Callable[[Path], None]:
         (put("config.json", "{}"), "has no model_type"),
         (put("config.json", '{"model_type": 3}'), "has no model_type"),
         (put("config.json", '{"model_type": "x", "model_file": "x.py"}'), "Python code of its own"),
-        (pipe, "no such file"),
+        (pipe, "config.json: is a pipe or a device"),
         (drop("model.safetensors"), "has no model*.safetensors"),
         (pickled, "are a pickle, which can run code"),
         (in_gguf, "import the GGUF file first"),

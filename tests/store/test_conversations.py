@@ -132,6 +132,24 @@ def test_closing_purges_and_the_next_start_does_after_a_crash(place: Path, monke
         store._database.close()
 
 
+@pytest.mark.parametrize("clock_s", [0.0, 1.5e9, 4e9], ids=["1970", "years back", "years ahead"])
+def test_a_deletion_by_a_wrong_clock_is_new_when_the_clock_is_right(
+    place: Path, monkeypatch: pytest.MonkeyPatch, clock_s: float
+) -> None:
+    """A crash keeps `close` from purging it."""
+    store = Store.open(place).store
+    kept = store.create(SETTINGS).id
+    with monkeypatch.context() as wrong:
+        wrong.setattr("app.store.conversation_store.time.time", lambda: clock_s)
+        store.delete(kept)
+    store._database.close()
+    store = Store.open(place).store
+    store.undelete(kept)
+    store.delete(kept)
+    assert store.purge(600.0) == 0 and store.purge() == 1
+    store.close()
+
+
 def test_a_conversation_that_streams_is_purged_when_it_has_ended(store: Store) -> None:
     conversation = store.create(SETTINGS).id
     reply = store.begin_reply(conversation, store.add_question(conversation, None, "?").id, Pair(), SamplingSettings())

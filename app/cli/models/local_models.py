@@ -9,6 +9,7 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -249,12 +250,13 @@ def _size(path: Path, without: Path | None = None) -> int:
     if path.is_file():
         return path.stat().st_size
     sizes: dict[tuple[int, int], int] = {}
-    for folder, folders, files in os.walk(path):
-        folders[:] = [name for name in folders if Path(folder, name) != without]
-        for name in files:
-            try:
-                status = os.lstat(Path(folder, name))
-            except OSError:
-                continue
-            sizes[status.st_dev, status.st_ino] = status.st_size
+    below = [path]  # os.walk of Python 3.11 recurses, and folders can be nested deeper than that
+    while below:
+        with suppress(OSError), os.scandir(below.pop()) as entries:
+            for entry in entries:
+                if not entry.is_dir(follow_symlinks=False):
+                    status = entry.stat(follow_symlinks=False)
+                    sizes[status.st_dev, status.st_ino] = status.st_size
+                elif Path(entry.path) != without:
+                    below.append(Path(entry.path))
     return sum(sizes.values())

@@ -115,7 +115,7 @@ def test_drafts_are_measured_whole_though_they_are_lazy() -> None:
         needs, traits = Needs(), Traits()
         ran = 0
 
-        def sync(self, tokens: object) -> None:
+        def sync(self, tokens: object, cancelled: object = None) -> None:
             pass
 
         def rewind(self, length: int) -> None:

@@ -124,3 +124,15 @@ def test_the_built_in_map_is_read_and_compared_well_within_a_second(builtin_fold
     assert match_tokens(target, drafter).shared_vocabulary == 49152
     assert len(token_differences({**target.vocabulary, "<new>": 0}, drafter.vocabulary)) == 1
     assert time.process_time() - start_s < 1.0  # measured 0.1 s
+
+
+@pytest.mark.parametrize("token", [[], {}, [[1]]])
+def test_a_vocabulary_of_lists_is_refused(tmp_path: Path, token: object) -> None:
+    path = tmp_path / "tokenizer.json"
+    for content in (
+        {"model": {"vocab": [[token, 0.0]]}},
+        {"model": {"vocab": {}}, "added_tokens": [{"content": token}]},
+    ):
+        path.write_text(json.dumps(content))
+        with pytest.raises(ModelError, match=r"no usable id|unknown form"):
+            read_vocabulary(path)

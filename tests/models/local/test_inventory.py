@@ -154,6 +154,16 @@ def test_last_use_is_kept_and_what_is_gone_is_forgotten(places: ModelLocations, 
     assert read_uses(places.root) == {os.path.realpath(second): 3000.0}
 
 
+def test_only_the_user_may_read_where_models_are(places: ModelLocations, put: Put) -> None:
+    assert places.root is not None
+    record = places.root / "models-used.json"
+    model = put(places.own / "first")
+    record.write_text("{}")
+    record.chmod(0o644)
+    note_use(model, places.root)
+    assert record.stat().st_mode & 0o777 == 0o600 and read_uses(places.root)
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"used_s": 3}', '{"used_s": {"/x": "yesterday"}}'])
 def test_a_record_that_cannot_be_read_says_never(places: ModelLocations, put: Put, text: str) -> None:
     put(places.own / "first")

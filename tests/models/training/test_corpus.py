@@ -49,8 +49,7 @@ def test_a_shard_is_a_function_of_its_number(target: Loaded) -> None:
 def test_a_template_that_prints_the_date_prints_the_day_on_which_the_fit_began(target: Loaded) -> None:
     template = "{{ strftime_now('%Y-%m-%d') }} {{ messages[0].content }}"
     tokenizer = copy(target.tokenizer)
-    tokenizer._tokenizer = copy(tokenizer._tokenizer)
-    tokenizer._tokenizer.chat_template = template
+    tokenizer._template = template
     plan = plan_for(target, "eagle3")
     shard = shard_of(ConversationWriter(replace(target, tokenizer=tokenizer), plan), 0)
     whole = [tokenizer.decode(c.tokens[: c.prompt]) for c in shard if c.prompt < plan.prompt_tokens]
