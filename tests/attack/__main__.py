@@ -1,6 +1,7 @@
 """Attacks on Redline, each of them a measurement: `python -m tests.attack store [--seed 1] [--short]`.
 
-A module of this folder is an attack; its `attack(seed, short)` prints counts and returns what did not hold.
+A module of this folder is an attack; its `attack(seed, short)` prints counts and returns what did not hold. Some take
+`count` as well, the number of cases.
 """
 
 from __future__ import annotations
@@ -20,9 +21,12 @@ def main() -> int:
     parser.add_argument("name", choices=names)
     parser.add_argument("--seed", type=int, default=1, help="of everything that is random")
     parser.add_argument("--short", action="store_true", help="a minute's sample")
+    parser.add_argument("--count", type=int, help="of cases, where the attack has a choice")
     args = parser.parse_args()
     print(f"{args.name}, seed {args.seed}")
-    failures: list[str] = importlib.import_module(f"tests.attack.{args.name}").attack(args.seed, args.short)
+    failures: list[str] = importlib.import_module(f"tests.attack.{args.name}").attack(
+        args.seed, args.short, **({} if args.count is None else {"count": args.count})
+    )
     print("\n".join(failures[:50]) or "everything held")
     return 1 if failures else 0
 
