@@ -249,6 +249,15 @@ class Database:
                     self.connection.execute("ROLLBACK")
                 raise
 
+    def beside(self) -> Database:
+        """Returns another connection to the same file, for the thread that calls; it leaves the log to `wal_checkpoint`.
+        Raises StoreError."""
+        with self.explained():
+            connection = connect(self.path)
+            prepare(connection)
+            connection.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
+        return Database(connection, self.path, None, owner=False, writable=True)
+
     def close(self) -> None:
         """Closes the connection; a second time does nothing."""
         self.connection.close()

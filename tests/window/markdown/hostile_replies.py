@@ -37,21 +37,42 @@ def _nested_list(dice: random.Random, length: int) -> str:
 
 
 def _one_line(dice: random.Random, length: int) -> str:
-    return _repeated(dice.choice(("a", "word ", "\u4e2d", "\U0001f600", "a. B ", "*a ", "$x$ ", "a\u0301", "&amp;")), length)
+    return _repeated(
+        dice.choice(("a", "word ", "\u4e2d", "\U0001f600", "a. B ", "*a ", "$x$ ", "a\u0301", "&amp;")), length
+    )
 
 
 def _lines(dice: random.Random, length: int) -> str:
-    return _repeated(dice.choice(("\n", "a\n", "a\n\n", "# h\n", "---\n\n", "> q\n", "a  \n", " \n", "\r\n", "=\n")), length)
+    return _repeated(
+        dice.choice(("\n", "a\n", "a\n\n", "# h\n", "---\n\n", "> q\n", "a  \n", " \n", "\r\n", "=\n")), length
+    )
 
 
 def _inline(dice: random.Random, length: int) -> str:
-    units = ("*a **b ", "[", "![", "[a](", "<a:", "`a``b```c", "$", "\\(", "~~a ", "_x_", "\\*", "[a](b 'c", "$a ", "<!--")
+    units = (
+        "*a **b ",
+        "[",
+        "![",
+        "[a](",
+        "<a:",
+        "`a``b```c",
+        "$",
+        "\\(",
+        "~~a ",
+        "_x_",
+        "\\*",
+        "[a](b 'c",
+        "$a ",
+        "<!--",
+    )
     return _repeated(dice.choice(units) + dice.choice(("", " ", "\n")), length)
 
 
 def _code(dice: random.Random, length: int) -> str:
     language = dice.choice(("python", "html", "json", "perl", "", "x" * 50))
-    return _repeated(dice.choice(("x = 1\n", "(" * 80 + "\n", "y", "<a b='", '"', "\n", "```` `\n")), length, f"```{language}\n")
+    return _repeated(
+        dice.choice(("x = 1\n", "(" * 80 + "\n", "y", "<a b='", '"', "\n", "```` `\n")), length, f"```{language}\n"
+    )
 
 
 def _thought(dice: random.Random, length: int) -> str:
@@ -82,8 +103,31 @@ def _mixed(dice: random.Random, length: int) -> str:
 
 def _random(dice: random.Random, length: int) -> str:
     """Marks and letters as they fall."""
-    marks = ("`", "```", "*", "_", "|", "-", "#", ">", "[", "](", ")", "<", "$", "\\", "~~", "\n", "\n\n", "  ", "    ", "1. ")
-    pool = "".join(dice.choice(marks) if dice.random() < 0.5 else dice.choice(("a", "word ", "\u00e9 ")) for _ in range(5000))
+    marks = (
+        "`",
+        "```",
+        "*",
+        "_",
+        "|",
+        "-",
+        "#",
+        ">",
+        "[",
+        "](",
+        ")",
+        "<",
+        "$",
+        "\\",
+        "~~",
+        "\n",
+        "\n\n",
+        "  ",
+        "    ",
+        "1. ",
+    )
+    pool = "".join(
+        dice.choice(marks) if dice.random() < 0.5 else dice.choice(("a", "word ", "\u00e9 ")) for _ in range(5000)
+    )
     return _repeated(pool, length)[:length]
 
 
