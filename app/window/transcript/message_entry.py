@@ -124,7 +124,8 @@ class MessageEntry:
         spans = spans_within(self.tokens.spans, start, end, len(carry) - start)
         shown = options.refused and spans
         refused = self.tokens.refused(spans[0].token, spans[-1].token + 1) if shown else {}
-        return PageText(text, spans, refused)
+        plain = pieces[index].plain and not options.raw
+        return PageText(text, spans, refused, plain, plain and pieces[index].noted)
 
     def block_of(self, index: int) -> str:
         """Returns the whole source of the block that was cut at an edge of this piece; "" where none was."""
