@@ -19,7 +19,7 @@ from platformdirs import user_data_path
 
 from app.protocol import Pair, RoundDone, SamplingSettings
 from app.store import json_export
-from app.store.database import DamageError, Database, Row, StoreError
+from app.store.database import DamageError, Database, Row, StoreError, lacks_room
 from app.store.message_rows import ANCESTORS, MESSAGE, PATH, clean, clean_title, message_of, read_json, to_json
 from app.store.message_search import make_searchable, search
 from app.store.records import (
@@ -34,7 +34,7 @@ from app.store.records import (
     StoredReceipt,
 )
 from app.store.reply_rounds import pack, text_of, unpack
-from app.store.store_file import back_up, open_store_file, purge_backups
+from app.store.store_file import back_up, open_store_file, open_without_room, purge_backups
 
 UNDO_S = 600.0  # a deletion this old cannot be undone any more: the next start purges it
 _CONVERSATION = "SELECT id, title, pinned, created_s, updated_s, settings FROM conversation"
@@ -69,6 +69,17 @@ class Store:
         Raises StoreError if it cannot be read at all, or belongs to another program or a newer Redline.
         """
         database, notices = open_store_file(path)
+        try:
+            return OpenResult(cls._begun(database), notices)
+        except StoreError as error:
+            if not lacks_room(error.__cause__):
+                raise
+        database, notices = open_without_room(path)
+        return OpenResult(cls._begun(database), notices)
+
+    @classmethod
+    def _begun(cls, database: Database) -> Store:
+        """Returns the store of a database, after what every start has to do; closes it where that fails."""
         store = cls(database)
         try:
             if database.owner:
@@ -80,7 +91,7 @@ class Store:
         except BaseException:
             database.close()
             raise
-        return OpenResult(store, notices)
+        return store
 
     def beside(self) -> Store:
         """Returns a store on the same file for the thread that calls. What one of the two holds, both show."""

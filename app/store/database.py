@@ -16,6 +16,7 @@ one line: what happened, why, and what to do. Misuse (a closed store, another th
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -168,6 +169,13 @@ def code_of(error: sqlite3.Error | MemoryError) -> int:
     if isinstance(error, MemoryError):
         return sqlite3.SQLITE_NOMEM
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
+def lacks_room(error: BaseException | None) -> bool:
+    """Returns whether an error says that the disk is full, or takes nothing for another reason."""
+    if isinstance(error, sqlite3.Error):
+        return code_of(error) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def explain(error: sqlite3.Error | MemoryError, path: Path) -> StoreError:

@@ -34,6 +34,7 @@ from engine.metrics import Metrics
 if TYPE_CHECKING:
     from app.store import Store
 
+STOP_S = 0.1  # for saving that a reply was stopped which had not begun
 CLOSE_S = 1.0  # for saving what is left when the window closes
 END_NOTES = {"length": "The reply reached its maximum length.", "context": CONTEXT_FULL}
 
@@ -154,12 +155,18 @@ class ReplyController(QObject):
     def stop(self) -> None:
         """Stops the reply, as the user asked for it."""
         if self.reply is not None and self.reply.final is None and not self._task.stop():
-            self._end("stopped")
+            self.finish("", STOP_S)
 
     def close(self, note: str) -> None:
-        """Ends the reply without waiting for the host, and saves what can be saved."""
+        """Ends the reply without waiting for the host, saves what can be saved, and ends saving."""
         self._end("stopped", note)
         self._writer.close(CLOSE_S)
+        self._handle_reports()
+
+    def finish(self, note: str, timeout_s: float) -> None:
+        """Ends the reply without waiting for the host, and waits until it is saved or cannot be."""
+        self._end("stopped", note)
+        self._writer.wait(timeout_s)
         self._handle_reports()
 
     def save(self, timeout_s: float) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import random
 import signal
+import sqlite3
 import time
-from contextlib import AbstractContextManager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,9 @@ import pytest
 from PySide6.QtGui import QGuiApplication
 
 from app.protocol import LONGEST_LINE
-from app.store import Store
 from app.window.chat.host_process import Timeouts
 from tests.window.chat.fake_host import text_of
-from tests.window.chat.scene import Scene, reopened, whole_path
+from tests.window.chat.scene import Disk, Scene, reopened, whole_path
 from tests.window.waiting import for_a_while, until
 
 FOREVER: dict[str, Any] = {"rounds": 1_000_000, "pause_s": 0.002}
@@ -198,32 +198,36 @@ def test_a_missing_round_ends_the_reply_and_what_follows_is_ignored(tmp_path: Pa
 # --- the disk ---------------------------------------------------------------------------------
 
 
-class Disk:
-    """The disk of a store, which is full inside of `with`: no connection to the file gets another page."""
+def test_nothing_is_shown_before_it_is_on_disk(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=60, pause_s=0.001) as scene:
+        beside = sqlite3.connect(tmp_path / "conversations.sqlite")
+        missing: list[str] = []
 
-    def __init__(self, store: Store) -> None:
-        self.is_full = False
-        beside = store.beside
-        store.beside = lambda: self._limited(beside())  # type: ignore[method-assign]
-        self._limited(store)
+        def compare(message: int, _: object) -> None:
+            ((saved,),) = beside.execute("SELECT text FROM message WHERE id = ?", (message,)).fetchall()
+            if not saved.startswith(scene.text(message)):
+                missing.append(scene.text(message).removeprefix(saved))
 
-    def _limited(self, store: Store) -> Store:
-        database = store._database
-        change = database.change
+        scene.controller.rounds_received.connect(compare)
+        assert scene.ask().text == text_of(180)
+        assert missing == [] and scene.text(scene.ended[0].id) == text_of(180)
+        beside.close()
 
-        def limited() -> AbstractContextManager[None]:
-            pages = database.rows("PRAGMA page_count")[0][0] if self.is_full else 1_000_000
-            database.rows(f"PRAGMA max_page_count = {pages}")
-            return change()
 
-        database.change = limited  # type: ignore[method-assign]
-        return store
+def test_a_window_that_stalls_keeps_nothing_from_the_disk(tmp_path: Path) -> None:
+    with Scene(tmp_path, **FOREVER) as scene:
+        scene.controller.send("hi")
+        message = scene.streaming(30)
+        shown = scene.text(message)
+        scene.controller.replies.flush()
+        time.sleep(0.3)  # no event of Qt is handled
+        assert reopened_beside(tmp_path, message).startswith(shown)
 
-    def __enter__(self) -> None:
-        self.is_full = True
 
-    def __exit__(self, *_: object) -> None:
-        self.is_full = False
+def reopened_beside(folder: Path, message: int) -> str:
+    """Returns the text of a message as another process reads it."""
+    with closing(sqlite3.connect(folder / "conversations.sqlite")) as beside:
+        return str(beside.execute("SELECT text FROM message WHERE id = ?", (message,)).fetchone()[0])
 
 
 def test_a_reply_continues_on_a_full_disk_and_is_saved_when_there_is_room(tmp_path: Path) -> None:
