@@ -1,11 +1,13 @@
 """The store: every conversation in one SQLite file, under verbs that the window uses.
 
-Use it from the thread that opened it; SQLite refuses any other. Every change is on disk when its verb returns. Errors
-are StoreError, one line each, and leave what was there unchanged; an id that does not exist is one.
+Use it from the thread that opened it; SQLite refuses any other. `beside` makes another for another thread. Every change
+is on disk when its verb returns. Errors are StoreError, one line each, and leave what was there unchanged; an id that
+does not exist is one.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -17,7 +19,7 @@ from platformdirs import user_data_path
 
 from app.protocol import Pair, RoundDone, SamplingSettings
 from app.store import json_export
-from app.store.database import DamageError, Database, Row, StoreError
+from app.store.database import DamageError, Database, Row, StoreError, lacks_room
 from app.store.message_rows import ANCESTORS, MESSAGE, PATH, clean, clean_title, message_of, read_json, to_json
 from app.store.message_search import make_searchable, search
 from app.store.records import (
@@ -32,7 +34,7 @@ from app.store.records import (
     StoredReceipt,
 )
 from app.store.reply_rounds import pack, text_of, unpack
-from app.store.store_file import back_up, open_store_file, purge_backups
+from app.store.store_file import back_up, open_store_file, open_without_room, purge_backups
 
 EARLIEST_S = 1e9  # 2001: no clock that is right says less
 UNDO_S = 600.0  # a deletion this old cannot be undone any more: the next start purges it
@@ -58,6 +60,7 @@ class Store:
         self._database = database
         # Rounds that could not be written yet, of every reply that this process streams.
         self._unwritten: dict[int, list[RoundDone]] = {}
+        self._lock = threading.RLock()  # held while rounds come to be written
         self._closed = False
 
     @classmethod
@@ -67,6 +70,17 @@ class Store:
         Raises StoreError if it cannot be read at all, or belongs to another program or a newer Redline.
         """
         database, notices = open_store_file(path)
+        try:
+            return OpenResult(cls._begun(database), notices)
+        except StoreError as error:
+            if not lacks_room(error.__cause__):
+                raise
+        database, notices = open_without_room(path)
+        return OpenResult(cls._begun(database), notices)
+
+    @classmethod
+    def _begun(cls, database: Database) -> Store:
+        """Returns the store of a database, after what every start has to do; closes it where that fails."""
         store = cls(database)
         try:
             if database.owner:
@@ -78,7 +92,19 @@ class Store:
         except BaseException:
             database.close()
             raise
-        return OpenResult(store, notices)
+        return store
+
+    def beside(self) -> Store:
+        """Returns a store on the same file for the thread that calls. What one of the two holds, both show."""
+        store = Store(self._database.beside())
+        store._unwritten, store._lock = self._unwritten, self._lock
+        return store
+
+    def empty_log(self, largest_bytes: int) -> None:
+        """Empties the log into the file where it is larger. A store made by `beside` does so here alone."""
+        with suppress(OSError, StoreError):  # the next time will do
+            if self._database.path.with_name(f"{self._database.path.name}-wal").stat().st_size > largest_bytes:
+                self._database.rows("PRAGMA wal_checkpoint (PASSIVE)")
 
     def close(self) -> None:
         """Purges what was deleted, and closes the file. A second call does nothing."""
@@ -181,14 +207,16 @@ class Store:
     def path(self, conversation: int) -> list[MessageRecord]:
         """Returns the current branch, from its root. A reply that streams has its text so far."""
         self.conversation(conversation)
-        return [self._with_unwritten(message_of(row)) for row in self._database.rows(PATH, conversation)]
+        with self._lock:
+            return [self._with_unwritten(message_of(row)) for row in self._database.rows(PATH, conversation)]
 
     def message(self, message: int) -> MessageRecord:
         """Returns one message, on whichever branch."""
-        row = self._database.row(MESSAGE, message)
-        if row is None:
-            raise StoreError(f"there is no message {message} any more; open its conversation again")
-        return self._with_unwritten(message_of(row))
+        with self._lock:
+            row = self._database.row(MESSAGE, message)
+            if row is None:
+                raise StoreError(f"there is no message {message} any more; open its conversation again")
+            return self._with_unwritten(message_of(row))
 
     def _with_unwritten(self, record: MessageRecord) -> MessageRecord:
         unwritten = self._unwritten.get(record.id)
@@ -261,26 +289,34 @@ class Store:
         """Writes rounds of a reply that streams here. Raises StoreError where that fails (the disk is full): the rounds
         are kept, and go with the next append, which may be of none, or with the end. They are never handed over twice.
         """
-        unwritten = self._unwritten_of(message)
-        unwritten.extend(rounds)
-        if unwritten:
-            with self._database.change():
-                self._write(message, unwritten)
-            unwritten.clear()
+        with self._lock:
+            unwritten = self.hold(message, rounds)
+            if unwritten:
+                with self._database.change():
+                    self._write(message, unwritten)
+                unwritten.clear()
+
+    def hold(self, message: int, rounds: list[RoundDone]) -> list[RoundDone]:
+        """Keeps rounds for the next append, without trying to write them. Returns all that are kept."""
+        with self._lock:
+            unwritten = self._unwritten_of(message)
+            unwritten.extend(rounds)
+            return unwritten
 
     def end_reply(self, message: int, ending: Ending) -> MessageRecord:
         """Ends a reply. Raises StoreError where that fails: it still streams, and can be ended again."""
-        with self._database.change():
-            self._write(message, self._unwritten_of(message))
-            self._database.run(
-                "UPDATE message SET state = ?, note = ?, tail = ?, statistics = coalesce(?, statistics), "
-                "law = coalesce(?, law), prompt = coalesce(prompt, ?) WHERE id = ?",
-                *(ending.state, clean(ending.note), clean(ending.tail), to_json(ending.statistics)),
-                *(to_json(ending.sampling), clean(ending.prompt) or None, message),
-            )
-            make_searchable(self._database, message)
-        del self._unwritten[message]
-        return self.message(message)
+        with self._lock:
+            with self._database.change():
+                self._write(message, self._unwritten_of(message))
+                self._database.run(
+                    "UPDATE message SET state = ?, note = ?, tail = ?, statistics = coalesce(?, statistics), "
+                    "law = coalesce(?, law), prompt = coalesce(prompt, ?) WHERE id = ?",
+                    *(ending.state, clean(ending.note), clean(ending.tail), to_json(ending.statistics)),
+                    *(to_json(ending.sampling), clean(ending.prompt) or None, message),
+                )
+                make_searchable(self._database, message)
+            del self._unwritten[message]
+            return self.message(message)
 
     def _unwritten_of(self, message: int) -> list[RoundDone]:
         if message not in self._unwritten:
@@ -297,15 +333,17 @@ class Store:
 
     def rounds(self, message: int) -> list[RoundDone]:
         """Returns the rounds of a reply so far; none of a question. Raises StoreError where they are damaged."""
-        rows = self._database.rows("SELECT data FROM rounds WHERE message = ? ORDER BY number", message)
+        with self._lock:
+            rows = self._database.rows("SELECT data FROM rounds WHERE message = ? ORDER BY number", message)
+            row = self._database.row("SELECT text FROM message WHERE id = ?", message)
+            unwritten = list(self._unwritten.get(message, ()))
         try:
             written = [one for (data,) in rows for one in unpack(data)]
-            row = self._database.row("SELECT text FROM message WHERE id = ?", message)
             if row and text_of(written) not in ("", row[0]):
                 raise DamageError("some are missing")
         except DamageError as error:
             raise StoreError(f"the rounds of this reply are damaged, its text is whole; {error}") from error
-        return [*written, *self._unwritten.get(message, ())]
+        return [*written, *unwritten]
 
     def save_receipt(self, message: int, receipt: StoredReceipt) -> MessageRecord:
         """Stores the receipt of a reply, in place of an older one."""

@@ -16,6 +16,7 @@ one line: what happened, why, and what to do. Misuse (a closed store, another th
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -170,6 +171,13 @@ def code_of(error: sqlite3.Error | MemoryError) -> int:
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
+def lacks_room(error: BaseException | None) -> bool:
+    """Returns whether an error says that the disk is full, or takes nothing for another reason."""
+    if isinstance(error, sqlite3.Error):
+        return code_of(error) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 def explain(error: sqlite3.Error | MemoryError, path: Path) -> StoreError:
     """Returns `error`, which the store at `path` met, as the user reads it."""
     reason = _REASONS.get(code_of(error), f"{error}; start Redline again")
@@ -248,6 +256,15 @@ class Database:
                 if self.connection.in_transaction:  # SQLite itself rolls back when the disk is full
                     self.connection.execute("ROLLBACK")
                 raise
+
+    def beside(self) -> Database:
+        """Returns another connection to the same file, for the thread that calls; it leaves the log to `wal_checkpoint`.
+        Raises StoreError."""
+        with self.explained():
+            connection = connect(self.path)
+            prepare(connection)
+            connection.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
+        return Database(connection, self.path, None, owner=False, writable=True)
 
     def close(self) -> None:
         """Closes the connection; a second time does nothing."""

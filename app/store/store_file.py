@@ -4,7 +4,8 @@
     a sound file               migrated to this version
     a newer version's file,    StoreError; not a byte of it changes
       another program's
-    a read-only file           its contents in memory; writing raises StoreError
+    a read-only file,          its contents in memory; writing raises StoreError
+      or a full disk
     a damaged file             a new one with what can be recovered; the damaged one is set aside, never overwritten
 
 A lock beside the file tells whether another Redline has it open. Only the owner of the lock repairs, purges, and marks
@@ -16,8 +17,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Sequence
-from contextlib import closing, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -36,6 +37,7 @@ from app.store.database import (
     explain,
     has_current_tables,
     in_memory,
+    lacks_room,
     new_store,
     prepare,
 )
@@ -47,16 +49,37 @@ _COMPANIONS = ("", "-wal", "-shm")
 _MAGIC = b"SQLite format 3\0\x10\x00"  # and pages of 4,096 bytes
 
 
+PERMISSIONS = "can only be read: nothing new is saved. Check the permissions of the file and its folder."
+NO_ROOM = "cannot be written, as the disk is full or fails: nothing new is saved. Make room, then start Redline again."
+
+
 def open_store_file(path: Path) -> tuple[Database, list[str]]:
     """Opens, makes or repairs the file; returns notices for the user as well. Raises StoreError where that is
     impossible, or the file is not ours."""
     path = path.absolute()
+    with _explained(path):
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return _open_in_place(path) if _may_write(path) else _open_read_only(path, PERMISSIONS)
+        except (sqlite3.Error, OSError) as error:
+            if lacks_room(error):
+                return _open_read_only(path, NO_ROOM)
+            if isinstance(error, OSError) or code_of(error) not in READ_ONLY or not path.is_file():
+                raise
+            return _open_read_only(path, PERMISSIONS)
+
+
+def open_without_room(path: Path) -> tuple[Database, list[str]]:
+    """Opens a file in memory, as the disk has no room for what must be written first. Raises StoreError."""
+    with _explained(path):
+        return _open_read_only(path.absolute(), NO_ROOM)
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return _open_in_place(path) if _may_write(path) else _open_read_only(path)
+        yield
     except (sqlite3.Error, MemoryError) as error:
-        if code_of(error) in READ_ONLY and path.is_file():
-            return _open_read_only(path)
         raise explain(error, path) from error
     except OSError as error:
         verb = "read" if path.exists() else "created"
@@ -126,11 +149,13 @@ def _open_checked(path: Path, alone: bool) -> sqlite3.Connection:
     return connection
 
 
-def _open_read_only(path: Path) -> tuple[Database, list[str]]:
+def _open_read_only(path: Path, why: str) -> tuple[Database, list[str]]:
     """Reads the file into memory: SQLite cannot read a log without writing beside it. Raises OSError."""
+    notice = f"“{path}” {why}"
     if not path.exists():
-        raise StoreError(f"{path}: cannot be created, its folder can only be read; check its permissions")
-    notice = f"“{path}” can only be read: nothing new is saved. Check the permissions of the file and its folder."
+        if why == PERMISSIONS:
+            raise StoreError(f"{path}: cannot be created, its folder can only be read; check its permissions")
+        return Database(new_store(), path, None, owner=True, writable=False), [notice]
     image = image_of(path)
     connection = in_memory(image)
     try:
@@ -204,9 +229,13 @@ def _written(path: Path, store: sqlite3.Connection) -> Path:
     new = _with(path, ".new")
     new.unlink(missing_ok=True)
     new.touch(mode=0o600)
-    with closing(store), new.open("wb") as file:
-        file.write(store.serialize())
-        os.fsync(file.fileno())
+    try:
+        with closing(store), new.open("wb") as file:
+            file.write(store.serialize())
+            os.fsync(file.fileno())
+    except OSError:
+        new.unlink()  # what there is of it takes room
+        raise
     return new
 
 

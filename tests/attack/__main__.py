@@ -1,6 +1,7 @@
 """Attacks on Redline, each of them a measurement: `python -m tests.attack store [--seed 1] [--short]`.
 
-A module of this folder is an attack; its `attack(seed, short)` prints counts and returns what did not hold.
+A module of this folder is an attack; its `attack(seed, short)` prints counts and returns what did not hold. Some take
+`count` as well, the number of cases.
 """
 
 from __future__ import annotations

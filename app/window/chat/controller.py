@@ -85,7 +85,7 @@ class Controller(QObject):
         self.pair = ChatPair(self)
         self._was_busy = False
         self._deleted: list[tuple[int, bool]] = []  # conversations that can be restored; whether they were open
-        self._cut: MessageRecord | None = None  # a reply that the last death of the host interrupted
+        self._death = ""  # the cause of the last death of the host, which interrupted a reply
         self._connect()
 
     def _connect(self) -> None:
@@ -173,7 +173,7 @@ class Controller(QObject):
         """Returns the rounds of a reply, the newest included."""
         reply = self.replies.reply
         if reply is not None and reply.record.id == message:
-            return list(reply.rounds)
+            return reply.rounds[: reply.shown]
         return self.library.attempt(lambda: self.library.store.rounds(message), [])
 
     # --- messages ------------------------------------------------------------------------------
@@ -426,7 +426,6 @@ class Controller(QObject):
         self._show([self.replies.latest(record) for record in stored])
 
     def _show(self, path: list[MessageRecord]) -> None:
-        self.replies.flush()  # rounds of the branch shown so far belong to it
         self.path = path
         self.path_changed.emit(list(path))
         reply = self.replies.reply
@@ -462,7 +461,7 @@ class Controller(QObject):
         self.library.changed.emit()
         self.pair.schedule_count()
         if record.state == "cut":
-            self._cut = record
+            self._report_cut(record)
         self.pair.load_if_waiting()
 
     def _handle_verified(self, record: MessageRecord) -> None:
@@ -496,15 +495,20 @@ class Controller(QObject):
             self.pair.handle_load_failure(pair, reason)
 
     def _handle_death(self, cause: str) -> None:
-        """Reports the death of the host. A reply that it interrupted has ended by now."""
-        cut, self._cut = self._cut, None
-        copy: Action = ("Copy Report", self.host.copy_error_report)
-        if cut is not None:
-            resume: Action = ("Continue", partial(self._resume_cut, cut))
-            text = f"The engine {cause} while writing a reply. The text so far is saved."
-            self.notice.emit(Notice("error", text, (resume, copy)))
+        """Reports the death of the host, unless it interrupted a reply, which is reported with its end."""
+        final = self.replies.reply.final if self.replies.reply is not None else None
+        if final is not None and final.state == "cut":
+            self._death = cause  # reported once the reply is saved
         elif not self.host.gave_up and cause != RESTARTED:
+            copy: Action = ("Copy Report", self.host.copy_error_report)
             self.notice.emit(Notice("warning", f"The engine {cause} and is restarting.", (copy,)))
+
+    def _report_cut(self, record: MessageRecord) -> None:
+        """Reports a reply that the death of the host interrupted, and offers to continue it."""
+        resume: Action = ("Continue", partial(self._resume_cut, record))
+        copy: Action = ("Copy Report", self.host.copy_error_report)
+        text = f"The engine {self._death} while writing a reply. The text so far is saved."
+        self.notice.emit(Notice("error", text, (resume, copy)))
 
     def _resume_cut(self, record: MessageRecord) -> None:
         if self.conversation.id == record.conversation or self._open_saved(record.conversation):

@@ -1,7 +1,7 @@
 """Has replies written and saved, one at a time: requests a reply once its pair is loaded, and sees it through.
 
-A reply is saved while it streams, four times a second. Where the disk refuses, saving is tried again: the store keeps
-the rounds that it could not write, and the end of a reply is kept here.
+A reply is saved while it streams, and nothing of it is shown before it is on disk. Where the disk refuses, it is shown
+with a notice, and saving is tried again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace as changed
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Qt, Signal
 
 from app.protocol import (
     AnyAnswer,
@@ -24,9 +24,9 @@ from app.protocol import (
     ReplyDone,
     RoundDone,
 )
+from app.store import ReplyWriter
 from app.store.records import CONTEXT_FULL, Ending, MessageRecord, State, Statistics
 from app.window.chat.host_connection import HostConnection, HostTask
-from app.window.chat.host_process import milliseconds
 from app.window.chat.notices import Notice
 from engine.errors import RedlineError
 from engine.events import PromptProgress
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from app.reply_history import ReplyHistory
     from app.store import Store
 
-SAVE_S = 0.25
-RETRY_S = 1.0  # after a failure
+STOP_S = 0.1  # for saving that a reply was stopped which had not begun
+CLOSE_S = 1.0  # for saving what is left when the window closes
 END_NOTES = {"length": "The reply reached its maximum length.", "context": CONTEXT_FULL}
 
 
@@ -49,12 +49,14 @@ class ReplyInProgress:
     """One reply while it streams: a fold of the host's answers into text, statistics and the record of the message.
 
     record: as the store has it. note: what the user should know about the reply. rounds: every round so far, those
-    from before an interruption included, numbered and timed as of one reply. shown, saved: how many of them."""
+    from before an interruption included, numbered and timed as of one reply. handed, shown: how many of them were handed to
+    the writer, and emitted once they were on disk. final: the message as it stays, None while the reply streams."""
 
     def __init__(self, record: MessageRecord, earlier: list[RoundDone]) -> None:
         self.record = record
         self.rounds = list(earlier)
-        self.shown = self.saved = len(earlier)
+        self.handed = self.shown = len(earlier)
+        self.final: MessageRecord | None = None
         self.note = ""
         self.metrics = Metrics.of(one.round for one in earlier)
         self._earlier_tokens = sum(len(one.round.tokens) for one in earlier)
@@ -98,7 +100,8 @@ class ReplyInProgress:
 
     def current_record(self) -> MessageRecord:
         """Returns the message as it is on screen."""
-        return changed(self.record, text=self.text, state="streaming", note=self.note)
+        text = "".join(text for one in self.rounds[: self.shown] for text in one.round.texts)
+        return changed(self.record, text=text, state="streaming", note=self.note)
 
     def final_record(self, state: State, note: str, tail: str, seed: int | None) -> MessageRecord:
         """Returns the message as it stays. tail: text at its end that belongs to no token."""
@@ -122,10 +125,11 @@ class ReplyController(QObject):
     earlier replies, which the next one is drafted from and added to; None for none.
     """
 
-    rounds_received = Signal(int, object)  # a message, list[RoundDone]; once a frame
+    rounds_received = Signal(int, object)  # a message, list[RoundDone]; as they were saved
     progress = Signal(int, object)  # a message, PromptProgress
     ended = Signal(object)  # MessageRecord, as it was saved or should have been
     notice = Signal(object)  # Notice
+    _written = Signal()  # emitted in the thread of the writer
 
     def __init__(self, host: HostConnection, store: Store, parent: QObject) -> None:
         super().__init__(parent)
@@ -133,14 +137,14 @@ class ReplyController(QObject):
         self.times_phases = False
         self.history: ReplyHistory | None = None
         self._host, self._store = host, store
+        self._writer = ReplyWriter(store, self._written.emit)
+        self._written.connect(self._handle_reports, Qt.ConnectionType.QueuedConnection)
         self._pair, self._messages = Pair(), tuple[Message, ...]()
-        self._unsaved: dict[int, tuple[MessageRecord, str]] = {}  # replies that have ended, with their tails
+        self._unsaved: dict[int, MessageRecord] = {}  # replies that have ended, but not on disk
         self._cannot_save = False
         self._task = HostTask(host, self)
         self._task.answered.connect(self._receive)
         self._task.silent.connect(self._report_silence)
-        self._save_timer = QTimer(self, singleShot=True)
-        self._save_timer.timeout.connect(self._save)
         host.load_failed.connect(self._handle_load_failure)
         host.frame_ended.connect(self.flush)
         host.died.connect(self._handle_death)
@@ -154,31 +158,47 @@ class ReplyController(QObject):
 
     def stop(self) -> None:
         """Stops the reply, as the user asked for it."""
-        if self.reply is not None and not self._task.stop():
-            self._end("stopped")
+        if self.reply is not None and self.reply.final is None and not self._task.stop():
+            self.finish("", STOP_S)
 
     def close(self, note: str) -> None:
-        """Ends the reply without waiting for the host, and saves what can be saved."""
+        """Ends the reply without waiting for the host, saves what can be saved, and ends saving."""
         self._end("stopped", note)
-        self._save()
-        self._save_timer.stop()
+        self._writer.close(CLOSE_S)
+        self._handle_reports()
+
+    def finish(self, note: str, timeout_s: float) -> None:
+        """Ends the reply without waiting for the host, and waits until it is saved or cannot be."""
+        self._end("stopped", note)
+        self._writer.wait(timeout_s)
+        self._handle_reports()
+
+    def save(self, timeout_s: float) -> bool:
+        """Saves what is not saved yet, as far as that is possible in this time. Returns whether everything is saved."""
+        self._writer.retry()
+        saved = self._writer.wait(timeout_s)
+        self._handle_reports()
+        return saved
+
+    def unsaved(self) -> list[int]:
+        """Returns the conversations with a reply that is not on disk, or not all of it."""
+        records = [*self._unsaved.values(), *([self.reply.record] if self.reply and self._cannot_save else [])]
+        return list(dict.fromkeys(record.conversation for record in records))
 
     def flush(self) -> None:
-        """Emits what a frame brought, and has it saved soon."""
+        """Hands what a frame brought to the writer; it is shown once it is on disk."""
         reply = self.reply
-        if reply is not None and (rounds := reply.rounds[reply.shown :]):
-            reply.shown = len(reply.rounds)
+        if reply is not None and (rounds := reply.rounds[reply.handed :]):
+            reply.handed = len(reply.rounds)
             if self._host.status.state == "loading":
                 self._host.show_pair_status()  # the measurement before the reply is over
-            if not self._save_timer.isActive():
-                self._save_timer.start(milliseconds(SAVE_S))
-            self.rounds_received.emit(reply.record.id, rounds)
+            self._writer.append(reply.record.id, rounds)
 
     def latest(self, record: MessageRecord) -> MessageRecord:
         """Returns a message with what the store does not know of it yet."""
         if self.reply is not None and self.reply.record.id == record.id:
             return self.reply.current_record()
-        return self._unsaved[record.id][0] if record.id in self._unsaved else record
+        return self._unsaved.get(record.id, record)
 
     # --- the request and its answers -----------------------------------------------------------
 
@@ -258,16 +278,13 @@ class ReplyController(QObject):
 
     def _end(self, state: State, note: str = "", tail: str = "", seed: int | None = None) -> None:
         reply = self.reply
-        if reply is None:
+        if reply is None or reply.final is not None:
             return
         self.flush()
         self._task.end()
-        record = reply.final_record(state, note, tail, seed)
-        self._unsaved[record.id] = (record, tail)
-        saved = self._save()
-        self._learn(reply)
-        self.reply = None
-        self.ended.emit(saved.get(record.id, record))
+        final = reply.final = reply.final_record(state, note, tail, seed)
+        ending = Ending(final.state, final.statistics, final.note, final.sampling, tail, final.prompt)
+        self._writer.end(final.id, ending)
 
     # --- failures and delays -------------------------------------------------------------------
 
@@ -292,30 +309,35 @@ class ReplyController(QObject):
 
     # --- saving --------------------------------------------------------------------------------
 
-    def _save(self) -> dict[int, MessageRecord]:
-        """Saves all that is not saved yet; returns the messages whose end was saved, as the store has them."""
-        self._save_timer.stop()
-        saved: dict[int, MessageRecord] = {}
-        try:
-            if (reply := self.reply) is not None:
-                rounds, reply.saved = reply.rounds[reply.saved :], len(reply.rounds)
-                self._store.append(reply.record.id, rounds)  # which keeps what it cannot write
-            for message, (record, tail) in list(self._unsaved.items()):
-                ending = Ending(record.state, record.statistics, record.note, record.sampling, tail, record.prompt)
-                saved[message] = self._store.end_reply(message, ending)
-                del self._unsaved[message]
-        except RedlineError as error:
-            self._report_unsaved(str(error))
-            return saved
-        if self._cannot_save:
+    def _handle_reports(self) -> None:
+        """Shows what the writer has written, or could not write."""
+        for report in self._writer.take_reports():
+            self._report_saving(report.failure)
+            if report.record is not None:
+                self._unsaved.pop(report.message, None)
+            reply = self.reply
+            if reply is None or reply.record.id != report.message:
+                continue
+            if rounds := reply.rounds[reply.shown : reply.shown + report.rounds]:
+                reply.shown += report.rounds
+                self.rounds_received.emit(reply.record.id, rounds)
+            if report.ended and reply.final is not None:
+                self._finish(report.record, reply.final)
+
+    def _finish(self, saved: MessageRecord | None, final: MessageRecord) -> None:
+        if saved is None:
+            self._unsaved[final.id] = final
+        elif self.reply is not None:
+            self._learn(self.reply)
+        self.reply = None
+        self.ended.emit(saved or final)
+
+    def _report_saving(self, failure: str) -> None:
+        """Reports the first failure in a row, and the end of them."""
+        if failure and not self._cannot_save:
+            self._cannot_save = True
+            text = f"The conversation could not be saved: {failure}. You can keep chatting; Redline tries again."
+            self.notice.emit(Notice("error", text, (("Try Now", self._writer.retry),)))
+        elif not failure and self._cannot_save and self._writer.wait(0.0):
             self._cannot_save = False
             self.notice.emit(Notice("info", "The conversation is saved again, with everything that was pending."))
-        return saved
-
-    def _report_unsaved(self, why: str) -> None:
-        """Tries again soon. Reports the first failure in a row."""
-        self._save_timer.start(milliseconds(RETRY_S))
-        if not self._cannot_save:
-            self._cannot_save = True
-            text = f"The conversation could not be saved: {why}. You can keep chatting; Redline tries again."
-            self.notice.emit(Notice("error", text, (("Try Now", self._save),)))

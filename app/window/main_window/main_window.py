@@ -32,6 +32,7 @@ from app.window.main_window.chat_presenter import ChatPresenter, Parts
 from app.window.main_window.files import DropTarget
 from app.window.main_window.header import Header, NoticeBanners
 from app.window.main_window.menus import Commands
+from app.window.main_window.quit_question import QuitQuestion
 from app.window.main_window.secondary_windows import ModelsOpener, RaceOpener, SettingsOpener, come_forward
 from app.window.main_window.welcome import Welcome
 from app.window.markdown import ask_to_open
@@ -156,6 +157,7 @@ class MainWindow(QMainWindow):
         self.drop_target = DropTarget(self)
         self.presenter = ChatPresenter(controller, self.parts, self.commands, self)
         self.settings, self.races, self.models = SettingsOpener(self, store_file), RaceOpener(self), ModelsOpener(self)
+        self.quit_question = QuitQuestion(self, controller)
         self._save_timer = QTimer(self, singleShot=True, interval=SAVE_PLACES_MS)
         self._connect_commands()
         self._connect_parts()
@@ -348,6 +350,9 @@ class MainWindow(QMainWindow):
         self._save_timer.start()
 
     def closeEvent(self, event: QCloseEvent) -> None:
+        if not self.quit_question.allows_quit():
+            event.ignore()
+            return
         self.save_all()
         super().closeEvent(event)
 

@@ -21,7 +21,7 @@ from PySide6.QtGui import (
 
 from app.window.common.appearance import Appearance
 from app.window.markdown.code_colours import code_colour
-from app.window.markdown.markdown_writer import MarkdownWriter, raw_blocks
+from app.window.markdown.markdown_writer import MarkdownWriter, plain_blocks
 from app.window.markdown.source_pieces import Piece, SourcePieces, joint, piece_text
 from app.window.markdown.text_blocks import (
     Block,
@@ -47,10 +47,12 @@ def write(
 
 class GrowingDocument:
     """Keeps `document`, empty at first, in step with a growing source. The size of text is that of the document's
-    default font. raw: shows the source as it is, instead of rendering its Markdown."""
+    default font. raw: shows the source as it is, instead of rendering its Markdown. noted: a line above says so."""
 
-    def __init__(self, document: QTextDocument, appearance: Appearance, tinted: bool, raw: bool = False) -> None:
-        self._document, self._appearance, self._raw = document, appearance, raw
+    def __init__(
+        self, document: QTextDocument, appearance: Appearance, tinted: bool, raw: bool = False, noted: bool = False
+    ) -> None:
+        self._document, self._appearance, self._raw, self._noted = document, appearance, raw, noted
         document.setUndoRedoEnabled(False)
         document.setProperty(APPEARANCE, appearance)
         self._formats = TextFormats(appearance, tinted, document.defaultFont())
@@ -66,7 +68,8 @@ class GrowingDocument:
         first = self._final
         if self._raw:
             text, moved = normalised(source, spans)
-            blocks = raw_blocks(Traced(text, range(len(text))), TokenRuns(len(text), moved, refused or {}))
+            runs = TokenRuns(len(text), moved, refused or {})
+            blocks = plain_blocks(Traced(text, range(len(text))), runs, self._noted)
         else:
             blocks = self._rendered(source, spans, refused or {})
         cursor = QTextCursor(self._document)
@@ -100,7 +103,10 @@ class GrowingDocument:
         moved = spans_within(spans, piece.start, piece.end, len(piece.carry) - piece.start)
         text, own = normalised(piece_text(source, pieces, index), moved)
         here = {span.token: refused[span.token] for span in own if span.token in refused}
-        blocks = MarkdownWriter(text, TokenRuns(len(text), own, here), self._formats, before).write()
+        runs = TokenRuns(len(text), own, here)
+        if piece.plain:
+            return plain_blocks(Traced(text, range(len(text))), runs, piece.noted)
+        blocks = MarkdownWriter(text, runs, self._formats, before).write()
         if piece.cut and blocks and isinstance(last := blocks[-1], TextBlock):
             last.shape = QTextBlockFormat(last.shape)
             note(last.shape, GOES_ON, joint(source, piece))

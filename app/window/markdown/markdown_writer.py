@@ -53,6 +53,22 @@ LONGEST_RAW = 2000  # characters of a block of raw text
 _ALIGNMENTS = {"center": Qt.AlignmentFlag.AlignHCenter, "right": Qt.AlignmentFlag.AlignRight}
 
 
+PLAIN_NOTE = "Shown as plain text: too large to format."
+
+
+def plain_blocks(text: Traced, runs: TokenRuns, noted: bool) -> list[Block]:
+    """Returns the source as it is, behind a line that says so if it is to be `noted`."""
+    made = [_note(PLAIN_NOTE, runs)] if noted else []
+    return [*made, *raw_blocks(text, runs)]
+
+
+def _note(text: str, runs: TokenRuns) -> Block:
+    """Returns a line that is no part of the reply."""
+    remark = Traced(text, [-1] * len(text))
+    shape = block_shape(BlockPlace(), 0, 4, kind=NOTE)
+    return TextBlock(shape, list(runs.of(remark, Style(faint=True, italic=True))))
+
+
 def raw_blocks(text: Traced, runs: TokenRuns) -> list[Block]:
     """Returns the source as it is, a block for each line. A very long line is cut, because Qt lays out a block as
     one."""
@@ -108,9 +124,7 @@ class MarkdownWriter:
 
     def _as_written(self, block: ParsedBlock, why: str) -> None:
         """Adds a block that is not rendered, and says why."""
-        shape = block_shape(BlockPlace(), 0, 4, kind=NOTE)
-        remark = Traced(f"Shown as written: {why}.", [-1] * (19 + len(why)))
-        self._add(TextBlock(shape, list(self._runs.of(remark, Style(faint=True, italic=True)))))
+        self._add(_note(f"Shown as written: {why}.", self._runs))
         first, last = (min(self._starts[line], len(self._source)) for line in block.lines)
         text = Traced(self._source[first:last].removesuffix("\n"), range(first, last))
         *lines, end = raw_blocks(text, self._runs)

@@ -5,7 +5,9 @@ Where it is cut depends on the text before the cut alone, never on how it arrive
 whether it streamed or was opened. It is cut between blocks, or between the items of an outermost list, if it can be.
 Rendering the pieces one after the other gives what rendering the whole gives, with three exceptions: a reference
 ("[name]: address") is known only to its own piece, the items of a list are counted from the number that each piece
-begins with, and a block that is too long is cut in the middle.
+begins with, and a block that is too long is cut in the middle. What would then be read as something else, and what is
+larger than anybody reads, is shown as plain text: a table or an item of a list that is cut, a paragraph from
+LARGEST_PARAGRAPH on, a reply from LARGEST_REPLY on.
 """
 
 from __future__ import annotations
@@ -19,8 +21,12 @@ from app.window.markdown.traced_parser import ParsedBlock, blocks, is_closed
 
 PIECE = 2000  # characters: about 8 ms to write and lay out
 LONGEST = 3000  # of a block that does not end
+LINE, CELL = 4, 5  # characters that take as long to lay out as a line end, or a cell of a table, does
+LARGEST_PARAGRAPH = 20_000  # characters; what follows is shown as plain text, up to the next empty line
+LARGEST_REPLY = 400_000  # characters; what follows is shown as plain text
 _LONGEST_INFO = 40  # characters of what follows a fence that are carried on
 
+_PLAIN_COST = 200  # of a piece that is not parsed
 BUDGET = 30_000  # cost of one call of `ReplyPieces.follow`: about 6 ms
 
 _OPENS = re.compile(r"[ \t]*<think(?:ing)?>", re.IGNORECASE)
@@ -30,7 +36,11 @@ _TAG = re.compile(r"</?think", re.IGNORECASE)
 _RELEVANT = re.compile(r"(?:^|(?<=>))[ \t]*(?:`{3}|~{3})|</?think", re.IGNORECASE | re.MULTILINE)
 _TAG_LENGTH = 12
 
+_UNREADABLE = ("table_open", "bullet_list_open", "ordered_list_open")  # in parts
+
 _LINE_END = re.compile(r"\r\n?|\n")
+_EMPTY_LINE = re.compile(r"(?:\r\n?|\n)[ \t]*(?:\r\n?|\n)")
+_HEAVY = re.compile(r"[\n|]")
 _CUTS = (  # within a block, best first: at a line, a sentence or a word, before a letter so that it reads as text
     re.compile(r"\n(?=[^\W\d_])"),
     re.compile(r"\n"),
@@ -44,7 +54,8 @@ class Piece(NamedTuple):
     """source[start:end]. carry: what has to stand before it for it to read as it did before the cut: the line that
     opened a fence. final: no further text changes it. cut: whether it ends within a block. divided: whether it was
     looked at; the rest of a source that is divided over several frames was not, and is too long to be laid out.
-    section: of the reply that it is in."""
+    section: of the reply that it is in. plain: whether it is shown as plain text. noted: whether it is the first that
+    is, which says so."""
 
     start: int
     end: int
@@ -53,6 +64,8 @@ class Piece(NamedTuple):
     cut: bool = False
     divided: bool = True
     section: int = 0
+    plain: bool = False
+    noted: bool = False
 
 
 class SourcePieces:
@@ -73,18 +86,17 @@ class SourcePieces:
         """Returns the pieces of source[start:end], which begins with what was followed before unless `end` is less.
         whole: no more will come. budget: cost from which on the rest is left for the next call."""
         self._forget_after(source, end)
-        start, limit = self._final[-1].end if self._final else self._start, self.cost + budget
-        while end - start >= PIECE and self.cost < limit:
-            length, cut = self._length(source[start : min(start + LONGEST, end)])
-            if not length:
-                break
-            self._final.append(Piece(start, start + length, self._carry, True, cut))
-            start += length
-            self._carry = self._carried(source)
-        self.complete = end - start < LONGEST
+        limit = self.cost + budget
+        while self.cost < limit and (piece := self._next(source, end)) is not None:
+            self._final.append(piece)
+            self._carry = "" if piece.plain else self._carried(source)
+        start = self._final[-1].end if self._final else self._start
+        self.complete = end - start < LONGEST or reach(source, start, end, LONGEST) == end - start
         if start == end and self._final:
             return self._final
-        return [*self._final, Piece(start, end, self._carry, whole and self.complete, False, self.complete)]
+        plain, noted = self._is_plain(start)
+        rest = Piece(start, end, "" if plain else self._carry, whole and self.complete, divided=self.complete)
+        return [*self._final, rest._replace(plain=plain, noted=noted)]
 
     def _forget_after(self, source: str, end: int) -> None:
         kept = len(self._final)
@@ -92,21 +104,68 @@ class SourcePieces:
             kept -= 1
         if kept < len(self._final):
             del self._final[kept:]
-            self._carry = self._carried(source) if kept else ""
+            self._carry = self._carried(source) if kept and not self._final[-1].plain else ""
 
-    def _length(self, source: str) -> tuple[int, bool]:
-        """Returns the length of the piece that `source` begins with, 0 when more text has to come to know; and whether
-        it ends within a block."""
+    def _next(self, source: str, end: int) -> Piece | None:
+        """Returns the next piece; None when more text has to come to know."""
+        start = self._final[-1].end if self._final else self._start
+        plain, noted = self._is_plain(start)
+        if plain:
+            length, cut = self._plain_length(source, start, end)
+        else:
+            length, cut, unreadable = self._length(source, start, end)
+            plain = noted = unreadable
+        carry = "" if plain else self._carry
+        return Piece(start, start + length, carry, True, cut, plain=plain, noted=noted) if length else None
+
+    def _is_plain(self, start: int) -> tuple[bool, bool]:
+        """Returns whether what begins at `start` is plain text whatever it is, and whether that is to be said."""
+        before = self._final[-1] if self._final else None
+        if before is not None and before.cut and (before.plain or self._paragraph(start) > LARGEST_PARAGRAPH):
+            return True, not before.plain
+        plain = start >= LARGEST_REPLY
+        return plain, plain and (before is None or not before.plain)
+
+    def _paragraph(self, start: int) -> int:
+        """Returns how long the block that was cut at `start` is so far, 0 for one of code."""
+        if self._carry:
+            return 0
+        first = len(self._final) - 1
+        while first and self._final[first - 1].cut:
+            first -= 1
+        return start - self._final[first].start
+
+    def _plain_length(self, source: str, start: int, end: int) -> tuple[int, bool]:
+        """Returns the length of a piece of plain text, 0 when more has to come to know; and whether the text goes on."""
+        length = reach(source, start, end, LONGEST)
+        self.cost += _PLAIN_COST
+        limit = start + length
+        if start < LARGEST_REPLY and (empty := _EMPTY_LINE.search(source, max(0, start - 1), limit)):
+            return empty.end() - start, False
+        if limit == end:
+            return 0, False
+        line = source.rfind("\n", start, limit)
+        if line < 0:
+            line = source.rfind(" ", start + length // 2, limit)
+        return (line + 1 - start if line >= 0 else length), True
+
+    def _length(self, source: str, start: int, end: int) -> tuple[int, bool, bool]:
+        """Returns the length of the piece that begins at `start`, 0 when more text has to come to know; whether it ends
+        within a block; and whether this block cannot be read in parts."""
+        last: ParsedBlock | None = None
+        text = ""
         for most in (PIECE, LONGEST):
-            if len(source) < most:
-                return 0, False
-            text = self._carry + source[:most]
-            self.cost += parse_cost(text)
-            length = last_border(text) - len(self._carry)
-            if length > 0:
-                return length, False
-        found = (list(cut.finditer(source, LONGEST // 2, LONGEST - 1)) for cut in _CUTS)
-        return next((ends[-1].end() for ends in found if ends), LONGEST), True
+            length = reach(source, start, end, most)
+            if start + length == end:
+                return 0, False, False
+            text = source[start : start + length]
+            self.cost += parse_cost(self._carry + text)
+            border, last = last_border(self._carry + text)
+            if border > len(self._carry):
+                return border - len(self._carry), False, False
+        unreadable = last is not None and last.kind in _UNREADABLE
+        found = (list(cut.finditer(text, len(text) // 2, len(text) - 1)) for cut in _CUTS)
+        return next((ends[-1].end() for ends in found if ends), len(text)), True, unreadable
 
     def _carried(self, source: str) -> str:
         """Returns the line that opened the fence that the last final piece ends in; "" outside of fences."""
@@ -125,9 +184,11 @@ class SourcePieces:
 
 def piece_text(source: str, pieces: list[Piece], index: int) -> str:
     """Returns a piece as it is rendered: with the line that opens its fence again, and one that closes it where the
-    code goes on in the next piece, so that it reads as code that is whole."""
+    code goes on in the next piece, so that it reads as code that is whole; plain text without the end of its last line."""
     piece = pieces[index]
     text = piece.carry + source[piece.start : piece.end]
+    if piece.plain:
+        return text.rstrip("\r\n") if not piece.cut else text.removesuffix("\n").removesuffix("\r")
     carry = pieces[index + 1].carry.strip() if index + 1 < len(pieces) else ""
     if not carry:
         return text
@@ -147,18 +208,31 @@ def parse_cost(text: str) -> int:
     return len(text) + 30 * text.count("\n") + 20 * text.count("|")
 
 
-def last_border(text: str) -> int:
-    """Returns where the last block, or outermost item of a list, of `text` begins. What stands before can no longer
+def reach(source: str, start: int, end: int, most: int) -> int:
+    """Returns how many characters of source[start:end] take at most as long to lay out as `most` letters; at least
+    one, if there is one."""
+    limit, left = min(start + most, end), start + most
+    for heavy in _HEAVY.finditer(source, start, limit):
+        if heavy.start() >= left:
+            break
+        left -= LINE if heavy[0] == "\n" else CELL
+        if heavy.end() > left:
+            return max(1, heavy.start() - start)
+    return min(limit, left) - start
+
+
+def last_border(text: str) -> tuple[int, ParsedBlock | None]:
+    """Returns where the last block, or outermost item of a list, of `text` begins, and that block. What stands before can no longer
     change: only whole lines count, since "-" may become "-5", and a formula may still end that was opened before."""
     starts = [0, *(end.end() for end in _LINE_END.finditer(text))]
     environment: EnvType = {}
     found = list(blocks(_normal(text[: starts[-1]]), environment))
     if not found:
-        return 0
+        return 0, None
     line = _starts(found[-1])[-1]
     for unclosed in environment.get("unclosed", ()):
         line = min(line, max((start for block in found for start in _starts(block) if start <= unclosed), default=0))
-    return starts[line]
+    return starts[line], found[-1]
 
 
 def _starts(block: ParsedBlock) -> list[int]:

@@ -124,7 +124,8 @@ class MessageEntry:
         spans = spans_within(self.tokens.spans, start, end, len(carry) - start)
         shown = options.refused and spans
         refused = self.tokens.refused(spans[0].token, spans[-1].token + 1) if shown else {}
-        return PageText(text, spans, refused)
+        plain = pieces[index].plain and not options.raw
+        return PageText(text, spans, refused, plain, plain and pieces[index].noted)
 
     def block_of(self, index: int) -> str:
         """Returns the whole source of the block that was cut at an edge of this piece; "" where none was."""
@@ -149,12 +150,17 @@ class MessageEntry:
         """Returns the height of the message, or of one of its pieces, in a column of `width`: as it was laid out, or an
         estimate."""
         key, height = self._heights.get(number, (None, 0))
-        if key == (width, options.document_key, number != WHOLE and self.pieces[number].final):
+        final = number != WHOLE and self.pieces[number].final
+        wanted = (width, options.document_key, final)
+        if key == wanted:
             return height
         if number == WHOLE:
             return _AROUND + guess(self.record.text if self._tokens is None else self.source, width, options.appearance)
         piece = self.pieces[number]
-        return guess(self.source[piece.start : piece.end], width, options.appearance)
+        height = guess(self.source[piece.start : piece.end], width, options.appearance)
+        if final:  # a long reply has thousands of pieces
+            self._heights[number] = (wanted, height)
+        return height
 
     def keep_height(self, height: int, width: int, options: DisplayOptions, number: int = WHOLE) -> None:
         """Keeps the height of the message, or of a piece, which was laid out."""

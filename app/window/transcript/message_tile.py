@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import NamedTuple
 
 from PySide6.QtCore import QEvent, QPoint, QRect, Qt, QUrl, Signal
@@ -137,6 +138,7 @@ class MessageTile(QWidget):
         self.pages: dict[int, TextPage] = {}
         self.selection = Selection(self.pages)
         self.focused = False  # the focus is within
+        self.until_s = inf  # of the thread's own time; no page is begun later, but in the next turn of the event loop
         self._tops: dict[int, int] = {}  # where each page stands, whether it exists or not
         self._hovered = self._last = False
         self._held: tuple[TextPage, int] | None = None  # where a drag began, and where on the screen it is

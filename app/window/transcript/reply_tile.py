@@ -3,6 +3,7 @@ Before its first token, what it waits for."""
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from typing import Any
 
@@ -175,7 +176,7 @@ class ReplyTile(MessageTile):
         return end
 
     def _arrange_page(self, number: int, y: int, width: int, view: tuple[int, int]) -> int:
-        """Lays out a page if it is in view. Returns its height."""
+        """Lays out a page if it is in view, and there is time. Returns its height."""
         entry, options = self.entry, self.options
         piece, page = entry.pieces[number], self.pages.get(number)
         height = entry.height(width, options, number)
@@ -188,12 +189,15 @@ class ReplyTile(MessageTile):
             return height
         if (y >= view[1] or y + height <= view[0]) and number not in self._beside_focus():
             return height
+        key = (piece, len(entry.source) if options.raw else 0, options.document_key)
+        if (page is None or page.key != key) and time.thread_time() > self.until_s:
+            self._divide.start()
+            return height
         if page is None:
             page = self._add_page(number, TextPage(options, self), "Reply")
             page.move(SIDE + (_INDENT if self._is_thought(number) else 0), y)
         page.joint = entry.joint(number, options)
         page.block = partial(entry.block_of, number)
-        key = (piece, len(entry.source) if options.raw else 0, options.document_key)
         if page.key != key:
             page.key = key
             page.show_text(entry.text_of(number, options), options, width)
@@ -208,7 +212,7 @@ class ReplyTile(MessageTile):
         return not self.options.raw and self.entry.is_thought(number)
 
     def _divide_on(self) -> None:
-        """Divides another part of a very long reply, one a turn of the event loop."""
+        """Goes on to divide a very long reply and to lay out what is in view, in another turn of the event loop."""
         self.entry.divide_on()
         self.resized.emit()
 

@@ -59,11 +59,14 @@ def document_font(appearance: Appearance) -> QFont:
 
 @dataclass(frozen=True)
 class PageText:
-    """What a page shows: a source, its spans, and the refused texts by the number of the token that came instead."""
+    """What a page shows: a source, its spans, and the refused texts by the number of the token that came instead.
+    plain: as plain text. noted: which a line above says."""
 
     source: str
     spans: Sequence[Span] = field(default_factory=tuple)
     refused: dict[int, str] = field(default_factory=dict)
+    plain: bool = False
+    noted: bool = False
 
 
 class TextPage(Reader):
@@ -109,12 +112,15 @@ class TextPage(Reader):
             return
         cursor = self.textCursor()
         selected = (cursor.anchor(), cursor.position())
-        fresh = fresh or not text.source.startswith(self.text.source)
+        known = self.text
+        fresh = fresh or (text.plain, text.noted) != (known.plain, known.noted)
+        fresh = fresh or not text.source.startswith(known.source)
         self.text, self._options = text, options
         if fresh:
             self.document().clear()
             self.document().setDefaultFont(document_font(options.appearance))
-            self._growing = GrowingDocument(self.document(), options.appearance, options.tints, options.raw)
+            raw = options.raw or text.plain
+            self._growing = GrowingDocument(self.document(), options.appearance, options.tints, raw, text.noted)
         self.document().setTextWidth(width)
         self._write()
         if selected[0] != selected[1]:

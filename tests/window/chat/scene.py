@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -121,3 +122,31 @@ def whole_path(folder: Path) -> list[MessageRecord]:
         return store.path(store.conversations()[0].id)
     finally:
         store.close()
+
+
+class Disk:
+    """The disk of a store, which is full inside of `with`: no connection to the file gets another page."""
+
+    def __init__(self, store: Store) -> None:
+        self.is_full = False
+        beside = store.beside
+        store.beside = lambda: self._limited(beside())  # type: ignore[method-assign]
+        self._limited(store)
+
+    def _limited(self, store: Store) -> Store:
+        database = store._database
+        change = database.change
+
+        def limited() -> AbstractContextManager[None]:
+            pages = database.rows("PRAGMA page_count")[0][0] if self.is_full else 1_000_000
+            database.rows(f"PRAGMA max_page_count = {pages}")
+            return change()
+
+        database.change = limited  # type: ignore[method-assign]
+        return store
+
+    def __enter__(self) -> None:
+        self.is_full = True
+
+    def __exit__(self, *_: object) -> None:
+        self.is_full = False

@@ -63,6 +63,7 @@ def test_stop_before_the_models_are_loaded_ends_the_reply(tmp_path: Path) -> Non
     with Scene(tmp_path, load_s=0.5) as scene:
         scene.controller.send("hi")
         scene.controller.stop()
+        until(lambda: scene.ended)
         assert scene.ended[0].state == "stopped" and not scene.controller.busy
 
 
@@ -135,7 +136,7 @@ def test_a_reply_continues_while_another_conversation_is_open(tmp_path: Path) ->
         assert not controller.send("meanwhile") and scene.notice("one reply at a time") is not None
         reply = controller.replies.reply
         assert reply is not None
-        until(lambda: len(reply.rounds) * 3 > emitted + 30)
+        until(lambda: reply.shown * 3 > emitted + 30)
         assert len(scene.tokens(message)) == emitted
         scene.press("one reply at a time", "Show Conversation")
         assert controller.conversation.id == first and controller.busy

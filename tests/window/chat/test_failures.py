@@ -7,6 +7,7 @@ import random
 import signal
 import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,10 @@ import pytest
 from PySide6.QtGui import QGuiApplication
 
 from app.protocol import LONGEST_LINE, SamplingSettings
-from app.store import Store
 from app.store.records import ChatSettings
 from app.window.chat.host_process import Timeouts
 from tests.window.chat.fake_host import text_of
-from tests.window.chat.scene import Scene, reopened, whole_path
+from tests.window.chat.scene import Disk, Scene, reopened, whole_path
 from tests.window.waiting import for_a_while, until
 
 FOREVER: dict[str, Any] = {"rounds": 1_000_000, "pause_s": 0.002}
@@ -58,7 +58,7 @@ def test_a_cut_reply_can_be_continued_before_the_engine_is_back(tmp_path: Path) 
         scene.controller.send("go on")
         for cuts in range(1, 4):
             until(lambda cuts=cuts: len(scene.ended) == cuts)
-            assert scene.process.phase == "down"
+            assert scene.process.phase in ("down", "starting")
             scene.press("The text so far is saved", "Continue")
         until(lambda: len(scene.ended) == 4)
         assert scene.ended[-1].text == scene.text(scene.ended[0].id) == text_of(8 * 3 * 4)
@@ -199,33 +199,52 @@ def test_a_missing_round_ends_the_reply_and_what_follows_is_ignored(tmp_path: Pa
 # --- the disk ---------------------------------------------------------------------------------
 
 
-class Full:
-    """Makes the disk of a store full inside a `with` block."""
+def test_nothing_is_shown_before_it_is_on_disk(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=60, pause_s=0.001) as scene:
+        beside = sqlite3.connect(tmp_path / "conversations.sqlite")
+        missing: list[str] = []
 
-    def __init__(self, store: Store) -> None:
-        self._connection: sqlite3.Connection = store._database.connection
+        def compare(message: int, _: object) -> None:
+            ((saved,),) = beside.execute("SELECT text FROM message WHERE id = ?", (message,)).fetchall()
+            if not saved.startswith(scene.text(message)):
+                missing.append(scene.text(message).removeprefix(saved))
 
-    def __enter__(self) -> None:
-        pages = self._connection.execute("PRAGMA page_count").fetchone()[0]
-        self._connection.execute(f"PRAGMA max_page_count = {pages}")
+        scene.controller.rounds_received.connect(compare)
+        assert scene.ask().text == text_of(180)
+        assert missing == [] and scene.text(scene.ended[0].id) == text_of(180)
+        beside.close()
 
-    def __exit__(self, *_: object) -> None:
-        self._connection.execute("PRAGMA max_page_count = 1000000")
+
+def test_a_window_that_stalls_keeps_nothing_from_the_disk(tmp_path: Path) -> None:
+    with Scene(tmp_path, **FOREVER) as scene:
+        scene.controller.send("hi")
+        message = scene.streaming(30)
+        shown = scene.text(message)
+        scene.controller.replies.flush()
+        time.sleep(0.3)  # no event of Qt is handled
+        assert reopened_beside(tmp_path, message).startswith(shown)
+
+
+def reopened_beside(folder: Path, message: int) -> str:
+    """Returns the text of a message as another process reads it."""
+    with closing(sqlite3.connect(folder / "conversations.sqlite")) as beside:
+        return str(beside.execute("SELECT text FROM message WHERE id = ?", (message,)).fetchone()[0])
 
 
 def test_a_reply_continues_on_a_full_disk_and_is_saved_when_there_is_room(tmp_path: Path) -> None:
     store = reopened(tmp_path)
+    disk = Disk(store)
     with Scene(tmp_path, store=store, rounds=900, pause_s=0.001) as scene:
         scene.controller.send("hi")
         message = scene.streaming()
-        with Full(store):
+        with disk:
             until(lambda: scene.notice("the disk is full"))
             shown = len(scene.tokens(message))
             until(lambda: len(scene.tokens(message)) > shown + 60)
             assert [notice.level for notice in scene.notices] == ["error"]
             assert len(scene.controller.rounds_of(message)) * 3 >= shown
         scene.press("the disk is full", "Try Now")
-        assert scene.notice("everything that was pending")
+        until(lambda: scene.notice("everything that was pending"))
         until(lambda: scene.ended)
         assert scene.ended[0].text == text_of(2700)
     assert whole_path(tmp_path)[-1] == scene.ended[0]
@@ -233,10 +252,11 @@ def test_a_reply_continues_on_a_full_disk_and_is_saved_when_there_is_room(tmp_pa
 
 def test_a_reply_that_ends_on_a_full_disk_stays_on_screen_and_is_saved_later(tmp_path: Path) -> None:
     store = reopened(tmp_path)
+    disk = Disk(store)
     with Scene(tmp_path, store=store, rounds=400, pause_s=0.001) as scene:
         scene.controller.send("hi")
         message = scene.streaming()
-        with Full(store):
+        with disk:
             until(lambda: scene.ended)
             assert scene.ended[0].state == "complete" and scene.ended[0].text == text_of(1200)
             conversation = scene.controller.conversation.id

@@ -1,7 +1,9 @@
 """The window driven from outside: `python -m tests.window.main_window.driven_window FOLDER BEHAVIOUR [COMMAND ...]`.
 
 What it shows is told on standard output, a JSON object a line, when it has been shown: {"shown": characters of the
-reply so far, "at_s": monotonic}. Commands, carried out when the engine is ready: a text to send, or `raise: TEXT`.
+reply so far, "tokens": likewise, "at_s": monotonic}. Commands, carried out when the engine is ready: a text to send,
+`raise: TEXT`, or `stall: SECONDS`, which from then on keeps the thread of the window busy for so long twice in three
+such times, and has the next command follow at once.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from PySide6.QtCore import QTimer
 
 from app.protocol import RoundDone
 from app.window.chat import Controller, Notice, SpeculationStatus
@@ -30,7 +34,8 @@ class Driver:
     def __init__(self, controller: Controller, commands: Sequence[str]) -> None:
         self.controller = controller
         self.commands = list(commands)
-        self.shown = 0
+        self.shown = self.tokens = 0
+        self.stalling = QTimer()
         controller.status_changed.connect(self.go_on)
         controller.rounds_received.connect(self.tell)
         controller.notice.connect(self.notify)
@@ -43,11 +48,25 @@ class Driver:
     def obey(self, words: str) -> None:
         if words.startswith("raise: "):
             raise ValueError(words)
+        if words.startswith("stall: "):
+            self.stall_every(float(words.removeprefix("stall: ")))
+            self.obey(self.commands.pop(0))
+            return
         self.controller.send(words)
+
+    def stall_every(self, seconds: float) -> None:
+        def stall() -> None:
+            until_s = time.monotonic() + seconds
+            while time.monotonic() < until_s:
+                pass
+
+        self.stalling.timeout.connect(stall)
+        self.stalling.start(round(1500 * seconds))
 
     def tell(self, _: int, told: list[RoundDone]) -> None:
         self.shown += sum(len(text) for one in told for text in one.round.texts)
-        say(shown=self.shown)
+        self.tokens += sum(len(one.round.tokens) for one in told)
+        say(shown=self.shown, tokens=self.tokens)
 
     def notify(self, notice: Notice) -> None:
         say(notice=notice.text)

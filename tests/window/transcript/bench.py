@@ -45,6 +45,7 @@ class Gaps(QObject):
 
     def start(self) -> None:
         self.gaps_s.clear()
+        self.busy_s.clear()
         self._last_s, self._last_busy_s = time.perf_counter(), time.thread_time()
         self._timer.start()
 
