@@ -18,7 +18,9 @@ from typing import Any
 from tokenizers.decoders import DecodeStream
 
 from engine.errors import ModelError, RedlineError, UsageError
+from engine.reply_channels import ChannelParser
 from engine.text import Message
+from models.reply_format import Switches, reply_format, switches_of
 
 _PRINTS_DATE = re.compile(r"""strftime_now\(\s*(?P<quote>["'])(?P<format>.*?)(?P=quote)\s*\)""")
 
@@ -26,7 +28,8 @@ _PRINTS_DATE = re.compile(r"""strftime_now\(\s*(?P<quote>["'])(?P<format>.*?)(?P
 class FolderTokenizer:
     """Implements `engine.text.Tokenizer` for a model folder that has a tokenizer.json.
 
-    eos: ids that end a reply, from the model's configuration and the tokenizer's own. rows: of the model's embedding,
+    eos: ids that end a reply, from the model's configuration and the tokenizer's own. format: how the model marks its
+    thoughts, None if it has no tokens for that. switches: those of its chat template. rows: of the model's embedding,
     which reads past its end for ids that it has no row for.
     """
 
@@ -44,6 +47,9 @@ class FolderTokenizer:
         self._rows = rows
         self._template: str | None = None  # in place of the folder's
         self.eos = frozenset(eos) | (frozenset() if own is None else {own})
+        added = {token.content: number for number, token in self._fast.get_added_tokens_decoder().items()}
+        self.format = reply_format(added, self.pieces)
+        self.switches = switches_of(self._tokenizer.get_chat_template()) if self.has_template else Switches()
 
     @property
     def has_template(self) -> bool:
@@ -60,16 +66,25 @@ class FolderTokenizer:
             other._template = _PRINTS_DATE.sub(lambda call: json.dumps(day.strftime(call["format"])), template)
         return other
 
-    def chat(self, messages: Sequence[Message]) -> list[int]:
+    def chat(self, messages: Sequence[Message], **switches: Any) -> list[int]:
         """Returns the ids of the conversation and of the opening of the assistant's turn. A model without a chat
-        template gets the texts of the messages as they are, a blank line between them."""
+        template gets the texts of the messages as they are, a blank line between them.
+
+        Earlier thoughts are given to the template, which takes those that its model is to see again, mostly none.
+        switches: as `models.reply_format.Switches.variables`; those that the template does not have change nothing.
+        """
         if not self.has_template:
             return self.encode("\n\n".join(m["content"] for m in messages))
         for message in messages:
             _check_text(message["content"])
+            _check_text(message.get("thought", ""))
         with _boundary("the model's chat template refuses this conversation"):
             text = self._tokenizer.apply_chat_template(
-                [dict(m) for m in messages], chat_template=self._template, add_generation_prompt=True, tokenize=False
+                [_for_template(message) for message in messages],
+                chat_template=self._template,
+                add_generation_prompt=True,
+                tokenize=False,
+                **self.switches.variables(**switches),
             )
             text.encode()
         return self._ids(text, special=False)
@@ -90,6 +105,10 @@ class FolderTokenizer:
         """Returns the text of one id inside a text, its leading space included; the name of a special token."""
         once, twice = (self._fast.decode([token] * n, skip_special_tokens=False) for n in (1, 2))
         return str(twice[len(once) :])
+
+    def channels(self, prompt: Sequence[int]) -> ChannelParser | None:
+        """Returns what tells thought and answer of the reply to a prompt apart, None where no tokens mark them."""
+        return self.format.after(prompt) if self.format is not None else None
 
     def stream(self) -> FolderStream:
         return FolderStream(self._fast)
@@ -123,6 +142,13 @@ class FolderStream:
     def finish(self) -> str:
         whole = self._tokenizer.decode(self._ids, skip_special_tokens=True)
         return str(whole[self._emitted :])
+
+
+def _for_template(message: Message) -> dict[str, str]:
+    """Returns a message as templates read it. Most call an earlier thought reasoning_content, gpt-oss's thinking."""
+    plain = {"role": message["role"], "content": message["content"]}
+    thought = message.get("thought", "").strip()
+    return {**plain, "reasoning_content": thought, "thinking": thought} if thought else plain
 
 
 def _check_text(text: str) -> None:

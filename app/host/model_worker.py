@@ -69,7 +69,7 @@ class ModelWorker:
         check_settings(settings, pair.trees)
         pair.check_ids(request.continuation_ids)
         messages = to_builtins(request.messages)
-        digest = digests.together(digests.of_prompt(pair.prompt_ids(messages)), pair.digest)
+        digest = digests.together(digests.of_prompt(pair.prompt_ids(messages, settings)), pair.digest)
         runner = ReplyRunner(pair, settings, messages, stop.is_set, request.continuation_ids, request.timed)
         for event in runner.events():
             match event:
@@ -111,7 +111,7 @@ class ModelWorker:
     def count(self, request: protocol.Count) -> Iterator[protocol.AnyAnswer]:
         """Yields Counted."""
         pair = self._pair
-        tokens = len(pair.prompt_ids(to_builtins(request.messages)))
+        tokens = len(pair.prompt_ids(to_builtins(request.messages), request.sampling))
         yield protocol.Counted(id=request.id, tokens=tokens, context=pair.session.context)
 
     def unload(self, request: protocol.Unload) -> Iterator[protocol.AnyAnswer]:

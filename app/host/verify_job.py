@@ -46,7 +46,7 @@ def verify(pair: LoadedPair, request: Verify, stop: StopFlag) -> Iterator[AnyAns
     check_settings(settings, trees=False)
     if settings.seed is None and not settings.greedy:
         raise UsageError("the seed of this reply was not kept, so it cannot be repeated: regenerate it")
-    prompt = pair.prompt_ids(to_builtins(request.messages))
+    prompt = pair.prompt_ids(to_builtins(request.messages), settings)
     check_prompt(pair, request, prompt, len(tokens))
 
     def pause() -> None:

@@ -73,7 +73,7 @@ class Conversation:
             if cancelled():
                 raise KeyboardInterrupt
 
-        prompt = self.pair.prompt_ids(answer.messages)
+        prompt = self.pair.prompt_ids(answer.messages, answer.settings)
         steps = self.pair.verify(answer.settings, prompt, answer.rounds, answer.complete, pause)
         try:
             with closing(steps):

@@ -28,6 +28,7 @@ from engine.events import PromptProgress, Round
 from engine.policy import Policy
 from engine.policy.cost_correction import CostCorrection
 from engine.policy.costs import Costs
+from engine.reply_channels import ReplyBudget
 from engine.sampling import Sampler
 from engine.session import Session
 from engine.settings import SamplingSettings
@@ -148,9 +149,9 @@ class LoadedPair:
 
     # --- tokens, and their verification ---------------------------------------------------------------
 
-    def prompt_ids(self, messages: Sequence[dict[str, str]]) -> list[int]:
+    def prompt_ids(self, messages: Sequence[dict[str, str]], settings: SamplingSettings) -> list[int]:
         """Returns the ids of a prompt. Raises ModelError where the model's template refuses it."""
-        return self.target.tokenizer.chat(list(messages))
+        return self.target.tokenizer.chat(list(messages), **settings.switches)
 
     def check_ids(self, ids: Sequence[int]) -> None:
         """Raises UsageError for ids that are not tokens of the target."""
@@ -159,6 +160,13 @@ class LoadedPair:
             raise UsageError(
                 f"some ids of this reply are not tokens of the model, which has {vocabulary:,}: regenerate the reply"
             )
+
+    def _longest(self, settings: SamplingSettings, prompt: Sequence[int], reply: Sequence[int]) -> int:
+        """Returns how long a reply that goes on as this one may become; its own length if it reached a limit."""
+        budget = ReplyBudget(settings.max_tokens, settings.max_thought_tokens, self.target.tokenizer.channels(prompt))
+        for token in reply:
+            budget.push(token)
+        return len(reply) if budget.reached else self.session.context - len(prompt)
 
     def verify(
         self,
@@ -178,8 +186,9 @@ class LoadedPair:
         target = self.target
         model = ExactTarget(target.model, VerifyBlocks.for_prompt(len(prompt))) if settings.exact else target.model
         sampler = Sampler(settings, target.model.vocabulary)
-        longest = min(settings.max_tokens, self.session.context - len(prompt))
-        ends = EndConditions(target.tokenizer.stream, target.tokenizer.eos, settings.stop, complete, longest)
+        longest = self._longest(settings, prompt, [token for round_ in rounds for token in round_.tokens])
+        tokenizer, parser = target.tokenizer, target.tokenizer.channels(prompt)
+        ends = EndConditions(tokenizer.stream, tokenizer.eos, settings.stop, complete, longest, parser)
         receipt = yield from check_reply(model, sampler, prompt, rounds, ends, pause)
         yield receipt
 

@@ -48,6 +48,7 @@ class ReplyRunner:
         self._cancelled, self._timed = cancelled, timed
         self._ids = list(continuation_ids)
         self._given = len(self._ids)
+        self._thought = 0  # how many tokens of the new ones are thought, and what marks it
         self._context = 0  # tokens that the reply begins behind, which costs depend on
         self._rounds = 0
         self._began_s = 0.0
@@ -77,7 +78,7 @@ class ReplyRunner:
             yield FellBack(f"the drafter is gone, load the pair again ({pair.refusal})")
         if not pair.has_drafter or length is not None:
             return pair.has_drafter
-        self._context = len(pair.prompt_ids(self._messages)) + self._given
+        self._context = len(pair.prompt_ids(self._messages, self._settings)) + self._given
         if pair.calibration.knows(self._context):
             return True
         yield Measuring(measuring_message(pair, self._context))
@@ -112,7 +113,7 @@ class ReplyRunner:
         """Continues from the tokens that were emitted, to the end of the reply."""
         emitted = len(self._ids) - self._given
         since_s = time.monotonic() - self._began_s
-        settings = replace(self._settings, max_tokens=self._settings.max_tokens - emitted)
+        settings = self._settings_of_rest()
         session = self._pair.session
         with closing(
             session.reply(self._messages, settings, drafter, policy, self._cancelled, tuple(self._ids))
@@ -127,8 +128,18 @@ class ReplyRunner:
                 else:
                     self._check_probabilities(timed)
                     self._ids += timed.tokens
+                    self._thought += sum(channel != "answer" for channel in timed.channels)
                     self._rounds += 1
                     yield replace(timed, index=self._rounds - 1)
+
+    def _settings_of_rest(self) -> SamplingSettings:
+        """Returns the settings for what is still to be written: each limit without the tokens that count to it."""
+        settings, thought = self._settings, self._thought
+        if settings.max_thought_tokens is None:
+            return replace(settings, max_tokens=settings.max_tokens - (len(self._ids) - self._given))
+        answer = len(self._ids) - self._given - thought
+        left = max(1, settings.max_thought_tokens - thought)  # with none left, another token of thought ends the reply
+        return replace(settings, max_tokens=settings.max_tokens - answer, max_thought_tokens=left)
 
     def _check_probabilities(self, round_: Round) -> None:
         """Raises ModelError for probabilities that are not numbers: JSON has no name for them."""

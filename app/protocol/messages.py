@@ -41,10 +41,12 @@ class Pair(Struct, frozen=True, kw_only=True):
 
 
 class Message(Struct, frozen=True, kw_only=True):
-    """One turn of a conversation, as the model's chat template sees it."""
+    """One turn of a conversation, as the model's chat template sees it. thought: of the assistant before it answered,
+    which most templates leave out of what the model reads again."""
 
     role: Literal["system", "user", "assistant"]
     content: str
+    thought: str = ""
 
 
 class RoundTokens(Struct, frozen=True, kw_only=True, array_like=True):
@@ -99,9 +101,11 @@ class Stop(Request, frozen=True, kw_only=True):
 
 
 class Count(Request, frozen=True, kw_only=True):
-    """Counts the tokens of the context that `messages` take, the chat template included."""
+    """Counts the tokens of the context that `messages` take, the chat template included. sampling: for the switches of
+    the template."""
 
     messages: tuple[Message, ...]
+    sampling: SamplingSettings = SamplingSettings()
 
 
 class Unload(Request, frozen=True, kw_only=True):

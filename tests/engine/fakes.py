@@ -8,6 +8,7 @@ from typing import Any
 import mlx.core as mx
 from mlx.utils import tree_map
 
+from engine.reply_channels import ChannelParser, ReplyFormat
 from engine.text import Message
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -35,10 +36,14 @@ class ByteStream:
 class ByteTokenizer:
     """A prompt is its letters, each message between a mark for its role and a newline."""
 
-    def __init__(self, eos: frozenset[int] = frozenset()) -> None:
+    def __init__(self, eos: frozenset[int] = frozenset(), format_: ReplyFormat | None = None) -> None:
         self.eos = eos
+        self.format = format_
 
-    def chat(self, messages: Sequence[Message]) -> list[int]:
+    def channels(self, prompt: Sequence[int]) -> ChannelParser | None:
+        return self.format.after(prompt) if self.format is not None else None
+
+    def chat(self, messages: Sequence[Message], **switches: bool | str) -> list[int]:
         ids: list[int] = []
         for m in messages:
             ids += [LETTERS.index(m["role"][0].upper()), *(LETTERS.index(c) for c in m["content"]), 55]
