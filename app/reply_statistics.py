@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from app.duration_text import duration_words
+
 if TYPE_CHECKING:
     from app.store.records import Statistics, StoredReceipt
     from engine.metrics import Metrics
@@ -28,6 +30,22 @@ def receipt_in_words(kept: StoredReceipt, stale: bool = False) -> str:
     if kept.elsewhere:
         parts.append("by the file that it came with")
     return ", ".join(parts)
+
+
+def thought_in_words(numbers: Metrics | Statistics | None) -> str:
+    """Returns how long the model thought and how many tokens that took, as far as is known."""
+    if numbers is None or not numbers.thought_tokens:
+        return "Thought"
+    return thought_line(numbers.thought_tokens, numbers.thought_s)
+
+
+def thought_line(tokens: int, seconds: float | None, live: bool = False) -> str:
+    """Returns the line above a thought. seconds: how long it took, None if unknown. live: it is being written."""
+    took = [] if seconds is None else [duration_words(seconds)]
+    numbers = ", ".join([*took, *([f"{tokens:,} {'token' if tokens == 1 else 'tokens'}"] if tokens else [])])
+    if live:
+        return f"Thinking… {numbers}".rstrip()
+    return f"Thought for {numbers}" if took else f"Thought, {numbers}" if numbers else "Thought"
 
 
 def count(number: int, what: str) -> str:

@@ -2,12 +2,12 @@
 
     {"format": "redline conversation", "version": 1, "title", "created_s", "updated_s", "settings", "shown",
      "messages": [{"parent", "shown", "role", "text", "state", "note", "created_s", "attachments",
-                   "statistics", "pair", "law", "system", "prompt", "receipt",
+                   "statistics", "pair", "law", "system", "prompt", "receipt", "thought",
                    "rounds": [{"type": "Told", "id", "round", "drafted_texts", "origins"}]}]}
 
 A message refers to others by their places in `messages`; its parent always comes before it, and versions stand in their
 order. `shown` is the child (of the document: the root) on the current branch. `text` is the texts of the rounds and
-whatever was held back at the end. `receipt` is what a check of the reply found (`engine.audit.receipt`);
+whatever was held back at the end, without the `thought`, what the model thought before it answered. `receipt` is what a check of the reply found (`engine.audit.receipt`);
 `redline verify --write` puts it there. `origins` (accepted, corrected, bonus: one for each token) is for readers; it
 follows from the rest and is not read back. Unknown fields are ignored.
 
@@ -24,7 +24,7 @@ import msgspec
 from msgspec.structs import replace
 
 from app.protocol import Pair, RoundDone, SamplingSettings, Struct
-from app.reply_statistics import in_words, receipt_in_words
+from app.reply_statistics import in_words, receipt_in_words, thought_in_words
 from app.store.database import Database, StoreError
 from app.store.message_rows import BODY, clean_title, columns_of, to_json
 from app.store.records import (
@@ -35,6 +35,7 @@ from app.store.records import (
     MessageRecord,
     StoredReceipt,
     Time,
+    fenced,
 )
 from app.store.reply_rounds import fault_of_round, in_range, pack, text_of
 from engine.audit.receipt import MARGIN, Difference
@@ -54,6 +55,8 @@ def to_markdown(title: str, path: Sequence[MessageRecord], statistics: bool) -> 
     parts = [f"# {title or 'Conversation'}"]
     for record in path:
         parts.append("## You" if record.role == "user" else "## Reply")
+        if record.thought.strip():
+            parts.append(_folded(thought_in_words(record.statistics), record.thought.strip()))
         parts.append(record.content.strip() or "*(empty)*")
         if record.state in ("stopped", "cut", "failed"):
             parts.append(f"*{' '.join(f'{record.state.capitalize()}. {record.note}'.split())}*")
@@ -62,6 +65,11 @@ def to_markdown(title: str, path: Sequence[MessageRecord], statistics: bool) -> 
         if statistics and record.receipt is not None:
             parts.append(f"*Receipt: {receipt_in_words(record.receipt, record.stale)}*")
     return "\n\n".join(parts) + "\n"
+
+
+def _folded(summary: str, text: str) -> str:
+    """Returns text that viewers of Markdown show folded under a line: in a fence, so that nothing in it ends that."""
+    return f"<details><summary>{summary}</summary>\n\n{fenced(text)}\n\n</details>"
 
 
 # --- JSON out ---------------------------------------------------------------------------------
@@ -271,4 +279,6 @@ def _fault_of_rounds(message: MessageDocument) -> str:
     for number, one in enumerate(message.rounds):
         if fault := fault_of_round(one):
             return f"has a round {number} {fault}"
+    if message.rounds and message.thought != text_of(message.rounds, "thought"):
+        return "has another thought than its rounds"
     return "" if message.text.startswith(text_of(message.rounds)) else "does not begin with the texts of its rounds"

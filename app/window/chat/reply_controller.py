@@ -24,7 +24,17 @@ from app.protocol import (
     ReplyDone,
     RoundDone,
 )
-from app.store.records import CONTEXT_FULL, Ending, MessageRecord, State, Statistics
+from app.store.records import (
+    CONTEXT_FULL,
+    LENGTH_REACHED,
+    THOUGHT_REACHED,
+    UNANSWERED,
+    Ending,
+    MessageRecord,
+    State,
+    Statistics,
+)
+from app.store.reply_rounds import text_of
 from app.window.chat.host_connection import HostConnection, HostTask
 from app.window.chat.host_process import milliseconds
 from app.window.chat.notices import Notice
@@ -37,7 +47,7 @@ if TYPE_CHECKING:
 
 SAVE_S = 0.25
 RETRY_S = 1.0  # after a failure
-END_NOTES = {"length": "The reply reached its maximum length.", "context": CONTEXT_FULL}
+END_NOTES = {"length": LENGTH_REACHED, "thought": THOUGHT_REACHED, "context": CONTEXT_FULL}
 
 
 class InconsistentRound(ValueError):
@@ -70,8 +80,19 @@ class ReplyInProgress:
 
     @property
     def text(self) -> str:
-        """The text of every token so far."""
-        return "".join(text for one in self.rounds for text in one.round.texts)
+        """The text of the answer so far."""
+        return text_of(self.rounds)
+
+    @property
+    def thought(self) -> str:
+        """What the model thought so far."""
+        return text_of(self.rounds, "thought")
+
+    @property
+    def thinks(self) -> bool:
+        """Whether its last token is of a thought, or marks one."""
+        last = self.rounds[-1].round.channels if self.rounds else ()
+        return last[-1:] not in ((), ("answer",))
 
     def add_progress(self, progress: PromptProgress) -> None:
         """Counts the prompt. Tokens from before an interruption are not part of it."""
@@ -97,7 +118,7 @@ class ReplyInProgress:
 
     def current_record(self) -> MessageRecord:
         """Returns the message as it is on screen."""
-        return changed(self.record, text=self.text, state="streaming", note=self.note)
+        return changed(self.record, text=self.text, thought=self.thought, state="streaming", note=self.note)
 
     def final_record(self, state: State, note: str, tail: str, seed: int | None) -> MessageRecord:
         """Returns the message as it stays. tail: text at its end that belongs to no token."""
@@ -107,6 +128,7 @@ class ReplyInProgress:
         return changed(
             self.record,
             text=self.text + tail,
+            thought=self.thought,
             state=state,
             note=" ".join(part for part in (self.note, note) if part),
             statistics=Statistics.of(self.metrics) if self.rounds else None,
@@ -224,7 +246,10 @@ class ReplyController(QObject):
             reply.record = changed(reply.record, prompt=answer.prompt_digest)
         reason = answer.finished.reason
         state: State = "stopped" if reason == "cancelled" else "complete"
-        self._end(state, END_NOTES.get(reason, ""), answer.finished.text, answer.seed)
+        note = END_NOTES.get(reason, "")
+        if reason in ("length", "context", "eos") and reply.thinks:
+            note = f"{note} {UNANSWERED}".strip()
+        self._end(state, note, answer.finished.text, answer.seed)
 
     def _reject(self, why: str) -> None:
         """Ends the reply here: what followed would not be what the model wrote."""

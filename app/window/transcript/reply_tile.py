@@ -11,7 +11,7 @@ from PySide6.QtGui import QColor, QTextCharFormat, QTextCursor, QTextDocument
 from PySide6.QtWidgets import QApplication, QTextEdit, QWidget
 
 from app.palette import mix
-from app.store.records import MessageRecord
+from app.store.records import LENGTH_REACHED, THOUGHT_REACHED, MessageRecord
 from app.window.common.appearance import GAP, LIGHT, Appearance
 from app.window.common.widgets import label, style
 from app.window.markdown import plain_text, token_runs, write
@@ -328,10 +328,9 @@ def ending(record: MessageRecord) -> str:
 
 
 def can_continue(record: MessageRecord) -> bool:
-    """Whether a reply can be continued: it broke off, or reached the longest that the settings allow."""
+    """Whether a reply can be continued: it broke off, or reached a limit of the settings."""
     if record.state == "complete":
-        limit = record.sampling.max_tokens if record.sampling else None
-        return bool(record.note and record.statistics and limit and record.statistics.tokens >= limit)
+        return LENGTH_REACHED in record.note or THOUGHT_REACHED in record.note
     return record.state != "streaming"
 
 
