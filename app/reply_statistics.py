@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from app.duration_text import duration_words
+from engine.settings import MODEL_DEFAULTS, SamplingSettings
 
 if TYPE_CHECKING:
     from app.store.records import Statistics, StoredReceipt
@@ -46,6 +47,23 @@ def thought_line(tokens: int, seconds: float | None, live: bool = False) -> str:
     if live:
         return f"Thinking… {numbers}".rstrip()
     return f"Thought for {numbers}" if took else f"Thought, {numbers}" if numbers else "Thought"
+
+
+def sampling_in_words(sampling: SamplingSettings) -> str:
+    """Returns the sampling settings of a reply that are not neutral, and which of them were the model's own."""
+    neutral = SamplingSettings()
+    used = {name: getattr(sampling, name) for name in MODEL_DEFAULTS}
+    used = {name: value for name, value in used.items() if name == "temperature" or value != getattr(neutral, name)}
+    groups = [
+        ({name: value for name, value in used.items() if name not in sampling.from_model}, ""),
+        ({name: value for name, value in used.items() if name in sampling.from_model}, " (the model's own)"),
+    ]
+    return ", ".join(f"{settings_in_words(values)}{whose}" for values, whose in groups if values)
+
+
+def settings_in_words(values: Mapping[str, float]) -> str:
+    """Returns sampling settings by name: temperature 0.6, top-p 0.95."""
+    return ", ".join(f"{name.replace('_p', '-p').replace('_k', '-k')} {value:g}" for name, value in values.items())
 
 
 def count(number: int, what: str) -> str:

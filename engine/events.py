@@ -70,6 +70,11 @@ class Round:
     channels: tuple[Channel, ...] = ()
     waits: int = 1
 
+    def text_in(self, channel: Channel) -> str:
+        """Returns what its tokens completed of the answer or of the thought."""
+        pairs = zip(self.texts, self.channels or ("answer",) * len(self.texts), strict=False)
+        return "".join(text for text, own in pairs if own == channel)
+
     def cut(self, count: int) -> Round:
         """Returns the same round, ended behind the first `count` of its tokens."""
         accepted = min(self.accepted, count)
@@ -108,8 +113,8 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The last event of every reply. `text` is what was still held back when the reply ended. reason: "length" where the
-    answer has its most tokens, "thought" where the thought has."""
+    """The last event of every reply. `text` is what was still held back when the reply ended. reason: "length" where
+    the answer has its most tokens, "thought" where the thought has."""
 
     reason: Reason
     tokens: int

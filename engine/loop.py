@@ -23,9 +23,9 @@ from engine.verify_pass import RoundQueue
 
 @dataclass(frozen=True)
 class Limits:
-    """When a reply ends. max_tokens, max_thought_tokens: as in `SamplingSettings`. context: of prompt and reply together.
-    eos: ids that end it, committed as its last token. cancelled: called after every round. parser: at the end of the
-    prompt, tells thought and answer apart; None where they are not counted apart."""
+    """When a reply ends. max_tokens, max_thought_tokens: as in `SamplingSettings`. context: of prompt and reply
+    together. eos: ids that end it, committed as its last token. cancelled: called after every round. parser: at the end
+    of the prompt, tells thought and answer apart; None where they are not counted apart."""
 
     max_tokens: int
     context: int

@@ -1,7 +1,7 @@
 """What of a reply is thought, what is answer, and what only marks the two: a fold over token ids.
 
-Models tell thought and answer apart in two ways. Some put the thought between two tags (<think> and </think> of Qwen and
-DeepSeek, [THINK] of Mistral, <|channel> and <channel|> of Gemma 4, whose opening tag is followed by the channel's name).
+Models tell thought and answer apart in two ways. Some put the thought between two tags (<think> and </think> of Qwen
+and DeepSeek, [THINK] of Mistral, <|channel> and <channel|> of Gemma 4, which names the channel behind the opening tag).
 Others write messages with headers (harmony, of gpt-oss), in which a channel's name stands between two special tokens:
 
     <|channel|>analysis<|message|> ... <|end|><|start|>assistant<|channel|>final<|message|> ...

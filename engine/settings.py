@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
 
 from engine.errors import UsageError
 
@@ -77,6 +77,13 @@ class SamplingSettings:
         """The switches of the chat template that are set."""
         thinking = {} if self.thinking is None else {"thinking": self.thinking}
         return {**thinking, **({"effort": self.effort} if self.effort else {})}
+
+    def with_defaults(self, defaults: Mapping[str, float]) -> SamplingSettings:
+        """Returns the settings with the model's own values for those that are `from_model`; neutral ones where it has
+        none."""
+        neutral = {one.name: one.default for one in fields(self)}
+        values: dict[str, Any] = {name: defaults.get(name, neutral[name]) for name in self.from_model}
+        return replace(self, **values)
 
     @property
     def counts_context(self) -> bool:

@@ -35,8 +35,8 @@ class Tokenizer(Protocol):
     eos: frozenset[int]
 
     def chat(self, messages: Sequence[Message], **switches: bool | str) -> list[int]:
-        """Returns the prompt's ids for a conversation, ready for the assistant to answer or to go on. switches: what the
-        chat template is told beside, as `engine.settings.SamplingSettings.switches`."""
+        """Returns the prompt's ids for a conversation, ready for the assistant to answer or to go on. switches: of the
+        chat template, as in `engine.settings.SamplingSettings.switches`."""
 
     def stream(self) -> TokenStream:
         """Returns a fresh detokenizer."""

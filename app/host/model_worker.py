@@ -65,7 +65,8 @@ class ModelWorker:
     def reply(self, request: protocol.Reply, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
         """Yields Measuring? PrefillProgress* RoundDone* ReplyDone, with FellBack anywhere among them. Ends soon once
         `stop` is set. Raises UsageError for invalid settings or ids, and what the target raises."""
-        pair, settings, number = self._pair, with_seed(request.sampling), request.id
+        pair, number = self._pair, request.id
+        settings = pair.resolved(with_seed(request.sampling))
         check_settings(settings, pair.trees)
         pair.check_ids(request.continuation_ids)
         messages = to_builtins(request.messages)
@@ -83,7 +84,10 @@ class ModelWorker:
                     texts = tuple(map(pair.target.tokenizer.piece, event.drafted))
                     yield protocol.RoundDone(id=number, round=event, drafted_texts=texts)
                 case Finished():
-                    yield protocol.ReplyDone(id=number, finished=event, seed=settings.seed or 0, prompt_digest=digest)
+                    seed = settings.seed or 0
+                    yield protocol.ReplyDone(
+                        id=number, finished=event, seed=seed, prompt_digest=digest, sampling=settings
+                    )
 
     def verify(self, request: protocol.Verify, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
         """Yields PrefillProgress* VerifyProgress* VerifyDone, or ends with Failed soon once `stop` is set."""
@@ -93,7 +97,8 @@ class ModelWorker:
         """Yields what `app.protocol.race_messages` describes; ends soon once `stop` is set. Raises UsageError for
         invalid settings or sides, and what target and drafters raise."""
         pair = self._pair
-        base = Options.of(replace(with_seed(request.sampling), draft_length=None))  # each side has its own length
+        sampling = pair.resolved(with_seed(request.sampling))
+        base = Options.of(replace(sampling, draft_length=None))  # each side has its own length
         options = RaceOptions(request.id, request.prompt, base, level(request.sides), request.runs)
         loaded = {(self.pair.drafter, self.pair.tree): pair} if self.pair is not None and pair.has_drafter else {}
         contest, complete = Contest(pair, options, stop.is_set, loaded), False
@@ -160,6 +165,7 @@ class ModelWorker:
     def _description(self, number: int, name: str, wanted: protocol.Pair) -> protocol.Loaded:
         """Returns what the window is told of the loaded pair. name: of the target."""
         pair = self._pair
+        defaults, switches = pair.defaults, pair.target.tokenizer.switches
         speculation: protocol.Speculation = "unsupported" if pair.refusal else "on" if pair.has_drafter else "off"
         return protocol.Loaded(
             id=number,
@@ -167,9 +173,12 @@ class ModelWorker:
             target=name,
             drafter=pair.drafter.name,
             speculation=speculation,
-            note=join_notes(pair.refusal or pair.drafter.note, pair.note),
+            note=join_notes(pair.refusal or pair.drafter.note, pair.note, defaults.note),
             drafts_trees=pair.drafter.branches,
             context=pair.session.context,
+            defaults=dict(defaults.values),
+            thinking=bool(switches.thinking),
+            efforts=switches.efforts,
         )
 
 

@@ -38,7 +38,7 @@ def verify(pair: LoadedPair, request: Verify, stop: StopFlag) -> Iterator[AnyAns
     """
     rounds = [round_of(i, kept) for i, kept in enumerate(request.rounds)]
     tokens = [token for round_ in rounds for token in round_.tokens]
-    settings = replace(request.sampling, draft_length=0)
+    settings = replace(pair.resolved(request.sampling), draft_length=0)
     if not tokens:
         raise UsageError("this reply has no tokens to check (none were stored, or it was empty): regenerate it")
     check_model(pair, request)

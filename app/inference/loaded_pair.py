@@ -32,6 +32,7 @@ from engine.reply_channels import ReplyBudget
 from engine.sampling import Sampler
 from engine.session import Session
 from engine.settings import SamplingSettings
+from models.generation_defaults import GenerationDefaults, generation_defaults
 from models.loader import Loaded
 
 NO_DRAFTER = NamedDrafter("none", None)
@@ -62,6 +63,15 @@ class LoadedPair:
 
     def __post_init__(self) -> None:
         self._use(self.drafter)
+
+    @property
+    def defaults(self) -> GenerationDefaults:
+        """The sampling settings that the target's authors recommend."""
+        return generation_defaults(self.target.folder.path)
+
+    def resolved(self, settings: SamplingSettings) -> SamplingSettings:
+        """Returns settings with the target's own values where they ask for those."""
+        return settings.with_defaults(self.defaults.values) if settings.from_model else settings
 
     @property
     def has_drafter(self) -> bool:

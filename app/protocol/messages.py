@@ -8,7 +8,7 @@ has other weights.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import msgspec
@@ -166,7 +166,8 @@ class Loaded(RequestAnswer, frozen=True, kw_only=True):
 
     target, drafter: names to show. speculation: whether replies are drafted. note: why they are not, or what else the
     user did not choose and should know (what auto chose, why there are no trees), or "". drafts_trees: whether drafts
-    are trees. context: the most tokens of prompt and reply together.
+    are trees. context: the most tokens of prompt and reply together. defaults: the model's own sampling settings, by
+    name. thinking: whether its chat template has a switch for thinking; efforts: how much it may be told to think.
     """
 
     pair: Pair
@@ -176,6 +177,9 @@ class Loaded(RequestAnswer, frozen=True, kw_only=True):
     note: str
     drafts_trees: bool
     context: int
+    defaults: Mapping[str, float] = {}
+    thinking: bool = False
+    efforts: tuple[str, ...] = ()
 
 
 class Unloaded(RequestAnswer, frozen=True, kw_only=True):
@@ -214,7 +218,8 @@ class FellBack(RequestAnswer, frozen=True, kw_only=True):
 class ReplyDone(RequestAnswer, frozen=True, kw_only=True):
     """The reply is complete, or was stopped.
 
-    seed: the one it was sampled with. prompt_digest: digests of the prompt's ids and of the model's weights, separated
+    seed: the one it was sampled with. sampling: all settings as they were used, the model's own values among them.
+    prompt_digest: digests of the prompt's ids and of the model's weights, separated
     by a dot, to recognise both later; "" if the reply was stopped before the prompt was read. `finished.text`, the rest
     of an unfinished character, belongs to no token: a continued reply goes on without it.
     """
@@ -222,6 +227,7 @@ class ReplyDone(RequestAnswer, frozen=True, kw_only=True):
     finished: Finished
     seed: int
     prompt_digest: str = ""
+    sampling: SamplingSettings | None = None
 
 
 class Counted(RequestAnswer, frozen=True, kw_only=True):

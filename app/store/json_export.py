@@ -7,9 +7,10 @@
 
 A message refers to others by their places in `messages`; its parent always comes before it, and versions stand in their
 order. `shown` is the child (of the document: the root) on the current branch. `text` is the texts of the rounds and
-whatever was held back at the end, without the `thought`, what the model thought before it answered. `receipt` is what a check of the reply found (`engine.audit.receipt`);
-`redline verify --write` puts it there. `origins` (accepted, corrected, bonus: one for each token) is for readers; it
-follows from the rest and is not read back. Unknown fields are ignored.
+whatever was held back at the end, without the `thought`, what the model thought before it answered. `receipt` is what a
+check of the reply found (`engine.audit.receipt`); `redline verify --write` puts it there. `origins` (accepted,
+corrected, bonus: one for each token) is for readers; it follows from the rest and is not read back. Unknown fields are
+ignored.
 
 What is read is checked beyond its types, so that a window that shows it may rely on all of it.
 """
@@ -23,6 +24,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec.structs import replace
 
+from app.folded_text import folded
 from app.protocol import Pair, RoundDone, SamplingSettings, Struct
 from app.reply_statistics import in_words, receipt_in_words, thought_in_words
 from app.store.database import Database, StoreError
@@ -35,7 +37,6 @@ from app.store.records import (
     MessageRecord,
     StoredReceipt,
     Time,
-    fenced,
 )
 from app.store.reply_rounds import fault_of_round, in_range, pack, text_of
 from engine.audit.receipt import MARGIN, Difference
@@ -56,7 +57,7 @@ def to_markdown(title: str, path: Sequence[MessageRecord], statistics: bool) -> 
     for record in path:
         parts.append("## You" if record.role == "user" else "## Reply")
         if record.thought.strip():
-            parts.append(_folded(thought_in_words(record.statistics), record.thought.strip()))
+            parts.append(folded(thought_in_words(record.statistics), record.thought.strip()))
         parts.append(record.content.strip() or "*(empty)*")
         if record.state in ("stopped", "cut", "failed"):
             parts.append(f"*{' '.join(f'{record.state.capitalize()}. {record.note}'.split())}*")
@@ -65,11 +66,6 @@ def to_markdown(title: str, path: Sequence[MessageRecord], statistics: bool) -> 
         if statistics and record.receipt is not None:
             parts.append(f"*Receipt: {receipt_in_words(record.receipt, record.stale)}*")
     return "\n\n".join(parts) + "\n"
-
-
-def _folded(summary: str, text: str) -> str:
-    """Returns text that viewers of Markdown show folded under a line: in a fence, so that nothing in it ends that."""
-    return f"<details><summary>{summary}</summary>\n\n{fenced(text)}\n\n</details>"
 
 
 # --- JSON out ---------------------------------------------------------------------------------

@@ -11,9 +11,11 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from app.folded_text import fenced
 from app.protocol import Message, Pair, RoundDone, RoundTokens, SamplingSettings, Struct, Verify
 from engine.audit.receipt import Receipt
 from engine.metrics import Metrics
+from engine.settings import MODEL_DEFAULTS
 
 Role = Literal["user", "assistant"]
 CONTEXT_FULL = "The context is full."  # in the note of a reply that ended for that
@@ -34,6 +36,10 @@ class ChatSettings(Struct, frozen=True, kw_only=True):
     pair: Pair = Pair()
     sampling: SamplingSettings = msgspec.field(name="law", default=SamplingSettings())
     system: str = ""
+
+
+# Of the first chat: as the model's authors recommend, with room to think.
+NEW_CHAT = ChatSettings(sampling=SamplingSettings(max_thought_tokens=8192, from_model=MODEL_DEFAULTS))
 
 
 class Attachment(Struct, frozen=True, kw_only=True):
@@ -193,10 +199,3 @@ def verify_request(number: int, system: str, branch: Sequence[MessageRecord], ro
         prompt_digest=reply.prompt,
         prompt_tokens=statistics.prompt_tokens if statistics and statistics.prompt_tokens else None,
     )
-
-
-def fenced(text: str) -> str:
-    """Returns `text` in a fence longer than any that it contains."""
-    longest = max((len(line) - len(line.lstrip("`")) for line in text.splitlines()), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}\n{text}\n{fence}"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable
-from itertools import repeat
 from typing import Any
 
 import msgspec
@@ -71,8 +70,7 @@ def _inflated(batch: bytes) -> bytes:
 
 def text_of(rounds: Iterable[RoundDone], channel: Channel = "answer") -> str:
     """Returns the text that these rounds completed of the answer or the thought."""
-    pairs = (zip(one.round.texts, one.round.channels or repeat("answer"), strict=False) for one in rounds)
-    return "".join(text for pair in pairs for text, own in pair if own == channel)
+    return "".join(one.round.text_in(channel) for one in rounds)
 
 
 # --- checks -----------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from tests.engine.fakes import ByteTokenizer, nearby
 from tests.engine.replies import draft_model
 from tests.toys.architectures import build
 
-OPENS, CLOSES = range(0, 8), range(8, 20)  # many tags, so that a random model writes some of each
+OPENS, CLOSES = range(8), range(8, 20)  # many tags, so that a random model writes some of each
 FORMAT = ReplyFormat(opens=frozenset(OPENS), closes=frozenset(CLOSES))
 COUPLED = SamplingSettings(temperature=1.0, acceptance="coupled", seed=5, max_tokens=9, max_thought_tokens=12)
 

@@ -1,7 +1,7 @@
 """Families of models that think, made small: the special tokens, the chat template and a reply of each.
 
-Templates are written after the real ones, without tools and pictures: what matters here is how they open the reply, what
-they do with earlier thoughts, and which switches they have.
+Templates are written after the real ones, without tools and pictures: what matters here is how they open the reply,
+what they do with earlier thoughts, and which switches they have.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tokenizers import AddedToken
 
-from tests.toys.folders import VOCABULARY, make_tokenizer
+from tests.toys.folders import VOCABULARY, make_folder, make_tokenizer
 
 _QWEN3 = (
     "{%- set ns = namespace(last_query_index=messages|length - 1) %}"
@@ -40,9 +40,9 @@ _QWEN35 = (
 _R1 = (
     "{{- bos_token }}{%- for message in messages %}"
     "{%- if message['role'] == 'assistant' %}{%- set content = message['content'].split('</think>')[-1] %}"
-    "{{- '<｜Assistant｜>' + content + '<｜end▁of▁sentence｜>' }}"
-    "{%- else %}{{- '<｜User｜>' + message['content'] }}{%- endif %}{%- endfor %}"
-    "{%- if add_generation_prompt %}{{- '<｜Assistant｜><think>\\n' }}{%- endif %}"
+    "{{- '<\uff5cAssistant\uff5c>' + content + '<\uff5cend\u2581of\u2581sentence\uff5c>' }}"
+    "{%- else %}{{- '<\uff5cUser\uff5c>' + message['content'] }}{%- endif %}{%- endfor %}"
+    "{%- if add_generation_prompt %}{{- '<\uff5cAssistant\uff5c><think>\\n' }}{%- endif %}"
 )
 _GPT_OSS = (
     "{%- macro system_message() -%}{%- if reasoning_effort is not defined %}{%- set reasoning_effort = 'medium' %}"
@@ -81,14 +81,16 @@ _LONGCAT = (
     "{%- if enable_thinking is not defined or enable_thinking %}{{- '<longcat_assistant><longcat_think>\\n' }}"
     "{%- else %}{{- '<longcat_assistant><longcat_think>\\n\\n</longcat_think>\\n' }}{%- endif %}{%- endif %}"
 )
+_R1_END = "<\uff5cend\u2581of\u2581sentence\uff5c>"
+_R1_TOKENS = ("<\uff5cUser\uff5c>", "<\uff5cAssistant\uff5c>", "<think>", "</think>")
 _CHATML = {"<|endoftext|>": True, "<|im_start|>": True, "<|im_end|>": True}
 
 
 @dataclass(frozen=True)
 class ThinkingFamily:
-    """tokens: the added ones, and whether each is special. reply: as the model writes it behind the opened turn; thought,
-    answer: what of it is which. switches: what the template is told so that the model thinks. keeps: whether the
-    template gives earlier thoughts back. eos: what ends a reply."""
+    """tokens: the added ones, and whether each is special. eos: what ends a reply. reply: as the model writes it behind
+    the opened turn. thought, answer: what of it is which. switches: what the template is told so that the model thinks.
+    keeps: whether the template gives earlier thoughts back."""
 
     name: str
     template: str
@@ -112,8 +114,8 @@ FAMILIES = (
     ),
     ThinkingFamily(
         "r1", _R1,
-        {"<｜end▁of▁sentence｜>": True, "<｜User｜>": False, "<｜Assistant｜>": False, "<think>": False, "</think>": False},
-        "<｜end▁of▁sentence｜>", "the sun\n</think>\n\nblue<｜end▁of▁sentence｜>", "the sun\n", "\n\nblue",
+        {_R1_END: True, **dict.fromkeys(_R1_TOKENS, False)},
+        _R1_END, f"the sun\n</think>\n\nblue{_R1_END}", "the sun\n", "\n\nblue",
     ),
     ThinkingFamily(
         "gpt-oss", _GPT_OSS,
@@ -152,4 +154,12 @@ def write_tokenizer(path: Path, family: ThinkingFamily, words: int = VOCABULARY)
     tokenizer.save(str(path / "tokenizer.json"))
     about = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": family.eos, "bos_token": family.eos}
     (path / "tokenizer_config.json").write_text(json.dumps({**about, "chat_template": family.template}))
+    return path
+
+
+def make_thinking_folder(path: Path, family: ThinkingFamily, settings: dict[str, object] | None = None) -> Path:
+    """Writes a tiny random model with the tokenizer of a family. settings: its generation_config.json."""
+    write_tokenizer(make_folder(path), family)
+    if settings is not None:
+        (path / "generation_config.json").write_text(json.dumps(settings))
     return path

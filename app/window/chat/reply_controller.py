@@ -242,6 +242,8 @@ class ReplyController(QObject):
             self._reject(f"it answered a reply with {type(answer).__name__}")
 
     def _handle_done(self, reply: ReplyInProgress, answer: ReplyDone) -> None:
+        if answer.sampling is not None:
+            reply.record = changed(reply.record, sampling=answer.sampling)
         if not reply.record.prompt:  # of a continued reply, the prompt of its first part stays
             reply.record = changed(reply.record, prompt=answer.prompt_digest)
         reason = answer.finished.reason

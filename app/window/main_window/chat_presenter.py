@@ -234,7 +234,7 @@ class ChatPresenter(QObject):
     def _show_pair(self, loaded: Loaded) -> None:
         self._parts.inspector.set_loaded(loaded)
         self._parts.composer.set_model(loaded.target)
-        self._parts.panel.form.set_context(loaded.context)
+        self._parts.panel.form.set_model(loaded)
 
     # --- requests ------------------------------------------------------------------------------
 

@@ -72,8 +72,9 @@ class _Part:
 class ReplyTokens:
     """The rounds of a reply, received whole, and their tokens, shown one after the other when they are due.
 
-    text, spans: of the tokens shown so far, thought and answer in the order in which they came. A round that is received twice counts once. Another round with an index
-    that is known begins the part that continues the reply after a stop. Times are of a clock that only goes forward."""
+    text, spans: of the tokens shown so far, thought and answer in the order in which they came. A round that is
+    received twice counts once. Another round with an index that is known begins the part that continues the reply after
+    a stop. Times are of a clock that only goes forward."""
 
     def __init__(self, rounds: Iterable[RoundDone] = ()) -> None:
         self.text = ""

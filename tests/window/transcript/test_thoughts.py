@@ -74,7 +74,7 @@ def test_sections_are_those_of_the_tokens_and_tags_in_texts_are_text() -> None:
 @pytest.mark.parametrize("at", range(len(TOLD)))
 def test_a_reply_that_stops_and_goes_on_anywhere_has_the_same_sections(at: int) -> None:
     tokens = ReplyTokens(TOLD[:at])
-    answer = "".join(t for one in TOLD[:at] for t, c in zip(one.round.texts, one.round.channels) if c == "answer")
+    answer = "".join(one.round.text_in("answer") for one in TOLD[:at])
     tokens.finish(answer + ("\ufffd" if answer else ""))
     tokens.resume()
     for one in TOLD[at:]:
