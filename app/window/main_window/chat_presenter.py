@@ -13,7 +13,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication, QStackedWidget, QWidget
 
 from app.protocol import Loaded, RoundDone
-from app.store.records import Attachment, ChatSettings, ConversationRecord, MessageRecord
+from app.store.records import NEW_CHAT, Attachment, ConversationRecord, MessageRecord
 from app.window.chat.notices import Notice, SpeculationStatus
 from app.window.common.file_output import FileError, write_text
 from app.window.common.preferences import DRAFT, Draft, read, written
@@ -140,7 +140,7 @@ class ChatPresenter(QObject):
         panel.presets.used.connect(self._use_preset)
         panel.presets.saved.connect(self._save_preset)
         panel.presets.deleted.connect(self._delete_preset)
-        panel.reset.connect(lambda: controller.change_settings(ChatSettings()))
+        panel.reset.connect(lambda: controller.change_settings(NEW_CHAT))
         parts.welcome.chosen.connect(lambda text: self._send(text, ()))
 
     def _connect_commands(self) -> None:

@@ -47,7 +47,7 @@ HELP = {  # of the settings that a model may have a default for
     "presence_penalty": "Above 0 discourages tokens that were there before.",
     "frequency_penalty": "Above 0 discourages tokens the more often they were there.",
 }
-THINKING = {"": "Model's Default", "on": "On", "off": "Off"}
+THINKING = {"": "Default", "on": "On", "off": "Off"}
 NO_SWITCH = "The chat template of this model has no such switch."
 THOUGHT_HELP = "A thought that reaches this ends the reply, which can then be continued."
 

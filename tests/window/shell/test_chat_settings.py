@@ -237,7 +237,7 @@ def test_the_panel_and_the_conversation_have_the_same_settings(panel: ChatPanel,
     assert panel.form.settings() == ChatSettings()
     controller.change_settings(EVERYTHING)
     panel.defaults.click()
-    assert controller.conversation.settings == panel.form.settings() == ChatSettings()
+    assert controller.conversation.settings == panel.form.settings() == NEW_CHAT
 
 
 def test_the_panel_shows_why_speculation_is_off(panel: ChatPanel, controller: Controller) -> None:
