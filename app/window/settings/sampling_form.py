@@ -38,7 +38,16 @@ LENGTHS = {"auto": "Automatic", "fixed": "Fixed"}
 LENGTH_HELP = {"auto": "As long as it pays on this computer.", "fixed": "The same in every round. 0 is plain decoding."}
 GREEDY = "0 always takes the most likely token. Top-p, top-k, min-p, seed and acceptance then have no effect."
 VARIED = "Higher is more varied."
-HELP = {  # of the settings that a model may have a default for
+NAMES = {  # of the settings that a model may have a default for
+    "temperature": "Temperature",
+    "top_p": "Top-p",
+    "top_k": "Top-k",
+    "min_p": "Min-p",
+    "repetition_penalty": "Repetition penalty",
+    "presence_penalty": "Presence penalty",
+    "frequency_penalty": "Frequency penalty",
+}
+HELP = {  # of the same
     "temperature": VARIED,
     "top_p": "Keeps the most likely tokens up to this probability; 1 is off.",
     "top_k": "Keeps this many of the most likely tokens.",
@@ -60,10 +69,18 @@ class SamplingForm(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self._from_model = set(MODEL_DEFAULTS)
+        self._defaults: Mapping[str, float] = {}
+        self._has_thinking = self._has_effort = True
+        self._tree, self._context = False, 0
+        self._make_controls()
+        self._make_fields()
+        self._typing = QTimer(self, singleShot=True, interval=TYPING_MS)
+        self._connect()
+        self.show_settings(SamplingSettings())
+
+    def _make_controls(self) -> None:
         self.temperature, self.max_tokens = real_number(0, MAX_TEMPERATURE, 0.1), whole_number(1, MAX_TOKENS)
-        top_p, top_k = real_number(0.0001, 1, 0.05), whole_number(0, 1_000_000, "Off")
-        min_p, penalty = real_number(0, 0.9999, 0.01), real_number(0.01, MAX_PENALTY, 0.05)
-        presence, frequency = (real_number(-MAX_PENALTY, MAX_PENALTY, 0.1) for _ in range(2))
         self.thinking, self.effort = choice(THINKING), choice({"": THINKING[""]})
         self.max_thought = whole_number(0, MAX_TOKENS, "No Own Limit")
         self.reset = QPushButton("Use Model's Defaults")
@@ -73,40 +90,26 @@ class SamplingForm(QWidget):
         self.seed.setPlaceholderText("Random")
         self._numbers: dict[str, QSpinBox | QDoubleSpinBox] = {  # by the name of the setting
             "temperature": self.temperature,
-            "top_p": top_p,
-            "top_k": top_k,
-            "min_p": min_p,
-            "repetition_penalty": penalty,
-            "presence_penalty": presence,
-            "frequency_penalty": frequency,
+            "top_p": real_number(0.0001, 1, 0.05),
+            "top_k": whole_number(0, 1_000_000, "Off"),
+            "min_p": real_number(0, 0.9999, 0.01),
+            "repetition_penalty": real_number(0.01, MAX_PENALTY, 0.05),
+            "presence_penalty": real_number(-MAX_PENALTY, MAX_PENALTY, 0.1),
+            "frequency_penalty": real_number(-MAX_PENALTY, MAX_PENALTY, 0.1),
             "max_tokens": self.max_tokens,
         }
-        self._from_model = set(MODEL_DEFAULTS)
-        self._defaults: Mapping[str, float] = {}
-        self._has_thinking = self._has_effort = True
-        self._temperature = Field("Temperature", self.temperature)
+
+    def _make_fields(self) -> None:
+        self._by_model = {name: Field(NAMES[name], self._numbers[name]) for name in MODEL_DEFAULTS}
+        self._temperature, self._most = self._by_model["temperature"], Field("Maximum tokens", self.max_tokens)
         self._seed, self._rule = Field("Seed", self.seed), Field("Acceptance", self.rule)
         self._kind, self._length = Field("Draft length", self.length_kind), Field("Tokens per round", self.length)
-        self._most = Field("Maximum tokens", self.max_tokens)
         self._think, self._effort = Field("Thinking", self.thinking), Field("Effort", self.effort)
-        self._by_model = {
-            "temperature": self._temperature,
-            "top_p": Field("Top-p", top_p),
-            "top_k": Field("Top-k", top_k),
-            "min_p": Field("Min-p", min_p),
-            "repetition_penalty": Field("Repetition penalty", penalty),
-            "presence_penalty": Field("Presence penalty", presence),
-            "frequency_penalty": Field("Frequency penalty", frequency),
-        }
         self.speculation = (self._rule, self._kind, self._length)
         self.sampling = (*self._by_model.values(), self._seed)
         self.thought = (self._think, self._effort, Field("Maximum tokens of thought", self.max_thought, THOUGHT_HELP))
         self.ends = (self._most, Field("Stop strings", self.stop, wide=True))
         self.fields = (*self.speculation, *self.thought, *self.sampling, *self.ends)
-        self._tree, self._context = False, 0
-        self._typing = QTimer(self, singleShot=True, interval=TYPING_MS)
-        self._connect()
-        self.show_settings(SamplingSettings())
 
     def settings(self) -> SamplingSettings:
         """Returns the settings that are shown; call it only while they are `valid`."""
