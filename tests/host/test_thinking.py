@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from threading import Event
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from app import protocol as p
 from app.host.model_worker import ModelWorker
 from engine.settings import MODEL_DEFAULTS
-from tests.toys.reply_formats import FAMILIES, make_thinking_folder
+from tests.toys.reply_formats import FAMILIES, ThinkingFamily, make_thinking_folder
 
 QWEN35 = next(family for family in FAMILIES if family.name == "qwen3.5")
 OWN = {"do_sample": True, "temperature": 0.8, "top_p": 0.95, "top_k": 30}
@@ -89,3 +90,31 @@ def test_with_thinking_off_the_whole_reply_is_answer(worker: ModelWorker) -> Non
     [counted] = worker.count(p.Count(id=4, messages=QUESTION, sampling=settings(worker, thinking=False)))
     [thinking] = worker.count(p.Count(id=4, messages=QUESTION))
     assert counted.tokens != thinking.tokens
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_each_family_replies_as_plain_decoding_does_and_goes_on_anywhere(
+    family: ThinkingFamily, tmp_path: Path
+) -> None:
+    folder = make_thinking_folder(tmp_path / family.name, family)
+    worker = ModelWorker()
+    list(worker.load(p.Load(id=1, pair=p.Pair(target=str(folder), drafter="lookup"))))
+    tokenizer = worker._pair.target.tokenizer
+    marks = {token: 9.0 for name in family.tokens for token in tokenizer.pieces(name)}
+    sampling = p.SamplingSettings(
+        temperature=1.0, seed=4, acceptance="coupled", draft_length=4, max_tokens=12, max_thought_tokens=12,
+        logit_bias={**marks, **dict.fromkeys(tokenizer.eos, -100.0)},
+        thinking=family.switches.get("thinking"), effort=family.switches.get("effort", ""),  # type: ignore[arg-type]
+    )  # fmt: skip
+    rounds, done = answered(worker, sampling)
+    plain, end = answered(worker, replace(sampling, draft_length=0))
+    assert tokens(rounds) == tokens(plain) and done.finished.reason == end.finished.reason
+    assert channels(rounds) == channels(plain) and len(set(channels(rounds))) > 1
+    half = len(tokens(rounds)) // 2
+    rest, _ = answered(worker, replace(sampling, max_tokens=20, max_thought_tokens=20), tokens(rounds)[:half])
+    assert (tokens(rounds)[:half] + tokens(rest))[: len(tokens(rounds))] == tokens(rounds)
+    assert channels(rest)[: len(tokens(rounds)) - half] == channels(rounds)[half:]
+
+
+def channels(rounds: list[Any]) -> list[str]:
+    return [channel for one in rounds for channel in one.channels]
