@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _PACKAGES = ("redline", "mlx", "mlx-lm", "numpy")
 _OPTIONS = (
     *("context", "tree", "max_tokens", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty"),
-    *("frequency_penalty", "thinking", "effort", "from_model"),
+    *("frequency_penalty", "thinking", "effort"),
 )
 
 
@@ -43,6 +43,7 @@ def describe(options: Options, target: Loaded) -> dict[str, Any]:
         "draft_lengths": ["auto" if length is None else length for length in options.draft_lengths],
         **{name: getattr(options, name) for name in _OPTIONS},
         "stop": list(options.stop),
+        "from_model": list(options.from_model),
         "model_defaults": dict(generation_defaults(target.folder.path).values),
     }
 
