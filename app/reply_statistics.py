@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
+
+from app.duration_text import duration_words
+from engine.settings import MODEL_DEFAULTS, SamplingSettings
 
 if TYPE_CHECKING:
     from app.store.records import Statistics, StoredReceipt
@@ -28,6 +31,39 @@ def receipt_in_words(kept: StoredReceipt, stale: bool = False) -> str:
     if kept.elsewhere:
         parts.append("by the file that it came with")
     return ", ".join(parts)
+
+
+def thought_in_words(numbers: Metrics | Statistics | None) -> str:
+    """Returns how long the model thought and how many tokens that took, as far as is known."""
+    if numbers is None or not numbers.thought_tokens:
+        return "Thought"
+    return thought_line(numbers.thought_tokens, numbers.thought_s)
+
+
+def thought_line(tokens: int, seconds: float | None, live: bool = False) -> str:
+    """Returns the line above a thought. seconds: how long it took, None if unknown. live: it is being written."""
+    took = [] if seconds is None else [duration_words(seconds)]
+    numbers = ", ".join([*took, *([f"{tokens:,} {'token' if tokens == 1 else 'tokens'}"] if tokens else [])])
+    if live:
+        return f"Thinking… {numbers}".rstrip()
+    return f"Thought for {numbers}" if took else f"Thought, {numbers}" if numbers else "Thought"
+
+
+def sampling_in_words(sampling: SamplingSettings) -> str:
+    """Returns the sampling settings of a reply that are not neutral, and which of them were the model's own."""
+    neutral = SamplingSettings()
+    used = {name: getattr(sampling, name) for name in MODEL_DEFAULTS}
+    used = {name: value for name, value in used.items() if name == "temperature" or value != getattr(neutral, name)}
+    groups = [
+        ({name: value for name, value in used.items() if name not in sampling.from_model}, ""),
+        ({name: value for name, value in used.items() if name in sampling.from_model}, " (the model's own)"),
+    ]
+    return ", ".join(f"{settings_in_words(values)}{whose}" for values, whose in groups if values)
+
+
+def settings_in_words(values: Mapping[str, float]) -> str:
+    """Returns sampling settings by name: temperature 0.6, top-p 0.95."""
+    return ", ".join(f"{name.replace('_p', '-p').replace('_k', '-k')} {value:g}" for name, value in values.items())
 
 
 def count(number: int, what: str) -> str:

@@ -11,8 +11,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+from engine.reply_channels import Channel
+
 Origin = Literal["accepted", "corrected", "bonus"]
-Reason = Literal["eos", "stop", "length", "context", "cancelled"]
+Reason = Literal["eos", "stop", "length", "thought", "context", "cancelled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ class Round:
     width:    rows of the verify pass, repeated prompt or replayed tokens included.
     reason:   why the policy chose this draft length.
     draft_s, verify_s: seconds of proposing and of everything after it, where proposals are timed; else None.
+    channels: for each of `tokens`, whether it is thought, answer, or marks the two; empty for a model that has no
+              thoughts that can be told apart.
     waits:    how often the host waited for the device: once, and once more where proposals are timed.
     fingerprints: in exact-verify, for each of `tokens` the checksum of the logits it was chosen from (53 bits, see
               `engine.audit.fingerprints`); else empty.
@@ -63,7 +67,13 @@ class Round:
     draft_s: float | None = None
     verify_s: float | None = None
     fingerprints: tuple[int, ...] = ()
+    channels: tuple[Channel, ...] = ()
     waits: int = 1
+
+    def text_in(self, channel: Channel) -> str:
+        """Returns what its tokens completed of the answer or of the thought."""
+        pairs = zip(self.texts, self.channels or ("answer",) * len(self.texts), strict=False)
+        return "".join(text for text, own in pairs if own == channel)
 
     def cut(self, count: int) -> Round:
         """Returns the same round, ended after the first `count` of its tokens."""
@@ -75,6 +85,7 @@ class Round:
             accepted=accepted,
             path=self.path[:accepted],
             fingerprints=self.fingerprints[:count],
+            channels=self.channels[:count],
         )
 
     @property
@@ -102,7 +113,8 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The last event of every reply. `text` is what was still held back when the reply ended."""
+    """The last event of every reply. `text` is what was still held back when the reply ended. reason: "length" where
+    the answer has its most tokens, "thought" where the thought has."""
 
     reason: Reason
     tokens: int

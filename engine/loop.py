@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass, replace
 
 from engine.drafters import Drafter
 from engine.events import Finished, Reason, Round
 from engine.policy import Policy
 from engine.proposer import Proposer
+from engine.reply_channels import ChannelParser, ReplyBudget
 from engine.sampling import Sampler
 from engine.target.cached_model import CachedModel
 from engine.verify_pass import RoundQueue
@@ -21,17 +23,20 @@ from engine.verify_pass import RoundQueue
 
 @dataclass(frozen=True)
 class Limits:
-    """When a reply ends. max_tokens: of the reply. context: of prompt and reply together. eos: ids that end it,
-    committed as its last token. cancelled: called after every round."""
+    """When a reply ends. max_tokens, max_thought_tokens: as in `SamplingSettings`. context: of prompt and reply
+    together. eos: ids that end it, committed as its last token. cancelled: called after every round. parser: at the end
+    of the prompt, tells thought and answer apart; None where they are not counted apart."""
 
     max_tokens: int
     context: int
     eos: frozenset[int] = frozenset()
     cancelled: Callable[[], bool] = lambda: False
+    max_thought_tokens: int | None = None
+    parser: ChannelParser | None = None
 
-    def room(self, prompt: int, reply: int) -> int:
-        """Returns how many tokens may still be committed."""
-        return min(self.max_tokens - reply, self.context - prompt - reply)
+    def budget(self) -> ReplyBudget:
+        """Returns what counts the tokens of one reply."""
+        return ReplyBudget(self.max_tokens, self.max_thought_tokens, deepcopy(self.parser))
 
 
 def decode(
@@ -48,35 +53,42 @@ def decode(
     Yields a Round for every verify pass, then Finished. A listener may cut `tokens` at a yield (a stop string): it then
     rewinds both caches and stops listening.
     """
-    prompt = len(tokens)
+    prompt, budget = len(tokens), limits.budget()
     proposer, rounds = Proposer(drafter, policy), RoundQueue(target, sampler, tokens, began_s)
-    policy.begin(limits.room(prompt, 0))
-    reason = _end_reason(tokens, limits, prompt)
+    policy.begin(_room(tokens, limits, budget))
+    reason = _end_reason(tokens, prompt, limits, budget)
     while reason is None:
-        context, room = replace(rounds.context, cancelled=limits.cancelled), limits.room(prompt, len(tokens) - prompt)
+        context, room = replace(rounds.context, cancelled=limits.cancelled), _room(tokens, limits, budget)
         if not rounds.has_step_ahead:
             rounds.verify(proposer.propose(context, min(room - 1, target.draft_room(len(tokens)))))
         plain_follows = room > 1 and rounds.may_run_ahead and proposer.next_is_plain(context)
-        round_ = _cut_at_eos(rounds.wait(plain_follows), limits.eos)
+        round_ = _cut(rounds.wait(plain_follows), limits.eos, budget)
         proposer.rewind(rounds.commit(round_))
         proposer.observe(round_)
-        reason = _end_reason(tokens, limits, prompt) or ("cancelled" if limits.cancelled() else None)
+        reason = _end_reason(tokens, prompt, limits, budget) or ("cancelled" if limits.cancelled() else None)
         yield round_
     yield Finished(reason, len(tokens) - prompt, time.monotonic() - began_s)
 
 
-def _cut_at_eos(round_: Round, eos: frozenset[int]) -> Round:
-    """Drops what a round has after an end-of-sequence token."""
+def _room(tokens: list[int], limits: Limits, budget: ReplyBudget) -> int:
+    """Returns how many tokens may still be committed at most."""
+    return min(budget.left, limits.context - len(tokens))
+
+
+def _cut(round_: Round, eos: frozenset[int], budget: ReplyBudget) -> Round:
+    """Counts the tokens of a round, and drops what it has after one that ends the reply: where a limit is reached may
+    depend on the tokens themselves, since thought and answer have limits of their own."""
     for i, token in enumerate(round_.tokens):
-        if token in eos:
+        budget.push(token)
+        if token in eos or budget.end is not None:
             return round_.cut(i + 1)
     return round_
 
 
-def _end_reason(tokens: list[int], limits: Limits, prompt: int) -> Reason | None:
+def _end_reason(tokens: list[int], prompt: int, limits: Limits, budget: ReplyBudget) -> Reason | None:
     """Returns why the reply ends here, None if it goes on."""
     if len(tokens) > prompt and tokens[-1] in limits.eos:
         return "eos"
-    if limits.room(prompt, len(tokens) - prompt) > 0:
-        return None
-    return "length" if len(tokens) - prompt >= limits.max_tokens else "context"
+    if budget.end is not None:
+        return budget.end
+    return None if len(tokens) < limits.context else "context"

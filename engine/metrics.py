@@ -29,6 +29,8 @@ class Metrics:
     reached: list[int] = field(default_factory=list)
     kept: list[int] = field(default_factory=list)
     reason: str | None = None
+    thought_tokens: int = 0
+    thought_s: float | None = None  # from the first token to the last one of thought
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> Metrics:
@@ -56,6 +58,9 @@ class Metrics:
         if self.first_s is None:
             self.first_s, self.first_tokens = r.time_s, len(r.tokens)
         self.last_s = r.time_s
+        if thought := r.channels.count("thought"):
+            self.thought_tokens += thought
+            self.thought_s = r.time_s - self.first_s
         places = len(r.drafted) if r.parents is None else r.depth
         while len(self.reached) < places:
             self.reached.append(0)

@@ -8,13 +8,15 @@ it completed, and a round is released once none of its text can turn out to belo
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
 from engine.events import Round
+from engine.reply_channels import Channel, ChannelParser
 
-Message = Mapping[str, str]
+Message = Mapping[str, str]  # role, content, and what the assistant thought before it, under "thought"
+_NO_TEXT = "\udfff"  # stands for text that no stop string is looked for in, since no text contains it
 
 
 class TokenStream(Protocol):
@@ -32,11 +34,19 @@ class Tokenizer(Protocol):
 
     eos: frozenset[int]
 
-    def chat(self, messages: Sequence[Message]) -> list[int]:
-        """Returns the prompt's ids for a conversation, ready for the assistant to answer or to go on."""
+    def chat(
+        self, messages: Sequence[Message], cancelled: Callable[[], bool] = lambda: False, **switches: bool | str
+    ) -> list[int]:
+        """Returns the prompt's ids for a conversation, ready for the assistant to answer or to go on. Raises
+        StoppedError once it was `cancelled`. switches: of the chat template, as in
+        `engine.settings.SamplingSettings.switches`."""
 
     def stream(self) -> TokenStream:
         """Returns a fresh detokenizer."""
+
+    def channels(self, prompt: Sequence[int]) -> ChannelParser | None:
+        """Returns what tells thought and answer of the reply to a prompt apart; None where the model has no thoughts,
+        or none that can be told by their tokens."""
 
 
 class ReplyText:
@@ -48,15 +58,24 @@ class ReplyText:
 
     continuation_ids: tokens of the reply that were emitted before and are not counted. Texts go on as if they had just
     been emitted, and a stop string may begin in them; one inside them has stopped the reply already.
+
+    parser: tells thought and answer apart. What marks them has no text, and stop strings end the answer alone.
     """
 
-    def __init__(self, stream: TokenStream, stops: Sequence[str], continuation_ids: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        stream: TokenStream,
+        stops: Sequence[str],
+        continuation_ids: Sequence[int] = (),
+        parser: ChannelParser | None = None,
+    ) -> None:
         self._stream = stream
+        self._parser = parser
         self._stops = [s for s in stops if s]
         self._held: deque[Round] = deque()
-        self._text = "".join(
-            [stream.push(token) for token in continuation_ids]
-        )  # of the held rounds, end to end, and before it
+        self._text = ""  # that may end the reply: of the held rounds, end to end, and before it
+        for token in continuation_ids:
+            self._read(token)
         self.tokens = 0
         self.stopped = any(s in self._text for s in self._stops)
         self._before = unsure = self._unsure()  # how much of `_text` was emitted, and may yet begin a stop string
@@ -65,21 +84,33 @@ class ReplyText:
     def push(self, round_: Round) -> list[Round]:
         """Takes a round in; returns the rounds that may be emitted now, with their texts."""
         texts: list[str] = []
+        channels: list[Channel] = []
         for token in round_.tokens:
-            texts.append(self._stream.push(token))
-            self._text += texts[-1]
+            text, channel = self._read(token)
+            texts.append(text)
+            channels.append(channel)
             self.tokens += 1
             if any(s in self._text for s in self._stops):
                 self.stopped = True
                 break
-        self._held.append(replace(round_.cut(len(texts)), texts=tuple(texts)))
+        known = tuple(channels) if self._parser is not None else ()
+        self._held.append(replace(round_.cut(len(texts)), texts=tuple(texts), channels=known))
         return self._cut() if self.stopped else self._release()
 
     def finish(self) -> tuple[list[Round], str]:
-        """Ends the reply; returns the rounds and the text that were held back."""
+        """Ends the reply; returns the rounds and the text that were held back. The rest of a character that a thought
+        ends within is dropped: it belongs to no token, so nothing would tell it from the answer."""
         rest = list(self._held)
         self._held.clear()
-        return rest, "" if self.stopped else self._stream.finish()
+        in_thought = self._parser is not None and self._parser.channel != "answer"
+        return rest, "" if self.stopped or in_thought else self._stream.finish()
+
+    def _read(self, token: int) -> tuple[str, Channel]:
+        """Returns the text that a token completed, and what it belongs to."""
+        channel = self._parser.push(token) if self._parser is not None else "answer"
+        text = "" if channel == "markup" else self._stream.push(token)
+        self._text += text if channel == "answer" else _NO_TEXT * len(text)
+        return text, channel
 
     def _release(self) -> list[Round]:
         """Returns the rounds that end before any text that may still become a stop string."""

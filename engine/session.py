@@ -52,7 +52,7 @@ class Session:
 
         Raises ContextError when the prompt leaves no room for a single token.
         """
-        prompt = self.tokenizer.chat(messages)
+        prompt = self.tokenizer.chat(messages, **settings.switches)
         return self.continue_tokens(prompt, settings, drafter, policy, cancelled, continuation_ids)
 
     def continue_tokens(
@@ -67,7 +67,8 @@ class Session:
         """Answers a prompt of token ids; the rest as `reply`."""
         settings.check(tree=True)  # a policy may draft trees, which may be longer than chains
         began_s = time.monotonic()
-        text = ReplyText(self.tokenizer.stream(), settings.stop, continuation_ids)
+        parser = self.tokenizer.channels(prompt)
+        text = ReplyText(self.tokenizer.stream(), settings.stop, continuation_ids, parser)
         if text.stopped or self.tokenizer.eos.intersection(continuation_ids):
             yield Finished("stop" if text.stopped else "eos", 0, time.monotonic() - began_s)
             return
@@ -87,7 +88,8 @@ class Session:
             yield Finished("cancelled", 0, time.monotonic() - began_s)
             return
         sampler = Sampler(settings, self.target.vocabulary)
-        limits = Limits(settings.max_tokens, self.context, self.tokenizer.eos, cancelled)
+        ends = (settings.max_tokens, self.context, self.tokenizer.eos, cancelled, settings.max_thought_tokens)
+        limits = Limits(*ends, parser)
         rounds = decode(self._driver, drafter, policy or FixedLength(0), sampler, self.tokens, limits, began_s)
         for event in self._with_text(rounds, text, len(prompt)):
             yield event

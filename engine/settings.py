@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
 
 from engine.errors import UsageError
 
@@ -19,7 +19,12 @@ MIN_TEMPERATURE = 1e-3  # below, logits over temperature overflow float32
 MAX_TEMPERATURE = MAX_PENALTY = 100.0  # far below, nothing is left of a distribution
 LARGEST_SEED = 2**63 - 1
 LONGEST_DRAFT, LONGEST_TREE = 32, 64  # tokens, nodes: beyond, no machine verifies as cheaply as it decodes
+LONGEST_EFFORT = 20  # characters
 _MAX_COUNT = 2**31 - 1
+# The settings that a model may have a default of its own for.
+MODEL_DEFAULTS = (
+    *("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty"),
+)
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,11 @@ class SamplingSettings:
 
     acceptance: the rule above temperature 0. draft_length: tokens (nodes of a tree) a round, None for automatic, 0 for
     plain decoding. exact: the same arithmetic for every token whatever is drafted, so that replies agree to the last
-    bit (see `engine.audit.exact_target`); not with trees. stop: strings that end the reply and are not shown.
+    bit (see `engine.audit.exact_target`); not with trees. stop: strings that end the answer and are not shown.
+
+    max_tokens: of the answer. max_thought_tokens: of the thought before it, None where the two share max_tokens.
+    thinking, effort: the switches of a chat template that has them; None and "" for what the template does by itself.
+    from_model: the names of those settings whose values are the model's own (see `models.generation_defaults`).
     """
 
     temperature: float = 0.0
@@ -53,11 +62,28 @@ class SamplingSettings:
     draft_length: int | None = None
     exact: bool = False
     max_tokens: int = 2048
+    max_thought_tokens: int | None = None
+    thinking: bool | None = None
+    effort: str = ""
     stop: tuple[str, ...] = ()
+    from_model: tuple[str, ...] = ()
 
     @property
     def greedy(self) -> bool:
         return self.temperature == 0
+
+    @property
+    def switches(self) -> dict[str, bool | str]:
+        """The switches of the chat template that are set."""
+        thinking = {} if self.thinking is None else {"thinking": self.thinking}
+        return {**thinking, **({"effort": self.effort} if self.effort else {})}
+
+    def with_defaults(self, defaults: Mapping[str, float]) -> SamplingSettings:
+        """Returns the settings with the model's own values for those that are `from_model`; neutral ones where it has
+        none."""
+        neutral = {one.name: one.default for one in fields(self)}
+        values: dict[str, Any] = {name: defaults.get(name, neutral[name]) for name in self.from_model}
+        return replace(self, **values)
 
     @property
     def counts_context(self) -> bool:
@@ -88,6 +114,12 @@ class SamplingSettings:
                 f"give auto or a number from 0 to {longest}; 0 is plain decoding",
             ),
             "max_tokens": (1 <= self.max_tokens <= _MAX_COUNT, "give 1 or a larger whole number"),
+            "max_thought_tokens": (
+                self.max_thought_tokens is None or 1 <= self.max_thought_tokens <= _MAX_COUNT,
+                "give 1 or a larger whole number",
+            ),
+            "effort": (len(self.effort) <= LONGEST_EFFORT, "give a word such as low, medium or high"),
+            "from_model": (set(self.from_model) <= set(MODEL_DEFAULTS), f"give some of {', '.join(MODEL_DEFAULTS)}"),
             "stop": (all(self.stop), "give some text: an empty stop string ends every reply at once"),
         }
         return {name: remedy for name, (valid, remedy) in checks.items() if not valid}

@@ -19,8 +19,10 @@ from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
 from engine.errors import ModelError, RedlineError, UsageError
+from engine.reply_channels import ChannelParser
 from engine.reply_text import Message
 from models import tokenizer_process
+from models.reply_format import Switches, reply_format, switches_of
 from models.tokenizer_process import WorkerLostError
 from models.tokenizer_worker import Answer, Chat, Encode, Ids, Open, Opened, Refused, Rendered, Request, Unknown
 
@@ -41,7 +43,8 @@ def _never() -> bool:
 class FolderTokenizer:
     """Implements `engine.reply_text.Tokenizer` for a model folder that has a tokenizer.json.
 
-    eos: ids that end a reply, from the model's configuration and the tokenizer's own. rows: of the model's embedding,
+    eos: ids that end a reply, from the model's configuration and the tokenizer's own. format: how the model marks its
+    thoughts, None if it has no tokens for that. switches: those of its chat template. rows: of the model's embedding,
     which reads past its end for ids that it has no row for.
     """
 
@@ -53,6 +56,9 @@ class FolderTokenizer:
             self._fast = Tokenizer.from_str(opened.decoder)
         self._template, self._digest = opened.template, opened.digest
         self.eos = frozenset(eos) | (frozenset() if opened.eos is None else {opened.eos})
+        added = {token.content: number for number, token in self._fast.get_added_tokens_decoder().items()}
+        self.format = reply_format(added, self.pieces)
+        self.switches = switches_of(self._template) if self._template else Switches()
 
     @property
     def has_template(self) -> bool:
@@ -68,17 +74,23 @@ class FolderTokenizer:
             other._template = _PRINTS_DATE.sub(lambda call: json.dumps(day.strftime(call["format"])), self._template)
         return other
 
-    def chat(self, messages: Sequence[Message], cancelled: Callable[[], bool] = _never) -> list[int]:
+    def chat(
+        self, messages: Sequence[Message], cancelled: Callable[[], bool] = _never, **switches: bool | str
+    ) -> list[int]:
         """Returns the ids of the conversation and of the opening of the assistant's turn. A model without a chat
         template gets the texts of the messages as they are, a blank line between them.
 
+        Earlier thoughts are given to the template, which takes those that its model is to see again, mostly none.
+        switches: as `models.reply_format.Switches.variables`; those that the template does not have change nothing.
         Raises ModelError where the template fails or goes beyond the limits, StoppedError once it was cancelled.
         """
         if not self.has_template or self._template is None:
             return self._encode("\n\n".join(m["content"] for m in messages), True, cancelled)
         for message in messages:
             _check_text(message["content"])
-        request = Chat(self._key, [dict(message) for message in messages], self._template)
+            _check_text(message.get("thought", ""))
+        variables = self.switches.variables(**switches)  # type: ignore[arg-type]  # by name
+        request = Chat(self._key, [_for_template(message) for message in messages], self._template, variables)
         rendered: list[int] = []
 
         def encoding_s(answer: Answer) -> float | None:
@@ -106,6 +118,10 @@ class FolderTokenizer:
         """Returns the text of one id inside a text, its leading space included; the name of a special token."""
         once, twice = (self._fast.decode([token] * n, skip_special_tokens=False) for n in (1, 2))
         return str(twice[len(once) :])
+
+    def channels(self, prompt: Sequence[int]) -> ChannelParser | None:
+        """Returns what tells thought and answer of the reply to a prompt apart, None where no tokens mark them."""
+        return self.format.after(prompt) if self.format is not None else None
 
     def stream(self) -> FolderStream:
         return FolderStream(self._fast)
@@ -193,6 +209,13 @@ class FolderStream:
 
 def _encoding_s(characters: int) -> float:
     return ENCODE_S + characters / CHARACTERS_PER_S
+
+
+def _for_template(message: Message) -> dict[str, str]:
+    """Returns a message as templates read it. Most call an earlier thought reasoning_content, gpt-oss's thinking."""
+    plain = {"role": message["role"], "content": message["content"]}
+    thought = message.get("thought", "").strip()
+    return {**plain, "reasoning_content": thought, "thinking": thought} if thought else plain
 
 
 def _check_text(text: str) -> None:

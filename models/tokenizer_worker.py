@@ -47,11 +47,12 @@ class Encode(msgspec.Struct, tag=True):
 
 class Chat(msgspec.Struct, tag=True):
     """Renders a conversation and opens the assistant's turn: answered by Rendered and then as Encode is, or by Refused
-    or Unknown."""
+    or Unknown. variables: what the template is told beside the messages."""
 
     key: int
     messages: list[dict[str, str]]
     template: str
+    variables: dict[str, bool | str] = {}
 
 
 class Ready(msgspec.Struct, tag=True):
@@ -196,7 +197,7 @@ def render(tokenizer: _OpenTokenizer, request: Chat) -> str:
         conversations=[request.messages],
         chat_template=request.template,
         add_generation_prompt=True,
-        **tokenizer.special,
+        **{**tokenizer.special, **request.variables},
     )
     if len(text) > longest_prompt(request.messages):
         raise ValueError(f"it writes {len(text):,} characters")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from app.cli.decoding_options import add_options, check_single, read_options
+from app.cli.decoding_options import add_options, add_thinking, check_single, read_options
 from app.cli.terminal.keyboard import ctrl_c
 from app.cli.terminal.progress import Status
 from app.cli.terminal.reply_view import Terminal, fallback_line
@@ -48,12 +48,13 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument("--reproducible", action="store_true", help=_REPRODUCIBLE)
     parser.add_argument("--no-history", action="store_true", help=_NO_HISTORY)
     add_theme(parser)
-    add_options(parser)
+    add_options(parser, instead="the model's own, else 0")
+    add_thinking(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Replies once, or to everything that the user types. Raises RedlineError."""
-    options = read_options(args, random_seed=True)
+    options = read_options(args, random_seed=True, model_defaults=True)
     if not (options.reproducible or args.no_history):
         options = replace(options, history=store_path().parent / FOLDER)
     prompt = _prompt(args)
@@ -65,10 +66,13 @@ def run(args: argparse.Namespace) -> int:
     if prompt is None:
         from app.cli.interactive_chat import converse
 
-        return converse(conversation, Terminal(sys.stdout, sys.stderr, look))
+        return converse(conversation, Terminal(sys.stdout, sys.stderr, look, thoughts=_shows_thoughts(args, look)))
     with ctrl_c() as cancelled:
         events = conversation.ask(prompt, cancelled)
-        return _print_json(events, options) if args.json else _print_reply(conversation, events, look)
+        if args.json:
+            return _print_json(events, conversation.options)
+        terminal = Terminal(sys.stdout, sys.stderr, look, None, conversation.speculating, _shows_thoughts(args, look))
+        return _print_reply(conversation, events, terminal)
 
 
 def _open(options: Options, system: str) -> Conversation:
@@ -82,8 +86,12 @@ def _open(options: Options, system: str) -> Conversation:
         status.clear()
 
 
-def _print_reply(conversation: Conversation, events: Iterator[ShownEvent], look: Look) -> int:
-    terminal = Terminal(sys.stdout, sys.stderr, look, speculating=conversation.speculating)
+def _shows_thoughts(args: argparse.Namespace, look: Look) -> bool:
+    """Whether thoughts are shown: in a terminal unless the user says otherwise, as a pipe gets the answer alone."""
+    return bool(args.thoughts == "show" if args.thoughts else look.escapes)
+
+
+def _print_reply(conversation: Conversation, events: Iterator[ShownEvent], terminal: Terminal) -> int:
     terminal.introduce(conversation.describe())
     metrics = terminal.play(events, conversation.options.seed_line)
     return INTERRUPTED if metrics.reason == "cancelled" else OK

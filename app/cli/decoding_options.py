@@ -7,9 +7,9 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from app.inference.options import AUTO, BUILTIN, KV_BITS, Options, read_draft_length
+from app.inference.options import AUTO, BUILTIN, KV_BITS, MAX_THOUGHT, Options, read_draft_length
 from engine.errors import UsageError
-from engine.settings import ACCEPTANCE_RULES
+from engine.settings import ACCEPTANCE_RULES, MODEL_DEFAULTS
 from models.builtin import SHIPPED
 
 _EXACT = "use the same arithmetic for every token, so that the text agrees to the last bit with plain decoding"
@@ -20,12 +20,16 @@ _SEED = (
 )
 
 # Options that `Options` has by the same name and type.
-_UNCHANGED = ("tree", "exact", "top_p", "top_k", "min_p", "repetition_penalty", "max_tokens", "context", "kv_bits")
+_UNCHANGED = ("tree", "exact", "max_tokens", "context", "kv_bits")
+_SAMPLED = tuple(name for name in MODEL_DEFAULTS if name != "temperature")  # given once, None where they are not
+_THINKING = {None: None, "on": True, "off": False}
 
 
-def add_options(parser: argparse.ArgumentParser, several: bool = False, max_tokens: int = 512) -> None:
+def add_options(
+    parser: argparse.ArgumentParser, several: bool = False, max_tokens: int = 512, instead: str = "0"
+) -> None:
     """Adds the options that chat, race and bench share. several: --drafter, --draft-length and --temperature may be
-    repeated."""
+    repeated. instead: what the temperature is where it is not given."""
     again = "; may be repeated" if several else ""
     group = parser.add_argument_group("model and decoding")
     add = group.add_argument
@@ -45,7 +49,7 @@ def add_options(parser: argparse.ArgumentParser, several: bool = False, max_toke
         default=ACCEPTANCE_RULES[0],
         help="acceptance rule above temperature 0 (default: rejection)",
     )
-    add_sampling(group, several, max_tokens)
+    add_sampling(group, several, max_tokens, instead)
     add("--seed", type=int, metavar="N", help=_SEED)
     add("--stop", action="append", default=[], metavar="TEXT", help="end the reply before this text; may be repeated")
     add(
@@ -57,33 +61,50 @@ def add_options(parser: argparse.ArgumentParser, several: bool = False, max_toke
     )
 
 
-def add_sampling(group: argparse._ArgumentGroup, several: bool, max_tokens: int) -> None:
+def add_sampling(group: argparse._ArgumentGroup, several: bool, max_tokens: int, instead: str = "0") -> None:
     """Adds the options that predict has too: trees, the distribution, limits and the folder of the caches."""
     add, again = group.add_argument, "; may be repeated" if several else ""
     add("--tree", action="store_true", help="draft trees if drafter and target support them; draft lengths count nodes")
-    add("--temperature", action="append", type=float, metavar="T", help=f"0 is greedy (default: 0){again}")
+    add("--temperature", action="append", type=float, metavar="T", help=f"0 is greedy (default: {instead}){again}")
     top_p = "sample from the most likely tokens with this total probability (1: off)"
-    add("--top-p", type=float, default=1.0, metavar="P", help=top_p)
-    add("--top-k", type=int, default=0, metavar="K", help="sample from the K most likely tokens (0: off)")
+    add("--top-p", type=float, metavar="P", help=top_p)
+    add("--top-k", type=int, metavar="K", help="sample from the K most likely tokens (0: off)")
     min_p = "drop tokens less likely than P times the most likely one (0: off)"
-    add("--min-p", type=float, default=0.0, metavar="P", help=min_p)
-    add("--repetition-penalty", type=float, default=1.0, metavar="R", help="above 1 discourages repeats (1: off)")
-    add(
-        "--max-tokens",
-        type=int,
-        default=max_tokens,
-        metavar="N",
-        help=f"longest reply, in tokens (default: {max_tokens})",
-    )
+    add("--min-p", type=float, metavar="P", help=min_p)
+    add("--repetition-penalty", type=float, metavar="R", help="above 1 discourages repeats (1: off)")
+    add("--presence-penalty", type=float, metavar="R", help="above 0 discourages tokens that were there (0: off)")
+    add("--frequency-penalty", type=float, metavar="R", help="above 0 discourages frequent tokens (0: off)")
+    longest = f"longest reply, in tokens (default: {max_tokens})"
+    add("--max-tokens", type=int, default=max_tokens, metavar="N", help=longest)
     add("--context", type=int, metavar="N", help="maximum tokens of prompt and reply (default: all that fit in memory)")
     add("--cache-dir", type=Path, metavar="DIR", help="folder of imported models and caches (default: the user's)")
 
 
-def read_options(args: argparse.Namespace, random_seed: bool) -> Options:
-    """Returns the options of parsed arguments. random_seed: draw a seed if none is given. Raises UsageError for invalid
-    values."""
+def add_thinking(parser: argparse.ArgumentParser) -> None:
+    """Adds the options for models that think before they answer."""
+    group = parser.add_argument_group("thinking")
+    add = group.add_argument
+    add(
+        "--thinking", choices=("on", "off"), help="whether to think, for models with that switch (default: the model's)"
+    )
+    add("--effort", default="", metavar="LEVEL", help="how much to think, for models with that switch")
+    most = f"longest thought before the answer (default: {MAX_THOUGHT})"
+    add("--max-thought-tokens", type=int, default=MAX_THOUGHT, metavar="N", help=most)
+    shown = "show thoughts, or only how long they took (default: show in a terminal, hide elsewhere)"
+    add("--thoughts", choices=("show", "hide"), help=shown)
+
+
+def read_options(args: argparse.Namespace, random_seed: bool, model_defaults: bool = False) -> Options:
+    """Returns the options of parsed arguments. random_seed: draw a seed if none is given. model_defaults: what is not
+    given is the model's own. Raises UsageError for invalid values."""
     seed = args.seed if args.seed is not None else secrets.randbelow(2**31) if random_seed else 0
     values: dict[str, Any] = {name: getattr(args, name) for name in _UNCHANGED}
+    given = {name: getattr(args, name, None) for name in MODEL_DEFAULTS}
+    values |= {name: given[name] for name in _SAMPLED if given[name] is not None}
+    if model_defaults:
+        values["from_model"] = tuple(name for name in MODEL_DEFAULTS if given[name] is None)
+        values |= {"thinking": _THINKING[args.thinking], "effort": args.effort}
+        values["max_thought_tokens"] = args.max_thought_tokens
     return Options(
         target=args.target,
         drafters=tuple(args.drafter or (AUTO,)),

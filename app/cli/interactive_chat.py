@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -22,6 +22,7 @@ from prompt_toolkit.output import create_output
 from app.cli.terminal.keyboard import ctrl_c, unseen_typing
 from app.cli.terminal.reply_view import Terminal, details
 from app.command_line import OK
+from app.folded_text import folded
 from app.inference.options import read_draft_length
 from app.inference.reply_events import ShownEvent
 from app.safe_text import trusted
@@ -45,6 +46,7 @@ _COMMANDS = {  # what follows a slash, and what it does
     "/drafter NAME|FOLDER": "choose the drafter: auto, none, lookup, a name or a folder",
     "/length N|auto": "set how many tokens to draft each round; 0 is plain decoding",
     "/temperature T": "set the temperature; 0 is greedy",
+    "/thoughts show|hide": "show thoughts, or only how long they took",
     "/stats": "show the statistics of the last reply",
     "/verify": "decode the last reply again plainly, and say whether it is the same",
     "/save FILE": "write the conversation as Markdown",
@@ -143,9 +145,16 @@ class Talk:
 
     def _do_temperature(self, text: str) -> None:
         try:
-            self._change(temperatures=(float(text),))
+            left = tuple(name for name in self._conversation.options.from_model if name != "temperature")
+            self._change(temperatures=(float(text),), from_model=left)
         except ValueError:
             raise UsageError(f"temperature is {text!r}: give a number, 0 is greedy") from None
+
+    def _do_thoughts(self, text: str) -> None:
+        if text not in ("show", "hide"):
+            raise UsageError("give show or hide")
+        self._terminal.thoughts = text == "show"
+        self._say("thoughts are shown" if self._terminal.thoughts else "thoughts are hidden")
 
     def _do_stats(self, _: str) -> None:
         self._say("there is no reply yet" if self._last is None else details(self._last))
@@ -178,8 +187,14 @@ def markdown(conversation: Conversation) -> str:
     """Returns the conversation as Markdown."""
     head = [("System", conversation.system)] if conversation.system else []
     names = {"user": "You", "assistant": "Model"}
-    turns = [*head, *((names[message["role"]], message["content"]) for message in conversation.messages)]
+    turns = [*head, *((names[message["role"]], _with_thought(message)) for message in conversation.messages)]
     return "\n\n".join(f"## {name}\n\n{text.strip()}" for name, text in turns) + "\n"
+
+
+def _with_thought(message: Mapping[str, str]) -> str:
+    """Returns a message as Markdown, its thought folded above it."""
+    thought = message.get("thought", "").strip()
+    return f"{folded('Thought', thought)}\n\n{message['content'].strip()}" if thought else message["content"]
 
 
 def history(folder: Path) -> History:

@@ -29,7 +29,7 @@ from app.cli.terminal.output import output_console, plain_table
 from app.cli.terminal.progress import progress
 from app.cli.terminal.token_style import add_theme
 from app.command_line import FAILURE, INTERRUPTED, OK, add_command, print_json
-from app.reply_statistics import count
+from app.reply_statistics import count, sampling_in_words
 from app.safe_text import safe
 from engine.errors import UsageError
 
@@ -163,6 +163,7 @@ def _reply(result: Result) -> dict[str, Any]:
         "law": None if sampling is None else ("greedy" if not sampling.temperature else sampling.acceptance),
         "temperature": None if sampling is None else sampling.temperature,
         "seed": None if sampling is None else sampling.seed,
+        "sampling": None if sampling is None else sampling_in_words(sampling),
         "tokens": case.tokens,
         "verdict": None if receipt is None else receipt.verdict,
         "same_bits": None if receipt is None else receipt.same_bits,

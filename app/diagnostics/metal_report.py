@@ -121,7 +121,7 @@ class MetalReport:
         pair, samples, tokens = self._open(), list[dict[str, int]](), 0
         pair.session.forget()
         mx.reset_peak_memory()
-        prompt = pair.prompt_ids([{"role": "user", "content": PROMPTS[-1]}])
+        prompt = pair.prompt_ids([{"role": "user", "content": PROMPTS[-1]}], SamplingSettings())
         settings = SamplingSettings(temperature=1, seed=1, max_tokens=MEMORY_TOKENS)
         for event in pair.session.continue_tokens(prompt, settings, None, FixedLength(0)):
             if isinstance(event, Round):
@@ -161,7 +161,7 @@ class MetalReport:
         """Yields the verdict on each reply and the most waits of a round."""
         target = pair.target.model
         for words in PROMPTS:
-            prompt = pair.prompt_ids([{"role": "user", "content": words}])
+            prompt = pair.prompt_ids([{"role": "user", "content": words}], SamplingSettings())
             for sampling in SAMPLINGS:
                 settings = replace(sampling, seed=1, acceptance="coupled", max_tokens=REPLY_TOKENS)
                 plain, rounds = (

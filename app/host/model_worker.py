@@ -67,7 +67,8 @@ class ModelWorker:
     def reply(self, request: protocol.Reply, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
         """Yields Measuring? PrefillProgress* RoundDone* ReplyDone, with FellBack anywhere among them. Ends soon once
         `stop` is set. Raises UsageError for invalid settings or ids, and what the target raises."""
-        pair, settings, number = self._pair, with_seed(request.sampling), request.id
+        pair, number = self._pair, request.id
+        settings = pair.resolved(with_seed(request.sampling))
         check_settings(settings, pair.trees)
         pair.check_ids(request.continuation_ids)
         messages = to_builtins(request.messages)
@@ -86,7 +87,10 @@ class ModelWorker:
                     yield protocol.RoundDone(id=number, round=event, drafted_texts=texts)
                 case Finished():
                     digest = digests.together(digests.of_prompt(runner.prompt), pair.digest)
-                    yield protocol.ReplyDone(id=number, finished=event, seed=settings.seed or 0, prompt_digest=digest)
+                    seed = settings.seed or 0
+                    yield protocol.ReplyDone(
+                        id=number, finished=event, seed=seed, prompt_digest=digest, sampling=settings
+                    )
 
     def verify(self, request: protocol.Verify, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
         """Yields PrefillProgress* VerifyProgress* VerifyDone, or ends with Failed soon once `stop` is set."""
@@ -97,7 +101,8 @@ class ModelWorker:
         invalid settings or sides, and what target and drafters raise."""
         pair = self._pair
         pair.draft_from(None, request.sampling)  # a race has the same rounds each time
-        base = Options.of(replace(with_seed(request.sampling), draft_length=None))  # each side has its own length
+        sampling = pair.resolved(with_seed(request.sampling))
+        base = Options.of(replace(sampling, draft_length=None))  # each side has its own length
         options = RaceOptions(request.id, request.prompt, base, level(request.sides), request.runs)
         loaded = {(self.pair.drafter, self.pair.tree): pair} if self.pair is not None and pair.has_drafter else {}
         contest, complete = Contest(pair, options, stop.is_set, loaded), False
@@ -115,7 +120,7 @@ class ModelWorker:
     def count(self, request: protocol.Count, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
         """Yields Counted. Raises StoppedError soon once `stop` is set."""
         pair = self._pair
-        tokens = len(pair.prompt_ids(to_builtins(request.messages), stop.is_set))
+        tokens = len(pair.prompt_ids(to_builtins(request.messages), request.sampling, stop.is_set))
         yield protocol.Counted(id=request.id, tokens=tokens, context=pair.session.context)
 
     def unload(self, request: protocol.Unload) -> Iterator[protocol.AnyAnswer]:
@@ -175,6 +180,7 @@ class ModelWorker:
     def _description(self, number: int, name: str, wanted: protocol.Pair) -> protocol.Loaded:
         """Returns what the window is told of the loaded pair. name: of the target."""
         pair = self._pair
+        defaults, switches = pair.defaults, pair.target.tokenizer.switches
         speculation: protocol.Speculation = "unsupported" if pair.refusal else "on" if pair.has_drafter else "off"
         return protocol.Loaded(
             id=number,
@@ -182,10 +188,13 @@ class ModelWorker:
             target=name,
             drafter=pair.drafter.name,
             speculation=speculation,
-            note=join_notes(pair.refusal or pair.drafter.note, pair.note),
+            note=join_notes(pair.refusal or pair.drafter.note, pair.note, defaults.note),
             drafts_trees=pair.drafter.branches,
             context=pair.session.context,
             vocabulary=pair.vocabulary,
+            defaults=dict(defaults.values),
+            thinking=bool(switches.thinking),
+            efforts=switches.efforts,
         )
 
 

@@ -34,7 +34,7 @@ def verify(pair: LoadedPair, request: Verify, stop: StopFlag) -> Iterator[AnyAns
     """
     rounds = [round_of(i, kept) for i, kept in enumerate(request.rounds)]
     tokens = [token for round_ in rounds for token in round_.tokens]
-    settings = replace(request.sampling, draft_length=0)
+    settings = replace(pair.resolved(request.sampling), draft_length=0)
     if not tokens:
         raise UsageError("this reply has no tokens to check (none were stored, or it was empty): regenerate it")
     check_model(pair, request)
@@ -48,7 +48,7 @@ def verify(pair: LoadedPair, request: Verify, stop: StopFlag) -> Iterator[AnyAns
             raise StoppedError("stopped before all of the reply was checked")
 
     try:
-        prompt = pair.prompt_ids(to_builtins(request.messages), stop.is_set)
+        prompt = pair.prompt_ids(to_builtins(request.messages), settings, stop.is_set)
         check_prompt(pair, request, prompt, len(tokens))
         with closing(pair.verify(settings, prompt, rounds, request.complete, pause)) as steps:
             for step in steps:

@@ -18,6 +18,7 @@ from engine.audit.receipt import Receipt
 from engine.errors import StoppedError, UsageError
 from engine.events import Finished, Round
 from engine.settings import SamplingSettings
+from models.generation_defaults import GenerationDefaults
 
 Message = dict[str, str]
 Notice = Callable[[str], None]
@@ -36,7 +37,8 @@ class Answer:
 
 @dataclass
 class Conversation:
-    """notice: shows a line about work that takes seconds; "" clears it. answer: the last reply, if there is one."""
+    """notice: shows a line about work that takes seconds; "" clears it. answer: the last reply, if there is one.
+    defaults: the sampling settings that the target's authors recommend."""
 
     options: Options
     pair: LoadedPair
@@ -44,6 +46,7 @@ class Conversation:
     messages: list[Message] = field(default_factory=list)
     notice: Notice = lambda text: None
     answer: Answer | None = None
+    defaults: GenerationDefaults = field(default_factory=GenerationDefaults)
 
     def ask(self, text: str, cancelled: Callable[[], bool]) -> Generator[ShownEvent]:
         """Replies to `text`. What was emitted when it ends, or when the iterator is closed, is kept.
@@ -74,7 +77,7 @@ class Conversation:
                 raise KeyboardInterrupt
 
         try:
-            prompt = self.pair.prompt_ids(answer.messages, cancelled)
+            prompt = self.pair.prompt_ids(answer.messages, answer.settings, cancelled)
         except StoppedError as error:
             raise KeyboardInterrupt from error
         steps = self.pair.verify(answer.settings, prompt, answer.rounds, answer.complete, pause)
@@ -139,14 +142,16 @@ class Conversation:
         drafting = f"drafter {drafter.name}, draft length {length}" if self.speculating else "plain decoding"
         note = f" ({drafter.note})" if drafter.note and self.speculating else ""
         seeded = f", seed {options.seed}, {options.rule}" if temperature else ""
-        parts = [target_name(options), f"{drafting}{note}", f"temperature {temperature:g}{seeded}", self.pair.note]
+        own = " (model's default)" if "temperature" in options.from_model and self.defaults.values else ""
+        sampling = f"temperature {temperature:g}{own}{seeded}"
+        parts = [target_name(options), f"{drafting}{note}", sampling, self.pair.note, self.defaults.note]
         return " · ".join(part for part in parts if part)
 
     def _reply(self, before: list[Message], text: str, cancelled: Callable[[], bool]) -> Generator[ShownEvent]:
         """Replies to `text` after the turns `before`. `messages` is replaced at the end, if there was any text."""
         turns = [*before, {"role": "user", "content": text}]
         system = [{"role": "system", "content": self.system}] if self.system else []
-        settings, reply, measuring = self.options.settings(), "", False
+        settings, reply, thought, measuring = self.options.settings(), "", "", False
         answer = Answer([*system, *turns], settings, [], complete=False)
         self.pair.draft_from(self.options.history, settings)
         try:
@@ -159,7 +164,8 @@ class Conversation:
                     self.notice("")
                     measuring = False
                 if isinstance(event, Round):
-                    reply += "".join(event.texts)
+                    reply += event.text_in("answer")
+                    thought += event.text_in("thought")
                     answer.rounds.append(event)
                 elif isinstance(event, Finished):
                     reply += event.text
@@ -172,12 +178,26 @@ class Conversation:
             if goes_by_the_clock(settings):
                 self.reseed()
             if reply:
-                self.messages, self.answer = [*turns, {"role": "assistant", "content": reply}], answer
+                message = {"role": "assistant", "content": reply, **({"thought": thought} if thought else {})}
+                self.messages, self.answer = [*turns, message], answer
+
+
+def _check_switches(options: Options, pair: LoadedPair) -> None:
+    """Raises UsageError for a switch that the chat template does not have: it would change nothing."""
+    switches = pair.target.tokenizer.switches
+    if options.thinking is not None and not switches.thinking:
+        raise UsageError("this model's chat template has no switch for thinking: leave out --thinking")
+    if options.effort and options.effort not in switches.efforts:
+        known = f"give {' or '.join(switches.efforts)}" if switches.efforts else "leave out --effort"
+        raise UsageError(f"this model's chat template knows no effort {options.effort!r}: {known}")
 
 
 def open_conversation(options: Options, system: str, notice: Notice) -> Conversation:
     """Returns a conversation on a pair that is loaded now. Raises UsageError, ModelError, PairError."""
     pair = open_target(options).open_drafter(options.drafter, options.tree)
-    conversation = Conversation(options, pair, system, notice=notice)
+    defaults = pair.defaults
+    options = options.with_defaults(defaults.values)
+    _check_switches(options, pair)
+    conversation = Conversation(options, pair, system, notice=notice, defaults=defaults)
     conversation.measure(pair, options)
     return conversation

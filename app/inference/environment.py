@@ -11,13 +11,18 @@ from app.inference import digests
 from app.inference.machine import processor
 from app.inference.options import Options
 from app.inference.pair_resolution import drafter_folders
+from app.reply_statistics import settings_in_words
 from engine import backend
+from models.generation_defaults import generation_defaults
 
 if TYPE_CHECKING:
     from models.loader import Loaded
 
 _PACKAGES = ("redline", "mlx", "mlx-lm", "numpy")
-_OPTIONS = ("context", "tree", "max_tokens", "top_p", "top_k", "min_p", "repetition_penalty")
+_OPTIONS = (
+    *("context", "tree", "max_tokens", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty"),
+    *("frequency_penalty", "thinking", "effort"),
+)
 
 
 def describe(options: Options, target: Loaded) -> dict[str, Any]:
@@ -38,6 +43,8 @@ def describe(options: Options, target: Loaded) -> dict[str, Any]:
         "draft_lengths": ["auto" if length is None else length for length in options.draft_lengths],
         **{name: getattr(options, name) for name in _OPTIONS},
         "stop": list(options.stop),
+        "from_model": list(options.from_model),
+        "model_defaults": dict(generation_defaults(target.folder.path).values),
     }
 
 
@@ -53,4 +60,6 @@ def summary(environment: dict[str, Any]) -> str:
     versions = environment["versions"]
     kind = f"{environment['target']} in {environment['dtype']}"
     where = f"{environment['processor']}, {environment['cores']} cores, {environment['backend']}"
-    return f"{kind} · mlx {versions['mlx']} on {where}"
+    own = environment.get("model_defaults")  # a document of before has none
+    unused = f" · the model's own sampling settings are not used: {settings_in_words(own)}" if own else ""
+    return f"{kind} · mlx {versions['mlx']} on {where}{unused}"

@@ -30,10 +30,12 @@ from engine.events import PromptProgress, Round
 from engine.policy import Policy
 from engine.policy.cost_correction import CostCorrection
 from engine.policy.costs import Costs
+from engine.reply_channels import ReplyBudget
 from engine.sampling import Sampler
 from engine.session import Session
 from engine.settings import SamplingSettings
 from models.drafters.target_match import vocabulary_digest
+from models.generation_defaults import GenerationDefaults, generation_defaults
 from models.loader import Loaded
 
 VOCABULARY_DIGITS = 16  # of a digest, in the name of a folder
@@ -70,6 +72,15 @@ class LoadedPair:
 
     def __post_init__(self) -> None:
         self._use(self.drafter)
+
+    @property
+    def defaults(self) -> GenerationDefaults:
+        """The sampling settings that the target's authors recommend."""
+        return generation_defaults(self.target.folder.path)
+
+    def resolved(self, settings: SamplingSettings) -> SamplingSettings:
+        """Returns settings with the target's own values where they ask for those."""
+        return settings.with_defaults(self.defaults.values) if settings.from_model else settings
 
     @property
     def has_drafter(self) -> bool:
@@ -199,11 +210,14 @@ class LoadedPair:
     # --- tokens, and their verification ---------------------------------------------------------------
 
     def prompt_ids(
-        self, messages: Sequence[dict[str, str]], cancelled: Callable[[], bool] = lambda: False
+        self,
+        messages: Sequence[dict[str, str]],
+        settings: SamplingSettings,
+        cancelled: Callable[[], bool] = lambda: False,
     ) -> list[int]:
         """Returns the ids of a prompt. Raises ModelError where the model's template refuses it, StoppedError once it
         was cancelled."""
-        return self.target.tokenizer.chat(list(messages), cancelled)
+        return self.target.tokenizer.chat(list(messages), cancelled, **settings.switches)
 
     def check_ids(self, ids: Sequence[int]) -> None:
         """Raises UsageError for ids that are not tokens of the target."""
@@ -212,6 +226,13 @@ class LoadedPair:
             raise UsageError(
                 f"some ids of this reply are not tokens of the model, which has {vocabulary:,}: regenerate the reply"
             )
+
+    def _longest(self, settings: SamplingSettings, prompt: Sequence[int], reply: Sequence[int]) -> int:
+        """Returns how long a reply that goes on as this one may become; its own length if it reached a limit."""
+        budget = ReplyBudget(settings.max_tokens, settings.max_thought_tokens, self.target.tokenizer.channels(prompt))
+        for token in reply:
+            budget.push(token)
+        return len(reply) if budget.reached else self.session.context - len(prompt)
 
     def verify(
         self,
@@ -231,8 +252,9 @@ class LoadedPair:
         target = self.target
         model = ExactTarget(target.model, VerifyBlocks.for_prompt(len(prompt))) if settings.exact else target.model
         sampler = Sampler(settings, target.model.vocabulary)
-        longest = min(settings.max_tokens, self.session.context - len(prompt))
-        ends = EndConditions(target.tokenizer.stream, target.tokenizer.eos, settings.stop, complete, longest)
+        longest = self._longest(settings, prompt, [token for round_ in rounds for token in round_.tokens])
+        tokenizer, parser = target.tokenizer, target.tokenizer.channels(prompt)
+        ends = EndConditions(tokenizer.stream, tokenizer.eos, settings.stop, complete, longest, parser)
         receipt = yield from check_reply(model, sampler, prompt, rounds, ends, pause)
         yield receipt
 

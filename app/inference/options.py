@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from engine.audit.verify_blocks import WHY_NO_TREES
 from engine.errors import UsageError
@@ -13,7 +15,11 @@ from models.paths import name_of
 BUILTIN = "builtin"
 KV_BITS = (8, 4)
 AUTO = "auto"
-_SAME_NAMES = ("top_p", "top_k", "min_p", "repetition_penalty", "exact", "max_tokens", "stop")  # in SamplingSettings
+MAX_THOUGHT = 8192  # tokens of thought before the answer, where the user does not say
+_SAME_NAMES = (  # in SamplingSettings
+    *("top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty", "exact", "max_tokens"),
+    *("stop", "thinking", "effort", "from_model"),
+)
 
 
 @dataclass(frozen=True)
@@ -43,9 +49,15 @@ class Options:
     top_k: int = 0
     min_p: float = 0.0
     repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
     seed: int = 0
     stop: tuple[str, ...] = ()
     max_tokens: int = 512
+    max_thought_tokens: int | None = None
+    thinking: bool | None = None
+    effort: str = ""
+    from_model: tuple[str, ...] = ()
     context: int | None = None
     kv_bits: int | None = None
     cache_root: Path | None = None
@@ -92,8 +104,16 @@ class Options:
             fresh=not self.reproducible,
             acceptance=self.rule,
             draft_length=self.draft_length,
+            max_thought_tokens=self.max_thought_tokens,
             **{name: getattr(self, name) for name in _SAME_NAMES},
         )
+
+    def with_defaults(self, defaults: Mapping[str, float]) -> Options:
+        """Returns the options with the model's own sampling settings for those that are `from_model`."""
+        taken = self.settings().with_defaults(defaults)
+        values: dict[str, Any] = {name: getattr(taken, name) for name in self.from_model}
+        temperatures = (values.pop("temperature", None),) if "temperature" in values else self.temperatures
+        return replace(self, temperatures=temperatures, **values)
 
 
 def check_settings(settings: SamplingSettings, trees: bool) -> None:

@@ -47,6 +47,7 @@ class ReplyRunner:
         self._ids = list(continuation_ids)
         self._given = len(self._ids)
         self.prompt: list[int] = []
+        self._thought = 0  # how many tokens of the new ones are thought, and what marks it
         self._rounds = 0
         self._began_s = 0.0
 
@@ -55,7 +56,7 @@ class ReplyRunner:
         among it."""
         self._began_s = time.monotonic()
         try:
-            self.prompt = self._pair.prompt_ids(self._messages, self._cancelled)
+            self.prompt = self._pair.prompt_ids(self._messages, self._settings, self._cancelled)
             drafts = yield from self._prepare()
             self._stop_if_cancelled()
         except StoppedError:
@@ -119,7 +120,7 @@ class ReplyRunner:
         """Continues from the tokens that were emitted, to the end of the reply."""
         emitted = len(self._ids) - self._given
         since_s = time.monotonic() - self._began_s
-        settings = replace(self._settings, max_tokens=self._settings.max_tokens - emitted)
+        settings = self._settings_of_rest()
         session = self._pair.session
         with closing(
             session.continue_tokens(self.prompt, settings, drafter, policy, self._cancelled, tuple(self._ids))
@@ -134,8 +135,18 @@ class ReplyRunner:
                 else:
                     self._check_probabilities(timed)
                     self._ids += timed.tokens
+                    self._thought += sum(channel != "answer" for channel in timed.channels)
                     self._rounds += 1
                     yield replace(timed, index=self._rounds - 1)
+
+    def _settings_of_rest(self) -> SamplingSettings:
+        """Returns the settings for what is still to be written: each limit without the tokens that count to it."""
+        settings, thought = self._settings, self._thought
+        if settings.max_thought_tokens is None:
+            return replace(settings, max_tokens=settings.max_tokens - (len(self._ids) - self._given))
+        answer = len(self._ids) - self._given - thought
+        left = max(1, settings.max_thought_tokens - thought)  # with none left, another token of thought ends the reply
+        return replace(settings, max_tokens=settings.max_tokens - answer, max_thought_tokens=left)
 
     def _check_probabilities(self, round_: Round) -> None:
         """Raises ModelError for probabilities that are not numbers: JSON has no name for them."""

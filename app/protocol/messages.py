@@ -8,7 +8,7 @@ has other weights.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import msgspec
@@ -41,10 +41,12 @@ class Pair(Struct, frozen=True, kw_only=True):
 
 
 class Message(Struct, frozen=True, kw_only=True):
-    """One turn of a conversation, as the model's chat template sees it."""
+    """One turn of a conversation, as the model's chat template sees it. thought: of the assistant before it answered,
+    which most templates leave out of what the model reads again."""
 
     role: Literal["system", "user", "assistant"]
     content: str
+    thought: str = ""
 
 
 class RoundTokens(Struct, frozen=True, kw_only=True, array_like=True):
@@ -101,9 +103,11 @@ class Stop(Request, frozen=True, kw_only=True):
 
 
 class Count(Request, frozen=True, kw_only=True):
-    """Counts the tokens of the context that `messages` take, the chat template included."""
+    """Counts the tokens of the context that `messages` take, the chat template included. sampling: for the switches of
+    the template."""
 
     messages: tuple[Message, ...]
+    sampling: SamplingSettings = SamplingSettings()
 
 
 class Unload(Request, frozen=True, kw_only=True):
@@ -165,6 +169,8 @@ class Loaded(RequestAnswer, frozen=True, kw_only=True):
     target, drafter: names to show. speculation: whether replies are drafted. note: why they are not, or what else the
     user did not choose and should know (what auto chose, why there are no trees), or "". drafts_trees: whether drafts
     are trees. context: the most tokens of prompt and reply together. vocabulary: digest of the target's, "" if unknown.
+    defaults: the model's own sampling settings, by name. thinking: whether its chat template has a switch for
+    thinking; efforts: how much it may be told to think.
     """
 
     pair: Pair
@@ -175,6 +181,9 @@ class Loaded(RequestAnswer, frozen=True, kw_only=True):
     drafts_trees: bool
     context: int
     vocabulary: str = ""
+    defaults: Mapping[str, float] = {}
+    thinking: bool = False
+    efforts: tuple[str, ...] = ()
 
 
 class Unloaded(RequestAnswer, frozen=True, kw_only=True):
@@ -213,7 +222,8 @@ class FellBack(RequestAnswer, frozen=True, kw_only=True):
 class ReplyDone(RequestAnswer, frozen=True, kw_only=True):
     """The reply is complete, or was stopped.
 
-    seed: the one it was sampled with. prompt_digest: digests of the prompt's ids and of the model's weights, separated
+    seed: the one it was sampled with. sampling: all settings as they were used, the model's own values among them.
+    prompt_digest: digests of the prompt's ids and of the model's weights, separated
     by a dot, to recognise both later; "" if the reply was stopped before the prompt was read. `finished.text`, the rest
     of an unfinished character, belongs to no token: a continued reply goes on without it.
     """
@@ -221,6 +231,7 @@ class ReplyDone(RequestAnswer, frozen=True, kw_only=True):
     finished: Finished
     seed: int
     prompt_digest: str = ""
+    sampling: SamplingSettings | None = None
 
 
 class Counted(RequestAnswer, frozen=True, kw_only=True):

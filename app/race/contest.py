@@ -114,7 +114,8 @@ class Contest:
 
     def _prepare(self) -> Iterator[AnyAnswer]:
         race, target = self._race, self._target
-        self._ids = target.tokenizer.chat([{"role": "user", "content": race.prompt}], self._stop)
+        switches = race.base.settings().switches
+        self._ids = target.tokenizer.chat([{"role": "user", "content": race.prompt}], self._stop, **switches)
         self._check_memory()
         for side in race.sides:
             self._stop_if_requested()

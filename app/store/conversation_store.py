@@ -220,7 +220,10 @@ class Store:
 
     def _with_unwritten(self, record: MessageRecord) -> MessageRecord:
         unwritten = self._unwritten.get(record.id)
-        return replace(record, text=record.text + text_of(unwritten)) if unwritten else record
+        if not unwritten:
+            return record
+        thought = record.thought + text_of(unwritten, "thought")
+        return replace(record, text=record.text + text_of(unwritten), thought=thought)
 
     def select(self, message: int) -> None:
         """Makes the branch that leads to this message the current one."""
@@ -329,7 +332,10 @@ class Store:
                 "INSERT INTO rounds SELECT ?1, coalesce(max(number) + 1, 0), ?2 FROM rounds WHERE message = ?1",
                 *(message, pack(rounds)),
             )
-            self._database.run("UPDATE message SET text = text || ? WHERE id = ?", text_of(rounds), message)
+            self._database.run(
+                "UPDATE message SET text = text || ?1, thought = coalesce(thought || ?2, ?2, thought) WHERE id = ?3",
+                *(text_of(rounds), text_of(rounds, "thought") or None, message),
+            )
 
     def rounds(self, message: int) -> list[RoundDone]:
         """Returns the rounds of a reply so far; none of a question. Raises StoreError where they are damaged."""

@@ -63,7 +63,8 @@ _SCHEMA = """
         attachments TEXT,
         system TEXT,
         prompt TEXT,
-        receipt TEXT
+        receipt TEXT,
+        thought TEXT
     ) STRICT;
     CREATE INDEX family ON message (conversation, parent);
     CREATE INDEX streaming ON message (id) WHERE state = 'streaming';
@@ -77,7 +78,7 @@ _SCHEMA = """
     CREATE TABLE value (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
     CREATE TABLE folded (message INTEGER PRIMARY KEY REFERENCES message ON DELETE CASCADE, text TEXT NOT NULL) STRICT;
 """
-VERSION = 5
+VERSION = 6
 TABLES = ("conversation", "message", "rounds", "preset", "value")  # `folded` follows from the others
 
 

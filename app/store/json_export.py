@@ -2,14 +2,15 @@
 
     {"format": "redline conversation", "version": 1, "title", "created_s", "updated_s", "settings", "shown",
      "messages": [{"parent", "shown", "role", "text", "state", "note", "created_s", "attachments",
-                   "statistics", "pair", "law", "system", "prompt", "receipt",
+                   "statistics", "pair", "law", "system", "prompt", "receipt", "thought",
                    "rounds": [{"type": "Told", "id", "round", "drafted_texts", "origins"}]}]}
 
 A message refers to others by their places in `messages`; its parent always comes before it, and versions stand in their
 order. `shown` is the child (of the document: the root) on the current branch. `text` is the texts of the rounds and
-whatever was held back at the end. `receipt` is what a check of the reply found (`engine.audit.receipt`);
-`redline verify --write` puts it there. `origins` (accepted, corrected, bonus: one for each token) is for readers; it
-follows from the rest and is not read back. Unknown fields are ignored.
+whatever was held back at the end, without the `thought`, what the model thought before it answered. `receipt` is what a
+check of the reply found (`engine.audit.receipt`); `redline verify --write` puts it there. `origins` (accepted,
+corrected, bonus: one for each token) is for readers; it follows from the rest and is not read back. Unknown fields are
+ignored.
 
 What is read is checked beyond its types, so that a window that shows it may rely on all of it.
 """
@@ -23,8 +24,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec.structs import replace
 
+from app.folded_text import folded
 from app.protocol import Pair, RoundDone, SamplingSettings, Struct
-from app.reply_statistics import in_words, receipt_in_words
+from app.reply_statistics import in_words, receipt_in_words, thought_in_words
 from app.store.database import Database, StoreError
 from app.store.message_rows import BODY, clean_title, columns_of, to_json
 from app.store.records import (
@@ -54,6 +56,8 @@ def to_markdown(title: str, path: Sequence[MessageRecord], statistics: bool) -> 
     parts = [f"# {title or 'Conversation'}"]
     for record in path:
         parts.append("## You" if record.role == "user" else "## Reply")
+        if record.thought.strip():
+            parts.append(folded(thought_in_words(record.statistics), record.thought.strip()))
         parts.append(record.content.strip() or "*(empty)*")
         if record.state in ("stopped", "cut", "failed"):
             parts.append(f"*{' '.join(f'{record.state.capitalize()}. {record.note}'.split())}*")
@@ -271,4 +275,6 @@ def _fault_of_rounds(message: MessageDocument) -> str:
     for number, one in enumerate(message.rounds):
         if fault := fault_of_round(one):
             return f"has a round {number} {fault}"
+    if message.rounds and message.thought != text_of(message.rounds, "thought"):
+        return "has another thought than its rounds"
     return "" if message.text.startswith(text_of(message.rounds)) else "does not begin with the texts of its rounds"

@@ -56,6 +56,7 @@ def message_of(row: Row) -> MessageRecord:
     siblings = siblings if values["id"] in siblings else (values["id"],)
     values |= {"siblings": siblings, "version": siblings.index(values["id"]) + 1, "versions": len(siblings)}
     values |= {"text": values["text"] + values.pop("tail"), "prompt": values["prompt"] or ""}
+    values["thought"] = values["thought"] or ""
     return MessageRecord(**values | {"attachments": attachments_of(values["attachments"])})
 
 
@@ -63,7 +64,7 @@ def columns_of(body: MessageBody) -> dict[str, Any]:
     """Returns what the columns of a message hold."""
     values = {BODY[name]: getattr(body, name) for name in BODY}
     json = {BODY[name]: to_json(getattr(body, name) or None) for name in (*_JSON_FIELDS, "attachments")}
-    return {**values, **json, "prompt": body.prompt or None}
+    return {**values, **json, "prompt": body.prompt or None, "thought": body.thought or None}
 
 
 def to_json(value: object) -> str | None:

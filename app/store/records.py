@@ -11,12 +11,17 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from app.folded_text import fenced
 from app.protocol import Message, Pair, RoundDone, RoundTokens, SamplingSettings, Struct, Verify
 from engine.audit.receipt import Receipt
 from engine.metrics import Metrics
+from engine.settings import MODEL_DEFAULTS
 
 Role = Literal["user", "assistant"]
 CONTEXT_FULL = "The context is full."  # in the note of a reply that ended for that
+LENGTH_REACHED = "The reply reached its maximum length."
+THOUGHT_REACHED = "The thought reached its maximum length, so there is no answer yet. Continue lets it go on."
+UNANSWERED = "It ended within the thought."
 CUT_NOTE = "Redline was closed or stopped working while this reply was being written."
 
 # complete: ended by itself or at its longest. stopped: by the user. cut: the host or the app went while it streamed.
@@ -31,6 +36,10 @@ class ChatSettings(Struct, frozen=True, kw_only=True):
     pair: Pair = Pair()
     sampling: SamplingSettings = msgspec.field(name="law", default=SamplingSettings())
     system: str = ""
+
+
+# Of the first chat: as the model's authors recommend, with room to think.
+NEW_CHAT = ChatSettings(sampling=SamplingSettings(max_thought_tokens=8192, from_model=MODEL_DEFAULTS))
 
 
 class Attachment(Struct, frozen=True, kw_only=True):
@@ -53,6 +62,8 @@ class Statistics(Struct, frozen=True, kw_only=True):
     acceptance_rate: float | None
     mean_acceptance_length: float | None
     acceptance_by_position: tuple[float, ...]
+    thought_tokens: int = 0
+    thought_s: float | None = None
 
     @classmethod
     def of(cls, metrics: Metrics) -> Statistics:
@@ -87,7 +98,8 @@ class StoredReceipt(Struct, frozen=True, kw_only=True):
 class MessageBody(Struct, frozen=True, kw_only=True):
     """What a message says and how it was made.
 
-    text: a reply's source as the model wrote it; a question's without its attachments. note: why it failed or was cut,
+    text: a reply's source as the model wrote it, without its thought; a question's without its attachments. thought:
+    what the model thought before it answered, where that can be told. note: why it failed or was cut,
     that it fell back, or "". pair, sampling: what made a reply, with the seed it was drawn with. system: the system
     prompt that it was made with, None if that was not stored; prompt: the digest of its prompt. receipt: of the reply
     as far as it was when it was checked.
@@ -105,6 +117,7 @@ class MessageBody(Struct, frozen=True, kw_only=True):
     system: str | None = None
     prompt: str = ""
     receipt: StoredReceipt | None = None
+    thought: str = ""
 
 
 class MessageRecord(MessageBody, frozen=True, kw_only=True):
@@ -133,7 +146,7 @@ class MessageRecord(MessageBody, frozen=True, kw_only=True):
     @property
     def content(self) -> str:
         """What the model is given: attachments first, fenced and named, then the text."""
-        return "\n\n".join([*(f"File {a.name}:\n{_fenced(a.text)}" for a in self.attachments), self.text])
+        return "\n\n".join([*(f"File {a.name}:\n{fenced(a.text)}" for a in self.attachments), self.text])
 
 
 class ConversationRecord(Struct, frozen=True, kw_only=True):
@@ -160,14 +173,15 @@ class SearchHit(Struct, frozen=True, kw_only=True):
 
 
 def messages_of(system: str, path: list[MessageRecord]) -> tuple[Message, ...]:
-    """Returns the turns that a model is given for a branch. Empty replies are left out, and their questions too."""
+    """Returns the turns that a model is given for a branch. Replies without an answer are left out, and their questions
+    too."""
     turns: list[Message] = []
     for record in path:
         if record.role == "assistant" and not record.text:
             if turns and turns[-1].role == "user":
                 turns.pop()
             continue
-        turns.append(Message(role=record.role, content=record.content))
+        turns.append(Message(role=record.role, content=record.content, thought=record.thought))
     return (*([Message(role="system", content=system)] if system else []), *turns)
 
 
@@ -185,10 +199,3 @@ def verify_request(number: int, system: str, branch: Sequence[MessageRecord], ro
         prompt_digest=reply.prompt,
         prompt_tokens=statistics.prompt_tokens if statistics and statistics.prompt_tokens else None,
     )
-
-
-def _fenced(text: str) -> str:
-    """Returns `text` in a fence longer than any that it contains."""
-    longest = max((len(line) - len(line.lstrip("`")) for line in text.splitlines()), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}\n{text}\n{fence}"

@@ -28,7 +28,7 @@ _MOST_ID = 2**53
 _PLACE = "id, conversation, parent, shown, role, state, created_s"  # readable where the text of a message is not
 
 # What takes the place of values that a row cannot have, tried one after the other until the row fits its table.
-_OPTIONAL = ("shown", "statistics", "pair", "law", "attachments", "system", "prompt", "receipt")
+_OPTIONAL = ("shown", "statistics", "pair", "law", "attachments", "system", "prompt", "receipt", "thought")
 _REPAIRS: dict[str, tuple[dict[str, object], ...]] = {
     "conversation": ({}, {"pinned": 0, "deleted_s": None, "shown": None}),
     "message": (

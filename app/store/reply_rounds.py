@@ -15,6 +15,7 @@ import msgspec
 from app.protocol import RoundDone
 from app.store.database import DamageError
 from engine.events import Round
+from engine.reply_channels import Channel
 
 _ROUND = {
     "index": 12,
@@ -42,8 +43,12 @@ _list_decoder = msgspec.msgpack.Decoder(list[bytes])
 
 def pack(rounds: list[RoundDone]) -> bytes:
     """Returns one batch. Raises OverflowError for an integer of more than 64 bits."""
+    records = msgspec.to_builtins(rounds)
+    for record in records:
+        if not record["round"]["channels"]:  # of a model without thoughts
+            del record["round"]["channels"]
     deflate = zlib.compressobj(6, zdict=PRIMER)
-    return deflate.compress(msgspec.msgpack.encode(rounds)) + deflate.flush()
+    return deflate.compress(msgspec.msgpack.encode(records)) + deflate.flush()
 
 
 def unpack(data: bytes) -> list[RoundDone]:
@@ -63,9 +68,9 @@ def _inflated(batch: bytes) -> bytes:
     return data
 
 
-def text_of(rounds: Iterable[RoundDone]) -> str:
-    """Returns the text that these rounds completed."""
-    return "".join(text for one in rounds for text in one.round.texts)
+def text_of(rounds: Iterable[RoundDone], channel: Channel = "answer") -> str:
+    """Returns the text that these rounds completed of the answer or the thought."""
+    return "".join(one.round.text_in(channel) for one in rounds)
 
 
 # --- checks -----------------------------------------------------------------------------------
@@ -74,8 +79,10 @@ _COUNT, _SECONDS, _SHARE = 2**31 - 1, 1e9, 1.000001
 # The largest value of a field; the smallest is 0.
 _MOST: dict[str, float] = {
     **dict.fromkeys(("tokens", "drafted", "accepted", "rounds", "prompt_tokens", "index", "width", "position"), _COUNT),
-    **dict.fromkeys(("plain_token", "other_token", "context"), _COUNT),
-    **dict.fromkeys(("time_s", "draft_s", "verify_s", "ttft_s", "tokens_per_s", "mean_acceptance_length"), _SECONDS),
+    **dict.fromkeys(("plain_token", "other_token", "context", "thought_tokens"), _COUNT),
+    **dict.fromkeys(
+        ("time_s", "draft_s", "verify_s", "ttft_s", "thought_s", "tokens_per_s", "mean_acceptance_length"), _SECONDS
+    ),
     **dict.fromkeys(("p", "q", "acceptance_rate", "acceptance_by_position"), _SHARE),
     "made_s": 100 * _SECONDS,
     "id": 2**64 - 1,
@@ -97,6 +104,8 @@ def fault_of_round(one: RoundDone) -> str:
     r = one.round
     if len(r.p) != len(r.tokens) or len(r.q) != len(r.drafted) or len(r.texts) not in (0, len(r.tokens)):
         return "whose parts do not fit together"
+    if len(r.channels) not in (0, len(r.tokens)):
+        return "whose channels are not those of its tokens"
     if len(one.drafted_texts) not in (0, len(r.drafted)):
         return "whose drafted texts are not those of its draft"
     if r.accepted > min(len(r.tokens), len(r.drafted)):

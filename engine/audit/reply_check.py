@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from engine.audit.receipt import Difference, Receipt, first_difference
 from engine.audit.rounding import Mismatch, assume_noise, clear_caches, feed_afresh, measure_noise, mismatch_at
 from engine.audit.verify_blocks import VerifyBlocks
 from engine.events import PromptProgress, Round
+from engine.reply_channels import ChannelParser
 from engine.reply_text import ReplyText, TokenStream
 from engine.sampling import Sampler, TokenCounts
 from engine.target.cached_model import CachedModel, calling
@@ -27,17 +29,19 @@ _STRIDE = 8  # passes in a row before their results are compared
 @dataclass(frozen=True)
 class EndConditions:
     """What ends a reply. stream: makes a detokenizer, to find `stops`. whole: this reply ended by itself, or, with
-    `longest` tokens, because of its length."""
+    `longest` tokens, because of its length. parser: at the end of the prompt, tells the answer, which stop strings end,
+    from the thought."""
 
     stream: Callable[[], TokenStream]
     eos: frozenset[int] = frozenset()
     stops: tuple[str, ...] = ()
     whole: bool = False
     longest: int = 0
+    parser: ChannelParser | None = None
 
     def first(self, reply: Sequence[int]) -> int | None:
         """Returns after how many tokens of `reply` it should have ended; None where it goes on."""
-        text = ReplyText(self.stream(), self.stops) if self.stops else None
+        text = ReplyText(self.stream(), self.stops, (), deepcopy(self.parser)) if self.stops else None
         for i, token in enumerate(reply):
             if text is not None:
                 text.push(Round(i, (token,), (), 0, (1.0,), (), 1, 0.0))

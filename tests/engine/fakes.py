@@ -1,13 +1,14 @@
 """A tokenizer over bytes for the 64 ids of the toy models, and a network that counts the rows it is fed."""
 
 import codecs
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any
 
 import mlx.core as mx
 from mlx.utils import tree_map
 
+from engine.reply_channels import ChannelParser, ReplyFormat
 from engine.reply_text import Message
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -35,10 +36,16 @@ class ByteStream:
 class ByteTokenizer:
     """A prompt is its letters, each message between a mark for its role and a newline."""
 
-    def __init__(self, eos: frozenset[int] = frozenset()) -> None:
+    def __init__(self, eos: frozenset[int] = frozenset(), format_: ReplyFormat | None = None) -> None:
         self.eos = eos
+        self.format = format_
 
-    def chat(self, messages: Sequence[Message]) -> list[int]:
+    def channels(self, prompt: Sequence[int]) -> ChannelParser | None:
+        return self.format.after(prompt) if self.format is not None else None
+
+    def chat(
+        self, messages: Sequence[Message], cancelled: Callable[[], bool] = lambda: False, **switches: bool | str
+    ) -> list[int]:
         ids: list[int] = []
         for m in messages:
             ids += [LETTERS.index(m["role"][0].upper()), *(LETTERS.index(c) for c in m["content"]), 55]

@@ -140,7 +140,7 @@ def test_a_newer_version_is_refused_and_untouched(place: Path, logged: bool) -> 
     else:
         store.close()
     before = files(place.parent)
-    with pytest.raises(StoreError, match=r"newer Redline \(format 6, this one reads up to 5\); update Redline"):
+    with pytest.raises(StoreError, match=r"newer Redline \(format 7, this one reads up to 6\); update Redline"):
         Store.open(place)
     assert {name: data for name, data in files(place.parent).items() if data} == {n: d for n, d in before.items() if d}
 

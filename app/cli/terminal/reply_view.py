@@ -20,7 +20,7 @@ from rich.cells import cell_len
 
 from app.cli.terminal.token_style import FAINT, RESET, Look
 from app.inference.reply_events import FellBack, ShownEvent
-from app.reply_statistics import count, in_words
+from app.reply_statistics import count, in_words, thought_in_words
 from app.safe_text import safe, trusted
 from engine.events import Event, Finished, Origin, PromptProgress, Reason, Round
 from engine.metrics import Metrics
@@ -32,6 +32,7 @@ _LEGEND: dict[Origin, str] = {"accepted": "draft kept", "corrected": "draft wron
 _ENDINGS: dict[Reason, str] = {
     "stop": "ended at a stop string",
     "length": "cut at --max-tokens",
+    "thought": "cut within the thought, at --max-thought-tokens",
     "context": "cut: the context is full",
     "cancelled": "stopped by Ctrl-C",
 }
@@ -104,13 +105,23 @@ def _styled(line: Sequence[tuple[str, str]]) -> str:
 class Terminal:
     """Shows replies. out: where text goes. notes: where what is not text goes when `look` is plain.
 
-    speculating: whether there is a drafter at all, and so a legend.
+    speculating: whether there is a drafter at all, and so a legend. thoughts: whether thoughts are shown, dimmed; else
+    only how long they took.
     """
 
     def __init__(
-        self, out: TextIO, notes: TextIO, look: Look, width: Callable[[], int] | None = None, speculating: bool = True
+        self,
+        out: TextIO,
+        notes: TextIO,
+        look: Look,
+        width: Callable[[], int] | None = None,
+        speculating: bool = True,
+        thoughts: bool = True,
     ) -> None:
         self._out, self._notes, self._look = trusted(out), trusted(notes), look
+        self.thoughts = thoughts
+        self._thought = Metrics()  # of the reply, for its thought
+        self._in_thought = self._after_thought = False
         self._width = width or (lambda: shutil.get_terminal_size().columns)
         self.speculating = speculating
         self._wrapper = Wrapper(self._width)
@@ -128,7 +139,7 @@ class Terminal:
         """Shows a reply as it happens, then its statistics with `about` at their end, and returns its metrics."""
         metrics, reasons = Metrics(), Counter[str]()
         self._wrapper = Wrapper(self._width)
-        self._ends_line = True
+        self._ends_line, self._thought, self._in_thought, self._after_thought = True, metrics, False, False
         try:
             for event in events:
                 if isinstance(event, FellBack):
@@ -140,6 +151,7 @@ class Terminal:
                 self._show(event)
         finally:
             self._end_progress()
+            self._end_thought()
             self._end_reply()
         plan = reasons.most_common(1)[0][0] if reasons and self.speculating else ""
         self.note(" · ".join(filter(None, [statistics(metrics, plan), about])))
@@ -162,9 +174,39 @@ class Terminal:
         if isinstance(event, Finished):
             self._write(event.text, "")
         else:
-            for text, origin in zip(event.texts, event.origins, strict=True):
-                self._write(text, self._look.start(origin) if event.drafted else "")
+            channels = event.channels or ("answer",) * len(event.texts)
+            for text, origin, channel in zip(event.texts, event.origins, channels, strict=True):
+                style = self._look.start(origin) if event.drafted else ""
+                if channel == "thought":
+                    self._show_thought(text, style)
+                elif text:
+                    self._end_thought()
+                    text = text.lstrip("\n") if self._after_thought else text
+                    self._after_thought = self._after_thought and not text
+                    self._write(text, style)
+        if self._in_thought and not self.thoughts and self._look.escapes:
+            self._out.write(self._look.faint(f"thinking: {count(self._thought.thought_tokens, 'token')}"))
+            self._progress = True
         self._out.flush()
+
+    def _show_thought(self, text: str, style: str) -> None:
+        """Shows some of a thought, dimmed, or only that there is one."""
+        if not self._in_thought:
+            text = text.lstrip("\n")
+            self._in_thought = bool(text.strip())
+        if self._in_thought and self.thoughts:
+            self._write(text, style + FAINT if self._look.escapes else "")
+
+    def _end_thought(self) -> None:
+        """Says how long a thought took, behind it or in its place."""
+        if not self._in_thought:
+            return
+        self._in_thought, self._after_thought = False, True
+        self._end_progress()
+        if not self._ends_line:
+            self._out.write("\n")
+        self._wrapper, self._ends_line = Wrapper(self._width), True
+        self.note(f"{thought_in_words(self._thought)}{chr(10) if self._look.escapes else ''}")
 
     def _show_fallback(self, event: FellBack) -> None:
         """Says on a line of its own that drafting ended, and leaves the reply to continue after it."""

@@ -141,7 +141,9 @@ class ChatPair(QObject):
             return
         draft = [self._draft] if self._draft.content.strip() else []
         if messages := messages_of(settings.system, [*controller.path, *draft]):
-            self._count_request = self._host.request(Count(id=0, messages=messages), self._receive_count)
+            self._count_request = self._host.request(
+                Count(id=0, messages=messages, sampling=settings.sampling), self._receive_count
+            )
         else:
             controller.context_counted.emit(0, loaded.context)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 from PySide6.QtCore import QObject, Signal
 
-from app.store.records import ChatSettings, ConversationRecord, SearchHit
+from app.store.records import NEW_CHAT, ChatSettings, ConversationRecord, SearchHit
 from app.window.chat.notices import Action, Notice
 from engine.errors import RedlineError
 
@@ -102,9 +102,9 @@ class ConversationLibrary(QObject):
         """Returns the settings of the next new conversation; the built-in ones where none can be read."""
         text = self.value(SETTINGS)
         try:
-            return msgspec.json.decode(text, type=ChatSettings) if text else ChatSettings()
+            return msgspec.json.decode(text, type=ChatSettings) if text else NEW_CHAT
         except msgspec.MsgspecError:
-            return ChatSettings()
+            return NEW_CHAT
 
     def set_default_settings(self, settings: ChatSettings) -> None:
         """Saves the settings of the next new conversation."""

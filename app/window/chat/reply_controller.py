@@ -25,7 +25,17 @@ from app.protocol import (
     RoundDone,
 )
 from app.store import ReplyWriter
-from app.store.records import CONTEXT_FULL, Ending, MessageRecord, State, Statistics
+from app.store.records import (
+    CONTEXT_FULL,
+    LENGTH_REACHED,
+    THOUGHT_REACHED,
+    UNANSWERED,
+    Ending,
+    MessageRecord,
+    State,
+    Statistics,
+)
+from app.store.reply_rounds import text_of
 from app.window.chat.host_connection import HostConnection, HostTask
 from app.window.chat.notices import Notice
 from engine.errors import RedlineError
@@ -38,7 +48,7 @@ if TYPE_CHECKING:
 
 STOP_S = 0.1  # for saving that a reply was stopped which had not begun
 CLOSE_S = 1.0  # for saving what is left when the window closes
-END_NOTES = {"length": "The reply reached its maximum length.", "context": CONTEXT_FULL}
+END_NOTES = {"length": LENGTH_REACHED, "thought": THOUGHT_REACHED, "context": CONTEXT_FULL}
 
 
 class InconsistentRound(ValueError):
@@ -73,8 +83,19 @@ class ReplyInProgress:
 
     @property
     def text(self) -> str:
-        """The text of every token so far."""
-        return "".join(text for one in self.rounds for text in one.round.texts)
+        """The text of the answer so far."""
+        return text_of(self.rounds)
+
+    @property
+    def thought(self) -> str:
+        """What the model thought so far."""
+        return text_of(self.rounds, "thought")
+
+    @property
+    def thinks(self) -> bool:
+        """Whether its last token is of a thought, or marks one."""
+        last = self.rounds[-1].round.channels if self.rounds else ()
+        return last[-1:] not in ((), ("answer",))
 
     def add_progress(self, progress: PromptProgress) -> None:
         """Counts the prompt. Tokens from before an interruption are not part of it."""
@@ -100,8 +121,9 @@ class ReplyInProgress:
 
     def current_record(self) -> MessageRecord:
         """Returns the message as it is on screen."""
-        text = "".join(text for one in self.rounds[: self.shown] for text in one.round.texts)
-        return changed(self.record, text=text, state="streaming", note=self.note)
+        rounds = self.rounds[: self.shown]
+        text, thought = text_of(rounds), text_of(rounds, "thought")
+        return changed(self.record, text=text, thought=thought, state="streaming", note=self.note)
 
     def final_record(self, state: State, note: str, tail: str, seed: int | None) -> MessageRecord:
         """Returns the message as it stays. tail: text at its end that belongs to no token."""
@@ -111,6 +133,7 @@ class ReplyInProgress:
         return changed(
             self.record,
             text=self.text + tail,
+            thought=self.thought,
             state=state,
             note=" ".join(part for part in (self.note, note) if part),
             statistics=Statistics.of(self.metrics) if self.rounds else None,
@@ -248,11 +271,16 @@ class ReplyController(QObject):
             self._reject(f"it answered a reply with {type(answer).__name__}")
 
     def _handle_done(self, reply: ReplyInProgress, answer: ReplyDone) -> None:
+        if answer.sampling is not None:
+            reply.record = changed(reply.record, sampling=answer.sampling)
         if not reply.record.prompt:  # of a continued reply, the prompt of its first part stays
             reply.record = changed(reply.record, prompt=answer.prompt_digest)
         reason = answer.finished.reason
         state: State = "stopped" if reason == "cancelled" else "complete"
-        self._end(state, END_NOTES.get(reason, ""), answer.finished.text, answer.seed)
+        note = END_NOTES.get(reason, "")
+        if reason in ("length", "context", "eos") and reply.thinks:
+            note = f"{note} {UNANSWERED}".strip()
+        self._end(state, note, answer.finished.text, answer.seed)
 
     def _learn(self, reply: ReplyInProgress) -> None:
         """Adds a reply that was saved to those that later ones are drafted from."""

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import QApplication, QStackedWidget, QWidget
 from app.protocol import Loaded, RoundDone
 from app.replay_page import Lane, replay_page
 from app.reply_statistics import in_words
-from app.store.records import Attachment, ChatSettings, ConversationRecord, MessageRecord
+from app.store.records import NEW_CHAT, Attachment, ConversationRecord, MessageRecord
 from app.window.chat.notices import Notice, SpeculationStatus
 from app.window.common.file_output import FileError, write_text
 from app.window.common.preferences import DRAFT, Draft, read, written
@@ -144,7 +144,7 @@ class ChatPresenter(QObject):
         panel.presets.used.connect(self._use_preset)
         panel.presets.saved.connect(self._save_preset)
         panel.presets.deleted.connect(self._delete_preset)
-        panel.reset.connect(lambda: controller.change_settings(ChatSettings()))
+        panel.reset.connect(lambda: controller.change_settings(NEW_CHAT))
         parts.welcome.chosen.connect(lambda text: self._send(text, ()))
 
     def _connect_commands(self) -> None:
@@ -239,7 +239,7 @@ class ChatPresenter(QObject):
     def _show_pair(self, loaded: Loaded) -> None:
         self._parts.inspector.set_loaded(loaded)
         self._parts.composer.set_model(loaded.target)
-        self._parts.panel.form.set_context(loaded.context)
+        self._parts.panel.form.set_model(loaded)
 
     # --- requests ------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ LARGEST_PARAGRAPH on, a reply from LARGEST_REPLY on.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from markdown_it.utils import EnvType
@@ -315,10 +316,13 @@ class ReplyPieces:
         """What was spent on parsing so far."""
         return sum(divided.cost for divided in self._divided.values())
 
-    def follow(self, source: str, whole: bool) -> None:
+    def follow(self, source: str, whole: bool, known: Sequence[Section] | None = None) -> None:
         """Divides `source`, which begins with what was followed before, for at most BUDGET and one piece. whole: no
-        more will come."""
-        self._find_sections(source)
+        more will come. known: its sections, None to look for the tags of thoughts in the text."""
+        if known is None:
+            self._find_sections(source)
+        else:
+            self.sections = list(known)
         self.pieces, self.complete, budget = [], True, BUDGET
         for number, section in enumerate(self.sections):
             ended = whole or number + 1 < len(self.sections) or (section.kind == "think" and not section.open)

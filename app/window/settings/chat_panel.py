@@ -8,6 +8,7 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent, QShowEvent
 from PySide6.QtWidgets import QLineEdit, QPushButton, QWidget
 
+from app.protocol import Loaded
 from app.store.records import ChatSettings
 from app.window.common.appearance import GAP
 from app.window.common.form_fields import Field, Lines, choice
@@ -36,7 +37,8 @@ class ChatForm(QWidget):
         self._add_section("Models", self.pair)
         self._add_section("Instructions", Field("System prompt", self.system, SYSTEM_HELP, wide=True))
         self._add_section("Speculation", *self.sampling.speculation)
-        self._add_section("Sampling", *self.sampling.sampling)
+        self._add_section("Sampling", *self.sampling.sampling, self.sampling.reset)
+        self._add_section("Thinking", *self.sampling.thought)
         self._add_section("Replies", *self.sampling.ends)
         self._column.addStretch(1)
         self.pair.changed.connect(self._change)
@@ -65,9 +67,10 @@ class ChatForm(QWidget):
         self.system.blockSignals(False)
         self._set_limits()
 
-    def set_context(self, context: int) -> None:
-        """Sets the context of the loaded pair in tokens; 0 while it is unknown."""
-        self._context = context
+    def set_model(self, loaded: Loaded) -> None:
+        """Shows what the loaded pair has: its context, its own sampling settings and its switches."""
+        self._context = loaded.context
+        self.sampling.set_model(loaded.defaults, loaded.thinking, loaded.efforts)
         self._set_limits()
 
     @property

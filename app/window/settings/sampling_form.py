@@ -1,16 +1,29 @@
-"""The form for the sampling settings: speculation, sampling, and where a reply ends."""
+"""The form for the sampling settings: speculation, sampling, thinking, and where a reply ends.
+
+Values that the user does not set are the model's own: they are shown as its default once the model is loaded, and
+follow the model when another one is chosen.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import cast
+from collections.abc import Mapping
+from typing import Any, cast
 
 from PySide6.QtCore import QTimer, Signal
-from PySide6.QtWidgets import QDoubleSpinBox, QLineEdit, QSpinBox, QWidget
+from PySide6.QtWidgets import QDoubleSpinBox, QLineEdit, QPushButton, QSpinBox, QWidget
 
 from app.protocol import AcceptanceRule, SamplingSettings
 from app.window.common.form_fields import DECIMALS, Field, Lines, choice, real_number, whole_number
-from engine.settings import LARGEST_SEED, LONGEST_DRAFT, LONGEST_TREE, MAX_PENALTY, MAX_TEMPERATURE, MIN_TEMPERATURE
+from engine.settings import (
+    LARGEST_SEED,
+    LONGEST_DRAFT,
+    LONGEST_TREE,
+    MAX_PENALTY,
+    MAX_TEMPERATURE,
+    MIN_TEMPERATURE,
+    MODEL_DEFAULTS,
+)
 
 MAX_TOKENS = 1_000_000
 TYPING_MS = 400
@@ -25,6 +38,27 @@ LENGTHS = {"auto": "Automatic", "fixed": "Fixed"}
 LENGTH_HELP = {"auto": "As long as it pays on this computer.", "fixed": "The same in every round. 0 is plain decoding."}
 GREEDY = "0 always takes the most likely token. Top-p, top-k, min-p, seed and acceptance then have no effect."
 VARIED = "Higher is more varied."
+NAMES = {  # of the settings that a model may have a default for
+    "temperature": "Temperature",
+    "top_p": "Top-p",
+    "top_k": "Top-k",
+    "min_p": "Min-p",
+    "repetition_penalty": "Repetition penalty",
+    "presence_penalty": "Presence penalty",
+    "frequency_penalty": "Frequency penalty",
+}
+HELP = {  # of the same
+    "temperature": VARIED,
+    "top_p": "Keeps the most likely tokens up to this probability; 1 is off.",
+    "top_k": "Keeps this many of the most likely tokens.",
+    "min_p": "Drops tokens below this share of the most likely one; 0 is off.",
+    "repetition_penalty": "Above 1 discourages repetition.",
+    "presence_penalty": "Above 0 discourages tokens that were there before.",
+    "frequency_penalty": "Above 0 discourages tokens the more often they were there.",
+}
+THINKING = {"": "Default", "on": "On", "off": "Off"}
+NO_SWITCH = "The chat template of this model has no such switch."
+THOUGHT_HELP = "A thought that reaches this ends the reply, which can then be continued."
 
 
 class SamplingForm(QWidget):
@@ -35,45 +69,60 @@ class SamplingForm(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self._from_model = set(MODEL_DEFAULTS)
+        self._defaults: Mapping[str, float] = {}
+        self._has_thinking = self._has_effort = True
+        self._tree, self._context = False, 0
+        self._make_controls()
+        self._make_fields()
+        self._typing = QTimer(self, singleShot=True, interval=TYPING_MS)
+        self._connect()
+        self.show_settings(SamplingSettings())
+
+    def _make_controls(self) -> None:
         self.temperature, self.max_tokens = real_number(0, MAX_TEMPERATURE, 0.1), whole_number(1, MAX_TOKENS)
-        top_p, top_k = real_number(0.0001, 1, 0.05), whole_number(0, 1_000_000, "Off")
-        min_p, penalty = real_number(0, 0.9999, 0.01), real_number(0.01, MAX_PENALTY, 0.05)
+        self.thinking, self.effort = choice(THINKING), choice({"": THINKING[""]})
+        self.max_thought = whole_number(0, MAX_TOKENS, "No Own Limit")
+        self.reset = QPushButton("Use Model's Defaults")
+        self.reset.setAccessibleName("Use the Model's Defaults for Sampling")
         self.rule, self.length_kind, self.length = choice(RULES), choice(LENGTHS), whole_number(0, LONGEST_TREE)
         self.seed, self.stop = QLineEdit(), Lines(2, "One per line; \\n is a line break")
         self.seed.setPlaceholderText("Random")
         self._numbers: dict[str, QSpinBox | QDoubleSpinBox] = {  # by the name of the setting
             "temperature": self.temperature,
-            "top_p": top_p,
-            "top_k": top_k,
-            "min_p": min_p,
-            "repetition_penalty": penalty,
+            "top_p": real_number(0.0001, 1, 0.05),
+            "top_k": whole_number(0, 1_000_000, "Off"),
+            "min_p": real_number(0, 0.9999, 0.01),
+            "repetition_penalty": real_number(0.01, MAX_PENALTY, 0.05),
+            "presence_penalty": real_number(-MAX_PENALTY, MAX_PENALTY, 0.1),
+            "frequency_penalty": real_number(-MAX_PENALTY, MAX_PENALTY, 0.1),
             "max_tokens": self.max_tokens,
         }
-        self._temperature = Field("Temperature", self.temperature)
+
+    def _make_fields(self) -> None:
+        self._by_model = {name: Field(NAMES[name], self._numbers[name]) for name in MODEL_DEFAULTS}
+        self._temperature, self._most = self._by_model["temperature"], Field("Maximum tokens", self.max_tokens)
         self._seed, self._rule = Field("Seed", self.seed), Field("Acceptance", self.rule)
         self._kind, self._length = Field("Draft length", self.length_kind), Field("Tokens per round", self.length)
-        self._most = Field("Maximum tokens", self.max_tokens)
+        self._think, self._effort = Field("Thinking", self.thinking), Field("Effort", self.effort)
         self.speculation = (self._rule, self._kind, self._length)
-        self.sampling = (
-            self._temperature,
-            Field("Top-p", top_p, "Keeps the most likely tokens up to this probability; 1 is off."),
-            Field("Top-k", top_k, "Keeps this many of the most likely tokens."),
-            Field("Min-p", min_p, "Drops tokens below this share of the most likely one; 0 is off."),
-            Field("Repetition penalty", penalty, "Above 1 discourages repetition."),
-            self._seed,
-        )
+        self.sampling = (*self._by_model.values(), self._seed)
+        self.thought = (self._think, self._effort, Field("Maximum tokens of thought", self.max_thought, THOUGHT_HELP))
         self.ends = (self._most, Field("Stop strings", self.stop, wide=True))
-        self.fields = (*self.speculation, *self.sampling, *self.ends)
-        self._tree, self._context = False, 0
-        self._typing = QTimer(self, singleShot=True, interval=TYPING_MS)
-        self._connect()
-        self.show_settings(SamplingSettings())
+        self.fields = (*self.speculation, *self.thought, *self.sampling, *self.ends)
 
     def settings(self) -> SamplingSettings:
         """Returns the settings that are shown; call it only while they are `valid`."""
         seed = self.seed.text().strip()
+        own = {name: box for name, box in self._numbers.items() if name not in self._from_model}
+        values: dict[str, Any] = {name: round(box.value(), DECIMALS) for name, box in own.items()}
+        thinking = self.thinking.currentData()
         return SamplingSettings(
-            **{name: round(box.value(), DECIMALS) for name, box in self._numbers.items()},  # type: ignore[arg-type]
+            **values,
+            from_model=tuple(name for name in MODEL_DEFAULTS if name in self._from_model),
+            thinking=thinking == "on" if thinking else None,
+            effort=self.effort.currentData() or "",
+            max_thought_tokens=self.max_thought.value() or None,
             seed=int(seed) if seed else None,
             acceptance=cast(AcceptanceRule, self.rule.currentData()),
             draft_length=self.length.value() if self.length_kind.currentData() == "fixed" else None,
@@ -85,6 +134,11 @@ class SamplingForm(QWidget):
         self.blockSignals(True)
         for name, box in self._numbers.items():
             box.setValue(getattr(sampling, name))
+        self._from_model = set(sampling.from_model)  # behind those, which count as values that the user gave
+        self._show_defaults()
+        self.thinking.choose("" if sampling.thinking is None else "on" if sampling.thinking else "off")
+        self._choose_effort(sampling.effort)
+        self.max_thought.setValue(sampling.max_thought_tokens or 0)
         self.length.setValue(sampling.draft_length or 0)
         self.seed.setText("" if sampling.seed is None else str(sampling.seed))
         self.stop.setPlainText(write_stops(sampling.stop))
@@ -99,15 +153,63 @@ class SamplingForm(QWidget):
         self._tree, self._context = tree, context
         self._check()
 
+    def set_model(self, defaults: Mapping[str, float], thinking: bool, efforts: tuple[str, ...]) -> None:
+        """Shows what the loaded model has: its own values, and the switches of its chat template."""
+        self.blockSignals(True)
+        self._defaults, self._has_thinking, self._has_effort = defaults, thinking, bool(efforts)
+        chosen = self.effort.currentData() or ""
+        self.effort.clear()
+        for value, text in {"": THINKING[""], **{one: one.capitalize() for one in efforts}}.items():
+            self.effort.addItem(text, value)
+        self._choose_effort(chosen)
+        self._show_defaults()
+        self.blockSignals(False)
+        self._check()
+
+    def _choose_effort(self, effort: str) -> None:
+        """Chooses an effort, which the model that is loaded now may not know."""
+        if self.effort.findData(effort) < 0:
+            self.effort.addItem(effort.capitalize(), effort)
+        self.effort.choose(effort)
+
+    def _show_defaults(self) -> None:
+        neutral = SamplingSettings()
+        for name in self._from_model:
+            box = self._numbers[name]
+            box.blockSignals(True)
+            box.setValue(self._defaults.get(name, getattr(neutral, name)))
+            box.blockSignals(False)
+
+    def _use_defaults(self) -> None:
+        self._from_model = set(MODEL_DEFAULTS)
+        self._show_defaults()
+        self._change()
+
+    def _set_own(self, name: str) -> None:
+        """Takes a value that the user gave in place of the model's."""
+        self._from_model.discard(name)
+        self._change()
+
+    def _help_of(self, name: str) -> str:
+        """Returns the explanation of a setting, and what the model's own value is."""
+        text = GREEDY if name == "temperature" and not self.temperature.value() else HELP[name]
+        default = self._defaults.get(name)
+        if name in self._from_model:
+            return f"Model's default. {text}" if default is not None else text
+        return text if default is None else f"Model's default is {default:g}. {text}"
+
     @property
     def valid(self) -> bool:
         """Whether every value is allowed."""
         return not any(field.error for field in self.fields)
 
     def _connect(self) -> None:
-        for number in (*self._numbers.values(), self.length):
+        for name, number in self._numbers.items():
+            number.valueChanged.connect(lambda _, name=name: self._set_own(name))
+        for number in (self.length, self.max_thought):
             number.valueChanged.connect(lambda _: self._change())
-        for box in (self.rule, self.length_kind):
+        self.reset.clicked.connect(self._use_defaults)
+        for box in (self.rule, self.length_kind, self.thinking, self.effort):
             box.activated.connect(lambda _: self._change())
         self.seed.textChanged.connect(lambda _: self._typing.start())
         self.stop.textChanged.connect(self._typing.start)
@@ -120,7 +222,15 @@ class SamplingForm(QWidget):
     def _check(self) -> None:
         """Shows explanations of the values, and what is wrong with them."""
         fixed = self.length_kind.currentData() == "fixed"
-        self._temperature.set_help(VARIED if self.temperature.value() else GREEDY)
+        for name, field in self._by_model.items():
+            field.set_help(self._help_of(name))
+        self.reset.setEnabled(self._from_model != set(MODEL_DEFAULTS))
+        for switch, field, known in (
+            (self.thinking, self._think, self._has_thinking),
+            (self.effort, self._effort, self._has_effort),
+        ):
+            switch.setEnabled(known)
+            field.set_help("" if known else NO_SWITCH)
         self._temperature.set_error(temperature_error(self.temperature.value()))
         self._rule.set_help(RULE_HELP[self.rule.currentData()])
         self._kind.set_help(LENGTH_HELP[self.length_kind.currentData()])

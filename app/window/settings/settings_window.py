@@ -10,7 +10,7 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QButtonGroup, QPushButton, QStackedWidget, QToolButton, QWidget
 
-from app.store.records import ChatSettings
+from app.store.records import NEW_CHAT, ChatSettings
 from app.window.common.appearance import GAP
 from app.window.common.form_fields import CheckBox, Choice, Field, choice
 from app.window.common.icons import icon
@@ -155,8 +155,8 @@ class SettingsWindow(QWidget):
         column(bar, Hairline(), (self._stack, 1), on=self)
 
     def _reset(self) -> None:
-        self.defaults.show_settings(ChatSettings())
-        self.defaulted.emit(ChatSettings())
+        self.defaults.show_settings(NEW_CHAT)
+        self.defaulted.emit(NEW_CHAT)
 
 
 def _page_button(shape: str, title: str) -> QToolButton:

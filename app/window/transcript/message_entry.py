@@ -9,7 +9,7 @@ from dataclasses import replace
 from app.protocol import RoundDone
 from app.store.records import MessageRecord
 from app.window.common.appearance import GAP, Appearance
-from app.window.markdown.source_pieces import Piece, ReplyPieces, joint, piece_text
+from app.window.markdown.source_pieces import Piece, ReplyPieces, Section, joint, piece_text
 from app.window.markdown.text_blocks import spans_within
 from app.window.transcript.reply_tokens import ReplyTokens, TokenDetail
 from app.window.transcript.text_page import BODY, DisplayOptions, PageText
@@ -52,8 +52,8 @@ class MessageEntry:
         """The tokens of the reply, which are requested once."""
         if self._tokens is None:
             self._tokens = ReplyTokens(self._rounds_of(self.record.id))
-            if len(self.record.text) > len(self._tokens.text) or not self.live:
-                self._tokens.finish(self.record.text)
+            if len(self.record.text) + len(self.record.thought) > len(self._tokens.text) or not self.live:
+                self._tokens.finish(self.record.text, self.record.thought)
         return self._tokens
 
     @property
@@ -66,13 +66,19 @@ class MessageEntry:
         """The pieces of the source."""
         source = self.source
         if (len(source), self.live) != self._followed:
-            self._pieces.follow(source, whole=not self.live)
+            self._pieces.follow(source, not self.live, self._sections)
             self._followed = (len(source), self.live)
         return self._pieces.pieces
 
     def divide_on(self) -> None:
         """Divides another part of a very long source."""
-        self._pieces.follow(self.source, whole=not self.live)
+        self._pieces.follow(self.source, not self.live, self._sections)
+
+    @property
+    def _sections(self) -> list[Section] | None:
+        """The sections of a reply whose tokens tell its thought; None where tags are looked for in the text, as in
+        replies that were stored before tokens told it, and in those of models without such tokens."""
+        return None if self.record.role == "user" else self.tokens.sections
 
     def thinks(self, section: int) -> bool:
         """Whether a section of thought is still being written."""
@@ -82,15 +88,18 @@ class MessageEntry:
         """Whether a piece is part of what the model thought."""
         return self._pieces.sections[self.pieces[index].section].kind == "think"
 
-    def tokens_in(self, section: int) -> int:
-        """Returns how many tokens a section has, as far as is known."""
+    def thought_in(self, section: int) -> tuple[int, float | None]:
+        """Returns how many tokens a section has and how many seconds they took, as far as is known."""
+        if self._sections is not None:
+            tokens, seconds = self.tokens.thought(section)
+            return tokens, seconds if tokens else None
         whole, spans = self._pieces.sections[section], self.tokens.spans
         first = bisect_left(spans, whole.start, key=lambda span: span.start)
-        return bisect_left(spans, whole.end, key=lambda span: span.start) - first
+        return bisect_left(spans, whole.end, key=lambda span: span.start) - first, None
 
     def end(self, record: MessageRecord) -> None:
         """Ends the reply, and shows all of it."""
-        self.tokens.finish(record.text)
+        self.tokens.finish(record.text, record.thought)
         self.record, self.live, self.progress = record, False, None
 
     def resume(self, record: MessageRecord) -> None:

@@ -12,6 +12,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
+from app.reply_statistics import sampling_in_words
 from app.store.records import MessageRecord, StoredReceipt
 from app.window.common import theme
 from app.window.common.appearance import Appearance
@@ -160,7 +161,8 @@ def as_html(record: MessageRecord, failure: str, appearance: Appearance) -> str:
     lines = [f"<b>{escape(head)}.</b>", f"<br>{escape(f'{rest[:1].upper()}{rest[1:]}')}"]
     if record.receipt is not None:
         lines += _table(record.receipt.receipt.differences, appearance)
-        lines.append(f'<br><span style="color:{appearance.faint}">{_when(record.receipt)}</span>')
+        used = f"<br>Sampled at {escape(sampling_in_words(record.sampling))}" if record.sampling else ""
+        lines.append(f'<br><span style="color:{appearance.faint}">{_when(record.receipt)}{used}</span>')
     return "".join(lines)
 
 

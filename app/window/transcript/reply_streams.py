@@ -94,8 +94,9 @@ class ReplyStreams(QObject):
         live = [entry for entry in self._messages.entries if entry.live and entry.tokens.waiting]
         shown = False
         for entry in live:
-            if text := entry.tokens.show(began_s):
-                self.announcer.receive(text, began_s)
+            before = len(entry.tokens.text)
+            if entry.tokens.show(began_s):  # only the answer is read aloud
+                self.announcer.receive(entry.tokens.answer_since(before), began_s)
                 self._messages.touch(entry)
                 shown = True
         if shown:

@@ -12,7 +12,8 @@ from PySide6.QtGui import QColor, QTextCharFormat, QTextCursor, QTextDocument
 from PySide6.QtWidgets import QApplication, QTextEdit, QWidget
 
 from app.palette import mix
-from app.store.records import MessageRecord
+from app.reply_statistics import thought_line
+from app.store.records import LENGTH_REACHED, THOUGHT_REACHED, MessageRecord
 from app.window.common.appearance import GAP, LIGHT, Appearance
 from app.window.common.widgets import label, style
 from app.window.markdown import plain_text, token_runs, write
@@ -49,16 +50,14 @@ class ThoughtHeader(LabelledButton):
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent, role="quiet")
         self.setCheckable(True)
-        self._state: tuple[bool, bool, int] | None = None
+        self._state: tuple[bool, str] | None = None
 
-    def show_state(self, unfolded: bool, thinking: bool, tokens: int) -> None:
-        """Shows the state of the section. unfolded: whether it is shown. thinking: whether it is being written. tokens:
-        its length."""
-        if self._state == (unfolded, thinking, tokens):
+    def show_state(self, unfolded: bool, line: str) -> None:
+        """Shows the state of the section. unfolded: whether it is shown. line: what is said of it."""
+        if self._state == (unfolded, line):
             return
-        self._state = (unfolded, thinking, tokens)
-        title = "Thinking…" if thinking else "Thought"
-        self.setText(f"{title}  {tokens:,} tokens" if tokens else title)
+        self._state = (unfolded, line)
+        self.setText(line)
         self.setAccessibleName(f"{self.text()}, {'shown' if unfolded else 'folded'}")
         self.setToolTip("Hide Thoughts" if unfolded else "Show Thoughts")
         self.setChecked(unfolded)
@@ -247,7 +246,8 @@ class ReplyTile(MessageTile):
         if section not in self.folds:
             self.folds[section] = fold = ThoughtHeader(self)
             fold.clicked.connect(lambda: self._refold(section))
-        self.folds[section].show_state(section in entry.unfolded, entry.thinks(section), entry.tokens_in(section))
+        line = thought_line(*entry.thought_in(section), entry.thinks(section))
+        self.folds[section].show_state(section in entry.unfolded, line)
         return self.folds[section]
 
     def _refold(self, section: int) -> None:
@@ -332,9 +332,12 @@ def ending(record: MessageRecord) -> str:
 
 
 def can_continue(record: MessageRecord) -> bool:
-    """Whether a reply can be continued: it broke off, or reached the longest that the settings allow."""
+    """Whether a reply can be continued: it broke off, or reached a limit of the settings."""
     if record.state == "complete":
-        limit = record.sampling.max_tokens if record.sampling else None
+        if LENGTH_REACHED in record.note or THOUGHT_REACHED in record.note:
+            return True
+        settings = record.sampling  # with one limit for all, the number of tokens tells it as well
+        limit = settings.max_tokens if settings and settings.max_thought_tokens is None else None
         return bool(record.note and record.statistics and limit and record.statistics.tokens >= limit)
     return record.state != "streaming"
 

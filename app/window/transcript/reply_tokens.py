@@ -10,13 +10,15 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from app.protocol import RoundDone
 from app.window.markdown import Span
+from app.window.markdown.source_pieces import Section
 from app.window.markdown.text_blocks import common_length
 from engine.audit.receipt import Difference
 from engine.events import Origin, Round
+from engine.reply_channels import Channel
 
 LONGEST_LAG_S = 0.15  # what is shown is never further behind what was received
 
@@ -48,18 +50,31 @@ class _ReceivedRound(NamedTuple):
 
 
 class _WaitingToken(NamedTuple):
-    """A token that is to be shown from `due_s` on."""
+    """A token that is to be shown from `due_s` on. time_s: of its round."""
 
     text: str
     origin: Origin | None
     due_s: float
+    channel: Channel | None
+    time_s: float
+
+
+@dataclass
+class _Part:
+    """A part of the text in one channel. before_s, last_s: when the token before it and its last one came."""
+
+    section: Section
+    tokens: int
+    before_s: float
+    last_s: float
 
 
 class ReplyTokens:
     """The rounds of a reply, received whole, and their tokens, shown one after the other when they are due.
 
-    text, spans: of the tokens shown so far. A round that is received twice counts once. Another round with an index
-    that is known begins the part that continues the reply after a stop. Times are of a clock that only goes forward."""
+    text, spans: of the tokens shown so far, thought and answer in the order in which they came. A round that is
+    received twice counts once. Another round with an index that is known begins the part that continues the reply after
+    a stop. Times are of a clock that only goes forward."""
 
     def __init__(self, rounds: Iterable[RoundDone] = ()) -> None:
         self.text = ""
@@ -70,6 +85,8 @@ class ReplyTokens:
         self._waiting: deque[_WaitingToken] = deque()
         self._tokens = 0
         self._next_s = 0.0  # when the token that comes next is due
+        self._parts: list[_Part] = []  # thought and answer, where the rounds tell them apart
+        self._last_s: float | None = None  # when the last token shown came
         for one in rounds:
             self.receive(one)
         self.show()
@@ -90,15 +107,16 @@ class ReplyTokens:
         self._known[round_.index] = round_
         origins: Iterable[Origin | None] = round_.origins if round_.drafted else [None] * len(round_.tokens)
         texts = round_.texts or ("",) * len(round_.tokens)
-        tokens = list(zip(texts, origins, strict=False))
+        channels: Iterable[Channel | None] = round_.channels or [None] * len(round_.tokens)
+        tokens = list(zip(texts, origins, channels, strict=False))
         before_s = self._received[-1].done.round.time_s if self._received else round_.time_s
         self._received.append(_ReceivedRound(done, self._before + round_.index + 1, self._tokens))
         self._tokens += len(tokens)
         latest_s = now_s + (0.0 if still else LONGEST_LAG_S)
         due_s = min(max(self._next_s, now_s), latest_s)
         step_s = min(max(round_.time_s - before_s, 0.0), LONGEST_LAG_S) / max(len(tokens), 1)
-        for text, origin in tokens:
-            self._waiting.append(_WaitingToken(text, origin, due_s))
+        for text, origin, channel in tokens:
+            self._waiting.append(_WaitingToken(text, origin, due_s, channel, round_.time_s))
             due_s = min(due_s + step_s, latest_s)
         self._next_s = due_s
 
@@ -107,25 +125,90 @@ class ReplyTokens:
         number, at = self._tokens - len(self._waiting), len(self.text)
         shown = []
         while self._waiting and self._waiting[0].due_s <= now_s:
-            text, origin, _ = self._waiting.popleft()
-            self.spans.append(Span(at, at + len(text), origin, number))
-            shown.append(text)
-            number, at = number + 1, at + len(text)
+            token = self._waiting.popleft()
+            end = at + len(token.text)
+            self.spans.append(Span(at, end, token.origin, number))
+            if token.channel is not None:
+                self._add_to_part(token, at, end)
+            shown.append(token.text)
+            number, at = number + 1, end
         added = "".join(shown)
         self.text += added
         return added
 
+    def _add_to_part(self, token: _WaitingToken, at: int, end: int) -> None:
+        """Adds a token to the part of its channel. One that marks the channels ends the thought before it."""
+        last = self._parts[-1] if self._parts else None
+        before_s = token.time_s if self._last_s is None else self._last_s
+        self._last_s = token.time_s
+        if token.channel == "markup":
+            if last is not None:
+                last.section = last.section._replace(open=False)
+            return
+        kind: Literal["text", "think"] = "think" if token.channel == "thought" else "text"
+        if last is None or last.section.kind != kind or not last.section.open:
+            if last is not None:
+                last.section = last.section._replace(open=False)
+            last = _Part(Section(kind, at, at, True), 0, before_s, before_s)
+            self._parts.append(last)
+        last.section = last.section._replace(end=end)
+        last.tokens, last.last_s = last.tokens + 1, token.time_s
+
+    @property
+    def sections(self) -> list[Section] | None:
+        """Thought and answer, without empty ones; None where the rounds do not tell them apart."""
+        if self._last_s is None:
+            return None
+        return [part.section for part in self._parts if self._is_shown(part)]
+
+    def thought(self, number: int) -> tuple[int, float]:
+        """Returns how many tokens a section has and how many seconds they took."""
+        part = [part for part in self._parts if self._is_shown(part)][number]
+        return part.tokens, part.last_s - part.before_s
+
+    def _is_shown(self, part: _Part) -> bool:
+        section = part.section
+        return section.kind == "text" or section.open or bool(self.text[section.start : section.end].strip())
+
+    def answer_since(self, at: int) -> str:
+        """Returns what of the text from `at` on is answer."""
+        parts = [part.section for part in self._parts if part.section.kind == "text"]
+        if self._last_s is None:
+            return self.text[at:]
+        return "".join(self.text[max(section.start, at) : section.end] for section in parts)
+
     def resume(self) -> None:
         """Continues the reply: text of no token, which ended it, is not part of what follows."""
         self.text = self.text[: self.spans[-1].end] if self.spans else self.text
+        if self._parts:
+            last = self._parts[-1]
+            last.section = last.section._replace(end=min(last.section.end, len(self.text)))
 
-    def finish(self, text: str) -> None:
-        """Ends the reply, which is `text`: shows all tokens, and removes what a stop string cut."""
+    def finish(self, text: str, thought: str = "") -> None:
+        """Ends the reply, which is `text`, behind `thought`: shows all tokens, and removes what a stop string cut."""
         self.show()
+        if self._last_s is not None or thought:
+            self._finish_parts(text, thought)
+            return
         if text != self.text:
             same = common_length(text, self.text)
             self.text = text
             self.spans = [span._replace(end=min(span.end, same)) for span in self.spans if span.start <= same]
+
+    def _finish_parts(self, text: str, thought: str) -> None:
+        """Ends a reply with a thought. Where its rounds are lost, it has only its texts."""
+        answer = self.answer_since(0) if self._last_s is not None else ""
+        if self._last_s is None or not text.startswith(answer):
+            self.text, self.spans, self._last_s = thought + text, [], 0.0
+            sections = [Section("think", 0, len(thought), False), Section("text", len(thought), len(self.text), False)]
+            self._parts = [_Part(section, 0, 0.0, 0.0) for section in sections if section.end > section.start]
+        elif tail := text[len(answer) :]:
+            start = len(self.text)
+            self.text += tail
+            if self._parts and self._parts[-1].section.kind == "text":
+                self._parts[-1].section = self._parts[-1].section._replace(end=len(self.text))
+            else:
+                self._parts.append(_Part(Section("text", start, len(self.text), False), 0, 0.0, 0.0))
 
     def detail(self, number: int) -> TokenDetail | None:
         """Returns the detail of a token by its number; None if there is no such token."""

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QWheelEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.protocol import Pair, SamplingSettings
-from app.store.records import ChatSettings
+from app.protocol import Loaded, Pair, SamplingSettings
+from app.store.records import NEW_CHAT, ChatSettings
 from app.window.chat import Controller, SpeculationStatus
 from app.window.main_window.main_window import MainWindow
 from app.window.settings.chat_panel import ChatForm, ChatPanel, Presets
@@ -28,6 +29,11 @@ EVERYTHING = ChatSettings(
         top_k=40,
         min_p=0.005,
         repetition_penalty=1.1,
+        presence_penalty=1.5,
+        frequency_penalty=-0.25,
+        thinking=False,
+        effort="high",
+        max_thought_tokens=500,
         seed=2**63 - 1,
         acceptance="coupled",
         draft_length=5,
@@ -36,6 +42,12 @@ EVERYTHING = ChatSettings(
     ),
     system="Be short.",
 )
+
+
+LOADED = Loaded(
+    id=1, pair=Pair(), target="Toy", drafter="lookup", speculation="on", note="", drafts_trees=False, context=8192,
+    defaults={"temperature": 0.6, "top_p": 0.95, "top_k": 20}, thinking=True, efforts=("low", "high"),
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -160,8 +172,39 @@ def test_the_form_accepts_the_temperatures_that_the_engine_accepts(
             SamplingSettings(temperature=temperature).check()
 
 
+def test_values_that_the_user_does_not_set_are_the_models(form: ChatForm) -> None:
+    form.show_settings(NEW_CHAT)
+    form.set_model(LOADED)
+    boxes, settings = form.sampling._numbers, form.settings()
+    assert [boxes[name].value() for name in ("temperature", "top_p", "top_k")] == [0.6, 0.95, 20]
+    assert settings == NEW_CHAT  # so that it follows the model when another one is chosen
+    assert "Model's default" in boxes["temperature"].accessibleDescription()
+    assert not form.sampling.reset.isEnabled()
+    boxes["temperature"].setValue(0.9)
+    changed = form.settings().sampling
+    assert changed.temperature == 0.9 and "temperature" not in changed.from_model and "top_p" in changed.from_model
+    assert "Model's default is 0.6." in boxes["temperature"].accessibleDescription()
+    form.sampling.reset.click()
+    assert form.settings() == NEW_CHAT and boxes["temperature"].value() == 0.6
+
+
+def test_switches_are_those_of_the_models_template(form: ChatForm) -> None:
+    form.set_model(LOADED)
+    controls = form.sampling
+    assert [controls.effort.itemData(i) for i in range(controls.effort.count())] == ["", "low", "high"]
+    controls.thinking.choose("off")
+    controls.effort.choose("high")
+    assert (form.settings().sampling.thinking, form.settings().sampling.effort) == (False, "high")
+    form.set_model(structs.replace(LOADED, thinking=False, efforts=()))
+    assert not controls.thinking.isEnabled() and not controls.effort.isEnabled()
+    assert "no such switch" in controls.thinking.accessibleDescription()
+    assert form.settings().sampling.effort == "high"  # kept for a model that has it
+    names = {field._control.accessibleName() for field in controls.thought}
+    assert names == {"Thinking", "Effort", "Maximum tokens of thought"}
+
+
 def test_a_reply_longer_than_the_context_is_explained(form: ChatForm) -> None:
-    form.set_context(8192)
+    form.set_model(LOADED)
     form.show_settings(ChatSettings(sampling=SamplingSettings(max_tokens=9000)))
     assert "8,192" in form.sampling.fields[-2]._below.text()
     assert form.valid
@@ -194,7 +237,7 @@ def test_the_panel_and_the_conversation_have_the_same_settings(panel: ChatPanel,
     assert panel.form.settings() == ChatSettings()
     controller.change_settings(EVERYTHING)
     panel.defaults.click()
-    assert controller.conversation.settings == panel.form.settings() == ChatSettings()
+    assert controller.conversation.settings == panel.form.settings() == NEW_CHAT
 
 
 def test_the_panel_shows_why_speculation_is_off(panel: ChatPanel, controller: Controller) -> None:

@@ -12,7 +12,7 @@ from PySide6.QtGui import QPalette
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.store.records import ChatSettings
+from app.store.records import NEW_CHAT
 from app.window.chat import Controller
 from app.window.common import form_fields, theme
 from app.window.common.appearance import DARK, LIGHT, READABLE, Appearance, contrast, with_accent
@@ -84,10 +84,10 @@ def test_new_chats_begin_with_the_defaults(window: MainWindow, controller: Contr
     shown.defaults.sampling.temperature.setValue(0.5)
     assert controller.library.default_settings().sampling.temperature == 0.5
     shown.reset.click()
-    assert controller.library.default_settings() == ChatSettings()
-    assert controller.conversation.settings == ChatSettings()  # the open one is new as well
+    assert controller.library.default_settings() == NEW_CHAT
+    assert controller.conversation.settings == NEW_CHAT  # the open one is new as well
     controller.library.set_value("chat.settings", "damaged")
-    assert controller.library.default_settings() == ChatSettings()
+    assert controller.library.default_settings() == NEW_CHAT
 
 
 def test_escape_closes_the_settings_and_a_menu_shows_a_page(window: MainWindow) -> None:

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication, QDialog, QMenu, QPlainTextEdit
 
 from app.cli.terminal.reply_view import statistics
 from app.protocol import SamplingSettings
-from app.store.records import MessageRecord
+from app.store.records import THOUGHT_REACHED, MessageRecord
 from app.window.transcript.message_tile import MessageTile
 from app.window.transcript.question_tile import QuestionTile
 from app.window.transcript.reply_tile import ReplyTile
@@ -79,6 +79,7 @@ def test_regenerate_and_continue_say_which_reply(stage: MakeStage) -> None:
             {"state": "complete", "note": "It reached the longest reply.", "sampling": SamplingSettings(max_tokens=5)},
             True,
         ),
+        ({"state": "complete", "note": THOUGHT_REACHED, "sampling": SamplingSettings(max_thought_tokens=9)}, True),
         ({"state": "stopped"}, True),
         ({"state": "cut", "note": "the app was closed"}, True),
         ({"state": "failed", "note": "no memory"}, True),
@@ -199,7 +200,7 @@ def test_thought_is_folded_and_opens(stage: MakeStage) -> None:
 
     (fold,) = tile.folds.values()
     assert "I should be short" not in text()
-    assert fold.text().startswith("Thought  ") and fold.text().endswith(" tokens")
+    assert fold.text().startswith("Thought, ") and fold.text().endswith(" tokens")
     fold.click()
     assert "I should be short" in text()
     fold.click()

@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import termios
+from dataclasses import replace
 
 import pytest
 
@@ -17,6 +18,7 @@ from app.cli.terminal.token_style import TEXT as TEXT_TINT
 from app.safe_text import safe
 from engine.events import Event, Finished, Origin, PromptProgress
 from engine.metrics import Metrics
+from engine.reply_channels import Channel
 from tests.app.recordings import REPLY, TEXT, round_
 
 DARK = "\x1b[38;2;245;245;245;48;2;"
@@ -32,6 +34,43 @@ def play(look: Look, events: tuple[Event, ...] = REPLY, width: int = 80) -> tupl
     terminal.introduce("toy")
     terminal.play(events)
     return out.getvalue(), notes.getvalue()
+
+
+def thinking_reply() -> tuple[Event, ...]:
+    first = replace(round_(0, ("", "\nhm", " so"), 0, 0), time_s=1.0, channels=("markup", "thought", "thought"))
+    channels: tuple[Channel, ...] = ("thought", "markup", "answer", "answer")
+    second = replace(round_(1, ("\n", "", "\n\n", "Blue"), 0, 0), time_s=4.0, channels=channels)
+    return first, second, Finished("eos", 7, 4.0)
+
+
+def test_a_thought_is_dimmed_and_its_time_follows_it() -> None:
+    shown, _ = play(Look(True, "truecolor", "dark"), thinking_reply())
+    assert "\x1b[2mhm" in shown and "\x1b[2mBlue" not in shown
+    lines = ESCAPE.sub("", shown).splitlines()
+    start = next(i for i, line in enumerate(lines) if "hm so" in line)
+    assert lines[start : start + 4] == ["hm so", "Thought for 3 s, 3 tokens", "", "Blue"]
+
+
+def test_a_pipe_gets_the_answer_alone_unless_thoughts_are_wanted() -> None:
+    for thoughts, expected in ((False, "Blue\n"), (True, "hm so\nBlue\n")):
+        out, notes = io.StringIO(), io.StringIO()
+        Terminal(out, notes, PLAIN, thoughts=thoughts).play(thinking_reply())
+        assert out.getvalue() == expected
+        assert notes.getvalue().startswith("Thought for 3 s, 3 tokens\n")
+
+
+def test_a_hidden_thought_counts_its_tokens_and_leaves_one_line() -> None:
+    out = io.StringIO()
+    Terminal(out, io.StringIO(), Look(True, "none"), lambda: 80, thoughts=False).play(thinking_reply())
+    shown = ESCAPE.sub("", out.getvalue())
+    assert "thinking: 2 tokens\rThought for 3 s, 3 tokens" in shown and "hm" not in shown
+
+
+def test_a_reply_that_ends_within_its_thought_says_so() -> None:
+    events = (*thinking_reply()[:1], Finished("thought", 3, 1.0))
+    out, notes = io.StringIO(), io.StringIO()
+    Terminal(out, notes, PLAIN, thoughts=False).play(events)
+    assert out.getvalue() == "" and "cut within the thought, at --max-thought-tokens" in notes.getvalue()
 
 
 @pytest.mark.parametrize(
