@@ -73,7 +73,7 @@ class SamplingSettings:
         return self.temperature == 0
 
     @property
-    def switches(self) -> dict[str, bool | str]:
+    def switches(self) -> dict[str, Any]:
         """The switches of the chat template that are set."""
         thinking = {} if self.thinking is None else {"thinking": self.thinking}
         return {**thinking, **({"effort": self.effort} if self.effort else {})}

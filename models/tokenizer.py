@@ -14,6 +14,7 @@ from copy import copy
 from datetime import date
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
@@ -75,7 +76,7 @@ class FolderTokenizer:
         return other
 
     def chat(
-        self, messages: Sequence[Message], cancelled: Callable[[], bool] = _never, **switches: bool | str
+        self, messages: Sequence[Message], cancelled: Callable[[], bool] = _never, **switches: Any
     ) -> list[int]:
         """Returns the ids of the conversation and of the opening of the assistant's turn. A model without a chat
         template gets the texts of the messages as they are, a blank line between them.
@@ -89,7 +90,7 @@ class FolderTokenizer:
         for message in messages:
             _check_text(message["content"])
             _check_text(message.get("thought", ""))
-        variables = self.switches.variables(**switches)  # type: ignore[arg-type]  # by name
+        variables = self.switches.variables(**switches)
         request = Chat(self._key, [_for_template(message) for message in messages], self._template, variables)
         rendered: list[int] = []
 
