@@ -77,7 +77,7 @@ def test_it_finds_what_the_prompt_said() -> None:
 TOKENS = st.lists(st.integers(0, 3), max_size=40)
 
 
-@settings(deadline=None, max_examples=400, derandomize=True)
+@settings(deadline=None, max_examples=200, derandomize=True)
 @given(TOKENS, st.integers(0, 9), st.integers(1, 5), st.integers(1, 3))
 def test_it_proposes_what_a_search_of_the_text_finds(
     tokens: list[int], length: int, longest: int, shortest: int
@@ -90,7 +90,7 @@ def test_it_proposes_what_a_search_of_the_text_finds(
 STEPS = st.lists(st.tuples(TOKENS, st.integers(0, 25)), min_size=1, max_size=8)
 
 
-@settings(deadline=None, max_examples=300, derandomize=True)
+@settings(deadline=None, max_examples=150, derandomize=True)
 @given(STEPS)
 def test_an_index_that_was_rewound_is_one_built_afresh(steps: list[tuple[list[int], int]]) -> None:
     """Any run of more tokens and rewinds; the entries themselves are compared, and what they propose."""
