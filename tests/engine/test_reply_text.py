@@ -173,7 +173,7 @@ def unsure(text: str, stops: Sequence[str]) -> int:
     )
 
 
-@settings(deadline=None, max_examples=400, derandomize=True)
+@settings(deadline=None, max_examples=200, derandomize=True)
 @given(replies())
 def test_the_reply_is_the_same_for_all_rounds(reply: tuple[list[bytes], list[str], list[int]]) -> None:
     pieces, stops, sizes = reply
@@ -186,7 +186,7 @@ def test_the_reply_is_the_same_for_all_rounds(reply: tuple[list[bytes], list[str
     assert (told.texts, told.tail, told.stopped) == (alone.texts, alone.tail, alone.stopped)
 
 
-@settings(deadline=None, max_examples=300, derandomize=True)
+@settings(deadline=None, max_examples=150, derandomize=True)
 @given(replies())
 def test_a_round_is_told_as_soon_as_none_of_its_text_can_belong_to_a_stop(
     case: tuple[list[bytes], list[str], list[int]],

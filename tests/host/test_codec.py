@@ -66,7 +66,7 @@ def test_random_bytes_are_malformed_and_nothing_worse(line: bytes) -> None:
             read(line)
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(st.one_of([*REQUESTS, *ANSWERS]), st.data())
 def test_a_damaged_line_is_read_or_malformed_and_nothing_worse(said: Any, data: Any) -> None:
     line = bytearray(p.encode_line(said))
