@@ -7,8 +7,8 @@ the disk, and a slow disk does not stall the window.
 
 1. Rounds are reported once they are on disk, in the order in which they were handed over. Who shows only what was
    reported never shows what a kill can take.
-2. Where the disk refuses, they are reported with the reason instead, and held: by the store, which shows them as part of
-   their reply, and here, where writing is tried again every RETRY_S until it succeeds.
+2. Where the disk refuses, they are reported with the reason instead, and held: by the store, which shows them as part
+   of their reply, and here, where writing is tried again every RETRY_S until it succeeds.
 """
 
 from __future__ import annotations

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from app.protocol import Pair, SamplingSettings
 from app.store import Store, StoreError
+from app.store.database import Database, explain
 from app.store.records import Ending
-from tests.store.toys import ask, converse, crash, everything, prose, round_done
+from tests.store.toys import SETTINGS, ask, converse, crash, everything, prose, round_done
 
 ROOT = Path(__file__).parents[2]
 
@@ -109,6 +114,44 @@ print(kept, flush=True)
 import os
 os._exit(0)
 """
+
+
+def test_a_start_on_a_full_disk_reads_what_is_there_and_says_so(
+    store: Store, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk refuses what every start writes first: that a reply was cut."""
+    conversation = converse(store, 2)
+    reply = store.begin_reply(conversation, store.path(conversation)[0].id, Pair(), SamplingSettings())
+    store.append(reply.id, [round_done(0, ["kept"])])
+    copy = crash(store, place, tmp_path / "crashed")
+    change = Database.change
+
+    @contextmanager
+    def refused(database: Database) -> Iterator[None]:
+        if database.writable:
+            error = sqlite3.OperationalError("database or disk is full")
+            error.sqlite_errorcode = sqlite3.SQLITE_FULL
+            raise explain(error, database.path) from error
+        with change(database):
+            yield
+
+    monkeypatch.setattr(Database, "change", refused)
+    opened = Store.open(copy)
+    assert len(opened.notices) == 1 and "the disk is full" in opened.notices[0]
+    assert opened.store.message(reply.id).text == "kept" and opened.store.message(reply.id).state == "cut"
+    with pytest.raises(StoreError, match="can only be read"):
+        opened.store.create(SETTINGS)
+    opened.store.close()
+
+
+def test_a_first_start_on_a_full_disk_opens_with_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("app.store.store_file._written", refuse)
+    opened = Store.open(tmp_path / "c.sqlite")
+    assert "the disk is full" in opened.notices[0] and opened.store.conversations() == []
+    opened.store.close()
 
 
 # --- the log ----------------------------------------------------------------------------------

@@ -59,8 +59,9 @@ class ReplyInProgress:
     """One reply while it streams: a fold of the host's answers into text, statistics and the record of the message.
 
     record: as the store has it. note: what the user should know about the reply. rounds: every round so far, those
-    from before an interruption included, numbered and timed as of one reply. handed, shown: how many of them were handed to
-    the writer, and emitted once they were on disk. final: the message as it stays, None while the reply streams."""
+    from before an interruption included, numbered and timed as of one reply. handed, shown: how many of them were
+    handed to the writer, and emitted once they were on disk. final: the message as it stays, None while the reply
+    streams."""
 
     def __init__(self, record: MessageRecord, earlier: list[RoundDone]) -> None:
         self.record = record

@@ -24,11 +24,11 @@ PIECE = 2000  # characters: about 8 ms to write and lay out
 LONGEST = 3000  # of a block that does not end
 LINE, CELL = 4, 5  # characters that take as long to lay out as a line end, or a cell of a table, does
 LARGEST_PARAGRAPH = 20_000  # characters; what follows is shown as plain text, up to the next empty line
-LARGEST_REPLY = 400_000  # characters; what follows is shown as plain text
+LARGEST_REPLY = 200_000  # characters; what follows is shown as plain text
 _LONGEST_INFO = 40  # characters of what follows a fence that are carried on
 
 _PLAIN_COST = 200  # of a piece that is not parsed
-BUDGET = 30_000  # cost of one call of `ReplyPieces.follow`: about 6 ms
+BUDGET = 15_000  # cost of one call of `ReplyPieces.follow`: about 10 ms
 
 _OPENS = re.compile(r"[ \t]*<think(?:ing)?>", re.IGNORECASE)
 _CLOSES = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
@@ -137,7 +137,7 @@ class SourcePieces:
         return start - self._final[first].start
 
     def _plain_length(self, source: str, start: int, end: int) -> tuple[int, bool]:
-        """Returns the length of a piece of plain text, 0 when more has to come to know; and whether the text goes on."""
+        """Returns the length of a piece of plain text, 0 when more has to come to know; and whether it goes on."""
         length = reach(source, start, end, LONGEST)
         self.cost += _PLAIN_COST
         limit = start + length
@@ -185,7 +185,7 @@ class SourcePieces:
 
 def piece_text(source: str, pieces: list[Piece], index: int) -> str:
     """Returns a piece as it is rendered: with the line that opens its fence again, and one that closes it where the
-    code goes on in the next piece, so that it reads as code that is whole; plain text without the end of its last line."""
+    code goes on in the next piece, so that it reads as code that is whole; plain text without the last line end."""
     piece = pieces[index]
     text = piece.carry + source[piece.start : piece.end]
     if piece.plain:
@@ -223,8 +223,9 @@ def reach(source: str, start: int, end: int, most: int) -> int:
 
 
 def last_border(text: str) -> tuple[int, ParsedBlock | None]:
-    """Returns where the last block, or outermost item of a list, of `text` begins, and that block. What stands before can no longer
-    change: only whole lines count, since "-" may become "-5", and a formula may still end that was opened before."""
+    """Returns where the last block, or outermost item of a list, of `text` begins, and that block. What stands before
+    can no longer change: only whole lines count, since "-" may become "-5", and a formula may still end that was opened
+    before."""
     starts = [0, *(end.end() for end in _LINE_END.finditer(text))]
     environment: EnvType = {}
     found = list(blocks(_normal(text[: starts[-1]]), environment))

@@ -84,9 +84,10 @@ class MessageEntry:
         """Whether a section of thought is still being written."""
         return self.live and self._pieces.sections[section].open
 
-    def is_thought(self, index: int) -> bool:
-        """Whether a piece is part of what the model thought."""
-        return self._pieces.sections[self.pieces[index].section].kind == "think"
+    @property
+    def thoughts(self) -> set[int]:
+        """The sections of what the model thought."""
+        return {number for number, section in enumerate(self._pieces.sections) if section.kind == "think"}
 
     def thought_in(self, section: int) -> tuple[int, float | None]:
         """Returns how many tokens a section has and how many seconds they took, as far as is known."""

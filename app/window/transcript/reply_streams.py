@@ -16,6 +16,7 @@ from app.window.transcript.virtual_list import VirtualList
 BETWEEN_S = 2.0
 LONGEST_QUEUE = 4  # sentences; a reader that is further behind skips to what is new
 LONGEST_SENTENCE = 300  # characters
+_LATEST = 5_000  # characters that are looked at, of more that come at once
 FRAME_MS = 16
 _SHARE = 3  # at most one part in so many of the time is spent on drawing what streams
 
@@ -41,7 +42,7 @@ class Announcer:
 
     def receive(self, text: str, now_s: float) -> None:
         """Takes text that was shown, and may speak a sentence."""
-        *whole, self._rest = _END.split(self._rest + text)
+        *whole, self._rest = _END.split((self._rest + text[-_LATEST:])[-_LATEST:])
         if len(self._rest) > LONGEST_SENTENCE:
             whole.append(self._rest)
             self._rest = ""

@@ -156,37 +156,42 @@ class ReplyTile(MessageTile):
         return y + BUTTON + _BELOW
 
     def _arrange_text(self, width: int, top: int, bottom: int) -> int:
-        """Lays out the pages and the headers of thoughts. Returns where they end."""
+        """Lays out the pages and the headers of thoughts. Returns where they end. A long reply has thousands of pieces,
+        of which those out of view cost no more than a look at their heights."""
         y = end = GAP
+        entry, options, beside = self.entry, self.options, self._beside_focus()
         self._tops, headers = {}, set[int]()
-        for number, piece in enumerate(self.entry.pieces):
-            thought = self._is_thought(number)
+        pieces, thoughts = entry.pieces, set[int]() if options.raw else entry.thoughts
+        for number, piece in enumerate(pieces):
+            thought = piece.section in thoughts
             if thought and piece.section not in headers:
                 headers.add(piece.section)
                 end = y + self._fold(piece.section).place(y, width)
                 y = end + GAP
-            if not thought or piece.section in self.entry.unfolded:
-                self._tops[number] = y
-                end = y + self._arrange_page(number, y, width - (_INDENT if thought else 0), (top, bottom))
-                y = end + self._gap(number)
+            if thought and piece.section not in entry.unfolded:
+                continue
+            self._tops[number] = y
+            inner = width - (_INDENT if thought else 0)
+            height = entry.height(inner, options, number)
+            if number in self.pages:
+                self.pages[number].move(SIDE + width - inner, y)
+            if not piece.divided or number in beside or (y < bottom and y + height > top):
+                height = self._arrange_page(number, y, inner, SIDE + width - inner, height)
+            end = y + height
+            y = end if piece.cut else end + self._gap(number)
         for section, fold in self.folds.items():
             fold.setVisible(section in headers)
         self._drop_pages(top - _KEPT, bottom + _KEPT)
         return end
 
-    def _arrange_page(self, number: int, y: int, width: int, view: tuple[int, int]) -> int:
-        """Lays out a page if it is in view, and there is time. Returns its height."""
+    def _arrange_page(self, number: int, y: int, width: int, left: int, height: int) -> int:
+        """Lays out a page that is in view, if there is time. height: as known so far. Returns its height."""
         entry, options = self.entry, self.options
         piece, page = entry.pieces[number], self.pages.get(number)
-        height = entry.height(width, options, number)
-        if page is not None:
-            page.move(SIDE + (_INDENT if self._is_thought(number) else 0), y)
         if not piece.divided:
             self._divide.start()
             if page is not None:
                 page.hide()
-            return height
-        if (y >= view[1] or y + height <= view[0]) and number not in self._beside_focus():
             return height
         key = (piece, len(entry.source) if options.raw else 0, options.document_key)
         if (page is None or page.key != key) and time.thread_time() > self.until_s:
@@ -194,7 +199,7 @@ class ReplyTile(MessageTile):
             return height
         if page is None:
             page = self._add_page(number, TextPage(options, self), "Reply")
-            page.move(SIDE + (_INDENT if self._is_thought(number) else 0), y)
+            page.move(left, y)
         page.joint = entry.joint(number, options)
         page.block = partial(entry.block_of, number)
         if page.key != key:
@@ -205,10 +210,6 @@ class ReplyTile(MessageTile):
         entry.keep_height(height, width, options, number)
         page.show()
         return height
-
-    def _is_thought(self, number: int) -> bool:
-        """Whether a piece is thought, which is set off from the reply unless the source is shown."""
-        return not self.options.raw and self.entry.is_thought(number)
 
     def _divide_on(self) -> None:
         """Goes on to divide a very long reply and to lay out what is in view, in another turn of the event loop."""

@@ -28,7 +28,7 @@ _MARGIN = 500  # px beyond the view that is made ready when there is time
 _KEPT = 2500  # px beyond the view within which widgets that were made stay
 _PASSES = 5
 _IDLE_MS = 40
-_SLICE_S = 0.04  # for laying out pages in one turn of the event loop, the last of which may take as long again
+_SLICE_S = 0.03  # for laying out pages in one turn of the event loop, the last of which may take as long again
 _STEP_MS, _STEP = 30, 24  # how a selection that is dragged past the view scrolls it: every so often, so many px
 
 TileFactory = Callable[[MessageEntry, DisplayOptions, QWidget], MessageTile]
