@@ -20,9 +20,11 @@ def main() -> int:
     parser.add_argument("name", choices=names)
     parser.add_argument("--seed", type=int, default=1, help="of everything that is random")
     parser.add_argument("--short", action="store_true", help="a minute's sample")
+    parser.add_argument("--count", type=int, help="of cases, for an attack that has any number of them")
     args = parser.parse_args()
+    more = {} if args.count is None else {"count": args.count}
     print(f"{args.name}, seed {args.seed}")
-    failures: list[str] = importlib.import_module(f"tests.attack.{args.name}").attack(args.seed, args.short)
+    failures: list[str] = importlib.import_module(f"tests.attack.{args.name}").attack(args.seed, args.short, **more)
     print("\n".join(failures[:50]) or "everything held")
     return 1 if failures else 0
 
