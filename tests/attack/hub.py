@@ -288,8 +288,8 @@ def _spoil(value: Any, dice: random.Random) -> Any:
     return dice.choice(_VALUES)
 
 
-def attack(seed: int, short: bool) -> list[str]:
-    """Prints a count for each kind; returns what did not hold."""
+def attack(seed: int, short: bool, count: int | None = None) -> list[str]:
+    """Prints a count for each kind; returns what did not hold. count: of the listings spoiled at random."""
     dice, failures = random.Random(seed), list[str]()
     kinds: dict[str, list[tuple[str, Case]]] = {
         "listings": list(listings()),
@@ -299,7 +299,9 @@ def attack(seed: int, short: bool) -> list[str]:
         "https to http": [
             (where, lambda folder, where=where: insecure(folder, where)) for where in ("/api/", "/resolve/")
         ],
-        "listings spoiled at random": [(f"number {number}", spoiled(dice)) for number in range(20 if short else 500)],
+        "listings spoiled at random": [
+            (f"number {number}", spoiled(dice)) for number in range(count or (20 if short else 500))
+        ],
     }
     for kind, cases in kinds.items():
         chosen = dice.sample(cases, max(2, len(cases) // 12)) if short and len(cases) > 20 else cases

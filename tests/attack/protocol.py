@@ -134,8 +134,9 @@ def attack_window(count: int, seed: int, same_id: bool) -> list[str]:
                 words = command(seed + number, COPIES, same_id, rounds=ROUNDS, pause_s=0.0)
                 with Scene(Path(folder), words=words) as scene:
                     scene.ready()
-                    reply = scene.ask() if not same_id else _asked(scene)
-                    if not same_id and scene.text(reply.id) != text_of(ROUNDS * 3):
+                    assert scene.controller.send("Hello?")
+                    until(lambda scene=scene: scene.ended)
+                    if not same_id and scene.text(scene.ended[0].id) != text_of(ROUNDS * 3):
                         wrong.append(f"{name}: reply {number} is not whole")
     except AssertionError as error:
         wrong.append(f"{name}: {error}")
@@ -146,17 +147,10 @@ def attack_window(count: int, seed: int, same_id: bool) -> list[str]:
     return wrong
 
 
-def _asked(scene: Scene) -> object:
-    """Sends a message and waits until its reply has ended, however."""
-    assert scene.controller.send("Hello?")
-    until(lambda: scene.ended)
-    return scene.ended[-1]
-
-
-def attack(seed: int, short: bool) -> list[str]:
-    """Prints a count for each direction; returns what did not hold."""
+def attack(seed: int, short: bool, count: int | None = None) -> list[str]:
+    """Prints a count for each direction; returns what did not hold. count: of the lines one way."""
     dice, application = random.Random(seed), QApplication.instance() or QApplication(["redline"])
-    count = 400 if short else 10_000
+    count = count or (400 if short else 10_000)
     failures = attack_host(count, dice, None)
     with tempfile.TemporaryDirectory() as folder:
         failures += attack_host(count // 2, dice, make_folder(Path(folder) / "toy"))

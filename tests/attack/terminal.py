@@ -380,38 +380,45 @@ def _download(text: str) -> None:
 # --- the count ------------------------------------------------------------------------------------
 
 
-def cases(text: str, place: Place) -> Iterator[tuple[str, Iterator[Case]]]:
-    yield "errors, warnings, logs", every_error(text)
-    yield "arguments", every_argument(text)
-    yield "model folders", every_folder(text, place)
-    yield "GGUF files", every_gguf(text, place)
-    yield "the hub's answers", every_hub_answer(text, place)
-    yield "races and conversations", every_document(text, place)
-    yield "replies, tables, progress", every_view(text)
+SOURCES: dict[str, Callable[[str, Place], Iterator[Case]]] = {
+    "errors, warnings, logs": lambda text, _: every_error(text),
+    "arguments": lambda text, _: every_argument(text),
+    "replies, tables, progress": lambda text, _: every_view(text),
+    "GGUF files": every_gguf,
+    "the hub's answers": every_hub_answer,
+    "model folders": every_folder,
+    "races and conversations": every_document,
+}
+_QUICK = ("errors, warnings, logs", "arguments", "replies, tables, progress")  # whole in the short form too
 
 
-def attack(seed: int, short: bool) -> list[str]:
-    """Prints a count for each source of text; returns what did not hold."""
+def attack(seed: int, short: bool, count: int | None = None) -> list[str]:
+    """Prints a count for each source of text; returns what did not hold. count: of the hostile texts, all unless
+    given."""
     dice, failures = random.Random(seed), list[str]()
-    texts = HOSTILE if not short else {name: HOSTILE[name] for name in dice.sample(list(HOSTILE), 1)}
-    runs: dict[str, list[int]] = {}
+    kinds = dice.sample(list(HOSTILE), 1 if short else count or len(HOSTILE))
+    print(f"texts: {', '.join(kinds)}", flush=True)
     with attacked_place() as place:
-        for kind, text in texts.items():
-            for source, all_cases in cases(text, place):
-                count = runs.setdefault(source, [0, 0, 0])
-                for name, show in all_cases:
-                    if short and source not in ("errors, warnings, logs", "arguments") and dice.random() < 0.9:
+        for source, cases in SOURCES.items():
+            runs, raw, before = 0, 0, len(failures)
+            for kind in kinds:
+                for name, show in cases(HOSTILE[kind], place):
+                    if short and source not in _QUICK and dice.random() < 0.95:
                         continue
                     for terminal in (False, True):
-                        out, err, escaped = shown(show, terminal)
-                        raw = count_raw(out, terminal) + count_raw(err, terminal)
-                        longest = max(map(len, err.splitlines()), default=0)
-                        wrong = [f"{raw} raw"] * bool(raw) + [escaped] * bool(escaped)
-                        wrong += [f"a line of {longest:,} characters"] * (longest > LONGEST and name not in WHOLE)
-                        count[0], count[1], count[2] = count[0] + 1, count[1] + raw, count[2] + bool(escaped)
-                        if wrong:
-                            where = "a terminal" if terminal else "a pipe"
-                            failures.append(f"{kind} in {source}, {name}, to {where}: {'; '.join(wrong)}")
-    for source, (number, raw, escaped) in runs.items():
-        print(f"{source}: {number:,} runs, {raw:,} raw control characters, {escaped} tracebacks", flush=True)
+                        found, wrong = judged(name, show, terminal)
+                        runs, raw = runs + 1, raw + found
+                        failures += [f"{source}, {name}, {kind}, terminal {terminal}: {wrong}"] if wrong else []
+            said = f"{runs:,} runs, {raw:,} raw control characters, {len(failures) - before} failures"
+            print(f"{source}: {said}", flush=True)
     return failures
+
+
+def judged(name: str, show: Callable[[], object], terminal: bool) -> tuple[int, str]:
+    """Returns how many raw control characters came out, and what did not hold."""
+    out, err, escaped = shown(show, terminal)
+    raw = count_raw(out, terminal) + count_raw(err, terminal)
+    longest = max(map(len, err.splitlines()), default=0)
+    wrong = [f"{raw} raw"] * bool(raw) + [escaped] * bool(escaped)
+    wrong += [f"a line of {longest:,} characters"] * (longest > LONGEST and name not in WHOLE)
+    return raw, "; ".join(wrong)

@@ -74,6 +74,7 @@ def test_a_fit_that_nobody_asked_for_says_what_it_would_do(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdin", io.StringIO())
+    monkeypatch.setattr("app.cli.fit._train", lambda *_: pytest.fail("it begins"))
     code, err = refused(capsys, *words)
     assert code == 2 and "for the built-in model, for about" in err and "`redline fit builtin` or --yes" in err
     assert ("medusa" in err, "5 minutes" in err) == ("medusa" in words, "5" in words)
