@@ -75,9 +75,7 @@ class FolderTokenizer:
             other._template = _PRINTS_DATE.sub(lambda call: json.dumps(day.strftime(call["format"])), self._template)
         return other
 
-    def chat(
-        self, messages: Sequence[Message], cancelled: Callable[[], bool] = _never, **switches: Any
-    ) -> list[int]:
+    def chat(self, messages: Sequence[Message], cancelled: Callable[[], bool] = _never, **switches: Any) -> list[int]:
         """Returns the ids of the conversation and of the opening of the assistant's turn. A model without a chat
         template gets the texts of the messages as they are, a blank line between them.
 

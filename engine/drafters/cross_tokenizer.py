@@ -22,6 +22,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Any
 
 import mlx.core as mx
 
@@ -239,8 +240,8 @@ class TextDrafter(CrossTokenizerModel):
             mx.async_eval(drafted[-1])
         together = mx.concatenate(drafted)
         mx.eval(together)
-        found: list[int] = together.tolist()
-        return found
+        found: Any = together.tolist()
+        return list(found)
 
     def _draft_text(self, own: Sequence[int]) -> tuple[bytes, int | None]:
         """Notes the drafted own tokens up to one without a text, and returns their text without an unfinished

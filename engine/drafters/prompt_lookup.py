@@ -1,9 +1,9 @@
 """Prompt lookup: what followed when these words occurred before (Saxena 2023), in this text or in earlier replies.
 
 The places where the longest suffix of the committed tokens occurred are continued as they were; each counts by the
-length of its match, the latest first among equals. What follows most of them is drafted, no longer than the match is,
-as in SuffixDecoding (arXiv 2411.04975): as a chain, or as a tree of what followed at different places. A point mass:
-there is no q. No model and no device work.
+length of its match, the latest first among equals. What follows most of them is drafted, the longer the match the
+longer the draft, as in SuffixDecoding (arXiv 2411.04975): as a chain, or as a tree of what followed at different
+places. A point mass: there is no q. No model and no device work.
 
 Earlier replies (`history`) belong to the caller. Those that were drawn with the noise of the reply to come must not be
 in it under rejection sampling: a draft may not depend on noise that decides whether it is kept."""
@@ -22,6 +22,7 @@ from engine.tree.draft_tree import DraftTree
 
 SHORTEST = 2  # tokens of the text itself that must match
 HISTORY_SHORTEST = 3  # of earlier replies, where two words occur everywhere
+DRAFT_FACTOR = 2  # drafted tokens for each token that matches, at most
 LEAST_SHARE = 0.1  # of the weight at a place, for a draft to go on
 _KINDS = (32, 9, 6, 4, 3, 2, 1)  # least lengths of matches that are accepted at rates of their own
 _LONGER = 2.0  # how much more a match counts that is a token longer
@@ -92,8 +93,8 @@ class PromptLookup:
         return self._hint
 
     def continuation(self, length: int) -> list[int]:
-        """Returns the tokens that followed most of the places, at most `length` and at most as many as match."""
-        grow = self._grower(min(length, self._longest()))
+        """Returns the tokens that followed most of the places, at most `length`."""
+        grow = self._grower(min(length, DRAFT_FACTOR * self._longest()))
         chain: list[int] = []
         best = next(grow(None, 0), None)
         while best is not None:
@@ -104,7 +105,7 @@ class PromptLookup:
     def branches(self, length: int) -> tuple[list[int], list[int]]:
         """Returns the `length` likeliest tokens of all continuations, and the parent of each; as deep as matches are
         long. Likeliest first, which puts parents before their children."""
-        grow = self._grower(min(length, self._longest()))
+        grow = self._grower(min(length, DRAFT_FACTOR * self._longest()))
         tokens: list[int] = []
         parents: list[int] = []
         waiting: list[tuple[float, int, int, int, _Node]] = []

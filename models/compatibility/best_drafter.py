@@ -5,7 +5,8 @@ The built-in model has its own. For any other target, the first of these that is
     1. the head that the target's own folder brings
     2. a drafter that the catalogue knows for the target, in the catalogue's order
     3. one that was trained here for the target's tokens, as its config.json says (`redline fit`)
-    4. a small model with the same tokens, the smallest first; one with other tokens only if it is named
+    4. a small model with the same tokens, the smallest first
+    5. a small model with other tokens, if it was named once and enough of its drafts were accepted in the trial
 
 Prompt lookup always drafts too: it costs nothing where it has nothing to copy, and the policy takes whichever of the
 two is worth more now. Folders are checked one after the other and no more than needed, as a large tokenizer takes a
@@ -25,11 +26,13 @@ from models.catalogue import Catalogue
 from models.compatibility.pair_check import check_compatibility
 from models.drafters import KINDS, PROMPT_LOOKUP, own_head
 from models.drafters.target_match import is_made_for
+from models.drafters.variant_trial import best_rate
 from models.durable_files import read_json_object
 from models.model_folder import ModelFolder, first_count
 
 LOOKUP = PROMPT_LOOKUP.name
 SMALL_ENOUGH = 0.25  # of the target's bytes: a draft of four then costs no more than a pass of the target
+PAYING_RATE = 0.4  # of drafted tokens, for a model with other tokens: below it, prompt lookup is better
 _PADDING = 4096  # rows by which the padding of two vocabularies that are the same may differ
 
 
@@ -83,7 +86,11 @@ def best_drafter(target: ModelFolder, models: Sequence[UsableModel], catalogue: 
     refused = 0
     for model, reason in _candidates(target, repository, others, catalogue):
         verdict = check_compatibility(target, model.path)
-        if verdict.fits and (verdict.tokens is not None or not verdict.is_model):
+        if verdict.fits and verdict.is_model and verdict.tokens is None:
+            rate = best_rate(model.path, target.path)
+            if rate >= PAYING_RATE:
+                return DrafterChoice(f"{model.name}, of whose drafts {rate:.0%} were accepted in a trial", model)
+        elif verdict.fits:
             return DrafterChoice(f"{model.name}, {reason}", model)
         refused += 1
     if refused:
@@ -109,6 +116,7 @@ def _candidates(
         *_known(repository, models, catalogue),
         *_trained(target, models),
         *_small_models(target, models),
+        *_tried_models(target, models),
     ):
         if model.path not in seen:
             seen.add(model.path)
@@ -141,6 +149,12 @@ def _small_models(target: ModelFolder, models: Sequence[UsableModel]) -> Iterabl
     small = [model for model in models if 0 < model.size_bytes <= target.weights_bytes * SMALL_ENOUGH]
     similar = [model for model in small if _is_similar(_config(model), target)]
     return [(model, "a small model with the same tokens") for model in sorted(similar, key=lambda one: one.size_bytes)]
+
+
+def _tried_models(target: ModelFolder, models: Sequence[UsableModel]) -> Iterable[tuple[UsableModel, str]]:
+    """Small models that were tried for this target, and pay."""
+    small = [model for model in models if 0 < model.size_bytes <= target.weights_bytes * SMALL_ENOUGH]
+    return [(model, "which was tried") for model in small if best_rate(model.path, target.path) >= PAYING_RATE]
 
 
 def _is_similar(config: dict[str, object], target: ModelFolder) -> bool:

@@ -65,7 +65,7 @@ def rates_of_trial(
     variants: Sequence[Variant], folder: Path, target: Loaded, purpose: str, cache_root: Path | None = None
 ) -> list[float] | None:
     """Returns what `try_variants` does, from an earlier trial for the same purpose if there was one."""
-    key = f"{_key(folder, target)}{purpose and ' '}{purpose}"
+    key = f"{_key(folder, target.folder.path)}{purpose and ' '}{purpose}"
     rates = _remembered(key, len(variants), cache_root)
     if rates is None:
         rates = try_variants(variants, target)
@@ -116,10 +116,19 @@ def _drafted_along(drafter: Drafter, target: Loaded) -> tuple[int, int]:
     return sum(round_.accepted for round_ in rounds), sum(len(round_.drafted) for round_ in rounds)
 
 
-def _key(folder: Path, target: Loaded) -> str:
+def best_rate(folder: Path, target: Path, cache_root: Path | None = None) -> float:
+    """Returns how much of the best variant's drafts was accepted when the drafter in `folder` was tried for the model
+    in `target`, 0 if it was not."""
+    try:
+        return max(_remembered(_key(folder, target), None, cache_root) or (), default=0.0)
+    except OSError:
+        return 0.0
+
+
+def _key(folder: Path, target: Path) -> str:
     """Returns what stands for this head and this target: their configs, and names, sizes and times of their weights."""
     digest = hashlib.sha256()
-    for path in (folder, target.folder.path):
+    for path in (folder, target):
         digest.update((path / "config.json").read_bytes())
         for file in sorted(path.rglob("*.safetensors")):
             stat = file.stat()
@@ -127,13 +136,16 @@ def _key(folder: Path, target: Loaded) -> str:
     return digest.hexdigest()
 
 
-def _remembered(key: str, count: int, cache_root: Path | None) -> list[float] | None:
-    """Returns the rates of an earlier trial, None without one. A damaged file counts as none."""
+def _remembered(key: str, count: int | None, cache_root: Path | None) -> list[float] | None:
+    """Returns the rates of an earlier trial, None without one. count: of its variants, None for any number. A damaged
+    file counts as none."""
     try:
         rates = read_json_object(cache_dir(cache_root) / _FILE).get(key)
     except ModelError:
         return None
-    sound = isinstance(rates, list) and len(rates) == count and all(isinstance(rate, float | int) for rate in rates)
+    sound = (
+        isinstance(rates, list) and count in (None, len(rates)) and all(isinstance(rate, float | int) for rate in rates)
+    )
     return [float(rate) for rate in rates] if sound and isinstance(rates, list) else None
 
 

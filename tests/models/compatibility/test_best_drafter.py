@@ -15,8 +15,9 @@ import pytest
 from engine.errors import PairError
 from models.builtin import is_builtin
 from models.catalogue import Catalogue, Drafter, Target
-from models.compatibility.best_drafter import UsableModel, auto_drafter, best_drafter, shipped_drafters
+from models.compatibility.best_drafter import PAYING_RATE, UsableModel, auto_drafter, best_drafter, shipped_drafters
 from models.compatibility.pair_check import check_compatibility
+from models.drafters import variant_trial
 from models.drafters.eagle3_folder import load_eagle3, save_eagle3
 from models.drafters.medusa_folder import load_medusa, save_medusa
 from models.drafters.target_match import made_for
@@ -218,6 +219,20 @@ def test_a_sibling_too_large_to_pay_or_of_other_tokens_is_not_taken(
     assert best_drafter(folder, [replace(large, size_bytes=folder.weights_bytes // 4)], None).drafter is not None
     other = make_folder(tmp_path / "other", words=300)
     assert best_drafter(folder, [here(other)], None).why.startswith("the one drafter found for target")
+
+
+def test_a_model_with_other_tokens_is_taken_once_a_trial_has_shown_that_it_pays(
+    folder: ModelFolder, tmp_path: Path
+) -> None:
+    other = here(make_folder(tmp_path / "other", words=300))
+    key = variant_trial._key(other.path, folder.path)
+    for rates, taken in (([0.1, PAYING_RATE - 0.01], False), ([0.1, 0.55], True)):
+        variant_trial._remember(key, rates, tmp_path / "cache")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(variant_trial, "cache_dir", lambda _root: tmp_path / "cache")
+            choice = best_drafter(folder, [other], None)
+        assert (choice.drafter == other) == taken, choice.why
+    assert choice.why == "other, of whose drafts 55% were accepted in a trial"
 
 
 def test_of_two_siblings_the_smaller_is_taken(folder: ModelFolder, toy_drafter_folder: Path, tmp_path: Path) -> None:

@@ -34,8 +34,9 @@ def test_preferences_apply_at_once_and_at_the_next_start(window: MainWindow, con
     page.tints.click()
     page.refused.click()
     page.announce.click()
+    page.learning.click()
     chosen = Preferences(scheme="dark", zoom=2, motion="reduced", tints=False, show_refused=True, announce=False)
-    chosen = replace(chosen, unload_minutes=0)
+    chosen = replace(chosen, unload_minutes=0, learn_replies=False)
     assert window.preferences == chosen
     assert controller.pair._idle_minutes == 0
     assert (window.theme.appearance.scheme, window.theme.appearance.scale) == ("dark", chosen.scale)
