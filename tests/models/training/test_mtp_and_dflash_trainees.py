@@ -103,7 +103,9 @@ def test_a_head_is_loaded_as_it_was_saved(target: Loaded, tmp_path: Path, kind: 
     assert drafter.needs.token_map.tolist() == IDS
     stored = sum(value.size for value in wanted.values())
     copied = 0 if kind == "dflash" else len(IDS) * reader_width(target)
-    assert 4 * (stored + copied) <= kind_of(tmp_path).footprint(tmp_path, 4)(100).weights <= 4 * (stored + copied + 1000)
+    assert (
+        4 * (stored + copied) <= kind_of(tmp_path).footprint(tmp_path, 4)(100).weights <= 4 * (stored + copied + 1000)
+    )
 
 
 def reader_width(target: Loaded) -> int:
