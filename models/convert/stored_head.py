@@ -69,8 +69,16 @@ def fetch_head(hub: Hub, original: str, target: Path, work: Path) -> Generator[D
     head = stored_head(snapshot, _options_of(target))
     if head is not None:
         write_mtp(head, target)
-    shutil.rmtree(RepoCache(work, original).folder, ignore_errors=True)
+    shutil.rmtree(snapshot.parents[1], ignore_errors=True)
     return head is not None
+
+
+def discard_head(original: str, work: Path) -> int:
+    """Deletes what an unfinished fetch of a head has left in `work`; returns the number of bytes freed."""
+    folder = RepoCache(work, original).folder
+    freed_bytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    shutil.rmtree(folder, ignore_errors=True)
+    return freed_bytes
 
 
 def _options_of(target: Path) -> StorageOptions:

@@ -52,7 +52,7 @@ def _number(config: Mapping[str, Any], key: str, otherwise: float) -> float:
     return float(value) if isinstance(value, int | float) and value > 0 else otherwise
 
 
-def copy_layer(own: nn.Module, theirs: Any) -> None:
+def copy_layer(own: Any, theirs: Any) -> None:
     """Copies the weights of the target's layer `theirs` to the linear maps and norms of `own` with their names and
     shapes."""
     for name, module in own.named_modules():

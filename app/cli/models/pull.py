@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from models.hub.client import Hub
 
 MAIN = "main"
+_HEAD_SHARDS = "head-shards"  # in the cache: downloads of heads that are not finished
 _SIMILARITY = 0.8  # of a name that may have been meant
 _LINE_EVERY_S = 10.0
 _NAME_WIDTHS = (20, 34)  # the narrower on a terminal of 80 columns
@@ -102,7 +103,7 @@ def _events(args: argparse.Namespace) -> Generator[DownloadEvent]:
     if args.discard:
         from models.hub.repo_cache import discard
 
-        yield Discarded(reference.repo, discard(plain.cache, reference.repo))
+        yield Discarded(reference.repo, discard(plain.cache, reference.repo) + _discard_head(reference.repo))
         return
     from models.hub.download import pull
 
@@ -128,10 +129,20 @@ def _head_events(hub: Hub, done: Done) -> Generator[DownloadEvent]:
 
     notify(f"the MTP head of {done.repo} comes from {original}; leave it out with --no-head")
     try:
-        yield from fetch_head(hub, original, Path(done.path), cache_dir() / "head-shards")
+        yield from fetch_head(hub, original, Path(done.path), cache_dir() / _HEAD_SHARDS)
     except (RedlineError, OSError) as error:
         reason = " ".join(str(error).split())
         notify(f"the MTP head was not fetched ({reason}); the model is complete without it, pull again to try again")
+
+
+def _discard_head(repo: str) -> int:
+    """Deletes what an unfinished fetch of the head of `repo` has left; returns the number of bytes freed."""
+    from models.catalogue import read_catalogue
+    from models.convert.stored_head import discard_head
+    from models.paths import cache_dir
+
+    entry = read_catalogue().target(repo)
+    return discard_head(entry.head_from, cache_dir() / _HEAD_SHARDS) if entry and entry.head_from else 0
 
 
 def _original(done: Done) -> str | None:
@@ -145,11 +156,12 @@ def _original(done: Done) -> str | None:
 
 def _print_events(events: Generator[DownloadEvent], repo: str) -> int:
     """Prints each event as it comes, and a last one for the end."""
-    paused = Paused(repo, 0, 0)
+    paused, spelled = Paused(repo, 0, 0), ""
     try:
         for event in events:
             if isinstance(event, Planned):
-                paused = Paused(event.repo, event.present_bytes, event.total_bytes)
+                spelled = spelled or event.repo  # the repository of a head comes later
+                paused = Paused(spelled, event.present_bytes, event.total_bytes)
             elif isinstance(event, DownloadProgress):
                 paused = Paused(paused.repo, event.done_bytes, event.total_bytes)
             _print_event(event)

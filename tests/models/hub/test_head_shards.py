@@ -11,7 +11,7 @@ import pytest
 from mlx.utils import tree_flatten
 
 from engine.errors import HubError
-from models.convert.stored_head import fetch_head
+from models.convert.stored_head import discard_head, fetch_head
 from models.drafters import own_head
 from models.drafters.mtp_folder import load_mtp
 from models.hub.client import Hub
@@ -100,6 +100,15 @@ def test_a_stopped_fetch_goes_on(original: Repo, quantized: Path, hub: Hub, serv
     list(fetch_head(hub, ORIGINAL, quantized, tmp_path / "work"))
     assert own_head(quantized) is not None
     assert not [seen for seen in server.seen[before:] if f"/{first.file}" in seen.path]
+
+
+def test_a_stopped_fetch_can_be_discarded(original: Repo, quantized: Path, hub: Hub, tmp_path: Path) -> None:
+    events = fetch_head(hub, ORIGINAL, quantized, tmp_path / "work")
+    first = next(event for event in events if isinstance(event, Fetched) and event.file in SHARDS)
+    events.close()
+    assert discard_head(ORIGINAL, tmp_path / "work") >= first.size_bytes
+    assert not list((tmp_path / "work").glob("models--*"))
+    assert discard_head(ORIGINAL, tmp_path / "work") == 0
 
 
 def test_an_original_without_a_head_leaves_nothing(original: Repo, quantized: Path, hub: Hub, tmp_path: Path) -> None:
