@@ -13,13 +13,14 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from app import protocol as p
 from engine.audit.receipt import Difference, Receipt
-from engine.events import Finished, PromptProgress, Round
+from engine.events import Finished, PromptProgress, Reason, Round
 
 ROUND_TOKENS = 3  # tokens
 CONTEXT = 4096
@@ -29,8 +30,9 @@ class Behaviour(msgspec.Struct, frozen=True):
     """How to behave. Counts are of rounds of one process; 0 is never. Seconds end in _s.
 
     verify_s: between the progress reports of a verification, which fails with `refuse_verify`, or finds that plain
-    decoding writes `differ` at token 4. quit_delay_s: before Quit is carried out. bad_line: lines written as they are,
-    in the middle of every reply; overlong_bytes: the length of another such line. flood: writes without end.
+    decoding writes `differ` at token 4. thought: how many tokens of a reply, from its beginning, are thought. reason:
+    why replies end. temperature: the model's own. quit_delay_s: before Quit is carried out. bad_line: lines written as
+    they are, in the middle of every reply; overlong_bytes: the length of another such line. flood: writes without end.
     """
 
     rounds: int = 20
@@ -46,6 +48,9 @@ class Behaviour(msgspec.Struct, frozen=True):
     verify_s: float = 0.0
     refuse_verify: str = ""
     differ: str = ""
+    thought: int = 0
+    reason: Reason = "eos"
+    temperature: float = 0.0
     quit_delay_s: float = 0.0
     kill_on_load: bool = False
     bad_line: str = ""
@@ -162,10 +167,13 @@ class FakeHost:
                 return
             skipped = 1 if behaviour.skip_after and self.rounds_sent >= behaviour.skip_after else 0
             made = round_of(index + skipped, first + index * ROUND_TOKENS, time.monotonic() - began_s)
+            if behaviour.thought:
+                channels = tuple("thought" if token < behaviour.thought else "answer" for token in made.tokens)
+                made = replace(made, channels=channels)  # type: ignore[arg-type]
             self.send(p.RoundDone(id=request.id, round=made, drafted_texts=(*made.texts[:2], "x")))
             self.rounds_sent += 1
             time.sleep(behaviour.pause_s)
-        self.end(request, "eos", behaviour.rounds)
+        self.end(request, behaviour.reason, behaviour.rounds)
 
     def verify(self, request: p.Verify) -> None:
         behaviour, total = self.behaviour, sum(len(said.tokens) for said in request.rounds)
@@ -203,7 +211,8 @@ class FakeHost:
 
     def end(self, request: p.Reply, reason: Any, rounds: int) -> None:
         finished = Finished(reason, rounds * ROUND_TOKENS, 1.0, self.behaviour.tail)
-        self.send(p.ReplyDone(id=request.id, finished=finished, seed=request.sampling.seed or 0))
+        used = request.sampling.with_defaults({"temperature": self.behaviour.temperature})
+        self.send(p.ReplyDone(id=request.id, finished=finished, seed=used.seed or 0, sampling=used))
 
     def send(self, answer: p.AnyAnswer) -> None:
         self.write(p.encode_line(answer))
