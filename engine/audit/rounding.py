@@ -58,7 +58,8 @@ def mismatch_at(
     """Returns the mismatch at `position`. logits: (1, vocabulary) of the plain pass after `before`, prompt included."""
     scores = choice_scores(sampler, logits, before)
     gap = math.inf if plain is None else float(scores[plain]) - float(scores[other])
-    sizes = [abs(float(logits[0, token].item())) for token in (plain, other) if token is not None]
+    row: Any = np.array(logits[0].astype(mx.float32))
+    sizes = [abs(float(row[token])) for token in (plain, other) if token is not None]
     ulp = _step(logits.dtype, max(filter(math.isfinite, sizes), default=1.0)) / (sampler.sampling.temperature or 1.0)
     return Mismatch(position, plain, other, gap, ulp, logits)
 
@@ -148,7 +149,8 @@ def _is_coarse_rounding(
     it is no larger than rounding makes it."""
     network = target.model
     stored: Any = network.parameters()
-    floats = [value.nbytes for _, value in tree_flatten(stored) if mx.issubdtype(value.dtype, mx.floating)]
+    weights: Any = tree_flatten(stored)
+    floats = [value.nbytes for _, value in weights if mx.issubdtype(value.dtype, mx.floating)]
     if target.kv_bits is not None or 2 * sum(floats) > _MOST_COPIED_BYTES:
         return _agree(narrow, wide, _COARSE_ROUNDING)
     try:

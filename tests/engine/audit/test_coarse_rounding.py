@@ -60,7 +60,7 @@ def test_texts_that_differ_where_rounding_goes_by_rows_are_near_ties(monkeypatch
 
 def ahead_by_one(logits: mx.array, rows: int) -> mx.array:
     """Of several rows, each gets some of the logits of the one behind it, as with a wrong mask."""
-    return logits if rows == 1 else logits + 0.06 * (mx.roll(logits, -1, axis=1) - logits)
+    return logits if rows == 1 else logits + 0.06 * (mx.roll(logits, -1, 1) - logits)
 
 
 def tilted(logits: mx.array, rows: int) -> mx.array:
