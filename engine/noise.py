@@ -31,12 +31,15 @@ class Noise:
     def keys(self, stream: Stream, positions: mx.array, salt: int = 0) -> mx.array:
         """Returns Threefry keys, (n, 2) uint32, for absolute positions (n,), which may be lazy. Each `salt` has keys of
         its own."""
-        word = mx.full(positions.shape, self._words[stream] ^ (_mix(salt, stream) if salt else 0), mx.uint32)
-        return mx.stack([word, positions.astype(mx.uint32)], -1)
+        word = mx.array(self._words[stream] ^ (_mix(salt, stream) if salt else 0), mx.uint32)
+        return mx.stack([mx.broadcast_to(word, positions.shape), positions.astype(mx.uint32)], -1)
 
     def gumbel(self, stream: Stream, positions: mx.array, vocabulary: int, salt: int = 0) -> mx.array:
         """Returns standard Gumbel noise, (n, vocabulary): argmax(log p + noise) is a draw from p."""
-        return mx.vmap(lambda key: mx.random.gumbel((vocabulary,), key=key))(self.keys(stream, positions, salt))
+        keys = self.keys(stream, positions, salt)
+        if positions.size == 1:  # the same noise by fewer operations, which each plain step would wait for
+            return mx.random.gumbel((1, vocabulary), key=keys[0])
+        return mx.vmap(lambda key: mx.random.gumbel((vocabulary,), key=key))(keys)
 
     def uniform(self, stream: Stream, positions: mx.array) -> mx.array:
         """Returns one uniform number on [0, 1) for each position, (n,)."""

@@ -61,7 +61,8 @@ class PendingRound:
     """A round on the device.
 
     numbers: [accepted, tokens (depth + 1), drafted (length)] int32, and for a tree [path (depth), parents (length)]
-    after them. probs: [p (depth + 1), q (length)] float32. A chain is as deep as it is long. checksums: (depth + 1, 2)
+    after them; of a plain step the token alone, (1,). probs: [p (depth + 1), q (length)] float32. A chain is as deep as
+    it is long. checksums: (depth + 1, 2)
     of the rows of logits in exact-verify, else (0, 2). width: rows of the pass. counts: before the draft.
     """
 
@@ -81,7 +82,7 @@ class PendingRound:
     @property
     def first_token(self) -> mx.array:
         """The token of a plain step, (1,), still lazy."""
-        return self.numbers[1:2]
+        return self.numbers
 
     def wait(self, index: int, began_s: float) -> Round:
         """Waits for the device, the one synchronisation of a round, and returns the round as plain values.
@@ -91,6 +92,8 @@ class PendingRound:
         mx.eval(self.numbers, self.probs, self.checksums)
         now_s = time.monotonic()
         numbers: Any = self.numbers.tolist()
+        if self.is_plain:
+            numbers = [0, *numbers]
         probs: Any = self.probs.tolist()
         checksums: Any = self.checksums.tolist()
         check_probabilities(probs[self.depth + 1 :])
@@ -136,12 +139,13 @@ def _submit(
     target: CachedModel, logits: mx.array, width: int, accepted: Acceptance, draft: Draft, counts: TokenCounts
 ) -> PendingRound:
     assert accepted.p is not None and accepted.q is not None
+    plain = draft.tokens.size == 0  # a small model takes as long for an operation as for a layer, so no concatenation
     numbers = [accepted.accepted[None], accepted.tokens, draft.tokens.astype(mx.int32)]
     if draft.tree is not None and accepted.path is not None:
         numbers += [accepted.path, draft.tree.parents]
     pending = PendingRound(
-        numbers=mx.concatenate(numbers),
-        probs=mx.concatenate([accepted.p, accepted.q]),
+        numbers=accepted.tokens if plain else mx.concatenate(numbers),
+        probs=accepted.p if plain else mx.concatenate([accepted.p, accepted.q]),
         checksums=target.checksums(logits),
         draft=draft,
         depth=draft.tokens.size if draft.tree is None else draft.tree.depth,

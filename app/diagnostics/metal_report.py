@@ -140,14 +140,11 @@ class MetalReport:
         return samples
 
     def _identity(self) -> list[dict[str, Any]]:
-        """The built-in pair's replies, greedy and coupled, against plain decoding, by drafter and draft length; as many
-        as there is time for."""
+        """The built-in pair's replies, greedy and coupled, against plain decoding, by drafter and draft length."""
         pair, found = self._open(), list[dict[str, Any]]()
         for spec in self._drafters:
             drafter = pair_loader.open_drafter(spec, pair.target)
             for length in DRAFT_LENGTHS:
-                if self._left_s < 0:
-                    break
                 rows = list(self._compared(pair, drafter, length))
                 waits = max((waits for _, waits in rows), default=0)
                 verdicts = [verdict for verdict, _ in rows]
@@ -158,9 +155,11 @@ class MetalReport:
         return found
 
     def _compared(self, pair: LoadedPair, drafter: pair_loader.NamedDrafter, length: int) -> Iterator[tuple[str, int]]:
-        """Yields the verdict on each reply and the most waits of a round."""
+        """Yields the verdict on each reply, as long as there is time, and the most waits of a round."""
         target = pair.target.model
         for words in PROMPTS:
+            if self._left_s < 0:
+                return
             prompt = pair.prompt_ids([{"role": "user", "content": words}], SamplingSettings())
             for sampling in SAMPLINGS:
                 settings = replace(sampling, seed=1, acceptance="coupled", max_tokens=REPLY_TOKENS)

@@ -4,10 +4,15 @@
     gap      plain token's score - other token's score, in the pass of plain decoding
     noise    the largest difference that rounding makes to a score: of the logits of the plain and of a wide
              pass after the same tokens, after penalties and over the temperature
-    ULP      of float32, at the larger of the two scores; gap and noise are in the same ULPs
+    ULP      of the type of the logits (bfloat16 on Metal, mostly), at the larger of the two tokens' logits and over the
+             temperature; gap and noise are in the same ULPs
 
 The plain pass is plain decoding itself, run again step by step. The wide pass follows a clean
 prefill, not the rounds that led to it: what a wrong rewind leaves in the caches must not pass as noise.
+
+Is noise rounding at all? In float32 hardly any is left. In 16 bits, and with quantized weights, it may be some percent
+of the logits, as large as what a mistake in wide passes makes; so there both passes are computed once more with
+everything in float32 but the quantized weights, and must agree as closely as float32 does.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ from typing import Any, NamedTuple
 
 import mlx.core as mx
 import numpy as np
+from mlx.utils import tree_flatten
 
 from engine.audit.receipt import MARGIN, Difference
 from engine.events import Round
@@ -26,9 +32,12 @@ from engine.sampling import Sampler, TokenCounts
 from engine.target.cached_model import CachedModel, calling
 from engine.tree.draft_tree import DraftTree
 
-# More noise than this, as a share of the largest logit, is no rounding: 2^12 ULPs of float32, 2^4 of bfloat16.
+# More noise than this, as a share of the largest logit, is no rounding: 2^12 ULPs of float32, 2^4 of bfloat16. The
+# latter is only for targets of which float32 cannot be had.
 _ROUNDING, _COARSE_ROUNDING = 2.0**-11, 2.0**-4
 _COARSE = (mx.float16, mx.bfloat16, mx.uint32)  # uint32: quantized
+_MOST_COPIED_BYTES = 8 << 30  # that a target's 16-bit numbers may take in float32
+_DIGITS = {mx.bfloat16: 8, mx.float16: 11}  # of the mantissa, the leading one included; else those of float32
 
 
 class Mismatch(NamedTuple):
@@ -49,8 +58,9 @@ def mismatch_at(
     """Returns the mismatch at `position`. logits: (1, vocabulary) of the plain pass after `before`, prompt included."""
     scores = choice_scores(sampler, logits, before)
     gap = math.inf if plain is None else float(scores[plain]) - float(scores[other])
-    sizes = [abs(float(scores[token])) for token in (plain, other) if token is not None]
-    ulp = float(np.spacing(np.float32(max(filter(math.isfinite, sizes), default=1.0))))
+    row: Any = np.array(logits[0].astype(mx.float32))
+    sizes = [abs(float(row[token])) for token in (plain, other) if token is not None]
+    ulp = _step(logits.dtype, max(filter(math.isfinite, sizes), default=1.0)) / (sampler.sampling.temperature or 1.0)
     return Mismatch(position, plain, other, gap, ulp, logits)
 
 
@@ -66,9 +76,12 @@ def measure_noise(
 
     Runs `target` from nothing. between: called between passes; may raise to break off.
     """
-    narrow, wide = mismatch.logits, _wide_logits(target, before, *_pass_of(rounds, mismatch.position), between)
+    round_, place = _pass_of(rounds, mismatch.position)
+    narrow, wide = mismatch.logits, _wide_logits(target, before, round_, place, between)
     assert narrow is not None
-    rounding = _largest(narrow - wide) <= _most_noise(target) * _largest(narrow)
+    rounding = _agree(narrow, wide, _ROUNDING)
+    if not rounding and _is_coarse(target):
+        rounding = _is_coarse_rounding(target, narrow, wide, before, round_, place, between)
     tokens, gap = list(before), mismatch.gap
     noise = _largest(_adjusted(sampler, narrow, tokens) - _adjusted(sampler, wide, tokens))
     noise /= sampler.sampling.temperature or 1.0
@@ -117,10 +130,48 @@ def clear_caches(target: CachedModel) -> None:
     target.cache.reset()
 
 
-def _most_noise(target: CachedModel) -> float:
-    """Returns the most noise that rounding makes, as a share of the largest logit, by the coarsest numbers that the
-    target keeps."""
-    return _COARSE_ROUNDING if any(a.dtype in _COARSE for a in target.cache.arrays()) else _ROUNDING
+def _is_coarse(target: CachedModel) -> bool:
+    """Returns whether a target keeps coarser numbers than float32 between passes."""
+    return any(array.dtype in _COARSE for array in target.cache.arrays())
+
+
+def _is_coarse_rounding(
+    target: CachedModel,
+    narrow: mx.array,
+    wide: mx.array,
+    before: Sequence[int],
+    round_: Round,
+    place: int,
+    between: Callable[[], None],
+) -> bool:
+    """Returns whether what the logits of a plain and of a wide pass differ by is rounding in 16 bits: it is gone in
+    float32. Where that cannot be computed, because it takes too much memory or keys and values are quantized, whether
+    it is no larger than rounding makes it."""
+    network = target.model
+    stored: Any = network.parameters()
+    weights: Any = tree_flatten(stored)
+    floats = [value.nbytes for _, value in weights if mx.issubdtype(value.dtype, mx.floating)]
+    if target.kv_bits is not None or 2 * sum(floats) > _MOST_COPIED_BYTES:
+        return _agree(narrow, wide, _COARSE_ROUNDING)
+    try:
+        network.set_dtype(mx.float32)
+        feed_afresh(target, before, between)
+        fine, _ = target.continue_from(before, mx.zeros(0, mx.int32))
+        mx.eval(fine)
+        return _agree(fine, _wide_logits(target, before, round_, place, between), _ROUNDING)
+    finally:
+        network.update(stored)
+        clear_caches(target)
+
+
+def _agree(narrow: mx.array, wide: mx.array, share: float) -> bool:
+    """Returns whether logits differ by no more than this share of the largest."""
+    return _largest(narrow - wide) <= share * _largest(narrow)
+
+
+def _step(dtype: mx.Dtype, size: float) -> float:
+    """Returns the distance between two neighbouring numbers of a type near `size`."""
+    return math.ldexp(1.0, math.frexp(size)[1] - _DIGITS.get(dtype, 24)) if size else math.ldexp(1.0, -149)
 
 
 def _adjusted(sampler: Sampler, logits: mx.array, before: list[int]) -> mx.array:

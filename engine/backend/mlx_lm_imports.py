@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from mlx_lm.models.base import create_attention_mask, create_causal_mask
@@ -17,6 +18,8 @@ from mlx_lm.models.cache import (
 )
 from mlx_lm.models.rope_utils import initialize_rope
 from mlx_lm.utils import dequantize_model, load_model, quantize_model, save_config, save_model
+
+from engine import backend
 
 __all__ = [
     "ArraysCache",
@@ -46,10 +49,25 @@ _UNSOUND = {
     "olmo": "mlx-lm cannot run it over more than one token",
 }
 
+# What mlx-lm's layers call the size of a state, by the kernel that they import or define.
+_STATE_SIZES = {"ssm_update": ("ssm_state_size", "d_state"), "wkv7_kernel": ("head_dim",)}
+
 
 def why_unsound(model: Any) -> str | None:
     """Returns why this mlx-lm model cannot be decoded exactly, None if nothing is known against it."""
-    return why_unsound_type(type(model).__module__.rsplit(".", 1)[-1])
+    return why_unsound_type(type(model).__module__.rsplit(".", 1)[-1]) or _why_unsound_on_metal(model)
+
+
+def _why_unsound_on_metal(model: Any) -> str | None:
+    """Returns why a kernel that mlx-lm has for a recurrence on Metal cannot run a model: each of its 32 lanes holds a
+    32nd of a state, rounded down, and nobody checks (`ssm.py`, `rwkv7.py` of mlx_lm.models)."""
+    file = sys.modules.get(type(model).__module__)
+    names = [name for kernel, names in _STATE_SIZES.items() if hasattr(file, kernel) for name in names]
+    if not names or backend.describe().library != "metal":
+        return None
+    sizes = {getattr(part, name) for part in model.modules() for name in names if hasattr(part, name)}
+    wrong = [size for size in sorted(sizes) if size % 32]
+    return f"its states have {wrong[0]} numbers, and mlx-lm's Metal kernel needs a multiple of 32" if wrong else None
 
 
 def why_unsound_type(model_type: str) -> str | None:

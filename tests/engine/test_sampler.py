@@ -6,6 +6,7 @@ import pytest
 
 from engine.drafters import Draft
 from engine.drafters.prompt_lookup import PromptLookup
+from engine.noise import Stream
 from engine.sampling import Sampler, TokenCounts
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
@@ -104,3 +105,12 @@ def test_probabilities_told_are_those_of_the_distribution() -> None:
     soft = np.exp([2.0, 1.0, 0.0]) / np.exp([2.0, 1.0, 0.0]).sum()
     assert ruling.p.tolist() == pytest.approx([soft[0], soft[0]], abs=1e-6)
     assert ruling.q.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("salt", [0, 3])
+def test_noise_of_a_position_is_the_same_alone_and_among_others(salt: int) -> None:
+    """A plain step draws it for one position, a verify pass for several."""
+    noise = Sampler(SamplingSettings(seed=7), 50).noise
+    together = noise.gumbel(Stream.CHOICE, mx.arange(100, 105), 50, salt)
+    alone = [noise.gumbel(Stream.CHOICE, mx.array([100 + i]), 50, salt) for i in range(5)]
+    assert mx.array_equal(mx.concatenate(alone), together)

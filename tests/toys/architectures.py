@@ -44,6 +44,14 @@ _METAL_ONLY: dict[str, str] = {
 }
 NOT_BUILT: dict[str, str] = _BROKEN if mx.metal.is_available() else _BROKEN | _METAL_ONLY
 
+# What mlx-lm's Metal kernels need: states of multiples of 32.
+ON_METAL: dict[str, Config] = {
+    **{name: {"mamba_d_state": 32} for name in ("falcon_h1", "granitemoehybrid", "plamo2")},
+    "mamba2": {"state_size": 32},
+    "nemotron_h": {"ssm_state_size": 32},
+    "rwkv7": {"head_dim": 32},
+}
+
 # Random text tends to end in a cycle of a few tokens. Where seed 0 drew such a model, this moves the draw.
 _SALT: dict[str, int] = {
     "apertus": 5,
@@ -126,7 +134,8 @@ def _config(name: str) -> Config:
 
 
 def _flat_config(name: str) -> Config:
-    return copy.deepcopy(COMMON | {"model_type": name} | SPECIFIC.get(name, {}))
+    found = copy.deepcopy(COMMON | {"model_type": name} | SPECIFIC.get(name, {}))
+    return found | (ON_METAL.get(name, {}) if mx.metal.is_available() else {})
 
 
 def _redraw(model: nn.Module) -> None:
