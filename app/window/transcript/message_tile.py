@@ -136,7 +136,8 @@ class MessageTile(QWidget):
 
     pages: of its text, by number, as far as they exist. slice: shared by all tiles of a list. resized: its height may
     have changed. pointed: the number of a token, or NONE, its place, and whether the keyboard went there rather than
-    the mouse. dragged: the mouse drags a selection to this height of the screen. requested: the name of a signal of the transcript and its values.
+    the mouse. dragged: the mouse drags a selection to this height of the screen. requested: the name of a signal of
+    the transcript and its values.
     """
 
     resized = Signal()
