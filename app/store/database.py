@@ -259,7 +259,7 @@ class Database:
                 raise
 
     def beside(self) -> Database:
-        """Returns another connection to the same file, for the thread that calls, which never empties the log by itself.
+        """Returns another connection to the same file, for the thread that calls. It does not empty the log by itself.
         Raises StoreError."""
         with self.explained():
             connection = connect(self.path)

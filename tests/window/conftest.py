@@ -16,6 +16,7 @@ from PySide6.QtWidgets import QApplication
 
 from app.window.chat import Controller
 from app.window.main_window.main_window import MainWindow
+from app.window.transcript.message_tile import LayoutSlice
 from tests.window.chats import TITLES, end, make_controller, open_window
 
 
@@ -35,6 +36,12 @@ def no_window_stays(app: QApplication) -> Iterator[None]:
         window.hide()
         window.deleteLater()
     app.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+@pytest.fixture(autouse=True)
+def pages_are_laid_out_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has a slow machine show what a quick one would: layout does not go on in the next turn of the event loop."""
+    monkeypatch.setattr(LayoutSlice, "LONGEST_S", float("inf"))
 
 
 @pytest.fixture

@@ -87,12 +87,16 @@ class SourcePieces:
         """Returns the pieces of source[start:end], which begins with what was followed before unless `end` is less.
         whole: no more will come. budget: cost from which on the rest is left for the next call."""
         self._forget_after(source, end)
-        limit = self.cost + budget
-        while self.cost < limit and (piece := self._next(source, end)) is not None:
-            self._final.append(piece)
-            self._carry = "" if piece.plain else self._carried(source)
+        limit, self.complete = self.cost + budget, False
+        while self.cost < limit and not self.complete:
+            piece = self._next(source, end)
+            if piece is None:
+                self.complete = True
+            else:
+                self._final.append(piece)
+                self._carry = "" if piece.plain else self._carried(source)
         start = self._final[-1].end if self._final else self._start
-        self.complete = end - start < LONGEST or reach(source, start, end, LONGEST) == end - start
+        self.complete = self.complete or reach(source, start, end, PIECE) == end - start
         if start == end and self._final:
             return self._final
         plain, noted = self._is_plain(start)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import NamedTuple
 
 from PySide6.QtCore import QEvent, QPoint, QRect, Qt, QUrl, Signal
@@ -118,12 +117,27 @@ class TextPlace(NamedTuple):
     offset: float
 
 
+class LayoutSlice:
+    """The time for laying out pages in one turn of the event loop. spent_s: of it, by the thread's own clock. Once it
+    is used up, the next page waits for the next turn, so that the window answers in between."""
+
+    LONGEST_S = 0.015  # the last page may take several times as long
+
+    def __init__(self) -> None:
+        self.spent_s = 0.0
+
+    @property
+    def used_up(self) -> bool:
+        return self.spent_s > self.LONGEST_S
+
+
 class MessageTile(QWidget):
     """A message near the view. It is as wide as the column and SIDE px more at both sides.
 
-    pages: of its text, by number, as far as they exist. resized: its height may have changed. pointed: the number of a
-    token, or NONE, its place, and whether the keyboard went there rather than the mouse. dragged: the mouse drags a
-    selection to this height of the screen. requested: the name of a signal of the transcript and its values.
+    pages: of its text, by number, as far as they exist. slice: shared by all tiles of a list. resized: its height may
+    have changed. pointed: the number of a token, or NONE, its place, and whether the keyboard went there rather than
+    the mouse. dragged: the mouse drags a selection to this height of the screen. requested: the name of a signal of
+    the transcript and its values.
     """
 
     resized = Signal()
@@ -138,7 +152,7 @@ class MessageTile(QWidget):
         self.pages: dict[int, TextPage] = {}
         self.selection = Selection(self.pages)
         self.focused = False  # the focus is within
-        self.until_s = inf  # of the thread's own time; no page is begun later, but in the next turn of the event loop
+        self.slice = LayoutSlice()
         self._tops: dict[int, int] = {}  # where each page stands, whether it exists or not
         self._hovered = self._last = False
         self._held: tuple[TextPage, int] | None = None  # where a drag began, and where on the screen it is

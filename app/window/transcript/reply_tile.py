@@ -194,12 +194,14 @@ class ReplyTile(MessageTile):
                 page.hide()
             return height
         key = (piece, len(entry.source) if options.raw else 0, options.document_key)
-        if (page is None or page.key != key) and time.thread_time() > self.until_s:
+        new = page is None or page.key != key
+        if new and self.slice.used_up:
             self._divide.start()
             return height
         if page is None:
             page = self._add_page(number, TextPage(options, self), "Reply")
             page.move(left, y)
+        began_s = time.thread_time()
         page.joint = entry.joint(number, options)
         page.block = partial(entry.block_of, number)
         if page.key != key:
@@ -207,6 +209,8 @@ class ReplyTile(MessageTile):
             page.show_text(entry.text_of(number, options), options, width)
             self._cursor.draw(page, options.appearance)
         height = page.lay_out(width)
+        if new:
+            self.slice.spent_s += time.thread_time() - began_s
         entry.keep_height(height, width, options, number)
         page.show()
         return height

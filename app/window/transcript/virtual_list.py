@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_right
 from collections.abc import Callable
 from itertools import accumulate
@@ -20,7 +19,7 @@ from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QWidget
 
 from app.window.common.appearance import GAP
 from app.window.transcript.message_entry import MessageEntry
-from app.window.transcript.message_tile import MessageTile, TextPlace
+from app.window.transcript.message_tile import LayoutSlice, MessageTile, TextPlace
 from app.window.transcript.text_page import SIDE, DisplayOptions, column_width
 
 _ABOVE, _BELOW = 2 * GAP, 2 * GAP  # px of free space before the first message and after the last
@@ -28,7 +27,6 @@ _MARGIN = 500  # px beyond the view that is made ready when there is time
 _KEPT = 2500  # px beyond the view within which widgets that were made stay
 _PASSES = 5
 _IDLE_MS = 40
-_SLICE_S = 0.03  # for laying out pages in one turn of the event loop, the last of which may take as long again
 _STEP_MS, _STEP = 30, 24  # how a selection that is dragged past the view scrolls it: every so often, so many px
 
 TileFactory = Callable[[MessageEntry, DisplayOptions, QWidget], MessageTile]
@@ -72,7 +70,7 @@ class VirtualList(QAbstractScrollArea):
         self._width = 0
         self._top = 0
         self._arranging = False
-        self._spent_s = 0.0  # on laying out pages in this turn of the event loop
+        self._slice = LayoutSlice()
         self._turn = QTimer(self, singleShot=True, interval=0)
         self._turn.timeout.connect(self._begin_turn)
         self._idle = QTimer(self, singleShot=True, interval=_IDLE_MS)
@@ -161,18 +159,14 @@ class VirtualList(QAbstractScrollArea):
         """Lays out one message, of which `top` to `bottom` matters. Returns whether it is not as tall as estimated."""
         entry = self.entries[index]
         before = self._heights[index]
-        tile = self._tile(entry)
-        began_s = time.thread_time()
-        tile.until_s = began_s + _SLICE_S - self._spent_s
-        self._heights[index] = tile.arrange(self._width, top, bottom)
-        self._spent_s += time.thread_time() - began_s
+        self._heights[index] = self._tile(entry).arrange(self._width, top, bottom)
         if not self._turn.isActive():
             self._turn.start()
         entry.keep_height(self._heights[index], self._width, self.options)
         return self._heights[index] != before
 
     def _begin_turn(self) -> None:
-        self._spent_s = 0.0
+        self._slice.spent_s = 0.0
 
     def _beside_focus(self) -> list[int]:
         """Returns the neighbours of the message that has the focus, so that the keyboard can go there."""
@@ -248,6 +242,7 @@ class VirtualList(QAbstractScrollArea):
     def _tile(self, entry: MessageEntry) -> MessageTile:
         if entry not in self.tiles:
             tile = self._make(entry, self.options, self.viewport())
+            tile.slice = self._slice
             tile.resized.connect(self.arrange)
             tile.dragged.connect(lambda y, tile=tile: self._drag_to(tile, y))
             self.tiles[entry] = tile

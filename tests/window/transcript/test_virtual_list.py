@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QApplication
 from app.protocol import RoundDone
 from app.window.common import theme
 from app.window.common.appearance import DARK, LIGHT
+from app.window.transcript.message_tile import LayoutSlice
 from app.window.transcript.reply_tile import ReplyTile
 from app.window.transcript.text_page import TextPage
 from tests.window.transcript.conftest import MakeStage, Stage
@@ -65,6 +66,21 @@ def test_only_messages_near_the_view_are_widgets(stage: MakeStage) -> None:
         assert len(one.transcript.column.tiles) <= 20
         assert len(one.transcript.findChildren(ReplyTile)) <= 20
         assert len(one.transcript.findChildren(TextPage)) <= 40
+
+
+def test_pages_that_take_long_are_laid_out_one_a_turn(stage: MakeStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LayoutSlice, "LONGEST_S", 0.0)
+    one = stage(WIDE, 3000)
+    said = reply(2, (REPLY + "\n\n") * 5, 1)
+    one.transcript.show_branch([question(1), said], lambda _: [])
+
+    def pages() -> int:
+        return sum(len(tile.pages) for tile in one.transcript.column.shown_tiles() if isinstance(tile, ReplyTile))
+
+    assert pages() == 1
+    for _ in range(20):
+        one.settle()
+    assert pages() > 2
 
 
 def test_a_conversation_opens_at_its_end(stage: MakeStage) -> None:
