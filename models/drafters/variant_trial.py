@@ -50,7 +50,7 @@ def choose_variant(found: LoadedDrafter, folder: Path, target: Loaded, cache_roo
     rates = rates_of_trial(found.variants, folder, target, "", cache_root)
     if rates is None:
         return found
-    best = max(range(len(rates)), key=lambda number: rates[number] + (_CLEARLY if number == 0 else 0.0))
+    best = _best(rates)
     if best == 0:
         return found
     kept, usual = found.variants[best], found.variants[0]
@@ -117,12 +117,18 @@ def _drafted_along(drafter: Drafter, target: Loaded) -> tuple[int, int]:
 
 
 def best_rate(folder: Path, target: Path, cache_root: Path | None = None) -> float:
-    """Returns how much of the best variant's drafts was accepted when the drafter in `folder` was tried for the model
+    """Returns how much of the kept variant's drafts was accepted when the drafter in `folder` was tried for the model
     in `target`, 0 if it was not."""
     try:
-        return max(_remembered(_key(folder, target), None, cache_root) or (), default=0.0)
+        rates = _remembered(_key(folder, target), None, cache_root)
     except OSError:
         return 0.0
+    return rates[_best(rates)] if rates else 0.0
+
+
+def _best(rates: Sequence[float]) -> int:
+    """Returns the number of the variant to keep."""
+    return max(range(len(rates)), key=lambda number: rates[number] + (_CLEARLY if number == 0 else 0.0))
 
 
 def _key(folder: Path, target: Path) -> str:
