@@ -31,7 +31,8 @@ from engine.settings import SamplingSettings
 from engine.target.layer_taps import LayerTaps
 from engine.target.model_layout import layers_of
 from models.loader import Loaded
-from models.training.eagle3_trainee import geometry, points
+from models.training.eagle3_trainee import geometry
+from models.training.target_layer import points
 
 PLAIN, PLAIN_EXACT = "none", "none exact"
 MLX_LM, MLX_LM_DRAFTING = "mlx-lm", "mlx-lm+draft"

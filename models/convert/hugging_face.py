@@ -72,10 +72,7 @@ def _fill(source: ModelFolder, options: StorageOptions, work: Path, folder: Path
     FolderTokenizer(source.path)  # a tokenizer that cannot be read is refused before the long work
     network, config = _converted(source, options)
     head = stored_head(source.path, options)
-    arrays: list[tuple[str, mx.array]] = [*tree_flatten(network.parameters())]
-    arrays += tree_flatten(head.parameters()) if head is not None else []
-    total_bytes = sum(array.nbytes for _, array in arrays)
-    del arrays  # so that what is written can be freed
+    total_bytes = sum(map(_bytes_of, (network, head) if head is not None else (network,)))
     check_space(folder, total_bytes)
     copy_tokenizer(source.path, work)
     on_progress(ImportProgress("weights", 0, total_bytes))
@@ -86,6 +83,12 @@ def _fill(source: ModelFolder, options: StorageOptions, work: Path, folder: Path
     on_progress(ImportProgress("weights", total_bytes, total_bytes))
     save_config(config, work / "config.json")
     check_folder(work)
+
+
+def _bytes_of(network: Any) -> int:
+    """Returns the bytes of all parameters. Nothing is held, so that what is written can be freed."""
+    parameters: Any = tree_flatten(network.parameters())
+    return sum(int(array.nbytes) for _, array in parameters)
 
 
 def _converted(source: ModelFolder, options: StorageOptions) -> tuple[Any, dict[str, Any]]:

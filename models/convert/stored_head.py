@@ -39,7 +39,7 @@ def stored_head(source: Path, options: StorageOptions) -> MtpHead | None:
         return None
     if options.dtype is not None:
         head.set_dtype(getattr(mx, options.dtype))
-    if options.quantizes:
+    if options.quantizes and options.bits is not None:
         nn.quantize(head, options.group, options.bits, class_predicate=_quantizable(options.group))
     return head
 

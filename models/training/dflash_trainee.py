@@ -81,7 +81,7 @@ def initialize_from_target(head: DFlashHead, target: Loaded) -> None:
     for own, theirs in zip(head.layers, layers_of(target.network)[-len(head.layers) :], strict=False):
         copy_layer(own, theirs)
     fused = mx.random.normal(head.fc.weight.shape, scale=_SPREAD / hidden**0.5)
-    fused[:, -hidden:] = fused[:, -hidden:] + mx.eye(*fused[:, -hidden:].shape)
+    fused[:, -hidden:] = fused[:, -hidden:] + mx.eye(hidden)
     head.fc.weight = fused
 
 
