@@ -63,7 +63,7 @@ def told(
     [
         ("loop", 0.1, "it did not end in time"),
         ("sleep", 0.01, "it did not end in time"),
-        ("grow", 9, "it took more than 0.0 GB of memory"),
+        ("grow", 2, "it took more than 0.0 GB of memory"),
         ("flood", 9, "its result was too large"),
         ("abort", 9, r"it ended the process that ran it \(SIGABRT\)"),
         ("leave", 9, r"it ended the process that ran it \(exit code 3\)"),
