@@ -50,7 +50,7 @@ def toy() -> Iterator[TokenizerProcess]:
 
 
 def told(
-    process: TokenizerProcess, what: str, cancelled: Callable[[], bool] = lambda: False, limit_s: float = 9
+    process: TokenizerProcess, what: str, cancelled: Callable[[], bool] = lambda: False, limit_s: float = 2
 ) -> str:
     """The answer of the toy, which does what a text says."""
     answer = process.ask(Encode(0, what, False), limit_s, cancelled, lambda answer: None)
