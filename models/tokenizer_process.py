@@ -72,7 +72,7 @@ class TokenizerProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._ready = False
         self._unread = b""
-        self._decoder = msgspec.json.Decoder(Answer)  # type: ignore[var-annotated]  # a union is no type to mypy
+        self._decoder = msgspec.json.Decoder(Answer)
 
     def start(self) -> None:
         """Starts the worker unless it runs; does not wait for it."""

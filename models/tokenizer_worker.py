@@ -126,7 +126,7 @@ def _leave_with(parent: int) -> None:
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     """Answers every line of `requests`."""
     known: dict[int, _OpenTokenizer] = {}
-    decoder = msgspec.json.Decoder(Request)  # type: ignore[var-annotated]  # mypy does not take a union for a type
+    decoder = msgspec.json.Decoder(Request)
     for answer in _answers(known, decoder, requests):
         answers.write(msgspec.json.encode(answer) + b"\n")
         answers.flush()

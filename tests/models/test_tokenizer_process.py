@@ -50,7 +50,7 @@ def toy() -> Iterator[TokenizerProcess]:
 
 
 def told(
-    process: TokenizerProcess, what: str, cancelled: Callable[[], bool] = lambda: False, limit_s: float = 9
+    process: TokenizerProcess, what: str, cancelled: Callable[[], bool] = lambda: False, limit_s: float = 2
 ) -> str:
     """The answer of the toy, which does what a text says."""
     answer = process.ask(Encode(0, what, False), limit_s, cancelled, lambda answer: None)
@@ -63,7 +63,7 @@ def told(
     [
         ("loop", 0.1, "it did not end in time"),
         ("sleep", 0.01, "it did not end in time"),
-        ("grow", 9, "it took more than 0.0 GB of memory"),
+        ("grow", 2, "it took more than 0.0 GB of memory"),
         ("flood", 9, "its result was too large"),
         ("abort", 9, r"it ended the process that ran it \(SIGABRT\)"),
         ("leave", 9, r"it ended the process that ran it \(exit code 3\)"),

@@ -15,7 +15,7 @@ def main() -> None:
             while True:
                 pass
         elif text == "sleep":
-            time.sleep(60)
+            time.sleep(4)
         elif text == "grow":
             kept = []
             while True:
