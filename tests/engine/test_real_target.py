@@ -140,7 +140,7 @@ def test_rejection_keeps_the_targets_distribution(target: Loaded, name: str) -> 
 
     The cells are the likeliest openings and one for all others. Refused beyond the statistic's mean + 6
     standard deviations. Power: moving a share d of the mass from half of the cells to the others adds about
-    500 * 4 d^2 to the statistic, ten standard deviations (70 on 24 degrees of freedom) at d = 0.19. Taking
+    500 * 4 d^2 to the statistic, ten standard deviations (51 on 13 degrees of freedom) at d = 0.16. Taking
     corrections from p instead of the residual moves refused share * overlap, 0.1 to 0.25 here; the enumerations on
     toys (tests/engine/test_acceptance.py) see far less. The draft model is the one that ships.
     """
