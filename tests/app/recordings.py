@@ -50,16 +50,22 @@ class RecordedSession:
         self.asked: list[list[dict[str, str]]] = []
         self.seeds: list[int] = []
 
-    def reply(
+    def chat(
+        self, messages: Sequence[dict[str, str]], cancelled: Callable[[], bool] = lambda: False, **switches: object
+    ) -> list[int]:
+        """Returns the ids of a prompt, as a tokenizer does."""
+        self.asked.append([dict(message) for message in messages])
+        return [1, 2, 3, 4, 5, 6]
+
+    def continue_tokens(
         self,
-        messages: Sequence[dict[str, str]],
+        prompt: Sequence[int],
         settings: SamplingSettings,
         drafter: object = None,
         policy: object = None,
         cancelled: Callable[[], bool] = lambda: False,
         continuation_ids: Sequence[int] = (),
     ) -> Iterator[Event]:
-        self.asked.append([dict(message) for message in messages])
         self.seeds.append(settings.seed)
         for event in self.events:
             if cancelled() and isinstance(event, Round):
@@ -74,5 +80,5 @@ class RecordedSession:
 def recorded_pair(session: RecordedSession) -> LoadedPair:
     """A pair whose replies are recorded, and whose target has nothing to reset."""
     cache = SimpleNamespace(reset=lambda: None)
-    target = SimpleNamespace(model=SimpleNamespace(cache=cache))
+    target = SimpleNamespace(model=SimpleNamespace(cache=cache), tokenizer=session)
     return LoadedPair(target, session, NamedDrafter("lookup", None))  # type: ignore[arg-type]

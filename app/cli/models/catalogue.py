@@ -219,7 +219,8 @@ def run_search(args: argparse.Namespace) -> int:
 def entry_document(entry: Entry, catalogue: Catalogue, here: Set[str]) -> CatalogueEntry:
     """Returns an entry as a document: a target with the smallest Mac it fits and its measured speed-ups."""
     fields = msgspec.structs.asdict(entry)
-    fields.pop("obstacle", None)
+    for name in ("obstacle", "head_from"):
+        fields.pop(name, None)
     fields |= {"trouble": entry.trouble or None, "here": entry.repository in here}
     if isinstance(entry, Target):
         fields |= {"kind": "target", "smallest_mac_gb": smallest_mac_gb(entry.size_bytes)}

@@ -137,8 +137,10 @@ def test_a_link_in_a_folder_inside_is_refused_too(mlx_folder: Path, tmp_path: Pa
     (inner / "tool_use.jinja").symlink_to("../config.json")
     assert inspect(mlx_folder).kind == "mlx"
     (mlx_folder / "round").symlink_to(mlx_folder)
-    os.mkfifo(mlx_folder / "pipe")
     assert inspect(mlx_folder).kind == "mlx"
+    os.mkfifo(mlx_folder / "pipe")
+    with pytest.raises(ModelError, match="is a pipe or a device"):
+        inspect(mlx_folder)
 
 
 @pytest.mark.parametrize("shard", ["../secret.safetensors", "/etc/passwd", "a/../../x.safetensors"])

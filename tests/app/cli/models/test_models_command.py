@@ -66,7 +66,7 @@ def test_search_shows_sizes_macs_and_what_goes_together(capsys: pytest.CaptureFi
     lines = [line.rstrip() for line in out.splitlines()]
     at = lines.index("  mlx-community/Qwen3-8B-4bit")
     assert code == 0 and lines[at - 1].startswith("Qwen3 8B · 4-bit") and lines[at - 1].endswith("4.6 GB   16 GB Mac")
-    assert lines[at + 1] == "  with Qwen3 8B EAGLE-3, Qwen3 0.6B, Qwen3 8B DFlash"
+    assert lines[at + 1] == "  with Qwen3 8B EAGLE-3, Qwen3 0.6B, Qwen3 8B DFlash, Qwen3 8B DSpark"
     assert "  drafts for Qwen3 8B" in lines
     lines = [line.rstrip() for line in said(capsys, "search", "llama", "3.1", "8b")[1].splitlines()]
     assert "  drafts for Llama 3.1 8B († its weights are a pickle, which Redline never loads)" in lines
