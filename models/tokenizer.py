@@ -152,7 +152,7 @@ class FolderTokenizer:
 
     def _open(self, cancelled: Callable[[], bool]) -> Opened:
         """Has the worker read the folder. Raises ModelError."""
-        request: Request = Open(self._key, str(self._folder))
+        request: Request = Open(self._key, str(self._folder.absolute()))
         try:
             answer = tokenizer_process.shared().ask(request, OPEN_S, cancelled, lambda answer: None)
             if isinstance(answer, Refused):

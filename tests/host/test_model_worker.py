@@ -123,7 +123,7 @@ def test_a_drafter_that_does_not_fit_leaves_the_target_alone(toy_folder: Path, t
 
 
 def test_an_unexpected_error_of_a_drafter_is_a_reason_too(toy_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def burst(*_: object) -> None:
+    def burst(*_: object, **__: object) -> None:
         raise MemoryError("18 GB are not there")
 
     monkeypatch.setattr("engine.drafters.prompt_lookup.PromptLookup", burst)

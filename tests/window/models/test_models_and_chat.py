@@ -33,6 +33,7 @@ def test_a_pair_is_used_by_the_open_chat(window: MainWindow, fake: FakeModels, c
         (EAGLE, "compatible"),
         (SMALL, "compatible"),
         ("z-lab/Qwen3-8B-DFlash-b16", "absent"),
+        ("deepseek-ai/dspark_qwen3_8b_block7", "absent"),
         ("builtin", "incompatible"),
     ]
     assert "Incompatible. Different tokenizer." in texts(page)
