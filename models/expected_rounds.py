@@ -20,11 +20,13 @@ class ChainAcceptance:
     """How far drafted chains are accepted along one reply.
 
     survival: (n, longest + 1), the probability that at least so many tokens of a draft before token i are accepted; 1
-    in column 0, 0 past the end of the reply. member: (n,) which of several drafters proposes the draft.
+    in column 0, 0 past the end of the reply. member: (n,) which of several drafters proposes the draft. most: (n,) the
+    tokens that it has at most; None where that is `longest` everywhere.
     """
 
     survival: Floats
     member: Counts
+    most: Counts | None = None
 
     @property
     def longest(self) -> int:
@@ -66,6 +68,8 @@ def expected_rounds(acceptance: ChainAcceptance, length: int, limit: int | None 
     goes past it."""
     n = len(acceptance.survival)
     drafted = np.full(n, min(length, acceptance.longest), np.int64)
+    if acceptance.most is not None:
+        drafted = np.minimum(drafted, acceptance.most)
     if limit is not None:
         drafted = np.minimum(drafted, limit - 1 - np.arange(n))
     starts = np.zeros(n)

@@ -13,7 +13,7 @@ from engine.policy import Policy
 from engine.sampling import Distribution
 from engine.settings import AcceptanceRule, SamplingSettings
 from engine.target.cached_model import CachedModel
-from models.expected_rounds import ChainAcceptance, Floats, expected_rounds, survival_probs
+from models.expected_rounds import ChainAcceptance, Counts, Floats, expected_rounds, survival_probs
 from models.forecast.distribution_overlap import OverlapStatistics, acceptance_probs, compare_distributions
 from models.forecast.loop_simulation import can_simulate, simulate
 from models.forecast.round_costs import RoundCosts, RoundTotals, expected_totals
@@ -96,32 +96,33 @@ class TextForecast:
         mx.clear_cache()
         return accepted, statistics
 
-    def _acceptance(self, accepted: Floats, copied: dict[int, Floats]) -> ChainAcceptance:
+    def _acceptance(self, accepted: Floats, copied: dict[int, tuple[Floats, Counts]]) -> ChainAcceptance:
         """Returns the acceptance of the drafter that samples, or of an earlier one that copies and has a proposal."""
         survival = survival_probs(accepted, self._longest)
         member = np.full(len(survival), self._sampling_member)
+        most = np.full(len(survival), self._longest)
         for place in sorted((place for place in copied if place < self._sampling_member), reverse=True):
-            found = ~np.isnan(copied[place][:, 0])
-            survival[found], member[found] = copied[place][found], place
-        return ChainAcceptance(survival, member)
+            copied_survival, lengths = copied[place]
+            found = lengths > 0
+            survival[found], member[found], most[found] = copied_survival[found], place, lengths[found]
+        return ChainAcceptance(survival, member, most)
 
-    def _copied(self, text: TargetText) -> dict[int, Floats]:
-        """Returns the survival of the drafters that copy, by their places; rows of NaN where they propose nothing."""
-        found: dict[int, Floats] = {}
+    def _copied(self, text: TargetText) -> dict[int, tuple[Floats, Counts]]:
+        """Returns the survival and the lengths of the drafts of those that copy, by their places."""
+        found: dict[int, tuple[Floats, Counts]] = {}
         for place, drafter in enumerate(self._drafters):
             if isinstance(drafter, PromptLookup):
                 drafter.rewind(0)
-                found[place] = np.stack([self._copied_row(drafter, text, root) for root in range(len(text.reply))])
+                rows = [self._copied_row(drafter, text, root) for root in range(len(text.reply))]
+                found[place] = np.stack([row for row, _ in rows]), np.array([length for _, length in rows], np.int64)
                 drafter.rewind(0)
         return found
 
-    def _copied_row(self, drafter: PromptLookup, text: TargetText, root: int) -> Floats:
-        """Returns the survival of a draft before token `root` of the reply."""
+    def _copied_row(self, drafter: PromptLookup, text: TargetText, root: int) -> tuple[Floats, int]:
+        """Returns the survival of a draft before token `root` of the reply, and its length."""
         drafter.sync(text.tokens[: text.prompt + root])
         draft, reply = drafter.continuation(self._longest), text.reply[root:]
-        if not draft:
-            return np.full(self._longest + 1, np.nan)
         known = min(len(draft), len(reply))
         matches = [place < known and draft[place] == reply[place] for place in range(self._longest)]
         survival: Floats = np.cumprod([1.0, *matches], dtype=np.float64)
-        return survival
+        return survival, len(draft)

@@ -132,7 +132,8 @@ def test_a_fit_says_what_it_takes_and_what_came_of_it(
     assert code == 2 and "target-medusa exists: move it away" in err
     assert main(["fit", str(toy_folder), "--kind", "medusa", "--resume", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
-    assert report["kind"] == "medusa" and "33" in report["pass_s"]  # as wide as its trees
+    assert report["kind"] == "medusa"
+    assert max(map(int, report["pass_s"])) == len(report["tau_by_tree_size"]) > 1  # as wide as its trees
 
 
 def test_a_folder_named_by_a_dot_has_a_name(

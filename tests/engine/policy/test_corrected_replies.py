@@ -59,14 +59,16 @@ def test_costs_that_are_right_stay_as_good_as_right() -> None:
 
 @pytest.mark.slow
 def test_passes_that_became_twice_as_dear_are_noticed_before_they_cost_much() -> None:
-    """The costs on disk would have it draft at less than 0.8 of the speed of plain decoding."""
-    believing, noticing = [], []
+    """The costs on disk would have it draft at less than 0.8 of the speed of plain decoding. The first reply may lose
+    some of that, as it is what tells; the later ones hardly."""
+    believing, noticing = list[float](), list[float]()
     for curve, draft, text in CASES:
         costs = costs_of(curve, draft)
         believing += [plain for plain, _ in replies(wrong(costs, 0.5), costs, text, None)]
         noticing += [plain for plain, _ in replies(wrong(costs, 0.5), costs, text, CostCorrection())]
     assert min(believing) < 0.8
-    assert min(noticing) >= 0.9
+    assert min(noticing) >= 0.86
+    assert min(share for place, share in enumerate(noticing) if place % 4) >= 0.92
     assert sum(plain < 0.97 for plain in noticing) < 0.75 * sum(plain < 0.97 for plain in believing)
 
 
