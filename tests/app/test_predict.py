@@ -284,7 +284,7 @@ def test_trees_are_forecast_if_their_distribution_is_known(
     assert "coupled sampling only" in capsys.readouterr().err
     assert found["tree"]
     assert [one["acceptance_rule"] for one in found["forecasts"]] == ["coupled"]
-    assert [length["draft_length"] for length in found["forecasts"][0]["lengths"]] == [2, 4, 8, 16, 32]
+    assert [length["draft_length"] for length in found["forecasts"][0]["lengths"]] == [1, 3, 7, 15, 31]
     assert found["forecasts"][0]["statistics"] is None
     found = predict(tmp_path, toy_folder, tmp_path / "medusa", *words)
     assert [one["acceptance_rule"] for one in found["forecasts"]] == ["rejection", "coupled"]

@@ -60,6 +60,19 @@ def test_an_index_that_was_taken_back_is_one_built_anew(steps: list[tuple[list[i
                 assert found_in(index, tail) == found_in(index_of(tokens), tail)
 
 
+def test_what_stood_before_is_found_after_other_tokens_took_the_place_of_its_repetitions() -> None:
+    index = index_of([1, 2, 9, 9, 1, 2, 1, 2])
+    index.truncate(4)
+    index.extend([7, 7, 7, 7, 7])
+    assert found_in(index, [1, 2]) == [(2, 2)]
+
+
+def test_ngrams_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SuffixIndex, "_buckets", lambda self, tokens, size, ends: np.zeros(ends.size, np.int64))
+    tokens, tail = [1, 2, 3, 1, 4, 3, 2, 3, 5], [2, 3]
+    assert found_in(index_of(tokens), tail) == searched(tokens, tail, 2) == [(8, 2), (3, 2)]
+
+
 def test_a_continuation_ends_with_its_text() -> None:
     index = index_of([1, 2, 3, 4, END, 7, 8, 9, END])
     ends, _ = index.matches([5, 2, 3])
