@@ -142,5 +142,5 @@ def _write(path: Path, replies: Iterable[tuple[int, array[int]]]) -> None:
 
 def _refused(error: OSError, path: Path) -> ReplyHistoryError:
     return ReplyHistoryError(
-        f"what drafts learned from a conversation could not be deleted ({error.strerror}): delete {path}"
+        f"the drafting history of a conversation could not be deleted ({error.strerror}): delete {path} yourself"
     )

@@ -51,13 +51,13 @@ def generation_defaults(folder: Path) -> GenerationDefaults:
         if value is not None:
             values[name] = value
         if value is None or value != given:
-            result = "ignored" if value is None else f"taken as {value:g}"
-            changed.append(f"{name.replace('_', '-')} {str(given)[:20]} is {result}")
+            result = "ignored" if value is None else f"changed to {value:g}"
+            changed.append(f"{name.replace('_', '-')} {str(given)[:20]} was {result}")
     if stated.get("do_sample") is False:
         values["temperature"] = 0.0
     elif stated.get("do_sample") is True:
         values.setdefault("temperature", 1.0)
-    note = f"of the model's own settings, {', '.join(changed)}" if changed else ""
+    note = f"model's default {', '.join(changed)}" if changed else ""
     return GenerationDefaults(values, note)
 
 

@@ -33,7 +33,7 @@ RENDER_S = 2.0  # for a template to run; it takes milliseconds
 ENCODE_S, CHARACTERS_PER_S = 5.0, 100_000  # for text to become ids; a tenth of the usual speed
 # Bounded, because a template that opens the call a thousand times would be read a thousand times to its end.
 _PRINTS_DATE = re.compile(r"""strftime_now\(\s{0,9}(?P<quote>["'])(?P<format>[^"'\n]{0,99})(?P=quote)\s{0,9}\)""")
-_NO_IDS = "the model's tokenizer has no ids for this text"
+_NO_IDS = "the model's tokenizer could not encode this text"
 _keys = count()
 
 
@@ -175,7 +175,7 @@ class FolderTokenizer:
         """Returns that the template failed, and where it is."""
         own_file = "chat_template.jinja"
         name = own_file if (self._folder / own_file).exists() else "tokenizer_config.json"
-        return f"{self._folder / name}: the chat template refuses this conversation"
+        return f"{self._folder / name}: the chat template failed for this conversation"
 
     def _checked(self, ids: list[int]) -> list[int]:
         """Returns ids that the model knows. Raises ModelError for others."""

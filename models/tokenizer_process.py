@@ -59,7 +59,7 @@ class Limits:
         if memory_bytes > self.memory_bytes:
             return f"it took more than {MOST_BYTES / 1e9:.1f} GB of memory"
         if cpu_s > self.cpu_s or time.monotonic() > self.until_s:
-            return "it did not end in time"
+            return "it took too long"
         return "its result was too large" if answer_bytes > MOST_ANSWER_BYTES else ""
 
 

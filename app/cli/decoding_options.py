@@ -72,8 +72,14 @@ def add_sampling(group: argparse._ArgumentGroup, several: bool, max_tokens: int,
     min_p = "drop tokens less likely than P times the most likely one (0: off)"
     add("--min-p", type=float, metavar="P", help=min_p)
     add("--repetition-penalty", type=float, metavar="R", help="above 1 discourages repeats (1: off)")
-    add("--presence-penalty", type=float, metavar="R", help="above 0 discourages tokens that were there (0: off)")
-    add("--frequency-penalty", type=float, metavar="R", help="above 0 discourages frequent tokens (0: off)")
+    presence = "above 0, discourages tokens that have already appeared (0: off)"
+    add("--presence-penalty", type=float, metavar="R", help=presence)
+    add(
+        "--frequency-penalty",
+        type=float,
+        metavar="R",
+        help="above 0, discourages a token more each time it has appeared (0: off)",
+    )
     longest = f"longest reply, in tokens (default: {max_tokens})"
     add("--max-tokens", type=int, default=max_tokens, metavar="N", help=longest)
     add("--context", type=int, metavar="N", help="maximum tokens of prompt and reply (default: all that fit in memory)")

@@ -58,7 +58,7 @@ def add_parser(commands: Commands) -> None:
     add("--prompts", type=Path, metavar="FILE", help="prompts for the target: one per line, or JSON Lines")
     add("--out", type=Path, metavar="DIR", help="folder of the drafter (default: TARGET-KIND in the current folder)")
     add("--resume", action="store_true", help="continue an interrupted fit")
-    add("--yes", action="store_true", help="do not ask before a fit for the built-in model")
+    add("--yes", action="store_true", help="train for the built-in model without asking")
     add("--json", action="store_true", help="print the report as JSON")
     add = parser.add_argument_group("advanced").add_argument
     add("--conversations", type=int, metavar="N", help="conversations to write, instead of --minutes; needs --steps")

@@ -87,7 +87,7 @@ class MetalReport:
 
     def _stop_if_late(self) -> None:
         if self._left_s < 0:
-            raise ModelError("it took too long: close other programs, or give it more --minutes")
+            raise ModelError("it ran out of time: close other programs, or raise --minutes")
 
     def _open(self) -> LoadedPair:
         if self._pair is None:

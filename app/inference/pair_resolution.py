@@ -48,7 +48,7 @@ def drafter_folder(spec: str) -> Path:
         if "/" in spec:
             raise
         names = (AUTO, NONE, LOOKUP, *SHIPPED)
-        unknown = f"drafter {spec!r} is none of {', '.join(names)}, nor a folder or a model that is here"
+        unknown = f"unknown drafter {spec!r}: give {', '.join(names)}, a folder, or an installed model"
         raise UsageError(f"{unknown}{did_you_mean(spec, names)}") from error
 
 

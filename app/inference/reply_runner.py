@@ -23,7 +23,7 @@ from engine.events import Event, Finished, PromptProgress, Round
 from engine.policy import Policy
 from engine.settings import SamplingSettings
 
-MEASURING = "measuring the cost of passes, once for this pair"
+MEASURING = "timing these models on this machine (only needed once)"
 
 
 class ReplyRunner:

@@ -145,7 +145,7 @@ def noise(document: RaceDocument) -> str:
     found = document.results.total
     if found is None or found.most < _NOISY * found.least:
         return ""
-    return "The runs differ a lot. Race again while nothing else runs."
+    return "The runs varied a lot. Close other programs and race again."
 
 
 def numbers(pane: PaneState) -> tuple[str, ...]:

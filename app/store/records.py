@@ -20,8 +20,8 @@ from engine.settings import MODEL_DEFAULTS
 Role = Literal["user", "assistant"]
 CONTEXT_FULL = "The context is full."  # in the note of a reply that ended for that
 LENGTH_REACHED = "The reply reached its maximum length."
-THOUGHT_REACHED = "The thought reached its maximum length, so there is no answer yet. Continue lets it go on."
-UNANSWERED = "It ended within the thought."
+THOUGHT_REACHED = "The model reached its thinking limit before it answered. Choose Continue to let it go on."
+UNANSWERED = "The reply ended while the model was still thinking."
 CUT_NOTE = "Redline was closed or stopped working while this reply was being written."
 
 # complete: ended by itself or at its longest. stopped: by the user. cut: the host or the app went while it streamed.

@@ -49,8 +49,11 @@ _COMPANIONS = ("", "-wal", "-shm")
 _MAGIC = b"SQLite format 3\0\x10\x00"  # and pages of 4,096 bytes
 
 
-PERMISSIONS = "can only be read: nothing new is saved. Check the permissions of the file and its folder."
-NO_ROOM = "cannot be written, as the disk is full or fails: nothing new is saved. Make room, then start Redline again."
+PERMISSIONS = "is read-only, so nothing new is saved. Check the permissions of the file and its folder."
+NO_ROOM = (
+    "cannot be written because the disk is full or failing, so nothing new is saved. Free up space, then restart "
+    "Redline."
+)
 
 
 def open_store_file(path: Path) -> tuple[Database, list[str]]:
@@ -154,7 +157,7 @@ def _open_read_only(path: Path, why: str) -> tuple[Database, list[str]]:
     notice = f"“{path}” {why}"
     if not path.exists():
         if why == PERMISSIONS:
-            raise StoreError(f"{path}: cannot be created, its folder can only be read; check its permissions")
+            raise StoreError(f"{path}: cannot be created because its folder is read-only; check its permissions")
         return Database(new_store(), path, None, owner=True, writable=False), [notice]
     image = image_of(path)
     connection = in_memory(image)

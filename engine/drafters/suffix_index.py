@@ -61,7 +61,7 @@ class SuffixIndex:
         first, self.length = self.length, self.length + len(tokens)
         if self.length > self._tokens.size:
             kept = self._tokens[:first]
-            self._allocate(2 * self.length)
+            self._allocate(self.length)
             self._tokens[:first] = kept
             self._link(0, first)
         self._tokens[first : self.length] = tokens
@@ -100,7 +100,7 @@ class SuffixIndex:
         return rows
 
     def _allocate(self, room: int) -> None:
-        """Makes room for at least so many tokens, in empty tables."""
+        """Makes room for so many tokens, and up to the next power of two, in empty tables."""
         bits = max(room - 1, 1).bit_length()
         self._tokens = np.full(1 << bits, END, np.int32)
         self._shift = np.uint64(64 - bits)

@@ -51,7 +51,8 @@ class Costs:
 
 def between(near: Costs, far: Costs, share: float) -> Costs:
     """Costs on the straight line from those after a context (0) to those after a longer one (1) and on: attention
-    grows with what it looks at. What was measured to take less after more is a fluke, and takes the same."""
+    grows with what it looks at. A pass that measured faster after a longer context is noise, and is given the shorter
+    context's time."""
 
     def at(here_s: float, there_s: float) -> float:
         return here_s + share * max(0.0, there_s - here_s)

@@ -89,7 +89,7 @@ def best_drafter(target: ModelFolder, models: Sequence[UsableModel], catalogue: 
         if verdict.fits and verdict.is_model and verdict.tokens is None:
             rate = best_rate(model.path, target.path)
             if rate >= PAYING_RATE:
-                return DrafterChoice(f"{model.name}, of whose drafts {rate:.0%} were accepted in a trial", model)
+                return DrafterChoice(f"{model.name} ({rate:.0%} of its drafted tokens were accepted in a trial)", model)
         elif verdict.fits:
             return DrafterChoice(f"{model.name}, {reason}", model)
         refused += 1

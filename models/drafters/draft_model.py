@@ -133,7 +133,7 @@ def _load_other_tokenizer(loaded: Loaded, target: Loaded) -> LoadedDrafter:
         return Variant(name, make)
 
     variants = (variant("tokens that both have", CrossTokenizerModel), variant("its text", TextDrafter))
-    note = "its tokenizer is another one, so it drafts tokens that both have, or its text, as a trial decides"
+    note = "it has a different tokenizer; a short trial decides whether it drafts shared tokens or text"
     return LoadedDrafter(variants[0].make(), loaded, note=note, variants=variants)
 
 

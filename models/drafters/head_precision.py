@@ -69,11 +69,13 @@ def match_precision(
     stored, quantized = (f"{rate:.0%}" for rate in rates)
     if rates[1] < rates[0] - HOLDS:
         note = (
-            f"keeps its precision: {stored} of its drafts were accepted in a trial, {quantized} in {wanted.bits} bits"
+            f"left at full precision; in a trial {stored} of its drafted tokens were accepted, {quantized} in "
+            f"{wanted.bits} bits"
         )
         return _with_note(found, note)
     note = (
-        f"in {wanted.bits} bits as the target: {quantized} of its drafts were accepted in a trial, {stored} as stored"
+        f"quantized to {wanted.bits} bits like the target; in a trial {quantized} of its drafted tokens were accepted, "
+        f"{stored} at full precision"
     )
     return _with_note(replace(found, drafter=spare.drafter), note)
 

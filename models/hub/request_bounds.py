@@ -56,7 +56,7 @@ def _check_request(request: httpx2.Request) -> None:
     if request.url.scheme == "https":
         request.extensions[_SECURE] = True  # redirects inherit it
     elif request.extensions.get(_SECURE):
-        raise RefusedAnswerError("sends to a place without https", request=request)
+        raise RefusedAnswerError("redirects to an address that is not https", request=request)
 
 
 def _bound_response(response: httpx2.Response) -> None:
@@ -112,5 +112,5 @@ def within(seconds: float, call: Callable[[], T], discard: Callable[[T], object]
         if late:
             outcome.add_done_callback(lambda done: done.exception() is None and discard(done.result()))
     if late:
-        raise RefusedAnswerError(f"takes more than {seconds:g} s for an answer")
+        raise RefusedAnswerError(f"did not answer within {seconds:g} s")
     return outcome.result()

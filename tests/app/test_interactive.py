@@ -139,8 +139,8 @@ def test_costs_are_measured_once_and_for_no_long_prompt(toy_folder: Path, tmp_pa
     conversation = open_conversation(Options(str(target), ("lookup",), max_tokens=4), "", notes.append)
     for text in ("hello", "hello " * 200, "hello again"):
         list(conversation.ask(text, lambda: False))
-    here = "measuring the cost of passes"
-    assert [*filter(None, notes)] == [f"{here}, once for this pair"]
+    here = "timing these models on this machine"
+    assert [*filter(None, notes)] == [f"{here} (only needed once)"]
     assert notes[-1] == ""  # the line is cleared before the reply begins
     told = len(notes)
     conversation.change(dataclasses.replace(conversation.options, draft_lengths=(2,)))

@@ -36,7 +36,7 @@ def test_a_chat_takes_the_models_own_settings_and_says_so(folder: Path) -> None:
     settings = conversation.options.settings()
     assert (settings.temperature, settings.top_k, settings.min_p) == (0.8, 30, 0.9999)
     assert "temperature 0.8 (model's default)" in conversation.describe()
-    assert "min-p 7 is taken as 0.9999" in conversation.describe()
+    assert "min-p 7 was changed to 0.9999" in conversation.describe()
 
 
 def test_a_thought_is_kept_beside_its_answer_and_saved_folded() -> None:
@@ -63,5 +63,5 @@ def test_the_command_prints_the_answer_alone_and_says_where_the_thought_ended(
     options = ["--target", str(folder), "--drafter", "none", "--seed", "1", "--max-thought-tokens", "3"]
     assert main(["chat", "--prompt", "why", *options]) == 0
     shown = capsys.readouterr()
-    assert shown.out == "" and "cut within the thought, at --max-thought-tokens" in shown.err
+    assert shown.out == "" and "cut off while thinking, at --max-thought-tokens" in shown.err
     assert "Thought for" in shown.err

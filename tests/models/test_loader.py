@@ -75,7 +75,7 @@ def test_a_corrupt_folder_is_a_model_error_in_one_line(folder: Path, file: str, 
 def test_a_chat_template_that_fails_is_a_model_error_in_one_line(folder: Path, template: str) -> None:
     change(folder, "tokenizer_config.json", "chat_template", template)
     tokenizer = load(folder).tokenizer
-    with pytest.raises(ModelError, match="chat template refuses") as error:
+    with pytest.raises(ModelError, match="chat template failed") as error:
         tokenizer.chat(_LATER)
     assert "\n" not in str(error.value)
 
@@ -92,7 +92,7 @@ def test_a_template_that_prints_the_date_can_be_held_at_a_day(folder: Path) -> N
 def test_a_text_that_the_tokenizer_cannot_encode_is_a_model_error(folder: Path) -> None:
     change(folder, "tokenizer.json", "model", {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "b"})
     tokenizer = load(folder).tokenizer
-    with pytest.raises(ModelError, match="has no ids for this text"):
+    with pytest.raises(ModelError, match="could not encode this text"):
         tokenizer.encode("hi")
 
 

@@ -51,7 +51,7 @@ def test_a_folder_that_can_only_be_read_opens_for_reading(
     lock_away(shelf, 0o444)
     opened = Store.open(copy)
     read = opened.store
-    assert len(opened.notices) == 1 and "can only be read" in opened.notices[0]
+    assert len(opened.notices) == 1 and "is read-only" in opened.notices[0]
     assert (read.path(conversation)[1].text, read.path(conversation)[1].state) == (TEXT, "cut")
     assert read.rounds(reply.id) == REPLY
     assert [hit.message for hit in read.search("sky blue", 1)] == [reply.id]
@@ -80,7 +80,7 @@ def test_a_file_that_can_only_be_read_opens_for_reading(store: Store, place: Pat
     if os.getuid() == 0:
         os.seteuid(NOBODY)
     opened = Store.open(shelf / place.name)
-    assert "can only be read" in opened.notices[0]
+    assert "is read-only" in opened.notices[0]
     assert opened.store.path(conversation)[1].text == TEXT
     opened.store.close()
     assert (shelf / place.name).read_bytes() == before
@@ -102,7 +102,7 @@ def test_of_a_damaged_file_that_can_only_be_read_what_is_left_is_shown(store: St
     (shelf / "c.sqlite").write_bytes(damaged)
     lock_away(shelf, 0o444)
     opened = Store.open(shelf / "c.sqlite")
-    assert "can only be read" in opened.notices[0] and "1 conversation and 2 messages" in opened.notices[0]
+    assert "is read-only" in opened.notices[0] and "1 conversation and 2 messages" in opened.notices[0]
     assert opened.store.path(conversation)[1].text == TEXT
     opened.store.close()
     assert [(path.name, path.read_bytes()) for path in shelf.iterdir()] == [("c.sqlite", damaged)]

@@ -38,7 +38,7 @@ def ctrl_c() -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def terminated_like_interrupted() -> Iterator[None]:
-    """Makes SIGTERM stop as Ctrl-C does, so that what is held is let go."""
+    """Makes SIGTERM stop as Ctrl-C does, so that locks are released."""
 
     def interrupt(_: int, __: FrameType | None) -> NoReturn:
         raise KeyboardInterrupt

@@ -32,7 +32,7 @@ _LEGEND: dict[Origin, str] = {"accepted": "draft kept", "corrected": "draft wron
 _ENDINGS: dict[Reason, str] = {
     "stop": "ended at a stop string",
     "length": "cut at --max-tokens",
-    "thought": "cut within the thought, at --max-thought-tokens",
+    "thought": "cut off while thinking, at --max-thought-tokens",
     "context": "cut: the context is full",
     "cancelled": "stopped by Ctrl-C",
 }

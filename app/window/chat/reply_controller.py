@@ -369,4 +369,4 @@ class ReplyController(QObject):
             self.notice.emit(Notice("error", text, (("Try Now", self._writer.retry),)))
         elif not failure and self._cannot_save and self._writer.wait(0.0):
             self._cannot_save = False
-            self.notice.emit(Notice("info", "The conversation is saved again, with everything that was pending."))
+            self.notice.emit(Notice("info", "Saving works again, and everything that was waiting has been saved."))

@@ -45,8 +45,8 @@ class QuitQuestion(QObject):
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         box.setTextFormat(Qt.TextFormat.PlainText)
         box.setInformativeText(
-            f"The end of {titles} could not be written to the disk. If you quit now, it is lost. Make room on the "
-            "disk, or save the conversation on another one."
+            f"The end of {titles} could not be written to the disk. If you quit now, it is lost. Free up space on "
+            "the disk, or save the conversation to a different disk."
         )
         elsewhere = box.addButton("Save Elsewhere…", QMessageBox.ButtonRole.AcceptRole)
         leave = box.addButton("Quit Without Saving", QMessageBox.ButtonRole.DestructiveRole)

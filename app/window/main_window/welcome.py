@@ -110,7 +110,7 @@ class Welcome(QScrollArea):
     def show_model(self, target: str, ready: bool) -> None:
         """Shows which model replies, and whether it is loaded."""
         name = target or "the built-in model"
-        small = " It is a small model to try Redline with." if name == BUILTIN_NAME else ""
+        small = " It is a small model for trying out Redline." if name == BUILTIN_NAME else ""
         self.model.setText(f"{name} is ready.{small}" if ready else f"Loading {name}…")
 
     def resizeEvent(self, event: QResizeEvent) -> None:

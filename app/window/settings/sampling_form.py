@@ -53,12 +53,12 @@ HELP = {  # of the same
     "top_k": "Keeps this many of the most likely tokens.",
     "min_p": "Drops tokens below this share of the most likely one; 0 is off.",
     "repetition_penalty": "Above 1 discourages repetition.",
-    "presence_penalty": "Above 0 discourages tokens that were there before.",
-    "frequency_penalty": "Above 0 discourages tokens the more often they were there.",
+    "presence_penalty": "Above 0, discourages tokens that have already appeared.",
+    "frequency_penalty": "Above 0, discourages a token more each time it has appeared.",
 }
 THINKING = {"": "Default", "on": "On", "off": "Off"}
-NO_SWITCH = "The chat template of this model has no such switch."
-THOUGHT_HELP = "A thought that reaches this ends the reply, which can then be continued."
+NO_SWITCH = "This model does not offer this setting."
+THOUGHT_HELP = "If the model thinks for longer than this, the reply stops. You can then continue it."
 
 
 class SamplingForm(QWidget):
@@ -82,7 +82,7 @@ class SamplingForm(QWidget):
     def _make_controls(self) -> None:
         self.temperature, self.max_tokens = real_number(0, MAX_TEMPERATURE, 0.1), whole_number(1, MAX_TOKENS)
         self.thinking, self.effort = choice(THINKING), choice({"": THINKING[""]})
-        self.max_thought = whole_number(0, MAX_TOKENS, "No Own Limit")
+        self.max_thought = whole_number(0, MAX_TOKENS, "No Separate Limit")
         self.reset = QPushButton("Use Model's Defaults")
         self.reset.setAccessibleName("Use the Model's Defaults for Sampling")
         self.rule, self.length_kind, self.length = choice(RULES), choice(LENGTHS), whole_number(0, LONGEST_TREE)

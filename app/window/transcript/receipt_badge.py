@@ -173,7 +173,7 @@ def _table(differences: tuple[Difference, ...], appearance: Appearance) -> list[
     faint = f"color:{appearance.faint}"
     rows = "".join(_row(one, appearance) for one in differences[:_LISTED])
     more = len(differences) - _LISTED
-    key = "Tokens are counted from 0; gap and noise are in ULPs, steps of the type of the logits"
+    key = "Tokens are numbered from 0; gap and noise are in ULPs, the smallest steps of the logits' number format"
     return [
         f'<table cellspacing="0" cellpadding="3"><tr style="{faint}"><td align="right">token</td><td>plain</td>'
         f'<td>reply</td><td align="right">gap</td><td align="right">noise</td><td></td></tr>{rows}</table>',

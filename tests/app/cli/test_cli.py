@@ -101,7 +101,7 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     ("words", "code", "said"),
     [
         *(
-            (["--drafter", name], 2, f"drafter {name!r} is none of auto, none, lookup")
+            (["--drafter", name], 2, f"unknown drafter {name!r}: give auto, none, lookup")
             for name in ("magic", "", "a\0b")
         ),
         (["--drafter", "OTHER"], 1, "different tokenizer (only "),

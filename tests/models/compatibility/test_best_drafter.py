@@ -232,7 +232,7 @@ def test_a_model_with_other_tokens_is_taken_once_a_trial_has_shown_that_it_pays(
             patch.setattr(variant_trial, "cache_dir", lambda _root: tmp_path / "cache")
             choice = best_drafter(folder, [other], None)
         assert (choice.drafter == other) == taken, choice.why
-    assert choice.why == "other, of whose drafts 55% were accepted in a trial"
+    assert choice.why == "other (55% of its drafted tokens were accepted in a trial)"
 
 
 def test_of_two_siblings_the_smaller_is_taken(folder: ModelFolder, toy_drafter_folder: Path, tmp_path: Path) -> None:

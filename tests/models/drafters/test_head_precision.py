@@ -63,7 +63,7 @@ def test_a_head_gets_the_bits_of_its_target_and_says_so(target: Loaded, head: Pa
     network = network_of(found.drafter)
     assert quantization_of(network) == FOUR_BITS
     assert isinstance(network.lm_head, nn.QuantizedLinear)
-    assert "in 4 bits as the target" in found.note and "as stored" in found.note
+    assert "quantized to 4 bits like the target" in found.note and "at full precision" in found.note
 
 
 def test_replies_with_a_quantized_head_are_the_targets_own(target: Loaded, head: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_head_whose_drafts_become_worse_keeps_its_precision(
     found = open_drafter(str(head), target)
     quantized = quantization_of(network_of(found.drafter))
     assert (quantized and quantized.bits) == bits
-    assert ("keeps its precision: 60%" in found.note) == (rates == [0.6, 0.5])
+    assert ("left at full precision; in a trial 60%" in found.note) == (rates == [0.6, 0.5])
 
 
 def test_the_trial_is_made_once(target: Loaded, head: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,7 @@ def test_an_answer_that_drips_is_given_up(hub: Hub, part: str) -> None:
     with raw_server(lambda _: iter(dripped(b"X: y\r\n", 0.02) if part == "head" else _chained(head))) as slow:
         begun_s = time.monotonic()
         error = refused(dataclasses.replace(hub, endpoint=slow.endpoint, policy=HASTY))
-    assert "takes more than 0.2 s for an answer" in str(error)
+    assert "did not answer within 0.2 s" in str(error)
     assert time.monotonic() - begun_s < 5
 
 
@@ -144,11 +144,11 @@ def test_the_reason_is_said(hub: Hub) -> None:
     for hook in get_session().event_hooks["request"]:
         hook(request)
     request.url = httpx2.URL("http://hub.example/")
-    with pytest.raises(RefusedAnswerError, match="sends to a place without https") as caught:
+    with pytest.raises(RefusedAnswerError, match="redirects to an address that is not https") as caught:
         for hook in get_session().event_hooks["request"]:
             hook(request)
     said = str(hub.explain(caught.value, NAME, "main"))
-    assert said.endswith("sends to a place without https; check HF_ENDPOINT, the network and any proxy")
+    assert said.endswith("redirects to an address that is not https; check HF_ENDPOINT, the network and any proxy")
 
 
 def test_no_cookie_is_kept(hub: Hub, server: Loopback, repo: Repo) -> None:
@@ -168,7 +168,7 @@ def test_ctrl_c_is_heard_while_an_answer_is_waited_for() -> None:
 
 def test_what_comes_too_late_is_closed() -> None:
     closed = threading.Event()
-    with pytest.raises(RefusedAnswerError, match=r"takes more than 0\.01 s"):
+    with pytest.raises(RefusedAnswerError, match=r"did not answer within 0\.01 s"):
         within(0.01, lambda: time.sleep(0.05) or closed, threading.Event.set)
     assert closed.wait(5)
     with contextlib.suppress(RefusedAnswerError), pytest.raises(ValueError, match="x"):

@@ -244,7 +244,7 @@ def test_a_reply_continues_on_a_full_disk_and_is_saved_when_there_is_room(tmp_pa
             assert [notice.level for notice in scene.notices] == ["error"]
             assert len(scene.controller.rounds_of(message)) * 3 >= shown
         scene.press("the disk is full", "Try Now")
-        until(lambda: scene.notice("everything that was pending"))
+        until(lambda: scene.notice("everything that was waiting"))
         until(lambda: scene.ended)
         assert scene.ended[0].text == text_of(2700)
     assert whole_path(tmp_path)[-1] == scene.ended[0]
@@ -264,7 +264,7 @@ def test_a_reply_that_ends_on_a_full_disk_stays_on_screen_and_is_saved_later(tmp
             scene.controller.open(conversation)
             assert scene.controller.path[-1] == scene.ended[0]
             assert len(scene.controller.rounds_of(message)) == 400
-        until(lambda: scene.notice("everything that was pending"))
+        until(lambda: scene.notice("everything that was waiting"))
     assert whole_path(tmp_path)[-1].text == text_of(1200)
 
 

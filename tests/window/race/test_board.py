@@ -96,7 +96,7 @@ def test_runs_that_disagree_name_no_winner_and_say_so(boards: list[RaceBoard]) -
     board = made(boards, race(pairs))
     board.show_time(9.0)
     assert board.comparison.winner.text() == "Too close to call"
-    assert board.comparison.noise.text() == "The runs differ a lot. Race again while nothing else runs."
+    assert board.comparison.noise.text() == "The runs varied a lot. Close other programs and race again."
     assert not board.comparison.noise.isHidden()
 
 

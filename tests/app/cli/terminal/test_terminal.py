@@ -70,7 +70,7 @@ def test_a_reply_that_ends_within_its_thought_says_so() -> None:
     events = (*thinking_reply()[:1], Finished("thought", 3, 1.0))
     out, notes = io.StringIO(), io.StringIO()
     Terminal(out, notes, PLAIN, thoughts=False).play(events)
-    assert out.getvalue() == "" and "cut within the thought, at --max-thought-tokens" in notes.getvalue()
+    assert out.getvalue() == "" and "cut off while thinking, at --max-thought-tokens" in notes.getvalue()
 
 
 @pytest.mark.parametrize(
