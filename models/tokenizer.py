@@ -23,7 +23,7 @@ from engine.errors import ModelError, RedlineError, UsageError
 from engine.reply_channels import ChannelParser
 from engine.reply_text import Message
 from models import tokenizer_process
-from models.reply_format import Switches, reply_format, switches_of
+from models.reply_format import Switches, reply_format
 from models.tokenizer_process import WorkerLostError
 from models.tokenizer_worker import Answer, Chat, Encode, Ids, Open, Opened, Refused, Rendered, Request, Unknown
 
@@ -59,7 +59,7 @@ class FolderTokenizer:
         self.eos = frozenset(eos) | (frozenset() if opened.eos is None else {opened.eos})
         added = {token.content: number for number, token in self._fast.get_added_tokens_decoder().items()}
         self.format = reply_format(added, self.pieces)
-        self.switches = switches_of(self._template) if self._template else Switches()
+        self.switches = Switches(opened.thinking, opened.efforts)
 
     @property
     def has_template(self) -> bool:

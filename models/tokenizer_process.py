@@ -106,18 +106,29 @@ class TokenizerProcess:
         Raises WorkerLostError, or StoppedError once it was cancelled.
         """
         with self._lock:
-            process = self._started(cancelled)
             try:
-                assert process.stdin is not None
-                process.stdin.write(msgspec.json.encode(request) + b"\n")
-                process.stdin.flush()
-            except OSError:
-                raise self._lost(process) from None
-            left_s: float | None = limit_s
-            while left_s is not None:
-                answer = self._next(process, Limits.now(process, left_s), cancelled)
-                left_s = more(answer)
-            return answer
+                return self._ask(request, limit_s, cancelled, more)
+            except (WorkerLostError, StoppedError):  # there is another worker by now
+                raise
+            except BaseException:  # Ctrl-C too: the next request must not get the answer to this one
+                self._kill()
+                raise
+
+    def _ask(
+        self, request: Request, limit_s: float, cancelled: Callable[[], bool], more: Callable[[Answer], float | None]
+    ) -> Answer:
+        process = self._started(cancelled)
+        try:
+            assert process.stdin is not None
+            process.stdin.write(msgspec.json.encode(request) + b"\n")
+            process.stdin.flush()
+        except OSError:
+            raise self._lost(process) from None
+        left_s: float | None = limit_s
+        while left_s is not None:
+            answer = self._next(process, Limits.now(process, left_s), cancelled)
+            left_s = more(answer)
+        return answer
 
     def _started(self, cancelled: Callable[[], bool]) -> subprocess.Popen[bytes]:
         try:

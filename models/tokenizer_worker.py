@@ -24,6 +24,8 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from models.reply_format import Switches, switches_of
+
 MOST_OPEN = 3  # a target, a drafter with a tokenizer of its own, and a model that is being compared
 LONGEST_TOKEN = 1 << 16  # characters
 _BARE = {"truncation": None, "padding": None, "normalizer": None, "pre_tokenizer": None, "post_processor": None}
@@ -61,12 +63,15 @@ class Ready(msgspec.Struct, tag=True):
 
 class Opened(msgspec.Struct, tag=True):
     """A tokenizer was read. decoder: a tokenizer.json that is good for decoding alone. eos: id of its own
-    end-of-sequence token. digest: of everything that ids depend on."""
+    end-of-sequence token. digest: of everything that ids depend on. thinking, efforts: as in
+    `models.reply_format.Switches`."""
 
     decoder: str
     eos: int | None
     template: str | None
     digest: str
+    thinking: str = ""
+    efforts: tuple[str, ...] = ()
 
 
 class Rendered(msgspec.Struct, tag=True):
@@ -166,7 +171,8 @@ def _open(folder: Path) -> tuple[_OpenTokenizer, Opened]:
     text = fast.to_str()
     digest = hashlib.blake2b(f"{text}\0{template}\0{found.special}\0{whole.eos_token_id}".encode()).hexdigest()
     eos = whole.eos_token_id if type(whole.eos_token_id) is int else None
-    return found, Opened(decoder_of(text), eos, template, digest)
+    switches = switches_of(template) if template else Switches()
+    return found, Opened(decoder_of(text), eos, template, digest, switches.thinking, switches.efforts)
 
 
 def decoder_of(tokenizer_json: str) -> str:

@@ -117,7 +117,7 @@ class Benchmark:
                 return
             replies = [self._replies(prompt, settings, f"question {question.id}") for _ in range(self.repeats)]
             costs = self._costs(settings, replies)
-            messages.append(_message("assistant", replies[0][PLAIN].text))
+            messages.append(_message("assistant", replies[0][PLAIN].answer))
             self._history.extend([*replies[0][PLAIN].tokens, END])
             prompted = {
                 "question_id": question.id,

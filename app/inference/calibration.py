@@ -109,8 +109,9 @@ class Calibration:
 
     def discard_files(self) -> None:
         """Discards what is on disk; this process goes on with what it knows."""
-        for milestone in MILESTONES:
-            self._file(milestone).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            for milestone in MILESTONES:
+                self._file(milestone).unlink(missing_ok=True)
 
     def _kept(self, milestone: int) -> Costs | None:
         if milestone not in self._found:

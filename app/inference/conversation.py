@@ -177,7 +177,7 @@ class Conversation:
         finally:
             if goes_by_the_clock(settings):
                 self.reseed()
-            if reply:
+            if reply or thought:
                 message = {"role": "assistant", "content": reply, **({"thought": thought} if thought else {})}
                 self.messages, self.answer = [*turns, message], answer
 

@@ -29,7 +29,13 @@ class DraftHistory:
             self._state, replies = state, files.read(self.vocabulary)
             if any(replies.get(key) != ids for key, ids in self._known.items()):
                 self._known, self._index = {}, SuffixIndex(HISTORY_SHORTEST)
-            self._add({key: ids for key, ids in replies.items() if key not in self._known and max(ids) < self._size})
+            self._add(
+                {
+                    key: ids
+                    for key, ids in replies.items()
+                    if key not in self._known and max(ids, default=0) < self._size
+                }
+            )
         return self._index
 
     def _add(self, replies: dict[tuple[int, int], array[int]]) -> None:

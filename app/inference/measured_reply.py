@@ -38,6 +38,11 @@ class Reply:
         return tuple(token for round_ in self.rounds for token in round_.tokens)
 
     @property
+    def answer(self) -> str:
+        """The text without what the model thought."""
+        return "".join(round_.text_in("answer") for round_ in self.rounds) + self.tail
+
+    @property
     def text(self) -> str:
         return "".join(text for round_ in self.rounds for text in round_.texts) + self.tail
 

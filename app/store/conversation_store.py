@@ -259,7 +259,7 @@ class Store:
         """Adds a question after `parent`, or at the root; where that has one already, another version."""
         files = [Attachment(name=clean(one.name), text=clean(one.text)) for one in attachments]
         columns = {"text": clean(text), "attachments": to_json(files or None)}
-        with self._database.change():
+        with self._lock, self._database.change():  # in the order of the writer, which would be waited for otherwise
             added = self._insert(conversation, parent, "user", state="complete", **columns)
             make_searchable(self._database, added)
         return self.message(added)
@@ -272,7 +272,7 @@ class Store:
         """Adds an empty reply to the question `parent`, streaming; where that has one already, another version."""
         system = None if system is None else clean(system)
         columns = {"text": "", "pair": to_json(pair), "law": to_json(sampling), "system": system}
-        with self._database.change():
+        with self._lock, self._database.change():
             added = self._insert(conversation, parent, "assistant", state="streaming", **columns)
         self._unwritten[added] = []
         return self.message(added)
@@ -397,12 +397,13 @@ class Store:
         """Returns the whole tree with its rounds; see `app.store.json_export`. Damaged rounds are left out."""
         record = self.conversation(conversation)
         children = "SELECT NULL, shown FROM conversation WHERE id = ?1 UNION ALL SELECT id, shown FROM message"
-        rows = self._database.rows(f"{children} WHERE conversation = ?1", conversation)
-        messages = [self.message(id) for id in sorted(id for id, _ in rows if id)]
         rounds: dict[int, list[RoundDone]] = {}
-        for message in messages:
-            with suppress(StoreError):
-                rounds[message.id] = self.rounds(message.id)
+        with self._lock:  # texts and rounds of one moment: a reply may be streaming
+            rows = self._database.rows(f"{children} WHERE conversation = ?1", conversation)
+            messages = [self.message(id) for id in sorted(id for id, _ in rows if id)]
+            for message in messages:
+                with suppress(StoreError):
+                    rounds[message.id] = self.rounds(message.id)
         return json_export.to_document(record, messages, dict(rows), rounds)
 
     def import_json(self, text: str) -> ConversationRecord:

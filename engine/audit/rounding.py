@@ -25,6 +25,7 @@ import mlx.core as mx
 import numpy as np
 from mlx.utils import tree_flatten
 
+from engine import backend
 from engine.audit.receipt import MARGIN, Difference
 from engine.events import Round
 from engine.noise import Stream
@@ -151,7 +152,9 @@ def _is_coarse_rounding(
     stored: Any = network.parameters()
     weights: Any = tree_flatten(stored)
     floats = [value.nbytes for _, value in weights if mx.issubdtype(value.dtype, mx.floating)]
-    if target.kv_bits is not None or 2 * sum(floats) > _MOST_COPIED_BYTES:
+    copied_bytes, most_bytes = 2 * sum(floats), backend.wired_bytes()
+    no_room = most_bytes is not None and copied_bytes + mx.get_active_memory() > most_bytes
+    if target.kv_bits is not None or copied_bytes > _MOST_COPIED_BYTES or no_room:
         return _agree(narrow, wide, _COARSE_ROUNDING)
     try:
         network.set_dtype(mx.float32)

@@ -231,7 +231,7 @@ def test_prompts_are_read_in_both_forms(tmp_path: Path, prompts: Path) -> None:
     ("words", "code", "message"),
     [
         (["missing", "lookup"], 1, "missing"),
-        (["{toy}", "missing"], 2, "drafter 'missing' is none of"),
+        (["{toy}", "missing"], 2, "unknown drafter 'missing': give"),
         (["{toy}", "none"], 2, "drafter is none, which drafts nothing"),
         (["{toy}", "{other}"], 1, "different tokenizer (only "),
         (["{toy}", "lookup", "--prompts", "{tmp}/missing"], 2, "cannot be read"),

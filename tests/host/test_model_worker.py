@@ -113,7 +113,11 @@ def test_a_drafter_that_does_not_fit_leaves_the_target_alone(toy_folder: Path, t
     damaged.mkdir()
     (damaged / "config.json").write_text("{")
     worker = ModelWorker()
-    for spec, why in ((stranger, "different tokenizer"), (damaged, "damaged"), ("nobody", "nor a folder")):
+    for spec, why in (
+        (stranger, "different tokenizer"),
+        (damaged, "damaged"),
+        ("nobody", "a folder, or an installed model"),
+    ):
         answer = loaded(worker, pair(toy_folder, spec))
         assert answer.speculation == "unsupported"
         assert why in answer.note

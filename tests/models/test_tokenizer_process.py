@@ -97,6 +97,25 @@ def test_a_stop_that_comes_too_late_ends_no_worker(toy: TokenizerProcess) -> Non
     assert toy._process is before
 
 
+def test_a_request_that_ctrl_c_ends_leaves_no_answer_for_the_next_one(toy: TokenizerProcess) -> None:
+    def interrupt() -> bool:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        told(toy, "sleep", interrupt)
+    assert [told(toy, what) for what in ("one", "two")] == ["one", "two"]
+
+
+def test_a_template_that_computes_without_end_is_refused_while_it_is_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """jinja2 computes what is constant when it compiles."""
+    monkeypatch.setattr("models.tokenizer.OPEN_S", 1.0)
+    change(folder, "tokenizer_config.json", "chat_template", "{{ 9**(9**9) }}")
+    with pytest.raises(ModelError, match="took too long"):
+        FolderTokenizer(folder)
+
+
 def test_a_worker_that_died_between_two_requests_is_replaced(toy: TokenizerProcess) -> None:
     assert told(toy, "hello") == "hello"
     assert toy._process is not None

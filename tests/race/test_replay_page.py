@@ -50,8 +50,8 @@ def test_the_tokens_of_a_tree_have_the_probabilities_of_their_own_nodes() -> Non
     tree = RoundDone(id=1, round=replace(round_, parents=(-1, -1, 1), path=(1,)), drafted_texts=("x", "a", "y"))
     (found,) = data_of(replay_page("?", [Lane("one", "", [tree])], "", ""))["lanes"][0]["rounds"]
     assert found["tokens"] == [
-        {"text": "a", "origin": "accepted", "p": 0.5, "q": 0.2},
-        {"text": "b", "origin": "corrected", "p": 0.25, "q": None},
+        {"text": "a", "thought": False, "origin": "accepted", "p": 0.5, "q": 0.2},
+        {"text": "b", "thought": False, "origin": "corrected", "p": 0.25, "q": None},
     ]
     assert found["refused"] == ["x", "y"]
 

@@ -133,11 +133,14 @@ class ChatPair(QObject):
         self._count_request = 0
 
     def _count(self) -> None:
-        """Counts if the pair is there to do it; otherwise the last number stays."""
+        """Counts if the pair is there to do it; otherwise nothing is known."""
         self.cancel_count()
         controller, loaded = self._controller, self._host.loaded
         settings = controller.conversation.settings
-        if controller.busy or loaded is None or not self._host.has(settings.pair):
+        if controller.busy:
+            return
+        if loaded is None or not self._host.has(settings.pair):
+            controller.context_counted.emit(0, 0)
             return
         draft = [self._draft] if self._draft.content.strip() else []
         if messages := messages_of(settings.system, [*controller.path, *draft]):

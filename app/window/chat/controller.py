@@ -197,18 +197,18 @@ class Controller(QObject):
             return False
         return self._ask(record.parent, text, record.attachments, partial(self.edit, message, text))
 
-    def regenerate(self, message: int) -> bool:
+    def regenerate(self, message: int, again: bool = False) -> bool:
         """Has another version of a reply written, or the reply to a question that has none. One that would be the same
-        again is written only if the user still wants it."""
+        is written only `again`, if the user still wants it."""
         record = self.find(message)
         if record is None or self._refuse_second_reply():
             return False
         question = record if record.role == "user" else self.find(record.parent or 0)
         if question is None:
             return False
-        if _repeats(record, self.conversation.settings):
-            again: Action = ("Write It Again", partial(self._answer, question))
-            self.notice.emit(Notice("info", SAME_AGAIN, (again,)))
+        if not again and _repeats(record, self.conversation.settings):
+            anyway: Action = ("Write It Again", partial(self.regenerate, message, again=True))
+            self.notice.emit(Notice("info", SAME_AGAIN, (anyway,)))
             return False
         return self._answer(question)
 

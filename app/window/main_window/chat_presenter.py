@@ -29,6 +29,7 @@ from app.window.models.known_models import BUILTIN, BUILTIN_NAME
 from app.window.settings.chat_panel import ChatPanel
 from app.window.sidebar.conversation_list import UNTITLED
 from app.window.sidebar.sidebar import Sidebar
+from app.window.transcript.reply_tile import can_continue
 
 if TYPE_CHECKING:
     from app.window.chat import Controller
@@ -373,7 +374,7 @@ class ChatPresenter(QObject):
             commands[name].setEnabled(idle_reply)
         commands["pin"].setChecked(controller.conversation.pinned)
         commands["stop"].setEnabled(busy)
-        commands["resume"].setEnabled(bool(idle_reply and last and last.state in ("stopped", "cut", "failed")))
+        commands["resume"].setEnabled(bool(idle_reply and last and can_continue(last)))
         commands["verify"].setText(STOP_VERIFYING if verifying else VERIFY)
         commands["verify"].setEnabled(verifying or bool(idle_reply and last and last.checkable))
         commands["unload"].setEnabled(controller.loaded_pair is not None and not controller.in_use)

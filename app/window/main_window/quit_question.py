@@ -38,7 +38,8 @@ class QuitQuestion(QObject):
         return False
 
     def _ask(self) -> None:
-        titles = " and ".join(f"“{self._title(one)}”" for one in self._controller.replies.unsaved())
+        unsaved = self._controller.replies.unsaved()
+        titles = " and ".join(f"“{self._title(one)}”" for one in unsaved) or "the conversation"
         text = "Part of your conversation is not saved."
         self.box = box = QMessageBox(QMessageBox.Icon.NoIcon, "Quit Redline", text, parent=self._window)
         style(box, role="question")
@@ -67,9 +68,10 @@ class QuitQuestion(QObject):
     def _save_elsewhere(self) -> None:
         """Exports each conversation that is not saved, and quits; stays where one is not written."""
         replies = self._controller.replies
-        replies.finish("Redline quit while writing this reply.", SAVE_S)
         for conversation in replies.unsaved():
             path = files.ask_export_path(self._window, self._title(conversation), "json")
+            if path is not None:
+                replies.finish("Redline quit while writing this reply.", SAVE_S)
             text = self._controller.library.export_json(conversation) if path is not None else ""
             if path is None or not text:
                 return

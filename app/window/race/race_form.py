@@ -142,8 +142,9 @@ class RaceForm(QWidget):
             self.raced.emit()
 
     def sampling(self) -> SamplingSettings:
-        """Returns the sampling settings that both sides share."""
-        return replace(self._sampling, temperature=self.temperature.value(), max_tokens=self.tokens.value())
+        """Returns the sampling settings that both sides share: those that are shown, never the model's own."""
+        temperature, tokens = self.temperature.value(), self.tokens.value()
+        return replace(self._sampling, temperature=temperature, max_tokens=tokens, from_model=())
 
     def suggest(self, settings: ChatSettings) -> None:
         """Suggests to race plain decoding against the settings of a chat."""

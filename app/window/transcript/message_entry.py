@@ -44,7 +44,7 @@ class MessageEntry:
         self._rounds_of = rounds_of
         self._tokens: ReplyTokens | None = None
         self._pieces = ReplyPieces()
-        self._followed: tuple[int, bool] | None = None
+        self._followed: tuple[object, ...] | None = None
         self._heights: dict[int, tuple[object, int]] = {}  # px by the number of the piece, and for what it holds
 
     @property
@@ -64,10 +64,11 @@ class MessageEntry:
     @property
     def pieces(self) -> list[Piece]:
         """The pieces of the source."""
-        source = self.source
-        if (len(source), self.live) != self._followed:
-            self._pieces.follow(source, not self.live, self._sections)
-            self._followed = (len(source), self.live)
+        source, sections = self.source, self._sections
+        now = len(source), self.live, None if sections is None else tuple(sections)
+        if now != self._followed:
+            self._pieces.follow(source, not self.live, sections)
+            self._followed = now
         return self._pieces.pieces
 
     def divide_on(self) -> None:

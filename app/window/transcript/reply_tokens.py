@@ -138,6 +138,8 @@ class ReplyTokens:
 
     def _add_to_part(self, token: _WaitingToken, at: int, end: int) -> None:
         """Adds a token to the part of its channel. One that marks the channels ends the thought before it."""
+        if not self._parts and at:  # of rounds that were stored before they told channels apart
+            self._parts.append(_Part(Section("text", 0, at, False), 0, 0.0, 0.0))
         last = self._parts[-1] if self._parts else None
         before_s = token.time_s if self._last_s is None else self._last_s
         self._last_s = token.time_s

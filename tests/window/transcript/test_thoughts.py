@@ -10,6 +10,7 @@ from msgspec.structs import replace as changed
 
 from app.protocol import RoundDone
 from app.store.records import MessageRecord
+from app.window.transcript.message_entry import MessageEntry
 from app.window.transcript.reply_tile import ReplyTile
 from app.window.transcript.reply_tokens import ReplyTokens
 from engine.reply_channels import Channel
@@ -82,6 +83,29 @@ def test_a_reply_that_stops_and_goes_on_anywhere_has_the_same_sections(at: int) 
     tokens.finish(ANSWER, THOUGHT)
     assert tokens.text == THOUGHT + ANSWER
     assert [one.kind for one in tokens.sections or ()] == ["think", "text"]
+
+
+def test_a_reply_from_before_tokens_told_thoughts_keeps_its_text_when_it_goes_on() -> None:
+    old, new = TOLD[:3], TOLD[3:]
+    tokens = ReplyTokens([changed(one, round=replace(one.round, channels=())) for one in old])
+    before = tokens.text
+    for one in new:
+        tokens.receive(one, still=True)
+    tokens.show()
+    assert tokens.sections is not None and tokens.sections[0].kind == "text"
+    assert tokens.text[tokens.sections[0].start : tokens.sections[0].end] == before != ""
+    assert tokens.text == THOUGHT + ANSWER
+
+
+def test_an_empty_thought_that_ends_is_no_section_any_more() -> None:
+    plain = replace(TOLD[0].round, drafted=(), q=(), accepted=0)
+    opened = replace(plain, tokens=(1, 2), p=(1.0, 1.0), texts=("", "\n\n"), channels=("markup", "thought"))
+    closed = replace(plain, index=1, tokens=(3,), p=(1.0,), texts=("",), channels=("markup",))
+    entry = MessageEntry(live(2, 1), lambda _: [])
+    for round_, thoughts in ((opened, {0}), (closed, set())):
+        entry.tokens.receive(RoundDone(id=1, round=round_), still=True)
+        entry.tokens.show()
+        assert entry.pieces is not None and entry.thoughts == thoughts
 
 
 def test_without_its_rounds_a_reply_still_has_its_thought() -> None:
