@@ -114,7 +114,8 @@ def _run_job(
     target: CachedModel, draft_context: DraftContext, between: Callable[[], None] = lambda: None
 ) -> Callable[[], float]:
     """Seconds a step, from the landing of the second, after which steps run ahead wherever MLX runs, to that of the
-    last but one, which has the last after it. Nobody reads hidden states meanwhile: a log would not find back."""
+    last but one, which has the last after it. Hidden states are not recorded meanwhile, as their log
+    could not be rewound."""
 
     def job() -> float:
         taps, target.taps = target.taps, None

@@ -1,7 +1,7 @@
 """Statistics of a reply: a fold over its events that keeps counts and seconds and derives rates.
 
-The definitions are those of Leviathan 2023 and the glossary in the README; every place that
-shows a number takes it from here, so they agree.
+The definitions are those of Leviathan 2023 and the glossary in the README; every place that shows such a number takes
+it from here, so they agree. What compares two replies, the speed-up, is in `app.inference.speedup`.
 """
 
 from __future__ import annotations

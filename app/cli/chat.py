@@ -34,7 +34,7 @@ _EXAMPLES = """examples:
 """
 _REPRODUCIBLE = (
     "do not adjust the automatic draft length by measured times, and do not draft from earlier replies, so that the "
-    "same request drafts the same tokens; always so with --seed"
+    "same request drafts the same tokens; implied by --seed"
 )
 _NO_HISTORY = "do not draft from the replies of the app's conversations; the text is the same either way"
 

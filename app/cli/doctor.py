@@ -90,7 +90,7 @@ def _measure(args: argparse.Namespace) -> int:
     print(as_json if args.json else report_text.markdown(report))
     if args.output is not None:
         args.output.write_text(as_json if args.output.suffix == ".json" else report_text.markdown(report))
-        notify(f"saved to {args.output}; it names no user, computer or folder")
+        notify(f"saved to {args.output}; the report contains no user, computer or folder names")
     return FAILURE if has_failed(report) else OK
 
 

@@ -106,7 +106,7 @@ def _is_meant(args: argparse.Namespace) -> bool:
     """Returns whether an hour's work is wanted: asks if no target is named. Raises UsageError if nobody can answer."""
     if args.target is not None or args.resume or args.yes:
         return True
-    takes = "for as long as its steps take" if args.steps else f"for about {args.minutes or _USUAL_MINUTES:g} minutes"
+    takes = "until all steps are done" if args.steps else f"for about {args.minutes or _USUAL_MINUTES:g} minutes"
     what = f"this trains a drafter of kind {args.kind or KINDS[0]} for the built-in model, {takes}"
     if args.json or not sys.stdin.isatty():
         raise UsageError(f"{what}: use `redline fit {BUILTIN}` or --yes to begin, or name another TARGET")

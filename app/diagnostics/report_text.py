@@ -15,7 +15,7 @@ def markdown(report: Mapping[str, Any]) -> str:
     for title, key, text in (
         ("What a pass costs", "pass_costs", _pass_costs),
         ("What its kernels cost", "kernel_costs", _kernel_costs),
-        ("Memory along a plain reply", "memory", _memory),
+        ("Memory during a plain reply", "memory", _memory),
         ("Replies against plain decoding", "identity", _identity),
         ("Architectures", "sweep", _sweep),
     ):
@@ -23,7 +23,7 @@ def markdown(report: Mapping[str, Any]) -> str:
         failed = isinstance(section, dict) and "error" in section
         parts += ["", f"## {title} ({report['seconds'][key]:.0f} s)", ""]
         parts += [f"Failed: {section['error']}"] if failed else text(section)
-    parts += ["", "## What a CPU cannot see", "", *_unseen(report["unseen_on_a_cpu"])]
+    parts += ["", "## Code that only runs on Metal", "", *_unseen(report["unseen_on_a_cpu"])]
     return "\n".join(parts) + "\n"
 
 
@@ -69,7 +69,7 @@ def _identity(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         return ", ".join(f"{count} {verdict}" for verdict, count in one["verdicts"].items())
 
     lines = [(one["drafter"], one["draft_length"], verdicts(one), one["waits_a_round"]) for one in rows]
-    return table(("drafter", "draft length", "greedy and coupled replies", "most waits a round"), lines)
+    return table(("drafter", "draft length", "greedy and coupled replies", "max waits per round"), lines)
 
 
 def _sweep(found: Mapping[str, Any]) -> list[str]:

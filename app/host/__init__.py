@@ -8,4 +8,6 @@ task_queue        the requests that wait, and the one that is being answered
 model_worker      answers with a loaded pair; alone imports MLX
 verify_job        checks a finished reply for it
 recording_player  answers from a recording instead
+
+The window starts this process, watches over it and starts it again: `app.window.chat.host_process`.
 """

@@ -133,7 +133,7 @@ class ModelWorker:
 
         def pause() -> None:
             if interrupted():
-                raise StoppedError("a request came")
+                raise StoppedError("interrupted by a new request")
 
         if self._loaded is not None:
             with contextlib.suppress(StoppedError):

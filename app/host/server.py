@@ -62,7 +62,7 @@ class AnswerWriter:
                 self._record.write(line)
                 self._record.flush()
         except OSError as error:
-            notify(f"the recording ends here, it cannot be written ({error.strerror})")
+            notify(f"recording stopped: the file cannot be written ({error.strerror})")
             self._record = None
 
 
@@ -141,7 +141,7 @@ class Server:
 
     def _give_up(self, error: Exception) -> None:
         self._code = FAILURE
-        notify(f"the host gives up ({type(error).__name__}: {error})")
+        notify(f"the engine is stopping after an error ({type(error).__name__}: {error})")
 
     def _watch_signals(self) -> None:
         """Leaves on SIGTERM and Ctrl-C. The signal only writes to a pipe, from whatever thread it interrupts, so a long

@@ -189,7 +189,7 @@ def _check_switches(options: Options, pair: LoadedPair) -> None:
         raise UsageError("this model's chat template has no switch for thinking: leave out --thinking")
     if options.effort and options.effort not in switches.efforts:
         known = f"give {' or '.join(switches.efforts)}" if switches.efforts else "leave out --effort"
-        raise UsageError(f"this model's chat template knows no effort {options.effort!r}: {known}")
+        raise UsageError(f"this model has no effort level {options.effort!r}: {known}")
 
 
 def open_conversation(options: Options, system: str, notice: Notice) -> Conversation:

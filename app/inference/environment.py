@@ -61,5 +61,5 @@ def summary(environment: dict[str, Any]) -> str:
     kind = f"{environment['target']} in {environment['dtype']}"
     where = f"{environment['processor']}, {environment['cores']} cores, {environment['backend']}"
     own = environment.get("model_defaults")  # a document of before has none
-    unused = f" · the model's own sampling settings are not used: {settings_in_words(own)}" if own else ""
+    unused = f" · ignoring the model's default sampling settings ({settings_in_words(own)})" if own else ""
     return f"{kind} · mlx {versions['mlx']} on {where}{unused}"

@@ -196,7 +196,7 @@ class LoadedPair:
 
     def review_costs(self) -> None:
         """Discards the stored costs if replies have refuted them: they are measured again while the model is idle, or
-        by the next process. Does so once: more would only say that this machine never comes to rest."""
+        by the next process. Does so once: more would only say that timings on this machine never settle."""
         if not self._reviewed and any(correction.refutes for correction in self._corrections.values()):
             self._reviewed = self._outdated = True
             self.calibration.discard_files()

@@ -70,7 +70,7 @@ class Fonts:
 
 @lru_cache(maxsize=64)
 def _chain(size: float, bold: bool) -> tuple[Font, ...]:
-    """Returns the main font and after it those that help out. Pillow's own is the last resort."""
+    """Returns the main font and its fallbacks. Pillow's own is the last resort."""
     main = [font for face in (_BOLD if bold else _REGULAR) if (font := _open(face, size))]
     others = [font for face in _OTHERS if (font := _open(face, size))]
     default = ImageFont.load_default(size)

@@ -5,8 +5,8 @@ the disk, and a slow disk does not stall the window.
     wake               is called in the thread once something was written, or could not be
     take_reports       returns what that was
 
-1. Rounds are reported once they are on disk, in the order in which they were handed over. Who shows only what was
-   reported never shows what a kill can take.
+1. Rounds are reported once they are on disk, in the order in which they were handed over. A caller that shows only
+   what was reported never shows what a kill can take.
 2. Where the disk refuses, they are reported with the reason instead, and held: by the store, which shows them as part
    of their reply, and here, where writing is tried again every RETRY_S until it succeeds.
 """

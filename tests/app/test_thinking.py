@@ -52,7 +52,7 @@ def test_a_thought_is_kept_beside_its_answer_and_saved_folded() -> None:
 
 
 def test_a_switch_that_the_template_lacks_is_refused(folder: Path) -> None:
-    with pytest.raises(UsageError, match="knows no effort 'high': leave out --effort"):
+    with pytest.raises(UsageError, match="has no effort level 'high': leave out --effort"):
         opened(folder, effort="high")
     opened(folder, thinking=False)
 

@@ -127,12 +127,12 @@ def _head_events(hub: Hub, done: Done) -> Generator[DownloadEvent]:
     from models.convert.stored_head import fetch_head
     from models.paths import cache_dir
 
-    notify(f"the MTP head of {done.repo} comes from {original}; leave it out with --no-head")
+    notify(f"fetching the MTP head of {done.repo} from {original} (skip it with --no-head)")
     try:
         yield from fetch_head(hub, original, Path(done.path), cache_dir() / _HEAD_SHARDS)
     except (RedlineError, OSError) as error:
         reason = " ".join(str(error).split())
-        notify(f"the MTP head was not fetched ({reason}); the model is complete without it, pull again to try again")
+        notify(f"the MTP head was not fetched ({reason}); the model works without it; pull again to retry")
 
 
 def _discard_head(repo: str) -> int:
