@@ -241,7 +241,7 @@ def test_a_model_without_its_head_gets_it_and_is_complete_without(
     code, out, err = pulled(capsys, NAME)
     ((original, target),) = without_head
     assert code == 0 and original == "tiny-org/Tiny" and str(target) == out[-2].strip()
-    assert f"the MTP head of {NAME} comes from tiny-org/Tiny" in err
+    assert f"fetching the MTP head of {NAME} from tiny-org/Tiny" in err
     assert "the MTP head was not fetched (the hub is silent)" in err
     assert out[-1] == f"  redline chat --target {NAME}"
 
