@@ -24,6 +24,7 @@ _LIBRARY_SUFFIXES = (".so", ".dylib")
 # What a run on Linux imports and a bundle for macOS has no file for: why.
 UNRECORDED: Mapping[str, str] = {
     r"_sysconfigdata_.*": "one for each platform, by its name",
+    r"psutil\._ps(util_)?linux": "one for each platform, by its name",
     r"(PySide6\.support|shibokensupport|signature_bootstrap|__feature__)(\..*)?": "in an archive inside libshiboken",
 }
 # What Redline's source names and the bundle leaves out: why it does without.
@@ -37,6 +38,8 @@ ON_MACOS = (
     "keyring.backends.macOS",  # keyring finds its backends by entry points
     "keyring.backends.macOS.api",
     "platformdirs.macos",
+    "psutil._psosx",
+    "psutil._psutil_osx",
     "truststore._macos",
 )
 _HEADER = "# Modules that a run of the app imported. Written by `uv run packaging/record.py`.\n"
