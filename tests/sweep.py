@@ -121,7 +121,7 @@ def compared(
     target: CachedModel, reference: list[int], drafter: Drafter | None, difference: str
 ) -> list[tuple[bool, str]]:
     """Whether a difference to the reference is a near-tie, and what it is; empty if there is none."""
-    ids, rounds, _ = reply(target, drafter, policy=EveryLength() if drafter else None, tokens=len(reference))
+    ids, rounds, _ = reply(target, drafter, draft=EveryLength() if drafter else 0, tokens=len(reference))
     if ids == reference:
         return []
     receipt = compare_replies(target, Sampler(SamplingSettings(), target.vocabulary), PROMPT, reference, rounds)

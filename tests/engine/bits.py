@@ -66,5 +66,5 @@ def told(
     prompt = list(prompt or PROMPT)
     target.rewind(0)
     driver = target if width is None else KeptExact(target, VerifyBlocks.for_prompt(len(prompt), width))
-    ids, rounds, _ = reply(driver, drafter, policy=policy, tokens=tokens, prompt=prompt, sampling=sampling)
+    ids, rounds, _ = reply(driver, drafter, draft=policy or 0, tokens=tokens, prompt=prompt, sampling=sampling)
     return ids, target.bits(len(prompt) - 1, len(ids)), rounds

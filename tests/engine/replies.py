@@ -19,21 +19,24 @@ from engine.sampling import Sampler
 from engine.settings import AcceptanceRule, SamplingSettings
 from engine.target.cached_model import CachedModel
 
+CONTEXT = 10_000  # tokens
 PROMPT = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4, 6, 2, 6]
 
 
 def reply(
     model: Any,
     drafter: Drafter | None = None,
-    length: int = 0,
+    draft: int | Policy = 0,
     sampling: SamplingSettings | None = None,
     rule: AcceptanceRule = "coupled",
-    tokens: int = 40,
+    tokens: int | Limits = 40,
     prompt: list[int] | None = None,
-    eos: frozenset[int] = frozenset(),
-    policy: Policy | None = None,
 ) -> tuple[list[int], list[Round], Finished]:
-    """The reply's ids, its rounds and its end. `model`: an mlx-lm network or a CachedModel."""
+    """The reply's ids, its rounds and its end.
+
+    model: an mlx-lm network or a CachedModel. draft: a fixed length, or a policy. tokens: the most of them, or all
+    limits.
+    """
     target = model if isinstance(model, CachedModel) else CachedModel(model)
     prompt = list(prompt or PROMPT)
     sequence = list(prompt)
@@ -46,8 +49,9 @@ def reply(
     if drafter is not None:
         drafter.sync(sequence)
     sampler = Sampler(replace(sampling or SamplingSettings(), acceptance=rule), target.vocabulary)
-    limits = Limits(tokens, 10_000, eos)
-    events = list(decode(target, drafter, policy or FixedLength(length), sampler, sequence, limits, time.monotonic()))
+    limits = Limits(tokens, CONTEXT) if isinstance(tokens, int) else tokens
+    policy = FixedLength(draft) if isinstance(draft, int) else draft
+    events = list(decode(target, drafter, policy, sampler, sequence, limits, time.monotonic()))
     rounds = [e for e in events if isinstance(e, Round)]
     assert isinstance(events[-1], Finished)
     return sequence[len(prompt) :], rounds, events[-1]

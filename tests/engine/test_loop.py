@@ -21,7 +21,7 @@ from engine.policy.fixed import FixedLength
 from engine.sampling import Sampler
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
-from tests.engine.replies import PROMPT, Scripted, draft_model, plain_reply, reply
+from tests.engine.replies import CONTEXT, PROMPT, Scripted, draft_model, plain_reply, reply
 from tests.toys.architectures import build
 
 ENGINE = Path(__file__).parents[2] / "engine"
@@ -101,7 +101,7 @@ def test_eos_inside_a_draft_ends_the_reply_there(network: nn.Module, truth: list
     at = next(i for i in range(6, 30) if truth[i] not in truth[:i])
     eos = frozenset([truth[at]])
     for length in range(9):
-        ids, verify_pass, end = reply(network, Scripted(len(PROMPT), truth), length, eos=eos)
+        ids, verify_pass, end = reply(network, Scripted(len(PROMPT), truth), length, tokens=Limits(40, CONTEXT, eos))
         assert ids == truth[: at + 1]
         assert end.reason == "eos"
         assert end.tokens == at + 1 == sum(len(r.tokens) for r in verify_pass)
@@ -236,7 +236,7 @@ def test_a_step_that_was_submitted_ahead_is_not_planned_again(
             return super().plan(hints)
 
     monkeypatch.setattr("engine.backend.queues", lambda: queues)
-    reply(network, policy=Counted(0), tokens=10)
+    reply(network, draft=Counted(0), tokens=10)
     assert len(planned) == 2 - queues  # where the first token is waited for, the second step is planned too
 
 
@@ -279,7 +279,7 @@ def test_no_step_is_launched_ahead_where_the_policy_may_draft(network: nn.Module
         def next_is_plain(self, quiet: bool = False) -> bool:
             return False
 
-    ids, verify_pass, _ = reply(network, Scripted(len(PROMPT), truth), policy=Moody())
+    ids, verify_pass, _ = reply(network, Scripted(len(PROMPT), truth), draft=Moody())
     assert ids == truth[:40]
     assert [len(r.drafted) for r in verify_pass[:4]] == [3, 0, 3, 0]
 

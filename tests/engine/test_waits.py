@@ -113,7 +113,7 @@ def waits_with(
     drafter: Any, decisions: Policy, sampling: SamplingSettings, instrument: Instrument
 ) -> tuple[list[int], list[Round]]:
     policy = Watched(decisions, instrument)
-    _, rounds, _ = reply(network_of(TARGET), drafter, sampling=sampling, rule=sampling.acceptance, policy=policy)
+    _, rounds, _ = reply(network_of(TARGET), drafter, sampling=sampling, rule=sampling.acceptance, draft=policy)
     return [int(n) for n in np.diff(policy.counts)], rounds
 
 

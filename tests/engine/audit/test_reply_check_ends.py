@@ -14,13 +14,14 @@ from engine.audit import reply_check
 from engine.audit.receipt import Difference, Receipt
 from engine.audit.reply_check import EndConditions, check_reply
 from engine.events import Round
+from engine.loop import Limits
 from engine.sampling import Sampler
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
 from tests.engine.audit.rechecks import FREE, LENGTH, WARM, checked, forged, ids_of, plain_choices, told
 from tests.engine.audit.test_rounding import Altered, ulp_apart
 from tests.engine.fakes import ByteStream
-from tests.engine.replies import PROMPT, Scripted, reply
+from tests.engine.replies import CONTEXT, PROMPT, Scripted, reply
 from tests.toys.architectures import build
 
 
@@ -66,7 +67,7 @@ def test_what_stands_after_an_end_is_a_failure(network: nn.Module, warm: list[Ro
     receipt, _ = checked(network, rounds, ends=EndConditions(ByteStream, frozenset({eos})))
     assert receipt.differences == (Difference(at, None, tokens[at], None, None, near_tie=False),)
     end = EndConditions(ByteStream, frozenset({eos}), whole=True, longest=99)
-    short = reply(network, sampling=WARM, tokens=at, eos=frozenset({eos}))[1]
+    short = reply(network, sampling=WARM, tokens=Limits(at, CONTEXT, frozenset({eos})))[1]
     assert checked(network, short, ends=end)[0] == Receipt(at)
 
 

@@ -19,7 +19,7 @@ from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
 from engine.target.tree_trial import why_no_trees
 from engine.tree.draft_tree import DraftTree
-from tests.engine.replies import PROMPT, reply
+from tests.engine.replies import CONTEXT, PROMPT, reply
 from tests.engine.trees import Hidden, random_parents, way
 from tests.toys.architecture_common import WINDOW
 from tests.toys.architectures import build
@@ -195,7 +195,7 @@ def test_eos_inside_an_accepted_way_ends_the_reply_there(network: nn.Module, tru
     for length, seed in itertools.product((2, 6, 16), range(4)):
         model = CachedModel(network)
         drafter = Hidden(len(PROMPT), truth, seed=seed)
-        ids, rounds, end = reply(model, drafter, length, eos=frozenset([truth[at]]))
+        ids, rounds, end = reply(model, drafter, length, tokens=Limits(40, CONTEXT, frozenset([truth[at]])))
         assert ids == truth[: at + 1]
         assert end.reason == "eos"
         inside += rounds[-1].accepted == len(rounds[-1].tokens)

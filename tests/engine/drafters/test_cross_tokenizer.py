@@ -193,14 +193,14 @@ def test_each_token_is_drawn_from_the_q_that_is_told() -> None:
 
 def test_a_round_waits_for_the_device_once(instrument: Instrument) -> None:
     policy = Watched(FixedLength(3), instrument)
-    _, rounds, _ = reply(MODELS["qwen3"], drafter_of("qwen3"), sampling=SHAPED, policy=policy, tokens=20)
+    _, rounds, _ = reply(MODELS["qwen3"], drafter_of("qwen3"), sampling=SHAPED, draft=policy, tokens=20)
     assert set(np.diff(policy.counts)) == {1} and sum(len(round_.drafted) for round_ in rounds) > 10
 
 
 def test_text_drafting_waits_once_more_and_says_so(instrument: Instrument) -> None:
     policy = Watched(FixedLength(3), instrument)
     drafter = drafter_of("qwen3", kind="SLEM")
-    _, rounds, _ = reply(MODELS["qwen3"], drafter, sampling=SHAPED, policy=policy, tokens=20)
+    _, rounds, _ = reply(MODELS["qwen3"], drafter, sampling=SHAPED, draft=policy, tokens=20)
     assert np.diff(policy.counts).tolist() == [round_.waits for round_ in rounds]
     assert {round_.waits for round_ in rounds if round_.drafted} == {2}
 

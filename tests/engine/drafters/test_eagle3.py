@@ -131,7 +131,7 @@ def test_plain_rounds_between_drafts_leave_nothing_out(
     drafter = eagle(name, trees)
     ahead, real = [], rounds_module.submit_after
     monkeypatch.setattr("engine.verify_pass.submit_after", lambda *a: (ahead.append(1), real(*a))[1])
-    ids, told, _ = reply(network_of(name), drafter, policy=InTurn(lengths), tokens=30)
+    ids, told, _ = reply(network_of(name), drafter, draft=InTurn(lengths), tokens=30)
     assert ids == plain
     assert bool(ahead) == (lengths.count(0) > 1)
     said: list[int] = []

@@ -189,5 +189,5 @@ def test_a_parallel_head_drafts_over_masks() -> None:
 def test_a_round_waits_for_the_device_once(maker: str, rule: AcceptanceRule, instrument: Instrument) -> None:
     name, drafter = MAKERS[maker][0], drafter_of(maker)
     policy = Watched(FixedLength(3), instrument)
-    _, rounds, _ = reply(network(name), drafter, sampling=SHAPED, rule=rule, policy=policy, tokens=20)
+    _, rounds, _ = reply(network(name), drafter, sampling=SHAPED, rule=rule, draft=policy, tokens=20)
     assert set(np.diff(policy.counts)) == {1} and sum(len(round_.drafted) for round_ in rounds) > 20

@@ -69,7 +69,7 @@ def test_rejection_keeps_the_distribution_where_a_policy_chooses_lengths(with_lo
     for seed in range(REPLIES):
         ids, rounds, _ = reply(
             target, drafter, sampling=SamplingSettings(temperature=1, seed=seed), rule="rejection", tokens=3,
-            prompt=[0, 1, 3, 2, 2, 1, 0, *START], policy=make(DEAR_ROWS),
+            prompt=[0, 1, 3, 2, 2, 1, 0, *START], draft=make(DEAR_ROWS),
         )  # fmt: skip
         counts[tuple(ids)] = counts.get(tuple(ids), 0) + 1
         kept += sum(r.accepted for r in rounds)
@@ -93,7 +93,7 @@ def test_the_text_is_plains_whoever_drafts(
     target = CachedModel(network)
     head = type(head)(head.head, target)
     drafter: Drafter = DrafterGroup([PromptLookup(), head]) if make is either else head
-    text, rounds, _ = reply(target, drafter, sampling=sampling, policy=make(costs))
+    text, rounds, _ = reply(target, drafter, sampling=sampling, draft=make(costs))
     assert text == plain
     assert costs is DEAR_ROWS or any(r.drafted for r in rounds)
 
@@ -173,7 +173,7 @@ def asked(silent: bool = False) -> tuple[CachedModel, Asked, Asked, DrafterGroup
 
 def test_each_draft_is_that_of_the_drafter_that_its_reason_names() -> None:
     target, lookup, head, drafter = asked()
-    _, rounds, _ = reply(target, drafter, policy=either(FREE_ROWS), prompt=[*PROMPT, *PROMPT])
+    _, rounds, _ = reply(target, drafter, draft=either(FREE_ROWS), prompt=[*PROMPT, *PROMPT])
     for who, member in (("lookup", lookup), ("head", head)):
         mine = [list(r.drafted) for r in rounds if r.drafted and r.reason.startswith(f"{who}:")]
         assert mine == [draft for draft in member.proposed if draft]
@@ -183,7 +183,7 @@ def test_each_draft_is_that_of_the_drafter_that_its_reason_names() -> None:
 def test_fixed_lengths_never_run_plain_steps_ahead_of_a_head() -> None:
     """The head may draft in every round, also where lookup has been quiet for long and the head was silent once."""
     target, _, head, drafter = asked(silent=True)
-    _, rounds, _ = reply(target, drafter, policy=FixedLength(2), prompt=list(range(1, 20)), tokens=40)
+    _, rounds, _ = reply(target, drafter, draft=FixedLength(2), prompt=list(range(1, 20)), tokens=40)
     silent = sum(not draft for draft in head.proposed)
     assert silent > 3
     assert sum(not r.drafted for r in rounds[:-1]) <= silent
@@ -204,7 +204,7 @@ def test_plain_stretches_run_ahead_where_lookup_finds_nothing(with_head: bool, m
     lookups = Candidate("lookup", FREE_ROWS)
     policy = Adaptive([lookups, Candidate("head", dear)] if with_head else [lookups])
     drafter: Drafter = both if with_head else PromptLookup()
-    reply(target, drafter, policy=policy, prompt=list(range(1, 20)), tokens=60)
+    reply(target, drafter, draft=policy, prompt=list(range(1, 20)), tokens=60)
     assert len(ahead) >= 15
 
 
@@ -250,7 +250,7 @@ def test_a_draft_that_was_cut_short_tells_nothing_of_what_is_drawn_next() -> Non
     for seed in range(500):
         ids, rounds, _ = reply(
             target, head, sampling=SamplingSettings(temperature=1, seed=seed), rule="rejection", tokens=8, prompt=[2,
-            3], policy=OnceMore(),
+            3], draft=OnceMore(),
         )  # fmt: skip
         threes += ids[1] == 3
         lengths.add(len(rounds[0].drafted))
@@ -282,7 +282,7 @@ def test_the_same_request_has_the_same_rounds_however_long_passes_take(monkeypat
 
     def told() -> list[tuple[Any, ...]]:
         target, _, _, drafter = asked()
-        _, rounds, _ = reply(target, drafter, policy=either(FREE_ROWS), prompt=[*PROMPT, *PROMPT], tokens=40)
+        _, rounds, _ = reply(target, drafter, draft=either(FREE_ROWS), prompt=[*PROMPT, *PROMPT], tokens=40)
         return [(r.tokens, r.drafted, r.accepted, r.reason) for r in rounds]
 
     quick = told()

@@ -13,6 +13,7 @@ from engine.drafters import Drafter
 from engine.drafters.drafter_group import DrafterGroup
 from engine.drafters.medusa import Medusa
 from engine.drafters.prompt_lookup import PromptLookup
+from engine.loop import Limits
 from engine.metrics import Metrics
 from engine.policy import Plan, Policy
 from engine.policy.adaptive import Adaptive, Candidate
@@ -25,7 +26,7 @@ from models.forecast.teacher_forcing import TargetText
 from models.forecast.text_forecast import TextForecast
 from tests.engine.conversations import MODELS, NEARBY
 from tests.engine.drafters.eagles import eagle
-from tests.engine.replies import PROMPT, draft_model, reply
+from tests.engine.replies import CONTEXT, PROMPT, draft_model, reply
 from tests.models.training.training_plans import CHEAP
 from tests.toys.heads import Remembering
 
@@ -76,7 +77,7 @@ def measured(kind: str, length: int | None, sampling: SamplingSettings, rule: Ac
     drafters = drafter(kind)
     together = drafters[0] if len(drafters) == 1 else DrafterGroup(drafters)
     policy = policy_for(kind, drafters, length)
-    rounds = reply(target(), together, sampling=sampling, rule=rule, tokens=TOKENS, policy=policy)[1]
+    rounds = reply(target(), together, sampling=sampling, rule=rule, tokens=TOKENS, draft=policy)[1]
     return Metrics.of(rounds)
 
 
@@ -136,7 +137,7 @@ def test_a_reply_that_ends_by_itself_ends_its_rounds(kind: str) -> None:
     along = TextForecast(target(), drafters, 6, eos)
     read = along.outputs(text)
     chances, _ = along.compare(read, GREEDY, ["rejection"])["rejection"]
-    rounds = reply(target(), drafter(kind)[0], 5, GREEDY, "rejection", TOKENS, eos=eos)[1]
+    rounds = reply(target(), drafter(kind)[0], 5, GREEDY, "rejection", Limits(TOKENS, CONTEXT, eos))[1]
     true = Metrics.of(rounds)
     for found in (
         along.expect(text, chances, 5, COSTS),

@@ -102,7 +102,7 @@ def test_tau_is_forecast_from_other_texts(kind: str, temperature: float, rule: A
         read = along.outputs(TargetText((*start, *said), 2, 64))
         predicted.append(tally_of(kind, along, read, mine, rule))
         (drafter,) = table_drafters(kind)
-        rounds = reply(TableModel(TABLES[0]), drafter, 3, theirs, rule, 64, start, policy=table_policy(kind))[1]
+        rounds = reply(TableModel(TABLES[0]), drafter, table_policy(kind), theirs, rule, 64, start)[1]
         counted.append(Metrics.of(rounds))
     tau = sum(m.tokens for m in counted) / sum(m.rounds for m in counted)
     assert total(predicted).tau == pytest.approx(tau, rel=0.05)
