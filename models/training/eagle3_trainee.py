@@ -8,7 +8,7 @@ on. In training every token of a conversation is such a last token at once:
 
 A draft that began at place i - j has seen the features of places up to i - j, and then its own steps: so the query of
 depth j at place i looks at the keys of depth 0 up to place i - j, and at one key of each later depth s, at place
-i - j + s. That those are the keys that drafting makes is what `tests/models/training/test_eagle3_unrolled.py` shows.
+i - j + s. That those are the keys that drafting makes is what `tests/models/training/test_trained_heads.py` shows.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ DRAFTER_HELP = {
     FOLDER: "The folder of a draft model, an EAGLE-3 head or Medusa heads.",
 }
 MISMATCH = "This drafter is made for the built-in target and is unlikely to work with another."
-TREE_HELP = "Proposes several continuations at once. Requires EAGLE-3 or Medusa."
+TREE_HELP = "Proposes several continuations at once. Requires EAGLE-3, Medusa or prompt lookup."
 LONGEST_CONTEXT = 4_000_000
 
 

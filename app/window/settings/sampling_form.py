@@ -107,7 +107,7 @@ class SamplingForm(QWidget):
         self._think, self._effort = Field("Thinking", self.thinking), Field("Effort", self.effort)
         self.speculation = (self._rule, self._kind, self._length)
         self.sampling = (*self._by_model.values(), self._seed)
-        self.thought = (self._think, self._effort, Field("Maximum tokens of thought", self.max_thought, THOUGHT_HELP))
+        self.thought = (self._think, self._effort, Field("Maximum thinking tokens", self.max_thought, THOUGHT_HELP))
         self.ends = (self._most, Field("Stop strings", self.stop, wide=True))
         self.fields = (*self.speculation, *self.thought, *self.sampling, *self.ends)
 

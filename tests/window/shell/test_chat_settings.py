@@ -200,7 +200,7 @@ def test_switches_are_those_of_the_models_template(form: ChatForm) -> None:
     assert "does not offer this setting" in controls.thinking.accessibleDescription()
     assert form.settings().sampling.effort == "high"  # kept for a model that has it
     names = {field._control.accessibleName() for field in controls.thought}
-    assert names == {"Thinking", "Effort", "Maximum tokens of thought"}
+    assert names == {"Thinking", "Effort", "Maximum thinking tokens"}
 
 
 def test_a_reply_longer_than_the_context_is_explained(form: ChatForm) -> None:

@@ -1,8 +1,8 @@
-"""What MTP heads and block drafters see in training is what they see while they draft, and they load as they were
-saved."""
+"""What a head sees in training is what it sees while it drafts, at every depth, and it loads as it was saved."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from mlx.utils import tree_map
 
 from app.inference.pair_loader import open_drafter
 from engine.drafters.dflash import DFlash
+from engine.drafters.eagle3 import Eagle3
 from engine.drafters.mtp import Mtp
 from engine.target.cached_model import CachedModel
 from models.drafters import kind_of
@@ -20,8 +21,6 @@ from models.drafters.dflash_folder import load_dflash
 from models.drafters.mtp_folder import load_mtp
 from models.loader import Loaded
 from models.training.batches import Batch, Batches
-from models.training.dflash_trainee import DFlashTrainee
-from models.training.mtp_trainee import MtpTrainee
 from models.training.trainee import Trainee, flat_parameters
 from models.training.trainee_kinds import make_reader, make_trainee
 from models.training.trainer import Trainer
@@ -48,42 +47,46 @@ def batch_of(target: Loaded, kind: TrainingKind, trainee: Trainee) -> Batch:
     return Batches(talk, lambda n: reader.read(talk[n]), reader, trainee.ids, trainee.min_context).make([0, 1])
 
 
-def mtp_guesses(trainee: MtpTrainee, target: Loaded, root: int) -> list[mx.array]:
-    """Logits of a draft begun when `TOKENS[: root + 1]` stand, every guess being replaced by the true token."""
-    cached = CachedModel(target.network)
-    drafter = Mtp(trainee.network, cached, ids=trainee.ids)
-    cached.record(drafter.needs.taps)
-    for _ in cached.prefill(TOKENS[:root], chunk=7):
+def begin(drafter: Any, target: CachedModel, root: int) -> Any:
+    """The drafter when `TOKENS[: root]` are in the target's cache and it has read a few fewer."""
+    target.record(drafter.needs.taps)
+    for _ in target.prefill(TOKENS[:root], chunk=7):
         pass
     drafter.sync(TOKENS[: root - 3])
+    return drafter
+
+
+def chain_guesses(drafter: Any, logits: Callable[[mx.array], mx.array], root: int) -> list[mx.array]:
+    """Logits of a draft begun when `TOKENS[: root + 1]` stand, every guess being replaced by the true token."""
     hidden = drafter._catch_up(TOKENS[: root + 1], root)[-1:]
-    logits = [drafter.logits(hidden)[0]]
+    found = [logits(hidden)[0]]
     for depth in range(1, DEPTHS):
         hidden = drafter.steps(hidden, mx.array([TOKENS[root + depth]], mx.int32))
-        logits.append(drafter.logits(hidden)[0])
-    return logits
+        found.append(logits(hidden)[0])
+    return found
 
 
-def dflash_guesses(trainee: DFlashTrainee, target: Loaded, root: int) -> list[mx.array]:
-    """Logits of the slots of the block behind `TOKENS[: root + 1]`."""
-    cached = CachedModel(target.network)
-    drafter = DFlash(trainee.network, cached)
-    cached.record(drafter.needs.taps)
-    for _ in cached.prefill(TOKENS[:root], chunk=7):
-        pass
-    drafter.sync(TOKENS[: root - 3])
-    drafter.sync(TOKENS[: root + 1])
-    return list(drafter.head.logits(drafter._block(TOKENS[root], DEPTHS), drafter.target.unembed))
+def guesses(kind: TrainingKind, trainee: Any, target: Loaded, root: int) -> list[mx.array]:
+    """Logits of what stands after `TOKENS[: root + 1]`, as drafting computes them."""
+    cached, network = CachedModel(target.network), trainee.network
+    if kind == "eagle3":
+        return chain_guesses(begin(Eagle3(network, cached), cached, root), network.logits, root)
+    if kind == "mtp":
+        drafter = begin(Mtp(network, cached, ids=trainee.ids), cached, root)
+        return chain_guesses(drafter, drafter.logits, root)
+    block = begin(DFlash(network, cached), cached, root)
+    block.sync(TOKENS[: root + 1])
+    return list(block.head.logits(block._block(TOKENS[root], DEPTHS), block.target.unembed))
 
 
-@pytest.mark.parametrize(("kind", "guesses"), [("mtp", mtp_guesses), ("dflash", dflash_guesses)])
-def test_training_sees_what_drafting_sees(target: Loaded, kind: TrainingKind, guesses: Any) -> None:
+@pytest.mark.parametrize("kind", ["eagle3", "mtp", "dflash"])
+def test_training_sees_what_drafting_sees(target: Loaded, kind: TrainingKind) -> None:
     trainee = trainee_of(target, kind)
     batch = batch_of(target, kind, trainee)
     rows: Any = batch.rows.tolist()
     trained = trainee.predict(batch, DEPTHS)
     for root in ROOTS:
-        for depth, drafted in enumerate(guesses(trainee, target, root)):
+        for depth, drafted in enumerate(guesses(kind, trainee, target, root)):
             there = trained[depth][rows.index(root + depth)]
             assert mx.allclose(there, drafted, atol=2e-4, rtol=1e-4).item(), (root, depth)
 
