@@ -1,7 +1,7 @@
 """What of a reply is thought, what is answer, and what only marks the two: a fold over token ids.
 
 Models tell thought and answer apart in two ways. Some put the thought between two tags (<think> and </think> of Qwen
-and DeepSeek, [THINK] of Mistral, <|channel> and <channel|> of Gemma 4, which names the channel behind the opening tag).
+and DeepSeek, [THINK] of Mistral, <|channel> and <channel|> of Gemma 4, which names the channel after the opening tag).
 Others write messages with headers (harmony, of gpt-oss), in which a channel's name stands between two special tokens:
 
     <|channel|>analysis<|message|> ... <|end|><|start|>assistant<|channel|>final<|message|> ...
@@ -26,7 +26,7 @@ class ReplyFormat:
 
     opens, closes: tags around a thought. labels: ids that may follow an opening tag and name the channel.
     headers: ids that begin a header. named: those of them that a channel's name follows. contents: ids that end a
-    header. thoughts: the names of channels that are thought. turns: ids that end the turn of somebody else, behind
+    header. thoughts: the names of channels that are thought. turns: ids that end the turn of somebody else, after
     which nothing that was said before counts.
     """
 
@@ -57,7 +57,7 @@ class ChannelParser:
         self._content: Channel = "answer"
         self._header: list[int] | None = None  # ids of the header that is being written
         self._names_channel = False  # whether what stands in it is the channel's name
-        self._label: list[int] | None = None  # ids behind an opening tag, while they may be a label
+        self._label: list[int] | None = None  # ids after an opening tag, while they may be a label
 
     @property
     def channel(self) -> Channel:
@@ -89,7 +89,7 @@ class ChannelParser:
         return "markup"
 
     def _is_label(self, token: int) -> bool:
-        """Returns whether the token continues a label behind an opening tag."""
+        """Returns whether the token continues a label after an opening tag."""
         if self._label is None:
             return False
         label = (*self._label, token)

@@ -104,7 +104,7 @@ class MetalReport:
         }
 
     def _pass_costs(self) -> dict[str, Any]:
-        """Seconds of plain steps, of passes by rows, and of drafting by the last drafter, behind 64 tokens."""
+        """Seconds of plain steps, of passes by rows, and of drafting by the last drafter, after 64 tokens."""
         pair = self._open()
         drafter = pair_loader.open_drafter(self._drafters[-1], pair.target)
         pair.session.forget()

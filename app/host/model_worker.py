@@ -17,13 +17,13 @@ from app.inference import digests, loaded_pair, reply_events
 from app.inference.loaded_pair import NO_DRAFTER, LoadedPair
 from app.inference.memory_check import check_memory
 from app.inference.options import Options, check_settings, target_name
-from app.inference.pair_loader import join_notes
 from app.inference.pair_resolution import target_folder
 from app.inference.reply_runner import ReplyRunner
 from app.race.contest import Contest, RaceOptions, level
 from engine.errors import RedlineError, StoppedError
 from engine.events import Finished, PromptProgress, Round
 from engine.settings import SamplingSettings
+from models.drafters.drafter_kind import join_notes
 from models.model_folder import check_folder
 
 

@@ -26,7 +26,7 @@ from engine.session import Session
 from engine.settings import SamplingSettings
 from models.compatibility.best_drafter import LOOKUP
 from models.drafters import PROMPT_LOOKUP, kind_of
-from models.drafters.drafter_kind import LONGEST_CHAIN, DrafterKind, LoadedDrafter
+from models.drafters.drafter_kind import LONGEST_CHAIN, DrafterKind, LoadedDrafter, join_notes
 from models.drafters.head_precision import match_precision
 from models.drafters.variant_trial import choose_variant
 from models.loader import Loaded, load, not_loading
@@ -151,11 +151,6 @@ def _group(spec: str, parts: list[NamedDrafter], note: str) -> NamedDrafter:
     loaded = next((part.loaded for part in parts if part.loaded is not None), None)
     notes, branches = join_notes(note, *(part.note for part in parts)), any(part.branches for part in parts)
     return NamedDrafter(spec, DrafterGroup(drafters), loaded, notes, branches, several=tuple(parts))
-
-
-def join_notes(*notes: str) -> str:
-    """Returns what the user should know, in one line; "" for nothing."""
-    return "; ".join(note for note in notes if note)
 
 
 def measure_costs(

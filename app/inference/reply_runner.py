@@ -96,7 +96,7 @@ class ReplyRunner:
 
     @property
     def _context(self) -> int:
-        """How many tokens the reply begins behind, which costs depend on."""
+        """How many tokens the reply begins after: costs depend on it."""
         return len(self.prompt) + self._given
 
     def _stop_if_cancelled(self) -> None:

@@ -112,7 +112,7 @@ class CrossTokenizerModel:
     def _catch_up(self, context: DraftContext, length: int) -> int:
         """Reads the committed tokens; returns how many of `length` own tokens can be drafted, 0 inside a character."""
         self._read(context.tokens)
-        length = min(length, self._positions - len(self._tokens) + 1)  # MLX does not check what is behind its table
+        length = min(length, self._positions - len(self._tokens) + 1)  # MLX does not check what is after its table
         if length <= 0 or not self._tokens or self._own_ends[-1] != len(self._text):
             return 0
         if len(self._tokens) - self.model.length > PREFILL_CHUNK:  # after a long stretch of plain steps

@@ -121,8 +121,8 @@ class _Attention(nn.Module):
         keys, values = self.keys_values(context)
         cache.update_and_fetch(rope(keys, offset=cache.offset), values)
 
-    def behind(self, rope: Any, cache: KVCache) -> Attend:
-        """Returns the attention of a block behind the context in the cache, which it leaves as it was."""
+    def after(self, rope: Any, cache: KVCache) -> Attend:
+        """Returns the attention of a block after the context in the cache, which it leaves as it was."""
 
         def attend(queries: mx.array, keys: mx.array, values: mx.array) -> mx.array:
             known, rows = cache.offset, queries.shape[2]
@@ -297,9 +297,9 @@ class DFlashHead(nn.Module):
         context: mx.array = self.hidden_norm(self.fc(states))
         return context
 
-    def behind(self, caches: Sequence[KVCache]) -> list[Attend]:
-        """Returns the attention of each layer, for a block behind the context in the caches."""
-        return [layer.self_attn.behind(self.rope, cache) for layer, cache in zip(self.layers, caches, strict=True)]
+    def after(self, caches: Sequence[KVCache]) -> list[Attend]:
+        """Returns the attention of each layer, for a block after the context in the caches."""
+        return [layer.self_attn.after(self.rope, cache) for layer, cache in zip(self.layers, caches, strict=True)]
 
     def __call__(self, embedded: mx.array, attends: Sequence[Attend]) -> mx.array:
         """Returns the normed states of blocks whose inputs are embedded as (batch, n, hidden), in the same shape."""
@@ -405,4 +405,4 @@ class DFlash:
         inputs = length if self._from_anchor else length + 1
         block = mx.array([last] + [config.mask_id] * (inputs - 1), mx.int32)
         embed = self.head.embed_tokens if config.own_embedding else self.target.embed
-        return self.head(embed(block)[None], self.head.behind(self._caches))[0, -length:]
+        return self.head(embed(block)[None], self.head.after(self._caches))[0, -length:]

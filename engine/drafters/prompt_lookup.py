@@ -30,7 +30,7 @@ _LONGER = 2.0  # how much more a match counts that is a token longer
 
 @dataclass(frozen=True)
 class _Node:
-    """A drafted token. share: of all weight that is behind its path. places: rows that go on as its path does."""
+    """A drafted token. share: how much of the weight of all places goes on along its path. places: their rows."""
 
     share: float
     token: int

@@ -30,7 +30,7 @@ _FACTOR, _GOLDEN = np.uint64(0x100000001B3), np.uint64(0x9E3779B97F4A7C15)
 
 
 class Matches(NamedTuple):
-    """Places where the end of a text occurred before. ends: (n,) behind the last token that is the same. lengths: (n,)
+    """Places where the end of a text occurred before. ends: (n,) after the last token that is the same. lengths: (n,)
     how many tokens before it are the same, at most LONGEST_MATCH."""
 
     ends: Ints
@@ -68,7 +68,7 @@ class SuffixIndex:
         self._link(first, self.length)
 
     def truncate(self, length: int) -> None:
-        """Takes the tokens behind the first `length` back."""
+        """Takes back the tokens after the first `length`."""
         if length >= self.length:
             return
         for size, heads, links in zip(self._sizes, self._heads, self._links, strict=True):
@@ -90,7 +90,7 @@ class SuffixIndex:
         return Matches(ends[order], lengths[order])
 
     def continuations(self, ends: Ints, count: int) -> Ints:
-        """Returns the `count` tokens behind each place: (n, count), END from the end of its text on.
+        """Returns the `count` tokens after each place: (n, count), END from the end of its text on.
 
         What runs into the end of all tokens goes on from its place again, so that a repeated pattern of any period is
         followed to any length."""
@@ -108,7 +108,7 @@ class SuffixIndex:
         self._links = [np.zeros((1 << bits) + 1, np.int32) for _ in self._sizes]
 
     def _link(self, first: int, last: int) -> None:
-        """Enters the n-grams that end behind `first`, up to `last`."""
+        """Enters the n-grams whose end is after `first`, up to `last`."""
         for size, heads, links in zip(self._sizes, self._heads, self._links, strict=True):
             ends, buckets = self._ends(size, first, last)
             if not ends.size:
@@ -122,7 +122,7 @@ class SuffixIndex:
             heads[buckets] = ends
 
     def _ends(self, size: int, first: int, last: int) -> tuple[Ints, npt.NDArray[np.int64]]:
-        """Returns the ends of all n-grams that end behind `first`, up to `last`, and their buckets."""
+        """Returns the ends after `first`, up to `last`, of all n-grams, and their buckets."""
         ends = np.arange(max(first + 1, size), last + 1, dtype=np.int32)
         return ends, self._buckets(self._tokens, size, ends)
 

@@ -1,6 +1,6 @@
 """The multi-token prediction head of an upstream model, stored beside a converted one.
 
-mlx-lm's conversions drop the head (`"mtp."` in the `sanitize` of `mlx_lm/models/qwen3_5.py`, layers behind the last one
+mlx-lm's conversions drop the head (`"mtp."` in the `sanitize` of `mlx_lm/models/qwen3_5.py`, layers after the last one
 in DeepSeek's), so quantized models on the hub have none. Here it is made of upstream's tensors, in the bits of the
 model that it stands beside, and for a downloaded model fetched from the repository that this was made from: only the
 shards that hold it.

@@ -64,6 +64,11 @@ class LoadedDrafter:
     variants: tuple[Variant, ...] = ()
 
 
+def join_notes(*notes: str) -> str:
+    """Returns what the user should know, in one line; "" for nothing."""
+    return "; ".join(note for note in notes if note)
+
+
 @dataclass(frozen=True)
 class DrafterKind:
     """One kind of drafter.

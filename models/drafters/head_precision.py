@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import mlx.core as mx
 import mlx.nn as nn
 
+from models.drafters.drafter_kind import join_notes
 from models.drafters.head_folder import parameters_of
 from models.drafters.variant_trial import Variant, rates_of_trial
 
@@ -72,12 +73,12 @@ def match_precision(
             f"left at full precision; in a trial {stored} of its drafted tokens were accepted, {quantized} in "
             f"{wanted.bits} bits"
         )
-        return _with_note(found, note)
+        return replace(found, note=join_notes(found.note, note))
     note = (
         f"quantized to {wanted.bits} bits like the target; in a trial {quantized} of its drafted tokens were accepted, "
         f"{stored} at full precision"
     )
-    return _with_note(replace(found, drafter=spare.drafter), note)
+    return replace(found, drafter=spare.drafter, note=join_notes(found.note, note))
 
 
 def network_of(drafter: object) -> Any:
@@ -101,7 +102,3 @@ def quantize(network: Any, wanted: Quantization) -> None:
 
     nn.quantize(network, wanted.group_size, wanted.bits, mode=wanted.mode, class_predicate=fits)
     mx.eval(parameters_of(network))
-
-
-def _with_note(found: LoadedDrafter, note: str) -> LoadedDrafter:
-    return replace(found, note="; ".join(part for part in (found.note, note) if part))

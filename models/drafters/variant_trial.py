@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.errors import ModelError
+from models.drafters.drafter_kind import join_notes
 from models.durable_files import read_json_object, replace_json
 from models.paths import cache_dir
 
@@ -58,7 +59,7 @@ def choose_variant(found: LoadedDrafter, folder: Path, target: Loaded, cache_roo
     note = (
         f"reads {kept.name}: {rates[best]:.0%} of its drafts were accepted in a trial, {rates[0]:.0%} with {usual.name}"
     )
-    return replace(found, drafter=kept.make(), note="; ".join(part for part in (found.note, note) if part))
+    return replace(found, drafter=kept.make(), note=join_notes(found.note, note))
 
 
 def rates_of_trial(

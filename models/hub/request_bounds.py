@@ -1,6 +1,6 @@
-"""The bounds on what a hub may do to us: how long an answer takes, how large it is, and where it sends us.
+"""The bounds on the answers of a hub: how long they take, how large they are, and where they redirect to.
 
-huggingface_hub makes the requests, and reads every answer to its end. Its client gets two hooks here:
+huggingface_hub makes the requests, and reads every answer to its end. Here its client is restricted in four ways:
 
 1. No request leaves for a place without https once one has gone by https, whatever a redirect says.
 2. The body of an answer that is no file has at most LARGEST_ANSWER_BYTES and is not compressed, as was asked for: a

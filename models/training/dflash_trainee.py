@@ -1,6 +1,6 @@
 """A DFlash block drafter in training (arXiv 2602.06036): a block begins at every token of a conversation at once.
 
-The block that begins at place i is the token there and masks behind it. Each of its slots attends to the context
+The block that begins at place i is the token there and masks after it. Each of its slots attends to the context
 rows of the places before i and to the whole block, and the slot s guesses the token at place i + s. So the rows of a
 layer are arranged by slot, and within a slot by place: (batch, slots * n, hidden).
 """

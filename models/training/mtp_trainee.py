@@ -94,7 +94,7 @@ class MtpTrainee(Trainee):
 
 
 class UnrolledCache:
-    """What an mlx-lm layer takes for its cache: keeps the keys and values of all depths, one behind the other. Those of
+    """What an mlx-lm layer takes for its cache: keeps the keys and values of all depths, one after the other. Those of
     every depth stand at the positions of their places."""
 
     offset = 0

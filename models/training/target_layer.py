@@ -79,7 +79,7 @@ def copy_weight(module: Any, weight: mx.array | None) -> None:
 
 
 def final_norm(network: Any, hidden: int) -> mx.array | None:
-    """Returns the weight (hidden,) of the norm behind the target's last layer, None where none is found."""
+    """Returns the weight (hidden,) of the norm after the target's last layer, None where none is found."""
     inside = {id(part) for layer in layers_of(network) for part in layer.modules()}
     for name, module in network.named_modules():
         if name.rpartition(".")[2] in ("norm", "ln_f", "final_layernorm", "norm_f") and id(module) not in inside:

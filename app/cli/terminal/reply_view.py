@@ -198,7 +198,7 @@ class Terminal:
             self._write(text, style + FAINT if self._look.escapes else "")
 
     def _end_thought(self) -> None:
-        """Says how long a thought took, behind it or in its place."""
+        """Says how long a thought took, after the thought or in its place."""
         if not self._in_thought:
             return
         self._in_thought, self._after_thought = False, True

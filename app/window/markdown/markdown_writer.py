@@ -57,7 +57,7 @@ PLAIN_NOTE = "Shown as plain text: too large to format."
 
 
 def plain_blocks(text: Traced, runs: TokenRuns, noted: bool) -> list[Block]:
-    """Returns the source as it is, behind a line that says so if it is to be `noted`."""
+    """Returns the source as it is, after a line that says so if it is to be `noted`."""
     made = [_note(PLAIN_NOTE, runs)] if noted else []
     return [*made, *raw_blocks(text, runs)]
 

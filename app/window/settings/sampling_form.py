@@ -134,7 +134,7 @@ class SamplingForm(QWidget):
         self.blockSignals(True)
         for name, box in self._numbers.items():
             box.setValue(getattr(sampling, name))
-        self._from_model = set(sampling.from_model)  # behind those, which count as values that the user gave
+        self._from_model = set(sampling.from_model)  # last: what was shown before counted as values that the user gave
         self._show_defaults()
         self.thinking.choose("" if sampling.thinking is None else "on" if sampling.thinking else "off")
         self._choose_effort(sampling.effort)

@@ -187,7 +187,7 @@ class ReplyTokens:
             last.section = last.section._replace(end=min(last.section.end, len(self.text)))
 
     def finish(self, text: str, thought: str = "") -> None:
-        """Ends the reply, which is `text`, behind `thought`: shows all tokens, and removes what a stop string cut."""
+        """Ends the reply, which is `text` after `thought`: shows all tokens, and removes what a stop string cut."""
         self.show()
         if self._last_s is not None or thought:
             self._finish_parts(text, thought)

@@ -148,7 +148,7 @@ def test_the_first_slot_follows_the_last_token() -> None:
     drafter = drafter_of("dspark for qwen3_5")
     found, q = proposed(drafter, "qwen3_5", 1)
     head, target = drafter.head, drafter.target
-    hidden = head(target.embed(mx.array([[PROMPT[-1]]])), head.behind(drafter._caches))[0]
+    hidden = head(target.embed(mx.array([[PROMPT[-1]]])), head.after(drafter._caches))[0]
     logits = head.following(head.logits(hidden, target.unembed), hidden, mx.array([PROMPT[-1]]))
     assert found == [mx.argmax(logits).item()]
     assert q == [pytest.approx(mx.max(mx.softmax(logits)).item(), rel=1e-4)]

@@ -77,7 +77,7 @@ def test_blocks_are_those_of_z_lab(name: str) -> None:
         head.remember(states[:2], caches)
         for cache in caches:
             cache.trim(2)
-        hidden = head(embedding[mx.array([[5 + turn, 63, 63, 63]])], head.behind(caches))[0, 1:]
+        hidden = head(embedding[mx.array([[5 + turn, 63, 63, 63]])], head.after(caches))[0, 1:]
         logits = head.logits(hidden, lambda rows: rows @ output.T)
         assert far(logits, want[f"l{turn}"]) < CLOSE
         if f"path{turn}" in want:
@@ -93,7 +93,7 @@ def test_markov_blocks_are_those_of_speculators(anchor: int) -> None:
     assert (head.config.from_anchor, head.config.longest) == (bool(anchor), 4)
     head.remember(mx.array(want["t0"])[0], caches)
     block = mx.array([5] + [head.config.mask_id] * (head.config.block - 1))
-    hidden = head(head.embed_tokens(block)[None], head.behind(caches))[0, -4:]
+    hidden = head(head.embed_tokens(block)[None], head.after(caches))[0, -4:]
     assert far(hidden, want["h"]) < CLOSE
     assert walked(head, head.logits(hidden, lambda rows: rows @ output.T), hidden, 5) == want["toks"].tolist()
 
