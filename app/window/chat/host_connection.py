@@ -13,10 +13,25 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtGui import QGuiApplication
 
-from app.protocol import AnyAnswer, AnyRequest, Failed, Load, Loaded, Loading, Malformed, Pair, Ready, Stop, Unload
+from app.protocol import (
+    LONGEST_LINE,
+    AnyAnswer,
+    AnyRequest,
+    Failed,
+    Load,
+    Loaded,
+    Loading,
+    Malformed,
+    Pair,
+    Ready,
+    Stop,
+    Unload,
+)
 from app.window.chat.host_process import RESTARTED, HostProcess, milliseconds
 from app.window.chat.notices import Action, Notice, SpeculationState, SpeculationStatus
+from engine.errors import ContextError
 
+TOO_LONG = f"The conversation is longer than the {LONGEST_LINE >> 20} MB that the engine accepts. Start a new one."
 STARTING = SpeculationStatus("loading", detail="The engine is starting")
 
 
@@ -91,10 +106,13 @@ class HostConnection(QObject):
         self.process.restart()
 
     def request(self, request: AnyRequest, on_answer: Callable[[AnyAnswer], None]) -> int:
-        """Sends `request` under a new id, which is returned; its answers go to `on_answer` until `forget`."""
+        """Sends `request` under a new id, which is returned; its answers go to `on_answer` until `forget`. A
+        request that is too long for the protocol fails in the next turn of the event loop."""
         self._last_id += 1
         self._handlers[self._last_id] = on_answer
-        self.send(replace(request, id=self._last_id))
+        if not self.process.send(replace(request, id=self._last_id)):
+            failed = Failed(id=self._last_id, kind=ContextError.__name__, message=TOO_LONG)
+            QTimer.singleShot(0, partial(self._receive, [failed]))
         return self._last_id
 
     def send(self, request: AnyRequest) -> None:

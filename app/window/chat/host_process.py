@@ -18,6 +18,7 @@ from typing import Literal
 from PySide6.QtCore import QObject, QProcess, Qt, QTimer, Signal
 
 from app.protocol import (
+    LONGEST_LINE,
     VERSION,
     AnyAnswer,
     AnyRequest,
@@ -128,10 +129,14 @@ class HostProcess(QObject):
         else:
             self.start()
 
-    def send(self, request: AnyRequest) -> None:
-        """Writes a request. Without a running host it is dropped; `died` has been emitted by then."""
-        if self.running:
-            self._process.write(encode_line(request))
+    def send(self, request: AnyRequest) -> bool:
+        """Writes a request; returns whether its line is no longer than the protocol allows, and the host can read it.
+        Without a running host it is dropped; `died` has been emitted by then."""
+        line = encode_line(request)
+        fits = len(line) <= LONGEST_LINE
+        if self.running and fits:
+            self._process.write(line)
+        return fits
 
     def quit(self) -> bool:
         """Ends the host for good, within two seconds; returns whether it went on its own."""

@@ -21,7 +21,7 @@ RoundsOf = Callable[[int], list[RoundDone]]
 
 _LETTER, _LINE = 0.52, 1.4  # width of a letter and height of a line, of the font's size
 _EMPTY = 0.5  # of a line
-_LONGEST_MEASURED = 20_000  # characters; the height of a longer text is guessed as a whole, not line by line
+_LONG = 20_000  # characters; the height of a longer text is guessed as a whole, and its tokens take a turn to read
 _AROUND = 6 * GAP  # px of a message that are not its text
 
 
@@ -46,6 +46,11 @@ class MessageEntry:
         self._pieces = ReplyPieces()
         self._followed: tuple[object, ...] | None = None
         self._heights: dict[int, tuple[object, int]] = {}  # px by the number of the piece, and for what it holds
+
+    @property
+    def long_unread(self) -> bool:
+        """Whether this is a long reply that is stored and whose tokens have not been read."""
+        return self._tokens is None and not self.live and len(self.record.text) + len(self.record.thought) > _LONG
 
     @property
     def tokens(self) -> ReplyTokens:
@@ -183,7 +188,7 @@ def guess(text: str, width: int, appearance: Appearance) -> int:
     """Returns about the height of `text`, without laying it out."""
     size = appearance.px(BODY)
     letters = max(1, round(width / (size * _LETTER)))
-    if len(text) > _LONGEST_MEASURED:
+    if len(text) > _LONG:
         lines = text.count("\n") + len(text) / letters
     else:
         lines = sum(1 + len(line) // letters if line else _EMPTY for line in text.split("\n"))

@@ -160,6 +160,9 @@ class ReplyTile(MessageTile):
         of which those out of view cost no more than a look at their heights."""
         y = end = GAP
         entry, options, beside = self.entry, self.options, self._beside_focus()
+        if entry.long_unread:
+            self._divide.start()
+            return GAP + entry.height(width, options)
         self._tops, headers = {}, set[int]()
         pieces, thoughts = entry.pieces, set[int]() if options.raw else entry.thoughts
         for number, piece in enumerate(pieces):
@@ -216,7 +219,8 @@ class ReplyTile(MessageTile):
         return height
 
     def _divide_on(self) -> None:
-        """Goes on to divide a very long reply and to lay out what is in view, in another turn of the event loop."""
+        """Goes on to read and divide a very long reply and to lay out what is in view, in another turn of the event
+        loop."""
         self.entry.divide_on()
         self.resized.emit()
 

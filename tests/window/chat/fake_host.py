@@ -107,7 +107,10 @@ class FakeHost:
         time.sleep(self.behaviour.quit_delay_s)
 
     def listen(self) -> None:
-        for line in sys.stdin.buffer:
+        for line in p.read_lines(sys.stdin.fileno()):
+            if isinstance(line, p.Malformed):
+                self.send(line)
+                continue
             request = p.decode_request(line)
             if isinstance(request, p.Stop):
                 self.stopped.add(request.id)

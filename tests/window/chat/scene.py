@@ -59,9 +59,9 @@ class Scene:
     ) -> None:
         self.controller.close()
 
-    def _record_and_send(self, request: AnyRequest) -> None:
+    def _record_and_send(self, request: AnyRequest) -> bool:
         self.requests.append(request)
-        self._send(request)
+        return self._send(request)
 
     def requested(self, kind: type[Any]) -> list[Any]:
         """Returns the requests of a kind."""

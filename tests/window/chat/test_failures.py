@@ -186,6 +186,18 @@ def test_a_bad_line_is_reported_once_and_loses_nothing(tmp_path: Path, bad: dict
         assert len(scene.notices) == 1 and scene.notices[0].level == "warning"
 
 
+def test_a_conversation_too_long_for_the_protocol_fails_at_once_and_the_next_is_answered(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=2) as scene:
+        scene.ready()
+        assert scene.controller.send("x" * LONGEST_LINE)
+        until(lambda: len(scene.ended) == 1)
+        assert scene.ended[0].state == "failed" and "longer than the 8 MB" in scene.ended[0].note
+        scene.controller.new()
+        assert scene.controller.send("short")
+        until(lambda: len(scene.ended) == 2)
+        assert scene.ended[1].state == "complete"
+
+
 def test_a_missing_round_ends_the_reply_and_what_follows_is_ignored(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=20, skip_after=6, pause_s=0.0) as scene:
         record = scene.ask()
