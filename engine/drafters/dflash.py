@@ -17,6 +17,9 @@ What a slot's logits become, by the head's sequential part:
                 bias that depends on the token drafted before
 
 Each token is drawn from what its slot became, given those drafted before it, so a draft has a chain's distribution.
+
+A tree costs no more passes than a chain: every level takes its children from the slot at its depth, given the node
+before where there is a sequential part, and the best paths are kept (DDTree, arXiv 2604.12989).
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ import mlx.nn as nn
 from engine.backend.mlx_lm_imports import KVCache, create_causal_mask, initialize_rope
 from engine.drafters import Draft, DraftContext, Needs, Traits, empty_draft
 from engine.drafters.chain import draw_chain
+from engine.drafters.dynamic_tree import DynamicTree
 from engine.drafters.feed_forward import FeedForward
 from engine.target.cached_model import PREFILL_CHUNK, CachedModel
 from engine.target.target_view import TargetView
@@ -209,12 +213,13 @@ class _Selector(nn.Module):
         self._candidates = config.candidates
 
     def __call__(self, logits: mx.array, hidden: mx.array, before: mx.array) -> mx.array:
-        """Returns logits (1, vocabulary) that leave the candidates alone, of those and the state (1, hidden) of a slot
-        and the token (1,) before it."""
+        """Returns logits (n, vocabulary) that leave the candidates alone, of those (1, vocabulary) and the state
+        (1, hidden) of a slot and the tokens (n,) that may come before it."""
         found = mx.argpartition(-logits, self._candidates - 1, -1)[:, : self._candidates]
         wanted = self.predecessor_codebook[before] * self.hidden_projection(hidden)
-        scores = mx.take_along_axis(logits, found, -1) + self.successor_codebook[found[0]] @ wanted[0]
-        return mx.put_along_axis(mx.full(logits.shape, -math.inf, scores.dtype), found, scores, -1)
+        scores = mx.take_along_axis(logits, found, -1) + wanted @ self.successor_codebook[found[0]].T
+        others = mx.full((before.size, logits.shape[-1]), -math.inf, scores.dtype)
+        return mx.put_along_axis(others, mx.broadcast_to(found, scores.shape), scores, -1)
 
 
 class _Markov(nn.Module):
@@ -228,10 +233,12 @@ class _Markov(nn.Module):
             self.gate_proj = nn.Linear(config.hidden_size + config.rank, config.rank)
 
     def __call__(self, logits: mx.array, hidden: mx.array, before: mx.array) -> mx.array:
-        """Returns the logits (1, width) of a slot, of those, its state (1, hidden) and the token (1,) before it."""
+        """Returns the logits (n, width) of a slot, of its own (1, width), its state (1, hidden) and the tokens (n,)
+        that may come before it."""
         embedded = self.markov_w1(before)
         if "gate_proj" in self:
-            embedded = mx.sigmoid(self.gate_proj(mx.concatenate([hidden, embedded], -1))) * embedded
+            state = mx.broadcast_to(hidden, (before.size, hidden.shape[-1]))
+            embedded = mx.sigmoid(self.gate_proj(mx.concatenate([state, embedded], -1))) * embedded
         return logits + self.markov_w2(embedded)
 
 
@@ -317,17 +324,38 @@ class DFlashHead(nn.Module):
         return mx.tanh(logits / softcap) * softcap if softcap else logits
 
     def following(self, logits: mx.array, hidden: mx.array, before: mx.array) -> mx.array:
-        """Returns the logits (1, width) of one slot given the token (1,) before it, of the slot's own and its state
-        (1, hidden)."""
+        """Returns the logits (n, width) of one slot after each of the tokens (n,) before it, of the slot's own
+        (1, width) and its state (1, hidden)."""
         if self.config.sequential == "none":
-            return logits
+            return mx.broadcast_to(logits, (before.size, logits.shape[-1]))
         part = self.candidate_selector if self.config.sequential == "selector" else self.markov_head
         out: mx.array = part(logits, hidden, before)
         return out
 
 
+class _Slots:
+    """The slots of one pass as `DynamicTree` reads a head: what it knows of a node is its token (n, 1), and each level
+    reads the next slot. logits (slots, width), hidden (slots, hidden): of the slots."""
+
+    def __init__(self, head: DFlashHead, logits: mx.array, hidden: mx.array) -> None:
+        self._head, self._logits, self._hidden = head, logits, hidden
+        self._slot = 0
+
+    def next_logits(self, before: mx.array) -> mx.array:
+        """Returns the logits (n, width) of the slot that comes next, after each of the tokens (n, 1)."""
+        row = slice(self._slot, self._slot + 1)
+        self._slot += 1
+        return self._head.following(self._logits[row], self._hidden[row], before.reshape(-1))
+
+    @staticmethod
+    def steps(_hidden: mx.array, tokens: mx.array, _position: int, _mask: mx.array) -> mx.array:
+        """Returns what is known of nodes with these tokens (n,): no pass is needed."""
+        return tokens[:, None]
+
+
 class DFlash:
     """Drafts blocks with `head` for `target`. points, from_anchor: other than the head's config says, for a trial.
+    trees: whether to branch.
 
     Raises ModelError for a target whose states cannot be read.
     """
@@ -340,12 +368,13 @@ class DFlash:
         target: CachedModel,
         points: tuple[int, ...] | None = None,
         from_anchor: bool | None = None,
+        trees: bool = False,
     ) -> None:
-        self.head = head
+        self.head, self.trees = head, trees
         self._from_anchor = head.config.from_anchor if from_anchor is None else from_anchor
         self._ids = head.ids if head.config.draft_vocab_size < head.config.vocab_size else None
         self.needs = Needs(points or head.config.points, token_map=self._ids)
-        self.traits = Traits("block", longest=head.config.block - (not self._from_anchor))
+        self.traits = Traits("tree" if trees else "block", longest=head.config.block - (not self._from_anchor))
         self.target = TargetView(target, self.needs.taps)
         self._caches = head.make_caches()
 
@@ -361,25 +390,21 @@ class DFlash:
 
     def propose(self, context: DraftContext, length: int) -> Draft:
         """Before a second token there is no state to read, and nothing to propose."""
-        length, tokens = min(length, self.traits.longest or 0), context.tokens
-        if length == 0 or len(tokens) < 2:
+        tokens, longest = context.tokens, self.traits.longest or 0
+        if min(length, longest) == 0 or len(tokens) < 2:
             return empty_draft()
         if len(tokens) - 1 - self.known > PREFILL_CHUNK:  # after a long stretch of plain steps
             self.sync(tokens, context.cancelled)
             if context.cancelled():
                 return empty_draft("stopped")
         self._remember(len(tokens) - 1)
-        head = self.head
-        hidden = self._block(tokens[-1], length)
-        logits = head.logits(hidden, self.target.unembed)
-        rows = iter(range(1, length))
-
-        def next_logits(token: mx.array) -> mx.array:
-            row = next(rows)
-            return head.following(logits[row : row + 1], hidden[row : row + 1], token)
-
-        first = head.following(logits[:1], hidden[:1], mx.array([tokens[-1]], mx.int32))
-        return draw_chain(context, first, next_logits, length, self._ids)
+        hidden = self._block(tokens[-1], min(length, longest))
+        slots = _Slots(self.head, self.head.logits(hidden, self.target.unembed), hidden)
+        last = mx.array([tokens[-1]], mx.int32)
+        if self.trees and length > 1:
+            ids = self.head.ids
+            return DynamicTree(slots.steps, slots.next_logits, ids, context, 0, length, longest).draft(last[:, None])
+        return draw_chain(context, slots.next_logits(last), slots.next_logits, len(hidden), self._ids)
 
     def hint(self, context: DraftContext) -> None:
         return None

@@ -1,4 +1,4 @@
-"""A dynamic draft tree (EAGLE-2, Li 2024, arXiv 2406.16858).
+"""A dynamic draft tree (EAGLE-2, Li 2024, arXiv 2406.16858; of a block's marginals, DDTree, arXiv 2604.12989).
 
 Level by level the nodes that the head is surest of are expanded, all of a level in one pass; then the best of all
 children are kept. Nothing of this waits for the device: which nodes were kept, and which follows which, stays lazy.
@@ -61,7 +61,7 @@ class DynamicTree:
 
     steps(hidden, tokens, position, mask): a pass of the head over rows at one position, see `Eagle3.steps`. logits:
     from states (rows, hidden) to (rows, width). ids (width,): the tokens that their columns stand for. known: how many
-    pairs of the committed sequence the head's cache holds.
+    pairs of the committed sequence the head's cache holds. deepest: levels at most.
     """
 
     def __init__(
@@ -72,10 +72,11 @@ class DynamicTree:
         context: DraftContext,
         known: int,
         length: int,
+        deepest: int = DEEPEST,
     ) -> None:
         self.steps, self.logits, self.ids, self.context = steps, logits, ids, context
         self.known, self.length = known, length
-        self.depth = min(length, DEEPEST)
+        self.depth = min(length, deepest)
         self.breadth = min(BREADTH, ids.size)
         self.levels: list[_Children] = []
         self.logprobs: list[mx.array] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,23 +40,23 @@ def load(folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
     from engine.drafters.dflash import DFlash
     from engine.target.model_layout import layers_of
     from models.drafters.dflash_folder import load_dflash
-    from models.drafters.head_folder import usual_acceptance
+    from models.drafters.head_folder import tree_drafting, usual_acceptance
     from models.drafters.variant_trial import Variant
 
     head, layers = load_dflash(folder, target), len(layers_of(target.network))
+    branches, note = tree_drafting(target, trees)
+    make = partial(DFlash, head, target.model, trees=branches)
     config = head.config
     later = tuple(point + 1 for point in config.points)
-    variants = [Variant("the layers that its config names", lambda: DFlash(head, target.model))]
+    variants = [Variant("the layers that its config names", make)]
     if max(later) <= layers:
-        variants.append(Variant("each layer one later", lambda: DFlash(head, target.model, points=later)))
+        variants.append(Variant("each layer one later", partial(make, points=later)))
     if "markov" in config.sequential:
         other = not config.from_anchor
         slot = "its first slot" if other else "no first slot"
-        variants.append(Variant(slot, lambda: DFlash(head, target.model, from_anchor=other)))
-    note = "drafts chains, no trees: Redline drafts blocks as chains" if trees else ""
-    return LoadedDrafter(
-        variants[0].make(), usual_acceptance=usual_acceptance(folder), note=note, variants=tuple(variants)
-    )
+        variants.append(Variant(slot, partial(make, from_anchor=other)))
+    usual = usual_acceptance(folder)
+    return LoadedDrafter(make(), branches=branches, usual_acceptance=usual, note=note, variants=tuple(variants))
 
 
 def footprint(folder: Path, item_bytes: int) -> Callable[[int], Share]:

@@ -59,7 +59,7 @@ def random_mtp(network: Any, name: str, seed: int = 0) -> Mtp:
     return Mtp(_lively(head), CachedModel(network))
 
 
-def random_block(network: Any, kind: str, seed: int = 0) -> DFlash:
+def random_block(network: Any, kind: str, seed: int = 0, trees: bool = False) -> DFlash:
     """A block drafter that reads two layers of the target."""
     from dataclasses import replace
 
@@ -67,7 +67,7 @@ def random_block(network: Any, kind: str, seed: int = 0) -> DFlash:
     width = embed(network)(mx.array([0])).shape[-1]
     points = (1, len(layers_of(network)))
     config = replace(DFLASH, points=points, feature_size=2 * width, hidden_size=width, **BLOCKS[kind])
-    return DFlash(_lively(DFlashHead(config)), CachedModel(network))
+    return DFlash(_lively(DFlashHead(config)), CachedModel(network), trees=trees)
 
 
 def random_assistant(network: Any, ordered: bool = False, seed: int = 0) -> Gemma4Assistant:

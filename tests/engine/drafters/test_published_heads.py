@@ -37,6 +37,7 @@ MAKERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     },
     **{f"{kind} for qwen3_5": ("qwen3_5", lambda net, kind=kind: random_block(net, kind)) for kind in BLOCKS},
     "dflash for a windowed target": ("gemma3_text", lambda net: random_block(net, "dflash")),
+    **{f"trees of {kind}": ("qwen3", lambda net, kind=kind: random_block(net, kind, trees=True)) for kind in BLOCKS},
     "assistant": ("gemma4_text", random_assistant),
     "ordered assistant": ("gemma4_text", lambda net: random_assistant(net, ordered=True)),
 }
@@ -118,6 +119,37 @@ def test_a_selector_leaves_all_but_its_candidates_without_a_probability() -> Non
     possible = np.isfinite(np.array(head.following(logits, hidden, mx.array([3]))[0]))
     best = np.argsort(-np.array(logits[0]))[:5]
     assert set(np.flatnonzero(possible)) == set(best)
+
+
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_a_node_of_a_tree_is_as_likely_as_its_slot_says_after_its_parent(kind: str) -> None:
+    """In trees of twelve nodes, whose siblings are different tokens; greedily they begin with the chain's tokens."""
+    drafter = drafter_of(f"trees of {kind}")
+    chain = random_block(network("qwen3"), kind)
+    chain.head = drafter.head
+    target = CachedModel(network("qwen3"))
+    for one in (drafter, chain):
+        attach(one, target)
+        one.rewind(0)
+    target.feed(PROMPT[:-1])
+    for sampling in (SamplingSettings(temperature=1.2, seed=4, acceptance="rejection"), SamplingSettings()):
+        sampler = Sampler(sampling, 64)
+        context = DraftContext(PROMPT, TokenCounts(sampler.distribution, PROMPT), sampler)
+        draft = drafter.propose(context, 12)
+        assert draft.tree is not None and draft.tokens.size == 12
+        tokens, parents, depths = draft.tokens.tolist(), draft.tree.parents.tolist(), draft.tree.depths.tolist()
+        hidden = drafter._block(PROMPT[-1], drafter.traits.longest)
+        logits = drafter.head.logits(hidden, drafter.target.unembed)
+        for token, parent, depth, q in zip(tokens, parents, depths, draft.q.tolist(), strict=True):
+            before = mx.array([tokens[parent] if parent >= 0 else PROMPT[-1]])
+            slot = slice(depth - 1, depth)
+            row = drafter.head.following(logits[slot], hidden[slot], before)
+            logprobs = sampler.distribution.logprobs(row)
+            assert q == pytest.approx(float(mx.exp(logprobs[0, token])), abs=1e-5)
+        assert len(set(zip(parents, tokens, strict=True))) == 12
+    node = -1
+    for token in chain.propose(context, 12).tokens.tolist()[:2]:
+        node = next(i for i in range(12) if parents[i] == node and tokens[i] == token)
 
 
 def test_no_token_is_drafted_before_the_target_has_seen_one() -> None:
