@@ -2,7 +2,7 @@
 
 Invariant: the target's cache, and the cache of the drafter used last, hold a prefix of `tokens`. It holds at every
 yield, so a reply may be abandoned anywhere (its generator closed) and the next one reuses what is common: the turns so
-far, or everything up to an edit.
+far, or everything up to an edit. A reply in another conversation keeps this one in `kept`, for its next reply.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from engine.audit.verify_blocks import VerifyBlocks
 from engine.drafters import Drafter
 from engine.errors import ContextError, SupersededError, UsageError
 from engine.events import Event, Finished, PromptProgress, Round
+from engine.kept_conversations import LEAST_TOKENS, KeptConversation, KeptConversations, common_prefix
 from engine.loop import Limits, decode
 from engine.policy import Policy
 from engine.policy.fixed import FixedLength
@@ -26,13 +27,15 @@ from engine.target.cached_model import CachedModel
 
 
 class Session:
-    """A conversation with `target`. context: the most tokens that prompt and reply may have together."""
+    """A conversation with `target`. context: the most tokens that prompt and reply may have together. kept: other
+    conversations, which a reply may continue; none until it has a limit."""
 
     def __init__(self, target: CachedModel, tokenizer: Tokenizer, context: int) -> None:
         self.target = target
         self.tokenizer = tokenizer
         self.context = context
         self.tokens: list[int] = []
+        self.kept = KeptConversations()
         self._drafter: Drafter | None = None
         self._reply = object()  # stands for the latest reply, as the target's owner
         self._blocks: VerifyBlocks | None = None
@@ -96,10 +99,27 @@ class Session:
             self._check_owner(reply)
 
     def forget(self) -> None:
-        """Empties the caches; the next reply starts from nothing."""
+        """Empties the caches; the next reply starts from nothing, or from a conversation that is kept."""
         self.tokens, self._drafter, self._blocks, self._driver = [], None, None, self.target
         if self.target.owner in (None, self._reply):  # else the cache is another conversation's by now
-            self.target.rewind(0)
+            self.target.reset()
+
+    def put_aside(self) -> bool:
+        """Keeps the conversation and empties the caches; returns False, with everything as it was, where that would
+        cost its next reply more than LEAST_TOKENS."""
+        if len(self.tokens) >= LEAST_TOKENS and not self._keep():
+            return False
+        self.forget()
+        return True
+
+    def _keep(self) -> bool:
+        """Adds what the caches hold to the conversations that are kept; returns whether they have room for it."""
+        if self.target.owner is not self._reply or not self.kept.limit_bytes:
+            return False
+        drafter = self._drafter
+        drafted = None if drafter is None else drafter.snapshot()
+        target = self.target.snapshot()
+        return self.kept.add(KeptConversation(tuple(self.tokens), target, self._blocks, drafter, drafted))
 
     def _check_owner(self, reply: object) -> None:
         """A reply that goes on must still own the caches."""
@@ -119,8 +139,9 @@ class Session:
         """Makes `prompt` the session's tokens; returns how many of them the target's cache keeps."""
         if self.target.owner is not self._reply:  # another conversation has used the cache since
             self.tokens, self._blocks, self._driver = [], None, self.target
+        self._choose_conversation(prompt, drafter)
         self.target.owner = self._reply = object()
-        common = min(_common_prefix(self.tokens, prompt), len(prompt) - 1)
+        common = min(common_prefix(self.tokens, prompt), len(prompt) - 1)
         self._lay_blocks(blocks)
         if drafter is not None:
             drafter.rewind(common if drafter is self._drafter else 0)
@@ -133,6 +154,30 @@ class Session:
         self._drafter = drafter
         self.tokens = list(prompt)
         return self._driver.rewind(common)
+
+    def _choose_conversation(self, prompt: Sequence[int], drafter: Drafter | None) -> None:
+        """Puts into the caches what is kept of this conversation, if that is more than they hold of it, and keeps what
+        they hold of another one."""
+        here = common_prefix(self.tokens, prompt)
+        left = len(self.tokens) - here
+        found = self.kept.take(prompt, here + LEAST_TOKENS)
+        if found is not None:
+            if left >= LEAST_TOKENS:
+                self._keep()
+            self.forget()
+            self._continue_kept(found, drafter)
+        elif left >= max(here, LEAST_TOKENS) and self._keep() and here < LEAST_TOKENS:
+            self.forget()
+
+    def _continue_kept(self, kept: KeptConversation, drafter: Drafter | None) -> None:
+        """Puts a conversation that was kept into the caches, which are empty."""
+        self.tokens, self._blocks = list(kept.tokens), kept.blocks
+        self.target.restore(kept.target)
+        if kept.blocks is not None:
+            self._driver = ExactTarget(self.target, kept.blocks)
+        if drafter is not None and kept.drafter is drafter:
+            drafter.restore(kept.drafted)
+            self._drafter = drafter
 
     def _lay_blocks(self, blocks: VerifyBlocks | None) -> None:
         """Keeps of the cache what passes over `blocks` would have put there too."""
@@ -175,14 +220,6 @@ class Session:
         self._driver.rewind(length - 1)
         if self._drafter is not None:
             self._drafter.rewind(length - 1)
-
-
-def _common_prefix(tokens: Sequence[int], others: Sequence[int]) -> int:
-    """Returns how many leading tokens are the same."""
-    for i, (token, other) in enumerate(zip(tokens, others, strict=False)):
-        if token != other:
-            return i
-    return min(len(tokens), len(others))
 
 
 def _synced(drafter: Drafter, prompt: Sequence[int], cancelled: Callable[[], bool]) -> bool:

@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     drafter = pair_loader.open_drafter(options.drafter, target, options.tree)
     if drafter.drafter is None:
         raise UsageError("drafter is none, which drafts nothing: name another drafter or a folder")
-    session, note = pair_loader.open_session(target, options)
+    session, note, _ = pair_loader.open_session(target, options)
     for text in filter(None, (drafter.note, note)):
         notify(text)
     forecaster = Forecaster(target, drafter, session, options.cache_root, notify)

@@ -73,6 +73,7 @@ class ModelWorker:
         pair.check_ids(request.continuation_ids)
         messages = to_builtins(request.messages)
         pair.draft_from(Path(request.history) if request.history else None, settings)
+        pair.keep_conversations()
         runner = ReplyRunner(pair, settings, messages, stop.is_set, request.continuation_ids, request.timed)
         for event in runner.events():
             match event:
@@ -107,7 +108,8 @@ class ModelWorker:
         loaded = {(self.pair.drafter, self.pair.tree): pair} if self.pair is not None and pair.has_drafter else {}
         contest, complete = Contest(pair, options, stop.is_set, loaded), False
         try:
-            yield from contest.answers()
+            with pair.without_conversations():
+                yield from contest.answers()
             complete = True
         finally:
             del contest, loaded

@@ -7,7 +7,8 @@ without a drafter that fails, `app.inference.measured_reply` one that must not.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import mlx.core as mx
 from app.inference import digests, pair_loader
 from app.inference.calibration import Calibration
 from app.inference.draft_history import DraftHistory, may_draft_from_replies
+from app.inference.memory_check import kept_conversations_bytes
 from app.inference.monitored_drafter import MonitoredDrafter
 from app.inference.options import Options, goes_by_the_clock
 from app.inference.pair_loader import NamedDrafter
@@ -27,6 +29,7 @@ from engine.backend import memory
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.errors import RedlineError, UsageError
 from engine.events import PromptProgress, Round
+from engine.kept_conversations import KeptConversations
 from engine.policy import Policy
 from engine.policy.cost_correction import CostCorrection
 from engine.policy.costs import Costs
@@ -47,16 +50,17 @@ class LoadedPair:
     """A target with a session on it, and a drafter or none.
 
     Several pairs may share a target and its session, one reply at a time. note: what the user should know of the
-    context, or "". trees: whether the drafter drafts trees where it can. digest: of the target's weights when they were
-    loaded, "" if unknown. vocabulary: digest of the target's, likewise. refusal: why the drafter that was requested is
-    not there, or "". lost: whether that drafter was there before. monitored: the drafter as
-    `app.inference.reply_runner` uses it. cache_root: None for the user's.
+    context, or "". needed: bytes of memory at the full context. trees: whether the drafter drafts trees where it can.
+    digest: of the target's weights when they were loaded, "" if unknown. vocabulary: digest of the target's, likewise.
+    refusal: why the drafter that was requested is not there, or "". lost: whether that drafter was there before.
+    monitored: the drafter as `app.inference.reply_runner` uses it. cache_root: None for the user's.
     """
 
     target: Loaded
     session: Session
     drafter: NamedDrafter = NO_DRAFTER
     note: str = ""
+    needed: int = 0
     trees: bool = False
     cache_root: Path | None = None
     digest: str = ""
@@ -110,13 +114,32 @@ class LoadedPair:
 
     def open_session(self, options: Options) -> None:
         """Begins a new session with the context of `options`. Raises UsageError or ModelError if it does not fit."""
-        self.session, self.note = pair_loader.open_session(self.target, options)
+        self.session, self.note, self.needed = pair_loader.open_session(self.target, options)
         self._use(self.drafter)
 
     def clear(self) -> None:
-        """Empties the target's cache, and has it record no hidden states any more."""
-        self.session.forget()
+        """Empties the target's cache, and has it record no hidden states any more. The conversation that was there is
+        kept if there is room."""
+        if not self.session.put_aside():
+            self.session.forget()
         self.target.model.record()
+
+    def keep_conversations(self) -> None:
+        """Has the session keep as many conversations as memory allows now."""
+        kept = self.session.kept
+        kept.limit_bytes = kept_conversations_bytes(self.needed, kept.nbytes)
+
+    @contextmanager
+    def without_conversations(self) -> Iterator[None]:
+        """Empties the caches, and has every reply inside read its whole prompt; afterwards conversations are kept as
+        before."""
+        self.clear()
+        kept, self.session.kept = self.session.kept, KeptConversations()
+        try:
+            yield
+        finally:
+            self.session.forget()
+            self.session.kept = kept
 
     def reset(self) -> None:
         """Empties all caches after a pass was interrupted: it has gone through some layers and not through others, and
@@ -173,9 +196,9 @@ class LoadedPair:
         return self.calibration.costs(context, pause)
 
     def measure_ahead(self, pause: Callable[[], None]) -> None:
-        """Measures the costs that later replies will need, unless a conversation is in the caches. pause: called
-        between passes; may raise to break off. Raises whatever a drafter raises."""
-        if not self.has_drafter or self.session.tokens:
+        """Measures the costs that later replies will need, unless the conversation in the caches would be lost. pause:
+        called between passes; may raise to break off. Raises whatever a drafter raises."""
+        if not self.has_drafter or not (self._outdated or self.calibration.missing()) or not self.session.put_aside():
             return
         if self._outdated:
             self.calibration.forget()
@@ -262,11 +285,12 @@ class LoadedPair:
 def open_target(options: Options) -> LoadedPair:
     """Returns a target that was loaded now, without a drafter. Raises UsageError or ModelError."""
     target = pair_loader.open_target(options)
-    session, note = pair_loader.open_session(target, options)
+    session, note, needed = pair_loader.open_session(target, options)
     return LoadedPair(
         target,
         session,
         note=note,
+        needed=needed,
         cache_root=options.cache_root,
         digest=digests.of_model(target.folder),
         vocabulary=vocabulary_digest(target.folder.vocabulary)[:VOCABULARY_DIGITS],

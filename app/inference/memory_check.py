@@ -62,6 +62,18 @@ def context_note(folder: ModelFolder, options: Options, verdict: MemoryVerdict) 
     return f"the context is {verdict.context:,} tokens, of {wanted:,} that the model was made for, to fit in {most}"
 
 
+def kept_conversations_bytes(needed: int, kept: int) -> int:
+    """Returns how many bytes of conversations may be kept beside a pair that needs `needed` bytes at its full context,
+    where `kept` are kept now: what other programs do not want, and at most half of what is free."""
+    room = this_room()
+    if room.most is None:
+        return 0
+    left = int(TIGHT * room.most) - needed
+    if room.free is not None:
+        left = min(left, kept + room.free // 2)
+    return max(0, left)
+
+
 def check_all(folder: ModelFolder, options: Options) -> None:
     """Checks that the target fits with all drafters of `options` at once, as in a race. Raises what `check_memory` and
     `drafter_folders` raise."""

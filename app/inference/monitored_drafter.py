@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import mlx.core as mx
 
+from engine.cache.snapshot import Snapshot
 from engine.drafters import Draft, DraftContext, Drafter
 from engine.drafters.drafter_group import DrafterGroup
 
@@ -73,3 +74,11 @@ class _Member:
     def reusable_prefix(self) -> int:
         with self._group.blamed():
             return self._drafter.reusable_prefix()
+
+    def snapshot(self) -> Snapshot:
+        with self._group.blamed():
+            return self._drafter.snapshot()
+
+    def restore(self, snapshot: Snapshot) -> None:
+        with self._group.blamed():
+            self._drafter.restore(snapshot)

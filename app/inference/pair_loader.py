@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from app.inference.memory_check import check_memory, context_note
 from app.inference.options import AUTO, Options
@@ -74,6 +74,14 @@ class NamedDrafter:
         return parts[-1] or self.spec
 
 
+class OpenedSession(NamedTuple):
+    """note: what the user should know of the context, or "". needed: bytes that the pair takes at the full context."""
+
+    session: Session
+    note: str
+    needed: int
+
+
 def open_target(options: Options) -> Loaded:
     """Returns the target, loaded if it fits with its drafters. Raises ModelError, or UsageError for an empty name or a
     context that it is not made for."""
@@ -84,12 +92,11 @@ def open_target(options: Options) -> Loaded:
     return loaded
 
 
-def open_session(target: Loaded, options: Options) -> tuple[Session, str]:
-    """Returns a session with a context that fits, and what the user should know of the context, or "". Raises what
-    `check_memory` raises."""
+def open_session(target: Loaded, options: Options) -> OpenedSession:
+    """Returns a session with a context that fits. Raises what `check_memory` raises."""
     verdict = check_memory(target.folder, options)
     note = context_note(target.folder, options, verdict)
-    return Session(target.model, target.tokenizer, verdict.context), note
+    return OpenedSession(Session(target.model, target.tokenizer, verdict.context), note, verdict.needed)
 
 
 def open_drafter(spec: str, target: Loaded, trees: bool = False) -> NamedDrafter:

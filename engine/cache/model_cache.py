@@ -27,6 +27,7 @@ import mlx.core as mx
 
 from engine.backend import mlx_lm_imports as kinds
 from engine.cache.sliding_window import SLACK, SlidingKVCache
+from engine.cache.snapshot import Snapshot, arrays_in, new_handles, put, take
 from engine.cache.tree_cache import TreeCache, TreeRows, can_drop_rows, keep_rows
 from engine.errors import UnsupportedCache
 
@@ -116,6 +117,18 @@ class ModelCache:
         """Whether a rewind may leave fewer tokens than requested, so that tokens are fed again."""
         return any(not _kind(leaf).drops for leaf in self._leaves())
 
+    def snapshot(self) -> Snapshot:
+        """Returns what is remembered, marks included."""
+        marks = [(mark.length, list(mark.states), mark.pinned) for mark in self._marks]
+        return {"length": self.length, "layers": take(self._leaves()), "marks": marks}
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Remembers what a cache of the same model did when the snapshot was taken, and nothing else."""
+        self.reset()
+        put(self._leaves(), snapshot["layers"])
+        self.length = snapshot["length"]
+        self._marks = [_Mark(length, tuple(states), pinned) for length, states, pinned in snapshot["marks"]]
+
     def advance(self, tokens: int) -> None:
         """Notes that `tokens` more tokens have gone through the model."""
         self.length += tokens
@@ -200,7 +213,7 @@ class ModelCache:
 
     def arrays_by_layer(self) -> list[list[mx.array]]:
         """Returns the arrays that each layer's cache holds, in the order in which a pass makes them."""
-        return [[a for leaf in _flatten(entry) for a in _arrays(vars(leaf))] for entry in self.entries]
+        return [[a for leaf in _flatten(entry) for a in arrays_in(vars(leaf))] for entry in self.entries]
 
     def growth(self) -> list[CacheGrowth]:
         """Returns how each layer's cache grows, from the shapes of one that holds a token, evaluated or not."""
@@ -230,7 +243,7 @@ class ModelCache:
             if state is None:
                 _kind(leaf).drop(leaf, count)
             else:
-                vars(leaf).update(_fresh(state))
+                vars(leaf).update(new_handles(state))
         self.length = mark.length
         return True
 
@@ -330,7 +343,7 @@ def _flatten(entry: Any) -> list[Any]:
 
 def _growth(leaf: Any) -> CacheGrowth:
     """Keys and values grow by the rows that the leaf adds at once."""
-    arrays = _arrays(vars(leaf))
+    arrays = arrays_in(vars(leaf))
     held = sum(array.nbytes for array in arrays)
     if not _kind(leaf).drops or not arrays:
         return CacheGrowth(held)
@@ -350,28 +363,4 @@ def _save(leaf: Any, pinned: bool) -> Any:
     windowed = isinstance(leaf, SlidingKVCache | kinds.ChunkedKVCache)
     if _kind(leaf).drops and not (pinned and windowed):
         return None
-    return _fresh(vars(leaf))
-
-
-def _fresh(value: Any) -> Any:
-    """The same structure with new handles: an in-place write through the old ones leaves these alone."""
-    if isinstance(value, mx.array):
-        return mx.array(value)
-    if isinstance(value, dict):
-        return {k: _fresh(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(_fresh(v) for v in value)
-    return value
-
-
-def _arrays(value: Any) -> Sequence[mx.array]:
-    if isinstance(value, mx.array):
-        return [value]
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list | tuple):
-        return [a for v in value for a in _arrays(v)]
-    return []
-
-
-# --- What a cache takes of memory as a conversation grows.
+    return new_handles(vars(leaf))

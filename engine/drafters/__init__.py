@@ -1,4 +1,4 @@
-"""What every drafter is: a protocol of five methods, what it needs and how it drafts, and what it proposes.
+"""What every drafter is: a protocol of seven methods, what it needs and how it drafts, and what it proposes.
 
 A round is one draft, one verify pass of the target and one commit. A drafter is not told about each token: whenever it
 is to draft, it is given all committed tokens and catches up by itself, so it cannot miss one; after the round it
@@ -18,6 +18,7 @@ from typing import Literal, Protocol
 
 import mlx.core as mx
 
+from engine.cache.snapshot import Snapshot
 from engine.errors import ModelError
 from engine.sampling import Sampler, TokenCounts
 from engine.tree.draft_tree import DraftTree
@@ -135,6 +136,12 @@ class Drafter(Protocol):
     def reusable_prefix(self) -> int:
         """Returns how many leading tokens need nothing more from the target. Only called for a drafter that
         needs layer taps: a reply that reuses more of the target's cache has the target see the rest again."""
+
+    def snapshot(self) -> Snapshot:
+        """Returns what it remembers of the tokens, to go on from when their conversation is continued."""
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Remembers what it did when the snapshot was taken, and nothing else."""
 
 
 __all__ = [

@@ -26,6 +26,7 @@ from typing import Any
 
 import mlx.core as mx
 
+from engine.cache.snapshot import Snapshot
 from engine.drafters import Draft, DraftContext, Needs, Traits, empty_draft
 from engine.drafters.chain import draw_chain
 from engine.target.cached_model import PREFILL_CHUNK, CachedModel
@@ -137,6 +138,19 @@ class CrossTokenizerModel:
 
     def reusable_prefix(self) -> int:
         return len(self._ends)
+
+    def snapshot(self) -> Snapshot:
+        """A draft that is not read yet counts for nothing."""
+        text = list(self._ends), list(self._text), list(self._tokens), list(self._own_ends)
+        return {"text": text, "model": self.model.snapshot()}
+
+    def restore(self, snapshot: Snapshot) -> None:
+        ends, text, tokens, own_ends = snapshot["text"]
+        self._ends, self._text = list(ends), bytearray(text)
+        self._tokens, self._own_ends = list(tokens), list(own_ends)
+        self._accepted = 0
+        self.model.restore(snapshot["model"])
+        self.model.rewind(min(self.model.length, len(self._tokens)))
 
     def _shared_logits(self, logits: mx.array) -> mx.array:
         """Returns the logits of the tokens that both have."""

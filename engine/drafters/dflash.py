@@ -33,6 +33,7 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from engine.backend.mlx_lm_imports import KVCache, create_causal_mask, initialize_rope
+from engine.cache.snapshot import Snapshot, put, take
 from engine.drafters import Draft, DraftContext, Needs, Traits, empty_draft
 from engine.drafters.chain import draw_chain
 from engine.drafters.dynamic_tree import DynamicTree
@@ -417,6 +418,12 @@ class DFlash:
         """The context is made of states, so up to the first token that has none yet."""
         start, end = self.target.recorded
         return max(self.known, end if start <= self.known else 0)
+
+    def snapshot(self) -> Snapshot:
+        return take(self._caches)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        put(self._caches, snapshot)
 
     def _remember(self, upto: int) -> None:
         """Adds the states of tokens before `upto` that the context lacks."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 import mlx.core as mx
 
+from engine.cache.snapshot import Snapshot
 from engine.drafters import Draft, DraftContext, Needs, Traits, empty_draft
 from engine.drafters.chain import draw_chain
 from engine.errors import ModelError
@@ -109,6 +110,12 @@ class DraftModel:
 
     def reusable_prefix(self) -> int:
         return self.model.length
+
+    def snapshot(self) -> Snapshot:
+        return self.model.snapshot()
+
+    def restore(self, snapshot: Snapshot) -> None:
+        self.model.restore(snapshot)
 
     def _room(self, context: DraftContext) -> int:
         """Returns how many tokens a draft may have: all but its last one are read, after the committed ones."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from engine.cache.snapshot import Snapshot
 from engine.drafters import Draft, DraftContext, Drafter, Needs, Traits, empty_draft
 
 
@@ -59,3 +60,10 @@ class DrafterGroup:
 
     def reusable_prefix(self) -> int:
         return min((member.reusable_prefix() for member in self._readers), default=0)
+
+    def snapshot(self) -> Snapshot:
+        return [member.snapshot() for member in self.members]
+
+    def restore(self, snapshot: Snapshot) -> None:
+        for member, own in zip(self.members, snapshot, strict=True):
+            member.restore(own)

@@ -23,6 +23,7 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 
+from engine.cache.snapshot import Snapshot
 from engine.drafters import Draft, DraftContext, Needs, Traits, empty_draft
 from engine.drafters.chain import draw_chain
 from engine.target.cached_model import CachedModel
@@ -164,6 +165,12 @@ class Gemma4Assistant:
         """All that is known, if the last state of it can be read; else the target must see one token again."""
         start, end = self.target.recorded
         return self._known if start < self._known <= end else max(self._known - 1, 0)
+
+    def snapshot(self) -> Snapshot:
+        return self._known
+
+    def restore(self, snapshot: Snapshot) -> None:
+        self._known = snapshot
 
     def _keys_values(self) -> dict[str, tuple[mx.array, mx.array]]:
         """Returns the target's keys and values by the kind of layer; those of a window are what that layer still

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import mlx.core as mx
 import mlx.nn as nn
 
+from engine.cache.snapshot import Snapshot
 from engine.drafters import Draft, DraftContext, Needs, Traits, empty_draft
 from engine.target.cached_model import CachedModel
 from engine.target.layer_taps import NORMED
@@ -188,3 +189,9 @@ class Medusa:
         """All that is known, if the last state of it can be read; else the target must see one token again."""
         start, end = self.target.recorded
         return self._known if start < self._known <= end else max(self._known - 1, 0)
+
+    def snapshot(self) -> Snapshot:
+        return self._known
+
+    def restore(self, snapshot: Snapshot) -> None:
+        self._known = snapshot

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 import mlx.core as mx
 
 from engine.backend.mlx_lm_imports import KVCache
+from engine.cache.snapshot import Snapshot, put, take
 from engine.drafters import Draft, DraftContext, Needs, Traits, empty_draft
 from engine.drafters.chain import draw_chain
 from engine.target.cached_model import PREFILL_CHUNK, CachedModel
@@ -98,6 +99,12 @@ class PairDrafter(ABC):
         """Pairs are made of states, so up to the first token that has none yet."""
         start, end = self.target.recorded
         return max(self.pairs, end if start <= self.pairs else 0)
+
+    def snapshot(self) -> Snapshot:
+        return take(self._caches)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        put(self._caches, snapshot)
 
     def _trim(self, pairs: int) -> None:
         """Drops all pairs but the first `pairs`."""

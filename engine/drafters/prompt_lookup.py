@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import mlx.core as mx
 
+from engine.cache.snapshot import Snapshot
 from engine.drafters import Draft, DraftContext, Needs, Traits, empty_draft
 from engine.drafters.suffix_index import END, LONGEST_MATCH, Matches, SuffixIndex
 from engine.tree.draft_tree import DraftTree
@@ -132,6 +133,12 @@ class PromptLookup:
 
     def reusable_prefix(self) -> int:
         return self._text.length
+
+    def snapshot(self) -> Snapshot:
+        """Nothing: the next `sync` indexes the tokens again, in less time than a pass takes."""
+
+    def restore(self, snapshot: Snapshot) -> None:
+        self.rewind(0)
 
     def _matches(self) -> list[tuple[SuffixIndex, Matches]]:
         """Returns what the end of the text matches, in the text and in earlier replies."""

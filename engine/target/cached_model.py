@@ -13,6 +13,7 @@ import mlx.core as mx
 
 from engine.backend.mlx_lm_imports import why_unsound
 from engine.cache.model_cache import ModelCache
+from engine.cache.snapshot import Snapshot
 from engine.cache.tree_cache import TreeRows
 from engine.errors import ModelError, UnsupportedCache
 from engine.target.layer_taps import LayerTaps
@@ -146,10 +147,7 @@ class CachedModel:
             if self.taps is not None:
                 self.taps.record(self.length)
         except BaseException:
-            self._root = None
-            self.cache.reset()
-            if self.taps is not None:
-                self.taps.drop()
+            self.reset()
             raise
         self.cache.advance(tokens.size)
         return logits
@@ -218,6 +216,28 @@ class CachedModel:
 
     def _rewind_cache(self, length: int) -> int:
         return self.cache.rewind(length)
+
+    def snapshot(self) -> Snapshot:
+        """Returns what the cache holds, and what the taps have recorded."""
+        taps = self.taps
+        recorded = None if taps is None else (taps.points, taps.latest_only, taps.snapshot())
+        return {"cache": self.cache.snapshot(), "recorded": recorded}
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Goes back to where the snapshot was taken, whatever has gone through the model since."""
+        self.reset()
+        self.cache.restore(snapshot["cache"])
+        if snapshot["recorded"] is not None:
+            points, latest_only, rows = snapshot["recorded"]
+            self.record(tuple(points), latest_only)
+            self.layer_taps(tuple(points), latest_only).restore(rows)
+
+    def reset(self) -> None:
+        """Forgets everything, and lets go of the memory that it took."""
+        self._root = None
+        self.cache.reset()
+        if self.taps is not None:
+            self.taps.drop()
 
     def layer_taps(self, points: tuple[int, ...], latest_only: bool = False) -> LayerTaps:
         """Returns the taps at `points`, one object for all who ask for the same. Raises as `LayerTaps` does."""

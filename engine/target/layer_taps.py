@@ -22,6 +22,7 @@ from typing import Any
 
 import mlx.core as mx
 
+from engine.cache.snapshot import Snapshot
 from engine.errors import ModelError
 from engine.target.hooks import TRIAL_TOKENS, Hook, HookKind, hook, trial_pass, unhook
 from engine.target.model_layout import layers_of, output_of
@@ -40,7 +41,7 @@ class LayerTaps:
 
     def __init__(self, model: Any, points: Sequence[int], latest_only: bool = False) -> None:
         self.points = tuple(points)
-        self._model, self._latest_only = model, latest_only
+        self._model, self.latest_only = model, latest_only
         self._hooks = [_hook(model, point) for point in self.points]
         self._stretches: list[tuple[int, mx.array]] = []
         self._widths = _measure(model, self.points, self._hooks)
@@ -65,7 +66,7 @@ class LayerTaps:
         self.cut(start)
         if self.end != start:
             self._stretches = []
-        elif self._latest_only and self._stretches:
+        elif self.latest_only and self._stretches:
             self._stretches = [(start - 1, self._stretches[-1][1][-1:])]
         self._stretches.append((start, mx.concatenate(rows, -1) if len(rows) > 1 else rows[0]))
         self._join()
@@ -123,6 +124,14 @@ class LayerTaps:
         """Forgets everything."""
         self._stretches = []
 
+    def snapshot(self) -> Snapshot:
+        """Returns what is recorded."""
+        return list(self._stretches)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Holds what was recorded at the same points when the snapshot was taken."""
+        self._stretches = list(snapshot)
+
     def unhook(self, kept: Collection[int]) -> None:
         """Takes the hooks off, but for those at the points `kept`, and forgets everything."""
         self.drop()
@@ -132,7 +141,7 @@ class LayerTaps:
 
     def arrays(self) -> list[mx.array]:
         """Returns every array to evaluate after a prefill chunk; none where all but the last chunk go unread."""
-        return [] if self._latest_only else [rows for _, rows in self._stretches]
+        return [] if self.latest_only else [rows for _, rows in self._stretches]
 
 
 def _hook(model: Any, point: int) -> Hook:

@@ -15,6 +15,7 @@ from typing import Any
 
 import mlx.core as mx
 
+from engine.cache.snapshot import Snapshot
 from engine.drafters import Draft, DraftContext, Drafter
 from engine.drafters.draft_model import DraftModel
 from engine.drafters.drafter_group import DrafterGroup
@@ -185,6 +186,12 @@ class TimedDrafter:
 
     def reusable_prefix(self) -> int:
         return self._drafter.reusable_prefix()
+
+    def snapshot(self) -> Snapshot:
+        return self._drafter.snapshot()
+
+    def restore(self, snapshot: Snapshot) -> None:
+        self._drafter.restore(snapshot)
 
 
 class ConditionedSampler(Sampler):

@@ -79,7 +79,6 @@ def test_costs_that_replies_refute_are_measured_again_once(
         for i in range(200 if refuted else 0):
             correction.observe(i % 4 > 0, 1.6 if i % 4 else 1.0, 1.0)
         list(talk.ask("hello", lambda: False))
-        talk.pair.measure_ahead(lambda: None)  # not while a conversation is in the caches
         talk.clear()
         talk.pair.session.forget()
         talk.pair.measure_ahead(lambda: None)

@@ -171,8 +171,16 @@ def test_what_replies_will_need_is_measured_while_the_model_is_idle(
     loaded = worker._pair
     assert loaded.calibration.missing() == ()
     assert of_kind(ask(worker, auto), p.Measuring) == []
+    long = asked("why is the sky blue? " * 8)
+    told = text_of(ask(worker, auto, messages=long))
     loaded.calibration.forget()
-    worker.prepare(lambda: False)  # a conversation is in the caches now: it is worth more
+    worker.prepare(lambda: False)
+    assert loaded.calibration.missing() == ()
+    again = ask(worker, auto, messages=(*long, *asked("", told, "and why is it so?")[1:]))
+    assert of_kind(again, p.PrefillProgress)[0].progress.reused > 64  # what was measured took the place of nothing
+    loaded.calibration.forget()
+    loaded.session.kept.limit_bytes = 0
+    worker.prepare(lambda: False)  # the conversation in the caches cannot be kept: it is worth more
     assert loaded.calibration.missing() == (64, 1024)
 
 

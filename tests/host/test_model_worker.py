@@ -13,6 +13,7 @@ import pytest
 from app import protocol as p
 from app.host import __main__ as host
 from app.host.model_worker import ModelWorker, NotLoaded
+from app.inference import memory_check
 from app.inference import pair_loader as parts
 from app.reply_history import ReplyHistory
 from engine.errors import BackendError, ModelError, RedlineError
@@ -292,3 +293,50 @@ def test_a_model_whose_files_change_while_it_is_loaded_goes_on_replying(
     assert works(worker)
     told = served(worker, p.Load(id=1, pair=pair(toy_folder)), p.Load(id=2, pair=pair(folder)))[-1]
     assert isinstance(told, p.Failed) and told.kind == "ModelError"
+
+
+def test_conversations_stay_warm_over_switches_verifications_and_races(
+    toy_folder: Path, toy_drafter_folder: Path
+) -> None:
+    """The next turn of each reads what is new, and says what a worker says that has done nothing else."""
+    worker = ModelWorker()
+    loaded(worker, pair(toy_folder, toy_drafter_folder))
+    sampling = p.SamplingSettings(max_tokens=6, draft_length=2)
+
+    def reply(to: ModelWorker, messages: tuple[p.Message, ...]) -> tuple[str, int, int]:
+        answers = list(to.reply(p.Reply(id=1, messages=messages, sampling=sampling), Event()))
+        progress = of_kind(answers, p.PrefillProgress)[0].progress
+        text = "".join(text for one in of_kind(answers, p.RoundDone) for text in one.round.texts)
+        return text + of_kind(answers, p.ReplyDone)[0].finished.text, progress.reused, progress.total
+
+    questions = ["why is the sky blue? " * 6, "count the stars above the sea. " * 5]
+    chats = [asked(question) for question in questions]
+    for number, chat in enumerate(chats):
+        text, reused, _ = reply(worker, chat)
+        assert reused < 64
+        chats[number] = (*chat, *asked("", text, "go on")[1:])
+    done = of_kind(worker.reply(p.Reply(id=3, messages=chats[0][:1], sampling=sampling), Event()), p.RoundDone)
+    kept = p.RoundTokens.of(one.round for one in done)
+    request = p.Verify(id=4, messages=chats[0][:1], sampling=sampling, rounds=kept)
+    assert of_kind(worker.verify(request, Event()), p.VerifyDone)[0].receipt.differences == ()
+    sides = (p.Side(drafter="none"),) * 2
+    race = p.Race(id=5, prompt=questions[1], sampling=p.SamplingSettings(max_tokens=2), sides=sides, runs=1)
+    assert of_kind(worker.race(race, Event()), p.RaceDone)
+    for chat in chats:
+        fresh = ModelWorker()
+        loaded(fresh, pair(toy_folder, toy_drafter_folder))
+        text, reused, total = reply(worker, chat)
+        assert text == reply(fresh, chat)[0]
+        assert total - reused < 40
+
+
+def test_no_more_is_kept_than_memory_allows(toy_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = ModelWorker()
+    loaded(worker, pair(toy_folder))
+    monkeypatch.setattr(memory_check, "memory", lambda: (8 << 30, 8 << 30))
+    assert works(worker)
+    roomy = worker._pair.session.kept.limit_bytes
+    assert 2 << 30 < roomy <= 4 << 30
+    monkeypatch.setattr(memory_check, "memory", lambda: (8 << 30, 1 << 20))
+    assert works(worker)
+    assert worker._pair.session.kept.limit_bytes == 1 << 19

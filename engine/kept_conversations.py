@@ -1,0 +1,96 @@
+"""Conversations that are not in the caches now, kept so that their next reply need not read them again.
+
+A reply continues the one that shares most tokens with its prompt, whoever asks: no conversation has a name here. They
+take memory, so there is a limit, and the one that was used longest ago goes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import mlx.core as mx
+
+from engine.audit.verify_blocks import VerifyBlocks
+from engine.cache.snapshot import Snapshot, arrays_in
+
+LEAST_TOKENS = 64  # fewer are read again sooner than kept
+
+
+@dataclass(frozen=True)
+class KeptConversation:
+    """tokens: of which the caches held a prefix. target: what its cache held, over `blocks` in exact-verify. drafter,
+    drafted: the drafter used last, and what it remembered; None for none."""
+
+    tokens: tuple[int, ...]
+    target: Snapshot
+    blocks: VerifyBlocks | None = None
+    drafter: object = None
+    drafted: Snapshot = None
+
+    @cached_property
+    def nbytes(self) -> int:
+        """The bytes of its arrays."""
+        return sum(array.nbytes for array in self.arrays())
+
+    def arrays(self) -> list[mx.array]:
+        """Returns every array that is kept."""
+        return [*arrays_in(self.target), *arrays_in(self.drafted)]
+
+
+class KeptConversations:
+    """limit_bytes: of all together; 0 keeps none."""
+
+    def __init__(self, limit_bytes: int = 0) -> None:
+        self._limit_bytes = limit_bytes
+        self._kept: list[KeptConversation] = []  # the one used last at the end
+
+    @property
+    def limit_bytes(self) -> int:
+        return self._limit_bytes
+
+    @limit_bytes.setter
+    def limit_bytes(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._drop_oldest()
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all that are kept."""
+        return sum(kept.nbytes for kept in self._kept)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def add(self, kept: KeptConversation) -> bool:
+        """Keeps a conversation, in place of older ones; returns whether the limit allows that. Waits for the device."""
+        if kept.nbytes > self._limit_bytes:
+            return False
+        mx.eval(kept.arrays())  # a graph would keep all that it is made of
+        self._kept.append(kept)
+        self._drop_oldest()
+        return True
+
+    def take(self, prompt: Sequence[int], least: int) -> KeptConversation | None:
+        """Returns the conversation that shares most tokens with `prompt`, and keeps it no longer; None where none
+        shares at least `least`."""
+        shared = [common_prefix(kept.tokens, prompt) for kept in self._kept]
+        most = max(shared, default=0)
+        return self._kept.pop(shared.index(most)) if most >= least else None
+
+    def clear(self) -> None:
+        """Keeps nothing any more."""
+        self._kept = []
+
+    def _drop_oldest(self) -> None:
+        while self._kept and self.nbytes > self._limit_bytes:
+            del self._kept[0]
+
+
+def common_prefix(tokens: Sequence[int], others: Sequence[int]) -> int:
+    """Returns how many leading tokens are the same."""
+    for i, (token, other) in enumerate(zip(tokens, others, strict=False)):
+        if token != other:
+            return i
+    return min(len(tokens), len(others))

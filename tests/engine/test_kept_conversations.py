@@ -1,0 +1,201 @@
+"""Conversations that are kept while another one is in the caches: the text is that of an unswitched chat, and little of
+it is read again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from engine.cache.snapshot import arrays_in
+from engine.drafters.eagle3 import Eagle3
+from engine.events import PromptProgress
+from engine.kept_conversations import LEAST_TOKENS, KeptConversation, KeptConversations
+from engine.policy.fixed import FixedLength
+from engine.session import Session
+from engine.settings import SamplingSettings
+from engine.target.cached_model import CachedModel
+from tests.engine.cache.test_model_cache import wide_llama
+from tests.engine.conversations import CONTEXT, DRAFTERS, MODELS, SHAPED, TURN, Reply, answer, drafter, read, same
+from tests.engine.drafters.test_cross_tokenizer import drafter_of
+from tests.engine.drafters.test_medusa import medusa
+from tests.engine.fakes import ByteTokenizer
+from tests.engine.replies import attach
+from tests.toys.architectures import build
+from tests.toys.block_heads import random_assistant, random_block, random_mtp
+from tests.toys.heads import random_eagle3
+
+ROOM = 1 << 30  # bytes, for every conversation of a toy
+HEADS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "eagle3": ("qwen3", lambda net: Eagle3(random_eagle3(), CachedModel(net), trees=True)),
+    "medusa": ("qwen3", lambda net: medusa(CachedModel(net))),
+    "another tokenizer": ("qwen3", lambda _: drafter_of("qwen3", kind="SLEM")),
+    "mtp": ("qwen3_5", lambda net: random_mtp(net, "qwen3_5")),
+    "dflash": ("gemma3_text", lambda net: random_block(net, "dflash")),
+    "assistant": ("gemma4_text", random_assistant),
+    "latent attention": ("deepseek_v3", lambda net: random_mtp(net, "deepseek_v3")),
+}
+PAIRS = [*((name, kind) for name in MODELS for kind in DRAFTERS), *((name, kind) for kind, (name, _) in HEADS.items())]
+
+
+def text(seed: int, length: int = 150) -> list[int]:
+    return [int(token) for token in np.random.default_rng(seed).integers(0, 52, length)]
+
+
+@cache
+def network(name: str) -> Any:
+    return MODELS[name] if name in MODELS else wide_llama() if name == "wide llama" else build(name)
+
+
+def roomy(name: str, limit_bytes: int = ROOM, kv_bits: int | None = None) -> Session:
+    made = Session(CachedModel(network(name), kv_bits, 32), ByteTokenizer(), CONTEXT)
+    made.kept.limit_bytes = limit_bytes
+    return made
+
+
+def maker(name: str, kind: str) -> Any:
+    return HEADS[kind][1](network(name)) if kind in HEADS else drafter(kind, name)
+
+
+def chat(switches: bool, name: str, kind: str, settings: SamplingSettings) -> list[Reply]:
+    """Three turns of each of two conversations: alternating in one session, or each in a session of its own."""
+    replies: list[Reply] = []
+    sessions = [roomy(name)] * 2 if switches else [roomy(name, 0), roomy(name, 0)]
+    drafters = [maker(name, kind)] * 2 if switches else [maker(name, kind), maker(name, kind)]
+    prompts = [text(1), text(2, 90)]
+    for _ in range(3):
+        for number, (session, own) in enumerate(zip(sessions, drafters, strict=True)):
+            attach(own, session.target)
+            replies.append(answer(session, prompts[number], settings, own))
+            prompts[number] += [*replies[-1].ids, *TURN]
+    return replies
+
+
+@pytest.mark.parametrize(("name", "kind"), PAIRS)
+def test_two_alternating_conversations_say_what_each_says_alone(name: str, kind: str) -> None:
+    """The texts, and draft by draft what was proposed; and no more is read than without a switch."""
+    for mine, theirs in zip(chat(True, name, kind, SHAPED), chat(False, name, kind, SHAPED), strict=True):
+        same(mine, theirs)
+        assert mine.reused == theirs.reused
+
+
+@pytest.mark.parametrize(
+    ("name", "kv_bits", "exact"), [("wide llama", 8, False), ("qwen3", None, True), ("llama", None, True)]
+)
+def test_quantized_keys_and_exact_verify_survive_a_switch(name: str, kv_bits: int | None, exact: bool) -> None:
+    settings = SamplingSettings(max_tokens=10, exact=exact)
+    switched, own = roomy(name, kv_bits=kv_bits), roomy(name, 0, kv_bits)
+    first = answer(switched, text(1), settings)
+    answer(switched, text(2), settings)
+    follow = [*text(1), *first.ids, *TURN]
+    again = answer(switched, follow, settings)
+    answer(own, text(1), settings)
+    alone = answer(own, follow, settings)
+    same(again, alone)
+    assert again.reused == alone.reused > len(text(1))
+
+
+def test_a_long_common_beginning_stays_and_both_continue() -> None:
+    """Two conversations that begin alike: the second goes on from what it shares, the first is kept whole."""
+    session, shared = roomy("qwen3"), text(1)
+    first, second = [*shared, *text(3, 300)], [*shared, *text(4, 80)]
+    answer(session, first, SHAPED)
+    branch = answer(session, second, SHAPED)
+    assert branch.reused == len(shared)
+    same(branch, answer(roomy("qwen3", 0), second, SHAPED))
+    again = answer(session, [*first, 5], SHAPED)
+    assert again.reused == len(first)
+    same(again, answer(roomy("qwen3", 0), [*first, 5], SHAPED))
+
+
+@pytest.mark.parametrize("name", ["mamba2", "qwen3_next", "llama"])
+def test_an_edit_after_a_switch_goes_back_to_a_mark(name: str) -> None:
+    """Recurrent states cannot drop tokens: the place before the reply is kept with the conversation."""
+    session = roomy(name)
+    answer(session, text(1), SHAPED)
+    answer(session, text(2), SHAPED)
+    edited = [*text(1)[:-1], 33, 34]
+    again = answer(session, edited, SHAPED)
+    assert again.reused == len(text(1)) - 1
+    same(again, answer(roomy(name, 0), edited, SHAPED))
+
+
+def test_another_drafter_goes_on_from_the_targets_cache() -> None:
+    session = roomy("qwen3")
+    first = answer(session, text(1), SHAPED, drafter("draft model", "qwen3"))
+    answer(session, text(2), SHAPED)
+    follow, other = [*text(1), *first.ids, *TURN], drafter("lookup", "qwen3")
+    again = answer(session, follow, SHAPED, other)
+    assert again.reused == len(follow) - len(TURN) - 1
+    same(again, answer(roomy("qwen3", 0), follow, SHAPED, drafter("lookup", "qwen3")))
+
+
+def test_a_reply_that_was_abandoned_is_kept_as_far_as_it_came() -> None:
+    session = roomy("qwen3")
+    events = session.continue_tokens(text(1), SHAPED, None, FixedLength(0))
+    started = [next(events) for _ in range(4)]
+    events.close()
+    told = [token for event in started if not isinstance(event, PromptProgress) for token in event.tokens]
+    answer(session, text(2), SHAPED)
+    again = answer(session, [*text(1), *told, 3], SHAPED)
+    assert told and again.reused >= len(text(1))
+
+
+def test_putting_aside_keeps_the_conversation_and_empties_the_caches() -> None:
+    session = roomy("qwen3")
+    first = answer(session, text(1), SHAPED)
+    assert session.put_aside()
+    assert session.target.length == 0 and not session.tokens and len(session.kept) == 1
+    assert answer(session, [*text(1), *first.ids, 4], SHAPED).reused == len(text(1)) + len(first.ids) - 1
+    assert len(session.kept) == 0
+    session.kept.limit_bytes = 0
+    assert not session.put_aside() and session.tokens
+
+
+def kept(seed: int, rows: int) -> KeptConversation:
+    return KeptConversation(tuple(text(seed)), {"keys": mx.zeros((rows, 256), mx.uint8)})
+
+
+def test_what_was_used_longest_ago_goes_first_and_the_limit_holds() -> None:
+    pool = KeptConversations(1024)
+    assert all(pool.add(kept(seed, 1)) for seed in range(4))
+    assert pool.take(text(0), LEAST_TOKENS) is not None  # used last now
+    assert pool.add(kept(0, 1)) and pool.add(kept(9, 1))
+    assert pool.take(text(1), LEAST_TOKENS) is None and pool.take(text(0), LEAST_TOKENS) is not None
+    assert pool.nbytes <= 1024
+    assert not pool.add(kept(7, 5)) and len(pool) == 3
+    pool.limit_bytes = 256
+    assert len(pool) == 1 and pool.take(text(9), LEAST_TOKENS) is not None
+
+
+def test_a_conversation_that_shares_too_little_is_left_where_it_is() -> None:
+    pool = KeptConversations(1024)
+    pool.add(kept(1, 1))
+    assert pool.take([*text(1)[: LEAST_TOKENS - 1], 60], LEAST_TOKENS) is None
+    assert len(pool) == 1
+
+
+def test_what_is_kept_is_evaluated_and_holds_no_second_copy() -> None:
+    """The arrays of a conversation that was put aside are the cache's own."""
+    session = roomy("qwen3")
+    answer(session, text(1), SHAPED)
+    held = sum(array.nbytes for array in session.target.cache.arrays())
+    session.put_aside()
+    found = session.kept.take(text(1), LEAST_TOKENS)
+    assert found is not None and found.nbytes == held == sum(array.nbytes for array in arrays_in(found.target))
+
+
+def roundtrip(session: Session, prompts: Sequence[Sequence[int]]) -> list[Reply]:
+    return [read(list(session.continue_tokens(prompt, SHAPED))) for prompt in prompts]
+
+
+def test_memory_stays_within_the_limit_over_many_conversations() -> None:
+    session = roomy("qwen3", 300_000)
+    for seed in range(12):
+        roundtrip(session, [text(seed, 200)])
+        assert session.kept.nbytes <= 300_000
+    assert len(session.kept) >= 2
