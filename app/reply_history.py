@@ -1,6 +1,8 @@
-"""Earlier replies on disk, to draft from: token ids, in one file for each tokenizer and conversation.
+"""Earlier replies on disk, to draft from: token ids, in one file for each tokenizer and conversation. Beside them is
+what the models remember of each conversation, which `app.inference.conversation_caches` writes.
 
     <folder>/<digest of the vocabulary>/<conversation>.tokens
+    <folder>/caches/<conversation>.safetensors
 
 Whoever keeps the conversations owns the folder: it adds each reply when it ends and deletes the file of a conversation
 that is deleted. Others only read. A file is a row of records, one for each reply: `_HEADER` and the ids as int32,
@@ -27,6 +29,7 @@ MOST_BYTES = 4 << 20  # of all files: about a million tokens
 _HEADER = struct.Struct("<4sqII")  # magic, message, tokens, CRC-32 of the ids
 _MAGIC = b"RLR1"
 _SUFFIX = ".tokens"
+_CACHES, _CACHE_SUFFIX = "caches", ".safetensors"
 _ITEM_BYTES = 4
 
 
@@ -70,13 +73,27 @@ class ReplyHistory:
                 found.append((entry.name, stat.st_mtime_ns, stat.st_size))
         return sorted(found)
 
+    def cache_file(self, conversation: int) -> str:
+        """Returns the file for what the models remember of a conversation, which is made empty if there is none; ""
+        where the disk refuses."""
+        path = self.folder / _CACHES / f"{conversation}{_CACHE_SUFFIX}"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            path.parent.mkdir(exist_ok=True, mode=0o700)
+            path.touch(0o600)
+        except OSError:
+            return ""
+        return str(path)
+
     def forget(self, conversation: int) -> None:
-        """Deletes what was learned from a conversation. Raises ReplyHistoryError."""
-        self._delete(path for path in self._paths() if path.stem == str(conversation))
+        """Deletes what is known of a conversation. Raises ReplyHistoryError."""
+        names = {str(conversation), f".partial-{conversation}"}  # the second is being written
+        self._delete(path for path in [*self._paths(), *self._caches()] if path.stem in names)
 
     def keep(self, conversations: Container[int]) -> None:
-        """Deletes what was learned from all other conversations. Raises ReplyHistoryError."""
-        self._delete(path for path in self._paths() if int(path.stem) not in conversations)
+        """Deletes what is known of all other conversations. Raises ReplyHistoryError."""
+        files = [*self._paths(), *self._caches()]
+        self._delete(file for file in files if not file.stem.isdecimal() or int(file.stem) not in conversations)
 
     def clear(self) -> None:
         """Deletes everything. Raises ReplyHistoryError."""
@@ -103,8 +120,12 @@ class ReplyHistory:
             path.unlink()
             sizes[path] -= size_bytes
 
+    def _caches(self) -> list[Path]:
+        """Returns the files of what the models remember, also those that are being written."""
+        return list(self.folder.glob(f"{_CACHES}/*{_CACHE_SUFFIX}"))
+
     def _paths(self) -> list[Path]:
-        """Returns all files, the one that was written longest ago first."""
+        """Returns all files of tokens, the one that was written longest ago first."""
         found: list[tuple[int, Path]] = []
         for path in self.folder.glob(f"*/*{_SUFFIX}"):
             with suppress(OSError):

@@ -79,6 +79,10 @@ class KeptConversations:
         most = max(shared, default=0)
         return self._kept.pop(shared.index(most)) if most >= least else None
 
+    def find(self, tokens: Sequence[int]) -> KeptConversation | None:
+        """Returns the conversation of just these tokens, which stays."""
+        return next((kept for kept in reversed(self._kept) if kept.tokens == tuple(tokens)), None)
+
     def clear(self) -> None:
         """Keeps nothing any more."""
         self._kept = []

@@ -112,14 +112,23 @@ class Session:
         self.forget()
         return True
 
+    def conversation(self, tokens: Sequence[int]) -> KeptConversation | None:
+        """Returns the conversation of just these tokens, where it is in the caches or kept."""
+        held = self._held()
+        return held if held is not None and held.tokens == tuple(tokens) else self.kept.find(tokens)
+
     def _keep(self) -> bool:
         """Adds what the caches hold to the conversations that are kept; returns whether they have room for it."""
-        if self.target.owner is not self._reply or not self.kept.limit_bytes:
-            return False
-        drafter = self._drafter
+        held = self._held() if self.kept.limit_bytes else None
+        return held is not None and self.kept.add(held)
+
+    def _held(self) -> KeptConversation | None:
+        """Returns what the caches hold, None where another session has used the target since."""
+        if self.target.owner is not self._reply:
+            return None
+        drafter, target = self._drafter, self.target.snapshot()
         drafted = None if drafter is None else drafter.snapshot()
-        target = self.target.snapshot()
-        return self.kept.add(KeptConversation(tuple(self.tokens), target, self._blocks, drafter, drafted))
+        return KeptConversation(tuple(self.tokens), target, self._blocks, drafter, drafted)
 
     def _check_owner(self, reply: object) -> None:
         """A reply that goes on must still own the caches."""

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Event
 
 from app import protocol as p
 from app.host.model_worker import ModelWorker
+from app.reply_history import ReplyHistory
 
 WORDS = "The lighthouse keeper wrote down the colour of the sea every morning, and this is what he saw that day. "
 OTHER = p.Message(role="user", content="Name three birds that swim, and say where they live.")
@@ -28,9 +31,9 @@ class FirstToken:
     text: str
 
 
-def reply(worker: ModelWorker, messages: tuple[p.Message, ...]) -> FirstToken:
+def reply(worker: ModelWorker, messages: tuple[p.Message, ...], cache: str = "") -> FirstToken:
     began_s, seconds, read, text = time.perf_counter(), 0.0, 0, ""
-    for answer in worker.reply(p.Reply(id=1, messages=messages, sampling=SAMPLING), Event()):
+    for answer in worker.reply(p.Reply(id=1, messages=messages, sampling=SAMPLING, cache=cache), Event()):
         if isinstance(answer, p.PrefillProgress):
             read = answer.progress.total - answer.progress.reused
         elif isinstance(answer, p.RoundDone):
@@ -46,12 +49,44 @@ def long_question(worker: ModelWorker, tokens: int) -> p.Message:
     return p.Message(role="user", content=f"{lines} What did he write?")
 
 
-def measure(worker: ModelWorker, tokens: int, between: Callable[[], object]) -> FirstToken:
+def started() -> ModelWorker:
+    worker = ModelWorker()
+    list(worker.load(p.Load(id=0, pair=p.Pair(target="builtin", drafter="auto"))))
+    return worker
+
+
+def switched(worker: ModelWorker) -> ModelWorker:
+    reply(worker, (OTHER,))
+    return worker
+
+
+def restarted(worker: ModelWorker) -> ModelWorker:
+    """Returns another worker, once the first one was idle and has written what it remembers."""
+    worker.prepare(lambda _: False)
+    return started()
+
+
+def forgetful(worker: ModelWorker) -> ModelWorker:
+    worker._pair.session.forget()
+    worker._pair.session.kept.clear()
+    return worker
+
+
+CASES: dict[str, Callable[[ModelWorker], ModelWorker]] = {
+    "unswitched": lambda worker: worker,
+    "after another conversation": switched,
+    "after a restart": restarted,
+    "cold": forgetful,
+}
+
+
+def measure(worker: ModelWorker, tokens: int, between: Callable[[ModelWorker], ModelWorker]) -> FirstToken:
     """Returns the follow-up to a long conversation, after `between`."""
-    long = long_question(worker, tokens)
-    first = reply(worker, (long,))
-    between()
-    return reply(worker, (long, p.Message(role="assistant", content=first.text), FOLLOW))
+    with tempfile.TemporaryDirectory() as folder:
+        cache = ReplyHistory(Path(folder)).cache_file(1)
+        long = long_question(worker, tokens)
+        first = reply(worker, (long,), cache)
+        return reply(between(worker), (long, p.Message(role="assistant", content=first.text), FOLLOW), cache)
 
 
 def main() -> None:
@@ -59,28 +94,16 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=4000, help="of the conversation")
     parser.add_argument("--repeats", type=int, default=3)
     args = parser.parse_args()
-    worker = ModelWorker()
-    list(worker.load(p.Load(id=0, pair=p.Pair(target="builtin", drafter="auto"))))
-
-    def forget() -> None:
-        worker._pair.session.forget()
-        worker._pair.session.kept.clear()
-
-    cases: dict[str, Callable[[], object]] = {
-        "unswitched": lambda: None,
-        "after another conversation": lambda: reply(worker, (OTHER,)),
-        "cold": forget,
-    }
-    found: dict[str, list[FirstToken]] = {name: [] for name in cases}
+    worker = started()
+    found: dict[str, list[FirstToken]] = {name: [] for name in CASES}
     for _ in range(args.repeats):
-        for name, between in cases.items():
-            forget()
-            found[name].append(measure(worker, args.tokens, between))
+        for name, between in CASES.items():
+            found[name].append(measure(forgetful(worker), args.tokens, between))
     texts = {one.text for ones in found.values() for one in ones}
     for name, ones in found.items():
         seconds = statistics.median(one.seconds for one in ones)
         print(f"{name:28}{seconds:8.3f} s to the first token, {ones[0].read:5d} tokens read")
-    print(f"{len(texts)} different texts, {worker._pair.session.kept.nbytes / 1e6:.0f} MB kept")
+    print(f"{len(texts)} different text{'s' if len(texts) > 1 else ''}")
 
 
 if __name__ == "__main__":

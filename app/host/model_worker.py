@@ -13,7 +13,7 @@ from msgspec import to_builtins
 
 from app import protocol
 from app.host.verify_job import verify
-from app.inference import digests, loaded_pair, reply_events
+from app.inference import conversation_caches, digests, loaded_pair, reply_events
 from app.inference.loaded_pair import NO_DRAFTER, LoadedPair
 from app.inference.memory_check import check_memory
 from app.inference.options import Options, check_settings, target_name
@@ -25,6 +25,9 @@ from engine.events import Finished, PromptProgress, Round
 from engine.settings import SamplingSettings
 from models.drafters.drafter_kind import join_notes
 from models.model_folder import check_folder
+
+WRITE_AFTER_S = 10.0  # without a request, before what is remembered of conversations is written
+WORTH_A_FILE = 512  # tokens
 
 
 class NotLoaded(RedlineError):
@@ -42,6 +45,8 @@ class ModelWorker:
     def __init__(self) -> None:
         self.pair: protocol.Pair | None = None
         self._loaded: LoadedPair | None = None
+        self._known_caches: set[Path] = set()  # files that were read, or need not be
+        self._unwritten: dict[Path, tuple[int, ...]] = {}  # the tokens of the conversation that belongs into each file
 
     def load(self, request: protocol.Load) -> Iterator[protocol.AnyAnswer]:
         """Loads what differs from the pair that is loaded. Yields Loading* Loaded. Raises RedlineError."""
@@ -74,6 +79,9 @@ class ModelWorker:
         messages = to_builtins(request.messages)
         pair.draft_from(Path(request.history) if request.history else None, settings)
         pair.keep_conversations()
+        cache = Path(request.cache) if request.cache else None
+        if cache is not None:
+            self._open_cache(pair, cache)
         runner = ReplyRunner(pair, settings, messages, stop.is_set, request.continuation_ids, request.timed)
         for event in runner.events():
             match event:
@@ -87,6 +95,8 @@ class ModelWorker:
                     texts = tuple(map(pair.target.tokenizer.piece, event.drafted))
                     yield protocol.RoundDone(id=number, round=event, drafted_texts=texts)
                 case Finished():
+                    if cache is not None and len(pair.session.tokens) >= WORTH_A_FILE:
+                        self._unwritten[cache] = tuple(pair.session.tokens)
                     digest = digests.together(digests.of_prompt(runner.prompt), pair.digest)
                     seed = settings.seed or 0
                     yield protocol.ReplyDone(
@@ -130,16 +140,37 @@ class ModelWorker:
         self._unload()
         yield protocol.Unloaded(id=request.id)
 
-    def prepare(self, interrupted: Callable[[], bool]) -> None:
-        """Measures ahead what draft length auto will need, until `interrupted`. May raise anything."""
+    def prepare(self, wait: Callable[[float], bool]) -> None:
+        """Measures ahead what draft length auto will need, and writes what is remembered of conversations once nobody
+        has asked anything for WRITE_AFTER_S. Ends when a request comes: wait(seconds) returns whether one has. May
+        raise anything."""
 
         def pause() -> None:
-            if interrupted():
+            if wait(0):
                 raise StoppedError("interrupted by a new request")
 
         if self._loaded is not None:
             with contextlib.suppress(StoppedError):
                 self._loaded.measure_ahead(pause)
+                if self._unwritten and not wait(WRITE_AFTER_S):
+                    self._write_caches(self._loaded, pause)
+
+    def _write_caches(self, pair: LoadedPair, pause: Callable[[], None]) -> None:
+        """Writes the conversations whose replies have ended since the last time. A disk that refuses costs only time
+        at the next start."""
+        for path, tokens in list(self._unwritten.items()):
+            kept = pair.session.conversation(tokens)
+            if kept is not None and kept.blocks is None:
+                with contextlib.suppress(OSError, TypeError):
+                    conversation_caches.save(path, pair, kept, pause)
+            del self._unwritten[path]
+
+    def _open_cache(self, pair: LoadedPair, path: Path) -> None:
+        """Has the session know what a file remembers of a conversation, unless this process does."""
+        if path not in self._known_caches:
+            self._known_caches.add(path)
+            if (kept := conversation_caches.load(path, pair)) is not None:
+                pair.session.kept.add(kept)
 
     def recover(self) -> None:
         """Makes the state known again after something unexpected was raised; what this raises ends the process."""
@@ -177,6 +208,8 @@ class ModelWorker:
     def _unload(self) -> None:
         if self._loaded is not None:
             self._loaded = self.pair = None
+            self._known_caches.clear()
+            self._unwritten.clear()
             loaded_pair.release_models()
 
     def _description(self, number: int, name: str, wanted: protocol.Pair) -> protocol.Loaded:

@@ -126,7 +126,7 @@ class RecordingPlayer:
         self.pair = None
         yield protocol.Unloaded(id=request.id)
 
-    def prepare(self, interrupted: Callable[[], bool]) -> None:
+    def prepare(self, wait: Callable[[float], bool]) -> None:
         """Does nothing: a recording measures nothing."""
 
     def recover(self) -> None:

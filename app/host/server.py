@@ -186,7 +186,7 @@ def _next(tasks: TaskQueue, worker: Worker | None) -> Task | None:
     """Returns the next task, None when there will be no more. Until it comes the worker prepares for later ones."""
     if worker is not None and not tasks.wait(IDLE_S):
         try:
-            worker.prepare(lambda: tasks.wait(0))
+            worker.prepare(tasks.wait)
         except Exception:  # noqa: BLE001  broad: the process boundary; the task that needs it meets it again
             traceback.print_exc(file=sys.stderr)
             worker.recover()

@@ -86,7 +86,9 @@ class Reply(Request, frozen=True, kw_only=True):
     continuation_ids: the tokens of the reply so far, to continue a reply that was interrupted. Their text is not sent
     again, `max_tokens` counts the new tokens only, and a greedy or coupled reply continues as if it had never been
     interrupted. timed: measure drafting and verification separately, which costs one more synchronisation a round.
-    history: the folder of earlier replies to draft from, "" for none (`app.reply_history`).
+    history: the folder of earlier replies to draft from, "" for none (`app.reply_history`). cache: the file in which
+    what the models remember of this conversation is kept over restarts, "" for none
+    (`app.inference.conversation_caches`).
     """
 
     messages: tuple[Message, ...]
@@ -94,6 +96,7 @@ class Reply(Request, frozen=True, kw_only=True):
     continuation_ids: tuple[int, ...] = ()
     timed: bool = False
     history: str = ""
+    cache: str = ""
 
 
 class Stop(Request, frozen=True, kw_only=True):

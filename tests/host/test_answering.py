@@ -167,27 +167,27 @@ def test_what_replies_will_need_is_measured_while_the_model_is_idle(
     auto = SamplingSettings(max_tokens=4, draft_length=None)
     target, drafter = (roomy_copy(folder, tmp_path / folder.name) for folder in (toy_folder, toy_drafter_folder))
     worker = worker_with(target, drafter)
-    worker.prepare(lambda: False)
+    worker.prepare(lambda _: False)
     loaded = worker._pair
     assert loaded.calibration.missing() == ()
     assert of_kind(ask(worker, auto), p.Measuring) == []
     long = asked("why is the sky blue? " * 8)
     told = text_of(ask(worker, auto, messages=long))
     loaded.calibration.forget()
-    worker.prepare(lambda: False)
+    worker.prepare(lambda _: False)
     assert loaded.calibration.missing() == ()
     again = ask(worker, auto, messages=(*long, *asked("", told, "and why is it so?")[1:]))
     assert of_kind(again, p.PrefillProgress)[0].progress.reused > 64  # what was measured took the place of nothing
     loaded.calibration.forget()
     loaded.session.kept.limit_bytes = 0
-    worker.prepare(lambda: False)  # the conversation in the caches cannot be kept: it is worth more
+    worker.prepare(lambda _: False)  # the conversation in the caches cannot be kept: it is worth more
     assert loaded.calibration.missing() == (64, 1024)
 
 
 def test_a_request_ends_what_is_measured_ahead(toy_folder: Path, toy_drafter_folder: Path) -> None:
     worker, sampling = worker_with(toy_folder, toy_drafter_folder), SamplingSettings(max_tokens=LENGTH)
     passes = count()
-    worker.prepare(lambda: next(passes) == 3)
+    worker.prepare(lambda _: next(passes) == 3)
     assert next(passes) == 4
     assert worker._pair.calibration.missing() == (64,)
     assert ids_of(ask(worker, sampling)) == plain(toy_folder, sampling)
@@ -197,10 +197,10 @@ def test_the_server_prepares_while_it_has_nothing_to_answer(toy_folder: Path) ->
     tasks, prepared = TaskQueue(), list[bool]()
 
     class Worker(ModelWorker):
-        def prepare(self, interrupted: Callable[[], bool]) -> None:
-            prepared.append(interrupted())
+        def prepare(self, wait: Callable[[float], bool]) -> None:
+            prepared.append(wait(0))
             tasks.close(stop=False)
-            prepared.append(interrupted())
+            prepared.append(wait(0))
             raise OSError("the disk is full")
 
     worker = Worker()

@@ -244,6 +244,7 @@ class ReplyController(QObject):
             continuation_ids=reply.tokens,
             timed=self.times_phases,
             history="" if self.history is None else str(self.history.folder),
+            cache="" if self.history is None else self.history.cache_file(reply.record.conversation),
         )
 
     def _receive(self, answer: AnyAnswer) -> None:

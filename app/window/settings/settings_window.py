@@ -37,7 +37,10 @@ UNLOADING = {
     "0": "Never",
 }
 UNLOADING_HELP = "Frees their memory. Your next message loads them again."
-LEARNING_HELP = "Drafts may copy from your earlier replies. Turning this off deletes the saved copies that drafts use."
+LEARNING_HELP = (
+    "Drafts may copy from your earlier replies, and long conversations continue sooner after a restart. Turning this "
+    "off deletes what is saved for that."
+)
 REFUSED_HELP = "Shows what the drafter proposed and the target refused."
 DEFAULTS_HELP = "New chats start with these settings, or with the ones you used last."
 
@@ -53,7 +56,7 @@ class AppearancePage(QWidget):
         self.scheme, self.text_size, self.motion = choice(SCHEMES), choice(sizes), choice(MOTIONS)
         self.unload = choice(UNLOADING)
         self.tints, self.refused, self.announce = CheckBox("Show"), CheckBox("Show"), CheckBox("Read aloud")
-        self.learning = CheckBox("Draft from them")
+        self.learning = CheckBox("Use them to reply sooner")
         self._preferences = Preferences()
         fields = column(on=self, margins=PAGE_MARGINS, gap=14)
         self._controls: dict[str, Choice | CheckBox] = {}  # by the name of the preference

@@ -198,10 +198,12 @@ def test_replies_are_learned_and_forgotten_with_their_conversation(tmp_path: Pat
         tokens = [token for one in controller.rounds_of(second.id) for token in one.round.tokens]
         assert {key: list(ids) for key, ids in history.read("abc").items()} == {(first.conversation, second.id): tokens}
         assert scene.requested(Reply)[-1].history == str(history.folder)
+        cache = Path(scene.requested(Reply)[-1].cache)
+        assert cache.is_file() and scene.requested(Reply)[0].cache == ""
         controller.new()
         third = scene.ask("elsewhere")
         controller.delete(second.conversation)
-        assert set(history.read("abc")) == {(third.conversation, third.id)}
+        assert set(history.read("abc")) == {(third.conversation, third.id)} and not cache.exists()
         controller.undo_delete()
         assert set(history.read("abc")) == {(third.conversation, third.id)}
         history.add("abc", 1000, 1, [1, 2])  # of a conversation that another start purged
