@@ -27,7 +27,7 @@ from app.inference.options import read_draft_length
 from app.inference.reply_events import ShownEvent
 from app.safe_text import trusted
 from app.suggestion import did_you_mean
-from engine.errors import RedlineError, UsageError
+from engine.errors import ContextError, RedlineError, UsageError
 from engine.metrics import Metrics
 from models.builtin import SHIPPED
 
@@ -41,6 +41,7 @@ _LINE = re.compile(r"/([a-z]+)(?:\s+(.*))?", re.DOTALL)
 _COMMANDS = {  # what follows a slash, and what it does
     "/help": "list these commands",
     "/clear": "forget the conversation; the system prompt stays",
+    "/trim N": "forget all but the last N messages, for a context that is full",
     "/system TEXT": "set the system prompt; without TEXT, remove it",
     "/regenerate": "reply to the last message again",
     "/drafter NAME|FOLDER": "choose the drafter: auto, none, lookup, a name or a folder",
@@ -99,7 +100,9 @@ class Talk:
                 meant = did_you_mean(f"/{found[1]}", _NAMES) or ";"
                 self._say(f"there is no command /{found[1]}{meant} /help lists them all")
         except RedlineError as error:
-            self._say(" ".join(str(error).split()))
+            full = isinstance(error, ContextError) and self._conversation.messages
+            hint = "; /trim 4 forgets all but the last 4 messages" if full else ""
+            self._say(" ".join(str(error).split()) + hint)
         if not self.over:
             self._say("")
 
@@ -122,6 +125,12 @@ class Talk:
     def _do_clear(self, _: str) -> None:
         self._conversation.clear()
         self._say("the conversation is forgotten")
+
+    def _do_trim(self, text: str) -> None:
+        if not text.isdecimal():
+            raise UsageError("give how many of the last messages to keep, such as /trim 4")
+        forgotten = self._conversation.trim(int(text))
+        self._say(f"{forgotten} messages are forgotten, {len(self._conversation.messages)} are kept")
 
     def _do_system(self, text: str) -> None:
         self._conversation.system = text

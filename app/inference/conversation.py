@@ -96,6 +96,13 @@ class Conversation:
             self.notice("")
         return receipt
 
+    def trim(self, kept: int) -> int:
+        """Forgets all but the last `kept` messages, from a question on; returns how many that were."""
+        first = max(0, len(self.messages) - kept)
+        first += first % 2  # a question
+        self.messages = self.messages[first:]
+        return first
+
     def clear(self) -> None:
         """Forgets the messages; the system prompt stays."""
         self.messages, self.answer = [], None

@@ -26,6 +26,7 @@ from app.store.records import (
     CUT_NOTE,
     Attachment,
     ChatSettings,
+    ContextTrim,
     ConversationRecord,
     Ending,
     MessageRecord,
@@ -254,11 +255,18 @@ class Store:
         return added
 
     def add_question(
-        self, conversation: int, parent: int | None, text: str, attachments: Sequence[Attachment] = ()
+        self,
+        conversation: int,
+        parent: int | None,
+        text: str,
+        attachments: Sequence[Attachment] = (),
+        trim: ContextTrim | None = None,
     ) -> MessageRecord:
         """Adds a question after `parent`, or at the root; where that has one already, another version."""
         files = [Attachment(name=clean(one.name), text=clean(one.text)) for one in attachments]
-        columns = {"text": clean(text), "attachments": to_json(files or None)}
+        if trim is not None:
+            trim = ContextTrim(kept=trim.kept, summary=clean(trim.summary))
+        columns = {"text": clean(text), "attachments": to_json(files or None), "trim": to_json(trim)}
         with self._lock, self._database.change():  # in the order of the writer, which would be waited for otherwise
             added = self._insert(conversation, parent, "user", state="complete", **columns)
             make_searchable(self._database, added)

@@ -64,7 +64,8 @@ _SCHEMA = """
         system TEXT,
         prompt TEXT,
         receipt TEXT,
-        thought TEXT
+        thought TEXT,
+        trim TEXT
     ) STRICT;
     CREATE INDEX family ON message (conversation, parent);
     CREATE INDEX streaming ON message (id) WHERE state = 'streaming';
@@ -78,7 +79,7 @@ _SCHEMA = """
     CREATE TABLE value (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
     CREATE TABLE folded (message INTEGER PRIMARY KEY REFERENCES message ON DELETE CASCADE, text TEXT NOT NULL) STRICT;
 """
-VERSION = 6
+VERSION = 7
 TABLES = ("conversation", "message", "rounds", "preset", "value")  # `folded` follows from the others
 
 

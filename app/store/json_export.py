@@ -2,7 +2,7 @@
 
     {"format": "redline conversation", "version": 1, "title", "created_s", "updated_s", "settings", "shown",
      "messages": [{"parent", "shown", "role", "text", "state", "note", "created_s", "attachments",
-                   "statistics", "pair", "law", "system", "prompt", "receipt", "thought",
+                   "statistics", "pair", "law", "system", "prompt", "receipt", "thought", "trim",
                    "rounds": [{"type": "Told", "id", "round", "drafted_texts", "origins"}]}]}
 
 A message refers to others by their places in `messages`; its parent always comes before it, and versions stand in their
@@ -37,6 +37,7 @@ from app.store.records import (
     MessageRecord,
     StoredReceipt,
     Time,
+    trim_in_words,
 )
 from app.store.reply_rounds import fault_of_round, in_range, pack, text_of
 from engine.audit.receipt import MARGIN, Difference
@@ -55,6 +56,8 @@ def to_markdown(title: str, path: Sequence[MessageRecord], statistics: bool) -> 
     """Returns a branch as Markdown: headings say who speaks, attachments are fenced, notes and numbers in italics."""
     parts = [f"# {title or 'Conversation'}"]
     for record in path:
+        if record.trim is not None:
+            parts.append("\n\n".join(["---", f"*{trim_in_words(record.trim)}*", record.trim.summary]).strip())
         parts.append("## You" if record.role == "user" else "## Reply")
         if record.thought.strip():
             parts.append(folded(thought_in_words(record.statistics), record.thought.strip()))
@@ -219,6 +222,8 @@ def _fault_of_place(messages: Sequence[MessageDocument], place: int) -> str:
         return "has not ended"
     if message.role == "assistant" and (message.parent is None or messages[message.parent].role == "assistant"):
         return "is a reply without a question"
+    if message.role == "assistant" and message.trim is not None:
+        return "is a reply that says what the model sees before a question"
     return ""
 
 

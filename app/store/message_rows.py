@@ -12,7 +12,7 @@ import msgspec
 
 from app.protocol import Pair, SamplingSettings
 from app.store.database import Row
-from app.store.records import Attachment, MessageBody, MessageRecord, Statistics, StoredReceipt
+from app.store.records import Attachment, ContextTrim, MessageBody, MessageRecord, Statistics, StoredReceipt
 
 T = TypeVar("T")
 
@@ -23,6 +23,7 @@ _JSON_FIELDS: dict[str, Any] = {
     "pair": Pair,
     "sampling": SamplingSettings,
     "receipt": StoredReceipt,
+    "trim": ContextTrim,
 }
 _COLUMNS = ", ".join(f"message.{column}" for column in ("id", "conversation", "parent", "tail", *BODY.values()))
 # Ids of the versions, oldest first, as one text.

@@ -22,6 +22,7 @@ CONTEXT_FULL = "The context is full."  # in the note of a reply that ended for t
 LENGTH_REACHED = "The reply reached its maximum length."
 THOUGHT_REACHED = "The model reached its thinking limit before it answered. Choose Continue to let it go on."
 UNANSWERED = "The reply ended while the model was still thinking."
+SUMMARY_OPENING = "Summary of our conversation so far:"
 CUT_NOTE = "Redline was closed or stopped working while this reply was being written."
 
 # complete: ended by itself or at its longest. stopped: by the user. cut: the host or the app went while it streamed.
@@ -47,6 +48,14 @@ class Attachment(Struct, frozen=True, kw_only=True):
 
     name: str
     text: str
+
+
+class ContextTrim(Struct, frozen=True, kw_only=True):
+    """What the model is given, from a question on, of the messages before it: the last `kept` of them, and a `summary`
+    of the others, "" for none."""
+
+    kept: Annotated[int, msgspec.Meta(ge=0, le=100_000)]
+    summary: str = ""
 
 
 class Statistics(Struct, frozen=True, kw_only=True):
@@ -102,7 +111,7 @@ class MessageBody(Struct, frozen=True, kw_only=True):
     what the model thought before it answered, where that can be told. note: why it failed or was cut,
     that it fell back, or "". pair, sampling: what made a reply, with the seed it was drawn with. system: the system
     prompt that it was made with, None if that was not stored; prompt: the digest of its prompt. receipt: of the reply
-    as far as it was when it was checked.
+    as far as it was when it was checked. trim: of a question that was sent when the context was full.
     """
 
     role: Role
@@ -118,6 +127,7 @@ class MessageBody(Struct, frozen=True, kw_only=True):
     prompt: str = ""
     receipt: StoredReceipt | None = None
     thought: str = ""
+    trim: ContextTrim | None = None
 
 
 class MessageRecord(MessageBody, frozen=True, kw_only=True):
@@ -174,15 +184,31 @@ class SearchHit(Struct, frozen=True, kw_only=True):
 
 def messages_of(system: str, path: list[MessageRecord]) -> tuple[Message, ...]:
     """Returns the turns that a model is given for a branch. Replies without an answer are left out, and their questions
-    too."""
+    too; so is what was left out when the context was full, whose summary begins the first question that is left."""
+    trimmed = [place for place, record in enumerate(path) if record.trim is not None]
+    trim = path[trimmed[-1]].trim if trimmed else None
     turns: list[Message] = []
-    for record in path:
+    for record in path if trim is None else path[max(0, trimmed[-1] - trim.kept) :]:
         if record.role == "assistant" and not record.text:
             if turns and turns[-1].role == "user":
                 turns.pop()
             continue
-        turns.append(Message(role=record.role, content=record.content, thought=record.thought))
+        if turns or record.role == "user":
+            turns.append(Message(role=record.role, content=record.content, thought=record.thought))
+    if turns and trim is not None and trim.summary:
+        content = f"{SUMMARY_OPENING}\n{trim.summary}\n\n{turns[0].content}"
+        turns[0] = Message(role="user", content=content)
     return (*([Message(role="system", content=system)] if system else []), *turns)
+
+
+def trim_in_words(trim: ContextTrim) -> str:
+    """Returns what the model is given of the messages before a question, in a sentence."""
+    if not trim.kept:
+        seen = "a summary of the messages above" if trim.summary else "none of the messages above"
+    else:
+        last = "the last message" if trim.kept == 1 else f"the last {trim.kept} messages"
+        seen = f"{last} above and a summary of the earlier ones" if trim.summary else f"only {last} above"
+    return f"From here on, the model sees {seen}."
 
 
 def verify_request(number: int, system: str, branch: Sequence[MessageRecord], rounds: Iterable[RoundDone]) -> Verify:

@@ -109,6 +109,14 @@ def test_a_second_ctrl_c_during_a_reply_ends_the_reply_and_not_the_conversation(
     assert said == ["one", "half", "three", TEXT]
 
 
+def test_a_full_context_says_how_to_go_on_and_trim_keeps_the_last_turns() -> None:
+    desk = desk_with(whole, whole, too_long, whole)
+    notes = desk.type("one", "two", "three", "/trim 3", "/trim some", "four")
+    assert "the prompt is too long; /trim 4 forgets all but the last 4 messages" in notes
+    assert "2 messages are forgotten, 2 are kept" in notes and "give how many of the last messages to keep" in notes
+    assert [message["content"] for message in desk.conversation.messages] == ["two", TEXT, "four", TEXT]
+
+
 def talk(conversation: Conversation, *lines: str) -> str:
     """Say the lines, then leave; returns what was noted."""
     waiting, notes = iter([*lines, "/quit"]), io.StringIO()

@@ -38,6 +38,7 @@ OLD_TABLES = """
     CREATE TABLE preset (name TEXT PRIMARY KEY, settings TEXT NOT NULL) STRICT, WITHOUT ROWID;
     CREATE TABLE value (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;"""
 RECEIPTS = "".join(f"ALTER TABLE message ADD COLUMN {name} TEXT;" for name in ("system", "prompt", "receipt"))
+THOUGHTS = "ALTER TABLE message ADD COLUMN thought TEXT;"
 
 
 def make_old(place: Path, version: int) -> None:
@@ -45,7 +46,7 @@ def make_old(place: Path, version: int) -> None:
     place.parent.mkdir(parents=True)
     with closing(connect(place, "rwc")) as connection:
         prepare(connection)
-        connection.executescript(f"{OLD_TABLES} {RECEIPTS if version > 2 else ''}")
+        connection.executescript(f"{OLD_TABLES} {RECEIPTS if version > 2 else ''} {THOUGHTS if version > 5 else ''}")
         connection.executescript(f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {version}")
         connection.executescript(
             """INSERT INTO conversation (title, pinned, created_s, updated_s, shown, settings)
@@ -140,7 +141,9 @@ def test_a_newer_version_is_refused_and_untouched(place: Path, logged: bool) -> 
     else:
         store.close()
     before = files(place.parent)
-    with pytest.raises(StoreError, match=r"newer Redline \(format 7, this one reads up to 6\); update Redline"):
+    with pytest.raises(
+        StoreError, match=rf"newer Redline \(format {VERSION + 1}, this one reads up to {VERSION}\); update Redline"
+    ):
         Store.open(place)
     assert {name: data for name, data in files(place.parent).items() if data} == {n: d for n, d in before.items() if d}
 

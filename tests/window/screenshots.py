@@ -23,7 +23,7 @@ from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
 from app.protocol import RoundDone, SamplingSettings, decode_answer
-from app.store.records import MessageRecord, Statistics, StoredReceipt
+from app.store.records import ContextTrim, MessageRecord, Statistics, StoredReceipt
 from app.window.chat import Controller, Notice, SpeculationStatus
 from app.window.common.preferences import PREFERENCES, Preferences, written
 from app.window.main_window.main_window import MainWindow
@@ -151,6 +151,24 @@ def chat_settings(stage: Stage) -> QWidget:
     return stage.window
 
 
+def full_context(stage: Stage) -> QWidget:
+    """The context was full before, and is again."""
+    controller, (question, reply) = stage.controller, TURNS[0]
+    told = {2: recorded()[:20], 4: made_up(reply, 5)}
+    summary = (
+        "You asked why the sky is blue. It is Rayleigh scattering: the air scatters short waves more than long ones."
+    )
+    shown = [ask(1, SKY), answered(2, told[2]), ask(3, question), answered(4, told[4])]
+    shown[2] = replace(shown[2], trim=ContextTrim(kept=0, summary=summary))
+    controller.open(1)
+    path(controller, shown, told)
+    stage.window.parts.composer.editor.setPlainText("And what would you read next?")
+    settle()
+    controller.pair._count_timer.stop()
+    controller.context_counted.emit(8502, 8192)
+    return stage.window
+
+
 def settings(stage: Stage) -> QWidget:
     return stage.window.settings.show("appearance")
 
@@ -207,6 +225,7 @@ SCENES: dict[str, Callable[[Stage], QWidget]] = {
     "streaming": streaming,
     "markdown": markdown,
     "long": long,
+    "full-context": full_context,
     "receipt": receipt,
     "chat-settings": chat_settings,
     "settings": settings,

@@ -17,8 +17,17 @@ from msgspec.structs import replace as changed
 from PySide6.QtCore import QObject, Signal
 
 from app.protocol import Loaded, Pair, RoundDone, SamplingSettings
-from app.store.records import Attachment, ChatSettings, ConversationRecord, MessageRecord, Role, messages_of
+from app.store.records import (
+    Attachment,
+    ChatSettings,
+    ContextTrim,
+    ConversationRecord,
+    MessageRecord,
+    Role,
+    messages_of,
+)
 from app.window.chat.chat_pair import ChatPair
+from app.window.chat.context_trimmer import ContextTrimmer
 from app.window.chat.conversation_library import LAST_OPEN, ConversationLibrary
 from app.window.chat.host_connection import HostConnection
 from app.window.chat.host_process import RESTARTED, HostProcess
@@ -65,6 +74,8 @@ class Controller(QObject):
     verification_progressed = Signal(int, str)  # a message, the progress as text; "" once it is over
     reply_verified = Signal(object)  # MessageRecord, with its receipt
     verification_failed = Signal(int, str)  # a message, why it cannot be verified
+    summary_progressed = Signal(str)  # the summary of earlier messages so far
+    question_sent = Signal()  # the one that waited for `send_trimmed`
     notice = Signal(object)  # Notice
 
     def __init__(
@@ -82,6 +93,8 @@ class Controller(QObject):
         self.replies = ReplyController(self.host, store, self)
         self._history = history
         self._verification = ReplyVerification(self)
+        self._trimmer = ContextTrimmer(self)
+        self._untrimmed: tuple[int | None, str, tuple[Attachment, ...]] = (None, "", ())  # a question that waits for it
         self.pair = ChatPair(self)
         self._was_busy = False
         self._deleted: list[tuple[int, bool]] = []  # conversations that can be restored; whether they were open
@@ -98,6 +111,9 @@ class Controller(QObject):
         replies.ended.connect(self._handle_reply_ended)
         verification.verified.connect(self._handle_verified)
         verification.ended.connect(self.pair.load)
+        self._trimmer.found.connect(self._send_with)
+        self._trimmer.failed.connect(self._handle_trim_failure)
+        self._trimmer.progressed.connect(self.summary_progressed)
         host.load_failed.connect(self._handle_load_failure)
         host.died.connect(self._handle_death)
 
@@ -132,14 +148,19 @@ class Controller(QObject):
 
     @property
     def busy(self) -> bool:
-        """Whether a reply of the open conversation is being written."""
+        """Whether a reply of the open conversation, or a summary of it, is being written."""
         reply = self.replies.reply
-        return reply is not None and reply.record.conversation == self.conversation.id
+        return self._trimmer.active or (reply is not None and reply.record.conversation == self.conversation.id)
 
     @property
     def in_use(self) -> bool:
         """Whether a reply, a verification or a race is in progress, in any conversation."""
-        return self.replies.reply is not None or self._verification.message is not None or self.host.racing
+        return (
+            self.replies.reply is not None
+            or self._verification.message is not None
+            or self.host.racing
+            or self._trimmer.active
+        )
 
     @property
     def status(self) -> SpeculationStatus:
@@ -190,6 +211,30 @@ class Controller(QObject):
             self.pair.set_draft("")
         return sent
 
+    def send_trimmed(self, text: str, attachments: Sequence[Attachment], summarize: bool) -> None:
+        """Sends a message although the context is full, with the last messages that fit before it and, to `summarize`,
+        what the model writes about the others. `question_sent` is emitted once it is sent; a notice says why not."""
+        if self._refuse_second_reply() or self._trimmer.active or not (text.strip() or attachments):
+            return
+        last = self.path[-1] if self.path else None
+        before = self.path[:-1] if last is not None and last.role == "user" else self.path
+        self._untrimmed = (before[-1].id if before else None, text, tuple(attachments))
+        self.pair.cancel_count()
+        self._trimmer.begin(before, text, tuple(attachments), summarize)
+        self._update_busy()
+
+    def _send_with(self, trim: ContextTrim) -> None:
+        """Sends the question that waited."""
+        parent, text, attachments = self._untrimmed
+        retry = partial(self.send_trimmed, text, attachments, bool(trim.summary))
+        if (parent is None or self.find(parent)) and self._ask(parent, text, attachments, retry, trim):
+            self.question_sent.emit()
+        self._update_busy()
+
+    def _handle_trim_failure(self, why: str) -> None:
+        self.notice.emit(Notice("warning", why))
+        self._update_busy()
+
     def edit(self, message: int, text: str) -> bool:
         """Sends another version of a question, with the same attachments."""
         record = self.find(message)
@@ -233,8 +278,10 @@ class Controller(QObject):
         return True
 
     def stop(self) -> None:
-        """Stops the reply of the open conversation; its text so far stays."""
-        if self.busy:
+        """Stops the reply of the open conversation; its text so far stays. Or the summary of one."""
+        if self._trimmer.active:
+            self._trimmer.stop()
+        elif self.busy:
             self.replies.stop()
 
     def select(self, message: int) -> None:
@@ -251,7 +298,12 @@ class Controller(QObject):
         return self._verification.begin(message)
 
     def _ask(
-        self, parent: int | None, text: str, attachments: tuple[Attachment, ...], retry: Callable[[], object]
+        self,
+        parent: int | None,
+        text: str,
+        attachments: tuple[Attachment, ...],
+        retry: Callable[[], object],
+        trim: ContextTrim | None = None,
     ) -> bool:
         """Adds a question after `parent` and has it answered; returns whether it was saved."""
         if self._refuse_second_reply():
@@ -259,7 +311,7 @@ class Controller(QObject):
 
         def add_question() -> MessageRecord:
             self._save_conversation(title_of(text) or (attachments[0].name if attachments else ""))
-            return self.library.store.add_question(self.conversation.id, parent, text, attachments)
+            return self.library.store.add_question(self.conversation.id, parent, text, attachments, trim)
 
         question = self.library.attempt(add_question, None, (("Try Again", retry),))
         if question is None:
@@ -397,6 +449,7 @@ class Controller(QObject):
         return record is not None
 
     def _open(self, record: ConversationRecord) -> None:
+        self._trimmer.stop()
         self.conversation = record
         self.library.set_value(LAST_OPEN, str(record.id))
         self.pair.cancel_count()

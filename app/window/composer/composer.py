@@ -22,7 +22,12 @@ from app.window.composer.prompt_editor import PromptEditor
 BOX_OVERHANG = 30  # px by which the box is wider than the transcript, so that their texts are aligned
 LEGEND_FROM = 480  # px: a narrower composer has no room for the legend
 NEARLY_FULL = 0.9  # of the context: from here on the composer warns
-ADVICE = "Shorten the message, edit an earlier one, or start a new chat."
+CHOOSE = "Choose how to send your message, or edit an earlier one."
+CHOICES = {
+    "keep_recent": "Send the message with the last messages that fit. The model no longer sees the others.",
+    "summarize": "Have the model summarize the earlier messages first, and send the message with the summary.",
+    "new_chat": "Start an empty chat with the same settings.",
+}
 NO_IMAGES = "Images cannot be attached: the models read text only. Paste the text instead."
 
 
@@ -46,11 +51,15 @@ class SendButton(IconButton):
 class Composer(QWidget):
     """The field for a message. meter: shown beside Send. legend: shown where there is room for it.
 
-    sent(str, tuple[Attachment]): a new message. edited(int, str): a message and its new text. changed(Draft): the user
-    typed or attached something. refused(str): why something cannot be attached.
+    sent(str, tuple[Attachment]): a new message. trim_asked(str, tuple[Attachment], bool): a new message for which the
+    context is too full, to be sent with the last messages alone or, if True, with a summary of the others too.
+    edited(int, str): a message and its new text. changed(Draft): the user typed or attached something. refused(str):
+    why something cannot be attached.
     """
 
     sent = Signal(str, object)
+    trim_asked = Signal(str, object, bool)
+    new_asked = Signal()
     edited = Signal(int, str)
     stop_asked = Signal()
     attach_asked = Signal()
@@ -63,6 +72,11 @@ class Composer(QWidget):
         self.editor, self.chips, self.warning = PromptEditor(), Chips(), wrapped(role="detail")
         self.attach, self.send = IconButton("attach", "Attach Files"), SendButton()
         self.cancel = QPushButton("Cancel")
+        self.keep_recent, self.summarize = (
+            QPushButton("Keep Recent Messages"),
+            QPushButton("Summarize Earlier Messages"),
+        )
+        self.new_chat, self._choices = QPushButton("New Chat"), QWidget()
         self._box, self._edit_bar, self._meter, self._legend = QFrame(), QWidget(), meter, legend
         self._legend_wanted = False
         self._attachments: list[Attachment] = []
@@ -123,13 +137,20 @@ class Composer(QWidget):
         self._too_long = nearly_full and left <= 0
         if self._too_long:
             over = "1 token" if left == 0 else f"{1 - left:,} tokens"
-            text = f"The conversation is {over} too long for the context of {context:,}. {ADVICE}"
+            text = f"The conversation is {over} too long for the context of {context:,}. {CHOOSE}"
         else:
             text = f"The context is nearly full: {left:,} of {context:,} tokens are left for the reply."
         self.warning.setText(text)
         style(self.warning, tone="error" if self._too_long else "warning")
         self.warning.setVisible(nearly_full)
+        self._choices.setVisible(self._too_long)
         self._update_controls()
+
+    def show_summary(self, text: str) -> None:
+        """Shows the summary of earlier messages while the model writes it."""
+        self.warning.setText(f"Summarizing earlier messages: {text}")
+        style(self.warning, tone="warning")
+        self.warning.show()
 
     def set_model(self, name: str) -> None:
         """Shows the name of the model in the empty field."""
@@ -168,8 +189,14 @@ class Composer(QWidget):
         column(self._edit_bar, self.chips, self.editor, buttons, on=self._box, margins=(12, 10, 8, 8), gap=6)
         self.warning.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         self.warning.hide()
+        for button, what in CHOICES.items():
+            getattr(self, button).setToolTip(what)
+            getattr(self, button).setAccessibleDescription(what)
+        choices = (self.keep_recent, self.summarize, self.new_chat)
+        row(STRETCH, *choices, STRETCH, on=self._choices, gap=GAP)
+        self._choices.hide()
         middle = row(STRETCH, (self._box, 1000), STRETCH)
-        column(self.warning, middle, on=self, margins=(2 * GAP, 4, 2 * GAP, 2 * GAP), gap=4)
+        column(self.warning, self._choices, middle, on=self, margins=(2 * GAP, 4, 2 * GAP, 2 * GAP), gap=4)
         self.setTabOrder(self.editor, self.attach)
 
     def _connect(self) -> None:
@@ -183,6 +210,9 @@ class Composer(QWidget):
         self.attach.clicked.connect(self.attach_asked)
         self.send.clicked.connect(lambda: self.stop_asked.emit() if self._busy else self._submit())
         self.cancel.clicked.connect(self.cancel_edit)
+        self.keep_recent.clicked.connect(lambda: self._submit_trimmed(summarize=False))
+        self.summarize.clicked.connect(lambda: self._submit_trimmed(summarize=True))
+        self.new_chat.clicked.connect(self.new_asked)
         self.chips.removed.connect(self._remove)
 
     def _submit(self) -> None:
@@ -198,6 +228,10 @@ class Composer(QWidget):
         self.set_draft(Draft())
         self.changed.emit(Draft())
         self.sent.emit(text, attachments)
+
+    def _submit_trimmed(self, summarize: bool) -> None:
+        """Asks for the message to be sent, which stays here until it is."""
+        self.trim_asked.emit(self.editor.toPlainText(), tuple(self._attachments), summarize)
 
     def _attach_paste(self, text: str) -> None:
         self._attach(from_paste(text, [a.name for a in self._attachments]))
@@ -243,11 +277,17 @@ class Composer(QWidget):
     def _can_send(self) -> bool:
         """Whether there is a message and the conversation has room for it; an edited one may be what makes it."""
         editing = self._edited_message is not None
-        has_message = bool(self.editor.toPlainText().strip() or (self._attachments and not editing))
-        return has_message and not self._busy and (editing or not self._too_long)
+        return self._has_message and not self._busy and (editing or not self._too_long)
+
+    @property
+    def _has_message(self) -> bool:
+        attached = self._attachments and self._edited_message is None
+        return bool(self.editor.toPlainText().strip() or attached)
 
     def _update_controls(self) -> None:
         self._edit_bar.setVisible(self._edited_message is not None)
+        for button in (self.keep_recent, self.summarize):
+            button.setEnabled(self._has_message and not self._busy and self._edited_message is None)
         self.send.show_state(self._busy or self._can_send, self._busy)
 
     def _limit_width(self) -> None:

@@ -17,7 +17,7 @@ UNKNOWN = "Context usage is not known yet"
 ADVICE = {
     "room": "",
     "nearly full": "The context is nearly full. Start a new conversation soon, or shorten the attachments.",
-    "full": "The context is full. Start a new conversation, or shorten an earlier message.",
+    "full": "The context is full. Choose how to continue above the message.",
 }
 TONES = {"room": "faint", "nearly full": "warning", "full": "error"}
 

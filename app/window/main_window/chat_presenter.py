@@ -111,6 +111,7 @@ class ChatPresenter(QObject):
         controller.context_counted.connect(parts.composer.set_count)
         controller.notice.connect(parts.notices.show_notice)
         controller.busy_changed.connect(parts.composer.set_busy)
+        controller.summary_progressed.connect(parts.composer.show_summary)
         controller.verification_progressed.connect(parts.transcript.show_verification_progress)
         controller.reply_verified.connect(parts.transcript.show_receipt)
         controller.verification_failed.connect(parts.transcript.show_verification_error)
@@ -127,6 +128,9 @@ class ChatPresenter(QObject):
             getattr(parts.transcript, name).connect(getattr(controller, name))
         composer, sidebar, panel = parts.composer, parts.sidebar, parts.panel
         composer.sent.connect(self._send)
+        composer.trim_asked.connect(controller.send_trimmed)
+        composer.new_asked.connect(controller.new)
+        controller.question_sent.connect(self._clear_draft)
         composer.edited.connect(self._edit)
         composer.stop_asked.connect(controller.stop)
         composer.edit_last_asked.connect(self.edit_last)
@@ -249,6 +253,11 @@ class ChatPresenter(QObject):
             draft = Draft(text=text, attachments=attachments)
             self._parts.composer.set_draft(draft)
             self._change_draft(draft)
+
+    def _clear_draft(self) -> None:
+        """Empties the composer: what waited there was sent."""
+        self._parts.composer.set_draft(Draft())
+        self._change_draft(Draft())
 
     def _edit(self, message: int, text: str) -> None:
         if not self._controller.edit(message, text):

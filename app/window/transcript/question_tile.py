@@ -1,4 +1,5 @@
-"""A question: a calm bubble at the right, its attachments above it, and an editor in its place while it is edited."""
+"""A question: a calm bubble at the right, its attachments above it, and an editor in its place while it is edited.
+Where the context was full, what the model still sees of the messages above stands over it."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QHBoxLayout, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
 
-from app.store.records import Attachment
+from app.store.records import Attachment, ContextTrim, trim_in_words
 from app.window.common import theme
 from app.window.common.appearance import GAP
 from app.window.common.widgets import label, style
@@ -166,6 +167,40 @@ class PlainPage(TextPage):
         QTextCursor(self.document()).insertText(self.text.source, shape)
 
 
+class TrimNote(QWidget):
+    """What the model sees of the messages above from here on, between two lines, and the summary of the others."""
+
+    def __init__(self, trim: ContextTrim, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.sentence = label(trim_in_words(trim), role="detail", tone="faint", wrap=True)
+        self.summary = label(trim.summary, role="detail", wrap=True)
+        self.summary.setTextFormat(Qt.TextFormat.PlainText)
+        self.summary.setVisible(bool(trim.summary))
+        self.summary.setAccessibleName("Summary of earlier messages")
+        for part in (self.sentence, self.summary):
+            part.setParent(self)
+            flags = Qt.TextInteractionFlag
+            part.setTextInteractionFlags(flags.TextSelectableByMouse | flags.TextSelectableByKeyboard)
+        self.sentence.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+
+    def place(self, y: int, width: int) -> int:
+        """Takes its place at `y`. Returns its height."""
+        height = GAP
+        for part in (self.sentence, self.summary):
+            if part.text():
+                tall = part.heightForWidth(width)
+                part.setGeometry(0, height, width, tall)
+                height += tall + GAP
+        self.setGeometry(SIDE, y, width, height)
+        return height
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setPen(QColor(theme.current().hairline))
+        for y in (0, self.height() - 1):
+            painter.drawLine(0, y, self.width(), y)
+
+
 class QuestionTile(MessageTile):
     """A message of the user. editor: stands in the place of the text while that is edited."""
 
@@ -175,6 +210,7 @@ class QuestionTile(MessageTile):
         self.more = QPushButton(self)
         style(self.more, role="quiet")
         self.more.clicked.connect(self._toggle_length)
+        self.trim = TrimNote(entry.record.trim, self) if entry.record.trim is not None else None
         self.chips: list[QWidget] = [AttachmentChip(attachment, self) for attachment in entry.record.attachments]
         self.editor: QuestionEditor | None = None
         self._bubble = QRect()
@@ -183,6 +219,8 @@ class QuestionTile(MessageTile):
     def arrange(self, width: int, top: int, bottom: int) -> int:
         y = GAP
         self._tops = {}
+        if self.trim is not None:
+            y += self.trim.place(y, width) + 2 * GAP
         if self.chips:
             y += place_chips(self.chips, SIDE, y, width) + GAP // 2
         if self.editor is not None:
@@ -197,7 +235,8 @@ class QuestionTile(MessageTile):
     def focus_widgets(self) -> list[QWidget]:
         if self.editor is not None:
             return [*self.chips, *self.editor.focus_widgets()]
-        shown = [part for part in (self.page, self.more) if part.isVisibleTo(self)]
+        noted = [] if self.trim is None else [self.trim.sentence, self.trim.summary]
+        shown = [part for part in (*noted, self.page, self.more) if part.isVisibleTo(self)]
         return [*self.chips, *shown, *self.footer.focus_widgets()]
 
     def set_options(self, options: DisplayOptions) -> None:

@@ -36,6 +36,7 @@ class Behaviour(msgspec.Struct, frozen=True):
     """
 
     rounds: int = 20
+    context: int = CONTEXT
     pause_s: float = 0.002
     ready_s: float = 0.0
     load_s: float = 0.0
@@ -125,7 +126,7 @@ class FakeHost:
             self.load(request)
         elif isinstance(request, p.Count):
             tokens = sum(len(message.content.split()) for message in request.messages)
-            self.send(p.Counted(id=request.id, tokens=tokens, context=CONTEXT))
+            self.send(p.Counted(id=request.id, tokens=tokens, context=self.behaviour.context))
         elif isinstance(request, p.Unload):
             self.send(p.Unloaded(id=request.id))
         elif isinstance(request, p.Reply):
@@ -142,7 +143,7 @@ class FakeHost:
         if behaviour.fail_load and behaviour.fail_load in request.pair.drafter:
             self.send(p.Failed(id=request.id, kind="PairError", message=f"{request.pair.drafter} does not fit"))
             return
-        drafter, state = request.pair.drafter, {"note": "", "drafts_trees": False, "context": CONTEXT}
+        drafter, state = request.pair.drafter, {"note": "", "drafts_trees": False, "context": behaviour.context}
         self.send(
             p.Loaded(
                 id=request.id,

@@ -264,9 +264,28 @@ def test_what_is_longer_than_the_context_is_kept_and_not_sent(composer: Composer
     assert "1 token too long" in composer.warning.text() and not composer.send.isEnabled()
     press(composer, Qt.Key.Key_Return)
     assert composer.editor.toPlainText() == "And now?" and not controller.busy
+    assert composer.keep_recent.isEnabled() and composer.summarize.isVisible() and composer.new_chat.isVisible()
     composer.begin_edit(question.id, "Shorter?")  # which may be what makes room
     assert composer.send.isEnabled()
     composer.cancel_edit()
     controller.context_counted.emit(8191, 8192)
+    assert not composer.summarize.isVisible()
     press(composer, Qt.Key.Key_Return)
     assert controller.busy
+
+
+def test_a_full_context_goes_on_as_the_user_chooses(composer: Composer, controller: Controller) -> None:
+    """The message stays in the composer until it is sent."""
+    asked: list[tuple[str, bool]] = []
+    composer.trim_asked.connect(lambda text, _, summarize: asked.append((text, summarize)))
+    controller.context_counted.emit(9000, 8192)
+    assert not composer.keep_recent.isEnabled()
+    QTest.keyClicks(composer.editor, "And now?")
+    for button in (composer.keep_recent, composer.summarize):
+        button.click()
+        assert button.accessibleDescription() and composer.editor.toPlainText() == "And now?"
+    assert asked == [("And now?", False), ("And now?", True)]
+    controller.summary_progressed.emit("They spoke of the sea")
+    assert composer.warning.text() == "Summarizing earlier messages: They spoke of the sea"
+    controller.question_sent.emit()
+    assert composer.editor.toPlainText() == ""

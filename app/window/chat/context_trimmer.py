@@ -1,0 +1,170 @@
+"""Goes on where the context is full, as the user chose: with the last messages that fit, or also with a summary of the
+others that the model writes. Both are asked of the host, which alone can count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace as changed
+from PySide6.QtCore import QObject, Signal
+
+from app.protocol import AnyAnswer, Count, Counted, Failed, Message, Reply, ReplyDone, RoundDone, Stop
+from app.store.records import ContextTrim, MessageRecord, messages_of
+from app.store.reply_rounds import text_of
+
+if TYPE_CHECKING:
+    from app.store.records import Attachment
+    from app.window.chat.controller import Controller
+
+SUMMARY_TOKENS = 400  # of a summary, at most
+REQUEST = (
+    "Summarize our conversation up to here in at most 200 words, so that it can be continued from the summary alone. "
+    "Keep names, numbers, decisions and open questions. Write only the summary."
+)
+TOO_LONG = "Your message alone is longer than the context. Shorten it."
+EMPTY = "The model wrote no summary. Continue with the recent messages instead."
+STOPPED = "The summary was stopped, and nothing was sent."
+
+
+@dataclass(frozen=True)
+class _Search:
+    """The search for how many turns at the end of `path` fit into `room` tokens with a question after them: `fit` of
+    them do, -1 where not even the question is known to; `too_many` do not. then: takes the number of messages."""
+
+    path: list[MessageRecord]
+    question: MessageRecord
+    room: int
+    then: Callable[[int], None]
+    fit: int
+    too_many: int
+
+
+class ContextTrimmer(QObject):
+    """Finds a ContextTrim for a question, one at a time and never during a reply. active: whether it does.
+
+    found(ContextTrim): send the question with it. failed(str): why there is none. progressed(str): the summary so far.
+    """
+
+    found = Signal(object)
+    failed = Signal(str)
+    progressed = Signal(str)
+
+    def __init__(self, controller: Controller) -> None:
+        super().__init__(controller)
+        self._controller, self._host = controller, controller.host
+        self._request = 0  # of the host; 0 while nothing is asked
+        self._before: list[MessageRecord] = []
+        self._carried = ""  # the summary of an earlier trim
+        self._rounds: list[RoundDone] = []  # of the summary
+        self._host.died.connect(lambda cause: self._fail(f"The engine {cause}. Nothing was sent."))
+
+    @property
+    def active(self) -> bool:
+        return self._request > 0
+
+    def begin(
+        self, before: Sequence[MessageRecord], text: str, attachments: tuple[Attachment, ...], summarize: bool
+    ) -> None:
+        """Finds how many of the messages `before` a question fit with it, and has the others summarized, if that is
+        wanted."""
+        loaded = self._host.loaded
+        if self.active or loaded is None:
+            return
+        self._before, self._carried = _visible(before)
+        self._rounds = []
+        question = MessageRecord(id=0, conversation=0, parent=None, role="user", text=text, attachments=attachments)
+        if summarize:  # which pays where it leaves room for some turns
+            room, then = loaded.context // 2, self._summarize
+        else:
+            longest = self._controller.conversation.settings.sampling.max_tokens
+            room, then = loaded.context - min(longest, loaded.context // 4), self._keep
+        self._search(_Search(self._before, question, room, then, -1, len(self._before) // 2 + 1))
+
+    def stop(self) -> None:
+        """Gives up, as the user asked for it."""
+        if self.active:
+            self._host.send(Stop(id=self._request))
+            self._fail(STOPPED)
+
+    def _search(self, search: _Search) -> None:
+        if search.too_many - search.fit > 1:
+            turns = (search.fit + search.too_many) // 2
+            self._ask(Count(id=0, messages=self._messages(search, turns)), partial(self._receive_count, search, turns))
+        elif search.fit < 0:
+            self._fail(TOO_LONG)
+        else:
+            search.then(2 * search.fit)
+
+    def _messages(self, search: _Search, turns: int) -> tuple[Message, ...]:
+        """Returns what the model would be given."""
+        trim = ContextTrim(kept=2 * turns, summary=self._carried)
+        path = [*search.path, changed(search.question, trim=trim)]
+        return messages_of(self._controller.conversation.settings.system, path)
+
+    def _receive_count(self, search: _Search, turns: int, answer: AnyAnswer) -> None:
+        if isinstance(answer, Failed):
+            self._fail(answer.message)
+        elif isinstance(answer, Counted):
+            fits = answer.tokens <= search.room
+            self._search(replace(search, fit=turns) if fits else replace(search, too_many=turns))
+
+    def _keep(self, kept: int) -> None:
+        self._finish(ContextTrim(kept=kept, summary=self._carried))
+
+    def _summarize(self, kept: int) -> None:
+        """Has as much as fits of what is not kept summarized."""
+        loaded = self._host.loaded
+        assert loaded is not None  # it has just counted
+        rest = self._before[: len(self._before) - kept]
+        request = MessageRecord(id=0, conversation=0, parent=None, role="user", text=REQUEST)
+        room = loaded.context - SUMMARY_TOKENS
+        then = partial(self._request_summary, rest, request, kept)
+        self._search(_Search(rest, request, room, then, -1, len(rest) // 2 + 1))
+
+    def _request_summary(self, rest: list[MessageRecord], request: MessageRecord, kept: int, read: int) -> None:
+        settings = self._controller.conversation.settings
+        sampling = replace(settings.sampling, max_tokens=SUMMARY_TOKENS, max_thought_tokens=SUMMARY_TOKENS, seed=None)
+        trim = ContextTrim(kept=read, summary=self._carried)
+        messages = messages_of(settings.system, [*rest, changed(request, trim=trim)])
+        self._ask(Reply(id=0, messages=messages, sampling=sampling), partial(self._receive_summary, kept))
+
+    def _receive_summary(self, kept: int, answer: AnyAnswer) -> None:
+        if isinstance(answer, RoundDone):
+            self._rounds.append(answer)
+            self.progressed.emit(text_of(self._rounds))
+        elif isinstance(answer, Failed):
+            self._fail(answer.message)
+        elif isinstance(answer, ReplyDone):
+            summary = f"{text_of(self._rounds)}{answer.finished.text}".strip()
+            if summary:
+                self._finish(ContextTrim(kept=kept, summary=summary))
+            else:
+                self._fail(EMPTY)
+
+    def _ask(self, request: Count | Reply, on_answer: Callable[[AnyAnswer], None]) -> None:
+        self._host.forget(self._request)
+        self._request = self._host.request(request, on_answer)
+
+    def _finish(self, trim: ContextTrim) -> None:
+        self._host.forget(self._request)
+        self._request = 0
+        self.found.emit(trim)
+
+    def _fail(self, why: str) -> None:
+        if self.active:
+            self._host.forget(self._request)
+            self._request = 0
+            self.failed.emit(why)
+
+
+def _visible(path: Sequence[MessageRecord]) -> tuple[list[MessageRecord], str]:
+    """Returns the messages of a branch that the model is still given, as if nothing had been trimmed before, and the
+    summary of the others."""
+    trimmed = [place for place, record in enumerate(path) if record.trim is not None]
+    trim = path[trimmed[-1]].trim if trimmed else None
+    if trim is None:
+        return list(path), ""
+    return [changed(record, trim=None) for record in path[max(0, trimmed[-1] - trim.kept) :]], trim.summary
