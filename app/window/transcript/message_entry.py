@@ -52,6 +52,10 @@ class MessageEntry:
         """Whether this is a long reply that is stored and whose tokens have not been read."""
         return self._tokens is None and not self.live and len(self.record.text) + len(self.record.thought) > _LONG
 
+    def read(self) -> None:
+        """Reads the tokens of a reply that is stored."""
+        self._tokens = self.tokens
+
     @property
     def tokens(self) -> ReplyTokens:
         """The tokens of the reply, which are requested once."""

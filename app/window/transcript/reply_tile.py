@@ -219,10 +219,14 @@ class ReplyTile(MessageTile):
         return height
 
     def _divide_on(self) -> None:
-        """Goes on to read and divide a very long reply and to lay out what is in view, in another turn of the event
+        """Goes on to read or divide a very long reply and to lay out what is in view, in another turn of the event
         loop."""
-        self.entry.divide_on()
-        self.resized.emit()
+        if self.entry.long_unread:
+            self.entry.read()
+            self._divide.start()
+        else:
+            self.entry.divide_on()
+            self.resized.emit()
 
     def _gap(self, number: int) -> int:
         """Returns the distance to the next page, as between the blocks of one page: none where a block was cut."""
