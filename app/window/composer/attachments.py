@@ -26,7 +26,7 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_KINDS = ((b"%PDF", "a PDF"), (b"PK\x03\x04", "a zip archive or an Office document"), (b"\x89PNG", "an image"))
+_KINDS = ((b"PK\x03\x04", "a zip archive or an Office document"), (b"\x89PNG", "an image"))
 _CONTROL = bytes(set(range(32)) - {7, 8, 9, 10, 12, 13, 27})
 
 
@@ -91,9 +91,9 @@ def _decode(name: str, data: bytes) -> str:
 def _refuse_binary(name: str, data: bytes) -> None:
     kind = next((kind for start, kind in _KINDS if data.startswith(start)), "")
     if kind:
-        raise AttachmentError(f"“{name}” is {kind}. Only plain text can be attached; copy its text instead.")
+        raise AttachmentError(f"“{name}” is {kind}. Only text and PDF files can be attached; copy its text instead.")
     if data.translate(None, _CONTROL) != data:
-        raise AttachmentError(f"“{name}” is a binary file. Only plain text can be attached.")
+        raise AttachmentError(f"“{name}” is a binary file. Only text and PDF files can be attached.")
 
 
 class Chip(QFrame):

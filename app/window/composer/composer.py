@@ -17,6 +17,7 @@ from app.window.common.preferences import Draft
 from app.window.common.widgets import IconButton, style, wrapped
 from app.window.composer.attachments import AttachmentError, Chips, check_total, from_paste, read_file
 from app.window.composer.context_meter import ContextMeter
+from app.window.composer.pdf_reader import PdfReader, is_pdf
 from app.window.composer.prompt_editor import PromptEditor
 
 BOX_OVERHANG = 30  # px by which the box is wider than the transcript, so that their texts are aligned
@@ -78,11 +79,14 @@ class Composer(QWidget):
         )
         self.new_chat, self._choices = QPushButton("New Chat"), QWidget()
         self._box, self._edit_bar, self._meter, self._legend = QFrame(), QWidget(), meter, legend
+        self._reading = wrapped(role="detail")
+        self._reading.hide()
         self._legend_wanted = False
         self._attachments: list[Attachment] = []
         self._edited_message: int | None = None
         self._draft_before_edit = Draft()
         self._busy, self._emits_changes, self._too_long = False, True, False
+        self._pdf_reader = PdfReader(self)
         self._lay_out()
         self._connect()
         self._limit_width()
@@ -101,8 +105,12 @@ class Composer(QWidget):
         self._show(draft)
 
     def attach_files(self, paths: Sequence[Path]) -> None:
-        """Attaches text files; emits `refused` for each one that cannot be attached."""
+        """Attaches text files, and the text of PDF files once it has been read; emits `refused` for each one that
+        cannot be attached."""
         for path in paths:
+            if is_pdf(path):
+                self._pdf_reader.add(path)
+                continue
             try:
                 self._attach(read_file(path))
             except AttachmentError as error:
@@ -146,6 +154,12 @@ class Composer(QWidget):
         self._choices.setVisible(self._too_long)
         self._update_controls()
 
+    def _show_reading(self, name: str) -> None:
+        self.attach.setToolTip(f"Reading {name}…" if name else "Attach Files")
+        self._reading.setText(f"Reading {name}…")
+        self._reading.setVisible(bool(name))
+        self._update_controls()
+
     def show_summary(self, text: str) -> None:
         """Shows the summary of earlier messages while the model writes it."""
         self.warning.setText(f"Summarizing earlier messages: {text}")
@@ -186,7 +200,9 @@ class Composer(QWidget):
         )
         legend = (self._legend, 0, Qt.AlignmentFlag.AlignVCenter)
         buttons = row(self.attach, legend, STRETCH, self._meter, self.send, gap=GAP)
-        column(self._edit_bar, self.chips, self.editor, buttons, on=self._box, margins=(12, 10, 8, 8), gap=6)
+        column(
+            self._edit_bar, self.chips, self._reading, self.editor, buttons, on=self._box, margins=(12, 10, 8, 8), gap=6
+        )
         self.warning.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         self.warning.hide()
         for button, what in CHOICES.items():
@@ -200,6 +216,9 @@ class Composer(QWidget):
         self.setTabOrder(self.editor, self.attach)
 
     def _connect(self) -> None:
+        self._pdf_reader.read.connect(self._attach)
+        self._pdf_reader.failed.connect(self.refused)
+        self._pdf_reader.began.connect(self._show_reading)
         self.editor.submitted.connect(self._submit)
         self.editor.up_pressed.connect(self._edit_last)
         self.editor.textChanged.connect(self._handle_change)
@@ -260,6 +279,7 @@ class Composer(QWidget):
             self.edit_last_asked.emit()
 
     def _show(self, draft: Draft) -> None:
+        self._pdf_reader.cancel()  # its text belongs to the draft that was here
         self._emits_changes = False
         self._attachments = list(draft.attachments)
         self.editor.setPlainText(draft.text)
@@ -277,7 +297,8 @@ class Composer(QWidget):
     def _can_send(self) -> bool:
         """Whether there is a message and the conversation has room for it; an edited one may be what makes it."""
         editing = self._edited_message is not None
-        return self._has_message and not self._busy and (editing or not self._too_long)
+        free = not self._busy and not self._pdf_reader.busy
+        return self._has_message and free and (editing or not self._too_long)
 
     @property
     def _has_message(self) -> bool:

@@ -307,7 +307,7 @@ class ChatPresenter(QObject):
     # --- commands ------------------------------------------------------------------------------
 
     def attach(self) -> None:
-        """Asks for text files to attach."""
+        """Asks for files to attach."""
         if paths := files.ask_attachments(self._window):
             self._parts.composer.attach_files(paths)
 

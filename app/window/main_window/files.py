@@ -30,7 +30,7 @@ FORMATS = {
 
 def ask_attachments(parent: QWidget) -> list[Path]:
     """Asks for files to attach to a message."""
-    names, _ = QFileDialog.getOpenFileNames(parent, "Attach Text Files")
+    names, _ = QFileDialog.getOpenFileNames(parent, "Attach Files")
     return [Path(name) for name in names]
 
 
@@ -108,7 +108,7 @@ class DropTarget(QObject):
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
         self._window = window
-        self.overlay = QLabel("Drop text files to attach them", window)
+        self.overlay = QLabel("Drop text or PDF files to attach them", window)
         style(self.overlay, kind="drop")
         self.overlay.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.overlay.hide()

@@ -1,0 +1,129 @@
+"""Reads the text of a PDF file in a process of its own, which is killed when it takes too long or too much."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from pathlib import Path
+
+import psutil
+from PySide6.QtCore import QObject, QProcess, QTimer, Signal
+
+from app.pdf_text import DAMAGED, with_page_numbers
+from app.store.records import Attachment
+
+LARGEST_BYTES = 50_000_000  # of a file
+MOST_SECONDS = 30.0
+MOST_MEMORY_BYTES = 1 << 30
+MOST_OUTPUT_BYTES = 16 << 20  # of two million characters, written as JSON
+_LOOK_MS = 200
+TOO_LONG = "takes too long to read. Save its text to a file and attach that."
+TOO_LARGE = f"is larger than {LARGEST_BYTES // 1_000_000} MB. Attach part of it."
+
+
+class PdfReader(QObject):
+    """Reads one file after the other. read(Attachment): its text, with the number of each page. failed(str): what is
+    wrong, and what to do. began(str): the name of a file that is read now; "" once all have been."""
+
+    read = Signal(object)
+    failed = Signal(str)
+    began = Signal(str)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._waiting: list[Path] = []
+        self._path: Path | None = None  # that is read now
+        self._killed = ""  # why
+        self._output = b""
+        self._looks = 0
+        self._process = QProcess(self)
+        self._process.finished.connect(self._finish)
+        self._process.errorOccurred.connect(lambda _: self._finish() if self._path is not None else None)
+        self._process.readyReadStandardOutput.connect(self._collect)
+        self._timer = QTimer(self, interval=_LOOK_MS)
+        self._timer.timeout.connect(self._look)
+
+    def add(self, path: Path) -> None:
+        """Reads this file, once the others have been read."""
+        self._waiting.append(path)
+        if self._path is None:
+            self._next()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a file is being read."""
+        return self._path is not None
+
+    def cancel(self) -> None:
+        """Reads no further file, and drops the one that is read now."""
+        self._waiting.clear()
+        if self._path is not None:
+            self._path = None
+            self._timer.stop()
+            self._process.kill()
+            self._process.waitForFinished(1000)
+            self.began.emit("")
+
+    def _next(self) -> None:
+        self._path = self._waiting.pop(0) if self._waiting else None
+        self.began.emit(self._path.name if self._path is not None else "")
+        if self._path is None:
+            return
+        self._killed, self._output, self._looks = "", b"", 0
+        if self._path.stat().st_size > LARGEST_BYTES:
+            self._killed = TOO_LARGE
+            QTimer.singleShot(0, self._finish)
+            return
+        self._process.start(sys.executable, ["-P", "-m", "app.pdf_text", str(self._path)])
+        self._timer.start()
+
+    def _collect(self) -> None:
+        self._output += self._process.readAllStandardOutput().data()
+        if len(self._output) > MOST_OUTPUT_BYTES:
+            self._kill()
+
+    def _look(self) -> None:
+        """Kills the process when it takes too much."""
+        self._looks += 1
+        memory = 0
+        with contextlib.suppress(psutil.Error):
+            memory = psutil.Process(int(self._process.processId())).memory_info().rss
+        if memory > MOST_MEMORY_BYTES or self._looks * _LOOK_MS > MOST_SECONDS * 1000:
+            self._kill()
+
+    def _kill(self) -> None:
+        self._killed = TOO_LONG
+        self._process.kill()
+
+    def _finish(self) -> None:
+        """Tells what has become of the file, and goes on with the next."""
+        path, self._path = self._path, None
+        self._timer.stop()
+        if path is None:
+            return
+        self._collect()
+        pages, why = _result(self._output)
+        if self._killed or why:
+            self.failed.emit(f"“{path.name}” {self._killed or why}")
+        else:
+            self.read.emit(Attachment(name=path.name, text=with_page_numbers(pages)))
+        self._next()
+
+
+def is_pdf(path: Path) -> bool:
+    """Returns whether a file begins as PDFs do."""
+    try:
+        with path.open("rb") as file:
+            return file.read(5) == b"%PDF-"
+    except OSError:
+        return False
+
+
+def _result(output: bytes) -> tuple[list[str], str]:
+    """Returns the pages that a process has printed, or what is wrong with the file."""
+    try:
+        found = json.loads(output)
+    except ValueError:
+        return [], DAMAGED
+    return found.get("pages", []), found.get("error", "")
