@@ -109,8 +109,10 @@ class RecurrenceReplay:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the products that are held."""
-        return sum(out.nbytes for product in self._products for out in product.outputs)
+        """The bytes of the arguments and products that are held."""
+        arguments = [a for layer in self._layers for a in _values(layer.arguments) if isinstance(a, mx.array)]
+        outputs = [out for product in self._products for out in product.outputs]
+        return sum(array.nbytes for array in [*arguments, *outputs])
 
     def forget(self) -> None:
         """Lets go of the recorded pass."""
