@@ -11,6 +11,7 @@ Invariants
    entries. MLX writes out of place while a handle is held, so a mark cannot be overwritten.
 4. `mark()` is called before every pass that may be taken back; therefore taking back any part of
    the latest pass never costs more than feeding that pass's kept prefix again.
+   `restore_states` is for who can bring states forward without feeding (`target/recurrence_replay.py`).
 5. A sliding window keeps at least SLACK tokens more than it shows, so taking back up to SLACK
    tokens is exact past the window's edge too (mlx-lm's own rotating cache cannot be trimmed there).
 
