@@ -151,6 +151,19 @@ def chat_settings(stage: Stage) -> QWidget:
     return stage.window
 
 
+def find(stage: Stage) -> QWidget:
+    """Find in a chat, at the third match."""
+    long(stage)
+    bar = stage.window.parts.transcript.find_bar
+    bar.field.setText("light")
+    bar.begin()
+    for _ in range(2):
+        settle()
+        bar.step(1)
+    settle()
+    return stage.window
+
+
 def full_context(stage: Stage) -> QWidget:
     """The context was full before, and is again."""
     controller, (question, reply) = stage.controller, TURNS[0]
@@ -226,6 +239,7 @@ SCENES: dict[str, Callable[[Stage], QWidget]] = {
     "markdown": markdown,
     "long": long,
     "full-context": full_context,
+    "find": find,
     "receipt": receipt,
     "chat-settings": chat_settings,
     "settings": settings,

@@ -41,6 +41,7 @@ SHAPES: dict[str, str] = {
     "warning": '<path d="M12 4l9 16H3zM12 10v4.5M12 17v.5"/>',
     "error": '<circle cx="12" cy="12" r="8.5"/><path d="M12 7v6M12 16v.5"/>',
     "down": '<path d="M7 10l5 5 5-5"/>',
+    "up": '<path d="M7 14l5-5 5 5"/>',
     "file": '<path d="M7 3.5h6.5L18 8v12.5H7zM13.5 3.5V8H18"/>',
     "check": '<path d="M5 12.5l4.5 4.5L19 7.5"/>',
     "copy": '<rect x="8.5" y="8.5" width="11" height="11" rx="2.5"/>'

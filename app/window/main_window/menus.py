@@ -58,7 +58,10 @@ MENUS: Mapping[str, tuple[Command, ...]] = {
         Command("copy conversation", "Copy Conversation", "Ctrl+Shift+C"),
         Command("edit last", "Edit Last Message"),
         SEPARATOR,
-        Command("search", "Search Conversations", Standard.Find),
+        Command("find", "Find in Chat…", Standard.Find),
+        Command("find next", "Find Next", "Ctrl+G"),
+        Command("find previous", "Find Previous", "Ctrl+Shift+G"),
+        Command("search", "Search Conversations", "Ctrl+Shift+F"),
     ),
     "View": (
         Command("sidebar", "Sidebar", "Ctrl+Meta+S" if MAC else "Ctrl+Alt+S", checkable=True),

@@ -182,10 +182,21 @@ class MessageTile(QWidget):
         page, top = self.pages.get(place.page), self._tops.get(place.page, 0)
         return top if page is None else round(top + page.top_of(place.character) + place.offset)
 
+    def top_of(self, number: int) -> int:
+        """Returns where a page begins, px from the tile's top, as far as is known."""
+        return self._tops.get(number, 0)
+
     def set_options(self, options: DisplayOptions) -> None:
         """Shows the message by these options from the next `arrange` on."""
-        self.options = options
+        find, self.options = self.options.find, options
+        if options.find != find:
+            self.show_found()
         self.update()
+
+    def show_found(self) -> None:
+        """Marks what is looked for in all pages."""
+        for page in self.pages.values():
+            page.show_found(self.options.find)
 
     def refresh(self) -> None:
         """Shows the record of the entry, which may have changed."""

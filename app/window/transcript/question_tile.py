@@ -214,11 +214,14 @@ class QuestionTile(MessageTile):
         self.chips: list[QWidget] = [AttachmentChip(attachment, self) for attachment in entry.record.attachments]
         self.editor: QuestionEditor | None = None
         self._bubble = QRect()
+        self._shows_all = False  # as the text was written last
         self._show_text()
 
     def arrange(self, width: int, top: int, bottom: int) -> int:
         y = GAP
         self._tops = {}
+        if self._shows_all != self.entry.expanded:
+            self._show_text()
         if self.trim is not None:
             y += self.trim.place(y, width) + 2 * GAP
         if self.chips:
@@ -272,10 +275,12 @@ class QuestionTile(MessageTile):
     def _show_text(self) -> None:
         """Shows the text, or the beginning of a long one."""
         text = self.entry.record.text
+        self._shows_all = self.entry.expanded
         self.more.setText("Show Less" if self.entry.expanded else f"Show All {len(text):,} Characters")
         if self._folds() and not self.entry.expanded:
             text = "\n".join(text[:_CHARACTERS].splitlines()[:_LINES]) + "…"
         self.page.show_text(PageText(text), self.options, self.page.width())
+        self.page.show_found(self.options.find)
 
     def _toggle_length(self) -> None:
         self.entry.expanded = not self.entry.expanded

@@ -106,7 +106,7 @@ class TokenCursor:
                 mark.cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
                 mark.format = self._shape(token, appearance)
                 marks.append(mark)
-        page.setExtraSelections(marks)
+        page.set_marks(marks)
 
     def _shape(self, token: int, appearance: Appearance) -> QTextCharFormat:
         shape = QTextCharFormat()
@@ -211,6 +211,8 @@ class ReplyTile(MessageTile):
             page.key = key
             page.show_text(entry.text_of(number, options), options, width)
             self._cursor.draw(page, options.appearance)
+            if options.find:
+                page.show_found(options.find)
         height = page.lay_out(width)
         if new:
             self.slice.spent_s += time.thread_time() - began_s

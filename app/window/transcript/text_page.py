@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import ceil
+from typing import Any
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, Qt, Signal
 from PySide6.QtGui import (
+    QColor,
     QContextMenuEvent,
     QFont,
     QGuiApplication,
     QKeyEvent,
     QMouseEvent,
+    QTextCharFormat,
     QTextCursor,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QFrame, QSizePolicy, QWidget
+from PySide6.QtWidgets import QFrame, QSizePolicy, QTextEdit, QWidget
 
+from app.palette import mix
 from app.window.common.appearance import GAP, TEXT_WIDTH, Appearance
 from app.window.markdown import TOKEN, GrowingDocument, Reader, Span, code_blocks, plain_text, token_runs
 from app.window.markdown.markdown_writer import first_code
@@ -26,18 +30,20 @@ from app.window.transcript.tile_buttons import CodeButtons
 SIDE = 3 * GAP  # px, least free space beside the column
 BODY = 15  # px at scale 1, of the text of messages
 NONE = -1  # no token
+_FOUND_SHARE = 0.3  # of the accent, behind what is looked for
 
 
 @dataclass(frozen=True)
 class DisplayOptions:
     """How messages are shown. tints: tokens are tinted by their kind. raw: the source instead of Markdown. refused:
-    refused draft tokens too. still: nothing moves that need not."""
+    refused draft tokens too. still: nothing moves that need not. find: what is looked for, and marked where it is."""
 
     appearance: Appearance
     tints: bool = True
     raw: bool = False
     refused: bool = False
     still: bool = False
+    find: str = ""
 
     @property
     def document_key(self) -> tuple[object, ...]:
@@ -104,6 +110,9 @@ class TextPage(Reader):
         self._pointed = NONE
         self._growing: GrowingDocument | None = None
         self._buttons = CodeButtons(self, self.code)
+        self._marks: list[Any] = []  # of tokens
+        self._found: list[Any] = []  # what is looked for
+        self._current = NONE  # the number of the one that the reader has come to
 
     def show_text(self, text: PageText, options: DisplayOptions, width: int) -> None:
         """Shows `text` in this width, at low cost when it only grew."""
@@ -198,6 +207,39 @@ class TextPage(Reader):
     def length(self) -> int:
         """How many characters can be selected."""
         return self.document().characterCount() - 1
+
+    # --- marks --------------------------------------------------------------------------------
+
+    def set_marks(self, marks: list[Any]) -> None:
+        """Marks tokens, with QTextEdit's selections."""
+        self._marks = marks
+        self.setExtraSelections([*self._found, *self._marks])
+
+    def show_found(self, term: str, current: int | None = None) -> QRect:
+        """Marks every occurrence of `term`, none for "", and one of them as the current one: NONE for none, or None for
+        the same as before. Returns the place of that one, or of the last if there are fewer; empty if there are
+        none."""
+        current = self._current = self._current if current is None else current
+        self._found, box = [], QRect()
+        cursor = self.document().find(term) if term else QTextCursor()
+        while not cursor.isNull() and cursor.hasSelection():
+            mark: Any = QTextEdit.ExtraSelection()  # whose fields PySide's stubs do not know
+            mark.cursor = cursor
+            mark.format = self._found_format(len(self._found) == current)
+            self._found.append(mark)
+            if len(self._found) <= current + 1:
+                start = QTextCursor(self.document())
+                start.setPosition(cursor.selectionStart())
+                box = self.cursorRect(start)
+            cursor = self.document().find(term, cursor)
+        self.setExtraSelections([*self._found, *self._marks])
+        return box
+
+    def _found_format(self, current: bool) -> QTextCharFormat:
+        look, shape = self._options.appearance, QTextCharFormat()
+        shape.setBackground(QColor(look.accent if current else mix(look.background, look.accent, _FOUND_SHARE)))
+        shape.setForeground(QColor(look.on_accent if current else look.text))
+        return shape
 
     # --- selection ----------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from app.window.common.appearance import GAP, LIGHT
 from app.window.common.widgets import IconButton, announce, style
 from app.window.markdown import write
 from app.window.markdown.text_blocks import common_length
+from app.window.transcript.find_bar import FindBar
 from app.window.transcript.message_entry import MessageEntry
 from app.window.transcript.message_tile import MessageTile
 from app.window.transcript.question_tile import QuestionTile
@@ -66,8 +67,12 @@ class Transcript(QWidget):
         self.column.setAccessibleName("Conversation")
         self.column.made.connect(self._connect_tile)
         self.column.settled.connect(self._settle)
+        self.find_bar = FindBar(self.column, self)
+        self.find_bar.closed.connect(self._end_find)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.find_bar)
         column.addWidget(self.column)
         self.jump_button = self._make_jump_button()
         self.panel = TokenPanel(self)
@@ -103,6 +108,8 @@ class Transcript(QWidget):
         longer = shared == len(before) < len(entries)
         self._point(None)
         self.column.set_entries(entries, to_end=not same or longer, hold=shared)
+        if not same and not self.find_bar.isHidden():
+            self.find_bar.end()
 
     def begin_reply(self, record: MessageRecord) -> None:
         """Shows a reply that begins, or one that continues."""
@@ -172,6 +179,17 @@ class Transcript(QWidget):
         if entry is not None:
             self.column.reveal(entry)
 
+    def find_next(self, by: int) -> None:
+        """Goes to the next match (1) or the one before (-1) of what is looked for; asks for it first."""
+        if self.find_bar.isHidden():
+            self.find_bar.begin()
+        else:
+            self.find_bar.step(by)
+
+    def _end_find(self) -> None:
+        self.find_bar.end()
+        self.column.setFocus(Qt.FocusReason.OtherFocusReason)
+
     # --- how it is shown ----------------------------------------------------------------------
 
     def set_tints(self, tints: bool) -> None:
@@ -196,7 +214,7 @@ class Transcript(QWidget):
             self.options = options
             self.update()
             self._point(None)
-            self.column.set_options(options)
+            self.column.set_options(replace(options, find=self.find_bar.term))
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)

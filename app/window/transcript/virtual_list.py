@@ -113,6 +113,20 @@ class VirtualList(QAbstractScrollArea):
         self.at_end = False
         self.arrange(_MARGIN, _Anchor(self.entries.index(entry), None, -GAP))
 
+    def first_in_view(self) -> int:
+        """Returns the place of the first message that can be seen; 0 if there are none."""
+        return max(0, min(bisect_right(self._tops, self._top + GAP) - 1, len(self.entries) - 1))
+
+    def show_page(self, entry: MessageEntry, number: int) -> MessageTile | None:
+        """Scrolls so that the beginning of a page of a message can be seen, if it cannot be already. Returns the
+        message's widget, in which the page may have to wait for the next turn to be laid out."""
+        index, tile = self.entries.index(entry), self.tiles.get(entry)
+        if tile is None or number not in tile.pages or not tile.pages[number].isVisibleTo(tile):
+            top = 0 if tile is None else tile.top_of(number)
+            self.at_end = False
+            self.arrange(_MARGIN, _Anchor(index, None, top - 4 * GAP))
+        return self.tiles.get(entry)
+
     def go_to_end(self) -> None:
         self.at_end = True
         self.arrange()
