@@ -146,8 +146,8 @@ class RecurrenceReplay:
         """Takes the cache back to `length` tokens, if they end within the recorded pass; else returns False and changes
         nothing."""
         recorded = self._recorded
-        if recorded is None or not recorded.start < length < recorded.start + recorded.rows:
-            return False
+        if recorded is None or not recorded.start < length < min(self._cache.length, recorded.start + recorded.rows):
+            return False  # also for what was taken back already: its rows were refused
         if not self._cache.restore_states(recorded.start, length):
             return False
         kept = length - recorded.start
