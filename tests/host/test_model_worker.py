@@ -115,12 +115,13 @@ def test_conversations_that_are_kept_do_not_keep_a_replaced_drafter(
     worker = ModelWorker()
     loaded(worker, pair(toy_folder, toy_drafter_folder))
     long = asked("a question that is long enough to be kept over a switch " * 3)
-    first = list(worker.reply(p.Reply(id=1, messages=long, sampling=p.SamplingSettings(max_tokens=4)), Event()))
+    sampling = p.SamplingSettings(max_tokens=4, draft_length=2)
+    first = list(worker.reply(p.Reply(id=1, messages=long, sampling=sampling), Event()))
     assert of_kind(first, p.PrefillProgress)[0].progress.total > 64
     old = weakref.ref(worker._pair.drafter.loaded.model)
     loaded(worker, pair(toy_folder, "lookup"))
     assert len(worker._pair.session.kept) == 1 and old() is None
-    again = list(worker.reply(p.Reply(id=2, messages=long, sampling=p.SamplingSettings(max_tokens=4)), Event()))
+    again = list(worker.reply(p.Reply(id=2, messages=long, sampling=sampling), Event()))
     assert of_kind(again, p.PrefillProgress)[0].progress.reused > 64
 
 
