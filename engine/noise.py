@@ -31,11 +31,18 @@ class Noise:
     def keys(self, stream: Stream, positions: mx.array, salt: int = 0) -> mx.array:
         """Returns Threefry keys, (n, 2) uint32, for absolute positions (n,), which may be lazy. Each `salt` has keys of
         its own."""
-        word = mx.array(self._words[stream] ^ (_mix(salt, stream) if salt else 0), mx.uint32)
+        word = mx.array(self._word(stream, salt), mx.uint32)
         return mx.stack([mx.broadcast_to(word, positions.shape), positions.astype(mx.uint32)], -1)
 
-    def gumbel(self, stream: Stream, positions: mx.array, vocabulary: int, salt: int = 0) -> mx.array:
-        """Returns standard Gumbel noise, (n, vocabulary): argmax(log p + noise) is a draw from p."""
+    def _word(self, stream: Stream, salt: int) -> int:
+        return self._words[stream] ^ (_mix(salt, stream) if salt else 0)
+
+    def gumbel(self, stream: Stream, positions: mx.array | int, vocabulary: int, salt: int = 0) -> mx.array:
+        """Returns standard Gumbel noise, (n, vocabulary): argmax(log p + noise) is a draw from p. One position that is
+        known costs no operation for its key."""
+        if isinstance(positions, int):
+            key = mx.array([self._word(stream, salt), positions], mx.uint32)
+            return mx.random.gumbel((1, vocabulary), key=key)
         keys = self.keys(stream, positions, salt)
         if positions.size == 1:  # the same noise by fewer operations, which each plain step would wait for
             return mx.random.gumbel((1, vocabulary), key=keys[0])

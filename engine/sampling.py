@@ -165,7 +165,8 @@ class Sampler:
     def _row_noise(self, position: int, rows: tuple[int, ...], tree: DraftTree | None) -> mx.array:
         """Noise of the target's choices: rows at one depth share it, as they stand at one position."""
         if tree is None:
-            return self.noise.gumbel(Stream.CHOICE, position_range(position, rows[0]), rows[1])
+            positions = position if rows[0] == 1 else position_range(position, rows[0])
+            return self.noise.gumbel(Stream.CHOICE, positions, rows[1])
         return self.noise.gumbel(Stream.CHOICE, position_range(position, tree.depth + 1), rows[1])[tree.row_depths]
 
     def draw(
@@ -183,11 +184,11 @@ class Sampler:
         logprobs = self.distribution.logprobs(self.distribution.adjust(logits, counts.rows(), ids))
         noise: mx.array | float = 0.0
         if not self.sampling.greedy:
-            own = [position + place] if self.accepts_by_match else [position]
-            noise = self.draft_noise(mx.array(own), ids, 0 if self.accepts_by_match else 1 + place)
+            own = position + place if self.accepts_by_match else position
+            noise = self.draft_noise(own, ids, 0 if self.accepts_by_match else 1 + place)
         return draft_row(mx.argmax(logprobs + noise, -1), logprobs, ids)
 
-    def draft_noise(self, positions: mx.array, ids: mx.array | None, salt: int = 0) -> mx.array:
+    def draft_noise(self, positions: mx.array | int, ids: mx.array | None, salt: int = 0) -> mx.array:
         """Returns the noise of a drafter's draws, (n, width of its logits)."""
         stream = Stream.CHOICE if self.accepts_by_match else Stream.DRAFT
         if ids is None:

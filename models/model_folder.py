@@ -168,10 +168,16 @@ def _check_index(path: Path, weights: Mapping[Path, Mapping[str, Entry]]) -> Non
 def _check_layers(path: Path, config: Mapping[str, object], tensors: int) -> None:
     """Checks that there is a tensor per layer: mlx-lm would make as many as the config says, until memory is full."""
     for part in config_parts(config):
-        for key in _LAYER_KEYS:
-            count = part.get(key)
+        # layer_types, layers_block_type, hybrid_override_pattern and others say something of every layer.
+        listed = {
+            key: len(value)
+            for key, value in part.items()
+            if isinstance(value, list | str) and any(word in key for word in ("layer", "block", "pattern"))
+        }
+        for key, count in {**{key: part.get(key) for key in _LAYER_KEYS}, **listed}.items():
             if isinstance(count, int | float) and count > tensors:
-                what = f"config.json says {key} {str(count)[:20]}, and the weights are {tensors} tensors"
+                said = f"{key} with {count} entries" if key in listed else f"{key} {str(count)[:20]}"
+                what = f"config.json says {said}, and the weights are {tensors} tensors"
                 raise ModelError(f"{path}: {what}; download it again")
 
 

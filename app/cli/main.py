@@ -9,6 +9,7 @@ options and the function that runs it; its one line of help stands here.
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import os
 import sys
@@ -62,9 +63,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit complains again
         return FAILURE
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        return _fail(UsageError(f"{str(error.filename)[:60]}… is too long for the name of a file: check the argument"))
 
 
 def _run(words: list[str]) -> int:
+    if any("\0" in word for word in words):
+        raise UsageError("an argument has a NUL character in it, which no name can have: remove it")
     parser = _parser(next((word for word in words if word in COMMANDS), None))
     try:
         args = parser.parse_args(words)

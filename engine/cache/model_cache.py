@@ -11,6 +11,7 @@ Invariants
    entries. MLX writes out of place while a handle is held, so a mark cannot be overwritten.
 4. `mark()` is called before every pass that may be taken back; therefore taking back any part of
    the latest pass never costs more than feeding that pass's kept prefix again.
+   `restore_states` is for who can bring states forward without feeding (`target/recurrence_replay.py`).
 5. A sliding window keeps at least SLACK tokens more than it shows, so taking back up to SLACK
    tokens is exact past the window's edge too (mlx-lm's own rotating cache cannot be trimmed there).
 
@@ -158,6 +159,29 @@ class ModelCache:
             self._marks.pop()
         self.reset()
         return 0
+
+    def states(self) -> list[Any]:
+        """Returns the leaves that cannot drop tokens."""
+        return [leaf for leaf in self._leaves() if not _kind(leaf).drops]
+
+    def restore_states(self, start: int, length: int) -> bool:
+        """Drops all but the first `length` tokens where a layer can, and puts the others back to the mark at `start`,
+        from where the caller brings them to `length`. Returns False, and changes nothing, where that cannot be."""
+        mark = next((m for m in reversed(self._marks) if m.length == start), None)
+        if mark is None:
+            return False
+        count = self.length - length
+        pairs = list(zip(self._leaves(), mark.states, strict=True))
+        if not all(_kind(leaf).can_drop(leaf, count) for leaf, _ in pairs if _kind(leaf).drops):
+            return False
+        for leaf, state in pairs:
+            if _kind(leaf).drops:
+                _kind(leaf).drop(leaf, count)
+            else:
+                vars(leaf).update(new_handles(state))
+        self.length = length
+        self._marks = [m for m in self._marks if m.length <= length]
+        return True
 
     @property
     def follows_position(self) -> bool:

@@ -17,6 +17,7 @@ from engine.cache.snapshot import Snapshot
 from engine.cache.tree_cache import TreeRows
 from engine.errors import ModelError, UnsupportedCache
 from engine.target.layer_taps import LayerTaps
+from engine.target.recurrence_replay import RecurrenceReplay
 from engine.tree.draft_tree import DraftTree
 from engine.tree.rotary_positions import enable_row_positions
 
@@ -58,9 +59,11 @@ class CachedModel:
         self.taps: LayerTaps | None = None
         self.kv_bits = kv_bits
         self.cache = ModelCache(model, kv_bits, kv_group_size)
+        self._recurrence = RecurrenceReplay(model, self.cache)
         self._known_taps: dict[tuple[tuple[int, ...], bool], LayerTaps] = {}
         self._root: int | None = None
         self._rotates_rows = False
+        self._no_checksums = mx.zeros((0, 2), mx.uint32)
         try:
             self.vocabulary = self._measure_vocabulary()
         except ValueError as error:
@@ -143,7 +146,8 @@ class CachedModel:
     def _run(self, tokens: mx.array, entries: Any) -> mx.array:
         """One pass: lazy logits (n, vocabulary). If it fails, it has reached some layers only, so all is forgotten."""
         try:
-            logits: mx.array = self.model(tokens[None], cache=entries)[0]
+            with self._recurrence.pass_over(tokens.size):
+                logits: mx.array = self.model(tokens[None], cache=entries)[0]
             if self.taps is not None:
                 self.taps.record(self.length)
         except BaseException:
@@ -172,6 +176,7 @@ class CachedModel:
         rows = mx.array(list(missing), mx.int32)
         if draft.size:
             self.cache.mark()
+            self._recurrence.record_next()
             rows = mx.concatenate([rows, draft.astype(mx.int32)])
         logits = self.forward(rows, tree if draft.size else None)
         if not draft.size:
@@ -190,7 +195,7 @@ class CachedModel:
 
     def checksums(self, logits: mx.array) -> mx.array:
         """Returns checksums of the rows of logits, (rows, 2), where they are kept (exact-verify), else (0, 2)."""
-        return mx.zeros((0, 2), mx.uint32)
+        return self._no_checksums
 
     def pin_mark(self) -> None:
         """Keeps this place reachable for later turns, in models whose state cannot drop tokens."""
@@ -215,7 +220,7 @@ class CachedModel:
         return kept
 
     def _rewind_cache(self, length: int) -> int:
-        return self.cache.rewind(length)
+        return length if self._recurrence.rewind(length) else self.cache.rewind(length)
 
     def snapshot(self) -> Snapshot:
         """Returns what the cache holds, and what the taps have recorded."""
@@ -235,6 +240,7 @@ class CachedModel:
     def reset(self) -> None:
         """Forgets everything, and lets go of the memory that it took."""
         self._root = None
+        self._recurrence.forget()
         self.cache.reset()
         if self.taps is not None:
             self.taps.drop()

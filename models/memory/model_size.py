@@ -18,6 +18,7 @@ from engine.cache.model_cache import CacheGrowth, ModelCache
 from engine.errors import ModelError, UnsupportedCache
 from engine.target.cached_model import PREFILL_CHUNK
 from engine.target.model_layout import layers_of
+from engine.target.recurrence_replay import RecurrenceReplay
 from models.loader import assemble, not_loading
 from models.memory.memory_verdict import TOKEN_BYTES, Share
 from models.model_folder import ModelFolder, config_parts, first_count
@@ -34,7 +35,7 @@ _HEADS = ("num_attention_heads", "n_heads", "n_head", "num_heads")
 class ModelSize:
     """The sizes of a model. weights_bytes, loading_bytes: see `Share`. item_bytes: of an activation. inner: the widest
     activation in a layer. scores: attention heads whose scores are kept during a pass, 0 where none are. growth: of
-    each layer's cache."""
+    each layer's cache. recorded: bytes that recurrent layers keep of every row of a verify pass, until the next."""
 
     weights_bytes: int
     loading_bytes: int
@@ -44,6 +45,7 @@ class ModelSize:
     scores: int
     vocabulary: int
     growth: tuple[CacheGrowth, ...]
+    recorded: int = 0
 
     def share(self, context: int) -> Share:
         """Returns the memory that the model takes at `context` tokens."""
@@ -52,7 +54,7 @@ class ModelSize:
         scores = rows * context * self.scores * self.item_bytes
         sampling = VERIFY_ROWS * self.vocabulary * _LOGITS_COPIES * 4
         layers = [(layer.bytes_at(context, PREFILL_CHUNK), layer.marked_bytes(PREFILL_CHUNK)) for layer in self.growth]
-        cache = sum(held + marked for held, marked in layers)
+        cache = sum(held + marked for held, marked in layers) + VERIFY_ROWS * self.recorded
         working = max(activations + scores, sampling)
         return Share(self.weights_bytes, self.loading_bytes, cache, working, self.vocabulary * TOKEN_BYTES)
 
@@ -79,7 +81,10 @@ def measure(folder: ModelFolder, kv_bits: int | None = None) -> ModelSize:
 def _measure(folder: ModelFolder, kv_bits: int | None) -> ModelSize:
     network = assemble(folder)
     cache = ModelCache(network, kv_bits)
-    logits = _first_pass(network, cache, folder, kv_bits)
+    recurrence = RecurrenceReplay(network, cache)
+    recurrence.record_next()
+    with recurrence.pass_over(1):
+        logits = _first_pass(network, cache, folder, kv_bits)
     config = text_config(folder)
     weights = weights_bytes(network)
     hidden = first_count(config, ("hidden_size", "n_embd", "d_model", "dim")) or inner_width(network)
@@ -92,6 +97,7 @@ def _measure(folder: ModelFolder, kv_bits: int | None) -> ModelSize:
         scores=_scores(config, hidden),
         vocabulary=logits.shape[-1],
         growth=tuple(cache.growth()),
+        recorded=recurrence.nbytes,
     )
 
 

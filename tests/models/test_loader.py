@@ -52,6 +52,8 @@ def folder(toy_folder: Path, tmp_path: Path) -> Path:
         ("config.json", "num_hidden_layers", 2**31 - 1),
         ("config.json", "num_hidden_layers", 1e300),
         ("config.json", "text_config", {"n_layers": 10**18}),
+        ("config.json", "layer_types", ["full_attention"] * 10**5),
+        ("config.json", "text_config", {"hybrid_override_pattern": "M" * 10**5}),
         ("config.json", "rope_theta", "x"),
         ("config.json", "rope_scaling", {"type": "x", "factor": 2}),
         ("config.json", "model_type", "olmo"),

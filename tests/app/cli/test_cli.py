@@ -92,6 +92,22 @@ def test_nothing_is_meant_by_what_looks_like_nothing(capsys: pytest.CaptureFixtu
     assert "did you mean" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("command", "name", "said"),
+    [
+        ("import", "x" * 300, "too long for the name of a file"),
+        ("pairs", "x" * 300, "too long"),
+        ("import", "a\0b", "NUL"),
+    ],
+)
+def test_a_name_that_no_file_can_have_is_a_usage_error(
+    capsys: pytest.CaptureFixture[str], command: str, name: str, said: str
+) -> None:
+    assert main(["models", command, name]) == 2
+    err = capsys.readouterr().err
+    assert said in err and err.count("\n") == 1
+
+
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("redline 0.")

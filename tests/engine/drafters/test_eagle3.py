@@ -89,9 +89,9 @@ def test_greedy_trees_of_every_size_give_the_text(k: int) -> None:
     assert all(len(r.drafted) <= k for r in rounds)
 
 
-@pytest.mark.parametrize("name", ["mamba2", "qwen3_next", "llama4"])
+@pytest.mark.parametrize("name", ["mamba2", "qwen3_next", "kimi_k3", "llama4"])
 def test_chains_over_states_that_cannot_drop_tokens_give_the_text(name: str) -> None:
-    """There the target is fed some tokens again, and so are their features."""
+    """In kimi_k3 the target is fed some tokens again, and so are their features."""
     plain = plain_reply(network_of(name), tokens=25)
     for k in (1, 3, 7):
         ids, rounds, _ = reply(network_of(name), eagle(name), k, tokens=25)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import mlx.core as mx
@@ -75,3 +76,9 @@ def test_a_head_brings_what_it_loads_and_no_more(builtin_folder: Path) -> None:
     said = head_footprint(path, 4)(512)
     own = sum(array.nbytes for name, array in tree_flatten(head.parameters()) if "embed" not in name)
     assert said.weights == pytest.approx(own, rel=0.02)
+
+
+def test_what_recurrent_layers_keep_of_a_verify_pass_is_counted(toy_folder: Path) -> None:
+    size = measure(check_folder(toy_folder))
+    assert size.recorded == 0  # a llama
+    assert replace(size, recorded=100).share(512).cache == size.share(512).cache + 9 * 100
