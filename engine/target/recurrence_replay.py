@@ -4,9 +4,7 @@ A recurrent state cannot drop tokens. It is put back to where the verify pass be
 in again by calling the layer on them, with the output of every matrix product inside taken from the pass. So no weight
 of a product is read, nothing is fed to the model again, and the next pass is no wider. What the layer returns is not
 used and never computed: what remains is lazy, belongs to the next pass, and needs no wait. For a gated delta rule that
-is a slice, a depthwise convolution of the accepted rows and one run of the recurrence.
-
-mlx-vlm keeps the inputs of the recurrence; here they are kept one step earlier, so that no model code is copied.
+is a slice, a depthwise convolution of the accepted rows and one run of the recurrence. No model code is copied.
 """
 
 from __future__ import annotations

@@ -161,3 +161,9 @@ def test_uniforms_are_uniform_and_below_one() -> None:
     assert u.max() < 1
     counts = np.bincount((u * 10).astype(int), minlength=10)
     assert ((counts - 2000) ** 2 / 2000).sum() < 45
+
+
+@pytest.mark.parametrize("salt", [0, 3])
+def test_a_known_position_has_the_noise_that_it_has_among_others(salt: int) -> None:
+    several = Noise(7).gumbel(Stream.CHOICE, mx.array([4, 5, 6]), 32, salt)
+    assert mx.array_equal(Noise(7).gumbel(Stream.CHOICE, 5, 32, salt), several[1:2])
