@@ -32,8 +32,8 @@ class PromptProgress:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What decided where the target emitted a token y of its own in place of a drafted x; in a tree x is the first of the
-    tokens offered there. p(y) and q(x) are in the round.
+    """What decided where the target emitted a token y of its own in place of a drafted x; in a tree x is the first of
+    the tokens offered there. p(y) and q(x) are in the round.
 
     drafted_p: p(x). emitted_q: q(y), and residual: the probability of y in max(0, p - q) / Z; by rejection in a chain.
     drafted_score, emitted_score: of x and y, by match: the logits after penalties (greedy), or log p plus the Gumbel

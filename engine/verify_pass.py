@@ -72,7 +72,8 @@ class PendingRound:
     numbers: [accepted, tokens (depth + 1), drafted (length)] int32, and for a tree [path (depth), parents (length)]
     after them; of a plain step the token alone, (1,). probs: [p (depth + 1), q (length)] float32, and
     [evidence (3), draws (length, or none)] after them unless the step is plain. A chain is as deep as it is long.
-    checksums: (depth + 1, 2) of the rows of logits in exact-verify, else (0, 2). rule: that decides on the draft. width: rows of the pass. counts: before the draft.
+    checksums: (depth + 1, 2) of the rows of logits in exact-verify, else (0, 2). rule: that decides on the draft.
+    width: rows of the pass. counts: before the draft.
     """
 
     numbers: mx.array
