@@ -141,7 +141,8 @@ def wilson(kept: int, of: int) -> tuple[float, float]:
 @dataclass(frozen=True)
 class Piece:
     """A token. p: the target's probability, known for emitted tokens. q: the drafter's, for what it drafted.
-    depth: levels below the place where the round began, from 1. offered: refused where the target emitted its own."""
+    depth: levels below the place where the round began, from 1. offered: refused where the target emitted its own.
+    place: in `tokens` of the round, or in `drafted` if it was refused."""
 
     text: str
     kind: Kind
@@ -150,6 +151,7 @@ class Piece:
     q: float | None = None
     depth: int = 1
     offered: bool = False
+    place: int = 0
 
 
 def emitted_pieces(done: RoundDone) -> list[Piece]:
@@ -160,7 +162,7 @@ def emitted_pieces(done: RoundDone) -> list[Piece]:
         text, q = _at(round_.texts, i), None
         if i < round_.accepted:
             text, q = text or _at(done.drafted_texts, nodes[i]), _at(round_.q, nodes[i])
-        pieces.append(Piece(shown(text, token), kind, token, _at(round_.p, i), q, i + 1))
+        pieces.append(Piece(shown(text, token), kind, token, _at(round_.p, i), q, i + 1, place=i))
     return pieces
 
 
@@ -179,6 +181,7 @@ def refused_pieces(done: RoundDone) -> list[Piece]:
             q=_at(round_.q, node),
             depth=levels[node],
             offered=parents[node] == end,
+            place=node,
         )
         for node in lost
     ]
