@@ -28,7 +28,7 @@ class Acceptance(NamedTuple):
     """What a rule accepts, lazy.
 
     accepted: () int32. tokens: (k + 1,) int32, or (depth + 1,) for a tree. path: (depth,) int32; None for a chain.
-    p: the target's probability of each of `tokens`; q: (k,) the drafter's of each drafted token; evidence: (3,), see
+    p: the target's probability of each of `tokens`; q: (k,) the drafter's of each drafted token; evidence: see
     `engine.refusal.evidence`; draws: (k,) the uniform draws; None until `engine.verify_pass.verify` fills them in.
     """
 

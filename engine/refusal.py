@@ -36,21 +36,25 @@ def rule_of(sampler: Sampler, draft: Draft) -> Rule:
 def evidence(
     rule: Rule, accepted: Acceptance, draft: Draft, logp: mx.array, scores: mx.array | None, rest: mx.array | None
 ) -> mx.array:
-    """Returns [p(x), a, b], lazy: (3,) float32. a, b: under match the scores of x and y, of which the target took the
-    largest; in a chain under rejection q(y) and the residual's probability of y; else 0.
+    """Returns [log p(x), a, b], or [log p(x)] where there is nothing else to know, lazy: (3,) or (1,) float32. a, b: by
+    match the scores of x and y, of which the target took the largest; by rejection in a chain log q(y) and the
+    residual's probability of y.
 
     logp: (rows, vocabulary) of the verify pass. scores: (rows, vocabulary) of the choices by match, None else. rest:
     (vocabulary,) the distribution of the correction, None where it is not known as a whole. Void if nothing was
     refused.
     """
     row, node = _place(accepted, draft)
-    x, y, zero = draft.tokens[node], accepted.tokens[accepted.accepted], mx.array(0.0)
-    first = second = zero
-    if rule in ("greedy", "coupled") and scores is not None:
-        first, second = scores[row, x], scores[row, y]
-    elif rule == "rejection" and draft.logq is not None and rest is not None:
-        first, second = mx.exp(draft.logq[node, y]), rest[y]
-    return mx.stack([mx.exp(logp[row, x]), first, second]).astype(mx.float32)
+    x = draft.tokens[node]
+    if rule in ("point mass", "fixed tree", "drawn tree"):
+        return logp[row, x][None]
+    y = accepted.tokens[accepted.accepted]
+    if scores is not None:
+        parts = [logp[row, x], scores[row, x], scores[row, y]]
+    else:
+        assert rest is not None and draft.logq is not None
+        parts = [logp[row, x], draft.logq[node, y], rest[y]]
+    return mx.stack(parts)
 
 
 def _place(accepted: Acceptance, draft: Draft) -> tuple[mx.array, mx.array]:
@@ -63,9 +67,11 @@ def _place(accepted: Acceptance, draft: Draft) -> tuple[mx.array, mx.array]:
     return end + 1, mx.argmax(draft.tree.parents == end)
 
 
-def explained(round_: Round, numbers: Sequence[float], draws: Sequence[float]) -> Round:
-    """Returns a round with its refusal and the draws that decided, from what `evidence` gathered and from one draw for
-    each drafted token, or none."""
+def explained(round_: Round, values: Sequence[float]) -> Round:
+    """Returns a round with its refusal and the draws that decided. values: what `evidence` gathered, and by rejection
+    one draw for each drafted token after it."""
+    count = 3 if round_.rule in ("greedy", "coupled", "rejection") else 1
+    numbers, draws = values[:count], values[count:]
     refusal = read_refusal(round_.rule, numbers) if round_.refused else None
     if not draws:
         return replace(round_, refusal=refusal)
@@ -78,10 +84,12 @@ def explained(round_: Round, numbers: Sequence[float], draws: Sequence[float]) -
 
 def read_refusal(rule: Rule, numbers: Sequence[float]) -> Refusal:
     """Returns what `evidence` gathered, as plain values."""
-    p, first, second = numbers
+    p = math.exp(numbers[0])
     if rule in ("greedy", "coupled"):
-        return Refusal(p, drafted_score=_finite(first), emitted_score=_finite(second))
-    return Refusal(p, emitted_q=first, residual=second) if rule == "rejection" else Refusal(p)
+        return Refusal(p, drafted_score=_finite(numbers[1]), emitted_score=_finite(numbers[2]))
+    if rule == "rejection":
+        return Refusal(p, emitted_q=math.exp(numbers[1]), residual=numbers[2])
+    return Refusal(p)
 
 
 def _finite(score: float) -> float | None:

@@ -71,7 +71,7 @@ class PendingRound:
 
     numbers: [accepted, tokens (depth + 1), drafted (length)] int32, and for a tree [path (depth), parents (length)]
     after them; of a plain step the token alone, (1,). probs: [p (depth + 1), q (length)] float32, and
-    [evidence (3), draws (length, or none)] after them unless the step is plain. A chain is as deep as it is long.
+    [evidence (1 or 3), draws (length, or none)] after them unless the step is plain. A chain is as deep as it is long.
     checksums: (depth + 1, 2) of the rows of logits in exact-verify, else (0, 2). rule: that decides on the draft.
     width: rows of the pass. counts: before the draft.
     """
@@ -132,7 +132,7 @@ class PendingRound:
             fingerprints=tuple(fingerprints.combine_checksum(pair) for pair in checksums[: accepted + 1]),
             rule=self.rule,
         )
-        return explained(made, why[:3], why[3:]) if why else made
+        return explained(made, why) if why else made
 
 
 def submit(target: CachedModel, context: DraftContext, draft: Draft) -> PendingRound:

@@ -118,6 +118,7 @@ class RoundDetail(QWidget):
             self._model.setHorizontalHeaderItem(section, heading)
         header = self._table.horizontalHeader()
         header.setHighlightSections(False)
+        header.setResizeContentsPrecision(-1)  # all rows, as none is visible yet when the first is selected
         for section in (TOKEN, P, Q):
             mode = QHeaderView.ResizeMode.Stretch if section == TOKEN else QHeaderView.ResizeMode.ResizeToContents
             header.setSectionResizeMode(section, mode)
@@ -174,6 +175,7 @@ def _explanation_view() -> QPlainTextEdit:
     view.setTabChangesFocus(True)
     view.setFrameShape(QFrame.Shape.NoFrame)
     view.setAccessibleName("Why this token")
+    view.document().setDocumentMargin(GAP)
     view.setMinimumHeight(5 * view.fontMetrics().lineSpacing())
     return view
 

@@ -140,9 +140,9 @@ def wilson(kept: int, of: int) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Piece:
-    """A token. p: the target's probability, known for emitted tokens. q: the drafter's, for what it drafted.
-    depth: levels below the place where the round began, from 1. offered: refused where the target emitted its own.
-    place: in `tokens` of the round, or in `drafted` if it was refused."""
+    """A token. p: the target's probability, known for emitted tokens and for the first refused one. q: the drafter's,
+    for what it drafted. depth: levels below the place where the round began, from 1. offered: refused where the target
+    emitted its own. place: in `tokens` of the round, or in `drafted` if it was refused."""
 
     text: str
     kind: Kind
@@ -172,12 +172,14 @@ def refused_pieces(done: RoundDone) -> list[Piece]:
     round_, levels, kept = done.round, depths(done.round), _kept_nodes(done.round)
     parents = round_.parents or range(-1, len(round_.drafted) - 1)
     end = kept[-1] if kept else -1
+    refused = list(parents).index(end) if round_.refused else None
     lost = [node for stem in (*reversed(kept), -1) for node in branches(parents, stem, kept)]
     return [
         Piece(
             shown(_at(done.drafted_texts, node), round_.drafted[node]),
             "refused",
             round_.drafted[node],
+            p=round_.refusal.drafted_p if round_.refusal and node == refused else None,
             q=_at(round_.q, node),
             depth=levels[node],
             offered=parents[node] == end,
