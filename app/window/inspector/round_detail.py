@@ -59,8 +59,13 @@ class PieceDelegate(QStyledItemDelegate):
         """The height of a row, px."""
         return round(token_painter().piece_height + 4)
 
+    @property
+    def number_width(self) -> int:
+        """The width of a column of numbers, px."""
+        return round(token_painter().small_metrics.horizontalAdvance("0.000") + 2.5 * MARGIN)
+
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
-        return QSize(round(token_painter().small_metrics.horizontalAdvance("0.000") + 2.5 * MARGIN), self.height)
+        return QSize(self.number_width, self.height)
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         piece: Piece = index.data(PIECE)
@@ -118,10 +123,10 @@ class RoundDetail(QWidget):
             self._model.setHorizontalHeaderItem(section, heading)
         header = self._table.horizontalHeader()
         header.setHighlightSections(False)
-        header.setResizeContentsPrecision(-1)  # all rows, as none is visible yet when the first is selected
         for section in (TOKEN, P, Q):
-            mode = QHeaderView.ResizeMode.Stretch if section == TOKEN else QHeaderView.ResizeMode.ResizeToContents
+            mode = QHeaderView.ResizeMode.Stretch if section == TOKEN else QHeaderView.ResizeMode.Fixed
             header.setSectionResizeMode(section, mode)
+        self._fit_cells()
         column = QVBoxLayout(self)
         column.setContentsMargins(0, GAP // 2, 0, 0)
         column.setSpacing(2)
@@ -138,7 +143,13 @@ class RoundDetail(QWidget):
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() == QEvent.Type.StyleChange:
-            set_row_height(self._table, self._delegate.height)
+            self._fit_cells()
+
+    def _fit_cells(self) -> None:
+        """Makes rows as high, and the columns of numbers as wide, as the font needs."""
+        set_row_height(self._table, self._delegate.height)
+        for section in (P, Q):
+            self._table.horizontalHeader().resizeSection(section, self._delegate.number_width)
 
     def show_row(self, row: RoundRow | None) -> None:
         """Shows a round in full; None: how to choose one."""
