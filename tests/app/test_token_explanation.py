@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from app.protocol import RoundDone
 from app.token_explanation import UNRECORDED, explain_emitted, explain_refused
-from engine.events import Refusal, Round
+from engine.events import Refusal
+from tests.window.inspector.made import CORRECTED
 
 
 def corrected(**changes: Any) -> RoundDone:
     """A chain of two: the first token kept, " blue" refused and " red" emitted."""
-    made = Round(0, (5, 6), (5, 7, 8), 1, (0.6, 0.5), (0.8, 0.38, 0.9), 4, 0.1, texts=(" is", " red"), rule="rejection",
-                 draws=(0.5, 0.62), refusal=Refusal(0.12, emitted_q=0.1, residual=0.8))  # fmt: skip
-    return RoundDone(id=1, round=replace(made, **changes), drafted_texts=(" is", " blue", " sky"))
+    return msgspec.structs.replace(CORRECTED, round=replace(CORRECTED.round, **changes))
 
 
 def test_a_refusal_is_told_in_plain_words_and_with_the_papers_formula() -> None:
@@ -36,7 +36,7 @@ def test_a_refusal_is_told_in_plain_words_and_with_the_papers_formula() -> None:
 
 def test_an_accepted_token_has_the_draw_that_kept_it() -> None:
     told = explain_emitted(corrected(), 0)
-    assert "“ is” with 80 %. The target gives it 60 %, so it is kept with probability 0.750" in told.words
+    assert "“ looks” with 80 %. The target gives it 60 %, so it is kept with probability 0.750" in told.words
     assert told.formula == "min(1, p(x)/q(x)) = min(1, 0.600/0.800) = 0.750; u = 0.500"
 
 

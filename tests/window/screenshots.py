@@ -28,9 +28,10 @@ from app.window.chat import Controller, Notice, SpeculationStatus
 from app.window.common.preferences import PREFERENCES, Preferences, written
 from app.window.main_window.main_window import MainWindow
 from engine.audit.receipt import Difference, Receipt
-from engine.events import Refusal, Round
+from engine.events import Round
 from engine.metrics import Metrics
 from tests.window.chats import DAY_S, add_conversation, make_controller, show_loaded
+from tests.window.inspector.made import CORRECTED
 from tests.window.models import scenes
 from tests.window.race.showing import measured_race, recorded_race
 from tests.window.scene_texts import MARKDOWN, SEARCH, SKY, TITLES, TURNS
@@ -124,13 +125,8 @@ def streaming(stage: Stage) -> QWidget:
 
 def correction(stage: Stage) -> QWidget:
     """The inspector at a round whose draft was refused, with the reason."""
-    refused = Round(
-        index=0, tokens=(5, 6), drafted=(5, 7, 8), accepted=1, p=(0.6, 0.5), q=(0.8, 0.38, 0.9), width=4, time_s=0.36,
-        texts=(" looks", " red"), rule="rejection", draws=(0.5, 0.62),
-        refusal=Refusal(0.12, emitted_q=0.1, residual=0.8), reason="expects 1.62x plain speed",
-    )  # fmt: skip
     told = made_up("At dusk the sky", 3)
-    last = RoundDone(id=1, round=changed(refused, index=len(told)), drafted_texts=(" looks", " blue", " sky"))
+    last = replace(CORRECTED, round=changed(CORRECTED.round, index=len(told), time_s=told[-1].round.time_s + 0.06))
     stage.window.show_side("inspector")
     stage.window.panes.setSizes([248, 632, 400])
     stage.controller.open(2)
