@@ -37,7 +37,7 @@ class ReplyRunner:
         self,
         pair: LoadedPair,
         settings: SamplingSettings,
-        messages: list[dict[str, str]],
+        messages: list[dict[str, str]] | str,
         cancelled: Callable[[], bool],
         continuation_ids: Sequence[int] = (),
         timed: bool = False,
