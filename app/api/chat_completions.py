@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import AsyncGenerator, Iterable
-from typing import Any
+from typing import Any, Literal
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,7 +16,11 @@ from app.api.http_replies import Event, EventStream, json_response, until_gone
 from app.api.reply_stream import Delta, Engine, Tally, Token, deltas, measurements, origins, usage
 from app.api.request_schema import ChatMessage, ChatRequest, check_format, read_request, text_of
 
+Role = Literal["system", "user", "assistant"]
 SMALLEST_LOGPROB = -9999.0  # what OpenAI gives for a token of no probability
+
+
+_ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 
 
 class ChatCompletions:
@@ -79,7 +83,7 @@ def messages_of(turns: Iterable[ChatMessage]) -> tuple[protocol.Message, ...]:
     for turn in turns:
         if turn.role in ("tool", "function") or turn.tool_calls:
             raise unsupported("messages", "tools are not available in this version")
-        role = "system" if turn.role in ("system", "developer") else turn.role
+        role = _ROLES[turn.role]
         text, thought = text_of(turn.content), turn.reasoning_content or ""
         messages.append(protocol.Message(role=role, content=text, thought=thought))
     return tuple(messages)

@@ -7,7 +7,7 @@ it. Whoever stops reading them before that has the request stopped.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from msgspec import structs
 
@@ -16,6 +16,7 @@ from app.api.api_errors import ApiError, host_gone
 
 MOST_WAITING = 64  # requests that are being answered or wait for their turn
 
+Request = protocol.Reply | protocol.Count | protocol.Load
 _LAST = (protocol.Loaded, protocol.ReplyDone, protocol.Counted, protocol.Failed, protocol.Unloaded)
 
 
@@ -49,9 +50,7 @@ class HostClient:
             for queue in self._queues.values():
                 queue.put_nowait(None)
 
-    async def request(
-        self, request: protocol.Reply | protocol.Count | protocol.Load
-    ) -> AsyncIterator[protocol.AnyAnswer]:
+    async def request(self, request: Request) -> AsyncGenerator[protocol.AnyAnswer]:
         """Yields the answers, the last of which ends the request. Its id is replaced. Closing the iterator early stops
         it. Raises ApiError: 429 when too many requests wait, 413 for one that is too long, 503 when the host ends."""
         if self.ended.is_set():

@@ -58,7 +58,7 @@ class EventStream(Response):
 
     async def begin(self, request: Request) -> EventStream:
         """Awaits the first event; returns the same. Raises ApiError."""
-        self._first = await until_gone(request.receive, anext(self._events))  # type: ignore[arg-type]
+        self._first = await until_gone(request.receive, anext(self._events))
         return self
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

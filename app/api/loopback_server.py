@@ -36,7 +36,7 @@ def read_key(path: Path) -> str:
 
 
 def open_socket(port: int) -> socket.socket:
-    """Returns a socket that listens on loopback; port 0 takes a free one. Raises UsageError where that is impossible."""
+    """Returns a socket for loopback; port 0 takes a free one. Raises UsageError where that is impossible."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -18,6 +18,7 @@ from engine.events import Finished, Origin, Reason, Round
 from engine.reply_channels import Channel
 from engine.settings import LARGEST_SEED, MODEL_DEFAULTS, SamplingSettings
 
+_STOP_REASONS = {"eos": "eosFound", "stop": "stopStringFound"}  # as LM Studio names them
 FinishReason = Literal["stop", "length"]
 
 
@@ -27,7 +28,7 @@ class Engine:
 
     client: HostClient
     loaded: protocol.Loaded
-    base: SamplingSettings = SamplingSettings()
+    base: SamplingSettings = field(default_factory=SamplingSettings)
     created: int = field(default_factory=lambda: int(time.time()))
 
     @staticmethod
@@ -118,7 +119,7 @@ class Delta:
 
 @dataclass
 class Tally:
-    """What is known of a reply so far; complete once `reason` is set. Times are seconds since the host began with it."""
+    """What is known of a reply so far; complete once `reason` is set. Times are seconds since the host began."""
 
     prompt_tokens: int = 0
     reused: int = 0
@@ -148,9 +149,8 @@ class Tally:
 
     def add(self, round_: Round) -> Delta:
         """Counts a round and returns what it added."""
-        channels = round_.channels or ("answer",) * len(round_.tokens)
-        texts = round_.texts or ("",) * len(round_.tokens)
-        tokens = tuple(map(Token, texts, round_.p, round_.origins, channels))
+        channels: tuple[Channel, ...] = round_.channels or tuple("answer" for _ in round_.tokens)
+        tokens = tuple(map(Token, round_.texts, round_.p, round_.origins, channels))
         self.first_s = round_.time_s if self.tokens == 0 else self.first_s
         self.last_s = round_.time_s
         self.tokens += len(tokens)
@@ -176,9 +176,9 @@ class Tally:
         return delta
 
 
-async def deltas(client: HostClient, reply: protocol.Reply, tally: Tally) -> AsyncIterator[Delta]:
+async def deltas(client: HostClient, reply: protocol.Reply, tally: Tally) -> AsyncGenerator[Delta]:
     """Yields what each round added, and counts it in `tally`. Closing it early stops the reply. Raises ApiError."""
-    async with aclosing(client.request(reply)) as answers:  # type: ignore[type-var]
+    async with aclosing(client.request(reply)) as answers:
         async for answer in answers:
             match answer:
                 case protocol.PrefillProgress():
@@ -234,9 +234,7 @@ def measurements(tally: Tally) -> dict[str, Any]:
         "tokens_per_second": tally.speed,
         "time_to_first_token": tally.first_s,
         "generation_time": max(0.0, tally.last_s - tally.first_s),
-        "stop_reason": {"eos": "eosFound", "stop": "stopStringFound"}.get(
-            tally.reason or "", "maxPredictedTokensReached"
-        ),
+        "stop_reason": _STOP_REASONS.get(tally.reason or "", "maxPredictedTokensReached"),
         "draft_tokens_count": tally.drafted,
         "accepted_draft_tokens_count": tally.accepted,
     }
