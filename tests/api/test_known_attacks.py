@@ -39,13 +39,21 @@ def test_a_name_that_was_rebound_to_loopback_is_refused(host: str):
 
 @pytest.mark.parametrize("origin", ["https://attacker.example", "null", "http://127.0.0.1.attacker.example", "file://"])
 def test_other_web_pages_are_refused_and_no_page_may_read(origin: str):
-    """The same family, and cross-site requests: an Origin that is not loopback is refused even with the key, and no
-    answer carries CORS headers."""
-    refused = post("/v1/chat/completions", CHAT, headers={"origin": origin})
-    assert (refused.status, refused.json["error"]["code"]) == (403, "foreign_origin")
-    own = post("/v1/chat/completions", CHAT, headers={"origin": f"http://localhost:{PORT}"})
-    assert own.status == 200
-    assert not [name for name in {**own.headers, **refused.headers} if name.startswith("access-control")]
+    """CVE-2026-2611 (MLflow): the check of the Origin header covered an enumeration of paths, and the local assistant
+    stood under others, so that any web page could have it run commands. Here an Origin that is not loopback is refused
+    whatever the path is, even with the key, and no answer carries CORS headers."""
+
+    async def scenario(api: Api) -> None:
+        seen = set()
+        for path in ("/v1/chat/completions", "/v1/messages", "/health", "/ajax-api/3.0/x", "/"):
+            refused = await api.post(path, CHAT, headers={"origin": origin})
+            assert refused.status == 403
+            seen |= set(refused.headers)
+        own = await api.post("/v1/chat/completions", CHAT, headers={"origin": f"http://localhost:{PORT}"})
+        assert own.status == 200
+        assert not [name for name in seen | set(own.headers) if name.startswith("access-control")]
+
+    with_api(scenario)
 
 
 @pytest.mark.parametrize(
