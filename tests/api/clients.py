@@ -145,10 +145,11 @@ def llm_checks() -> Iterator[tuple[str, Check]]:
             model = {"model_id": "redline", "model_name": MODEL, "api_base": server.url, "api_key_name": "redline"}
             Path(folder, "extra-openai-models.yaml").write_text(json.dumps([model]))
             command = [sys.executable, "-m", "llm", "-m", "redline", "--key", server.key, "-o", "max_tokens", "8"]
+            own = os.environ | {"LLM_USER_PATH": folder, "LLM_LOAD_PLUGINS": ""}
+            command += ["Name three colours."]
             done = subprocess.run(
-                [*command, "Name three colours."], env=os.environ | {"LLM_USER_PATH": folder, "LLM_LOAD_PLUGINS": ""}, capture_output=True,
-                text=True, check=False, stdin=subprocess.DEVNULL, timeout=120,
-            )  # fmt: skip
+                command, env=own, capture_output=True, text=True, check=False, timeout=120, stdin=subprocess.DEVNULL
+            )
         assert done.returncode == 0 and done.stdout.strip(), done.stderr[-300:]
         return "the command prints a streamed reply"
 
