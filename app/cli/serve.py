@@ -77,6 +77,7 @@ async def serve(pair: protocol.Pair, base: SamplingSettings, port: int, key: str
         try:
             engine = Engine(client, await _load(client, pair), base)
             port = listener.getsockname()[1]
+            listener.listen()  # before the address is printed, so that nobody who reads it is refused
             _introduce(engine.loaded, port, key)
             server = LoopbackServer(application(engine, AccessRules(key, port)))
             watch = asyncio.create_task(_end_with(client, server))
