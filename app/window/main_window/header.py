@@ -15,7 +15,7 @@ from app.window.common.widgets import ElidedLabel, Glyph, Hairline, IconButton, 
 from app.window.composer.composer import BOX_OVERHANG
 
 MIN_DETAIL = 40  # px; with less room the names are left out
-SETTINGS_BUTTON_FROM = 470  # px; in a narrower window only the chip opens the chat's settings
+SETTINGS_BUTTON_FROM = 470  # px; in a narrower window the list of models and the menu open the chat's settings
 
 # Of each state: in full, and where there is little room.
 STATE_TEXTS = {
@@ -43,7 +43,7 @@ def status_text(status: SpeculationStatus) -> tuple[str, str]:
 
 
 class StatusChip(QToolButton):
-    """The status of speculation, always in words, with an icon and a colour; a press opens the chat's settings."""
+    """The status of speculation, always in words, with an icon and a colour; a press opens the list of models."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -68,7 +68,7 @@ class StatusChip(QToolButton):
         self._icon.show_shape(status.state, tone)
         style(self._word, tone=tone)
         self._detail.setText(detail)
-        self.setAccessibleName(f"Chat settings. {text}")
+        self.setAccessibleName(f"Choose models. {text}")
         self.setToolTip(text)
         self._shorten()
         self.updateGeometry()

@@ -32,6 +32,7 @@ from app.window.main_window.chat_presenter import ChatPresenter, Parts
 from app.window.main_window.files import DropTarget
 from app.window.main_window.header import Header, NoticeBanners
 from app.window.main_window.menus import Commands
+from app.window.main_window.pair_menu import PairMenu
 from app.window.main_window.quit_question import QuitQuestion
 from app.window.main_window.secondary_windows import ModelsOpener, RaceOpener, SettingsOpener, come_forward
 from app.window.main_window.welcome import Welcome
@@ -157,6 +158,7 @@ class MainWindow(QMainWindow):
         self.drop_target = DropTarget(self)
         self.presenter = ChatPresenter(controller, self.parts, self.commands, self)
         self.settings, self.races, self.models = SettingsOpener(self, store_file), RaceOpener(self), ModelsOpener(self)
+        self.pair_menu = PairMenu(self)
         self.quit_question = QuitQuestion(self, controller)
         self._save_timer = QTimer(self, singleShot=True, interval=SAVE_PLACES_MS)
         self._connect_commands()
@@ -211,6 +213,7 @@ class MainWindow(QMainWindow):
                 "about": lambda: self.settings.show("info"),
                 "race": self.races.show_last_question,
                 "models": self.models.show,
+                "choose models": self.pair_menu.open,
                 "zoom in": lambda: self._zoom(self.preferences.zoom + 1),
                 "zoom out": lambda: self._zoom(self.preferences.zoom - 1),
                 "zoom reset": lambda: self._zoom(0),
@@ -235,7 +238,7 @@ class MainWindow(QMainWindow):
     def _connect_parts(self) -> None:
         parts, controller = self.parts, self.controller
         self.drop_target.dropped.connect(parts.composer.attach_files)
-        parts.header.chip.clicked.connect(lambda: self.show_side("chat settings"))
+        parts.header.chip.clicked.connect(self.pair_menu.open)
         parts.panel.closed.connect(lambda: self.show_side(""))
         parts.transcript.link_clicked.connect(lambda url: ask_to_open(self, url))
         parts.transcript.race.connect(self.races.show_message)

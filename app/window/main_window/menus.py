@@ -86,6 +86,7 @@ MENUS: Mapping[str, tuple[Command, ...]] = {
         SEPARATOR,
         Command("unload", "Unload Models"),
         Command("race", "Race…", "Ctrl+D"),
+        Command("choose models", "Choose Models", "Ctrl+Shift+L"),
         Command("models", "Models…", "Ctrl+Shift+M"),
         SEPARATOR,
         Command("message", "Write a Message", "Ctrl+L"),

@@ -165,7 +165,7 @@ class ModelsOpener(SecondaryWindow):
 
             self.window = ModelsWindow(library, downloads, lambda: self._chat_settings.pair, self._main)
             self.window.addAction(self._main.commands["minimise"])
-            self.window.use_asked.connect(self._use)
+            self.window.use_asked.connect(self.use)
         library.refresh()
         come_forward(self.window)
         self.window.list.setFocus()
@@ -176,6 +176,12 @@ class ModelsOpener(SecondaryWindow):
         library, _ = self._library_and_downloads()
         if not library.known.installed and not library.loading:
             library.list_installed()
+
+    def look(self) -> ModelLibrary:
+        """Looks for models again, for a list that is shown meanwhile, and returns where they will be known."""
+        library, _ = self._library_and_downloads()
+        library.refresh()
+        return library
 
     def quit(self) -> None:
         """Pauses downloads, which can be continued another time."""
@@ -193,6 +199,7 @@ class ModelsOpener(SecondaryWindow):
             self.downloads = DownloadQueue(self.command, self)
             self.downloads.ended.connect(lambda _, library=self.library: library.refresh())
             self.library.listed.connect(self._offer_names)
+            self.library.changed.connect(self._main.pair_menu.refresh)
         return self.library, self.downloads
 
     @property
@@ -208,7 +215,7 @@ class ModelsOpener(SecondaryWindow):
         self._main.parts.panel.form.pair.offer_models(*self.names)
         self._main.settings.offer_models(*self.names)
 
-    def _use(self, pair: Pair) -> None:
+    def use(self, pair: Pair) -> None:
         """Chooses a pair for the open conversation and for new ones."""
         self._controller.change_settings(replace(self._chat_settings, pair=pair))
 

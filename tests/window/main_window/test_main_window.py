@@ -86,8 +86,8 @@ def test_each_state_has_an_icon_of_its_own_and_the_chip_shows_it(window: MainWin
     assert len(seen) == len(STATE_TEXTS)
 
 
-def test_the_chip_opens_the_settings_of_the_chat(window: MainWindow) -> None:
-    window.parts.header.chip.click()
+def test_the_settings_of_the_chat_open_and_close(window: MainWindow) -> None:
+    window.commands["chat settings"].trigger()
     assert window.panes.side == "chat settings"
     assert window.parts.panel.isVisible()
     window.parts.panel.close_button.click()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.protocol import Pair
@@ -75,3 +77,26 @@ def test_a_pair_of_names_is_shown_as_names(window: MainWindow, controller: Contr
     assert form.target.box.currentText() == "Qwen3-8B-4bit"
     controller.change_settings(ChatSettings(pair=Pair(target="/models/mine")))
     assert form.target.folder.text() == "/models/mine"
+
+
+def test_the_header_lists_the_installed_pairs_and_changes_the_pair_by_keys(
+    window: MainWindow, fake: FakeModels, controller: Controller
+) -> None:
+    install_three(fake)
+    window.parts.header.chip.click()
+    menu = window.pair_menu
+    assert menu.isVisible() and menu.accessibleName() == "Choose models"
+    library = window.models.library
+    until(lambda: library is not None and not library.loading and not library.commands.busy)
+    choices = {action.data(): action for action in menu.actions() if action.data()}
+    assert EAGLE not in choices, "a head cannot be a target"
+    assert "EAGLE" in choices[QWEN].text() and choices[QWEN].text().endswith(("fits", "tight"))
+    assert menu.activeAction() is choices["builtin"] and choices["builtin"].isChecked()
+    assert [action.text() for action in menu.actions()][-2:] == ["Models…", "Chat Settings"]
+    while menu.activeAction() is not choices[QWEN]:
+        QTest.keyClick(menu, Qt.Key.Key_Down)
+    QTest.keyClick(menu, Qt.Key.Key_Return)
+    assert controller.conversation.settings.pair == Pair(target=QWEN)
+    window.commands["choose models"].trigger()
+    assert menu.activeAction().data() == QWEN
+    menu.close()

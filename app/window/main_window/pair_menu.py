@@ -1,0 +1,78 @@
+"""The short list of the installed pairs, under the status of speculation; its last entries open what has everything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QPoint
+from PySide6.QtWidgets import QMenu
+
+from app.protocol import Pair
+from app.window.models.known_models import KnownModels, ModelRow
+from app.window.models.model_text import BADGES
+
+if TYPE_CHECKING:
+    from app.window.main_window.main_window import MainWindow
+    from app.window.models.model_library import ModelLibrary
+
+LOADING = "Looking for models…"
+DRAFTERS = {"lookup": "prompt lookup", "none": "no drafter"}
+
+
+class PairMenu(QMenu):
+    """Chooses the pair of the open conversation: each model on this computer, with its best drafter and its fit."""
+
+    def __init__(self, main: MainWindow) -> None:
+        super().__init__("Models", main)
+        self.setAccessibleName("Choose models")
+        self._main = main
+        self._library: ModelLibrary | None = None
+
+    def open(self) -> None:
+        """Opens the list, the pair in use highlighted, and looks for models again."""
+        self._library = self._main.models.look()
+        self._fill()
+        chip = self._main.parts.header.chip
+        self.popup(chip.mapToGlobal(QPoint(0, chip.height() + 2)))
+        used = next((action for action in self.actions() if action.isChecked()), self.actions()[0])
+        self.setActiveAction(used)
+
+    def refresh(self) -> None:
+        """Takes over what was found while the list is open; the highlighted choice stays so."""
+        if not self.isVisible():
+            return
+        active = self.activeAction()
+        chosen = active.data() if active is not None else None
+        self._fill()
+        self.adjustSize()
+        found = next((action for action in self.actions() if chosen and action.data() == chosen), None)
+        if found is not None:
+            self.setActiveAction(found)
+
+    def _fill(self) -> None:
+        self.clear()
+        if self._library is None:
+            return
+        pair, known = self._main.controller.conversation.settings.pair, self._library.known
+        for row in known.rows({}):
+            if row.usable and row.here is not None:
+                self._add(row, row.here.name, known, pair)
+        if self._library.loading:
+            self.addAction(LOADING).setEnabled(False)
+        self.addSeparator()
+        self.addAction(self._main.commands["models"])
+        self.addAction(self._main.commands["chat settings"])
+
+    def _add(self, row: ModelRow, target: str, known: KnownModels, pair: Pair) -> None:
+        """Adds a model. The pair in use stays as it is when it is chosen again."""
+        used = target == pair.target
+        drafter = row.drafter if not used or pair.drafter == "auto" else known.title(pair.drafter)
+        name = f"{row.title} with {DRAFTERS.get(drafter, drafter)}" if drafter else row.title
+        fit = BADGES[row.fit]
+        text = f"{name}, {fit[:1].lower()}{fit[1:]}" if fit else name
+        action = self.addAction(text.replace("&", "&&"))
+        action.setData(target)
+        action.setCheckable(True)
+        action.setChecked(used)
+        if not used:
+            action.triggered.connect(lambda: self._main.models.use(Pair(target=target)))
