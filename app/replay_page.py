@@ -16,6 +16,7 @@ import msgspec
 
 from app.palette import PALETTES, Scheme
 from app.protocol import RoundDone
+from app.token_explanation import explain_emitted
 
 TEMPLATE = Path(__file__).parent.parent / "resources" / "replay.html"
 _SHARED = ("background", "raised", "hairline", "text", "faint", "accent")  # fields of a palette that the page uses
@@ -54,12 +55,12 @@ def _lane_json(lane: Lane) -> dict[str, object]:
 
 
 def _round_json(done: RoundDone) -> dict[str, object]:
-    """Returns the tokens of a round, whether they are thought, their origin and probabilities, and the texts that were
-    refused."""
+    """Returns the tokens of a round, whether they are thought, their origin and probabilities, why one was corrected,
+    and the texts that were refused."""
     round_ = done.round
     accepted = round_.path if round_.parents is not None else tuple(range(round_.accepted))
     refused = [text for place, text in enumerate(done.drafted_texts) if place not in set(accepted)]
-    tokens = [
+    tokens: list[dict[str, object]] = [
         {
             "text": round_.texts[place] if place < len(round_.texts) else "",
             "thought": round_.channels[place] == "thought" if place < len(round_.channels) else False,
@@ -69,6 +70,8 @@ def _round_json(done: RoundDone) -> dict[str, object]:
         }
         for place in range(len(round_.tokens))
     ]
+    if round_.refusal is not None and tokens:
+        tokens[-1]["why"] = explain_emitted(done, len(tokens) - 1).text
     return {"time_s": round_.time_s, "tokens": tokens, "refused": refused}
 
 

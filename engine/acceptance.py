@@ -28,8 +28,8 @@ class Acceptance(NamedTuple):
     """What a rule accepts, lazy.
 
     accepted: () int32. tokens: (k + 1,) int32, or (depth + 1,) for a tree. path: (depth,) int32; None for a chain.
-    p: the target's probability of each of `tokens`; q: (k,) the drafter's of each drafted token; None until
-    `engine.verify_pass.verify` fills them in.
+    p: the target's probability of each of `tokens`; q: (k,) the drafter's of each drafted token; evidence: see
+    `engine.refusal.evidence`; draws: (k,) the uniform draws; None until `engine.verify_pass.verify` fills them in.
     """
 
     accepted: mx.array
@@ -37,6 +37,8 @@ class Acceptance(NamedTuple):
     path: mx.array | None = None
     p: mx.array | None = None
     q: mx.array | None = None
+    evidence: mx.array | None = None
+    draws: mx.array | None = None
 
 
 def leading_count(kept: mx.array) -> mx.array:
@@ -88,14 +90,16 @@ def rejection_length(logp: mx.array, draft: mx.array, logq: mx.array | None, uni
     return leading_count(uniforms < accept_probability(logp, draft, logq))
 
 
-def rejection_token(logp: mx.array, draft: mx.array, logq: mx.array | None, n: mx.array, gumbel: mx.array) -> mx.array:
-    """Second half: returns the correction, drawn from the residual in row n, or the bonus, drawn from p.
-    gumbel: (vocabulary,)."""
+def rejection_token(
+    logp: mx.array, draft: mx.array, logq: mx.array | None, n: mx.array, gumbel: mx.array
+) -> tuple[mx.array, mx.array]:
+    """Second half: returns the correction, drawn from the residual in row n, or the bonus, drawn from p; and the
+    distribution it was drawn from, (vocabulary,). gumbel: (vocabulary,)."""
     vocabulary = logp.shape[-1]
     if draft.size == 0:
-        return mx.argmax(logp[0] + gumbel).astype(mx.int32)
+        return mx.argmax(logp[0] + gumbel).astype(mx.int32), mx.exp(logp[0])
     rest = residual(logp[n], refused_probs(draft, logq, n, vocabulary))
-    return mx.argmax(_log(rest) + gumbel).astype(mx.int32)
+    return mx.argmax(_log(rest) + gumbel).astype(mx.int32), rest
 
 
 def with_token_at(draft: mx.array, n: mx.array, token: mx.array) -> Acceptance:

@@ -14,6 +14,9 @@ from typing import Any, Literal
 from engine.reply_channels import Channel
 
 Origin = Literal["accepted", "corrected", "bonus"]
+# How a draft was decided on. point mass: rejection of a chain where q = 1. fixed tree: the same over children that are
+# point masses. drawn tree: rejection over children drawn without replacement. "": nothing was drafted, or not recorded.
+Rule = Literal["", "greedy", "coupled", "rejection", "point mass", "fixed tree", "drawn tree"]
 Reason = Literal["eos", "stop", "length", "thought", "context", "cancelled"]
 
 
@@ -25,6 +28,23 @@ class PromptProgress:
     total: int
     reused: int
     time_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What decided where the target emitted a token y of its own in place of a drafted x; in a tree x is the first of
+    the tokens offered there. p(y) and q(x) are in the round.
+
+    drafted_p: p(x). emitted_q: q(y), and residual: the probability of y in max(0, p - q) / Z; by rejection in a chain.
+    drafted_score, emitted_score: of x and y, by match: the logits after penalties (greedy), or log p plus the Gumbel
+    noise of the place (coupled); None for a token with p = 0.
+    """
+
+    drafted_p: float
+    emitted_q: float | None = None
+    residual: float | None = None
+    drafted_score: float | None = None
+    emitted_score: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +70,10 @@ class Round:
     waits:    how often the host waited for the device: once, and once more where proposals are timed.
     fingerprints: in exact-verify, for each of `tokens` the checksum of the logits it was chosen from (53 bits, see
               `engine.audit.fingerprints`); else empty.
+    rule:     how the draft was decided on; "" in rounds recorded before rules were.
+    draws:    by rejection, the uniform draws u that decided, one for each accepted token and one for the refused one
+              (`depth` in all); a token is kept while u < min(1, p / q). Else empty.
+    refusal:  the numbers of the place where the draft was refused, if it was.
     """
 
     index: int
@@ -69,6 +93,9 @@ class Round:
     fingerprints: tuple[int, ...] = ()
     channels: tuple[Channel, ...] = ()
     waits: int = 1
+    rule: Rule = ""
+    draws: tuple[float, ...] = ()
+    refusal: Refusal | None = None
 
     def text_in(self, channel: Channel) -> str:
         """Returns what its tokens completed of the answer or of the thought."""
@@ -86,6 +113,8 @@ class Round:
             path=self.path[:accepted],
             fingerprints=self.fingerprints[:count],
             channels=self.channels[:count],
+            draws=self.draws[:count],
+            refusal=self.refusal if count > self.accepted else None,
         )
 
     @property

@@ -7,7 +7,7 @@ take memory, so there is a limit, and the one that was used longest ago goes fir
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import mlx.core as mx
@@ -82,6 +82,11 @@ class KeptConversations:
     def find(self, tokens: Sequence[int]) -> KeptConversation | None:
         """Returns the conversation of just these tokens, which stays."""
         return next((kept for kept in reversed(self._kept) if kept.tokens == tuple(tokens)), None)
+
+    def forget_drafters(self) -> None:
+        """Keeps of all conversations what the target remembers, and no drafter any more, so that its memory is free for
+        another one."""
+        self._kept = [replace(kept, drafter=None, drafted=None) for kept in self._kept]
 
     def clear(self) -> None:
         """Keeps nothing any more."""

@@ -155,12 +155,19 @@ class Sampler:
         logits, counts: (rows, vocabulary). Row i is for the absolute position `position + i`; in a tree, for that of
         its depth.
         """
+        scores, logprobs = self.score(logits, counts, position, tree)
+        return mx.argmax(scores, -1).astype(mx.int32), logprobs
+
+    def score(
+        self, logits: mx.array, counts: mx.array | None, position: int, tree: DraftTree | None = None
+    ) -> tuple[mx.array, mx.array]:
+        """Returns what the target's own token in each row is the largest of, and log p, both (rows, vocabulary): the
+        adjusted logits if greedy, else log p with Gumbel noise. Arguments as in `choose`."""
         adjusted = self.distribution.adjust(logits, counts)
         logprobs = self.distribution.logprobs(adjusted)
         if self.sampling.greedy:
-            return mx.argmax(adjusted, -1).astype(mx.int32), logprobs
-        noise = self._row_noise(position, logits.shape, tree)
-        return mx.argmax(logprobs + noise, -1).astype(mx.int32), logprobs
+            return adjusted, logprobs
+        return logprobs + self._row_noise(position, logits.shape, tree), logprobs
 
     def _row_noise(self, position: int, rows: tuple[int, ...], tree: DraftTree | None) -> mx.array:
         """Noise of the target's choices: rows at one depth share it, as they stand at one position."""

@@ -7,7 +7,7 @@ plain step can be submitted on the still unknown token of the one before: `Round
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import mlx.core as mx
@@ -17,8 +17,9 @@ from engine.acceptance import Acceptance
 from engine.audit import fingerprints
 from engine.backend.memory import BufferClearance
 from engine.drafters import Draft, DraftContext, check_probabilities, empty_draft
-from engine.events import Round
+from engine.events import Round, Rule
 from engine.noise import Stream, position_range
+from engine.refusal import evidence, explained, rule_of
 from engine.sampling import Sampler, TokenCounts
 from engine.target.cached_model import CachedModel
 
@@ -30,11 +31,16 @@ def verify(sampler: Sampler, logits: mx.array, counts: TokenCounts, draft: Draft
     """
     tokens, tree, rows = draft.tokens, draft.tree, counts.rows(draft.tokens, draft.tree)
     if sampler.accepts_by_match or tokens.size == 0 or (tree is not None and draft.logq is None):
-        choices, logp = sampler.choose(logits, rows, position, tree)
+        scores, logp = sampler.score(logits, rows, position, tree)
+        choices, rest = mx.argmax(scores, -1).astype(mx.int32), None
         accepted = acceptance.match(choices, tokens) if not tree else acceptance.match_tree(choices, tokens, tree)
     else:
         logp = sampler.distribution.logprobs(sampler.distribution.adjust(logits, rows))
-        accepted = _reject(sampler, logp, draft, position)
+        accepted, rest = _reject(sampler, logp, draft, position)
+        scores = None
+    if tokens.size:
+        why = evidence(rule_of(sampler, draft), accepted, draft, logp, scores, rest)
+        accepted = accepted._replace(evidence=why)
     if accepted.path is not None:
         logp = logp[mx.concatenate([mx.zeros(1, mx.int32), accepted.path + 1])]
     q = draft.q
@@ -43,17 +49,20 @@ def verify(sampler: Sampler, logits: mx.array, counts: TokenCounts, draft: Draft
     return accepted._replace(p=mx.exp(acceptance.gather(logp, accepted.tokens)), q=q)
 
 
-def _reject(sampler: Sampler, logp: mx.array, draft: Draft, position: int) -> Acceptance:
-    """Rejection sampling with the noise of this place."""
+def _reject(sampler: Sampler, logp: mx.array, draft: Draft, position: int) -> tuple[Acceptance, mx.array | None]:
+    """Rejection sampling with the noise of this place. Returns the acceptance with its draws, and the distribution of
+    the correction where it is known as a whole."""
     tokens, logq, noise, vocabulary = draft.tokens, draft.logq, sampler.noise, logp.shape[-1]
     if draft.tree is not None and logq is not None:
         uniforms = noise.uniforms(Stream.ACCEPT, position, tokens.size)
         gumbels = noise.gumbel(Stream.CHOICE, position_range(position, draft.tree.depth + 1), vocabulary)
-        return acceptance.reject_tree(logp, tokens, logq, draft.tree, uniforms, gumbels)
+        accepted = acceptance.reject_tree(logp, tokens, logq, draft.tree, uniforms, gumbels)
+        return accepted._replace(draws=uniforms), None
     uniforms = noise.uniform(Stream.ACCEPT, position_range(position, tokens.size))
     n = acceptance.rejection_length(logp, tokens, logq, uniforms)
     gumbel = noise.gumbel(Stream.CHOICE, (position + n)[None], vocabulary)[0]
-    return acceptance.with_token_at(tokens, n, acceptance.rejection_token(logp, tokens, logq, n, gumbel))
+    token, rest = acceptance.rejection_token(logp, tokens, logq, n, gumbel)
+    return acceptance.with_token_at(tokens, n, token)._replace(draws=uniforms), rest
 
 
 @dataclass(frozen=True)
@@ -61,15 +70,17 @@ class PendingRound:
     """A round on the device.
 
     numbers: [accepted, tokens (depth + 1), drafted (length)] int32, and for a tree [path (depth), parents (length)]
-    after them; of a plain step the token alone, (1,). probs: [p (depth + 1), q (length)] float32. A chain is as deep as
-    it is long. checksums: (depth + 1, 2)
-    of the rows of logits in exact-verify, else (0, 2). width: rows of the pass. counts: before the draft.
+    after them; of a plain step the token alone, (1,). probs: [p (depth + 1), q (length)] float32, and
+    [evidence (1 or 3), draws (length, or none)] after them unless the step is plain. A chain is as deep as it is long.
+    checksums: (depth + 1, 2) of the rows of logits in exact-verify, else (0, 2). rule: that decides on the draft.
+    width: rows of the pass. counts: before the draft.
     """
 
     numbers: mx.array
     probs: mx.array
     checksums: mx.array
     draft: Draft
+    rule: Rule
     depth: int
     width: int
     counts: TokenCounts
@@ -94,14 +105,16 @@ class PendingRound:
         numbers: Any = self.numbers.tolist()
         if self.is_plain:
             numbers = [0, *numbers]
-        probs: Any = self.probs.tolist()
+        values: Any = self.probs.tolist()
         checksums: Any = self.checksums.tolist()
+        end = self.depth + 1 + self.draft.tokens.size
+        probs, why = values[:end], values[end:]
         check_probabilities(probs[self.depth + 1 :])
         times_s = self.draft.times_s
         accepted, first = numbers[0], self.depth + 2
         last = first + self.draft.tokens.size
         branched = len(numbers) > last
-        return Round(
+        made = Round(
             index=index,
             tokens=tuple(numbers[1 : accepted + 2]),
             drafted=tuple(numbers[first:last]),
@@ -117,14 +130,16 @@ class PendingRound:
             verify_s=now_s - times_s[1] if times_s else None,
             waits=1 + (times_s is not None),
             fingerprints=tuple(fingerprints.combine_checksum(pair) for pair in checksums[: accepted + 1]),
+            rule=self.rule,
         )
+        return explained(made, why) if why else made
 
 
 def submit(target: CachedModel, context: DraftContext, draft: Draft) -> PendingRound:
     """Verifies `draft` where the reply stands: builds the whole round and hands it to the device."""
     logits, width = target.continue_from(context.tokens, draft.tokens, draft.tree)
     accepted = verify(context.sampler, logits, context.counts, draft, len(context.tokens))
-    return _submit(target, logits, width, accepted, draft, context.counts)
+    return _submit(target, context, logits, width, accepted, draft)
 
 
 def submit_after(target: CachedModel, context: DraftContext, pending: PendingRound) -> PendingRound:
@@ -132,25 +147,27 @@ def submit_after(target: CachedModel, context: DraftContext, pending: PendingRou
     counts, draft = pending.counts.extended(pending.first_token), empty_draft(pending.draft.reason)
     logits, width = target.continue_after(context.tokens, pending.first_token)
     accepted = verify(context.sampler, logits, counts, draft, len(context.tokens) + 1)
-    return _submit(target, logits, width, accepted, draft, counts)
+    return _submit(target, replace(context, counts=counts), logits, width, accepted, draft)
 
 
 def _submit(
-    target: CachedModel, logits: mx.array, width: int, accepted: Acceptance, draft: Draft, counts: TokenCounts
+    target: CachedModel, context: DraftContext, logits: mx.array, width: int, accepted: Acceptance, draft: Draft
 ) -> PendingRound:
     assert accepted.p is not None and accepted.q is not None
     plain = draft.tokens.size == 0  # a small model takes as long for an operation as for a layer, so no concatenation
     numbers = [accepted.accepted[None], accepted.tokens, draft.tokens.astype(mx.int32)]
     if draft.tree is not None and accepted.path is not None:
         numbers += [accepted.path, draft.tree.parents]
+    why = [part for part in (accepted.evidence, accepted.draws) if part is not None]
     pending = PendingRound(
         numbers=accepted.tokens if plain else mx.concatenate(numbers),
-        probs=accepted.p if plain else mx.concatenate([accepted.p, accepted.q]),
+        probs=accepted.p if plain else mx.concatenate([accepted.p, accepted.q, *why]),
         checksums=target.checksums(logits),
         draft=draft,
+        rule=rule_of(context.sampler, draft),
         depth=draft.tokens.size if draft.tree is None else draft.tree.depth,
         width=width,
-        counts=counts,
+        counts=context.counts,
     )
     mx.async_eval(pending.numbers, pending.probs, pending.checksums)
     return pending

@@ -63,15 +63,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit complains again
         return FAILURE
-    except OSError as error:
-        if error.errno != errno.ENAMETOOLONG:
-            raise
-        return _fail(UsageError(f"{str(error.filename)[:60]}… is too long for the name of a file: check the argument"))
+    except (OSError, ValueError) as error:
+        return _fail(_bad_name(error))
 
 
 def _run(words: list[str]) -> int:
-    if any("\0" in word for word in words):
-        raise UsageError("an argument has a NUL character in it, which no name can have: remove it")
     parser = _parser(next((word for word in words if word in COMMANDS), None))
     try:
         args = parser.parse_args(words)
@@ -124,6 +120,15 @@ def _missing_library(error: ImportError) -> RedlineError:
     if (error.name or "").split(".")[0] not in _NATIVE:
         raise error
     return BackendError(f"{error.name} cannot be loaded ({error}): run `redline doctor` to see what is missing")
+
+
+def _bad_name(error: OSError | ValueError) -> UsageError:
+    """Returns the error for an argument that can name no file. Anything else is a bug, and raised again."""
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        return UsageError(f"{str(error.filename)[:60]}… is too long for the name of a file: check the argument")
+    if "null byte" in str(error):
+        return UsageError("the name of a file cannot have a NUL character: check the arguments")
+    raise error
 
 
 def _replace_unencodable() -> None:

@@ -45,8 +45,8 @@ class ModelWorker:
     def __init__(self) -> None:
         self.pair: protocol.Pair | None = None
         self._loaded: LoadedPair | None = None
-        self._known_caches: set[Path] = set()  # files that were read, or need not be
-        self._unwritten: dict[Path, tuple[int, ...]] = {}  # the tokens of the conversation that belongs into each file
+        self._last_tokens: dict[Path, tuple[int, ...]] = {}  # of the conversation of each file, after its last reply
+        self._unwritten: dict[Path, tuple[int, ...]] = {}  # those of them that are not in their files yet
 
     def load(self, request: protocol.Load) -> Iterator[protocol.AnyAnswer]:
         """Loads what differs from the pair that is loaded. Yields Loading* Loaded. Raises RedlineError."""
@@ -95,8 +95,10 @@ class ModelWorker:
                     texts = tuple(map(pair.target.tokenizer.piece, event.drafted))
                     yield protocol.RoundDone(id=number, round=event, drafted_texts=texts)
                 case Finished():
-                    if cache is not None and len(pair.session.tokens) >= WORTH_A_FILE:
-                        self._unwritten[cache] = tuple(pair.session.tokens)
+                    if cache is not None:
+                        self._last_tokens[cache] = tokens = tuple(pair.session.tokens)
+                        if len(tokens) >= WORTH_A_FILE:
+                            self._unwritten[cache] = tokens
                     digest = digests.together(digests.of_prompt(runner.prompt), pair.digest)
                     seed = settings.seed or 0
                     yield protocol.ReplyDone(
@@ -166,11 +168,13 @@ class ModelWorker:
             del self._unwritten[path]
 
     def _open_cache(self, pair: LoadedPair, path: Path) -> None:
-        """Has the session know what a file remembers of a conversation, unless this process does."""
-        if path not in self._known_caches:
-            self._known_caches.add(path)
-            if (kept := conversation_caches.load(path, pair)) is not None:
-                pair.session.kept.add(kept)
+        """Has the session know what a file remembers of a conversation, unless it still knows it from the last
+        reply."""
+        tokens = self._last_tokens.get(path)
+        if tokens is not None and pair.session.conversation(tokens) is not None:
+            return
+        if (kept := conversation_caches.load(path, pair)) is not None:
+            pair.session.kept.add(kept)
 
     def recover(self) -> None:
         """Makes the state known again after something unexpected was raised; what this raises ends the process."""
@@ -202,13 +206,14 @@ class ModelWorker:
         """Loads the drafter of a pair; the old one goes first. One that is refused leaves none."""
         self._loaded = self._pair.with_drafter(NO_DRAFTER)
         self._loaded.clear()
+        self._loaded.session.kept.forget_drafters()
         loaded_pair.release_memory()
         self._loaded = self._loaded.try_drafter(wanted.drafter, wanted.tree)
 
     def _unload(self) -> None:
         if self._loaded is not None:
             self._loaded = self.pair = None
-            self._known_caches.clear()
+            self._last_tokens.clear()
             self._unwritten.clear()
             loaded_pair.release_models()
 

@@ -1,8 +1,9 @@
 """What target and drafter remember of a conversation, in a file: after a restart its next reply need not read it again.
 
-    <folder>/<conversation>.safetensors     the arrays of a `KeptConversation`, and as "structure" all else, as JSON
+    <folder>/<conversation>.safetensors     the arrays of a `KeptConversation`, as "structure" all else, as JSON, and as
+                                            "sum" the CRC-32 of that, which has the sums of the arrays
 
-A file is used only by what wrote it: the same weights, the same kinds of cache, the same versions of Redline and
+A file is used only by what wrote it: the same weights, the same kinds of cache, the same versions of Redline, MLX and
 mlx-lm. One that is damaged, foreign or of something else is emptied and ignored. Whoever keeps the conversations makes
 an empty file for each, which only the user can read, and deletes it with the conversation (`app.reply_history`): where
 there is no file, nothing is written.
@@ -27,12 +28,12 @@ from app.inference.loaded_pair import LoadedPair
 from engine.cache.snapshot import Snapshot
 from engine.errors import ModelError
 from engine.kept_conversations import KeptConversation
-from models.durable_files import replace_with
+from models.durable_files import free_disk_bytes, replace_with
 from models.safetensors_file import Entry, Piece, read_entries, write_entries
 
 MOST_BYTES = 4 << 30  # of all files of a folder
-FORMAT = 1  # raise it whenever what is kept changes
-_STRUCTURE = "structure"
+FORMAT = 2  # raise it whenever what is kept changes
+_STRUCTURE, _SUM = "structure", "sum"
 _TYPES = {mx.float32: "F32", mx.float16: "F16", mx.bfloat16: "BF16", mx.uint32: "U32", mx.int32: "I32", mx.uint8: "U8"}
 
 
@@ -59,17 +60,19 @@ def save(path: Path, pair: LoadedPair, kept: KeptConversation, pause: Callable[[
             yield Piece(str(place), 0, data.view(_numpy_type(array)).reshape(array.shape))
         text = json.dumps({**content, "sums": sums}).encode().ljust(room)
         yield Piece(_STRUCTURE, 0, np.frombuffer(text, np.uint8))
+        yield Piece(_SUM, 0, np.array([zlib.crc32(text)], np.uint32))
 
-    entries.append(Entry(_STRUCTURE, "U8", (room,)))
-    if path.exists() and kept.nbytes <= MOST_BYTES:
+    entries += [Entry(_STRUCTURE, "U8", (room,)), Entry(_SUM, "U32", (1,))]
+    if path.exists() and pair.digest and kept.nbytes <= min(MOST_BYTES, free_disk_bytes(path.parent) // 2):
         replace_with(path, lambda draft: write_entries(draft, entries, pieces()), private=True)
         _shrink(path.parent)
 
 
 def load(path: Path, pair: LoadedPair) -> KeptConversation | None:
-    """Returns the conversation in a file, None where there is none that `pair` can use; such a file is emptied."""
+    """Returns the conversation in a file, None where there is none that `pair` can use; such a file is emptied, unless
+    there is only too little memory for it now."""
     try:
-        return _read(path, pair) if path.stat().st_size else None
+        return _read(path, pair) if 0 < path.stat().st_size <= pair.session.kept.limit_bytes else None
     except FileNotFoundError:
         return None
     except (ModelError, OSError, ValueError, KeyError, TypeError, IndexError, RuntimeError, RecursionError):
@@ -81,12 +84,15 @@ def load(path: Path, pair: LoadedPair) -> KeptConversation | None:
 def _read(path: Path, pair: LoadedPair) -> KeptConversation:
     """Raises ValueError for a file of something else, and whatever a damaged one leads to."""
     entries = read_entries(path)
-    if path.stat().st_size > pair.session.kept.limit_bytes or entries[_STRUCTURE].dtype != "U8":
-        raise ValueError("too large to be kept")
+    if entries[_STRUCTURE].dtype != "U8" or entries[_SUM] != Entry(_SUM, "U32", (1,)):
+        raise ValueError("not a file of this kind")
     loaded = mx.load(str(path))
     assert isinstance(loaded, dict)
-    content = json.loads(bytes(_bytes(loaded.pop(_STRUCTURE))))
-    if content["of"] != _made_by(pair):
+    text, total = bytes(_bytes(loaded.pop(_STRUCTURE))), loaded.pop(_SUM)
+    if zlib.crc32(text) != total.item():
+        raise ValueError("damaged")
+    content = json.loads(text)
+    if content["of"] != _made_by(pair) or not pair.digest:
         raise ValueError("made by something else")
     arrays = [loaded[str(place)] for place in range(len(loaded))]
     if content["sums"] != [zlib.crc32(_bytes(array).data) for array in arrays]:
@@ -102,7 +108,7 @@ def _made_by(pair: LoadedPair) -> dict[str, object]:
     model = pair.target.model
     return {
         "format": FORMAT,
-        "versions": [version("redline"), version("mlx-lm")],
+        "versions": [version("redline"), version("mlx"), version("mlx-lm")],
         "weights": pair.digest,
         "kv_bits": model.kv_bits,
         "layers": list(model.cache.layer_types),

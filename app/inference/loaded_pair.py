@@ -153,6 +153,7 @@ class LoadedPair:
         try:
             if self.drafter.loaded is None or self.drafter.several:  # these cost little to load
                 self._use(replace(NO_DRAFTER, spec=spec))  # the old one goes first: the memory may not hold both
+                self.session.kept.forget_drafters()
                 release_memory()
                 self._use(pair_loader.open_drafter(spec, self.target, self.trees))
             else:

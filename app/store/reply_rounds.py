@@ -45,8 +45,12 @@ def pack(rounds: list[RoundDone]) -> bytes:
     """Returns one batch. Raises OverflowError for an integer of more than 64 bits."""
     records = msgspec.to_builtins(rounds)
     for record in records:
-        if not record["round"]["channels"]:  # of a model without thoughts
-            del record["round"]["channels"]
+        round_ = record["round"]
+        for name in ("channels", "rule", "draws", "refusal"):  # what many rounds do not have
+            if not round_[name]:
+                del round_[name]
+        if "refusal" in round_:
+            round_["refusal"] = {name: value for name, value in round_["refusal"].items() if value is not None}
     deflate = zlib.compressobj(6, zdict=PRIMER)
     return deflate.compress(msgspec.msgpack.encode(records)) + deflate.flush()
 
@@ -84,6 +88,7 @@ _MOST: dict[str, float] = {
         ("time_s", "draft_s", "verify_s", "ttft_s", "thought_s", "tokens_per_s", "mean_acceptance_length"), _SECONDS
     ),
     **dict.fromkeys(("p", "q", "acceptance_rate", "acceptance_by_position"), _SHARE),
+    **dict.fromkeys(("draws", "drafted_p", "emitted_q", "residual"), _SHARE),
     "made_s": 100 * _SECONDS,
     "id": 2**64 - 1,
 }
@@ -108,9 +113,11 @@ def fault_of_round(one: RoundDone) -> str:
         return "whose channels are not those of its tokens"
     if len(one.drafted_texts) not in (0, len(r.drafted)):
         return "whose drafted texts are not those of its draft"
+    if len(r.draws) > r.depth:
+        return "that drew more often than it decided"
     if r.accepted > min(len(r.tokens), len(r.drafted)):
         return "that accepted more than was drafted"
-    if not in_range(r) or not in_range(one):
+    if not in_range(r) or not in_range(one) or (r.refusal and not in_range(r.refusal)):
         return "with an impossible number"
     return "" if _is_tree(r) else "whose tree is not a tree"
 

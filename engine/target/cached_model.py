@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import mlx.core as mx
@@ -63,7 +64,6 @@ class CachedModel:
         self._known_taps: dict[tuple[tuple[int, ...], bool], LayerTaps] = {}
         self._root: int | None = None
         self._rotates_rows = False
-        self._no_checksums = mx.zeros((0, 2), mx.uint32)
         try:
             self.vocabulary = self._measure_vocabulary()
         except ValueError as error:
@@ -196,6 +196,11 @@ class CachedModel:
     def checksums(self, logits: mx.array) -> mx.array:
         """Returns checksums of the rows of logits, (rows, 2), where they are kept (exact-verify), else (0, 2)."""
         return self._no_checksums
+
+    @cached_property
+    def _no_checksums(self) -> mx.array:
+        """Made once: an operation less in every round."""
+        return mx.zeros((0, 2), mx.uint32)
 
     def pin_mark(self) -> None:
         """Keeps this place reachable for later turns, in models whose state cannot drop tokens."""

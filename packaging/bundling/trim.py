@@ -109,6 +109,10 @@ SITE_PACKAGES = (
         "the shipped draft model: its speed-up was below 1 wherever it was measured (README), and it takes 36 MB",
         ("resources/drafters/draft/*",),
     ),
+    Rule(
+        "what wcwidth does without, as it says: its C library, and how single terminals draw their emoji",
+        ("wcwidth/_wcwidth_c.*", "wcwidth/table_grapheme_overrides/_known_*"),
+    ),
     Rule("time zones: macOS has its own, and Redline shows local time only", ("tzdata/*",)),
     Rule(
         "headers, sources and static libraries, for building against",

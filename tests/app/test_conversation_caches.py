@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event
@@ -12,7 +13,7 @@ import pytest
 from app import protocol as p
 from app.host import model_worker
 from app.host.model_worker import ModelWorker
-from app.inference import conversation_caches
+from app.inference import conversation_caches, loaded_pair
 from app.reply_history import ReplyHistory
 from engine.cache.snapshot import arrays_in
 from tests.host.process import asked, of_kind
@@ -96,8 +97,42 @@ def test_no_damage_changes_a_text(toy_folder: Path, tmp_path: Path) -> None:
         assert kept is None or [bytes(memoryview(a)) for a in arrays_in(kept.target)]
         worker._pair.session.forget()
         worker._pair.session.kept.clear()
-        worker._known_caches.clear()
+        worker._last_tokens.clear()
         assert reply(worker, turns(text), cache)[0] == want
+
+
+def test_damage_to_lengths_and_tokens_is_noticed(toy_folder: Path, tmp_path: Path) -> None:
+    """A digit that was flipped leaves JSON that can be read, and caches that would be of another length."""
+    cache = Path(ReplyHistory(tmp_path).cache_file(7))
+    written(toy_folder, "none", str(cache))
+    whole, pair = cache.read_bytes(), worker_with(toy_folder)._pair
+    pair.keep_conversations()
+    assert conversation_caches.load(cache, pair) is not None
+    places = [one.start() for one in re.finditer(rb"(?<=[:\[ ])\d(?=[\d,}\]])", whole)]
+    begin = whole.index(b'{"tokens"')
+    for place in [place for place in places if place > begin][::20]:
+        data = bytearray(whole)
+        data[place] ^= 1
+        cache.write_bytes(data)
+        assert conversation_caches.load(cache, pair) is None and cache.read_bytes() == b""
+
+
+def test_a_conversation_that_memory_had_no_room_for_comes_from_its_file(
+    toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With too little memory the file stays as it is; it is read again once there is enough."""
+    cache, other = (ReplyHistory(tmp_path).cache_file(number) for number in (7, 8))
+    worker = worker_with(toy_folder)
+    text, _ = reply(worker, QUESTION, cache)
+    worker.prepare(lambda _: False)
+    with monkeypatch.context() as patched:
+        patched.setattr(loaded_pair, "kept_conversations_bytes", lambda *_: 0)
+        reply(worker, asked("something else, which is not alike " * 4), other)
+        assert len(worker._pair.session.kept) == 0
+        assert reply(worker, QUESTION, cache)[1] < 64 and Path(cache).stat().st_size > 1000
+        reply(worker, asked("something else, which is not alike " * 4), other)
+    again, reused = reply(worker, turns(text), cache)
+    assert reused > 64 and again == reply(worker_with(toy_folder), turns(text))[0]
 
 
 def test_nothing_is_written_for_a_conversation_that_was_deleted(toy_folder: Path, tmp_path: Path) -> None:

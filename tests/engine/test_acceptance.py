@@ -131,5 +131,5 @@ def test_impossible_tokens_are_never_drawn_as_correction() -> None:
     logp = mx.array([[math.log(0.5), math.log(0.5), -math.inf]] * 2)
     logq = mx.array([[-math.inf, math.log(0.5), math.log(0.5)]])
     for noise in ([0.0, 0.0, 50.0], [0.0, 50.0, 50.0]):
-        token = acceptance.rejection_token(logp, mx.array([2]), logq, mx.array(0), mx.array(noise))
+        token, _ = acceptance.rejection_token(logp, mx.array([2]), logq, mx.array(0), mx.array(noise))
         assert token.item() == 0

@@ -108,6 +108,23 @@ def test_a_replaced_target_is_freed(toy_folder: Path, toy_drafter_folder: Path) 
     assert works(worker)
 
 
+def test_conversations_that_are_kept_do_not_keep_a_replaced_drafter(
+    toy_folder: Path, toy_drafter_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The memory may not hold both: the old drafter is gone before the next one is loaded."""
+    worker = ModelWorker()
+    loaded(worker, pair(toy_folder, toy_drafter_folder))
+    long = asked("a question that is long enough to be kept over a switch " * 3)
+    sampling = p.SamplingSettings(max_tokens=4, draft_length=2)
+    first = list(worker.reply(p.Reply(id=1, messages=long, sampling=sampling), Event()))
+    assert of_kind(first, p.PrefillProgress)[0].progress.total > 64
+    old = weakref.ref(worker._pair.drafter.loaded.model)
+    loaded(worker, pair(toy_folder, "lookup"))
+    assert len(worker._pair.session.kept) == 1 and old() is None
+    again = list(worker.reply(p.Reply(id=2, messages=long, sampling=sampling), Event()))
+    assert of_kind(again, p.PrefillProgress)[0].progress.reused > 64
+
+
 def test_a_drafter_that_does_not_fit_leaves_the_target_alone(toy_folder: Path, tmp_path: Path) -> None:
     stranger = make_stranger(tmp_path / "stranger")
     damaged = tmp_path / "damaged"

@@ -18,6 +18,7 @@ from app.race.race_page import race_page
 from app.replay_page import Lane, replay_page
 from engine.events import Round
 from tests.race.made import RACE, simple
+from tests.window.inspector.made import CORRECTED
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 HOSTILE = "</script><script>alert(1)</script><!--\u2028 &amp; @data@"
@@ -54,6 +55,12 @@ def test_the_tokens_of_a_tree_have_the_probabilities_of_their_own_nodes() -> Non
         {"text": "b", "thought": False, "origin": "corrected", "p": 0.25, "q": None},
     ]
     assert found["refused"] == ["x", "y"]
+
+
+def test_a_corrected_token_says_why_and_the_others_do_not() -> None:
+    (found,) = data_of(replay_page("?", [Lane("one", "", [CORRECTED])], "", ""))["lanes"][0]["rounds"]
+    assert "why" not in found["tokens"][0]
+    assert found["tokens"][1]["why"].startswith("The drafter proposed “ blue” with 38 %.")
 
 
 def test_no_text_is_more_than_text() -> None:

@@ -2,6 +2,7 @@
 
 import sqlite3
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -10,8 +11,10 @@ import pytest
 from app.protocol import Pair, SamplingSettings
 from app.store import Store, StoreError
 from app.store.records import CUT_NOTE, Ending
-from app.store.reply_rounds import PRIMER, pack, unpack
+from app.store.reply_rounds import PRIMER, fault_of_round, pack, unpack
+from engine.events import Refusal
 from tests.store.toys import REPLY, SETTINGS, TEXT, ask, converse, round_done, say
+from tests.window.inspector.made import CORRECTED
 
 # round_done(1, [" sky", " is"], 2, 1) as the first version wrote it.
 WRITTEN = (
@@ -178,3 +181,14 @@ def test_an_end_that_cannot_be_written_can_be_tried_again(store: Store, place: P
     blocker.close()
     assert store.end_reply(reply.id, Ending("complete")).text == TEXT
     assert store.rounds(reply.id) == REPLY
+
+
+def test_why_a_draft_was_refused_is_kept_in_few_bytes_and_old_rounds_do_not_know() -> None:
+    bare = msgspec.structs.replace(CORRECTED, round=replace(CORRECTED.round, rule="", draws=(), refusal=None))
+    assert unpack(pack([CORRECTED])) == [CORRECTED]
+    assert unpack(pack([bare])) == [bare]
+    assert len(pack([CORRECTED] * 50)) - len(pack([bare] * 50)) < 200
+    assert unpack(bytes.fromhex(WRITTEN))[0].round.refusal is None
+    assert fault_of_round(CORRECTED) == ""
+    for changes in ({"draws": (0.5,) * 3}, {"draws": (0.5, 2.0)}, {"refusal": Refusal(1.5)}):
+        assert fault_of_round(msgspec.structs.replace(CORRECTED, round=replace(CORRECTED.round, **changes)))

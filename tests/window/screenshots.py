@@ -31,6 +31,7 @@ from engine.audit.receipt import Difference, Receipt
 from engine.events import Round
 from engine.metrics import Metrics
 from tests.window.chats import DAY_S, add_conversation, make_controller, show_loaded
+from tests.window.inspector.made import CORRECTED
 from tests.window.models import scenes
 from tests.window.race.showing import measured_race, recorded_race
 from tests.window.scene_texts import MARKDOWN, SEARCH, SKY, TITLES, TURNS
@@ -119,6 +120,17 @@ def streaming(stage: Stage) -> QWidget:
     for one in told[: round(len(told) * SHOWN)]:
         controller.rounds_received.emit(2, [one])
     controller.context_counted.emit(148, 8192)
+    return stage.window
+
+
+def correction(stage: Stage) -> QWidget:
+    """The inspector at a round whose draft was refused, with the reason."""
+    told = made_up("At dusk the sky", 3)
+    last = replace(CORRECTED, round=changed(CORRECTED.round, index=len(told), time_s=told[-1].round.time_s + 0.06))
+    stage.window.show_side("inspector")
+    stage.window.panes.setSizes([248, 632, 400])
+    stage.controller.open(2)
+    path(stage.controller, [ask(1, SKY), answered(2, [*told, last])], {2: [*told, last]})
     return stage.window
 
 
@@ -236,6 +248,7 @@ def models(scene: Callable[[MainWindow], QWidget]) -> Callable[[Stage], QWidget]
 SCENES: dict[str, Callable[[Stage], QWidget]] = {
     "first-run": first_run,
     "streaming": streaming,
+    "correction": correction,
     "markdown": markdown,
     "long": long,
     "full-context": full_context,

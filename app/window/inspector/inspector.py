@@ -26,7 +26,7 @@ from app.window.inspector.round_rows import RoundRow, RoundSeries
 FRAME_MS = 100
 FRAMES_PER_CHART = 2  # a chart moves slowly and costs as much as all the rest
 SLICE = 1000  # rounds, taken in at once
-HEIGHTS = (190, 260, 170)  # px: charts, rounds, tokens of one
+HEIGHTS = (170, 230, 300)  # px: charts, rounds, tokens of one
 NO_REPLY = (
     "No Rounds Yet\n\nWhile a reply is generated, its rounds appear here: what was drafted, what the target accepted, "
     "and why that many tokens were drafted."

@@ -1,11 +1,14 @@
-"""The detail of a round: its tokens with the probabilities that the target and the drafter gave them."""
+"""The detail of a round: its tokens with the probabilities that the target and the drafter gave them, and why the
+selected one is there. The arrow keys go from token to token."""
 
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import (
+    QFrame,
     QHeaderView,
+    QPlainTextEdit,
     QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
@@ -15,6 +18,8 @@ from PySide6.QtWidgets import (
 )
 
 from app.palette import mix
+from app.protocol import RoundDone
+from app.token_explanation import TokenExplanation, explain_emitted, explain_refused
 from app.window.common import theme
 from app.window.common.appearance import GAP
 from app.window.common.paint_helpers import item_rect, item_state
@@ -54,8 +59,13 @@ class PieceDelegate(QStyledItemDelegate):
         """The height of a row, px."""
         return round(token_painter().piece_height + 4)
 
+    @property
+    def number_width(self) -> int:
+        """The width of a column of numbers, px."""
+        return round(token_painter().small_metrics.horizontalAdvance("0.000") + 2.5 * MARGIN)
+
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
-        return QSize(round(token_painter().small_metrics.horizontalAdvance("0.000") + 2.5 * MARGIN), self.height)
+        return QSize(self.number_width, self.height)
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         piece: Piece = index.data(PIECE)
@@ -101,6 +111,7 @@ class RoundDetail(QWidget):
         self._shown: RoundRow | None = None
         self._title, self._about = wrapped(role="heading"), wrapped(role="caption")
         self._model, self._table = QStandardItemModel(0, len(HEADINGS), self), QTableView(self)
+        self._why = _explanation_view()
         self._delegate = PieceDelegate(self)
         self._table.setModel(self._model)
         self._table.setItemDelegate(self._delegate)
@@ -113,8 +124,9 @@ class RoundDetail(QWidget):
         header = self._table.horizontalHeader()
         header.setHighlightSections(False)
         for section in (TOKEN, P, Q):
-            mode = QHeaderView.ResizeMode.Stretch if section == TOKEN else QHeaderView.ResizeMode.ResizeToContents
+            mode = QHeaderView.ResizeMode.Stretch if section == TOKEN else QHeaderView.ResizeMode.Fixed
             header.setSectionResizeMode(section, mode)
+        self._fit_cells()
         column = QVBoxLayout(self)
         column.setContentsMargins(0, GAP // 2, 0, 0)
         column.setSpacing(2)
@@ -123,13 +135,21 @@ class RoundDetail(QWidget):
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             column.addWidget(label)
         column.addWidget(self._table, 1)
+        column.addWidget(self._why, 1)
         column.addStretch(0)
+        self._table.selectionModel().currentRowChanged.connect(self._explain)
         self.show_row(None)
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() == QEvent.Type.StyleChange:
-            set_row_height(self._table, self._delegate.height)
+            self._fit_cells()
+
+    def _fit_cells(self) -> None:
+        """Makes rows as high, and the columns of numbers as wide, as the font needs."""
+        set_row_height(self._table, self._delegate.height)
+        for section in (P, Q):
+            self._table.horizontalHeader().resizeSection(section, self._delegate.number_width)
 
     def show_row(self, row: RoundRow | None) -> None:
         """Shows a round in full; None: how to choose one."""
@@ -137,6 +157,7 @@ class RoundDetail(QWidget):
             return
         self._shown = row
         self._table.setVisible(row is not None)
+        self._why.setVisible(row is not None)
         self._model.setRowCount(0)
         if row is None:
             self._title.setText("Tokens of a Round")
@@ -147,16 +168,41 @@ class RoundDetail(QWidget):
         self._title.setText(f"Round {row.number:,}: {shape(round_)}{kept}")
         self._about.setText(about(row))
         self._delegate.branched = round_.parents is not None
-        for piece in (*emitted_pieces(row.done), *refused_pieces(row.done)):
-            self._model.appendRow(_items(piece))
+        emitted = emitted_pieces(row.done)
+        for piece in (*emitted, *refused_pieces(row.done)):
+            self._model.appendRow(_items(piece, _explanation(row.done, piece)))
+        if emitted:  # the target's own token: what a reader asks about first
+            self._table.setCurrentIndex(self._model.index(len(emitted) - 1, TOKEN))
+
+    def _explain(self, current: Index) -> None:
+        text = current.data(Qt.ItemDataRole.AccessibleDescriptionRole)
+        self._why.setPlainText(text or "")
 
 
-def _items(piece: Piece) -> list[QStandardItem]:
+def _explanation_view() -> QPlainTextEdit:
+    """Returns what explains the selected token: read-only text that can be selected, scrolled and left by Tab."""
+    view = QPlainTextEdit()
+    view.setReadOnly(True)
+    view.setTabChangesFocus(True)
+    view.setFrameShape(QFrame.Shape.NoFrame)
+    view.setAccessibleName("Why this token")
+    view.document().setDocumentMargin(GAP)
+    view.setMinimumHeight(5 * view.fontMetrics().lineSpacing())
+    return view
+
+
+def _explanation(done: RoundDone, piece: Piece) -> TokenExplanation:
+    explain = explain_refused if piece.kind == "refused" else explain_emitted
+    return explain(done, piece.place)
+
+
+def _items(piece: Piece, why: TokenExplanation) -> list[QStandardItem]:
     """Returns the cells of a token."""
     items = [QStandardItem(text) for text in (f"{piece.text}, {piece.kind}", _number(piece.p), _number(piece.q))]
     for item in items:
         item.setData(piece, PIECE)
         item.setToolTip(tip(piece))
+        item.setData(why.text, Qt.ItemDataRole.AccessibleDescriptionRole)
         item.setEditable(False)
     return items
 

@@ -140,8 +140,9 @@ def wilson(kept: int, of: int) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Piece:
-    """A token. p: the target's probability, known for emitted tokens. q: the drafter's, for what it drafted.
-    depth: levels below the place where the round began, from 1. offered: refused where the target emitted its own."""
+    """A token. p: the target's probability, known for emitted tokens and for the first refused one. q: the drafter's,
+    for what it drafted. depth: levels below the place where the round began, from 1. offered: refused where the target
+    emitted its own. place: in `tokens` of the round, or in `drafted` if it was refused."""
 
     text: str
     kind: Kind
@@ -150,6 +151,7 @@ class Piece:
     q: float | None = None
     depth: int = 1
     offered: bool = False
+    place: int = 0
 
 
 def emitted_pieces(done: RoundDone) -> list[Piece]:
@@ -160,7 +162,7 @@ def emitted_pieces(done: RoundDone) -> list[Piece]:
         text, q = _at(round_.texts, i), None
         if i < round_.accepted:
             text, q = text or _at(done.drafted_texts, nodes[i]), _at(round_.q, nodes[i])
-        pieces.append(Piece(shown(text, token), kind, token, _at(round_.p, i), q, i + 1))
+        pieces.append(Piece(shown(text, token), kind, token, _at(round_.p, i), q, i + 1, place=i))
     return pieces
 
 
@@ -170,15 +172,18 @@ def refused_pieces(done: RoundDone) -> list[Piece]:
     round_, levels, kept = done.round, depths(done.round), _kept_nodes(done.round)
     parents = round_.parents or range(-1, len(round_.drafted) - 1)
     end = kept[-1] if kept else -1
+    refused = list(parents).index(end) if round_.refused else None
     lost = [node for stem in (*reversed(kept), -1) for node in branches(parents, stem, kept)]
     return [
         Piece(
             shown(_at(done.drafted_texts, node), round_.drafted[node]),
             "refused",
             round_.drafted[node],
+            p=round_.refusal.drafted_p if round_.refusal and node == refused else None,
             q=_at(round_.q, node),
             depth=levels[node],
             offered=parents[node] == end,
+            place=node,
         )
         for node in lost
     ]

@@ -13,6 +13,7 @@ from math import inf
 from typing import Literal, NamedTuple
 
 from app.protocol import RoundDone
+from app.token_explanation import TokenExplanation, explain_emitted
 from app.window.markdown import Span
 from app.window.markdown.source_pieces import Section
 from app.window.markdown.text_blocks import common_length
@@ -28,7 +29,7 @@ class TokenDetail:
     """What is known of a token. number: in the reply, from 0. round: from 1. drafted: how many tokens the round
     drafted; with none, the token is the target's own and has no tint. p: the target's probability of it. q: the
     drafter's, None if the drafter did not propose it. instead: what the drafter proposed at this place and was refused,
-    with its q. differs: what a verification found there."""
+    with its q. why: why it is there, None where nothing was drafted. differs: what a verification found there."""
 
     number: int
     round: int
@@ -38,6 +39,7 @@ class TokenDetail:
     p: float | None
     q: float | None
     instead: tuple[tuple[str, float], ...] = ()
+    why: TokenExplanation | None = None
     differs: Difference | None = None
 
 
@@ -227,6 +229,7 @@ class ReplyTokens:
             p=_at(round_.p, i),
             q=_at(round_.q, _node(round_, i)) if i < round_.accepted else None,
             instead=tuple((_text(received.done, node), _at(round_.q, node) or 0.0) for node in _refused_at(round_, i)),
+            why=explain_emitted(received.done, i) if round_.drafted else None,
         )
 
     def refused(self, first: int, last: int) -> dict[int, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html import escape
+from textwrap import wrap
 
 from PySide6.QtCore import QRect, Qt
 from PySide6.QtWidgets import QFrame, QLabel, QVBoxLayout, QWidget
@@ -16,6 +17,7 @@ from engine.audit.receipt import Difference
 
 _MOST = 4  # proposals that are listed
 _LONGEST = 24  # characters of a token
+_WIDTH = 64  # characters of a line that explains
 _BLANKS = str.maketrans({"\n": "⏎", "\t": "⇥", " ": "␣"})
 
 
@@ -62,12 +64,13 @@ def as_text(detail: TokenDetail) -> str:
     parts += [f"p {detail.p:.2f}"] if detail.p is not None else []
     parts += [f"q {detail.q:.2f}"] if detail.q is not None else []
     parts += [f"the drafter proposed {short_token(text)}, q {q:.2f}" for text, q in detail.instead[:_MOST]]
+    parts += [detail.why.words] if detail.why is not None else []
     parts += [difference_text(detail.differs)] if detail.differs is not None else []
     return ", ".join(parts)
 
 
 def as_html(detail: TokenDetail, appearance: Appearance) -> str:
-    """Returns two to six short lines. Every text of a model is escaped."""
+    """Returns short lines: what the token is, and why it is there. Every text of a model is escaped."""
     faint, hue = f"color:{appearance.faint}", appearance.hues[detail.origin] if detail.drafted else appearance.faint
     lines = [
         f"<b>{escape(short_token(detail.text))}</b>",
@@ -80,6 +83,10 @@ def as_html(detail: TokenDetail, appearance: Appearance) -> str:
         lines += [f"<s>{escape(short_token(text))}</s> &nbsp;q {q:.3f}" for text, q in detail.instead[:_MOST]]
         more = len(detail.instead) - _MOST
         lines += [f'<span style="{faint}">and {more} more</span>'] if more > 0 else []
+    if detail.why is not None:
+        lines += [escape(line) for line in wrap(detail.why.words, _WIDTH)]
+        rest = [*detail.why.formula.splitlines(), detail.why.source]
+        lines += [f'<span style="{faint}">{escape(line)}</span>' for part in rest for line in wrap(part, _WIDTH)]
     if detail.differs is not None:
         colour = appearance.warning if detail.differs.near_tie else appearance.error
         lines.append(f'<span style="color:{colour}">{escape(difference_text(detail.differs))}</span>')

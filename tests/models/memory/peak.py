@@ -57,7 +57,7 @@ def take(target: str, drafter: str, context: int) -> tuple[int, int]:
     said = memory_check.check_memory(folder, options).needed
     opened = pair_loader.open_target(options)
     used = pair_loader.open_drafter(drafter, opened)
-    session, _ = pair_loader.open_session(opened, options)
+    session, *_ = pair_loader.open_session(opened, options)
     prompt = [{"role": "user", "content": _text(opened.tokenizer.encode, context - REPLY - 64)}]
     for _ in session.reply(prompt, options.settings(), used.drafter, pair_loader.make_policy(used, 4, None)):
         pass

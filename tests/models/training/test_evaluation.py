@@ -215,7 +215,7 @@ def test_evaluation_agrees_with_what_the_loop_accepts(target: Loaded, kind: Trai
 
 def decoded(target: Loaded, folder: Path, talk: list[Conversation], length: int) -> tuple[float, list[float]]:
     """tau and acceptance by position of chains of `length`, as decoding finds them."""
-    session, _ = pair_loader.open_session(target, Options())
+    session, *_ = pair_loader.open_session(target, Options())
     drafter = pair_loader.open_drafter(str(folder), target).drafter
     total = Metrics()
     for c in talk:

@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator
 
 from app.protocol import RoundDone
-from engine.events import Round
+from engine.events import Refusal, Round
 
 TEXT = (
     "the sky looks blue because air scatters short waves of sunlight more than long ones , so light from every side "
@@ -15,6 +15,27 @@ TEXT = (
 )
 WORDS = TEXT.split()
 TREE = (-1, -1, -1, 0, 0, 1, 3, 3, 4, 6, 6, 9, 9, 11, 2, 13)
+
+# By rejection: " looks" kept, " blue" refused and " red" emitted in its place.
+CORRECTED = RoundDone(
+    id=1,
+    round=Round(
+        index=1000,
+        tokens=(5, 6),
+        drafted=(5, 7, 8),
+        accepted=1,
+        p=(0.6, 0.5),
+        q=(0.8, 0.38, 0.9),
+        width=4,
+        time_s=60.0,
+        reason="expects 1.62x plain speed",
+        texts=(" looks", " red"),
+        rule="rejection",
+        draws=(0.5, 0.62),
+        refusal=Refusal(0.12, emitted_q=0.1, residual=0.8),
+    ),
+    drafted_texts=(" looks", " blue", " sky"),
+)
 
 
 class Maker:

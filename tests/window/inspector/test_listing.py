@@ -7,12 +7,12 @@ import time
 import pytest
 from PySide6.QtCore import QEvent, QModelIndex, QRectF, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QPlainTextEdit, QTableView
 
 from app.window.inspector.round_list import RoundDelegate, RoundList, times_text
 from app.window.inspector.round_rows import RoundSeries
-from tests.window.inspector.made import Maker, chains, mixed, trees
-from tests.window.inspector.showing import hover
+from tests.window.inspector.made import CORRECTED, Maker, chains, mixed, trees
+from tests.window.inspector.showing import hover, showing
 
 pytestmark = pytest.mark.usefixtures("app")
 
@@ -146,3 +146,17 @@ def test_times_are_labelled_by_what_they_are() -> None:
     assert times_text(timed[0], short=True).startswith("6.0 + ")
     assert times_text(timed[1]).startswith("round ")
     assert times_text(shown(mixed(2, timed=False)).round_model.series.rows[0]) == ""
+
+
+def test_the_arrow_keys_go_from_token_to_token_and_each_is_explained() -> None:
+    inspector = showing([*chains(3), CORRECTED])
+    table = next(view for view in inspector.findChildren(QTableView) if view.accessibleName() == "Tokens of the round")
+    why = inspector.findChild(QPlainTextEdit)
+    assert why is not None and why.accessibleName() == "Why this token"
+    assert why.toPlainText().startswith("The drafter proposed “ blue” with 38 %.")
+    assert "min(1, p(x)/q(x))" in table.currentIndex().data(Qt.ItemDataRole.AccessibleDescriptionRole)
+    QTest.keyClick(table, Qt.Key.Key_Up)
+    assert "so it is kept with probability 0.750" in why.toPlainText()
+    for _ in range(3):
+        QTest.keyClick(table, Qt.Key.Key_Down)
+    assert why.toPlainText() == "Not decided: a token before it in the draft was refused."

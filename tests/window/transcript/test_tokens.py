@@ -8,6 +8,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 
 from app.protocol import RoundDone
+from app.token_explanation import explain_emitted
 from app.window.common.appearance import LIGHT
 from app.window.markdown import TOKEN, token_runs
 from app.window.markdown.text_formats import REFUSED
@@ -15,6 +16,7 @@ from app.window.transcript import TokenDetail
 from app.window.transcript.reply_tile import ReplyTile
 from app.window.transcript.text_page import TextPage
 from app.window.transcript.token_panel import as_html, as_text
+from tests.window.inspector.made import CORRECTED
 from tests.window.transcript.conftest import MakeStage, Stage
 from tests.window.transcript.samples import CODE, PARAGRAPH, REPLY, question, reply, rounds
 from tests.window.waiting import until
@@ -93,6 +95,14 @@ def test_the_panel_shows_what_a_model_wrote_as_text() -> None:
     assert "<img" not in shown and "<b>x" not in shown
     assert "&lt;img" in shown
     assert "q 0.25" in as_text(detail)
+
+
+def test_the_panel_says_why_a_draft_was_refused_and_hears_the_words_alone() -> None:
+    detail = TokenDetail(0, 1, " red", "corrected", 3, 0.5, None, why=explain_emitted(CORRECTED, 1))
+    shown, said = as_html(detail, LIGHT), as_text(detail)
+    assert "min(1, p(x)/q(x)) = min(1, 0.120/0.380) = 0.316; u = 0.620" in shown
+    assert "Leviathan 2023" in shown
+    assert "The drafter proposed “ blue” with 38 %." in said and "min(1" not in said
 
 
 @pytest.mark.parametrize("raw", [False, True])
