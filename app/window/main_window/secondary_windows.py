@@ -149,10 +149,12 @@ class ModelsOpener(SecondaryWindow):
         super().__init__(main)
         self.window: ModelsWindow | None = None
         self.command: list[str] = []
+        self._offers = False  # a pair, on the welcome page
         self.library: ModelLibrary | None = None
         self.downloads: DownloadQueue | None = None
         for signal in (self._controller.settings_changed, self._controller.conversation_opened):
             signal.connect(lambda _: self.window is not None and self.window.refresh())
+            signal.connect(self.show_offer)
         application = QApplication.instance()
         if application is not None:
             application.aboutToQuit.connect(self.quit)
@@ -183,6 +185,25 @@ class ModelsOpener(SecondaryWindow):
         library.refresh()
         return library
 
+    def offer_pair(self, *_: object) -> None:
+        """Looks, at the first start, for the best pair for this computer, which the welcome page then offers."""
+        if self.library is None and self._main.parts.welcome.first:
+            self._offers = True
+            self.look()
+
+    def show_offer(self, *_: object) -> None:
+        """Shows how far the offer of the welcome page has come, at the first start."""
+        if self._offers and self.library is not None and self.downloads is not None:
+            offer = self._main.parts.welcome.offer
+            offer.show_state(self.library.known, self.downloads.downloads, self._chat_settings.pair)
+
+    def get_pair(self, target: str, drafter: str) -> None:
+        """Downloads both models, unless they are here; it goes on in the background."""
+        library, downloads = self._library_and_downloads()
+        for name in (target, drafter):
+            if not library.known.is_here(name):
+                downloads.get(name)
+
     def quit(self) -> None:
         """Pauses downloads, which can be continued another time."""
         if self.downloads is not None:
@@ -200,6 +221,8 @@ class ModelsOpener(SecondaryWindow):
             self.downloads.ended.connect(lambda _, library=self.library: library.refresh())
             self.library.listed.connect(self._offer_names)
             self.library.changed.connect(self._main.pair_menu.refresh)
+            for changed in (self.library.changed, self.downloads.changed):
+                changed.connect(self.show_offer)
         return self.library, self.downloads
 
     @property
