@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
 
+from app.duration_text import duration_words
 from app.protocol import Pair
 from app.window.common.layouts import STRETCH, row
 from app.window.common.widgets import style, wrapped
 from app.window.models.downloads import Download
 from app.window.models.known_models import MACHINE, RECOMMENDED, KnownModels, ModelRow
 from app.window.models.model_text import sentence, size, speedup, status
+
+CONNECTION_BITS_PER_S = 100e6  # that a download is estimated with
 
 
 def best_pair(known: KnownModels) -> ModelRow | None:
@@ -36,6 +39,7 @@ class PairOffer(QWidget):
         super().__init__(parent)
         self.text, self.button = wrapped(role="body"), QPushButton()
         self.offered: ModelRow | None = None
+        self.accepted = False  # its download was begun
         self._step = ""  # what the button does: download, use or race
         style(self.button, role="primary")
         column = QVBoxLayout(self)
@@ -76,6 +80,7 @@ class PairOffer(QWidget):
         if (offer := self.offered) is None:
             return
         if self._step == "download":
+            self.accepted = True
             self.download_asked.emit(offer.key, offer.missing_drafter)
         elif self._step == "use":
             self.use_asked.emit(Pair(target=offer.key, drafter=offer.missing_drafter))
@@ -85,14 +90,24 @@ class PairOffer(QWidget):
 
 def offer_text(offer: ModelRow) -> str:
     """Returns what is offered; a speed-up only as somebody measured it, with the source."""
-    text = f"Recommended for {MACHINE}: {offer.title} with the drafter {offer.drafter}."
+    text = f"Recommended for {MACHINE}: {offer.title} with the drafter {offer.drafter}.{_download_time(offer)}"
     if offer.measured:
         first = offer.measured[0]
         return f"{text} Measured by others: {speedup(offer.measured)} as fast ({first.on}; {first.source})."
     return f"{text} Nobody has published a speed-up of this pair; race it to measure."
 
 
+def _download_time(offer: ModelRow) -> str:
+    total_bytes = _total_bytes(offer)
+    took = "" if total_bytes is None else duration_words(total_bytes * 8 / CONNECTION_BITS_PER_S)
+    return f" The download takes about {took} at 100 Mbit/s." if took else ""
+
+
+def _total_bytes(offer: ModelRow) -> int | None:
+    """Returns the size of both downloads; None as long as one of them is unknown."""
+    return None if offer.size_bytes is None or offer.missing_bytes is None else offer.size_bytes + offer.missing_bytes
+
+
 def _total(offer: ModelRow) -> str:
-    if offer.size_bytes is None or offer.missing_bytes is None:
-        return ""
-    return f" ({size(offer.size_bytes + offer.missing_bytes)})"
+    total_bytes = _total_bytes(offer)
+    return "" if total_bytes is None else f" ({size(total_bytes)})"

@@ -187,14 +187,20 @@ class ModelsOpener(SecondaryWindow):
 
     def offer_pair(self, *_: object) -> None:
         """Looks, at the first start, for the best pair for this computer, which the welcome page then offers."""
-        if self.library is None and self._main.parts.welcome.first:
+        if self._main.parts.welcome.first and not self._offers:
             self._offers = True
             self.look()
+            self.show_offer()
 
     def show_offer(self, *_: object) -> None:
-        """Shows how far the offer of the welcome page has come, at the first start."""
-        if self._offers and self.library is not None and self.downloads is not None:
-            offer = self._main.parts.welcome.offer
+        """Shows how far the offer of the welcome page has come: at the first start, and later if it was accepted."""
+        welcome = self._main.parts.welcome
+        if not self._offers or self.library is None or self.downloads is None:
+            return
+        offer = welcome.offer
+        if not (welcome.first or offer.accepted):
+            offer.hide()
+        else:
             offer.show_state(self.library.known, self.downloads.downloads, self._chat_settings.pair)
 
     def get_pair(self, target: str, drafter: str) -> None:

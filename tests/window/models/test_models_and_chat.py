@@ -78,6 +78,7 @@ def test_the_welcome_offers_a_pair_downloads_it_uses_it_and_races_it(
     assert offer.offered is not None and offer.offered.missing_drafter
     target, drafter = offer.offered.key, offer.offered.missing_drafter
     assert offer.offered.title in offer.text.text() and offer.button.text().startswith("Download Both (")
+    assert "at 100 Mbit/s" in offer.text.text()
     fake.pull(target, asking(target), {"sleep": 0.1}, done(target, 1000))
     fake.pull(drafter, asking(drafter), done(drafter, 1000))
     for name, kind in ((target, "model"), (drafter, "eagle3")):
