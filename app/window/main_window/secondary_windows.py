@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QApplication, QWidget
 
 from app.protocol import Pair
+from app.race.race_document import DEMONSTRATION
 from app.store.records import ChatSettings, MessageRecord
 from app.window.main_window import files
 from app.window.main_window.menus import shortcut_list
@@ -118,6 +119,12 @@ class RaceOpener(SecondaryWindow):
         """Shows the race window with the last question of the open conversation."""
         question = self._controller.last("user")
         return self.show(question.content if question is not None else "")
+
+    def show_demonstration(self) -> None:
+        """Replays a race that was measured with the built-in pair, unless one is being measured."""
+        window = self.show()
+        if not window.request.busy:
+            window.replay(DEMONSTRATION)
 
     def show_message(self, message: int) -> None:
         """Shows the race window with a question of the current branch, attachments included."""

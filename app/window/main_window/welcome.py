@@ -95,7 +95,10 @@ class Welcome(QScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.title, self.introduction = label("Redline", "display"), [wrapped(t, role="lead") for t in INTRODUCTION]
         self.model, self.other = label(role="body", tone="faint"), QPushButton("Get a Better Model…")
-        style(self.other, role="link")
+        self.race = QPushButton("See a Race")
+        self.race.setAccessibleDescription("Replays a recorded race: the same reply with drafting and without")
+        for link in (self.other, self.race):
+            style(link, role="link")
         self.offer, self.first = PairOffer(), False
         self.cards = [Card(prompt) for prompt in PROMPTS]
         self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight)
@@ -107,7 +110,7 @@ class Welcome(QScrollArea):
         """Shows the introduction, at the first start, or hides it."""
         self.first = first
         self.title.setText("Redline" if first else "New Chat")
-        for widget in (*self.introduction, self.model, self.other):
+        for widget in (*self.introduction, self.model, self.other, self.race):
             widget.setVisible(first)
 
     def show_model(self, target: str, ready: bool) -> None:
@@ -137,6 +140,7 @@ class Welcome(QScrollArea):
         flow.setContentsMargins(0, 0, 0, 0)
         flow.addWidget(self.model)
         flow.addWidget(self.other)
+        flow.addWidget(self.race)
         column.addWidget(models)
         column.addWidget(self.offer)
         column.addSpacing(2 * GAP)

@@ -95,6 +95,14 @@ def test_the_welcome_offers_a_pair_downloads_it_uses_it_and_races_it(
     window.races.window.close()
 
 
+def test_the_welcome_replays_a_recorded_race(window: MainWindow) -> None:
+    window.parts.welcome.race.click()
+    shown = window.races.window
+    assert shown is not None and shown.document is not None and shown.document.pairs == 3
+    assert shown.board is not None and shown.board.isVisible()
+    shown.close()
+
+
 def test_a_pair_of_names_is_shown_as_names(window: MainWindow, controller: Controller) -> None:
     controller.change_settings(ChatSettings(pair=Pair(target=QWEN, drafter=EAGLE)))
     QApplication.processEvents()
