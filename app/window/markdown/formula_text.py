@@ -10,6 +10,8 @@ from typing import Any
 from app.window.markdown.traced_parser import LONGEST_FORMULA, Traced
 
 DEEPEST_GROUP = 12  # nested groups
+# pylatexenc raises whatever its tables lead to.
+LATEX_ERRORS = (ValueError, IndexError, KeyError, TypeError, AttributeError, RecursionError)
 
 _UP = str.maketrans("0123456789+-=()nijkxyabcdemtT", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱʲᵏˣʸᵃᵇᶜᵈᵉᵐᵗᵀ")
 _DOWN = str.maketrans("0123456789+-=()aeijkmnoprtuvx", "₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₐₑᵢⱼₖₘₙₒₚᵣₜᵤᵥₓ")
@@ -24,24 +26,29 @@ Piece = tuple[str, int]  # text, and the place in the formula that it came from
 def readable(source: Traced) -> Traced:
     """Returns the formula as text. A character of plain text keeps its place in the source; what a macro was turned
     into has the place where the macro begins. Returns `source` itself if it is too long, too deep or not understood."""
-    text, places = _converted(str(source))
+    text, places = text_and_places(str(source))
     return Traced(text, [source.at[place] for place in places]) if text else source
 
 
 @lru_cache(maxsize=2048)  # an open formula is shown anew whenever its reply grows
-def _converted(source: str) -> tuple[str, list[int]]:
+def text_and_places(source: str) -> tuple[str, list[int]]:
     """Returns the text, and the place in the formula of each of its characters; "" if there is none."""
-    if len(source) > LONGEST_FORMULA or _depth(source) > DEEPEST_GROUP:
+    if not is_bounded(source):
         return "", []
     text: list[str] = []
     at: list[int] = []
     try:
-        for piece, place in _read(_nodes(source)):
+        for piece, place in _read(latex_nodes(source)):
             text.append(piece)
             at += (min(place, len(source) - 1),) * len(piece)
-    except (ValueError, IndexError, KeyError, TypeError, AttributeError, RecursionError):
-        return "", []  # pylatexenc raises whatever its tables lead to
+    except LATEX_ERRORS:
+        return "", []
     return _squeezed("".join(text), at)
+
+
+def is_bounded(source: str) -> bool:
+    """Whether a formula is short and flat enough to be read."""
+    return len(source) <= LONGEST_FORMULA and _depth(source) <= DEEPEST_GROUP
 
 
 def _depth(source: str) -> int:
@@ -67,11 +74,32 @@ def _converter() -> Any:
     return LatexNodes2Text(math_mode="text", strict_latex_spaces=True)
 
 
-def _nodes(source: str) -> Iterable[Any]:
+def latex_nodes(source: str) -> Iterable[Any]:
+    """Returns pylatexenc's nodes of a formula. Raises LATEX_ERRORS."""
     from pylatexenc.latexwalker import LatexWalker  # type: ignore[import-untyped]
 
-    nodes: Iterable[Any] = LatexWalker(source, tolerant_parsing=True).get_latex_nodes()[0]
+    walker = LatexWalker(source, latex_context=_commands(), tolerant_parsing=True)
+    nodes: Iterable[Any] = walker.get_latex_nodes()[0]
     return nodes
+
+
+@cache
+def _commands() -> Any:
+    """Returns the commands that pylatexenc knows, and the arguments of some more."""
+    from pylatexenc.latexwalker import get_default_latex_context_db
+    from pylatexenc.macrospec import std_macro  # type: ignore[import-untyped]
+
+    known = get_default_latex_context_db()
+    two = ("binom", "dbinom", "tbinom", "overset", "underset", "stackrel")
+    one = ("boxed", "bm", "boldsymbol", "mathscr", "operatorname", "tag")
+    macros = [*(std_macro(name, "{{") for name in two), *(std_macro(name, "{") for name in one)]
+    known.add_context_category("more mathematics", prepend=True, macros=macros)
+    return known
+
+
+def macro_text(node: Any) -> str:
+    """Returns what a node says as plain text, such as the letter for \\alpha. Raises LATEX_ERRORS."""
+    return str(_converter().nodelist_to_text([node]))
 
 
 def _read(nodes: Iterable[Any]) -> Iterator[Piece]:
@@ -108,7 +136,7 @@ def _node(node: Any, kind: str) -> Iterator[Piece]:
             return
         if node.macroname in _SIZES and not arguments:
             return
-    text = _converter().nodelist_to_text([node])
+    text = macro_text(node)
     yield text, node.pos
     if kind == "LatexMacroNode" and node.macro_post_space and text and not text.endswith(" "):
         yield " ", node.pos

@@ -21,6 +21,7 @@ from PySide6.QtGui import (
 
 from app.window.common.appearance import Appearance
 from app.window.markdown.code_colours import code_colour
+from app.window.markdown.formula_object import formula_format, install_formulas
 from app.window.markdown.markdown_writer import MarkdownWriter, plain_blocks
 from app.window.markdown.source_pieces import Piece, SourcePieces, joint, piece_text
 from app.window.markdown.text_blocks import (
@@ -55,6 +56,7 @@ class GrowingDocument:
         self._document, self._appearance, self._raw, self._noted = document, appearance, raw, noted
         document.setUndoRedoEnabled(False)
         document.setProperty(APPEARANCE, appearance)
+        install_formulas(document)
         self._formats = TextFormats(appearance, tinted, document.defaultFont())
         self._blocks: list[Block] = []
         self._starts: list[int] = []  # where in the document each block begins,
@@ -172,13 +174,15 @@ class GrowingDocument:
         self._colour(cursor.block(), block)
 
     def _insert(self, cursor: QTextCursor, runs: Iterable[Run]) -> None:
-        for text, style, span in runs:
-            if span is None:
-                cursor.insertText(text, self._formats.characters(style))
-            else:
+        for text, style, span, formula in runs:
+            shape = self._formats.characters(style)
+            if formula is not None:
+                shape = formula_format(shape, formula, style, self._formats.points(style), self._formats.tinted)
+            elif span is not None:
                 shape = QTextCharFormat(self._formats.by_origin(style)[span.origin])
+            if span is not None:
                 shape.setProperty(TOKEN, span.token)
-                cursor.insertText(text, shape)
+            cursor.insertText(text, shape)
 
     def _append_table(self, cursor: QTextCursor, block: TableBlock) -> None:
         """Adds a table: hairlines between rows, a header that stands out, columns aligned as they are marked."""

@@ -14,6 +14,7 @@ from PySide6.QtGui import QTextBlockFormat, QTextTableFormat
 
 from app.window.markdown.code_colours import highlighted
 from app.window.markdown.formula_text import readable
+from app.window.markdown.formula_tree import formula_tree, needs_setting
 from app.window.markdown.links import safe_link
 from app.window.markdown.text_blocks import Block, TableBlock, TextBlock, TokenRuns
 from app.window.markdown.text_formats import (
@@ -190,9 +191,9 @@ class MarkdownWriter:
         if token.type in ("fence", "code_block"):
             self._code(token)
         elif token.type == "maths_block":
-            shape = block_shape(replace(self._place, left=self._place.left + 24), 4, GAP)
-            text = readable(_traced(token))
-            self._add(TextBlock(shape, list(self._runs.of(text, Style(italic=True, size=1.05)))))
+            shape = block_shape(replace(self._place, left=self._place.left + 24), 4, GAP, 115.0)
+            text, style = _formula(_traced(token).strip(), Style(size=1.05), display=True)
+            self._add(TextBlock(shape, list(self._runs.of(text, style))))
         elif token.type == "hr":
             shape = block_shape(self._place, 8, 8 + GAP, 100.0, kind=RULE)
             blank = Traced("\u00a0", [-1])  # Qt gives an empty block after a table no room
@@ -341,13 +342,20 @@ def _styled(tokens: Iterable[Token], content: Traced, style: Style) -> Iterator[
         elif token.type == "maths":
             start = token.meta["at"]
             formula = content.part(start, start + len(token.content)).strip()
-            yield readable(formula), replace(style, italic=True)
+            yield _formula(formula, style, display=False)
         elif token.type == "code_inline":
             start = _code_start(token, content)
             text = Traced(token.content, content.at[start : start + len(token.content)])
             yield text, replace(style, mono=True, boxed=True)
         elif text := _text(token, content):
             yield text, style
+
+
+def _formula(formula: Traced, style: Style, display: bool) -> StyledText:
+    """Returns a formula to be set, or as text where that says as much or it is not understood."""
+    if needs_setting(str(formula)) or (display and formula_tree(str(formula)) is not None):
+        return formula, replace(style, formula="display" if display else "inline")
+    return readable(formula), replace(style, italic=True)
 
 
 def _opened(token: Token, style: Style) -> Style:

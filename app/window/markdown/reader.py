@@ -21,7 +21,9 @@ from PySide6.QtWidgets import QTextBrowser, QWidget
 
 from app.palette import mix
 from app.window.common.appearance import Appearance
+from app.window.markdown.formula_object import formula_source, formula_tokens
 from app.window.markdown.links import safe_link
+from app.window.markdown.text_blocks import OBJECT
 from app.window.markdown.text_formats import (
     APPEARANCE,
     BARS,
@@ -244,7 +246,9 @@ def _own_text(block: QTextBlock, start: int = 0, end: int = 2**31) -> str:
         if not fragment.charFormat().hasProperty(REFUSED):
             units = fragment.text().encode("utf-16-le", "surrogatepass")
             first, last = max(0, start - fragment.position()), max(0, end - fragment.position())
-            text += units[2 * first : 2 * last].decode("utf-16-le", "replace")
+            shown = units[2 * first : 2 * last].decode("utf-16-le", "replace")
+            formula = formula_source(fragment.charFormat())
+            text += shown if formula is None else shown.replace(OBJECT, formula)
     return text.replace("\u2028", "\n")
 
 
@@ -260,7 +264,8 @@ def token_runs(document: QTextDocument) -> list[tuple[int, int, int]]:
     """Returns (token, start, end) of the characters that came from tokens, in order. A token may have several runs."""
     found: list[tuple[int, int, int]] = []
     for fragment in (fragment for block in text_blocks(document) for fragment in fragments(block)):
-        token = fragment.charFormat().property(TOKEN)
-        if isinstance(token, int):
-            found.append((token, fragment.position(), fragment.position() + fragment.length()))
+        shape, start = fragment.charFormat(), fragment.position()
+        token = shape.property(TOKEN)
+        tokens = formula_tokens(shape) or ([token] if isinstance(token, int) else [])
+        found += ((token, start, start + fragment.length()) for token in tokens)
     return found

@@ -20,6 +20,7 @@ from app.window.markdown.text_formats import BODY, Style
 from app.window.markdown.traced_parser import Traced
 from engine.events import Origin
 
+OBJECT = "\ufffc"  # the character that stands for a formula
 _BLANKS = str.maketrans({"\n": "⏎", "\t": "⇥"})
 _LONGEST_REFUSED = 120  # characters of one refused text
 
@@ -34,12 +35,21 @@ class Span(NamedTuple):
     token: int
 
 
+class Formula(NamedTuple):
+    """A formula. spans: of its tokens, by characters of `source`."""
+
+    source: str
+    spans: tuple[Span, ...]
+
+
 class Run(NamedTuple):
-    """Text of one style. span: of the token that it came from, None for none."""
+    """Text of one style. span: of the token that it came from, None for none. formula: the formula that the text, one
+    character, stands for; its first token is that of `span`."""
 
     text: str
     style: Style
     span: Span | None
+    formula: Formula | None = None
 
 
 @dataclass
@@ -83,13 +93,23 @@ class TokenRuns:
         """Yields `text` in runs of one token each. Line feeds break the line within the block. marker: whether it is
         the marker of an item, which stands in a column of its own, where no refused token goes."""
         shown = visible(text).replace("\n", "\u2028")
+        within: list[Span] = []
+        for start, end, span in self._owned(text):
+            if span is not None and not marker:
+                yield from self._refused_before(span.token, style)
+            if not style.formula:
+                yield Run(shown[start:end], style, span)
+            elif span is not None:
+                within.append(span._replace(start=start, end=end))
+        if style.formula:
+            yield Run(OBJECT, style, within[0] if within else None, Formula(str(text), tuple(within)))
+
+    def _owned(self, text: Traced) -> Iterator[tuple[int, int, Span | None]]:
+        """Yields the stretches of `text` that came from one token each, as [start, end)."""
         start = 0
         for index, places in groupby(map(self._owner.__getitem__, text.at)):
             end = start + len(list(places))
-            span = self._spans[index] if index >= 0 else None
-            if span is not None and not marker:
-                yield from self._refused_before(span.token, style)
-            yield Run(shown[start:end], style, span)
+            yield start, end, self._spans[index] if index >= 0 else None
             start = end
 
     def _refused_before(self, token: int, style: Style) -> Iterator[Run]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cache
 from math import ceil
+from typing import Literal
 
 from PySide6.QtGui import (
     QColor,
@@ -53,6 +54,12 @@ DEPTH = _USER + 6  # of a block: levels of lists around it
 MARKER = _USER + 7  # of an item's first block: characters of its marker, tab included
 GOES_ON = _USER + 8  # of a block that was cut: what stands between its text and that of the next
 REFUSED = _USER + 9  # of text: a drafted token that the target refused, which is no part of the reply
+FORMULA = _USER + 10  # of the character that stands for a formula: its source
+TOKENS = _USER + 11  # likewise: the tokens that it came from (`formula_object`)
+DISPLAY = _USER + 12  # likewise: whether it stands on a line of its own
+SIZE = _USER + 13  # likewise: px of the text around it
+MARKED = _USER + 14  # of a selection: the token of a formula that it marks,
+MARKED_GROUND = _USER + 15  # and the colour behind its symbols
 
 APPEARANCE = "appearance"  # property of a document: the appearance that it was written with
 
@@ -70,7 +77,8 @@ HEADINGS = {1: (1.45, 22, 8), 2: (1.25, 20, 6), 3: (1.1, 16, 4), 4: (1.0, 14, 4)
 @dataclass(frozen=True)
 class Style:
     """What a run of text looks like. size: times the document's font. link: a safe address, or "". refused: whether it
-    is a drafted token that the target refused."""
+    is a drafted token that the target refused. formula: the text is a formula that is set, within a line or on a line
+    of its own ("display")."""
 
     bold: bool = False
     italic: bool = False
@@ -81,6 +89,7 @@ class Style:
     refused: bool = False
     link: str = ""
     size: float = 1.0
+    formula: Literal["", "inline", "display"] = ""
 
 
 BODY = Style()
@@ -92,7 +101,7 @@ class TextFormats:
 
     def __init__(self, appearance: Appearance, tinted: bool, font: QFont) -> None:
         self.appearance = appearance
-        self._tinted = tinted
+        self.tinted = tinted
         self._size = font.pointSizeF() if font.pointSizeF() > 0 else font.pixelSize() * 0.75
         self._metrics = QFontMetricsF(font)
         self._made: dict[Style, dict[Origin | None, QTextCharFormat]] = {}
@@ -100,6 +109,10 @@ class TextFormats:
     def hanging(self, marker: str) -> float:
         """Returns the px from where a marker begins to the text after it."""
         return ceil(self._metrics.horizontalAdvance(marker)) + MARKER_GAP
+
+    def points(self, style: Style) -> float:
+        """Returns the size of text."""
+        return self._size * style.size
 
     def characters(self, style: Style) -> QTextCharFormat:
         """Returns the format for text of no token."""
@@ -110,7 +123,7 @@ class TextFormats:
         made = self._made.get(style)
         if made is None:
             origins: list[Origin | None] = [None, "accepted", "corrected", "bonus"]
-            made = {origin: self._make(style, origin if self._tinted else None) for origin in origins}
+            made = {origin: self._make(style, origin if self.tinted else None) for origin in origins}
             self._made[style] = made
         return made
 

@@ -17,7 +17,9 @@ from app.store.records import LENGTH_REACHED, THOUGHT_REACHED, MessageRecord
 from app.window.common.appearance import GAP, LIGHT, Appearance
 from app.window.common.widgets import label, style
 from app.window.markdown import plain_text, token_runs, write
+from app.window.markdown.formula_object import formula_mark
 from app.window.markdown.source_pieces import sections
+from app.window.markdown.text_blocks import OBJECT
 from app.window.markdown.text_formats import GAP as BLOCK_GAP
 from app.window.markdown.text_formats import HEADINGS
 from app.window.transcript.message_entry import MessageEntry
@@ -104,7 +106,9 @@ class TokenCursor:
                 mark.cursor = QTextCursor(page.document())
                 mark.cursor.setPosition(start)
                 mark.cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
-                mark.format = self._shape(token, appearance)
+                shape = self._shape(token, appearance)
+                within_formula = page.document().characterAt(start) == OBJECT
+                mark.format = formula_mark(token, shape) if within_formula else shape
                 marks.append(mark)
         page.set_marks(marks)
 

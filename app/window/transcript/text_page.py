@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
 
-from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, Qt, Signal
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
@@ -24,7 +24,9 @@ from PySide6.QtWidgets import QFrame, QSizePolicy, QTextEdit, QWidget
 from app.palette import mix
 from app.window.common.appearance import GAP, TEXT_WIDTH, Appearance
 from app.window.markdown import TOKEN, GrowingDocument, Reader, Span, code_blocks, plain_text, token_runs
+from app.window.markdown.formula_object import token_within
 from app.window.markdown.markdown_writer import first_code
+from app.window.markdown.text_formats import FORMULA
 from app.window.transcript.tile_buttons import CodeButtons
 
 SIDE = 3 * GAP  # px, least free space beside the column
@@ -183,8 +185,14 @@ class TextPage(Reader):
         if character < 0 or character + 1 >= self.document().characterCount():
             return NONE
         cursor = QTextCursor(self.document())
+        cursor.setPosition(character)
+        left = QPointF(self.cursorRect(cursor).topLeft())
         cursor.setPosition(character + 1)
-        token = cursor.charFormat().property(TOKEN)
+        shape = cursor.charFormat()
+        token = shape.property(TOKEN)
+        if shape.hasProperty(FORMULA):
+            box = QRectF(left, QPointF(self.cursorRect(cursor).bottomRight()))
+            token = token_within(self.document(), character, box, place)
         return token if isinstance(token, int) else NONE
 
     def tokens(self) -> list[int]:

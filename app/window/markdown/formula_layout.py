@@ -1,0 +1,393 @@
+"""The layout of a formula: where its symbols and lines stand, by the rules of The TeXbook's appendix G, simplified.
+
+Lengths are px, in coordinates whose origin is the left end of the baseline; y grows downwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtGui import QFont, QFontMetricsF, QPainterPath
+
+from app.window.markdown.formula_tree import (
+    PRIME,
+    Accent,
+    Delimited,
+    Font,
+    Fraction,
+    Kind,
+    Matrix,
+    Node,
+    Root,
+    Row,
+    Scripts,
+    Space,
+    Symbol,
+    formula_tree,
+)
+
+FAMILIES = ["STIX Two Text", "Times New Roman", "DejaVu Serif"]  # the first that is there
+SCALES = (1.0, 0.72, 0.56)  # of text, scripts, and scripts of scripts
+AXIS = 0.26  # em, from the baseline to the middle of a fraction
+LINE = 0.05  # em, the thickness of lines
+_THICK, _MEDIUM, _THIN = 0.28, 0.22, 0.17  # em, around relations, binary operators and functions
+_LARGE = (1.6, 1.2)  # of large operators in a display, and elsewhere
+
+
+class Mark(NamedTuple):
+    """Something to draw. place: its own box. text: drawn in `font` from (place.left, baseline); or else `path`, filled.
+    at: the place in the formula that it came from."""
+
+    at: int
+    place: QRectF
+    text: str = ""
+    baseline: float = 0.0
+    font: QFont | None = None
+    path: QPainterPath | None = None
+
+    def moved(self, x: float, y: float) -> Mark:
+        path = None if self.path is None else self.path.translated(x, y)
+        return self._replace(place=self.place.translated(x, y), baseline=self.baseline + y, path=path)
+
+
+@dataclass(frozen=True)
+class Box:
+    """A part of a formula. ascent and descent are from the baseline, both positive where it is within the box."""
+
+    width: float = 0.0
+    ascent: float = 0.0
+    descent: float = 0.0
+    marks: tuple[Mark, ...] = ()
+
+    def moved(self, x: float, y: float) -> tuple[Mark, ...]:
+        return tuple(mark.moved(x, y) for mark in self.marks)
+
+
+def beside(boxes: Sequence[Box]) -> Box:
+    """Returns boxes one after the other on one baseline."""
+    marks: list[Mark] = []
+    width = 0.0
+    for box in boxes:
+        marks += box.moved(width, 0)
+        width += box.width
+    ascent, descent = max((b.ascent for b in boxes), default=0.0), max((b.descent for b in boxes), default=0.0)
+    return Box(width, ascent, descent, tuple(marks))
+
+
+def stacked(rows: Sequence[tuple[Box, float, float]]) -> Box:
+    """Returns boxes in one, each moved by (x, y) from the common baseline."""
+    return Box(
+        max(x + box.width for box, x, _ in rows),
+        max(box.ascent - y for box, _, y in rows),
+        max(box.descent + y for box, _, y in rows),
+        tuple(mark for box, x, y in rows for mark in box.moved(x, y)),
+    )
+
+
+@lru_cache(maxsize=512)
+def formula_box(source: str, size_px: float, display: bool) -> Box | None:
+    """Returns the layout of a formula for text of this size; None if it cannot be set. display: on a line of its
+    own."""
+    tree = formula_tree(source)
+    return None if tree is None else FormulaLayout(size_px, 0, display).node(tree)
+
+
+class FormulaLayout:
+    """Lays out parts of a formula. level: of scripts, 0 for text. display: fractions and limits take their room."""
+
+    def __init__(self, size_px: float, level: int, display: bool) -> None:
+        self._size_px, self._level, self._display = size_px, min(level, len(SCALES) - 1), display
+        self._em = size_px * SCALES[self._level]
+
+    @cached_property
+    def _script(self) -> FormulaLayout:
+        return FormulaLayout(self._size_px, self._level + 1, False)
+
+    @cached_property
+    def _text(self) -> FormulaLayout:
+        return FormulaLayout(self._size_px, self._level, False)
+
+    def node(self, node: Node) -> Box:
+        """Returns the layout of a part."""
+        match node:
+            case Symbol():
+                return self._symbol(node)
+            case Space(width):
+                return Box(width * self._em)
+            case Row(items):
+                return self._row(items)
+            case Fraction():
+                return self._fraction(node)
+            case Root():
+                return self._root(node)
+            case Scripts():
+                return self._scripts(node)
+            case Accent():
+                return self._accent(node)
+            case Delimited():
+                return self._delimited(node)
+            case Matrix():
+                return self._matrix(node)
+
+    # --- rows and symbols ---------------------------------------------------------------------------
+
+    def _row(self, items: Sequence[Node]) -> Box:
+        boxes: list[Box] = []
+        before: Kind = "open"  # nothing: what follows is no binary operator
+        for item in items:
+            kind = _kind_of(item)
+            if kind == "binary" and before in ("binary", "relation", "open", "punctuation", "function"):
+                kind = "ordinary"
+            if self._level == 0 and boxes:
+                boxes.append(Box(_space(before, kind) * self._em))
+            boxes.append(self.node(item))
+            if not isinstance(item, Space):
+                before = kind
+        return beside(boxes)
+
+    def _symbol(self, symbol: Symbol) -> Box:
+        if symbol.kind == "large":
+            return self._on_axis(self._glyph(symbol, _LARGE[not self._display]))
+        return self._glyph(symbol, 1.0)
+
+    def _glyph(self, symbol: Symbol, scale: float) -> Box:
+        """Returns a symbol in its font."""
+        font, width, top, bottom = _measured(symbol.text, symbol.font, round(self._em * scale, 2))
+        ascent, descent = max(-top, 0.5 * self._em), max(bottom, 0.0)
+        place = QRectF(0, -ascent, width, ascent + descent)
+        return Box(width, ascent, descent, (Mark(symbol.at, place, symbol.text, 0.0, font),))
+
+    def _on_axis(self, box: Box) -> Box:
+        """Returns a box whose middle is on the axis."""
+        down = (box.ascent - box.descent) / 2 - AXIS * self._em
+        return stacked([(box, 0.0, down)])
+
+    # --- fractions, roots, accents ------------------------------------------------------------------
+
+    def _fraction(self, fraction: Fraction) -> Box:
+        parts = self._text if self._display else self._script
+        above, below = parts.node(fraction.above), parts.node(fraction.below)
+        side, gap, line = 0.12 * self._em, 0.16 * self._em, LINE * self._em
+        width = max(above.width, below.width) + 2 * side
+        axis = -AXIS * self._em
+        rows = [
+            (above, (width - above.width) / 2, axis - gap - above.descent),
+            (below, (width - below.width) / 2, axis + gap + below.ascent),
+        ]
+        if fraction.bar:
+            rows.append((_line(fraction.at, width, line), 0.0, axis))
+        made = stacked(rows)
+        return Box(width + side, made.ascent, made.descent, made.marks)
+
+    def _root(self, root: Root) -> Box:
+        body = self.node(root.body)
+        line, gap, sign = LINE * self._em, 0.14 * self._em, 0.6 * self._em
+        top, bottom = -body.ascent - gap, body.descent + 0.05 * self._em
+        low, tall = bottom - 0.45 * (bottom - top), bottom - top
+        points = [(0.0, low), (0.22, low - 0.06 * tall), (0.48, bottom), (1.0, top)]
+        path = _stroke([QPointF(x * sign, y) for x, y in points], line)
+        end = sign + body.width + 0.08 * self._em
+        path.addRect(QRectF(sign - line / 2, top - line / 2, end - sign + line / 2, line))
+        mark = Mark(root.at, QRectF(0, top, sign, tall), path=path)
+        box = Box(end + 0.06 * self._em, -top + line, bottom, (mark, *body.moved(sign, 0)))
+        if root.degree is None:
+            return box
+        degree = FormulaLayout(self._size_px, 2, False).node(root.degree)
+        over = max(0.0, degree.width - 0.3 * self._em)
+        return stacked([(degree, 0.0, low - 0.18 * self._em - degree.descent), (box, over, 0.0)])
+
+    def _accent(self, accent: Accent) -> Box:
+        body = self.node(accent.body)
+        line, gap = LINE * self._em, 0.1 * self._em
+        if accent.mark == "box":
+            return self._framed(accent.at, body)
+        if accent.mark in ("line", "underline"):
+            y = -body.ascent - gap if accent.mark == "line" else body.descent + gap
+            made = stacked([(body, 0.0, 0.0), (_line(accent.at, body.width, line), 0.0, y)])
+            return Box(body.width, made.ascent, made.descent, made.marks)
+        size = self._script._em if accent.mark == "→" else self._em
+        font, width, top, bottom = _measured(accent.mark, "upright", round(size, 2))
+        x, y = (body.width - width) / 2, -body.ascent - 0.06 * self._em - bottom
+        mark = Mark(accent.at, QRectF(x, y + top, width, bottom - top), accent.mark, y, font)
+        return Box(body.width, -y - top, body.descent, (*body.marks, mark))
+
+    def _framed(self, at: int, body: Box) -> Box:
+        line, gap = LINE * self._em, 0.25 * self._em
+        box = Box(body.width + 2 * gap, body.ascent + gap, body.descent + gap, body.moved(gap, 0))
+        outer = QRectF(0, -box.ascent, box.width, box.ascent + box.descent)
+        path = QPainterPath()
+        path.addRect(outer)
+        path.addRect(outer.adjusted(line, line, -line, -line))
+        frame = Mark(at, QRectF(0, -box.ascent, gap, box.ascent + box.descent), path=path)
+        return Box(box.width, box.ascent, box.descent, (frame, *box.marks))
+
+    # --- scripts ------------------------------------------------------------------------------------
+
+    def _scripts(self, scripts: Scripts) -> Box:
+        base = self.node(scripts.base)
+        if scripts.below is None and scripts.above is not None and _is_prime(scripts.above):
+            return beside([base, self.node(scripts.above)])  # which the font has raised already
+        above = None if scripts.above is None else self._script.node(scripts.above)
+        below = None if scripts.below is None else self._script.node(scripts.below)
+        if scripts.limits and self._display:
+            return self._limits(base, above, below)
+        up = max(0.38 * self._em, base.ascent - 0.3 * self._em)
+        down = max(0.18 * self._em, base.descent + 0.08 * self._em)
+        if above is not None and below is not None:
+            up = max(up, 0.12 * self._em + above.descent + below.ascent - down)
+        rows = [(base, 0.0, 0.0)]
+        if above is not None:
+            rows.append((above, base.width + 0.04 * self._em, -up))
+        if below is not None:
+            rows.append((below, base.width, down))
+        made = stacked(rows)
+        return Box(made.width + 0.05 * self._em, made.ascent, made.descent, made.marks)
+
+    def _limits(self, base: Box, above: Box | None, below: Box | None) -> Box:
+        gap = 0.12 * self._em
+        width = max(box.width for box in (base, above, below) if box is not None)
+        rows = [(base, (width - base.width) / 2, 0.0)]
+        if above is not None:
+            rows.append((above, (width - above.width) / 2, -base.ascent - gap - above.descent))
+        if below is not None:
+            rows.append((below, (width - below.width) / 2, base.descent + gap + below.ascent))
+        made = stacked(rows)
+        return Box(width, made.ascent, made.descent, made.marks)
+
+    # --- delimiters and matrices --------------------------------------------------------------------
+
+    def _delimited(self, delimited: Delimited) -> Box:
+        body = self.node(delimited.body)
+        axis = AXIS * self._em
+        half = max(body.ascent - axis, body.descent + axis, 0.5 * self._em)
+        left = self._delimiter(delimited.left, half, delimited.at)
+        return beside([left, body, self._delimiter(delimited.right, half, delimited.end)])
+
+    def _delimiter(self, text: str, half: float, at: int) -> Box:
+        """Returns a delimiter that reaches so far above and below the axis."""
+        if not text:
+            return Box(0.1 * self._em)
+        if half < 0.62 * self._em or text == "/":
+            return self._glyph(Symbol(text, at), 1.0)
+        width, axis = (0.3 if text in "|‖" else 0.48) * self._em, -AXIS * self._em
+        path = _delimiter_path(text, QRectF(0.12 * self._em, axis - half, width - 0.24 * self._em, 2 * half), self._em)
+        mark = Mark(at, QRectF(0, axis - half, width, 2 * half), path=path)
+        return Box(width, half - axis, half + axis, (mark,))
+
+    def _matrix(self, matrix: Matrix) -> Box:
+        cells = [[self._text.node(cell) for cell in row] for row in matrix.rows]
+        columns = max(map(len, cells))
+        widths = [max((row[c].width for row in cells if c < len(row)), default=0.0) for c in range(columns)]
+        aligned = matrix.alignment == "rl"
+        rows: list[tuple[Box, float, float]] = []
+        y = 0.0
+        for number, row in enumerate(cells):
+            y += max(0.75 * self._em, *(box.ascent for box in row)) + (0.25 * self._em if number else 0.0)
+            x = 0.0
+            for c, box in enumerate(row):
+                x += 0.0 if c == 0 else (0.28 if c % 2 else 1.5) * self._em if aligned else 0.9 * self._em
+                free = widths[c] - box.width
+                x_place = {"l": 0.0, "c": free / 2, "r": free}[matrix.alignment[c % len(matrix.alignment)]]
+                rows.append((box, x + x_place, y))
+                x += widths[c]
+            y += max(0.22 * self._em, *(box.descent for box in row))
+        return self._on_axis(stacked(rows))
+
+
+def _is_prime(row: Row) -> bool:
+    return all(isinstance(item, Symbol) and item.text == PRIME for item in row.items)
+
+
+def _kind_of(node: Node) -> Kind:
+    match node:
+        case Symbol():
+            return node.kind
+        case Scripts():
+            return _kind_of(node.base)
+    return "ordinary"
+
+
+def _space(before: Kind, after: Kind) -> float:
+    """Returns the em between neighbours."""
+    if "relation" in (before, after):
+        return 0.0 if before == after or (before == "open" and after == "relation") else _THICK
+    if "binary" in (before, after):
+        return _MEDIUM
+    if before == "punctuation" or (before in ("function", "large") and after not in ("open", "close", "punctuation")):
+        return _THIN
+    return _THIN if after in ("function", "large") and before in ("ordinary", "close") else 0.0
+
+
+@lru_cache(maxsize=4096)
+def _measured(text: str, font: Font, size_px: float) -> tuple[QFont, float, float, float]:
+    """Returns the font of a symbol, its advance, and the top and bottom of its ink."""
+    made = QFont(FAMILIES)
+    made.setPixelSize(max(1, round(size_px)))
+    made.setItalic(font == "italic")
+    made.setBold(font == "bold")
+    metrics = QFontMetricsF(made)
+    outline = QPainterPath()
+    outline.addText(0, 0, made, text)  # QFontMetricsF.tightBoundingRect reaches down to the baseline on some platforms
+    ink = outline.boundingRect()
+    width = max(metrics.horizontalAdvance(text), ink.right() if font == "italic" else 0.0)
+    return made, width, ink.top(), ink.bottom()
+
+
+def _line(at: int, width: float, thickness: float) -> Box:
+    """Returns a horizontal line on the baseline."""
+    thickness = max(1.0, thickness)
+    path = QPainterPath()
+    path.addRect(QRectF(0, -thickness / 2, width, thickness))
+    return Box(width, thickness, thickness, (Mark(at, QRectF(0, -2, width, 4), path=path),))
+
+
+def _stroke(points: Sequence[QPointF], thickness: float) -> QPainterPath:
+    """Returns the outline of lines through points."""
+    from PySide6.QtGui import QPainterPathStroker
+
+    path = QPainterPath(points[0])
+    for point in points[1:]:
+        path.lineTo(point)
+    stroker = QPainterPathStroker()
+    stroker.setWidth(max(1.0, thickness))
+    return stroker.createStroke(path)
+
+
+def _delimiter_path(text: str, place: QRectF, em: float) -> QPainterPath:
+    """Returns a tall delimiter within `place`."""
+    from PySide6.QtGui import QPainterPathStroker
+
+    left, right, top, bottom, middle = place.left(), place.right(), place.top(), place.bottom(), place.center().y()
+    if text in ")]}⟩⌋⌉":  # as its counterpart, mirrored
+        left, right = right, left
+    path = QPainterPath(QPointF(right, top))
+    if text in "()":
+        path.cubicTo(left, top + 0.25 * (bottom - top), left, bottom - 0.25 * (bottom - top), right, bottom)
+    elif text in "{}":
+        centre, turn = (left + right) / 2, min(0.3 * em, (bottom - top) / 6)
+        path.quadTo(centre, top, centre, top + turn)
+        path.lineTo(centre, middle - turn)
+        path.quadTo(centre, middle, left, middle)
+        path.quadTo(centre, middle, centre, middle + turn)
+        path.lineTo(centre, bottom - turn)
+        path.quadTo(centre, bottom, right, bottom)
+    elif text in "⟨⟩":
+        path.lineTo(left, middle)
+        path.lineTo(right, bottom)
+    elif text in "|‖":
+        for x in (left, right) if text == "‖" else ((left + right) / 2,):
+            path.moveTo(x, top)
+            path.lineTo(x, bottom)
+    else:
+        path.moveTo(left if text in "⌊⌋" else right, top)
+        path.lineTo(left, top)
+        path.lineTo(left, bottom)
+        if text not in "⌈⌉":
+            path.lineTo(right, bottom)
+    stroker = QPainterPathStroker()
+    stroker.setWidth(max(1.0, 1.3 * LINE * em))
+    return stroker.createStroke(path)
