@@ -30,8 +30,8 @@ class ReplyRunner:
     """A reply in progress.
 
     messages: the conversation, or a text to continue without the chat template. cancelled: asked between passes, and
-    while the prompt is made. continuation_ids: tokens of the reply that are there already. timed: whether every draft is
-    waited for and timed. prompt: its ids, once the events have begun.
+    while the prompt is made. continuation_ids: tokens of the reply that are there already. timed: whether every draft
+    is waited for and timed. prompt: its ids, once the events have begun.
     """
 
     def __init__(
