@@ -16,6 +16,7 @@ from pathlib import Path
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 import msgspec
+from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtGui import QTextDocument
 from PySide6.QtWidgets import QApplication
 
@@ -101,6 +102,7 @@ class Attacked:
         measured.characters += len(text)
         measured.seconds = max(measured.seconds, seconds)
         self.controller.delete(conversation)
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)  # as an event loop that runs does
 
     @property
     def entry(self) -> MessageEntry:
@@ -151,6 +153,8 @@ def attack(seed: int, short: bool, count: int = 500) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         attacked = Attacked(Path(folder))
         for number, (name, text) in enumerate(cases):
+            if number % 50 == 0:
+                print(f"{number} of {len(cases)}", flush=True)
             measured = classes[name]
             try:
                 attacked.show(text, measured)
