@@ -30,8 +30,11 @@ MODEL_DEFAULTS = (
 
 @dataclass(frozen=True)
 class Grammar:
-    """What an answer must look like. source: the JSON Schema as text, the regular expression, the choices as a JSON list
-    of strings, or the grammar in Lark's syntax as llguidance reads it. {"type": "object"} is any JSON object."""
+    """What an answer must look like.
+
+    source: the JSON Schema as text, {"type": "object"} being any JSON object; the regular expression; the choices as a
+    JSON list of texts; or the grammar in Lark's syntax as llguidance reads it.
+    """
 
     kind: GrammarKind
     source: str

@@ -170,8 +170,8 @@ def _allowed(sampler: Sampler, logits: mx.array, draft: Draft) -> mx.array | Non
     if draft.tokens.size == 0:
         return sampler.grammar.rows()
     mx.eval(*known)
-    tokens, *parents = [array.tolist() for array in known]
-    return sampler.grammar.rows(tokens, *parents)
+    values: list[Any] = [array.tolist() for array in known]
+    return sampler.grammar.rows(*values)
 
 
 def submit_after(target: CachedModel, context: DraftContext, pending: PendingRound) -> PendingRound:

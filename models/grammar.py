@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 LONGEST_SOURCE = 200_000  # characters
 DEEPEST_SCHEMA = 64  # levels of objects and lists
+# Where one text alone may follow, llguidance would allow only the tokens that it divides it into itself.
+_ANY_TOKENS = '%llguidance {"no_forcing": true}\n'
 
 
 def check_grammar(grammar: Grammar) -> None:
@@ -34,33 +36,34 @@ def compiled(grammar: Grammar) -> str:
 
     if len(grammar.source) > LONGEST_SOURCE:
         raise UsageError(f"the grammar has {len(grammar.source):,} characters: give at most {LONGEST_SOURCE:,}")
-    text = _convert(grammar)
+    text = LLMatcher.grammar_from_lark(_ANY_TOKENS + _lark(grammar))
     if LLMatcher.validate_grammar_with_warnings(text)[0]:
         reason = " ".join(LLMatcher.validate_grammar(text).split())[:400]
         raise UsageError(f"the grammar cannot be used ({reason}): change it, or leave it out")
     return text
 
 
-def _convert(grammar: Grammar) -> str:
-    from llguidance import LLMatcher
-
-    if grammar.kind == "regex":
-        return LLMatcher.grammar_from_regex(grammar.source)
+def _lark(grammar: Grammar) -> str:
+    """Returns the grammar in Lark's syntax as llguidance extends it."""
     if grammar.kind == "lark":
-        return LLMatcher.grammar_from_lark(grammar.source)
+        return grammar.source
+    if grammar.kind == "regex":
+        from llguidance import LLMatcher
+
+        return str(json.loads(LLMatcher.grammar_from_regex(grammar.source))["grammars"][0]["lark_grammar"])
     try:
         value = json.loads(grammar.source)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"the grammar is not JSON ({str(error)[:200]}): correct it") from None
     if grammar.kind == "json_schema":
         if not isinstance(value, dict | bool):
-            raise UsageError("the JSON Schema is not an object: give one such as {\"type\": \"object\"}")
+            raise UsageError('the JSON Schema is not an object: give one such as {"type": "object"}')
         if _depth(value) > DEEPEST_SCHEMA:
             raise UsageError(f"the JSON Schema is nested deeper than {DEEPEST_SCHEMA} levels: make it flatter")
-        return LLMatcher.grammar_from_json_schema(grammar.source)
+        return f"start: %json {json.dumps(value)}"
     if not isinstance(value, list) or not value or not all(isinstance(one, str) and one for one in value):
         raise UsageError('the choices are not a list of texts: give one such as ["yes", "no"]')
-    return LLMatcher.grammar_from_lark("start: " + " | ".join(json.dumps(one) for one in value))
+    return "start: " + " | ".join(json.dumps(one) for one in value)
 
 
 def _depth(value: Any) -> int:
