@@ -5,8 +5,8 @@ from numpy.typing import NDArray
 
 
 class CountingMatcher:
-    """Allows token t at place n of an answer if t >= first and t % 3 == n % 3, and its end from `least` tokens on; after
-    `most` tokens nothing else. At each fourth place but the first one token stands alone."""
+    """Allows token t at place n of an answer if t >= first and t % 3 == n % 3, and its end from `least` tokens on;
+    after `most` tokens nothing else. At each fourth place but the first one token stands alone."""
 
     def __init__(self, vocabulary: int, eos: int, first: int = 0, least: int = 4, most: int = 9) -> None:
         self.vocabulary, self.eos, self.first, self.least, self.most = vocabulary, eos, first, least, most
