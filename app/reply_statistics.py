@@ -13,6 +13,32 @@ if TYPE_CHECKING:
     from engine.metrics import Metrics
 
 
+ABOUT_EQUAL = 0.05  # of the speed, below which no difference is named
+
+
+def speed_in_words(numbers: Statistics) -> str:
+    """Compares the speed of a reply with that of plain decoding, as an estimate; "" where that is not known."""
+    saved_s = numbers.saved_s
+    if saved_s is None or not numbers.plain_s or not numbers.tokens_per_s:
+        return ""
+    times = numbers.plain_s * numbers.tokens_per_s
+    if abs(times - 1) < ABOUT_EQUAL:
+        return "about as fast as without drafting"
+    return f"about {times:.1f} times as fast as without drafting ({_difference(saved_s)})"
+
+
+def saved_in_words(replies: Sequence[Statistics]) -> str:
+    """Returns how much time drafting has saved in a conversation, as an estimate; "" if that is not known or nothing
+    worth naming."""
+    saved_s = sum(numbers.saved_s or 0.0 for numbers in replies)
+    return f"About {duration_words(saved_s)} saved in this chat" if saved_s >= 1 else ""
+
+
+def _difference(saved_s: float) -> str:
+    seconds = abs(saved_s)
+    return f"{duration_words(seconds) if seconds >= 10 else f'{seconds:.1f} s'} {'sooner' if saved_s > 0 else 'later'}"
+
+
 def in_words(numbers: Metrics | Statistics, endings: Sequence[str] = (), plan: str = "") -> str:
     """Returns the numbers in one line.
 

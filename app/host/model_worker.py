@@ -102,7 +102,12 @@ class ModelWorker:
                     digest = digests.together(digests.of_prompt(runner.prompt), pair.digest)
                     seed = settings.seed or 0
                     yield protocol.ReplyDone(
-                        id=number, finished=event, seed=seed, prompt_digest=digest, sampling=settings
+                        id=number,
+                        finished=event,
+                        seed=seed,
+                        prompt_digest=digest,
+                        sampling=settings,
+                        plain_s=runner.plain_s,
                     )
 
     def verify(self, request: protocol.Verify, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:

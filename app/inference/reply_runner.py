@@ -99,6 +99,12 @@ class ReplyRunner:
         """How many tokens the reply begins after: costs depend on it."""
         return len(self.prompt) + self._given
 
+    @property
+    def plain_s(self) -> float | None:
+        """What a plain step takes after such a prompt; None as long as it was not measured."""
+        costs = self._pair.calibration.at_hand(self._context) if self._pair.has_drafter else None
+        return None if costs is None else costs.plain_s
+
     def _stop_if_cancelled(self) -> None:
         if self._cancelled():
             raise StoppedError("stopped before the reply began")

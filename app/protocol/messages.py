@@ -228,13 +228,15 @@ class ReplyDone(RequestAnswer, frozen=True, kw_only=True):
     seed: the one it was sampled with. sampling: all settings as they were used, the model's own values among them.
     prompt_digest: digests of the prompt's ids and of the model's weights, separated
     by a dot, to recognise both later; "" if the reply was stopped before the prompt was read. `finished.text`, the rest
-    of an unfinished character, belongs to no token: a continued reply goes on without it.
+    of an unfinished character, belongs to no token: a continued reply goes on without it. plain_s: what a plain step
+    takes on this machine after such a prompt, None if it was not measured.
     """
 
     finished: Finished
     seed: int
     prompt_digest: str = ""
     sampling: SamplingSettings | None = None
+    plain_s: float | None = None
 
 
 class Counted(RequestAnswer, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -143,6 +144,9 @@ def read_race(data: bytes) -> RaceDocument:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         why = " ".join(str(error).split())
         raise RaceError(f"this race cannot be read ({why}): choose another file, or race again") from error
+
+
+DEMONSTRATION = Path(str(resources.files("resources"))) / "races" / "demonstration.json"  # of the built-in pair
 
 
 def open_race(path: Path) -> RaceDocument:

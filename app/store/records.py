@@ -59,7 +59,8 @@ class ContextTrim(Struct, frozen=True, kw_only=True):
 
 
 class Statistics(Struct, frozen=True, kw_only=True):
-    """The numbers of one reply by the definitions of `engine.metrics`. None: the number means nothing here."""
+    """The numbers of one reply by the definitions of `engine.metrics`. None: the number means nothing here. plain_s:
+    what a plain step took on this machine, by the last measurement."""
 
     prompt_tokens: int
     tokens: int
@@ -73,13 +74,23 @@ class Statistics(Struct, frozen=True, kw_only=True):
     acceptance_by_position: tuple[float, ...]
     thought_tokens: int = 0
     thought_s: float | None = None
+    plain_s: float | None = None
 
     @classmethod
-    def of(cls, metrics: Metrics) -> Statistics:
+    def of(cls, metrics: Metrics, plain_s: float | None = None) -> Statistics:
         """Returns the numbers of a reply so far."""
         reached = tuple(metrics.acceptance_by_position)
-        names = (name for name in cls.__struct_fields__ if name != "acceptance_by_position")
-        return cls(**{name: getattr(metrics, name) for name in names}, acceptance_by_position=reached)
+        names = (name for name in cls.__struct_fields__ if name not in ("acceptance_by_position", "plain_s"))
+        values = {name: getattr(metrics, name) for name in names}
+        return cls(**values, acceptance_by_position=reached, plain_s=plain_s)
+
+    @property
+    def saved_s(self) -> float | None:
+        """An estimate of how much later the reply would have ended by plain decoding; negative if sooner, None if
+        nothing was drafted or no plain step was measured."""
+        if not self.drafted or not self.plain_s or not self.tokens_per_s:
+            return None
+        return (self.tokens - 1) * (self.plain_s - 1 / self.tokens_per_s)
 
 
 class Ending(Struct, frozen=True):

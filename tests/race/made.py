@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from app.protocol import RoundDone, SamplingSettings
 from app.protocol.race_messages import PLAIN, Environment, PairReceipt, ReadySide, Run, Side
-from app.race.race_document import RaceDocument, divergence_of, tokens_of
+from app.race.race_document import DEMONSTRATION, RaceDocument, divergence_of, tokens_of
 from engine.events import Finished, Round
 
-RACE = Path(__file__).with_name("race.json")  # of the built-in pair, measured; see record.py
+RACE = DEMONSTRATION  # of the built-in pair, measured; see record.py
 WORDS = ("The sky", " is", " blue", ",", " and", " **so**", " is", " the", " sea", ".\n\n", "- one\n", "- two")
 ENVIRONMENT = Environment(
     redline="0.1", mlx="0.32", platform="a system", processor="a machine", cores=2, backend="a library",

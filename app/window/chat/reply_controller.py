@@ -69,6 +69,7 @@ class ReplyInProgress:
         self.handed = self.shown = len(earlier)
         self.final: MessageRecord | None = None
         self.note = ""
+        self.plain_s: float | None = None  # of a plain step, as ReplyDone has it
         self.metrics = Metrics.of(one.round for one in earlier)
         self._earlier_tokens = sum(len(one.round.tokens) for one in earlier)
         self._first_index = earlier[-1].round.index + 1 if earlier else 0
@@ -137,7 +138,7 @@ class ReplyInProgress:
             thought=self.thought,
             state=state,
             note=" ".join(part for part in (self.note, note) if part),
-            statistics=Statistics.of(self.metrics) if self.rounds else None,
+            statistics=Statistics.of(self.metrics, self.plain_s) if self.rounds else None,
             sampling=sampling,
         )
 
@@ -273,6 +274,7 @@ class ReplyController(QObject):
             self._reject(f"it answered a reply with {type(answer).__name__}")
 
     def _handle_done(self, reply: ReplyInProgress, answer: ReplyDone) -> None:
+        reply.plain_s = answer.plain_s
         if answer.sampling is not None:
             reply.record = changed(reply.record, sampling=answer.sampling)
         if not reply.record.prompt:  # of a continued reply, the prompt of its first part stays

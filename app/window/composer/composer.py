@@ -14,7 +14,7 @@ from app.window.common import theme
 from app.window.common.appearance import GAP, TEXT_WIDTH, Appearance
 from app.window.common.layouts import STRETCH, column, row
 from app.window.common.preferences import Draft
-from app.window.common.widgets import IconButton, style, wrapped
+from app.window.common.widgets import IconButton, label, style, wrapped
 from app.window.composer.attachments import AttachmentError, Chips, check_total, from_paste, read_file
 from app.window.composer.context_meter import ContextMeter
 from app.window.composer.pdf_reader import PdfReader, is_pdf
@@ -22,6 +22,7 @@ from app.window.composer.prompt_editor import PromptEditor
 
 BOX_OVERHANG = 30  # px by which the box is wider than the transcript, so that their texts are aligned
 LEGEND_FROM = 480  # px: a narrower composer has no room for the legend
+SAVED_FROM = 720  # px: nor, up to this, for the time that was saved
 NEARLY_FULL = 0.9  # of the context: from here on the composer warns
 CHOOSE = "Choose how to send your message, or edit an earlier one."
 CHOICES = {
@@ -82,6 +83,7 @@ class Composer(QWidget):
         self._reading = wrapped(role="detail")
         self._reading.hide()
         self._legend_wanted = False
+        self._saved = label(role="detail", tone="faint")
         self._attachments: list[Attachment] = []
         self._edited_message: int | None = None
         self._draft_before_edit = Draft()
@@ -173,7 +175,14 @@ class Composer(QWidget):
     def show_legend(self, wanted: bool) -> None:
         """Shows what the colours of tokens mean, if that is wanted and there is room."""
         self._legend_wanted = wanted
-        self._legend.setVisible(wanted and self.width() >= round(LEGEND_FROM * theme.current().scale))
+        scale = theme.current().scale
+        self._legend.setVisible(wanted and self.width() >= round(LEGEND_FROM * scale))
+        self._saved.setVisible(bool(self._saved.text()) and self.width() >= round(SAVED_FROM * scale))
+
+    def show_saved(self, text: str) -> None:
+        """Shows how much time was saved in this conversation, where there is room."""
+        self._saved.setText(text)
+        self.show_legend(self._legend_wanted)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -199,7 +208,7 @@ class Composer(QWidget):
             margins=(4, 0, 0, 0),
         )
         legend = (self._legend, 0, Qt.AlignmentFlag.AlignVCenter)
-        buttons = row(self.attach, legend, STRETCH, self._meter, self.send, gap=GAP)
+        buttons = row(self.attach, legend, STRETCH, self._saved, self._meter, self.send, gap=GAP)
         column(
             self._edit_bar, self.chips, self._reading, self.editor, buttons, on=self._box, margins=(12, 10, 8, 8), gap=6
         )

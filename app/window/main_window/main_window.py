@@ -11,6 +11,7 @@ from PySide6.QtCore import QByteArray, QEvent, QPoint, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QApplication, QMainWindow, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
+from app.reply_statistics import saved_in_words
 from app.window.common.appearance import INSPECTOR_WIDTH, SIDEBAR_WIDTH
 from app.window.common.preferences import (
     LARGEST,
@@ -244,8 +245,12 @@ class MainWindow(QMainWindow):
         parts.transcript.race.connect(self.races.show_message)
         for signal in (parts.welcome.other.clicked, parts.panel.form.pair.models_asked):
             signal.connect(self.models.show)
-        for signal in (controller.path_changed, controller.reply_began):
+        for signal in (controller.path_changed, controller.reply_began, controller.reply_ended):
             signal.connect(self._update_legend)
+        parts.welcome.offer.download_asked.connect(self.models.get_pair)
+        parts.welcome.offer.use_asked.connect(self.models.use)
+        parts.welcome.race.clicked.connect(self.races.show_demonstration)
+        parts.welcome.offer.race_asked.connect(self.races.show_last_question)
         self.panes.changed.connect(self._update_panes)
         self._save_timer.timeout.connect(self.save_places)
         application = QApplication.instance()
@@ -319,6 +324,8 @@ class MainWindow(QMainWindow):
     def _update_legend(self, _: object = None) -> None:
         replies = any(record.role == "assistant" for record in self.controller.path)
         self.parts.composer.show_legend(replies and self.preferences.tints)
+        numbers = [record.statistics for record in self.controller.path if record.statistics is not None]
+        self.parts.composer.show_saved(saved_in_words(numbers))
 
     def _announce(self, text: str) -> None:
         """Has a sentence of a reply read out, if the user wants that."""

@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QApplication, QWidget
 
 from app.protocol import Pair
+from app.race.race_document import DEMONSTRATION
 from app.store.records import ChatSettings, MessageRecord
 from app.window.main_window import files
 from app.window.main_window.menus import shortcut_list
@@ -119,6 +120,12 @@ class RaceOpener(SecondaryWindow):
         question = self._controller.last("user")
         return self.show(question.content if question is not None else "")
 
+    def show_demonstration(self) -> None:
+        """Replays a race that was measured with the built-in pair, unless one is being measured."""
+        window = self.show()
+        if not window.request.busy:
+            window.replay(DEMONSTRATION)
+
     def show_message(self, message: int) -> None:
         """Shows the race window with a question of the current branch, attachments included."""
         record = self._controller.find(message)
@@ -149,10 +156,12 @@ class ModelsOpener(SecondaryWindow):
         super().__init__(main)
         self.window: ModelsWindow | None = None
         self.command: list[str] = []
+        self._offers = False  # a pair, on the welcome page
         self.library: ModelLibrary | None = None
         self.downloads: DownloadQueue | None = None
         for signal in (self._controller.settings_changed, self._controller.conversation_opened):
             signal.connect(lambda _: self.window is not None and self.window.refresh())
+            signal.connect(self.show_offer)
         application = QApplication.instance()
         if application is not None:
             application.aboutToQuit.connect(self.quit)
@@ -183,6 +192,31 @@ class ModelsOpener(SecondaryWindow):
         library.refresh()
         return library
 
+    def offer_pair(self, *_: object) -> None:
+        """Looks, at the first start, for the best pair for this computer, which the welcome page then offers."""
+        if self._main.parts.welcome.first and not self._offers:
+            self._offers = True
+            self.look()
+            self.show_offer()
+
+    def show_offer(self, *_: object) -> None:
+        """Shows how far the offer of the welcome page has come: at the first start, and later if it was accepted."""
+        welcome = self._main.parts.welcome
+        if not self._offers or self.library is None or self.downloads is None:
+            return
+        offer = welcome.offer
+        if not (welcome.first or offer.accepted):
+            offer.hide()
+        else:
+            offer.show_state(self.library.known, self.downloads.downloads, self._chat_settings.pair)
+
+    def get_pair(self, target: str, drafter: str) -> None:
+        """Downloads both models, unless they are here; it goes on in the background."""
+        library, downloads = self._library_and_downloads()
+        for name in (target, drafter):
+            if not library.known.is_here(name):
+                downloads.get(name)
+
     def quit(self) -> None:
         """Pauses downloads, which can be continued another time."""
         if self.downloads is not None:
@@ -200,6 +234,8 @@ class ModelsOpener(SecondaryWindow):
             self.downloads.ended.connect(lambda _, library=self.library: library.refresh())
             self.library.listed.connect(self._offer_names)
             self.library.changed.connect(self._main.pair_menu.refresh)
+            for changed in (self.library.changed, self.downloads.changed):
+                changed.connect(self.show_offer)
         return self.library, self.downloads
 
     @property

@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
 from app.window.common.appearance import GAP, TEXT_WIDTH
 from app.window.common.layouts import FlowLayout
 from app.window.common.widgets import label, style, wrapped
+from app.window.main_window.pair_offer import PairOffer
 from app.window.models.known_models import BUILTIN_NAME
 
 HERE = "this Mac" if sys.platform == "darwin" else "this computer"
@@ -94,7 +95,11 @@ class Welcome(QScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.title, self.introduction = label("Redline", "display"), [wrapped(t, role="lead") for t in INTRODUCTION]
         self.model, self.other = label(role="body", tone="faint"), QPushButton("Get a Better Model…")
-        style(self.other, role="link")
+        self.race = QPushButton("See a Race")
+        self.race.setAccessibleDescription("Replays a recorded race: the same reply with drafting and without")
+        for link in (self.other, self.race):
+            style(link, role="link")
+        self.offer, self.first = PairOffer(), False
         self.cards = [Card(prompt) for prompt in PROMPTS]
         self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         self._lay_out()
@@ -103,14 +108,15 @@ class Welcome(QScrollArea):
 
     def set_first(self, first: bool) -> None:
         """Shows the introduction, at the first start, or hides it."""
+        self.first = first
         self.title.setText("Redline" if first else "New Chat")
-        for widget in (*self.introduction, self.model, self.other):
+        for widget in (*self.introduction, self.model, self.other, self.race):
             widget.setVisible(first)
 
     def show_model(self, target: str, ready: bool) -> None:
         """Shows which model replies, and whether it is loaded."""
         name = target or "the built-in model"
-        small = " It is a small model for trying out Redline." if name == BUILTIN_NAME else ""
+        small = " It is a small demonstration model." if name == BUILTIN_NAME else ""
         self.model.setText(f"{name} is ready.{small}" if ready else f"Loading {name}…")
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -134,7 +140,9 @@ class Welcome(QScrollArea):
         flow.setContentsMargins(0, 0, 0, 0)
         flow.addWidget(self.model)
         flow.addWidget(self.other)
+        flow.addWidget(self.race)
         column.addWidget(models)
+        column.addWidget(self.offer)
         column.addSpacing(2 * GAP)
         self._row.setSpacing(12)
         for card in self.cards:

@@ -25,6 +25,7 @@ LONGEST = 3000  # of a block that does not end
 LINE, CELL = 4, 5  # characters that take as long to lay out as a line end, or a cell of a table, does
 LARGEST_PARAGRAPH = 20_000  # characters; what follows is shown as plain text, up to the next empty line
 LARGEST_REPLY = 200_000  # characters; what follows is shown as plain text
+MOST_THOUGHTS = 32  # sections of thought in a reply that have a header of their own
 _LONGEST_INFO = 40  # characters of what follows a fence that are carried on
 
 _PLAIN_COST = 200  # of a piece that is not parsed
@@ -269,11 +270,15 @@ def sections(source: str) -> list[Section]:
     """Returns the sections of `source` in order, without empty ones: <think> ... </think>, as reasoning models write
     it, and the text around. A tag opens at the start of a line only and closes anywhere; within a code fence neither
     counts. A line that is only </think>, with nothing opened before, closes what was thought from the start, because
-    some templates open it within the prompt."""
+    some templates open it within the prompt.
+
+    After MOST_THOUGHTS sections of thought, each of which has a header of its own in the window, and after the first
+    LARGEST_REPLY characters all is text, tags included, but for the end of a thought that began before."""
     found: list[Section] = []
     start, thinks, fence, at = 0, False, "", 0
-    last_tag = max((tag.end() for tag in _TAG.finditer(source)), default=0)
-    while at < last_tag and (relevant := _RELEVANT.search(source, at)):
+    last_tag = max((tag.end() for tag in _TAG.finditer(source, 0, LARGEST_REPLY)), default=0)
+    thoughts = 0
+    while at < last_tag and thoughts < MOST_THOUGHTS and (relevant := _RELEVANT.search(source, at)):
         at = max(at, source.rfind("\n", 0, relevant.start()) + 1)
         end = source.find("\n", at) + 1 or len(source)
         line = source[at:end]
@@ -283,7 +288,7 @@ def sections(source: str) -> list[Section]:
             fence = opening.group(1)
         elif thinks and (tag := _CLOSES.search(line)):
             found.append(Section("think", start, at + tag.start(), False))
-            start, thinks = at + tag.end(), False
+            start, thinks, thoughts = at + tag.end(), False, thoughts + 1
             end = start
         elif not thinks and (tag := _OPENS.match(line)):
             found.append(Section("text", start, at, False))
@@ -293,6 +298,9 @@ def sections(source: str) -> list[Section]:
             found.append(Section("think", 0, at, False))
             start = at + len(line.rstrip())
         at = end
+    if thinks and not fence and (tag := _CLOSES.search(source, max(at, last_tag))):
+        found.append(Section("think", start, tag.start(), False))
+        start, thinks = tag.end(), False
     found.append(Section("think" if thinks else "text", start, len(source), thinks))
     return [part for part in found if part.open or source[part.start : part.end].strip()]
 

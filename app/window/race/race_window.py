@@ -107,8 +107,11 @@ class RaceWindow(QWidget):
 
     def open(self) -> None:
         """Asks for a saved race and replays it; not while a race is measured, which that would slow down."""
-        if self.request.busy or (path := race_files.ask_race(self)) is None:
-            return
+        if not self.request.busy and (path := race_files.ask_race(self)) is not None:
+            self.replay(path)
+
+    def replay(self, path: Path) -> None:
+        """Replays a saved race. Says so where it cannot be read."""
         try:
             document = open_race(path)
         except RaceError as error:

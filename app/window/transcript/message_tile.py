@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, QPoint, QRect, Qt, QUrl, Signal
 from PySide6.QtGui import QColor, QEnterEvent, QGuiApplication, QKeyEvent, QKeySequence, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QSizePolicy, QWidget
 
-from app.reply_statistics import in_words
+from app.reply_statistics import in_words, speed_in_words
 from app.store.records import MessageRecord
 from app.window.common import theme
 from app.window.common.appearance import GAP
@@ -86,7 +86,9 @@ class MessageFooter(QWidget):
         self._place.setAccessibleName(f"Version {record.version} of {record.versions}")
         self.before.setEnabled(self._version(-1) is not None)
         self.after.setEnabled(self._version(1) is not None)
-        self.numbers.setText(in_words(record.statistics) if record.statistics else "")
+        numbers = record.statistics
+        parts = [speed_in_words(numbers), in_words(numbers)] if numbers else []
+        self.numbers.setText(" · ".join(part[:1].upper() + part[1:] for part in parts if part))
         self.show_actions(self._shown)
 
     def show_actions(self, shown: bool) -> None:

@@ -28,7 +28,7 @@ class TextHost(FakeHost):
 
     def reply(self, request: p.Reply) -> None:
         wanted = msgspec.json.decode(request.messages[-1].content, type=TextRequest)
-        text = Path(wanted.file).read_text(encoding="utf-8")
+        text = Path(wanted.file).read_bytes().decode()
         began_s = time.monotonic()
         self.send(p.PrefillProgress(id=request.id, progress=PromptProgress(30, 30, 0, 0.01)))
         step = wanted.token * ROUND_TOKENS

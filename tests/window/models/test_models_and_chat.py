@@ -12,7 +12,7 @@ from app.window.chat import Controller
 from app.window.main_window.main_window import MainWindow
 from app.window.models.models_window import ModelsWindow
 from tests.window.models.conftest import buttons, install_three, settled, texts
-from tests.window.models.fake_models import EAGLE, QWEN, SMALL, FakeModels
+from tests.window.models.fake_models import EAGLE, QWEN, SMALL, FakeModels, asking, done, model
 from tests.window.waiting import until
 
 
@@ -66,6 +66,41 @@ def test_installed_models_are_offered_in_the_chat_settings(window: MainWindow, f
     form.target.box.setCurrentIndex(form.target.box.findData(QWEN))
     form.target.box.activated.emit(0)
     assert form.valid and form.pair().target == QWEN
+
+
+def test_the_welcome_offers_a_pair_downloads_it_uses_it_and_races_it(
+    window: MainWindow, fake: FakeModels, controller: Controller
+) -> None:
+    offer = window.parts.welcome.offer
+    window.parts.welcome.set_first(True)
+    window.models.offer_pair()
+    until(lambda: offer.isVisible())
+    assert offer.offered is not None and offer.offered.missing_drafter
+    target, drafter = offer.offered.key, offer.offered.missing_drafter
+    assert offer.offered.title in offer.text.text() and offer.button.text().startswith("Download Both (")
+    assert "at 100 Mbit/s" in offer.text.text()
+    fake.pull(target, asking(target), {"sleep": 0.1}, done(target, 1000))
+    fake.pull(drafter, asking(drafter), done(drafter, 1000))
+    for name, kind in ((target, "model"), (drafter, "eagle3")):
+        fake.put(model(name, 1.0, kind))
+    offer.button.click()
+    assert "You can chat meanwhile" in offer.text.text() and offer.button.isHidden()
+    until(lambda: offer.button.text() == f"Use {window.models.library.known.title(target)}")  # type: ignore[union-attr]
+    assert [call for call in fake.calls if call.startswith("pull")] == [f"pull {target}", f"pull {drafter}"]
+    offer.button.click()
+    assert controller.conversation.settings.pair == Pair(target=target, drafter=drafter)
+    assert offer.button.text() == "Race It"
+    offer.button.click()
+    assert window.races.window is not None and window.races.window.isVisible()
+    window.races.window.close()
+
+
+def test_the_welcome_replays_a_recorded_race(window: MainWindow) -> None:
+    window.parts.welcome.race.click()
+    shown = window.races.window
+    assert shown is not None and shown.document is not None and shown.document.pairs == 3
+    assert shown.board is not None and shown.board.isVisible()
+    shown.close()
 
 
 def test_a_pair_of_names_is_shown_as_names(window: MainWindow, controller: Controller) -> None:
