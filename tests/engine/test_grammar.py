@@ -14,7 +14,8 @@ import pytest
 from engine import acceptance
 from engine.errors import UsageError
 from engine.events import Finished, Round
-from engine.grammar import ReplyGrammar
+from engine.grammar import Matcher, ReplyGrammar
+from engine.policy import Policy
 from engine.policy.fixed import FixedLength
 from engine.reply_channels import ReplyFormat
 from engine.sampling import Sampler, TokenCounts
@@ -25,6 +26,7 @@ from tests.engine.drafters.eagles import eagle, network_of
 from tests.engine.fakes import ByteTokenizer, nearby
 from tests.engine.grammars import CountingMatcher
 from tests.engine.replies import attach, draft_model
+from tests.engine.test_waits import Instrument, Watched
 
 SIZE, EOS = 64, 63
 FORMAT = ReplyFormat(opens=frozenset({1}), closes=frozenset(range(8, 20)))
@@ -46,17 +48,24 @@ def drafter_of(kind: str) -> Any:
 
 
 def answered(
-    kind: str, settings: SamplingSettings, thinks: bool = False, before: Sequence[int] = ()
+    kind: str,
+    settings: SamplingSettings,
+    thinks: bool = False,
+    before: Sequence[int] = (),
+    policy: Policy | None = None,
+    matcher: Matcher | None = None,
 ) -> tuple[list[Round], Finished]:
     """The reply of the toy target under CountingMatcher. thinks: its prompt has opened a thought, which ends soon."""
     tokenizer = ByteTokenizer(frozenset({EOS}), FORMAT if thinks else None)
     target = CachedModel(network_of("llama"))
-    session = Session(target, tokenizer, 400, lambda grammar: CountingMatcher(SIZE, EOS, first=20))
+    session = Session(target, tokenizer, 400, lambda grammar: matcher or CountingMatcher(SIZE, EOS, first=20))
     prompt = [3, 1, 4, 40, 5, 9, 2, 6, 1] if thinks else [3, 7, 4, 40, 5, 9, 2, 6]
     drafter = drafter_of(kind)
     attach(drafter, target)
     length = 0 if drafter is None else 5
-    *events, last = session.continue_tokens(prompt, settings, drafter, FixedLength(length), continuation_ids=before)
+    *events, last = session.continue_tokens(
+        prompt, settings, drafter, policy or FixedLength(length), continuation_ids=before
+    )
     assert isinstance(last, Finished)
     return [one for one in events if isinstance(one, Round)], last
 
@@ -108,6 +117,19 @@ def test_what_the_grammar_forces_is_drafted_first_and_verified() -> None:
     forced = [one for one in rounds if one.reason == "the grammar allows nothing else"]
     assert forced and all(one.accepted == len(one.drafted) and one.rule == "greedy" for one in forced)
     assert not any("nothing else" in one.reason for one in answered("plain", GREEDY)[0])
+
+
+@pytest.mark.parametrize("kind", ["plain", "draft model", "eagle trees"])
+def test_a_round_with_a_grammar_waits_once_more_for_its_draft_alone(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unforced(CountingMatcher):
+        def forced(self) -> list[int]:
+            return []
+
+    instrument = Instrument(monkeypatch)
+    policy = Watched(FixedLength(0 if kind == "plain" else 5), instrument)
+    rounds, _ = answered(kind, SAMPLINGS["coupled"], policy=policy, matcher=Unforced(SIZE, EOS, first=20))
+    assert np.diff(policy.counts).tolist() == [one.waits for one in rounds]
+    assert all(one.waits == (2 if one.drafted else 1) for one in rounds)
 
 
 def test_a_reply_that_goes_on_goes_on_in_the_grammar() -> None:
