@@ -68,7 +68,7 @@ def check_reply(
     `ExactTarget`.
 
     Yields how far the prompt is, then how many tokens are checked; returns the receipt. between: called between passes
-    of a measurement; may raise to break off. Raises UsageError for a token outside the grammar. The target is left empty.
+    of a measurement; may raise to break off. UsageError: a token is outside the grammar. The target is left empty.
     """
     reply = [token for round_ in rounds for token in round_.tokens]
     end = ends.first(reply)
