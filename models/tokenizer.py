@@ -104,9 +104,10 @@ class FolderTokenizer:
         with self._blamed(lambda: _NO_IDS if rendered else self._no_text()):
             return self._checked(self._ask(request, RENDER_S, cancelled, encoding_s))
 
-    def encode(self, text: str) -> list[int]:
-        """Returns the ids of plain text, with the special tokens that the model wants around it."""
-        return self._encode(text, True)
+    def encode(self, text: str, cancelled: Callable[[], bool] = _never) -> list[int]:
+        """Returns the ids of plain text, with the special tokens that the model wants around it. Raises StoppedError
+        once it was cancelled."""
+        return self._encode(text, True, cancelled)
 
     def pieces(self, text: str) -> list[int]:
         """Ids of a part of a text, without special tokens around it."""

@@ -30,9 +30,10 @@ COMMANDS = {
     "fit": "train a drafter for a target on this machine",
     "models": "show what this machine can run; download, import and remove models",
     "verify": "check an exported conversation against plain decoding",
+    "serve": "serve the OpenAI and Anthropic protocols to other programs",
     "doctor": "check this machine and suggest fixes",
 }
-AWAKE = {"race", "bench", "predict", "fit", "models", "verify"}  # they run by themselves, perhaps for hours
+AWAKE = {"serve", "race", "bench", "predict", "fit", "models", "verify"}  # they run by themselves, perhaps for hours
 _NATIVE = ("mlx", "mlx_lm", "transformers", "tokenizers", "numpy")
 
 

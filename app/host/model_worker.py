@@ -76,7 +76,7 @@ class ModelWorker:
         settings = pair.resolved(with_seed(request.sampling))
         check_settings(settings, pair.trees)
         pair.check_ids(request.continuation_ids)
-        messages = to_builtins(request.messages)
+        messages = to_builtins(request.messages) if request.prompt is None else request.prompt
         pair.draft_from(Path(request.history) if request.history else None, settings)
         pair.keep_conversations()
         cache = Path(request.cache) if request.cache else None

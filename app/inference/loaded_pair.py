@@ -235,12 +235,14 @@ class LoadedPair:
 
     def prompt_ids(
         self,
-        messages: Sequence[dict[str, str]],
+        messages: Sequence[dict[str, str]] | str,
         settings: SamplingSettings,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> list[int]:
-        """Returns the ids of a prompt. Raises ModelError where the model's template refuses it, StoppedError once it
-        was cancelled."""
+        """Returns the ids of a prompt; a text is taken as it stands, without the chat template. Raises ModelError where
+        the model's template refuses it, StoppedError once it was cancelled."""
+        if isinstance(messages, str):
+            return self.target.tokenizer.encode(messages, cancelled)
         return self.target.tokenizer.chat(list(messages), cancelled, **settings.switches)
 
     def check_ids(self, ids: Sequence[int]) -> None:

@@ -29,15 +29,16 @@ MEASURING = "timing these models on this machine (only needed once)"
 class ReplyRunner:
     """A reply in progress.
 
-    cancelled: asked between passes, and while the prompt is made. continuation_ids: tokens of the reply that are there
-    already. timed: whether every draft is waited for and timed. prompt: its ids, once the events have begun.
+    messages: the conversation, or a text to continue without the chat template. cancelled: asked between passes, and
+    while the prompt is made. continuation_ids: tokens of the reply that are there already. timed: whether every draft
+    is waited for and timed. prompt: its ids, once the events have begun.
     """
 
     def __init__(
         self,
         pair: LoadedPair,
         settings: SamplingSettings,
-        messages: list[dict[str, str]],
+        messages: list[dict[str, str]] | str,
         cancelled: Callable[[], bool],
         continuation_ids: Sequence[int] = (),
         timed: bool = False,

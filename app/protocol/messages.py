@@ -88,7 +88,8 @@ class Reply(Request, frozen=True, kw_only=True):
     interrupted. timed: measure drafting and verification separately, which costs one more synchronisation a round.
     history: the folder of earlier replies to draft from, "" for none (`app.reply_history`). cache: the file in which
     what the models remember of this conversation is kept over restarts, "" for none
-    (`app.inference.conversation_caches`).
+    (`app.inference.conversation_caches`). prompt: text to continue as it stands, in place of `messages` and without the
+    chat template; None for a conversation.
     """
 
     messages: tuple[Message, ...]
@@ -97,6 +98,7 @@ class Reply(Request, frozen=True, kw_only=True):
     timed: bool = False
     history: str = ""
     cache: str = ""
+    prompt: str | None = None
 
 
 class Stop(Request, frozen=True, kw_only=True):

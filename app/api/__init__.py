@@ -1,0 +1,12 @@
+"""The local API for other programs: the protocols of OpenAI and Anthropic over HTTP, on loopback alone.
+
+HTTP -> access -> application -> chat_completions ... -> reply_stream -> host_client -> the host's lines
+
+access            who may ask, and how much: key, Host, Origin, type, sizes, depth, time
+request_schema    the requests as records, and what is refused by name
+reply_stream      the host's answers as text, tokens, counts and times: one fold for every endpoint
+host_client       the host's protocol over a pair of asyncio streams
+loopback_server   uvicorn on 127.0.0.1, and the key's file
+
+`redline serve` (app/cli/serve.py) starts the host and runs it.
+"""

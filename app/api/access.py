@@ -1,0 +1,170 @@
+"""The gate of the API: a pure ASGI middleware in front of every route, which decides before anything is decoded.
+
+In this order: the Host and Origin headers (against DNS rebinding and foreign web pages), the key, the method, the type
+of the body, its size and the time it takes, and the depth of its JSON. The body is read here, once and bounded; routes
+get it whole. There are no CORS headers, so no web page can read an answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import Iterable
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.api.api_errors import ApiError
+
+LONGEST_BODY = 8 * 1024 * 1024 - 64 * 1024  # bytes: the host's longest line, less what is put around the messages
+DEEPEST_JSON = 64
+MOST_HEADERS = 100
+BODY_TIME_S = 30.0
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_OPEN = "/health"  # needs no key
+
+
+@dataclass(frozen=True)
+class AccessRules:
+    """key: that clients must give. port: of the server, which the Host header must name. body_time_s: in which a body
+    must have arrived."""
+
+    key: str
+    port: int
+    body_time_s: float = BODY_TIME_S
+
+
+class Access:
+    """Lets requests through to `app` that keep the rules; answers all others itself."""
+
+    def __init__(self, app: ASGIApp, rules: AccessRules) -> None:
+        self._app, self._rules = app, rules
+        self._hosts = {f"{host}:{rules.port}" for host in LOOPBACK} | (set(LOOPBACK) if rules.port == 80 else set())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            return await self._app(scope, receive, send)
+        if scope["type"] != "http":
+            return await send({"type": "websocket.close", "code": 1008})
+        try:
+            self._check_head(scope)
+            body = await self._read_body(scope, receive)
+        except ApiError as error:
+            anthropic = scope["path"].startswith("/v1/messages")
+            headers = {**error.headers, "connection": "close"}  # what is left of the body is not read
+            return await JSONResponse(error.body(anthropic), error.status, headers)(scope, receive, send)
+        await self._app(scope, _with_body(body, receive), send)
+        return None
+
+    def _check_head(self, scope: Scope) -> None:
+        """Raises ApiError for a request that may not be answered, whatever its body is."""
+        if len(scope["headers"]) > MOST_HEADERS:
+            raise ApiError(431, "too_many_headers", f"the request has more than {MOST_HEADERS} headers")
+        hosts = _values(scope, b"host")
+        if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
+            raise ApiError(403, "foreign_host", f"the Host header must be 127.0.0.1:{self._rules.port}")
+        if not all(map(_is_local, _values(scope, b"origin"))) or "cross-site" in _values(scope, b"sec-fetch-site"):
+            raise ApiError(403, "foreign_origin", "web pages of other origins may not use this server")
+        if scope["method"] not in ("GET", "POST"):
+            raise ApiError(405, "method_not_allowed", "use GET or POST")
+        if scope["path"] != _OPEN and not self._has_key(scope):
+            raise ApiError(401, "invalid_api_key", "give the key that `redline serve` prints, as Authorization: Bearer")
+
+    def _has_key(self, scope: Scope) -> bool:
+        """Whether every key that is given is the right one, and at least one is; compared in constant time."""
+        given = [word for value in _values(scope, b"authorization") for word in (_bearer(value),)]
+        given += _values(scope, b"x-api-key")
+        expected = self._rules.key.encode()
+        matches = [hmac.compare_digest(value.encode("latin-1"), expected) for value in given]
+        return bool(matches) and all(matches)
+
+    async def _read_body(self, scope: Scope, receive: Receive) -> bytes:
+        """Returns the body of a POST. Raises ApiError for one that is too long, too slow, too deep, or no JSON."""
+        if scope["method"] != "POST":
+            return b""
+        kind, _, charset = ",".join(_values(scope, b"content-type")).partition(";")
+        encoded = _values(scope, b"content-encoding")
+        utf8 = charset.strip().lower().replace('"', "") in ("", "charset=utf-8")
+        if kind.strip().lower() != "application/json" or not utf8 or encoded:
+            raise ApiError(415, "unsupported_media_type", "send application/json in UTF-8, not compressed")
+        if any(not value.isdecimal() or int(value[:20]) > LONGEST_BODY for value in _values(scope, b"content-length")):
+            raise _too_long()
+        try:
+            async with asyncio.timeout(self._rules.body_time_s):
+                body = await _read_bounded(receive)
+        except TimeoutError as error:
+            raise ApiError(408, "request_timeout", "the body took too long to arrive") from error
+        if depth_exceeds(body, DEEPEST_JSON):
+            raise ApiError(400, "too_deep", f"the JSON is nested more than {DEEPEST_JSON} deep")
+        return body
+
+
+def depth_exceeds(body: bytes, deepest: int) -> bool:
+    """Whether brackets outside of strings nest deeper than that. For what is no JSON the answer does not matter."""
+    depth = 0
+    for piece in _outside_strings(body):
+        for byte in piece:
+            if byte in b"[{":
+                depth += 1
+                if depth > deepest:
+                    return True
+            elif byte in b"]}":
+                depth -= 1
+    return False
+
+
+def _outside_strings(body: bytes) -> Iterable[bytes]:
+    """Yields the pieces of a JSON text between its strings, brackets alone kept."""
+    pieces = body.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
+    kept = bytes(byte for byte in range(256) if byte not in b"[]{}")
+    return (piece.translate(None, kept) for piece in pieces[::2])
+
+
+async def _read_bounded(receive: Receive) -> bytes:
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ApiError(400, "disconnected", "the client has gone")
+        body += message.get("body", b"")
+        if len(body) > LONGEST_BODY:
+            raise _too_long()
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+def _with_body(body: bytes, receive: Receive) -> Receive:
+    """Returns what gives the body that was read, and then what the client does."""
+    given = False
+
+    async def replay() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay
+
+
+def _too_long() -> ApiError:
+    return ApiError(413, "request_too_large", f"the body may have {LONGEST_BODY} bytes")
+
+
+def _values(scope: Scope, name: bytes) -> list[str]:
+    return [value.decode("latin-1") for key, value in scope["headers"] if key == name]
+
+
+def _bearer(value: str) -> str:
+    scheme, _, key = value.partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else ""
+
+
+def _is_local(origin: str) -> bool:
+    try:
+        parts = urlsplit(origin)
+        return parts.scheme in ("http", "https") and parts.hostname in ("127.0.0.1", "localhost", "::1")
+    except ValueError:
+        return False

@@ -1,0 +1,64 @@
+"""Errors as clients of the API read them: in OpenAI's shape, and in Anthropic's for its own endpoint."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app import protocol
+
+_ANTHROPIC_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+}
+
+
+class ApiError(Exception):
+    """A request that is not carried out. status: of HTTP. code: for programs. param: the field at fault, or None."""
+
+    def __init__(self, status: int, code: str, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.status, self.code, self.message, self.param = status, code, message, param
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What HTTP says beside the body."""
+        return {401: {"www-authenticate": "Bearer"}, 429: {"retry-after": "5"}}.get(self.status, {})
+
+    def body(self, anthropic: bool = False) -> dict[str, Any]:
+        """Returns the JSON that the client gets."""
+        if anthropic:
+            kind = _ANTHROPIC_TYPES.get(self.status, "invalid_request_error" if self.status < 500 else "api_error")
+            return {"type": "error", "error": {"type": kind, "message": self.message}}
+        kind = {401: "authentication_error", 429: "rate_limit_error"}.get(
+            self.status, "invalid_request_error" if self.status < 500 else "server_error"
+        )
+        return {"error": {"message": self.message, "type": kind, "param": self.param, "code": self.code}}
+
+
+def unsupported(param: str, why: str) -> ApiError:
+    """Returns the error for a field whose effect Redline cannot give: to ignore it would give another reply."""
+    return ApiError(400, "unsupported_parameter", f"{param} is not supported: {why}", param)
+
+
+def host_gone() -> ApiError:
+    """Returns the error for a host that has ended."""
+    return ApiError(503, "engine_unavailable", "the engine has ended: start `redline serve` again")
+
+
+def of_failure(failed: protocol.Failed) -> ApiError:
+    """Returns the error for what the host could not do."""
+    known = {
+        "UsageError": (400, "invalid_value"),
+        "ContextError": (400, "context_length_exceeded"),
+        "ModelError": (400, "model_error"),
+        protocol.BUSY: (429, "too_many_requests"),
+        protocol.CANCELLED: (503, "engine_unavailable"),
+        "NotLoaded": (503, "model_not_loaded"),
+    }
+    status, code = known.get(failed.kind, (500, "engine_error"))
+    return ApiError(status, code, failed.message)

@@ -1,0 +1,103 @@
+"""The routes of the API behind its gate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from app.api.access import Access, AccessRules
+from app.api.anthropic_messages import AnthropicMessages, CountTokens
+from app.api.api_errors import ApiError, host_gone
+from app.api.chat_completions import ChatCompletions
+from app.api.completions import Completions
+from app.api.http_replies import json_response
+from app.api.openapi import openapi_page
+from app.api.reply_stream import Engine
+from app.api.responses import Responses
+
+
+def application(engine: Engine, rules: AccessRules) -> ASGIApp:
+    """Returns the API of a pair as an ASGI application."""
+    post = {
+        "/v1/chat/completions": ChatCompletions(engine),
+        "/v1/completions": Completions(engine),
+        "/v1/responses": Responses(engine),
+        "/v1/messages": AnthropicMessages(engine),
+        "/v1/messages/count_tokens": CountTokens(engine),
+    }
+    about = _About(engine)
+    get = {
+        "/health": about.health,
+        "/openapi.json": about.openapi,
+        "/v1/models": about.models,
+        "/v1/models/{name:path}": about.model,
+    }
+    routes = [Route(path, _method(endpoint), methods=["POST"]) for path, endpoint in post.items()]
+    routes += [Route(path, endpoint, methods=["GET"]) for path, endpoint in get.items()]
+    handlers: Any = {ApiError: _api_error, HTTPException: _http_error, Exception: _unexpected}
+    app = Starlette(routes=routes, exception_handlers=handlers)
+    app.router.redirect_slashes = False
+    return Access(app, rules)
+
+
+class _About:
+    """The routes that only tell."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def health(self, _: Request) -> Response:
+        if self._engine.client.ended.is_set():
+            raise host_gone()
+        return json_response({"status": "ok"})
+
+    async def openapi(self, _: Request) -> Response:
+        return json_response(openapi_page())
+
+    async def models(self, _: Request) -> Response:
+        return json_response({"object": "list", "data": [self._card()]})
+
+    async def model(self, request: Request) -> Response:
+        self._engine.check_model(request.path_params["name"])
+        return json_response(self._card())
+
+    def _card(self) -> dict[str, Any]:
+        loaded = self._engine.loaded
+        about = {"context": loaded.context, "drafter": loaded.drafter, "speculation": loaded.speculation}
+        card = {"id": loaded.target, "object": "model", "created": self._engine.created, "owned_by": "redline"}
+        return {**card, "max_model_len": loaded.context, "redline": about}
+
+
+def _method(endpoint: Any) -> Any:
+    """Returns the endpoint as a coroutine function, which is how Starlette tells endpoints from applications."""
+
+    async def answer(request: Request) -> Response:
+        response: Response = await endpoint(request)
+        return response
+
+    return answer
+
+
+def _shaped(request: Request, error: ApiError) -> Response:
+    response = json_response(error.body(request.scope["path"].startswith("/v1/messages")), error.status)
+    response.headers.update(error.headers)
+    return response
+
+
+async def _api_error(request: Request, error: ApiError) -> Response:
+    return _shaped(request, error)
+
+
+async def _http_error(request: Request, error: HTTPException) -> Response:
+    code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "http_error")
+    return _shaped(request, ApiError(error.status_code, code, str(error.detail)))
+
+
+async def _unexpected(request: Request, _: Exception) -> Response:
+    return _shaped(request, ApiError(500, "internal_error", "something unexpected went wrong in the server"))

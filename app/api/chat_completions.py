@@ -1,0 +1,121 @@
+"""`POST /v1/chat/completions`, OpenAI's chat."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import AsyncGenerator, Iterable
+from typing import Any, Literal
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app import protocol
+from app.api.api_errors import unsupported
+from app.api.http_replies import Event, EventStream, json_response, until_gone
+from app.api.reply_stream import Delta, Engine, Tally, Token, deltas, measurements, origins, usage
+from app.api.request_schema import ChatMessage, ChatRequest, check_format, read_request, text_of
+
+Role = Literal["system", "user", "assistant"]
+SMALLEST_LOGPROB = -9999.0  # what OpenAI gives for a token of no probability
+
+
+_ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+
+
+class ChatCompletions:
+    """The endpoint. A request for n replies has them one after another, with the seeds seed, seed + 1, ..."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def __call__(self, request: Request) -> Response:
+        asked = read_request(await request.body(), ChatRequest)
+        replies = self._replies(asked)
+        head = {
+            "id": f"chatcmpl-{secrets.token_hex(12)}",
+            "created": self._engine.now(),
+            "model": self._engine.loaded.target,
+            "system_fingerprint": self._engine.fingerprint,
+        }
+        if asked.stream:
+            return await EventStream(self._events(asked, replies, head)).begin(request)
+        tallies = await until_gone(request.receive, self._engine.wholes(replies))
+        choices = [_choice(i, tally, bool(asked.logprobs)) for i, tally in enumerate(tallies)]
+        told = {"usage": usage(tallies), **measurements(tallies[0])}
+        return json_response({**head, "object": "chat.completion", "choices": choices, **told})
+
+    def _replies(self, asked: ChatRequest) -> list[protocol.Reply]:
+        """Returns the requests for the host. Raises ApiError."""
+        self._engine.check_model(asked.model)
+        check_format(asked.response_format, "response_format")
+        if asked.top_logprobs:
+            raise unsupported("top_logprobs", "the probability of the chosen token alone is known: use logprobs")
+        more = {"max_tokens": asked.max_completion_tokens, **self._engine.effort(asked.reasoning_effort)}
+        settings = self._engine.settings_of(asked, **more)
+        return self._engine.replies(messages_of(asked.messages), settings, asked.n or 1)
+
+    async def _events(
+        self, asked: ChatRequest, replies: list[protocol.Reply], head: dict[str, Any]
+    ) -> AsyncGenerator[Event]:
+        head = {**head, "object": "chat.completion.chunk"}
+        tallies = []
+        for index, reply in enumerate(replies):
+            tallies.append(tally := Tally())
+            opening: dict[str, Any] = {"role": "assistant"}
+            async for delta in deltas(self._engine.client, reply, tally):
+                told = opening | _texts(delta)
+                opening = {}
+                choice = {"index": index, "delta": told, "finish_reason": None}
+                if asked.logprobs:
+                    choice["logprobs"] = _logprobs(delta.tokens)
+                yield "", {**head, "choices": [choice], "redline": origins(delta.tokens)}
+            choice = {"index": index, "delta": {}, "finish_reason": tally.finish}
+            yield "", {**head, "choices": [choice], **measurements(tally), "redline": {"seed": tally.seed}}
+        if asked.stream_options is not None and asked.stream_options.include_usage:
+            yield "", {**head, "choices": [], "usage": usage(tallies)}
+        yield "", "[DONE]"
+
+
+def messages_of(turns: Iterable[ChatMessage]) -> tuple[protocol.Message, ...]:
+    """Returns the turns as the host takes them. Raises ApiError for those of tools."""
+    messages = []
+    for turn in turns:
+        if turn.role in ("tool", "function") or turn.tool_calls:
+            raise unsupported("messages", "tools are not available in this version")
+        role = _ROLES[turn.role]
+        text, thought = text_of(turn.content), turn.reasoning_content or ""
+        messages.append(protocol.Message(role=role, content=text, thought=thought))
+    return tuple(messages)
+
+
+def _texts(delta: Delta) -> dict[str, str]:
+    """Returns the text of a delta by the fields of OpenAI and, for thought, of those who added it."""
+    return {"content": delta.answer} | ({"reasoning_content": delta.thought} if delta.thought else {})
+
+
+def _choice(index: int, tally: Tally, logprobs: bool) -> dict[str, Any]:
+    message = {"role": "assistant", "content": tally.answer}
+    if tally.thought:
+        message["reasoning_content"] = tally.thought
+    return {
+        "index": index,
+        "message": message,
+        "finish_reason": tally.finish,
+        "logprobs": _logprobs(tally.emitted) if logprobs else None,
+        "redline": {**origins(tally.emitted), "seed": tally.seed},
+    }
+
+
+def _logprobs(tokens: Iterable[Token]) -> dict[str, Any]:
+    return {"content": [_logprob(token) for token in tokens if token.channel == "answer"]}
+
+
+def _logprob(token: Token) -> dict[str, Any]:
+    value = logprob(token)
+    return {"token": token.text, "logprob": value, "bytes": list(token.text.encode()), "top_logprobs": []}
+
+
+def logprob(token: Token) -> float:
+    """Returns the log of a token's probability, as JSON can say it."""
+    return math.log(token.probability) if token.probability > 0 else SMALLEST_LOGPROB

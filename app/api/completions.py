@@ -1,0 +1,76 @@
+"""`POST /v1/completions`, OpenAI's older endpoint: text is continued as it stands, without a chat template."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncGenerator, Iterable
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app import protocol
+from app.api.chat_completions import logprob
+from app.api.http_replies import Event, EventStream, json_response, until_gone
+from app.api.reply_stream import Engine, Tally, Token, deltas, measurements, origins, usage
+from app.api.request_schema import CompletionRequest, check_format, read_request
+
+DEFAULT_MAX_TOKENS = 16  # OpenAI's
+
+
+class Completions:
+    """The endpoint."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def __call__(self, request: Request) -> Response:
+        asked = read_request(await request.body(), CompletionRequest)
+        replies = self._replies(asked)
+        head = {
+            "id": f"cmpl-{secrets.token_hex(12)}",
+            "object": "text_completion",
+            "created": self._engine.now(),
+            "model": self._engine.loaded.target,
+            "system_fingerprint": self._engine.fingerprint,
+        }
+        if asked.stream:
+            return await EventStream(self._events(asked, replies, head)).begin(request)
+        tallies = await until_gone(request.receive, self._engine.wholes(replies))
+        choices = [
+            {
+                **_choice(i, tally.thought + tally.answer, tally.emitted, asked.logprobs is not None),
+                "finish_reason": tally.finish,
+            }
+            for i, tally in enumerate(tallies)
+        ]
+        return json_response({**head, "choices": choices, "usage": usage(tallies), **measurements(tallies[0])})
+
+    def _replies(self, asked: CompletionRequest) -> list[protocol.Reply]:
+        """Returns the requests for the host. Raises ApiError."""
+        self._engine.check_model(asked.model)
+        check_format(asked.response_format, "response_format")
+        settings = self._engine.settings_of(asked, max_tokens=asked.max_tokens or DEFAULT_MAX_TOKENS)
+        return self._engine.replies((), settings, asked.n or 1, asked.prompt)
+
+    async def _events(
+        self, asked: CompletionRequest, replies: list[protocol.Reply], head: dict[str, Any]
+    ) -> AsyncGenerator[Event]:
+        tallies = []
+        for index, reply in enumerate(replies):
+            tallies.append(tally := Tally())
+            async for delta in deltas(self._engine.client, reply, tally):
+                text = delta.thought + delta.answer
+                choice = _choice(index, text, delta.tokens, asked.logprobs is not None)
+                yield "", {**head, "choices": [{**choice, "finish_reason": None}]}
+            last = {**_choice(index, "", (), False), "finish_reason": tally.finish}
+            yield "", {**head, "choices": [last], **measurements(tally)}
+        if asked.stream_options is not None and asked.stream_options.include_usage:
+            yield "", {**head, "choices": [], "usage": usage(tallies)}
+        yield "", "[DONE]"
+
+
+def _choice(index: int, text: str, tokens: Iterable[Token], logprobs: bool) -> dict[str, Any]:
+    tokens = list(tokens)
+    known = {"tokens": [one.text for one in tokens], "token_logprobs": [logprob(one) for one in tokens]}
+    return {"index": index, "text": text, "logprobs": known if logprobs else None, "redline": origins(tokens)}

@@ -1,0 +1,246 @@
+"""The host's answers to one Reply as deltas of text, and what is counted meanwhile: the fold that endpoints share."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from app import protocol
+from app.api.api_errors import ApiError, of_failure
+from app.api.host_client import HostClient
+from app.api.request_schema import SamplingFields
+from engine.events import Finished, Origin, Reason, Round
+from engine.reply_channels import Channel
+from engine.settings import LARGEST_SEED, MODEL_DEFAULTS, SamplingSettings
+
+_STOP_REASONS = {"eos": "eosFound", "stop": "stopStringFound"}  # as LM Studio names them
+FinishReason = Literal["stop", "length"]
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The pair that answers: how it is reached, and what it is. created: seconds since 1970."""
+
+    client: HostClient
+    loaded: protocol.Loaded
+    base: SamplingSettings = field(default_factory=SamplingSettings)
+    created: int = field(default_factory=lambda: int(time.time()))
+
+    @staticmethod
+    def now() -> int:
+        """The time as OpenAI's objects have it: whole seconds since 1970."""
+        return int(time.time())
+
+    @property
+    def fingerprint(self) -> str:
+        """The digest of the pair, which OpenAI's clients know as `system_fingerprint`."""
+        loaded = self.loaded
+        parts = (loaded.target, loaded.drafter, loaded.vocabulary, str(loaded.drafts_trees), str(loaded.context))
+        return "fp_" + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+
+    def check_model(self, name: str | None) -> None:
+        """Raises ApiError for a model that is not the one that is loaded."""
+        if name is not None and name != self.loaded.target:
+            message = f"there is no model {name!r}: this server has {self.loaded.target!r}"
+            raise ApiError(404, "model_not_found", message, "model")
+
+    def settings(self, given: Mapping[str, Any]) -> SamplingSettings:
+        """Returns the settings of a request. given: by the names of SamplingSettings, None for what is not given: that
+        is the model's own, or neutral. Raises ApiError for invalid values."""
+        values = {name: value for name, value in given.items() if value is not None}
+        own = tuple(name for name in MODEL_DEFAULTS if name not in values)
+        values.setdefault("max_tokens", self.loaded.context)
+        settings = replace(self.base, from_model=own, **values)
+        for name, remedy in settings.problems(self.loaded.drafts_trees).items():
+            raise ApiError(400, "invalid_value", f"{name} is invalid: {remedy}", name)
+        return settings
+
+    def settings_of(self, asked: SamplingFields, **more: Any) -> SamplingSettings:
+        """Returns the settings of a request to one of OpenAI's endpoints; `more` are others that it has."""
+        given = {name: getattr(asked, name, None) for name in (*MODEL_DEFAULTS, "seed", "max_tokens")}
+        if asked.stop is not None:
+            given["stop"] = (asked.stop,) if isinstance(asked.stop, str) else asked.stop
+        if asked.logit_bias:
+            if not all(token.isdecimal() and len(token) < 10 for token in asked.logit_bias):
+                raise ApiError(400, "invalid_value", "logit_bias: its keys are ids of tokens", "logit_bias")
+            given["logit_bias"] = {int(token): bias for token, bias in asked.logit_bias.items()}
+        return self.settings(given | {name: value for name, value in more.items() if value is not None})
+
+    def replies(
+        self, messages: tuple[protocol.Message, ...], settings: SamplingSettings, n: int = 1, prompt: str | None = None
+    ) -> list[protocol.Reply]:
+        """Returns the requests for n replies. Each has a seed of its own, so that they differ and can be repeated."""
+        first = settings.seed if settings.seed is not None else secrets.randbelow(2**31)
+        seeds = [(first + i) % (LARGEST_SEED + 1) for i in range(n)]
+        fresh = settings.seed is None
+        each = [replace(settings, seed=seed, fresh=fresh) for seed in seeds]
+        return [protocol.Reply(id=0, messages=messages, sampling=one, prompt=prompt) for one in each]
+
+    async def wholes(self, replies: list[protocol.Reply]) -> list[Tally]:
+        """Returns the replies once they are complete, one after another. Raises ApiError."""
+        return [await whole(self.client, reply) for reply in replies]
+
+    def effort(self, asked: str | None) -> dict[str, Any]:
+        """Returns the switches of the chat template for a `reasoning_effort`. Raises ApiError for a model without."""
+        if asked is None:
+            return {}
+        if asked == "none" and self.loaded.thinking:
+            return {"thinking": False}
+        if asked not in self.loaded.efforts:
+            known = ", ".join(self.loaded.efforts) or "none at all"
+            message = f"this model has no effort {asked[:40]!r}; its levels: {known}"
+            raise ApiError(400, "unsupported_value", message, "reasoning_effort")
+        return {"effort": asked}
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token that was emitted. probability: as the target chose it."""
+
+    text: str
+    probability: float
+    origin: Origin
+    channel: Channel
+
+
+@dataclass(frozen=True)
+class Delta:
+    """What one round added: its tokens, and their text by channel."""
+
+    answer: str
+    thought: str
+    tokens: tuple[Token, ...] = ()
+
+
+@dataclass
+class Tally:
+    """What is known of a reply so far; complete once `reason` is set. Times are seconds since the host began."""
+
+    prompt_tokens: int = 0
+    reused: int = 0
+    tokens: int = 0
+    thought_tokens: int = 0
+    drafted: int = 0
+    accepted: int = 0
+    prompt_s: float = 0.0
+    first_s: float = 0.0
+    last_s: float = 0.0
+    reason: Reason | None = None
+    seed: int = 0
+    answer: str = ""
+    thought: str = ""
+    emitted: list[Token] = field(default_factory=list)
+
+    @property
+    def finish(self) -> FinishReason:
+        """Why the reply ended, as OpenAI names it."""
+        return "length" if self.reason in ("length", "thought", "context") else "stop"
+
+    @property
+    def speed(self) -> float:
+        """Tokens a second after the first."""
+        spent_s = self.last_s - self.first_s
+        return (self.tokens - 1) / spent_s if self.tokens > 1 and spent_s > 0 else 0.0
+
+    def add(self, round_: Round) -> Delta:
+        """Counts a round and returns what it added."""
+        channels: tuple[Channel, ...] = round_.channels or tuple("answer" for _ in round_.tokens)
+        tokens = tuple(map(Token, round_.texts, round_.p, round_.origins, channels))
+        self.first_s = round_.time_s if self.tokens == 0 else self.first_s
+        self.last_s = round_.time_s
+        self.tokens += len(tokens)
+        self.thought_tokens += sum(token.channel != "answer" for token in tokens)
+        self.drafted += len(round_.drafted)
+        self.accepted += round_.accepted
+        return self._told(Delta(round_.text_in("answer"), round_.text_in("thought"), tokens))
+
+    def end(self, finished: Finished, seed: int) -> Delta:
+        """Notes the end and returns the text that was held back until then."""
+        self.reason, self.seed = finished.reason, seed
+        return self._told(Delta(finished.text, ""))
+
+    def progress(self, progress: protocol.PrefillProgress) -> None:
+        """Notes how much of the prompt has been read."""
+        event = progress.progress
+        self.prompt_tokens, self.reused, self.prompt_s = event.total, event.reused, event.time_s
+
+    def _told(self, delta: Delta) -> Delta:
+        self.answer += delta.answer
+        self.thought += delta.thought
+        self.emitted += delta.tokens
+        return delta
+
+
+async def deltas(client: HostClient, reply: protocol.Reply, tally: Tally) -> AsyncGenerator[Delta]:
+    """Yields what each round added, and counts it in `tally`. Closing it early stops the reply. Raises ApiError."""
+    async with aclosing(client.request(reply)) as answers:
+        async for answer in answers:
+            match answer:
+                case protocol.PrefillProgress():
+                    tally.progress(answer)
+                case protocol.RoundDone():
+                    yield tally.add(answer.round)
+                case protocol.ReplyDone():
+                    yield tally.end(answer.finished, answer.seed)
+                case protocol.Failed():
+                    raise of_failure(answer)
+
+
+async def whole(client: HostClient, reply: protocol.Reply) -> Tally:
+    """Returns a reply once it is complete. Raises ApiError."""
+    tally = Tally()
+    async for _ in deltas(client, reply, tally):
+        pass
+    return tally
+
+
+def usage(tallies: list[Tally]) -> dict[str, Any]:
+    """Returns OpenAI's `usage`: the prompt is counted once, whatever n is."""
+    prompt, reply = tallies[0].prompt_tokens, sum(tally.tokens for tally in tallies)
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": reply,
+        "total_tokens": prompt + reply,
+        "prompt_tokens_details": {"cached_tokens": tallies[0].reused},
+        "completion_tokens_details": {
+            "reasoning_tokens": sum(tally.thought_tokens for tally in tallies),
+            "accepted_prediction_tokens": 0,
+            "rejected_prediction_tokens": 0,
+        },
+    }
+
+
+def measurements(tally: Tally) -> dict[str, Any]:
+    """Returns llama.cpp's `timings` and LM Studio's `stats` of a reply."""
+    predicted_s, prompt_s = tally.last_s - tally.prompt_s, tally.prompt_s
+    read = tally.prompt_tokens - tally.reused
+    timings = {
+        "cache_n": tally.reused,
+        "prompt_n": read,
+        "prompt_ms": prompt_s * 1000,
+        "prompt_per_second": read / prompt_s if prompt_s > 0 else 0.0,
+        "predicted_n": tally.tokens,
+        "predicted_ms": max(0.0, predicted_s) * 1000,
+        "predicted_per_second": tally.tokens / predicted_s if predicted_s > 0 else 0.0,
+        "draft_n": tally.drafted,
+        "draft_n_accepted": tally.accepted,
+    }
+    stats = {
+        "tokens_per_second": tally.speed,
+        "time_to_first_token": tally.first_s,
+        "generation_time": max(0.0, tally.last_s - tally.first_s),
+        "stop_reason": _STOP_REASONS.get(tally.reason or "", "maxPredictedTokensReached"),
+        "draft_tokens_count": tally.drafted,
+        "accepted_draft_tokens_count": tally.accepted,
+    }
+    return {"timings": timings, "stats": stats}
+
+
+def origins(tokens: tuple[Token, ...] | list[Token]) -> dict[str, Any]:
+    """Returns the extension that says where each token came from."""
+    return {"origins": [token.origin for token in tokens]}

@@ -1,0 +1,121 @@
+"""`redline serve`: the local API for other programs, with the engine in a process of its own."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from contextlib import aclosing, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app import protocol
+from app.api.access import AccessRules
+from app.api.api_errors import ApiError
+from app.api.application import application
+from app.api.host_client import HostClient
+from app.api.loopback_server import ADDRESS, LoopbackServer, open_socket, read_key
+from app.api.reply_stream import Engine
+from app.command_line import OK, add_command, notify
+from app.inference.options import AUTO, BUILTIN, read_draft_length
+from app.store import store_path
+from engine.errors import BackendError, ModelError, UsageError
+from engine.settings import ACCEPTANCE_RULES, SamplingSettings
+
+if TYPE_CHECKING:
+    from app.command_line import Commands
+
+PORT = 8080
+KEY_FILE = "api-key"
+_EXAMPLES = """examples:
+  redline serve                         the built-in model on port 8080
+  redline serve ~/models/Qwen3-8B-4bit  another model
+  curl http://127.0.0.1:8080/v1/models -H "Authorization: Bearer KEY"
+"""
+
+
+def add_parser(commands: Commands) -> None:
+    """Adds the command."""
+    text = "Serve the OpenAI and Anthropic protocols to programs on this machine, until Ctrl-C."
+    parser = add_command(commands, "serve", run, text, _EXAMPLES)
+    add = parser.add_argument
+    add("target", nargs="?", default=BUILTIN, metavar="TARGET", help="model folder (default: the built-in model)")
+    add("--drafter", default=AUTO, metavar="NAME|FOLDER", help="as in `redline chat` (default: auto)")
+    add("--tree", action="store_true", help="draft trees if drafter and target support them")
+    add("--draft-length", default=AUTO, metavar="N|auto", help="tokens to draft each round (default: auto)")
+    rules = "acceptance rule above temperature 0 (default: rejection)"
+    add("--acceptance", choices=ACCEPTANCE_RULES, default=ACCEPTANCE_RULES[0], help=rules)
+    add("--context", type=int, metavar="N", help="maximum tokens of prompt and reply (default: all that fit in memory)")
+    add("--port", type=int, default=PORT, metavar="N", help=f"port on {ADDRESS} (default: {PORT}; 0: any that is free)")
+    add("--key-file", type=Path, metavar="FILE", help="file with the key (default: made once in Redline's folder)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serves until Ctrl-C, or until the engine ends. Raises RedlineError."""
+    if not 0 <= args.port < 65536:
+        raise UsageError(f"--port is {args.port}: give a number from 0 to 65535")
+    key = read_key(args.key_file or store_path().parent / KEY_FILE)
+    base = SamplingSettings(draft_length=read_draft_length(args.draft_length), acceptance=args.acceptance)
+    base.check(args.tree)
+    pair = protocol.Pair(target=args.target, drafter=args.drafter, tree=args.tree, context=args.context)
+    return asyncio.run(serve(pair, base, args.port, key))
+
+
+async def serve(pair: protocol.Pair, base: SamplingSettings, port: int, key: str, *host: str) -> int:
+    """Starts a host, loads the pair and serves it. host: the command that starts it, the real one if not given."""
+    with open_socket(port) as listener:
+        process = await asyncio.create_subprocess_exec(
+            *(host or (sys.executable, "-m", "app.host")),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            limit=protocol.LONGEST_LINE + 1,
+            start_new_session=True,  # so that Ctrl-C ends the server first
+        )
+        assert process.stdin is not None and process.stdout is not None
+        client = HostClient(process.stdout, process.stdin)
+        reading = asyncio.create_task(client.run())
+        try:
+            engine = Engine(client, await _load(client, pair), base)
+            port = listener.getsockname()[1]
+            listener.listen()  # before the address is printed, so that nobody who reads it is refused
+            _introduce(engine.loaded, port, key)
+            server = LoopbackServer(application(engine, AccessRules(key, port)))
+            watch = asyncio.create_task(_end_with(client, server))
+            await server.serve([listener])
+            watch.cancel()
+            if client.ended.is_set():
+                raise BackendError("the engine has ended: start `redline serve` again")
+            return OK
+        finally:
+            reading.cancel()
+            process.stdin.close()  # which ends the host
+            with suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), 5)
+            if process.returncode is None:
+                process.kill()
+
+
+async def _load(client: HostClient, pair: protocol.Pair) -> protocol.Loaded:
+    """Returns what was loaded. Raises ModelError for what the host refuses, BackendError for a host that ends."""
+    with suppress(ApiError):
+        async with aclosing(client.request(protocol.Load(id=0, pair=pair))) as answers:
+            async for answer in answers:
+                match answer:
+                    case protocol.Loading():
+                        notify(answer.message)
+                    case protocol.Failed():
+                        raise ModelError(answer.message)
+                    case protocol.Loaded():
+                        return answer
+    raise BackendError("the engine ended while it loaded the model: run `redline doctor`")
+
+
+async def _end_with(client: HostClient, server: LoopbackServer) -> None:
+    await client.ended.wait()
+    server.should_exit = True
+
+
+def _introduce(loaded: protocol.Loaded, port: int, key: str) -> None:
+    drafter = f", drafter {loaded.drafter}" if loaded.speculation == "on" else ", plain decoding"
+    print(f"Serving {loaded.target}{drafter}\n  base URL  http://{ADDRESS}:{port}/v1\n  key       {key}\nCtrl-C stops")
+    sys.stdout.flush()
