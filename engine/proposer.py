@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import mlx.core as mx
+
 from engine.drafters import Draft, DraftContext, Drafter, empty_draft
 from engine.drafters.drafter_group import DrafterGroup
 from engine.events import Round
 from engine.policy import Policy
+from engine.settings import LONGEST_DRAFT
 
 
 class Proposer:
@@ -17,16 +20,23 @@ class Proposer:
     def __init__(self, drafter: Drafter | None, policy: Policy) -> None:
         self._drafter, self._policy = drafter, policy
         self._members: Sequence[Drafter] = ()
+        self._is_forced = False
         if drafter is not None:
             self._members = drafter.members if isinstance(drafter, DrafterGroup) else (drafter,)
 
     def propose(self, context: DraftContext, room: int) -> Draft:
         """Returns the draft of this round, which says why it has this length. room: most tokens that it may have; a
-        tree of n nodes is no deeper than n."""
+        tree of n nodes is no deeper than n. What a grammar forces goes first, as a point mass: it is verified as all
+        drafts are, and the policy learns nothing from it."""
         plan = self._policy.plan(self._hints(context))
         length = min(plan.length, room)
         if plan.length and not length:
             return empty_draft("no room for a draft here")
+        grammar = context.sampler.grammar
+        forced = grammar.forced()[: min(room, LONGEST_DRAFT)] if grammar is not None and length else []
+        self._is_forced = bool(forced)
+        if forced:
+            return Draft(mx.array(forced, mx.int32), reason="the grammar allows nothing else")
         drafter = self._drafter if plan.drafter is None else self._members[plan.drafter]
         if drafter is None or not length:
             return empty_draft(plan.reason)
@@ -40,7 +50,8 @@ class Proposer:
 
     def observe(self, round_: Round) -> None:
         """Lets the policy learn from a round."""
-        self._policy.observe(round_)
+        if not self._is_forced:
+            self._policy.observe(round_)
 
     def rewind(self, length: int) -> None:
         """Has the drafter forget everything after the first `length` tokens."""

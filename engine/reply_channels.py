@@ -12,6 +12,7 @@ Text is never searched: a model that writes *about* a tag writes other tokens th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Literal
 
@@ -62,6 +63,18 @@ class ChannelParser:
     @property
     def channel(self) -> Channel:
         return "markup" if self._header is not None else self._content
+
+    @property
+    def openers(self) -> frozenset[int]:
+        """Ids that may begin a thought, or a message of harmony, where an answer could begin."""
+        return self._format.opens | self._format.headers
+
+    def fork(self) -> ChannelParser:
+        """Returns a parser in the same state that goes on by itself."""
+        other = copy(self)
+        other._header = None if self._header is None else list(self._header)
+        other._label = None if self._label is None else list(self._label)
+        return other
 
     def push(self, token: int) -> Channel:
         """Takes the next token, and returns what it belongs to."""

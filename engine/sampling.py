@@ -1,7 +1,8 @@
 """From logits to the distribution p, and the tokens drawn from it.
 
-The order is that of vLLM: logit bias and penalties, temperature, min-p, top-k, top-p, then renormalisation. The same
-function serves one plain step, every row of a verify pass, and the drafter's own distribution q.
+The order is that of vLLM: the mask of a grammar (`engine.grammar`), logit bias and penalties, temperature, min-p,
+top-k, top-p, then renormalisation. The same function serves one plain step, every row of a verify pass, and the
+drafter's own distribution q, which knows no grammar.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import mlx.core as mx
 
 from engine import top_k_top_p
 from engine.acceptance import gather
+from engine.grammar import ReplyGrammar
 from engine.noise import Noise, Stream, position_range
 from engine.settings import SamplingSettings
 from engine.tree.draft_tree import DraftTree
@@ -134,9 +136,13 @@ class DraftRows(NamedTuple):
 
 
 class Sampler:
-    """Chooses the tokens of one reply, for target and drafters alike: distribution, noise and acceptance rule."""
+    """Chooses the tokens of one reply, for target and drafters alike: distribution, noise and acceptance rule.
 
-    def __init__(self, sampling: SamplingSettings, vocabulary: int) -> None:
+    grammar: that the reply follows, where it stands; None without one. Drafters need not know it.
+    """
+
+    def __init__(self, sampling: SamplingSettings, vocabulary: int, grammar: ReplyGrammar | None = None) -> None:
+        self.grammar = grammar
         self.sampling = sampling
         self.distribution = Distribution(sampling, vocabulary)
         self.vocabulary = vocabulary

@@ -16,21 +16,31 @@ from engine.audit.verify_blocks import VerifyBlocks
 from engine.drafters import Drafter
 from engine.errors import ContextError, SupersededError, UsageError
 from engine.events import Event, Finished, PromptProgress, Round
+from engine.grammar import Matcher, ReplyGrammar
 from engine.kept_conversations import LEAST_TOKENS, KeptConversation, KeptConversations, common_prefix
 from engine.loop import Limits, decode
 from engine.policy import Policy
 from engine.policy.fixed import FixedLength
+from engine.reply_channels import ChannelParser
 from engine.reply_text import Message, ReplyText, Tokenizer
 from engine.sampling import Sampler
-from engine.settings import SamplingSettings
+from engine.settings import Grammar, SamplingSettings
 from engine.target.cached_model import CachedModel
 
 
 class Session:
     """A conversation with `target`. context: the most tokens that prompt and reply may have together. kept: other
-    conversations, which a reply may continue; none until it has a limit."""
+    conversations, which a reply may continue; none until it has a limit. matchers: makes the matcher of a grammar for
+    the tokenizer, None where replies follow no grammar."""
 
-    def __init__(self, target: CachedModel, tokenizer: Tokenizer, context: int) -> None:
+    def __init__(
+        self,
+        target: CachedModel,
+        tokenizer: Tokenizer,
+        context: int,
+        matchers: Callable[[Grammar], Matcher] | None = None,
+    ) -> None:
+        self._matchers = matchers
         self.target = target
         self.tokenizer = tokenizer
         self.context = context
@@ -75,6 +85,7 @@ class Session:
         if text.stopped or self.tokenizer.eos.intersection(continuation_ids):
             yield Finished("stop" if text.stopped else "eos", 0, time.monotonic() - began_s)
             return
+        grammar = self.reply_grammar(settings, parser, continuation_ids)
         blocks = VerifyBlocks.for_prompt(len(prompt)) if settings.exact else None
         prompt = [*prompt, *continuation_ids]
         self._check_length(prompt)
@@ -90,13 +101,25 @@ class Session:
         if drafter is not None and not _synced(drafter, prompt, cancelled):
             yield Finished("cancelled", 0, time.monotonic() - began_s)
             return
-        sampler = Sampler(settings, self.target.vocabulary)
+        sampler = Sampler(settings, self.target.vocabulary, grammar)
         ends = (settings.max_tokens, self.context, self.tokenizer.eos, cancelled, settings.max_thought_tokens)
         limits = Limits(*ends, parser)
         rounds = decode(self._driver, drafter, policy or FixedLength(0), sampler, self.tokens, limits, began_s)
         for event in self._with_text(rounds, text, len(prompt)):
             yield event
             self._check_owner(reply)
+
+    def reply_grammar(
+        self, settings: SamplingSettings, parser: ChannelParser | None, continuation_ids: Sequence[int] = ()
+    ) -> ReplyGrammar | None:
+        """Returns the grammar of a reply after its first tokens, None where its settings have none. parser: at the end
+        of the prompt. Raises UsageError where the grammar cannot be followed."""
+        if settings.grammar is None:
+            return None
+        if self._matchers is None:
+            raise UsageError("this model's replies cannot follow a grammar: leave it out, or choose another model")
+        matcher = self._matchers(settings.grammar)
+        return ReplyGrammar(matcher, self.target.vocabulary, self.tokenizer.eos, parser, continuation_ids)
 
     def forget(self) -> None:
         """Empties the caches; the next reply starts from nothing, or from a conversation that is kept."""

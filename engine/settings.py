@@ -21,10 +21,23 @@ LARGEST_SEED = 2**63 - 1
 LONGEST_DRAFT, LONGEST_TREE = 32, 64  # tokens, nodes: beyond, no machine verifies as cheaply as it decodes
 LONGEST_EFFORT = 20  # characters
 _MAX_COUNT = 2**31 - 1
+GrammarKind = Literal["json_schema", "regex", "choice", "lark"]
 # The settings that a model may have a default of its own for.
 MODEL_DEFAULTS = (
     *("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty"),
 )
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """What an answer must look like.
+
+    source: the JSON Schema as text, {"type": "object"} being any JSON object; the regular expression; the choices as a
+    JSON list of texts; or the grammar in Lark's syntax as llguidance reads it.
+    """
+
+    kind: GrammarKind
+    source: str
 
 
 @dataclass(frozen=True)
@@ -46,6 +59,7 @@ class SamplingSettings:
     max_tokens: of the answer. max_thought_tokens: of the thought before it, None where the two share max_tokens.
     thinking, effort: the switches of a chat template that has them; None and "" for what the template does by itself.
     from_model: the names of those settings whose values are the model's own (see `models.generation_defaults`).
+    grammar: that the answer follows, None for none; see `engine.grammar` for what drafting keeps then.
     """
 
     temperature: float = 0.0
@@ -67,6 +81,7 @@ class SamplingSettings:
     effort: str = ""
     stop: tuple[str, ...] = ()
     from_model: tuple[str, ...] = ()
+    grammar: Grammar | None = None
 
     @property
     def greedy(self) -> bool:

@@ -6,6 +6,7 @@ plain step can be submitted on the still unknown token of the one before: `Round
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,11 +25,21 @@ from engine.sampling import Sampler, TokenCounts
 from engine.target.cached_model import CachedModel
 
 
-def verify(sampler: Sampler, logits: mx.array, counts: TokenCounts, draft: Draft, position: int) -> Acceptance:
+def verify(
+    sampler: Sampler,
+    logits: mx.array,
+    counts: TokenCounts,
+    draft: Draft,
+    position: int,
+    allowed: mx.array | None = None,
+) -> Acceptance:
     """Returns what the target keeps of a draft of n tokens, with p and q.
 
     logits: (n + 1, vocabulary) of the verify pass. counts: before the draft. position: absolute, of its first token.
+    allowed: (n + 1, vocabulary) bool, what the grammar allows in each row; None without one.
     """
+    if allowed is not None:
+        logits = mx.where(allowed, logits, -math.inf)
     tokens, tree, rows = draft.tokens, draft.tree, counts.rows(draft.tokens, draft.tree)
     if sampler.accepts_by_match or tokens.size == 0 or (tree is not None and draft.logq is None):
         scores, logp = sampler.score(logits, rows, position, tree)
@@ -73,7 +84,7 @@ class PendingRound:
     after them; of a plain step the token alone, (1,). probs: [p (depth + 1), q (length)] float32, and
     [evidence (1 or 3), draws (length, or none)] after them unless the step is plain. A chain is as deep as it is long.
     checksums: (depth + 1, 2) of the rows of logits in exact-verify, else (0, 2). rule: that decides on the draft.
-    width: rows of the pass. counts: before the draft.
+    width: rows of the pass. counts: before the draft. draft_waits: how often the draft was waited for before this.
     """
 
     numbers: mx.array
@@ -84,6 +95,7 @@ class PendingRound:
     depth: int
     width: int
     counts: TokenCounts
+    draft_waits: int = 0
 
     @property
     def is_plain(self) -> bool:
@@ -96,7 +108,8 @@ class PendingRound:
         return self.numbers
 
     def wait(self, index: int, began_s: float) -> Round:
-        """Waits for the device, the one synchronisation of a round, and returns the round as plain values.
+        """Waits for the device, which nothing else of a round does but a grammar and the timing of drafts, and returns
+        the round as plain values.
 
         Raises ModelError if the drafter's probabilities are not numbers.
         """
@@ -128,7 +141,7 @@ class PendingRound:
             path=tuple(numbers[last : last + accepted]) if branched else (),
             draft_s=times_s[1] - times_s[0] if times_s else None,
             verify_s=now_s - times_s[1] if times_s else None,
-            waits=1 + (times_s is not None),
+            waits=1 + (times_s is not None) + self.draft_waits,
             fingerprints=tuple(fingerprints.combine_checksum(pair) for pair in checksums[: accepted + 1]),
             rule=self.rule,
         )
@@ -138,8 +151,27 @@ class PendingRound:
 def submit(target: CachedModel, context: DraftContext, draft: Draft) -> PendingRound:
     """Verifies `draft` where the reply stands: builds the whole round and hands it to the device."""
     logits, width = target.continue_from(context.tokens, draft.tokens, draft.tree)
-    accepted = verify(context.sampler, logits, context.counts, draft, len(context.tokens))
+    allowed = _allowed(context.sampler, logits, draft)
+    accepted = verify(context.sampler, logits, context.counts, draft, len(context.tokens), allowed)
     return _submit(target, context, logits, width, accepted, draft)
+
+
+def _allowed(sampler: Sampler, logits: mx.array, draft: Draft) -> mx.array | None:
+    """Returns what the grammar allows in each row of a pass, None without one.
+
+    The masks are made on the processor, which must know the drafted tokens: a round with a grammar waits once more, for
+    the draft alone. The pass has been submitted by then, and the device works on it while the masks are made.
+    """
+    if sampler.grammar is None:
+        return None
+    known = [draft.tokens] if draft.tree is None else [draft.tokens, draft.tree.parents]
+    mx.async_eval(known)
+    mx.async_eval(logits)
+    if draft.tokens.size == 0:
+        return sampler.grammar.rows()
+    mx.eval(*known)
+    values: list[Any] = [array.tolist() for array in known]
+    return sampler.grammar.rows(*values)
 
 
 def submit_after(target: CachedModel, context: DraftContext, pending: PendingRound) -> PendingRound:
@@ -168,6 +200,7 @@ def _submit(
         depth=draft.tokens.size if draft.tree is None else draft.tree.depth,
         width=width,
         counts=context.counts,
+        draft_waits=int(not plain and context.sampler.grammar is not None),
     )
     mx.async_eval(pending.numbers, pending.probs, pending.checksums)
     return pending
@@ -201,7 +234,10 @@ class RoundQueue:
     @property
     def may_run_ahead(self) -> bool:
         """Whether another plain step may be submitted before the round that comes next is waited for: after a plain
-        one, and where that would not delay the first token, because the backend queues what is submitted."""
+        one, and where that would not delay the first token, because the backend queues what is submitted. Not with a
+        grammar, whose mask needs the token before."""
+        if self._sampler.grammar is not None:
+            return False
         pending = self._ahead or self._pending
         return pending is not None and pending.is_plain and (self._rounds > 0 or backend.queues())
 
@@ -225,6 +261,8 @@ class RoundQueue:
             self._target.keep_path(round_.path)
         self._counts = self._counts.extended(mx.array(round_.tokens, mx.int32))
         self._tokens.extend(round_.tokens)
+        if self._sampler.grammar is not None:
+            self._sampler.grammar.advance(round_.tokens)
         self._rounds += 1
         certain = len(self._tokens) if self.has_step_ahead else len(self._tokens) - 1
         self._target.rewind(certain)

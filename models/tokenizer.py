@@ -23,6 +23,7 @@ from engine.errors import ModelError, RedlineError, UsageError
 from engine.reply_channels import ChannelParser
 from engine.reply_text import Message
 from models import tokenizer_process
+from models.grammar import GrammarMatchers
 from models.reply_format import Switches, reply_format
 from models.tokenizer_process import WorkerLostError
 from models.tokenizer_worker import Answer, Chat, Encode, Ids, Open, Opened, Refused, Rendered, Request, Unknown
@@ -45,7 +46,8 @@ class FolderTokenizer:
     """Implements `engine.reply_text.Tokenizer` for a model folder that has a tokenizer.json.
 
     eos: ids that end a reply, from the model's configuration and the tokenizer's own. format: how the model marks its
-    thoughts, None if it has no tokens for that. switches: those of its chat template. rows: of the model's embedding,
+    thoughts, None if it has no tokens for that. switches: those of its chat template. matchers: makes the matchers of
+    grammars. rows: of the model's embedding,
     which reads past its end for ids that it has no row for.
     """
 
@@ -57,6 +59,7 @@ class FolderTokenizer:
             self._fast = Tokenizer.from_str(opened.decoder)
         self._template, self._digest = opened.template, opened.digest
         self.eos = frozenset(eos) | (frozenset() if opened.eos is None else {opened.eos})
+        self.matchers = GrammarMatchers(opened.decoder, self.eos)
         added = {token.content: number for number, token in self._fast.get_added_tokens_decoder().items()}
         self.format = reply_format(added, self.pieces)
         self.switches = Switches(opened.thinking, opened.efforts)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from app.cli.decoding_options import add_options, add_thinking, check_single, read_options
+from app.cli.decoding_options import add_grammar, add_options, add_thinking, check_single, read_grammar, read_options
 from app.cli.terminal.keyboard import ctrl_c
 from app.cli.terminal.progress import Status
 from app.cli.terminal.reply_view import Terminal, fallback_line
@@ -50,11 +50,12 @@ def add_parser(commands: Commands) -> None:
     add_theme(parser)
     add_options(parser, instead="the model's own, else 0")
     add_thinking(parser)
+    add_grammar(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Replies once, or to everything that the user types. Raises RedlineError."""
-    options = read_options(args, random_seed=True, model_defaults=True)
+    options = replace(read_options(args, random_seed=True, model_defaults=True), grammar=read_grammar(args))
     if not (options.reproducible or args.no_history):
         options = replace(options, history=store_path().parent / FOLDER)
     prompt = _prompt(args)

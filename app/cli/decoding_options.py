@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 import secrets
 from pathlib import Path
 from typing import Any
 
 from app.inference.options import AUTO, BUILTIN, KV_BITS, MAX_THOUGHT, Options, read_draft_length
 from engine.errors import UsageError
-from engine.settings import ACCEPTANCE_RULES, MODEL_DEFAULTS
+from engine.settings import ACCEPTANCE_RULES, MODEL_DEFAULTS, Grammar
 from models.builtin import SHIPPED
 
 _EXACT = "use the same arithmetic for every token, so that the text agrees to the last bit with plain decoding"
@@ -98,6 +99,26 @@ def add_thinking(parser: argparse.ArgumentParser) -> None:
     add("--max-thought-tokens", type=int, default=MAX_THOUGHT, metavar="N", help=most)
     shown = "show thoughts, or only how long they took (default: show in a terminal, hide elsewhere)"
     add("--thoughts", choices=("show", "hide"), help=shown)
+
+
+def add_grammar(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that say what an answer must look like."""
+    only = parser.add_argument_group("structured output").add_mutually_exclusive_group()
+    only.add_argument("--json-schema", type=Path, metavar="FILE", help="answer in JSON that follows this JSON Schema")
+    only.add_argument("--regex", metavar="PATTERN", help="answer in a text that matches this regular expression")
+    only.add_argument("--choice", action="append", metavar="TEXT", help="answer with one of these; may be repeated")
+
+
+def read_grammar(args: argparse.Namespace) -> Grammar | None:
+    """Returns the grammar of parsed arguments, None without one. Raises UsageError for a file that cannot be read."""
+    if args.json_schema is not None:
+        try:
+            return Grammar("json_schema", args.json_schema.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise UsageError(f"--json-schema: {args.json_schema} cannot be read ({error}): give a JSON file") from None
+    if args.regex is not None:
+        return Grammar("regex", args.regex)
+    return Grammar("choice", json.dumps(args.choice)) if args.choice else None
 
 
 def read_options(args: argparse.Namespace, random_seed: bool, model_defaults: bool = False) -> Options:

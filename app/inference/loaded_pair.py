@@ -277,9 +277,10 @@ class LoadedPair:
         self.clear()
         target = self.target
         model = ExactTarget(target.model, VerifyBlocks.for_prompt(len(prompt))) if settings.exact else target.model
-        sampler = Sampler(settings, target.model.vocabulary)
+        parser = target.tokenizer.channels(prompt)
+        sampler = Sampler(settings, target.model.vocabulary, self.session.reply_grammar(settings, parser))
         longest = self._longest(settings, prompt, [token for round_ in rounds for token in round_.tokens])
-        tokenizer, parser = target.tokenizer, target.tokenizer.channels(prompt)
+        tokenizer = target.tokenizer
         ends = EndConditions(tokenizer.stream, tokenizer.eos, settings.stop, complete, longest, parser)
         receipt = yield from check_reply(model, sampler, prompt, rounds, ends, pause)
         yield receipt

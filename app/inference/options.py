@@ -9,7 +9,8 @@ from typing import Any
 
 from engine.audit.verify_blocks import WHY_NO_TREES
 from engine.errors import UsageError
-from engine.settings import AcceptanceRule, SamplingSettings
+from engine.settings import AcceptanceRule, Grammar, SamplingSettings
+from models.grammar import check_grammar
 from models.paths import name_of
 
 BUILTIN = "builtin"
@@ -18,7 +19,7 @@ AUTO = "auto"
 MAX_THOUGHT = 8192  # tokens of thought before the answer, where the user does not say
 _SAME_NAMES = (  # in SamplingSettings
     *("top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty", "exact", "max_tokens"),
-    *("stop", "thinking", "effort", "from_model"),
+    *("stop", "thinking", "effort", "from_model", "grammar"),
 )
 
 
@@ -58,6 +59,7 @@ class Options:
     thinking: bool | None = None
     effort: str = ""
     from_model: tuple[str, ...] = ()
+    grammar: Grammar | None = None
     context: int | None = None
     kv_bits: int | None = None
     cache_root: Path | None = None
@@ -121,6 +123,8 @@ def check_settings(settings: SamplingSettings, trees: bool) -> None:
     if settings.exact and trees:
         raise UsageError(f"{WHY_NO_TREES}: choose one of the two")
     settings.check(trees)
+    if settings.grammar is not None:
+        check_grammar(settings.grammar)
 
 
 def goes_by_the_clock(settings: SamplingSettings) -> bool:

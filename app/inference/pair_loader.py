@@ -96,7 +96,8 @@ def open_session(target: Loaded, options: Options) -> OpenedSession:
     """Returns a session with a context that fits. Raises what `check_memory` raises."""
     verdict = check_memory(target.folder, options)
     note = context_note(target.folder, options, verdict)
-    return OpenedSession(Session(target.model, target.tokenizer, verdict.context), note, verdict.needed)
+    session = Session(target.model, target.tokenizer, verdict.context, target.tokenizer.matchers)
+    return OpenedSession(session, note, verdict.needed)
 
 
 def open_drafter(spec: str, target: Loaded, trees: bool = False) -> NamedDrafter:

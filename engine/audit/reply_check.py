@@ -68,7 +68,7 @@ def check_reply(
     `ExactTarget`.
 
     Yields how far the prompt is, then how many tokens are checked; returns the receipt. between: called between passes
-    of a measurement; may raise to break off. The target is left empty, however this ends.
+    of a measurement; may raise to break off. UsageError: a token is outside the grammar. The target is left empty.
     """
     reply = [token for round_ in rounds for token in round_.tokens]
     end = ends.first(reply)
@@ -168,13 +168,17 @@ class _PlainPasses:
         empty = mx.zeros(0, mx.int32)
         logits, _ = self._target.continue_from(self._sequence, empty)
         self._target.rewind(len(self._sequence))  # of fillers, in exact-verify
-        choices, logprobs = self._sampler.choose(logits, self._counts.rows(), len(self._sequence))
         bits = fingerprints.row_checksums(logits) if self.checks_bits else empty
+        if self._sampler.grammar is not None:
+            logits = mx.where(self._sampler.grammar.rows(), logits, -math.inf)
+        choices, logprobs = self._sampler.choose(logits, self._counts.rows(), len(self._sequence))
         if i == len(self._reply):
             return logits, choices, bits
         token = self._reply[i]
         self._sequence.append(token)
         self._counts = self._counts.extended(mx.array([token], mx.int32))
+        if self._sampler.grammar is not None:
+            self._sampler.grammar.advance([token])
         return logits, choices if self._bound else logprobs[:, token], bits
 
     def _look(self, i: int, logits: mx.array, result: Any) -> None:

@@ -80,6 +80,8 @@ def measure_noise(
     round_, place = _pass_of(rounds, mismatch.position)
     narrow, wide = mismatch.logits, _wide_logits(target, before, round_, place, between)
     assert narrow is not None
+    if sampler.grammar is not None:  # what it refuses is not in `narrow`
+        wide = mx.where(narrow == -math.inf, -math.inf, wide)
     rounding = _agree(narrow, wide, _ROUNDING)
     if not rounding and _is_coarse(target):
         rounding = _is_coarse_rounding(target, narrow, wide, before, round_, place, between)

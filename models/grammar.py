@@ -1,0 +1,133 @@
+"""Grammars for structured output, compiled and matched by llguidance.
+
+llguidance is imported when the first grammar comes, so that no other start pays for it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import ModelError, UsageError
+from engine.settings import Grammar
+
+if TYPE_CHECKING:
+    from llguidance import LLMatcher, LLTokenizer
+
+_T = TypeVar("_T")
+LONGEST_SOURCE = 200_000  # characters
+DEEPEST_SCHEMA = 64  # levels of objects and lists
+# Where one text alone may follow, llguidance would allow only the tokens that it divides it into itself.
+_ANY_TOKENS = '%llguidance {"no_forcing": true}\n'
+
+
+def check_grammar(grammar: Grammar) -> None:
+    """Raises UsageError for a grammar that is too large or that llguidance does not compile."""
+    compiled(grammar)
+
+
+def compiled(grammar: Grammar) -> str:
+    """Returns the grammar as llguidance's matcher reads it. Raises UsageError as `check_grammar` does."""
+    from llguidance import LLMatcher
+
+    if len(grammar.source) > LONGEST_SOURCE:
+        raise UsageError(f"the grammar has {len(grammar.source):,} characters: give at most {LONGEST_SOURCE:,}")
+    text = LLMatcher.grammar_from_lark(_ANY_TOKENS + _lark(grammar))
+    if LLMatcher.validate_grammar_with_warnings(text)[0]:
+        reason = " ".join(LLMatcher.validate_grammar(text).split())[:400]
+        raise UsageError(f"the grammar cannot be used ({reason}): change it, or leave it out")
+    return text
+
+
+def _lark(grammar: Grammar) -> str:
+    """Returns the grammar in Lark's syntax as llguidance extends it."""
+    if grammar.kind == "lark":
+        return grammar.source
+    if grammar.kind == "regex":
+        from llguidance import LLMatcher
+
+        return str(json.loads(LLMatcher.grammar_from_regex(grammar.source))["grammars"][0]["lark_grammar"])
+    try:
+        value = json.loads(grammar.source)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"the grammar is not JSON ({str(error)[:200]}): correct it") from None
+    if grammar.kind == "json_schema":
+        if not isinstance(value, dict | bool):
+            raise UsageError('the JSON Schema is not an object: give one such as {"type": "object"}')
+        if _depth(value) > DEEPEST_SCHEMA:
+            raise UsageError(f"the JSON Schema is nested deeper than {DEEPEST_SCHEMA} levels: make it flatter")
+        return f"start: %json {json.dumps(value)}"
+    if not isinstance(value, list) or not value or not all(isinstance(one, str) and one for one in value):
+        raise UsageError('the choices are not a list of texts: give one such as ["yes", "no"]')
+    return "start: " + " | ".join(json.dumps(one) for one in value)
+
+
+def _depth(value: Any) -> int:
+    """Returns how many levels of objects and lists a JSON value has."""
+    levels, here = 0, [value]
+    while here:
+        inner = [one for one in here if isinstance(one, dict | list)]
+        levels += bool(inner)
+        here = [part for one in inner for part in (one.values() if isinstance(one, dict) else one)]
+    return levels
+
+
+class GrammarMatchers:
+    """Makes matchers for one tokenizer, which llguidance reads once, when the first is needed.
+
+    decoder: a tokenizer.json that is good for decoding, as `models.tokenizer_worker.decoder_of` makes it. eos: ids that
+    end a reply.
+    """
+
+    def __init__(self, decoder: str, eos: Iterable[int]) -> None:
+        self._decoder, self._eos = decoder, sorted(eos)
+        self._tokenizer: LLTokenizer | None = None
+
+    def __call__(self, grammar: Grammar) -> GrammarMatcher:
+        """Returns a matcher before the first token. Raises UsageError for a grammar that is not valid, ModelError for a
+        tokenizer that llguidance cannot read."""
+        from llguidance import LLMatcher, LLTokenizer
+
+        text = compiled(grammar)
+        if self._tokenizer is None:
+            try:
+                self._tokenizer = LLTokenizer(self._decoder, eos_token=self._eos)
+            except ValueError as error:
+                reason = " ".join(str(error).split())[:200]
+                what = f"llguidance cannot read this model's tokenizer ({reason})"
+                raise ModelError(f"{what}: leave the grammar out, or choose another model") from error
+        return GrammarMatcher(LLMatcher(self._tokenizer, text, log_level=0), self._tokenizer)
+
+
+class GrammarMatcher:
+    """Implements `engine.grammar.Matcher` with llguidance's. Raises UsageError where the grammar goes beyond
+    llguidance's limits."""
+
+    def __init__(self, matcher: LLMatcher, tokenizer: LLTokenizer) -> None:
+        self._matcher, self._tokenizer = matcher, tokenizer
+
+    def allowed(self) -> NDArray[np.uint32]:
+        return np.frombuffer(self._checked(self._matcher.compute_bitmask()), np.uint32)
+
+    def consume(self, token: int) -> bool:
+        return self._checked(self._matcher.try_consume_tokens([token])) == 1
+
+    def rollback(self, tokens: int) -> None:
+        if tokens:
+            self._checked(self._matcher.rollback(tokens))
+
+    def forced(self) -> list[int]:
+        """As the protocol says; divided greedily into the longest tokens, which is what models mostly write."""
+        text = self._checked(self._matcher.compute_ff_bytes())
+        return self._tokenizer.greedy_tokenize(text.decode(errors="ignore")) if text else []
+
+    def _checked(self, result: _T) -> _T:
+        """Returns what llguidance answered, unless it has failed for good."""
+        if self._matcher.is_error():
+            reason = " ".join(self._matcher.get_error().split())[:200]
+            raise UsageError(f"the grammar cannot be followed any further ({reason}): make it simpler")
+        return result

@@ -1,0 +1,169 @@
+"""Checks structured output with the built-in model: valid, identical to plain masked decoding, and how fast.
+
+    python -m tests.structured_output --count 20 --seed 1 [--schemas FOLDER]
+
+FOLDER holds JSON Schemas, one a file, or files of JSON Schema's own test suite (lists of groups with a `schema`).
+Without it, schemas are generated. A reply that reaches max_tokens is counted as cut, since no JSON can be read from it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import tempfile
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from app.inference.loaded_pair import LoadedPair, open_target
+from app.inference.options import Options
+from engine.errors import UsageError
+from engine.events import Finished, Round
+from engine.settings import Grammar, SamplingSettings
+from models.grammar import check_grammar
+
+# (name, drafter, draft length, trees)
+WAYS = (
+    ("lookup", "lookup", 4, False),
+    ("eagle3", "eagle3", 4, False),
+    ("eagle3 tree", "eagle3", 8, True),
+)
+SAMPLINGS = {
+    "greedy": SamplingSettings(),
+    "coupled": SamplingSettings(temperature=0.8, acceptance="coupled", seed=7),
+}
+QUESTION = [{"role": "user", "content": "Invent a short example of such a record, as JSON."}]
+
+
+def generated(rng: random.Random, depth: int = 2) -> dict[str, Any]:
+    """Returns the schema of a small value, mostly an object."""
+    kind = rng.choice(["object", "array", "enum", "integer", "boolean", "string"] if depth < 2 else ["object"])
+    if kind == "object" and depth:
+        names = rng.sample(["name", "city", "age", "tags", "kind", "size", "open", "price"], rng.randint(1, 3))
+        parts = {name: generated(rng, depth - 1) for name in names}
+        return {"type": "object", "properties": parts, "required": names, "additionalProperties": False}
+    if kind == "array" and depth:
+        return {"type": "array", "items": generated(rng, depth - 1), "minItems": 1, "maxItems": 3}
+    if kind == "enum":
+        return {"enum": rng.sample(["red", "green", "blue", "small", "large"], 3)}
+    if kind == "integer":
+        return {"type": "integer", "minimum": 0, "maximum": rng.choice([9, 100, 5000])}
+    return {"type": "boolean"} if kind == "boolean" else {"type": "string", "minLength": 1, "maxLength": 12}
+
+
+def schemas_of(folder: Path | None, count: int, seed: int) -> tuple[list[str], int]:
+    """Returns so many schemas that can be followed, and how many could not."""
+    rng = random.Random(seed)
+    if folder is None:
+        return [json.dumps(generated(rng)) for _ in range(count)], 0
+    found: list[Any] = []
+    for path in sorted(folder.rglob("*.json")):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        found += [group["schema"] for group in content] if isinstance(content, list) else [content]
+    rng.shuffle(found)
+    taken: list[str] = []
+    refused = 0
+    for schema in found:
+        if len(taken) == count:
+            break
+        try:
+            check_grammar(Grammar("json_schema", json.dumps(schema)))
+            taken.append(json.dumps(schema))
+        except UsageError:
+            refused += 1
+    return taken, refused
+
+
+@dataclass
+class Tally:
+    """What came of the replies of one way to decode."""
+
+    replies: int = 0
+    valid: int = 0
+    cut: int = 0
+    invalid: list[str] = field(default_factory=list)
+    different: list[str] = field(default_factory=list)
+    tokens: int = 0
+    passes: int = 0
+    processor_s: float = 0.0
+
+    def line(self, name: str) -> str:
+        per_s = self.tokens / self.processor_s if self.processor_s else 0.0
+        same = f"{self.replies - len(self.different)}/{self.replies}"
+        validity = f"{self.valid} valid, {self.cut} cut, {len(self.invalid)} invalid"
+        return f"| {name} | {validity} | {same} | {self.tokens / max(self.passes, 1):.2f} | {per_s:.1f} |"
+
+
+def reply(pair: LoadedPair, settings: SamplingSettings, tally: Tally) -> tuple[list[int], str, bool]:
+    """Returns the ids and the text of a reply, and whether it ended by itself."""
+    ids: list[int] = []
+    text, ended, began_s = "", False, time.process_time()
+    for event in pair.session.reply(QUESTION, settings, pair.drafter.drafter, pair.policy(settings, 0)):
+        if isinstance(event, Round):
+            ids += event.tokens
+            text += event.text_in("answer")
+            tally.passes += 1
+        elif isinstance(event, Finished):
+            text += event.text
+            ended = event.reason == "eos"
+    tally.processor_s += time.process_time() - began_s
+    tally.replies, tally.tokens = tally.replies + 1, tally.tokens + len(ids)
+    return ids, text, ended
+
+
+def judge(schema: str, text: str, ended: bool, tally: Tally) -> None:
+    """Counts a reply as valid, cut or invalid."""
+    from jsonschema import validate  # type: ignore[import-untyped,unused-ignore]
+    from jsonschema.exceptions import ValidationError  # type: ignore[import-untyped,unused-ignore]
+
+    if not ended:
+        tally.cut += 1
+        return
+    try:
+        validate(json.loads(text), json.loads(schema))
+        tally.valid += 1
+    except (ValueError, ValidationError) as error:
+        tally.invalid.append(f"{schema[:200]} -> {text[:100]!r}: {str(error)[:100]}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--max-tokens", type=int, default=64)
+    parser.add_argument("--schemas", type=Path)
+    args = parser.parse_args()
+    schemas, refused = schemas_of(args.schemas, args.count, args.seed)
+    tallies: dict[str, Tally] = {}
+    with tempfile.TemporaryDirectory() as cache:
+        pair = open_target(Options(cache_root=Path(cache)))
+        pairs = {name: pair.open_drafter(drafter, trees) for name, drafter, _, trees in WAYS}
+        for schema in schemas:
+            for sampling, base in SAMPLINGS.items():
+                free = replace(base, max_tokens=args.max_tokens)
+                reply(pair, free, tallies.setdefault(f"{sampling}, plain, no grammar", Tally()))
+                settings = replace(free, grammar=Grammar("json_schema", schema), draft_length=0)
+                tally = tallies.setdefault(f"{sampling}, plain", Tally())
+                plain, text, ended = reply(pair, settings, tally)
+                judge(schema, text, ended, tally)
+                for name, _, length, _ in WAYS:
+                    tally = tallies.setdefault(f"{sampling}, {name}", Tally())
+                    ids, text, ended = reply(pairs[name], replace(settings, draft_length=length), tally)
+                    judge(schema, text, ended, tally)
+                    if ids != plain:
+                        tally.different.append(schema)
+    print(f"{len(schemas)} schemas ({refused} others refused), at most {args.max_tokens} tokens\n")
+    print("| way | replies | as plain masked | tokens a pass | tokens a processor second |")
+    print("| --- | --- | --- | --- | --- |")
+    for name, tally in tallies.items():
+        print(tally.line(name))
+    for name, tally in tallies.items():
+        for fault in [*tally.invalid, *(f"differs: {schema[:200]}" for schema in tally.different)]:
+            print(f"{name}: {fault}")
+    return int(any(tally.invalid or tally.different for tally in tallies.values()))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
