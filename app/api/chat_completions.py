@@ -14,7 +14,7 @@ from app import protocol
 from app.api.api_errors import unsupported
 from app.api.http_replies import Event, EventStream, json_response, until_gone
 from app.api.reply_stream import Delta, Engine, Tally, Token, deltas, measurements, origins, usage
-from app.api.request_schema import ChatMessage, ChatRequest, check_format, read_request, text_of
+from app.api.request_schema import ChatMessage, ChatRequest, grammar_of, read_request, text_of
 
 Role = Literal["system", "user", "assistant"]
 SMALLEST_LOGPROB = -9999.0  # what OpenAI gives for a token of no probability
@@ -48,11 +48,11 @@ class ChatCompletions:
     def _replies(self, asked: ChatRequest) -> list[protocol.Reply]:
         """Returns the requests for the host. Raises ApiError."""
         self._engine.check_model(asked.model)
-        check_format(asked.response_format, "response_format")
         if asked.top_logprobs:
             raise unsupported("top_logprobs", "the probability of the chosen token alone is known: use logprobs")
+        grammar = grammar_of(asked.response_format, "response_format")
         more = {"max_tokens": asked.max_completion_tokens, **self._engine.effort(asked.reasoning_effort)}
-        settings = self._engine.settings_of(asked, **more)
+        settings = self._engine.settings_of(asked, grammar=grammar, **more)
         return self._engine.replies(messages_of(asked.messages), settings, asked.n or 1)
 
     async def _events(

@@ -13,7 +13,7 @@ from app import protocol
 from app.api.chat_completions import logprob
 from app.api.http_replies import Event, EventStream, json_response, until_gone
 from app.api.reply_stream import Engine, Tally, Token, deltas, measurements, origins, usage
-from app.api.request_schema import CompletionRequest, check_format, read_request
+from app.api.request_schema import CompletionRequest, grammar_of, read_request
 
 DEFAULT_MAX_TOKENS = 16  # OpenAI's
 
@@ -49,8 +49,9 @@ class Completions:
     def _replies(self, asked: CompletionRequest) -> list[protocol.Reply]:
         """Returns the requests for the host. Raises ApiError."""
         self._engine.check_model(asked.model)
-        check_format(asked.response_format, "response_format")
-        settings = self._engine.settings_of(asked, max_tokens=asked.max_tokens or DEFAULT_MAX_TOKENS)
+        grammar = grammar_of(asked.response_format, "response_format")
+        longest = asked.max_tokens or DEFAULT_MAX_TOKENS
+        settings = self._engine.settings_of(asked, max_tokens=longest, grammar=grammar)
         return self._engine.replies((), settings, asked.n or 1, asked.prompt)
 
     async def _events(

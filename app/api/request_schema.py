@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from app.api.api_errors import ApiError, unsupported
-from engine.settings import LARGEST_SEED
+from engine.settings import LARGEST_SEED, Grammar
 
 Name = Annotated[str, Meta(max_length=200)]
 Count = Annotated[int, Meta(ge=1, le=2**31 - 1)]
@@ -25,7 +25,7 @@ Fraction = Annotated[float, Meta(ge=0, le=1)]
 Penalty = Annotated[float, Meta(ge=-2, le=2)]
 
 _TEMPLATES = "the model's own chat template is used"
-_GRAMMARS = "structured output is not available in this version"
+_GRAMMARS = "ask for structured output with response_format"
 # What each endpoint refuses, and why. A value that asks for nothing (null, false, [] or {}) is let through.
 REFUSED = {
     "chat_template": _TEMPLATES,
@@ -184,11 +184,24 @@ def read_request(body: bytes, kind: type[T]) -> T:
     return request
 
 
-def check_format(asked: Mapping[str, Any] | None, param: str) -> None:
-    """Raises ApiError for a format of the reply other than text. Where structured output is to be wired in: what is
-    refused here becomes `SamplingSettings.grammar`."""
-    if asked is not None and asked.get("type", "text") != "text":
-        raise unsupported(param, _GRAMMARS)
+def grammar_of(asked: Mapping[str, Any] | None, param: str) -> Grammar | None:
+    """Returns the grammar that a format of the reply asks for, None for text. Raises ApiError for another format.
+
+    asked: `{"type": "json_object"}`, or `{"type": "json_schema"}` with the schema as `schema`, within `json_schema` on
+    /v1/chat/completions. Whether the schema can be used is for the host to say.
+    """
+    kind = "text" if asked is None else asked.get("type", "text")
+    if asked is None or kind == "text":
+        return None
+    if kind == "json_object":
+        return Grammar("json_schema", '{"type": "object"}')
+    if kind != "json_schema":
+        raise unsupported(param, "formats are text, json_object and json_schema")
+    within = asked.get("json_schema", asked)
+    schema = within.get("schema") if isinstance(within, Mapping) else None
+    if not isinstance(schema, Mapping):
+        raise ApiError(400, "invalid_value", f"{param}: give the JSON Schema as an object named schema", param)
+    return Grammar("json_schema", msgspec.json.encode(schema).decode())
 
 
 def text_of(content: str | tuple[TextPart, ...] | None, param: str = "messages") -> str:

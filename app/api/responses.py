@@ -13,7 +13,7 @@ from app import protocol
 from app.api.api_errors import unsupported
 from app.api.http_replies import Event, EventStream, json_response, until_gone
 from app.api.reply_stream import Engine, Tally, deltas, measurements, origins, whole
-from app.api.request_schema import ResponsesRequest, check_format, read_request, text_of
+from app.api.request_schema import ResponsesRequest, grammar_of, read_request, text_of
 
 
 class Responses:
@@ -42,7 +42,7 @@ class Responses:
             "store": False,
             "tool_choice": "none",
             "tools": [],
-            "text": {"format": {"type": "text"}},
+            "text": asked.text or {"format": {"type": "text"}},
         }
         if asked.stream:
             return await EventStream(_numbered(self._events(reply, head))).begin(request)
@@ -52,10 +52,11 @@ class Responses:
     def _reply(self, asked: ResponsesRequest) -> protocol.Reply:
         """Returns the request for the host. Raises ApiError."""
         self._engine.check_model(asked.model)
-        check_format((asked.text or {}).get("format"), "text.format")
+        grammar = grammar_of((asked.text or {}).get("format"), "text.format")
         effort = self._engine.effort((asked.reasoning or {}).get("effort"))
         given = {"temperature": asked.temperature, "top_p": asked.top_p, "max_tokens": asked.max_output_tokens}
-        return self._engine.replies(messages_of(asked), self._engine.settings({**given, **effort}))[0]
+        settings = self._engine.settings({**given, **effort, "grammar": grammar})
+        return self._engine.replies(messages_of(asked), settings)[0]
 
     async def _events(self, reply: protocol.Reply, head: dict[str, Any]) -> AsyncGenerator[Event]:
         tally, item = Tally(), f"msg_{secrets.token_hex(12)}"

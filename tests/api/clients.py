@@ -80,14 +80,23 @@ def more_openai_checks() -> Iterator[tuple[str, Check]]:
             (openai.NotFoundError, lambda: ask(model="gpt-4", messages=SAY)),
             (openai.BadRequestError, lambda: ask(model=MODEL, messages=SAY, temperature=9)),
             (openai.BadRequestError, lambda: ask(model=MODEL, messages=[{"role": "user", "content": "x " * 20000}])),
-            (openai.BadRequestError, lambda: ask(model=MODEL, messages=SAY, response_format={"type": "json_object"})),
+            (openai.BadRequestError, lambda: ask(model=MODEL, messages=SAY, response_format={"type": "grammar"})),
             (openai.AuthenticationError, lambda: client(server, "wrong").models.list()),
         ]
         for kind, call in expected:
             raises(kind, call)
         return f"{len(expected)} errors by their classes"
 
-    yield from {"responses": responses, "errors": errors}.items()
+    def structured(server: Served) -> str:
+        city = {"type": "string", "maxLength": 20}
+        schema = {"type": "object", "properties": {"city": city}, "required": ["city"], "additionalProperties": False}
+        asked = {"type": "json_schema", "json_schema": {"name": "place", "schema": schema, "strict": True}}
+        whole = client(server).chat.completions.create(model=MODEL, messages=SAY, response_format=asked, max_tokens=60)
+        found = json.loads(whole.choices[0].message.content)
+        assert list(found) == ["city"] and isinstance(found["city"], str)
+        return f"a reply by its schema, {whole.timings['draft_n']} tokens drafted"
+
+    yield from {"responses": responses, "errors": errors, "structured output": structured}.items()
 
 
 def anthropic_checks() -> Iterator[tuple[str, Check]]:

@@ -7,8 +7,11 @@ import pytest
 
 from app import protocol
 from app.host.recording_player import RecordingPlayer
+from engine.settings import Grammar
 from tests.api.api_calls import CHAT, MODEL, Api, post, with_api
 from tests.host.process import RECORDED
+
+SCHEMA = {"type": "integer"}
 
 
 def recorded_reply() -> tuple[str, list[str], protocol.ReplyDone]:
@@ -69,6 +72,19 @@ def test_the_settings_that_a_client_gives_reach_the_host_and_all_others_are_the_
     assert (sampling.temperature, sampling.top_k, sampling.seed, sampling.stop) == (0.5, 7, 11, ("END",))
     assert (sampling.logit_bias, sampling.max_tokens, sampling.fresh) == ({3: -100.0}, 9, False)
     assert set(sampling.from_model) & {"temperature", "top_k"} == set() and "top_p" in sampling.from_model
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("/v1/chat/completions", {"response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}}}),
+        ("/v1/completions", {"response_format": {"type": "json_schema", "schema": SCHEMA}}),
+        ("/v1/responses", {"text": {"format": {"type": "json_schema", "name": "x", "schema": SCHEMA}}}),
+    ],
+)
+def test_a_schema_becomes_the_grammar_of_the_reply(path: str, value: dict[str, Any]) -> None:
+    value |= {"/v1/chat/completions": CHAT, "/v1/completions": {"prompt": "x"}, "/v1/responses": {"input": "x"}}[path]
+    assert asked(path, value).sampling.grammar == Grammar("json_schema", '{"type":"integer"}')
 
 
 def test_messages_reach_the_host_whole():
@@ -148,7 +164,8 @@ def test_too_many_requests_are_told_when_to_come_again():
         ({"model": "gpt-4"}, "model_not_found", "model"),
         ({"temperature": 3}, "invalid_request", None),
         ({"temperature": 1e-9}, "invalid_value", "temperature"),
-        ({"response_format": {"type": "json_schema"}}, "unsupported_parameter", "response_format"),
+        ({"response_format": {"type": "json_schema"}}, "invalid_value", "response_format"),
+        ({"response_format": {"type": "grammar"}}, "unsupported_parameter", "response_format"),
         ({"top_logprobs": 2, "logprobs": True}, "unsupported_parameter", "top_logprobs"),
         ({"prediction": {"type": "content", "content": "x"}}, "unsupported_parameter", "prediction"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "unsupported_parameter", "messages"),
