@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 LONGEST_SOURCE = 200_000  # characters
 DEEPEST_SCHEMA = 64  # levels of objects and lists
+# One line with single spaces, unless the schema says otherwise: small models never end where any blanks are allowed.
+_LAYOUT = {"x-guidance": {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}}
 # Where one text alone may follow, llguidance would allow only the tokens that it divides it into itself.
 _ANY_TOKENS = '%llguidance {"no_forcing": true}\n'
 
@@ -60,7 +62,7 @@ def _lark(grammar: Grammar) -> str:
             raise UsageError('the JSON Schema is not an object: give one such as {"type": "object"}')
         if _depth(value) > DEEPEST_SCHEMA:
             raise UsageError(f"the JSON Schema is nested deeper than {DEEPEST_SCHEMA} levels: make it flatter")
-        return f"start: %json {json.dumps(value)}"
+        return f"start: %json {json.dumps(_LAYOUT | value if isinstance(value, dict) else value)}"
     if not isinstance(value, list) or not value or not all(isinstance(one, str) and one for one in value):
         raise UsageError('the choices are not a list of texts: give one such as ["yes", "no"]')
     return "start: " + " | ".join(json.dumps(one) for one in value)
