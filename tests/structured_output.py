@@ -1,9 +1,11 @@
 """Checks structured output with the built-in model: valid, identical to plain masked decoding, and how fast.
 
-    python -m tests.structured_output --count 20 --seed 1 [--schemas FOLDER]
+    python -m tests.structured_output --count 20 --seed 1 [--schemas FOLDER] [--toy]
 
 FOLDER holds JSON Schemas, one a file, or files of JSON Schema's own test suite (lists of groups with a `schema`).
-Without it, schemas are generated. A reply that reaches max_tokens is counted as cut, since no JSON can be read from it.
+Without it, schemas are generated. --toy takes random models with the built-in's tokenizer, which reply at once:
+hundreds of schemas in minutes, with texts that no one would read. A reply that reaches max_tokens is counted as cut,
+since no JSON can be read from it.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import sys
 import tempfile
 import time
 from dataclasses import dataclass, field, replace
@@ -22,13 +25,22 @@ from app.inference.options import Options
 from engine.errors import UsageError
 from engine.events import Finished, Round
 from engine.settings import Grammar, SamplingSettings
+from models.builtin import builtin_folder
 from models.grammar import check_grammar
+from tests.toys.folders import make_folder
 
 # (name, drafter, draft length, trees)
 WAYS = (
     ("lookup", "lookup", 4, False),
     ("eagle3", "eagle3", 4, False),
     ("eagle3 tree", "eagle3", 8, True),
+    ("draft model", "draft", 4, False),
+)
+TOY_WAYS = (
+    ("lookup", "lookup", 4, False),
+    ("lookup tree", "lookup", 8, True),
+    ("draft model", "DRAFT", 4, False),
+    ("both", "lookup+DRAFT", 4, False),
 )
 SAMPLINGS = {
     "greedy": SamplingSettings(),
@@ -74,6 +86,14 @@ def schemas_of(folder: Path | None, count: int, seed: int) -> tuple[list[str], i
         except UsageError:
             refused += 1
     return taken, refused
+
+
+def toy_pair(folder: Path) -> tuple[str, tuple[tuple[str, str, int, bool], ...]]:
+    """Makes a random target and a draft model that is often right. Returns the target's folder and the ways."""
+    target = make_folder(folder / "target", tokenizer_of=builtin_folder())
+    drafter = make_folder(folder / "drafter", like=target, noise=0.03, tokenizer_of=builtin_folder())
+    named = tuple((name, spec.replace("DRAFT", str(drafter)), length, tree) for name, spec, length, tree in TOY_WAYS)
+    return str(target), named
 
 
 @dataclass
@@ -134,13 +154,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--max-tokens", type=int, default=64)
     parser.add_argument("--schemas", type=Path)
+    parser.add_argument("--toy", action="store_true")
     args = parser.parse_args()
     schemas, refused = schemas_of(args.schemas, args.count, args.seed)
     tallies: dict[str, Tally] = {}
-    with tempfile.TemporaryDirectory() as cache:
-        pair = open_target(Options(cache_root=Path(cache)))
-        pairs = {name: pair.open_drafter(drafter, trees) for name, drafter, _, trees in WAYS}
-        for schema in schemas:
+    with tempfile.TemporaryDirectory() as folder:
+        target, ways = toy_pair(Path(folder)) if args.toy else ("builtin", WAYS)
+        pair = open_target(Options(target=target, cache_root=Path(folder) / "cache"))
+        pairs = {name: pair.open_drafter(drafter, trees) for name, drafter, _, trees in ways}
+        for number, schema in enumerate(schemas, 1):
             for sampling, base in SAMPLINGS.items():
                 free = replace(base, max_tokens=args.max_tokens)
                 reply(pair, free, tallies.setdefault(f"{sampling}, plain, no grammar", Tally()))
@@ -148,12 +170,13 @@ def main() -> int:
                 tally = tallies.setdefault(f"{sampling}, plain", Tally())
                 plain, text, ended = reply(pair, settings, tally)
                 judge(schema, text, ended, tally)
-                for name, _, length, _ in WAYS:
+                for name, _, length, _ in ways:
                     tally = tallies.setdefault(f"{sampling}, {name}", Tally())
                     ids, text, ended = reply(pairs[name], replace(settings, draft_length=length), tally)
                     judge(schema, text, ended, tally)
                     if ids != plain:
                         tally.different.append(schema)
+            print(f"{number} of {len(schemas)}", file=sys.stderr, flush=True)
     print(f"{len(schemas)} schemas ({refused} others refused), at most {args.max_tokens} tokens\n")
     print("| way | replies | as plain masked | tokens a pass | tokens a processor second |")
     print("| --- | --- | --- | --- | --- |")

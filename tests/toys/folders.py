@@ -26,18 +26,30 @@ _CORPUS = ["the sky is blue because the light of the sun is scattered by the air
 
 
 def make_folder(
-    path: Path, seed: int = 0, like: Path | None = None, noise: float = 0.3, words: int = VOCABULARY
+    path: Path,
+    seed: int = 0,
+    like: Path | None = None,
+    noise: float = 0.3,
+    words: int = VOCABULARY,
+    tokenizer_of: Path | None = None,
 ) -> Path:
     """Write a model folder. like: take the weights of this one and add noise, so that a drafter is often right.
 
-    words: most tokens of the vocabulary; fewer make another token map.
+    words: most tokens of the vocabulary; fewer make another token map. tokenizer_of: a folder to copy the tokenizer
+    from instead.
     """
     path.mkdir(parents=True)
-    tokenizer = make_tokenizer(words)
-    tokenizer.save(str(path / "tokenizer.json"))
-    special = {"eos_token": SPECIAL[2], "bos_token": SPECIAL[0], "chat_template": TEMPLATE}
-    _write(path / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", **special})
-    config = _config(tokenizer.get_vocab_size())  # no padding rows: random weights would draw from them
+    if tokenizer_of is None:
+        tokenizer = make_tokenizer(words)
+        tokenizer.save(str(path / "tokenizer.json"))
+        special = {"eos_token": SPECIAL[2], "bos_token": SPECIAL[0], "chat_template": TEMPLATE}
+        _write(path / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", **special})
+        config = _config(tokenizer.get_vocab_size())  # no padding rows: random weights would draw from them
+    else:
+        for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+            shutil.copy(tokenizer_of / name, path / name)
+        known = json.loads((tokenizer_of / "config.json").read_text())
+        config = _config(known["vocab_size"]) | {name: known[name] for name in ("eos_token_id", "bos_token_id")}
     _write(path / "config.json", config)
     mx.random.seed(seed)
     if like is None:
