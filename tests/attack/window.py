@@ -24,7 +24,6 @@ from app.store import Store
 from app.window.chat import Controller
 from app.window.chat.host_process import HostProcess, Timeouts
 from app.window.common.appearance import LIGHT
-from app.window.main_window.application import collect_garbage_while_away
 from app.window.main_window.main_window import MainWindow
 from app.window.markdown import write
 from app.window.transcript.message_entry import MessageEntry
@@ -69,9 +68,7 @@ class Attacked:
         self.controller.start()
         until(lambda: self.controller.status.state == "on", 60)
         gc.collect()
-        application = QApplication.instance()
-        assert isinstance(application, QApplication)
-        collect_garbage_while_away(application)
+        gc.freeze()
         self.gaps = Gaps()
 
     def close(self) -> None:

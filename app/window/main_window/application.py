@@ -6,7 +6,6 @@ the first, through a local socket, to come to the front, and ends.
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import os
 import signal
@@ -27,8 +26,6 @@ from PySide6.QtWidgets import QApplication, QWidget
 NEVER_PAINTED_MS = 2000
 _RAISED = b"raised\n"  # the answer to a later start
 _STEP_MS = 100
-COLLECT_MS = 10 * 60 * 1000
-_NEVER = 2**31 - 1  # collections of younger objects before one of all
 
 
 class Application(QApplication):
@@ -83,24 +80,6 @@ class FirstPaint(QObject):
             if self._timer.isActive():
                 self._timer.start(0)  # once all of it is painted
         return False
-
-
-def collect_garbage_while_away(application: QApplication) -> None:
-    """Has Python look through all objects only while the user is in another app, and every COLLECT_MS: it stops the
-    window for as long as a hundred milliseconds when long replies are shown. What was made until now stays until the
-    end, and is left out. Young objects are looked through as always."""
-
-    def collect(*_: object) -> None:
-        if application.applicationState() != Qt.ApplicationState.ApplicationActive:
-            gc.collect()
-
-    gc.freeze()
-    young, middle, _ = gc.get_threshold()
-    gc.set_threshold(young, middle, _NEVER)
-    timer = QTimer(application, interval=COLLECT_MS)
-    timer.timeout.connect(gc.collect)
-    timer.start()
-    application.applicationStateChanged.connect(collect)
 
 
 def report_uncaught(report: Callable[[str], None]) -> None:
