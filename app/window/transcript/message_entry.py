@@ -21,7 +21,7 @@ RoundsOf = Callable[[int], list[RoundDone]]
 
 _LETTER, _LINE = 0.52, 1.4  # width of a letter and height of a line, of the font's size
 _EMPTY = 0.5  # of a line
-_LONG = 20_000  # characters; the height of a longer text is guessed as a whole, and its tokens take a turn to read
+_LONG = 20_000  # characters; the height of a longer text is guessed by its beginning, and its tokens are read in a turn
 _AROUND = 6 * GAP  # px of a message that are not its text
 
 
@@ -170,30 +170,32 @@ class MessageEntry:
         """Returns the height of the message, or of one of its pieces, in a column of `width`: as it was laid out, or an
         estimate."""
         key, height = self._heights.get(number, (None, 0))
-        final = number != WHOLE and self.pieces[number].final
+        final = number != WHOLE and self._pieces.pieces[number].final
         wanted = (width, options.document_key, final)
         if key == wanted:
             return height
         if number == WHOLE:
             return _AROUND + guess(self.record.text if self._tokens is None else self.source, width, options.appearance)
-        piece = self.pieces[number]
-        height = guess(self.source[piece.start : piece.end], width, options.appearance)
+        piece = self._pieces.pieces[number]
+        height = guess(self.source, width, options.appearance, piece.start, piece.end)
         if final:  # a long reply has thousands of pieces
             self._heights[number] = (wanted, height)
         return height
 
     def keep_height(self, height: int, width: int, options: DisplayOptions, number: int = WHOLE) -> None:
         """Keeps the height of the message, or of a piece, which was laid out."""
-        final = number != WHOLE and self.pieces[number].final
+        final = number != WHOLE and self._pieces.pieces[number].final
         self._heights[number] = ((width, options.document_key, final), height)
 
 
-def guess(text: str, width: int, appearance: Appearance) -> int:
-    """Returns about the height of `text`, without laying it out."""
+def guess(source: str, width: int, appearance: Appearance, start: int = 0, end: int | None = None) -> int:
+    """Returns about the height of source[start:end], without laying it out; of a long text by its beginning."""
+    length = (len(source) if end is None else end) - start
+    text = source[start : start + min(length, _LONG)]
     size = appearance.px(BODY)
     letters = max(1, round(width / (size * _LETTER)))
-    if len(text) > _LONG:
-        lines = text.count("\n") + len(text) / letters
+    if length > _LONG:
+        lines = (text.count("\n") + len(text) / letters) * length / len(text)
     else:
         lines = sum(1 + len(line) // letters if line else _EMPTY for line in text.split("\n"))
     return round(lines * size * _LINE)
