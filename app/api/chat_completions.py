@@ -7,6 +7,7 @@ import secrets
 from collections.abc import AsyncGenerator, Iterable
 from typing import Any, Literal
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -53,7 +54,11 @@ class ChatCompletions:
         grammar = grammar_of(asked.response_format, "response_format")
         more = {"max_tokens": asked.max_completion_tokens, **self._engine.effort(asked.reasoning_effort)}
         settings = self._engine.settings_of(asked, grammar=grammar, **more)
-        return self._engine.replies(messages_of(asked.messages), settings, asked.n or 1)
+        replies = self._engine.replies(messages_of(asked.messages), settings, asked.n or 1)
+        if asked.prediction is None:
+            return replies
+        prediction = text_of(asked.prediction.content, "prediction")
+        return [msgspec.structs.replace(reply, prediction=prediction) for reply in replies]
 
     async def _events(
         self, asked: ChatRequest, replies: list[protocol.Reply], head: dict[str, Any]

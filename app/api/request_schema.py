@@ -39,7 +39,6 @@ REFUSED = {
     "guided_choice": _GRAMMARS,
     "guided_grammar": _GRAMMARS,
     "structured_outputs": _GRAMMARS,
-    "prediction": "predicted outputs are not available in this version",
     "functions": "tools are not available in this version",
     "audio": "replies are text",
     "suffix": "the model continues text and does not fill gaps",
@@ -101,6 +100,13 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
     stream_options: StreamOptions | None = None
 
 
+class Prediction(msgspec.Struct, frozen=True):
+    """A text that the reply is expected to repeat in large part."""
+
+    type: Literal["content"]
+    content: str | Parts
+
+
 class ChatRequest(SamplingFields, frozen=True, kw_only=True):
     """`POST /v1/chat/completions`."""
 
@@ -109,6 +115,7 @@ class ChatRequest(SamplingFields, frozen=True, kw_only=True):
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
     reasoning_effort: Name | None = None
+    prediction: Prediction | None = None
     response_format: Mapping[str, Any] | None = None
     tools: Annotated[tuple[Any, ...], Meta(max_length=128)] | None = None
     tool_choice: Any = None

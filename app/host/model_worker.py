@@ -82,7 +82,8 @@ class ModelWorker:
         cache = Path(request.cache) if request.cache else None
         if cache is not None:
             self._open_cache(pair, cache)
-        runner = ReplyRunner(pair, settings, messages, stop.is_set, request.continuation_ids, request.timed)
+        given = (request.continuation_ids, request.timed, request.prediction)
+        runner = ReplyRunner(pair, settings, messages, stop.is_set, *given)
         for event in runner.events():
             match event:
                 case reply_events.Measuring():
@@ -100,11 +101,10 @@ class ModelWorker:
                         if len(tokens) >= WORTH_A_FILE:
                             self._unwritten[cache] = tokens
                     digest = digests.together(digests.of_prompt(runner.prompt), pair.digest)
-                    seed = settings.seed or 0
                     yield protocol.ReplyDone(
                         id=number,
                         finished=event,
-                        seed=seed,
+                        seed=settings.seed or 0,
                         prompt_digest=digest,
                         sampling=settings,
                         plain_s=runner.plain_s,

@@ -26,7 +26,8 @@ from engine.audit.receipt import Receipt
 from engine.audit.reply_check import EndConditions, check_reply
 from engine.audit.verify_blocks import VerifyBlocks
 from engine.backend import memory
-from engine.drafters.prompt_lookup import PromptLookup
+from engine.drafters.prompt_lookup import HISTORY_SHORTEST, PromptLookup
+from engine.drafters.suffix_index import END, LONGEST_MATCH, SuffixIndex
 from engine.errors import RedlineError, UsageError
 from engine.events import PromptProgress, Round
 from engine.kept_conversations import KeptConversations
@@ -173,16 +174,29 @@ class LoadedPair:
     def draft_from(self, folder: Path | None, settings: SamplingSettings) -> None:
         """Has prompt lookup draft the next reply from the earlier ones in `folder` too, where `settings` allow it; None
         for none. See `app.reply_history`."""
-        lookups = [part.drafter for part in self.drafter.parts if isinstance(part.drafter, PromptLookup)]
-        if not lookups:
+        if not self._lookups:
             return
         index = None
         if folder is not None and may_draft_from_replies(settings):
             if self._history is None or self._history.folder != folder:
                 self._history = DraftHistory(folder, self.vocabulary, self.target.model.vocabulary)
             index = self._history.index()
-        for lookup in lookups:
+        for lookup in self._lookups:
             lookup.history = index
+
+    def draft_from_prediction(self, text: str, prompt: Sequence[int], settings: SamplingSettings) -> None:
+        """Has prompt lookup draft the next reply from a text that it is expected to repeat, in place of earlier
+        replies and under their conditions. The text follows the end of the prompt, so that its beginning is drafted
+        first. Nothing is drafted from it where the drafter has no prompt lookup."""
+        if self._lookups and may_draft_from_replies(settings):
+            index = SuffixIndex(HISTORY_SHORTEST)
+            index.extend([*prompt[-LONGEST_MATCH:], *self.target.tokenizer.pieces(text), END])
+            for lookup in self._lookups:
+                lookup.history = index
+
+    @property
+    def _lookups(self) -> list[PromptLookup]:
+        return [part.drafter for part in self.drafter.parts if isinstance(part.drafter, PromptLookup)]
 
     # --- costs and policies --------------------------------------------------------------------------
 

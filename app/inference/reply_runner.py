@@ -31,7 +31,7 @@ class ReplyRunner:
 
     messages: the conversation, or a text to continue without the chat template. cancelled: asked between passes, and
     while the prompt is made. continuation_ids: tokens of the reply that are there already. timed: whether every draft
-    is waited for and timed. prompt: its ids, once the events have begun.
+    is waited for and timed. prediction: a text to draft from. prompt: its ids, once the events have begun.
     """
 
     def __init__(
@@ -42,9 +42,10 @@ class ReplyRunner:
         cancelled: Callable[[], bool],
         continuation_ids: Sequence[int] = (),
         timed: bool = False,
+        prediction: str = "",
     ) -> None:
         self._pair, self._settings, self._messages = pair, settings, messages
-        self._cancelled, self._timed = cancelled, timed
+        self._cancelled, self._timed, self._prediction = cancelled, timed, prediction
         self._ids = list(continuation_ids)
         self._given = len(self._ids)
         self.prompt: list[int] = []
@@ -58,6 +59,8 @@ class ReplyRunner:
         self._began_s = time.monotonic()
         try:
             self.prompt = self._pair.prompt_ids(self._messages, self._settings, self._cancelled)
+            if self._prediction:
+                self._pair.draft_from_prediction(self._prediction, self.prompt, self._settings)
             drafts = yield from self._prepare()
             self._stop_if_cancelled()
         except StoppedError:

@@ -89,7 +89,8 @@ class Reply(Request, frozen=True, kw_only=True):
     history: the folder of earlier replies to draft from, "" for none (`app.reply_history`). cache: the file in which
     what the models remember of this conversation is kept over restarts, "" for none
     (`app.inference.conversation_caches`). prompt: text to continue as it stands, in place of `messages` and without the
-    chat template; None for a conversation.
+    chat template; None for a conversation. prediction: a text that the reply is expected to repeat in large part, such
+    as the file that it changes; it is drafted from, and changes no reply.
     """
 
     messages: tuple[Message, ...]
@@ -99,6 +100,7 @@ class Reply(Request, frozen=True, kw_only=True):
     history: str = ""
     cache: str = ""
     prompt: str | None = None
+    prediction: str = ""
 
 
 class Stop(Request, frozen=True, kw_only=True):

@@ -87,6 +87,11 @@ def test_a_schema_becomes_the_grammar_of_the_reply(path: str, value: dict[str, A
     assert asked(path, value).sampling.grammar == Grammar("json_schema", '{"type":"integer"}')
 
 
+def test_a_prediction_reaches_the_host():
+    value = {**CHAT, "prediction": {"type": "content", "content": [{"type": "text", "text": "a = 1"}]}}
+    assert asked("/v1/chat/completions", value).prediction == "a = 1"
+
+
 def test_messages_reach_the_host_whole():
     turns = [
         {"role": "developer", "content": "Be brief."},
@@ -167,7 +172,7 @@ def test_too_many_requests_are_told_when_to_come_again():
         ({"response_format": {"type": "json_schema"}}, "invalid_value", "response_format"),
         ({"response_format": {"type": "grammar"}}, "unsupported_parameter", "response_format"),
         ({"top_logprobs": 2, "logprobs": True}, "unsupported_parameter", "top_logprobs"),
-        ({"prediction": {"type": "content", "content": "x"}}, "unsupported_parameter", "prediction"),
+        ({"prediction": {"type": "other", "content": "x"}}, "invalid_request", None),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "unsupported_parameter", "messages"),
         ({"stop": [""]}, "invalid_request", None),
         ({"reasoning_effort": "high"}, "unsupported_value", "reasoning_effort"),

@@ -357,3 +357,28 @@ def test_no_more_is_kept_than_memory_allows(toy_folder: Path, monkeypatch: pytes
     monkeypatch.setattr(memory_check, "memory", lambda: (8 << 30, 1 << 20))
     assert works(worker)
     assert worker._pair.session.kept.limit_bytes == 1 << 19
+
+
+def test_a_reply_is_drafted_from_its_prediction_where_its_text_cannot_change(toy_folder: Path) -> None:
+    """The prediction is the reply itself, in part; with a seed of the user's, rejection may not know of it."""
+    worker = ModelWorker()
+    loaded(worker, pair(toy_folder, "lookup"))
+
+    def rounds(prediction: str, **sampling: Any) -> list[p.RoundDone]:
+        settings = p.SamplingSettings(max_tokens=24, draft_length=6, **sampling)
+        worker.recover()
+        request = p.Reply(id=1, messages=asked("Hi"), sampling=settings, prediction=prediction)
+        return of_kind(worker.reply(request, Event()), p.RoundDone)
+
+    def ids(told: list[p.RoundDone]) -> list[int]:
+        return [token for one in told for token in one.round.tokens]
+
+    hot: dict[str, Any] = {"temperature": 1.0, "seed": 7}
+    for sampling in ({}, {**hot, "acceptance": "coupled"}, hot):
+        alone = rounds("", **sampling)
+        text = "".join(text for one in alone for text in one.round.texts)
+        for prediction in (text, f"Something else first. {text}", "nothing of the kind"):
+            again = rounds(prediction, **sampling)
+            assert ids(again) == ids(alone)
+        assert (len(rounds(text, **sampling)) < len(alone)) == (sampling is not hot)
+        assert len(rounds("", **sampling)) == len(alone)
