@@ -120,6 +120,7 @@ def test_an_open_fence_grows_without_being_written_again() -> None:
 @given(st.one_of(documents(), NOISE), st.integers(20, 120))
 @example("a\n$$\nb\n- c\n$$\nd\n", 8)
 @example("- a\n- b\n\n- c\n", 4)
+@example("- a\n- b\n\n| a |\n|---|\n| b |\n", 20)
 def test_pieces_render_as_the_whole_does(source: str, length: int) -> None:
     assume("]:" not in source and not re.search(r"\d[.)]", source))  # the exceptions that source_pieces names
     with pytest.MonkeyPatch.context() as patch:
