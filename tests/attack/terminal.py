@@ -32,6 +32,7 @@ from app.cli.terminal.progress import Status, progress, show_stages
 from app.cli.terminal.reply_view import Terminal
 from app.cli.terminal.token_style import output_look
 from app.inference.reply_events import FellBack
+from app.race.race_document import DEMONSTRATION
 from engine.errors import RedlineError
 from engine.events import Finished, Round
 from models.hub.download_events import Done, DownloadProgress, Fetched, Planned, PlannedFile, Verifying, Waiting
@@ -50,7 +51,6 @@ TERMINAL = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "COLUMNS": "100"
 LONGEST = 2100  # characters of a line on standard error
 WHOLE = ("a bug", "a warning", "a log message", "print", "a reply")  # shown as they are
 LISTED = "models.local.inventory.installed"
-RACE = Path(__file__).parents[1] / "race" / "race.json"
 Words = Sequence[str]
 Case = tuple[str, Callable[[], object]]  # its name, and what shows the text
 
@@ -217,7 +217,7 @@ def every_hub_answer(text: str, place: Place) -> Iterator[Case]:
 
 def every_document(text: str, place: Place) -> Iterator[Case]:
     """Each text of a race and of an exported conversation."""
-    race = json.loads(RACE.read_text())
+    race = json.loads(DEMONSTRATION.read_text())
     for path in _texts_in(race):
         file = place.write("race.json", json.dumps(_replaced(race, path, text)))
         for more in ([], ["--json"], ["--no-animation"]):

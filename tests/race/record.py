@@ -1,4 +1,7 @@
-"""Makes race.json anew, with the built-in model: python -m tests.race.record [RACE.json, to be made smaller]"""
+"""Makes resources/races/demonstration.json anew, with the built-in model: python -m tests.race.record [RACE.json]
+
+RACE.json: a saved race, to be made smaller instead.
+"""
 
 from __future__ import annotations
 
