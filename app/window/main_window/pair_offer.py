@@ -94,7 +94,7 @@ def offer_text(offer: ModelRow) -> str:
     if offer.measured:
         first = offer.measured[0]
         return f"{text} Measured by others: {speedup(offer.measured)} as fast ({first.on}; {first.source})."
-    return f"{text} Nobody has published a speed-up of this pair; race it to measure."
+    return f"{text} No speed-up of this pair has been published. Race it to see."
 
 
 def _download_time(offer: ModelRow) -> str:
