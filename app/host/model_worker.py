@@ -18,7 +18,7 @@ from app.inference.loaded_pair import NO_DRAFTER, LoadedPair
 from app.inference.memory_check import check_memory
 from app.inference.options import Options, check_settings, target_name
 from app.inference.pair_resolution import target_folder
-from app.inference.reply_runner import ReplyRunner
+from app.inference.reply_runner import ReplyInput, ReplyRunner
 from app.race.contest import Contest, RaceOptions, level
 from engine.errors import RedlineError, StoppedError
 from engine.events import Finished, PromptProgress, Round
@@ -82,8 +82,8 @@ class ModelWorker:
         cache = Path(request.cache) if request.cache else None
         if cache is not None:
             self._open_cache(pair, cache)
-        given = (request.continuation_ids, request.timed, request.prediction)
-        runner = ReplyRunner(pair, settings, messages, stop.is_set, *given)
+        given = ReplyInput(messages, request.continuation_ids, request.timed, request.prediction)
+        runner = ReplyRunner(pair, settings, given, stop.is_set)
         for event in runner.events():
             match event:
                 case reply_events.Measuring():

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from app.inference.loaded_pair import LoadedPair, open_target
 from app.inference.options import Options, goes_by_the_clock, target_name
 from app.inference.reply_events import Measuring, ShownEvent
-from app.inference.reply_runner import MEASURING, ReplyRunner
+from app.inference.reply_runner import MEASURING, ReplyInput, ReplyRunner
 from engine.audit.receipt import Receipt
 from engine.errors import StoppedError, UsageError
 from engine.events import Finished, Round
@@ -162,7 +162,7 @@ class Conversation:
         answer = Answer([*system, *turns], settings, [], complete=False)
         self.pair.draft_from(self.options.history, settings)
         try:
-            for event in ReplyRunner(self.pair, settings, answer.messages, cancelled).events():
+            for event in ReplyRunner(self.pair, settings, ReplyInput(answer.messages), cancelled).events():
                 if isinstance(event, Measuring):
                     self.notice(event.message)
                     measuring = True

@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from app.inference.loaded_pair import LoadedPair, reason_of
 from app.inference.monitored_drafter import MonitoredDrafter
@@ -26,27 +26,29 @@ from engine.settings import SamplingSettings
 MEASURING = "timing these models on this machine (only needed once)"
 
 
-class ReplyRunner:
-    """A reply in progress.
+@dataclass(frozen=True)
+class ReplyInput:
+    """What a reply begins with.
 
-    messages: the conversation, or a text to continue without the chat template. cancelled: asked between passes, and
-    while the prompt is made. continuation_ids: tokens of the reply that are there already. timed: whether every draft
-    is waited for and timed. prediction: a text to draft from. prompt: its ids, once the events have begun.
+    messages: the conversation, or a text to continue without the chat template. continuation_ids: tokens of the reply
+    that are there already. timed: whether every draft is waited for and timed. prediction: a text to draft from.
     """
 
+    messages: list[dict[str, str]] | str
+    continuation_ids: Sequence[int] = ()
+    timed: bool = False
+    prediction: str = ""
+
+
+class ReplyRunner:
+    """A reply in progress. cancelled: asked between passes, and while the prompt is made. prompt: its ids, once the
+    events have begun."""
+
     def __init__(
-        self,
-        pair: LoadedPair,
-        settings: SamplingSettings,
-        messages: list[dict[str, str]] | str,
-        cancelled: Callable[[], bool],
-        continuation_ids: Sequence[int] = (),
-        timed: bool = False,
-        prediction: str = "",
+        self, pair: LoadedPair, settings: SamplingSettings, given: ReplyInput, cancelled: Callable[[], bool]
     ) -> None:
-        self._pair, self._settings, self._messages = pair, settings, messages
-        self._cancelled, self._timed, self._prediction = cancelled, timed, prediction
-        self._ids = list(continuation_ids)
+        self._pair, self._settings, self._input, self._cancelled = pair, settings, given, cancelled
+        self._ids = list(given.continuation_ids)
         self._given = len(self._ids)
         self.prompt: list[int] = []
         self._thought = 0  # how many tokens of the new ones are thought, and what marks it
@@ -58,9 +60,9 @@ class ReplyRunner:
         among it."""
         self._began_s = time.monotonic()
         try:
-            self.prompt = self._pair.prompt_ids(self._messages, self._settings, self._cancelled)
-            if self._prediction:
-                self._pair.draft_from_prediction(self._prediction, self.prompt, self._settings)
+            self.prompt = self._pair.prompt_ids(self._input.messages, self._settings, self._cancelled)
+            if self._input.prediction:
+                self._pair.draft_from_prediction(self._input.prediction, self.prompt, self._settings)
             drafts = yield from self._prepare()
             self._stop_if_cancelled()
         except StoppedError:
@@ -115,9 +117,9 @@ class ReplyRunner:
 
     def _draft(self, drafter: MonitoredDrafter) -> Generator[Event, None, str | None]:
         """Yields the reply with drafts. Returns None at its end, or why the drafter could not go on."""
-        drafter.timed, drafter.failed, drafter.busy = self._timed, False, False
+        drafter.timed, drafter.failed, drafter.busy = self._input.timed, False, False
         try:
-            policy = self._pair.policy(self._settings, self._context, self._timed)
+            policy = self._pair.policy(self._settings, self._context, self._input.timed)
             yield from self._attempt(wanted(drafter, policy), policy)
             self._pair.review_costs()
         except Exception as error:

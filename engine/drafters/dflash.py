@@ -36,7 +36,7 @@ from engine.backend.mlx_lm_imports import KVCache, create_causal_mask, initializ
 from engine.cache.snapshot import Snapshot, put, take
 from engine.drafters import Draft, DraftContext, Needs, Traits, empty_draft
 from engine.drafters.chain import draw_chain
-from engine.drafters.dynamic_tree import DynamicTree
+from engine.drafters.dynamic_tree import DynamicTree, TreeHead
 from engine.drafters.feed_forward import FeedForward
 from engine.target.cached_model import PREFILL_CHUNK, CachedModel
 from engine.target.target_view import TargetView
@@ -404,7 +404,8 @@ class DFlash:
         last = mx.array([tokens[-1]], mx.int32)
         if self.trees and length > 1:
             ids = self.head.ids
-            return DynamicTree(slots.steps, slots.next_logits, ids, context, 0, length, longest).draft(last[:, None])
+            head = TreeHead(slots.steps, slots.next_logits, ids)
+            return DynamicTree(head, context, 0, length, longest).draft(last[:, None])
         return draw_chain(context, slots.next_logits(last), slots.next_logits, len(hidden), self._ids)
 
     def hint(self, context: DraftContext) -> None:

@@ -56,28 +56,28 @@ class _Frontier(NamedTuple):
     counts: mx.array | None
 
 
-class DynamicTree:
-    """One tree of at most `length` nodes.
+class TreeHead(NamedTuple):
+    """What a tree asks of a head.
 
-    steps(hidden, tokens, position, mask): a pass of the head over rows at one position, see `Eagle3.steps`. logits:
-    from states (rows, hidden) to (rows, width). ids (width,): the tokens that their columns stand for. known: how many
-    pairs of the committed sequence the head's cache holds. deepest: levels at most.
+    steps(hidden, tokens, position, mask): a pass over rows at one position, see `Eagle3.steps`. logits: from states
+    (rows, hidden) to (rows, width). ids (width,): the tokens that their columns stand for.
     """
 
-    def __init__(
-        self,
-        steps: Steps,
-        logits: Callable[[mx.array], mx.array],
-        ids: mx.array,
-        context: DraftContext,
-        known: int,
-        length: int,
-        deepest: int = DEEPEST,
-    ) -> None:
-        self.steps, self.logits, self.ids, self.context = steps, logits, ids, context
+    steps: Steps
+    logits: Callable[[mx.array], mx.array]
+    ids: mx.array
+
+
+class DynamicTree:
+    """One tree of at most `length` nodes. known: how many pairs of the committed sequence the head's cache holds.
+    deepest: levels at most."""
+
+    def __init__(self, head: TreeHead, context: DraftContext, known: int, length: int, deepest: int = DEEPEST) -> None:
+        self.steps, self.logits, self.ids = head
+        self.context = context
         self.known, self.length = known, length
         self.depth = min(length, deepest)
-        self.breadth = min(BREADTH, ids.size)
+        self.breadth = min(BREADTH, head.ids.size)
         self.levels: list[_Children] = []
         self.logprobs: list[mx.array] = []
 

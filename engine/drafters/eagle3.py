@@ -28,7 +28,7 @@ import mlx.nn as nn
 from engine.backend.mlx_lm_imports import KVCache, create_causal_mask, initialize_rope
 from engine.drafters import Draft, DraftContext, Needs, Shape, Traits
 from engine.drafters.chain import draw_chain
-from engine.drafters.dynamic_tree import DynamicTree
+from engine.drafters.dynamic_tree import DynamicTree, TreeHead
 from engine.drafters.feed_forward import FeedForward
 from engine.drafters.pair_drafter import PairDrafter
 from engine.target.cached_model import CachedModel
@@ -234,7 +234,8 @@ class Eagle3(PairDrafter):
             return self._block(context, hidden, length, mask_id)
         if length == 1 or not self.trees:
             return super().draft(context, hidden, length)
-        tree = DynamicTree(self.steps, self.head.logits, self.head.ids, context, self.pairs, length)
+        head = TreeHead(self.steps, self.head.logits, self.head.ids)
+        tree = DynamicTree(head, context, self.pairs, length)
         return tree.draft(hidden)
 
     def steps(

@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from PySide6.QtCore import QPointF, QRectF
-from PySide6.QtGui import QFont, QFontMetricsF, QPainterPath
+from PySide6.QtGui import QFont, QFontMetricsF, QPainterPath, QPainterPathStroker
 
 from app.window.markdown.formula_tree import (
     PRIME,
@@ -347,8 +347,6 @@ def _line(at: int, width: float, thickness: float) -> Box:
 
 def _stroke(points: Sequence[QPointF], thickness: float) -> QPainterPath:
     """Returns the outline of lines through points."""
-    from PySide6.QtGui import QPainterPathStroker
-
     path = QPainterPath(points[0])
     for point in points[1:]:
         path.lineTo(point)
@@ -359,8 +357,6 @@ def _stroke(points: Sequence[QPointF], thickness: float) -> QPainterPath:
 
 def _delimiter_path(text: str, place: QRectF, em: float) -> QPainterPath:
     """Returns a tall delimiter within `place`."""
-    from PySide6.QtGui import QPainterPathStroker
-
     left, right, top, bottom, middle = place.left(), place.right(), place.top(), place.bottom(), place.center().y()
     if text in ")]}⟩⌋⌉":  # as its counterpart, mirrored
         left, right = right, left

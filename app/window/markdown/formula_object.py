@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from functools import lru_cache
-from typing import NamedTuple
 
 import msgspec
 from PySide6.QtCore import QPointF, QRect, QRectF, QSizeF, Qt
@@ -26,21 +25,12 @@ from PySide6.QtGui import (
 
 from app.window.common.appearance import Appearance
 from app.window.markdown.formula_layout import Box, Mark, formula_box
-from app.window.markdown.text_blocks import Formula
+from app.window.markdown.text_blocks import Formula, Span
 from app.window.markdown.text_formats import APPEARANCE, DISPLAY, FORMULA, MARKED, MARKED_GROUND, SIZE, TOKENS, Style
 from engine.events import Origin
 
 _TYPE = QTextFormat.ObjectTypes.UserObject.value + 1
 _LARGEST_PX = 4000
-
-
-class Owned(NamedTuple):
-    """Places [start, end) of a formula that one token completed. origin: None where it is not shown."""
-
-    start: int
-    end: int
-    origin: Origin | None
-    token: int
 
 
 def formula_format(
@@ -65,8 +55,8 @@ def formula_format(
     shape.setProperty(FORMULA, formula.source)
     shape.setProperty(DISPLAY, style.formula == "display")
     shape.setProperty(SIZE, size_px)
-    owned = [Owned(start, end, origin if tinted else None, token) for start, end, origin, token in formula.spans]
-    shape.setProperty(TOKENS, msgspec.json.encode(owned).decode())
+    spans = formula.spans if tinted else [span._replace(origin=None) for span in formula.spans]
+    shape.setProperty(TOKENS, msgspec.json.encode(spans).decode())
     return shape
 
 
@@ -84,7 +74,7 @@ def formula_source(shape: QTextFormat) -> str | None:
 
 def formula_tokens(shape: QTextFormat) -> list[int]:
     """Returns the tokens of the formula that a format stands for, in order."""
-    return [owned.token for owned in _owned(shape)]
+    return [span.token for span in _spans(shape)]
 
 
 def formula_mark(token: int, shape: QTextCharFormat) -> QTextCharFormat:
@@ -106,8 +96,8 @@ def token_within(document: QTextDocument, character: int, place: QRectF, point: 
     box, scale = _fitted(shape, document, character)
     at = QPointF((point.x() - place.left()) / scale, (point.y() - _baseline(shape, place)) / scale)
     hit = next((mark for mark in reversed(box.marks) if mark.place.contains(at)), None)
-    owned = None if hit is None else _owner(_owned(shape), hit.at)
-    return None if owned is None else owned.token
+    owner = None if hit is None else _owner(_spans(shape), hit.at)
+    return None if owner is None else owner.token
 
 
 class FormulaDrawer(QPyTextObject):
@@ -141,8 +131,8 @@ def _drawer() -> FormulaDrawer:
 
 def _draw(painter: QPainter, box: Box, shape: QTextCharFormat, appearance: Appearance) -> None:
     """Draws the tints and then the symbols, of which those of a marked token have its colours."""
-    owned, marked = _owned(shape), shape.property(MARKED)
-    owners = [_owner(owned, mark.at) for mark in box.marks]
+    spans, marked = _spans(shape), shape.property(MARKED)
+    owners = [_owner(spans, mark.at) for mark in box.marks]
     for mark, owner in zip(box.marks, owners, strict=True):
         if owner is not None and owner.token == marked:
             painter.fillRect(mark.place, QColor(str(shape.property(MARKED_GROUND))))
@@ -189,17 +179,18 @@ def _baseline(shape: QTextCharFormat, place: QRectF) -> float:
     return place.bottom() - _descent(shape.font())
 
 
-def _owned(shape: QTextFormat) -> tuple[Owned, ...]:
+def _spans(shape: QTextFormat) -> tuple[Span, ...]:
+    """Returns the tokens of a format's formula, by characters of its source."""
     text = shape.property(TOKENS)
     return _decoded(text) if isinstance(text, str) else ()
 
 
 @lru_cache(maxsize=512)
-def _decoded(text: str) -> tuple[Owned, ...]:
-    return msgspec.json.decode(text, type=tuple[Owned, ...])
+def _decoded(text: str) -> tuple[Span, ...]:
+    return msgspec.json.decode(text, type=tuple[Span, ...])
 
 
-def _owner(owned: tuple[Owned, ...], at: int) -> Owned | None:
+def _owner(spans: tuple[Span, ...], at: int) -> Span | None:
     """Returns the token that completed the character at this place of the formula."""
-    index = bisect_right(owned, at, key=lambda one: one.start) - 1
-    return owned[index] if index >= 0 and at < owned[index].end else None
+    index = bisect_right(spans, at, key=lambda span: span.start) - 1
+    return spans[index] if index >= 0 and at < spans[index].end else None

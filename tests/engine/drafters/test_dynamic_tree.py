@@ -14,7 +14,7 @@ import pytest
 
 from engine.drafters import Draft, DraftContext
 from engine.drafters import dynamic_tree as growth_module
-from engine.drafters.dynamic_tree import DynamicTree
+from engine.drafters.dynamic_tree import DynamicTree, TreeHead
 from engine.sampling import Distribution, Sampler, TokenCounts
 from engine.settings import SamplingSettings
 from engine.verify_pass import verify
@@ -46,7 +46,7 @@ class TableHead:
 def grown(head: TableHead, sampler: Sampler, position: int, length: int, known: int = 0) -> Draft:
     standing = DraftContext(range(position), TokenCounts(sampler.distribution, []), sampler)
     ids = mx.arange(SIZE) if head.ids is None else head.ids
-    return DynamicTree(head.steps, head.logits, ids, standing, known, length).draft(mx.array([START]))
+    return DynamicTree(TreeHead(head.steps, head.logits, ids), standing, known, length).draft(mx.array([START]))
 
 
 def target_rows(table: mx.array, draft: Draft) -> mx.array:
