@@ -24,36 +24,36 @@ class AnthropicMessages:
         self._engine = engine
 
     async def __call__(self, request: Request) -> Response:
-        asked = read_request(await request.body(), MessagesRequest)
-        reply = self._reply(asked)
+        body = read_request(await request.body(), MessagesRequest)
+        reply = self._reply(body)
         head = {
             "id": f"msg_{secrets.token_hex(12)}",
             "type": "message",
             "role": "assistant",
             "model": self._engine.loaded.target,
         }
-        if asked.stream:
-            return await EventStream(self._events(asked, reply, head), anthropic=True).begin(request)
+        if body.stream:
+            return await EventStream(self._events(body, reply, head), anthropic=True).begin(request)
         tally = await until_gone(request.receive, whole(self._engine.client, reply))
         content = [{"type": "text", "text": tally.answer}]
         if tally.thought:
             content.insert(0, {"type": "thinking", "thinking": tally.thought, "signature": ""})
-        told = {"usage": _usage(tally), **measurements(tally), "redline": origins(tally.emitted)}
-        return json_response({**head, "content": content, **_ending(asked, tally), **told})
+        fields = {"usage": _usage(tally), **measurements(tally), "redline": origins(tally.emitted)}
+        return json_response({**head, "content": content, **_ending(body, tally), **fields})
 
-    def _reply(self, asked: MessagesRequest) -> protocol.Reply:
+    def _reply(self, body: MessagesRequest) -> protocol.Reply:
         """Returns the request for the host. Raises ApiError."""
-        self._engine.check_model(asked.model)
-        if asked.max_tokens is None:
+        self._engine.check_model(body.model)
+        if body.max_tokens is None:
             raise ApiError(400, "invalid_request", "max_tokens is missing", "max_tokens")
-        given: dict[str, Any] = {name: getattr(asked, name) for name in ("temperature", "top_p", "top_k", "max_tokens")}
-        if self._engine.loaded.thinking and asked.thinking is not None:
-            given["thinking"] = asked.thinking.get("type") != "disabled"
-        settings = self._engine.settings({**given, "stop": asked.stop_sequences})
-        return self._engine.replies(messages_of(asked), settings)[0]
+        given: dict[str, Any] = {name: getattr(body, name) for name in ("temperature", "top_p", "top_k", "max_tokens")}
+        if self._engine.loaded.thinking and body.thinking is not None:
+            given["thinking"] = body.thinking.get("type") != "disabled"
+        settings = self._engine.settings({**given, "stop": body.stop_sequences})
+        return self._engine.replies(messages_of(body), settings)[0]
 
     async def _events(
-        self, asked: MessagesRequest, reply: protocol.Reply, head: dict[str, Any]
+        self, body: MessagesRequest, reply: protocol.Reply, head: dict[str, Any]
     ) -> AsyncGenerator[Event]:
         tally, index, kind = Tally(), -1, ""
         async for delta in deltas(self._engine.client, reply, tally):
@@ -68,12 +68,12 @@ class AnthropicMessages:
                         yield _named("content_block_stop", index=index)
                     index, kind = index + 1, channel
                     yield _named("content_block_start", index=index, content_block={"type": kind, kind: ""})
-                told = {"type": f"{kind}_delta", kind: text}
-                yield _named("content_block_delta", index=index, delta=told, redline=origins(delta.tokens))
+                fields = {"type": f"{kind}_delta", kind: text}
+                yield _named("content_block_delta", index=index, delta=fields, redline=origins(delta.tokens))
             kind = kind or "begun"
         if index >= 0:
             yield _named("content_block_stop", index=index)
-        yield _named("message_delta", delta=_ending(asked, tally), usage=_usage(tally), **measurements(tally))
+        yield _named("message_delta", delta=_ending(body, tally), usage=_usage(tally), **measurements(tally))
         yield _named("message_stop")
 
 
@@ -84,9 +84,9 @@ class CountTokens:
         self._engine = engine
 
     async def __call__(self, request: Request) -> Response:
-        asked = read_request(await request.body(), MessagesRequest)
-        self._engine.check_model(asked.model)
-        count = protocol.Count(id=0, messages=messages_of(asked))
+        body = read_request(await request.body(), MessagesRequest)
+        self._engine.check_model(body.model)
+        count = protocol.Count(id=0, messages=messages_of(body))
         return json_response({"input_tokens": await until_gone(request.receive, self._count(count))})
 
     async def _count(self, count: protocol.Count) -> int:
@@ -99,11 +99,11 @@ class CountTokens:
         raise ApiError(500, "engine_error", "the engine did not count")
 
 
-def messages_of(asked: MessagesRequest) -> tuple[protocol.Message, ...]:
+def messages_of(body: MessagesRequest) -> tuple[protocol.Message, ...]:
     """Returns the turns as the host takes them. Raises ApiError for parts that are no text."""
-    system = text_of(asked.system, "system")
+    system = text_of(body.system, "system")
     first = (protocol.Message(role="system", content=system),) if system else ()
-    return first + tuple(protocol.Message(role=turn.role, content=text_of(turn.content)) for turn in asked.messages)
+    return first + tuple(protocol.Message(role=turn.role, content=text_of(turn.content)) for turn in body.messages)
 
 
 def _named(name: str, **fields: Any) -> Event:
@@ -119,9 +119,9 @@ def _usage(tally: Tally, least: int = 0) -> dict[str, int]:
     }
 
 
-def _ending(asked: MessagesRequest, tally: Tally) -> dict[str, Any]:
+def _ending(body: MessagesRequest, tally: Tally) -> dict[str, Any]:
     """Returns why the reply ended. Which of several stop sequences it was is not known, and null."""
     stopped = tally.reason == "stop"
     reason = "stop_sequence" if stopped else "max_tokens" if tally.finish == "length" else "end_turn"
-    sequence = asked.stop_sequences[0] if stopped and len(asked.stop_sequences) == 1 else None
+    sequence = body.stop_sequences[0] if stopped and len(body.stop_sequences) == 1 else None
     return {"stop_reason": reason, "stop_sequence": sequence}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import secrets
 from collections.abc import AsyncGenerator, Iterable
 from typing import Any, Literal
 
@@ -31,37 +30,32 @@ class ChatCompletions:
         self._engine = engine
 
     async def __call__(self, request: Request) -> Response:
-        asked = read_request(await request.body(), ChatRequest)
-        replies = self._replies(asked)
-        head = {
-            "id": f"chatcmpl-{secrets.token_hex(12)}",
-            "created": self._engine.now(),
-            "model": self._engine.loaded.target,
-            "system_fingerprint": self._engine.fingerprint,
-        }
-        if asked.stream:
-            return await EventStream(self._events(asked, replies, head)).begin(request)
+        body = read_request(await request.body(), ChatRequest)
+        replies = self._replies(body)
+        head = self._engine.head("chatcmpl")
+        if body.stream:
+            return await EventStream(self._events(body, replies, head)).begin(request)
         tallies = await until_gone(request.receive, self._engine.wholes(replies))
-        choices = [_choice(i, tally, bool(asked.logprobs)) for i, tally in enumerate(tallies)]
-        told = {"usage": usage(tallies), **measurements(tallies[0])}
-        return json_response({**head, "object": "chat.completion", "choices": choices, **told})
+        choices = [_choice(i, tally, bool(body.logprobs)) for i, tally in enumerate(tallies)]
+        counts = {"usage": usage(tallies), **measurements(tallies[0])}
+        return json_response({**head, "object": "chat.completion", "choices": choices, **counts})
 
-    def _replies(self, asked: ChatRequest) -> list[protocol.Reply]:
+    def _replies(self, body: ChatRequest) -> list[protocol.Reply]:
         """Returns the requests for the host. Raises ApiError."""
-        self._engine.check_model(asked.model)
-        if asked.top_logprobs:
+        self._engine.check_model(body.model)
+        if body.top_logprobs:
             raise unsupported("top_logprobs", "the probability of the chosen token alone is known: use logprobs")
-        grammar = grammar_of(asked.response_format, "response_format")
-        more = {"max_tokens": asked.max_completion_tokens, **self._engine.effort(asked.reasoning_effort)}
-        settings = self._engine.settings_of(asked, grammar=grammar, **more)
-        replies = self._engine.replies(messages_of(asked.messages), settings, asked.n or 1)
-        if asked.prediction is None:
+        grammar = grammar_of(body.response_format, "response_format")
+        more = {"max_tokens": body.max_completion_tokens, **self._engine.effort(body.reasoning_effort)}
+        settings = self._engine.settings_of(body, grammar=grammar, **more)
+        replies = self._engine.replies(messages_of(body.messages), settings, body.n or 1)
+        if body.prediction is None:
             return replies
-        prediction = text_of(asked.prediction.content, "prediction")
+        prediction = text_of(body.prediction.content, "prediction")
         return [msgspec.structs.replace(reply, prediction=prediction) for reply in replies]
 
     async def _events(
-        self, asked: ChatRequest, replies: list[protocol.Reply], head: dict[str, Any]
+        self, body: ChatRequest, replies: list[protocol.Reply], head: dict[str, Any]
     ) -> AsyncGenerator[Event]:
         head = {**head, "object": "chat.completion.chunk"}
         tallies = []
@@ -69,15 +63,15 @@ class ChatCompletions:
             tallies.append(tally := Tally())
             opening: dict[str, Any] = {"role": "assistant"}
             async for delta in deltas(self._engine.client, reply, tally):
-                told = opening | _texts(delta)
+                fields = opening | _texts(delta)
                 opening = {}
-                choice = {"index": index, "delta": told, "finish_reason": None}
-                if asked.logprobs:
+                choice = {"index": index, "delta": fields, "finish_reason": None}
+                if body.logprobs:
                     choice["logprobs"] = _logprobs(delta.tokens)
                 yield "", {**head, "choices": [choice], "redline": origins(delta.tokens)}
             choice = {"index": index, "delta": {}, "finish_reason": tally.finish}
             yield "", {**head, "choices": [choice], **measurements(tally), "redline": {"seed": tally.seed}}
-        if asked.stream_options is not None and asked.stream_options.include_usage:
+        if body.stream_options is not None and body.stream_options.include_usage:
             yield "", {**head, "choices": [], "usage": usage(tallies)}
         yield "", "[DONE]"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import AsyncGenerator, Iterable
 from typing import Any
 
@@ -25,48 +24,42 @@ class Completions:
         self._engine = engine
 
     async def __call__(self, request: Request) -> Response:
-        asked = read_request(await request.body(), CompletionRequest)
-        replies = self._replies(asked)
-        head = {
-            "id": f"cmpl-{secrets.token_hex(12)}",
-            "object": "text_completion",
-            "created": self._engine.now(),
-            "model": self._engine.loaded.target,
-            "system_fingerprint": self._engine.fingerprint,
-        }
-        if asked.stream:
-            return await EventStream(self._events(asked, replies, head)).begin(request)
+        body = read_request(await request.body(), CompletionRequest)
+        replies = self._replies(body)
+        head = {**self._engine.head("cmpl"), "object": "text_completion"}
+        if body.stream:
+            return await EventStream(self._events(body, replies, head)).begin(request)
         tallies = await until_gone(request.receive, self._engine.wholes(replies))
         choices = [
             {
-                **_choice(i, tally.thought + tally.answer, tally.emitted, asked.logprobs is not None),
+                **_choice(i, tally.thought + tally.answer, tally.emitted, body.logprobs is not None),
                 "finish_reason": tally.finish,
             }
             for i, tally in enumerate(tallies)
         ]
         return json_response({**head, "choices": choices, "usage": usage(tallies), **measurements(tallies[0])})
 
-    def _replies(self, asked: CompletionRequest) -> list[protocol.Reply]:
+    def _replies(self, body: CompletionRequest) -> list[protocol.Reply]:
         """Returns the requests for the host. Raises ApiError."""
-        self._engine.check_model(asked.model)
-        grammar = grammar_of(asked.response_format, "response_format")
-        longest = asked.max_tokens or DEFAULT_MAX_TOKENS
-        settings = self._engine.settings_of(asked, max_tokens=longest, grammar=grammar)
-        return self._engine.replies((), settings, asked.n or 1, asked.prompt)
+        self._engine.check_model(body.model)
+        grammar = grammar_of(body.response_format, "response_format")
+        longest = body.max_tokens or DEFAULT_MAX_TOKENS
+        settings = self._engine.settings_of(body, max_tokens=longest, grammar=grammar)
+        return self._engine.replies((), settings, body.n or 1, body.prompt)
 
     async def _events(
-        self, asked: CompletionRequest, replies: list[protocol.Reply], head: dict[str, Any]
+        self, body: CompletionRequest, replies: list[protocol.Reply], head: dict[str, Any]
     ) -> AsyncGenerator[Event]:
         tallies = []
         for index, reply in enumerate(replies):
             tallies.append(tally := Tally())
             async for delta in deltas(self._engine.client, reply, tally):
                 text = delta.thought + delta.answer
-                choice = _choice(index, text, delta.tokens, asked.logprobs is not None)
+                choice = _choice(index, text, delta.tokens, body.logprobs is not None)
                 yield "", {**head, "choices": [{**choice, "finish_reason": None}]}
             last = {**_choice(index, "", (), False), "finish_reason": tally.finish}
             yield "", {**head, "choices": [last], **measurements(tally)}
-        if asked.stream_options is not None and asked.stream_options.include_usage:
+        if body.stream_options is not None and body.stream_options.include_usage:
             yield "", {**head, "choices": [], "usage": usage(tallies)}
         yield "", "[DONE]"
 

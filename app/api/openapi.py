@@ -42,8 +42,8 @@ def openapi_page() -> dict[str, Any]:
         }
         for path, body in zip(_REQUESTS, bodies, strict=True)
     }
-    told = {"200": {"description": "JSON"}}
-    paths |= {path: {"get": {"responses": told}} for path in ("/health", "/openapi.json", "/v1/models")}
+    answers = {"200": {"description": "JSON"}}
+    paths |= {path: {"get": {"responses": answers}} for path in ("/health", "/openapi.json", "/v1/models")}
     return {
         "openapi": "3.1.0",
         "info": {"title": "Redline", "version": "1"},

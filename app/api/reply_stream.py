@@ -49,6 +49,15 @@ class Engine:
             message = f"there is no model {name!r}: this server has {self.loaded.target!r}"
             raise ApiError(404, "model_not_found", message, "model")
 
+    def head(self, prefix: str) -> dict[str, Any]:
+        """Returns what an answer of OpenAI's begins with; its id begins with `prefix`."""
+        return {
+            "id": f"{prefix}-{secrets.token_hex(12)}",
+            "created": self.now(),
+            "model": self.loaded.target,
+            "system_fingerprint": self.fingerprint,
+        }
+
     def settings(self, given: Mapping[str, Any]) -> SamplingSettings:
         """Returns the settings of a request. given: by the names of SamplingSettings, None for what is not given: that
         is the model's own, or neutral. Raises ApiError for invalid values."""
@@ -60,15 +69,15 @@ class Engine:
             raise ApiError(400, "invalid_value", f"{name} is invalid: {remedy}", name)
         return settings
 
-    def settings_of(self, asked: SamplingFields, **more: Any) -> SamplingSettings:
+    def settings_of(self, body: SamplingFields, **more: Any) -> SamplingSettings:
         """Returns the settings of a request to one of OpenAI's endpoints; `more` are others that it has."""
-        given = {name: getattr(asked, name, None) for name in (*MODEL_DEFAULTS, "seed", "max_tokens")}
-        if asked.stop is not None:
-            given["stop"] = (asked.stop,) if isinstance(asked.stop, str) else asked.stop
-        if asked.logit_bias:
-            if not all(token.isdecimal() and len(token) < 10 for token in asked.logit_bias):
+        given = {name: getattr(body, name, None) for name in (*MODEL_DEFAULTS, "seed", "max_tokens")}
+        if body.stop is not None:
+            given["stop"] = (body.stop,) if isinstance(body.stop, str) else body.stop
+        if body.logit_bias:
+            if not all(token.isdecimal() and len(token) < 10 for token in body.logit_bias):
                 raise ApiError(400, "invalid_value", "logit_bias: its keys are ids of tokens", "logit_bias")
-            given["logit_bias"] = {int(token): bias for token, bias in asked.logit_bias.items()}
+            given["logit_bias"] = {int(token): bias for token, bias in body.logit_bias.items()}
         return self.settings(given | {name: value for name, value in more.items() if value is not None})
 
     def replies(
@@ -85,17 +94,17 @@ class Engine:
         """Returns the replies once they are complete, one after another. Raises ApiError."""
         return [await whole(self.client, reply) for reply in replies]
 
-    def effort(self, asked: str | None) -> dict[str, Any]:
+    def effort(self, wanted: str | None) -> dict[str, Any]:
         """Returns the switches of the chat template for a `reasoning_effort`. Raises ApiError for a model without."""
-        if asked is None:
+        if wanted is None:
             return {}
-        if asked == "none" and self.loaded.thinking:
+        if wanted == "none" and self.loaded.thinking:
             return {"thinking": False}
-        if asked not in self.loaded.efforts:
+        if wanted not in self.loaded.efforts:
             known = ", ".join(self.loaded.efforts) or "none at all"
-            message = f"this model has no effort {asked[:40]!r}; its levels: {known}"
+            message = f"this model has no effort {wanted[:40]!r}; its levels: {known}"
             raise ApiError(400, "unsupported_value", message, "reasoning_effort")
-        return {"effort": asked}
+        return {"effort": wanted}
 
 
 @dataclass(frozen=True)

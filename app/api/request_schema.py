@@ -191,20 +191,20 @@ def read_request(body: bytes, kind: type[T]) -> T:
     return request
 
 
-def grammar_of(asked: Mapping[str, Any] | None, param: str) -> Grammar | None:
+def grammar_of(wanted: Mapping[str, Any] | None, param: str) -> Grammar | None:
     """Returns the grammar that a format of the reply asks for, None for text. Raises ApiError for another format.
 
-    asked: `{"type": "json_object"}`, or `{"type": "json_schema"}` with the schema as `schema`, within `json_schema` on
+    wanted: `{"type": "json_object"}`, or `{"type": "json_schema"}` with the schema as `schema`, within `json_schema` on
     /v1/chat/completions. Whether the schema can be used is for the host to say.
     """
-    kind = "text" if asked is None else asked.get("type", "text")
-    if asked is None or kind == "text":
+    kind = "text" if wanted is None else wanted.get("type", "text")
+    if wanted is None or kind == "text":
         return None
     if kind == "json_object":
         return Grammar("json_schema", '{"type": "object"}')
     if kind != "json_schema":
         raise unsupported(param, "formats are text, json_object and json_schema")
-    within = asked.get("json_schema", asked)
+    within = wanted.get("json_schema", wanted)
     schema = within.get("schema") if isinstance(within, Mapping) else None
     if not isinstance(schema, Mapping):
         raise ApiError(400, "invalid_value", f"{param}: give the JSON Schema as an object named schema", param)

@@ -23,17 +23,17 @@ class Responses:
         self._engine = engine
 
     async def __call__(self, request: Request) -> Response:
-        asked = read_request(await request.body(), ResponsesRequest)
-        reply = self._reply(asked)
+        body = read_request(await request.body(), ResponsesRequest)
+        reply = self._reply(body)
         head = {
             "id": f"resp_{secrets.token_hex(12)}",
             "object": "response",
             "created_at": self._engine.now(),
             "model": self._engine.loaded.target,
-            "instructions": asked.instructions,
-            "temperature": asked.temperature,
-            "top_p": asked.top_p,
-            "max_output_tokens": asked.max_output_tokens,
+            "instructions": body.instructions,
+            "temperature": body.temperature,
+            "top_p": body.top_p,
+            "max_output_tokens": body.max_output_tokens,
             "error": None,
             "incomplete_details": None,
             "metadata": {},
@@ -42,21 +42,21 @@ class Responses:
             "store": False,
             "tool_choice": "none",
             "tools": [],
-            "text": asked.text or {"format": {"type": "text"}},
+            "text": body.text or {"format": {"type": "text"}},
         }
-        if asked.stream:
+        if body.stream:
             return await EventStream(_numbered(self._events(reply, head))).begin(request)
         tally = await until_gone(request.receive, whole(self._engine.client, reply))
         return json_response(_complete(head, tally, f"msg_{secrets.token_hex(12)}"))
 
-    def _reply(self, asked: ResponsesRequest) -> protocol.Reply:
+    def _reply(self, body: ResponsesRequest) -> protocol.Reply:
         """Returns the request for the host. Raises ApiError."""
-        self._engine.check_model(asked.model)
-        grammar = grammar_of((asked.text or {}).get("format"), "text.format")
-        effort = self._engine.effort((asked.reasoning or {}).get("effort"))
-        given = {"temperature": asked.temperature, "top_p": asked.top_p, "max_tokens": asked.max_output_tokens}
+        self._engine.check_model(body.model)
+        grammar = grammar_of((body.text or {}).get("format"), "text.format")
+        effort = self._engine.effort((body.reasoning or {}).get("effort"))
+        given = {"temperature": body.temperature, "top_p": body.top_p, "max_tokens": body.max_output_tokens}
         settings = self._engine.settings({**given, **effort, "grammar": grammar})
-        return self._engine.replies(messages_of(asked), settings)[0]
+        return self._engine.replies(messages_of(body), settings)[0]
 
     async def _events(self, reply: protocol.Reply, head: dict[str, Any]) -> AsyncGenerator[Event]:
         tally, item = Tally(), f"msg_{secrets.token_hex(12)}"
@@ -71,8 +71,8 @@ class Responses:
                 yield _named("response.output_item.added", output_index=0, item=_message(item, None))
                 yield _named("response.content_part.added", **place, part=_part(""))
             if delta.answer:
-                told = {"delta": delta.answer, "logprobs": [], "redline": origins(delta.tokens)}
-                yield _named("response.output_text.delta", **place, **told)
+                fields = {"delta": delta.answer, "logprobs": [], "redline": origins(delta.tokens)}
+                yield _named("response.output_text.delta", **place, **fields)
         yield _named("response.output_text.done", **place, text=tally.answer, logprobs=[])
         yield _named("response.content_part.done", **place, part=_part(tally.answer))
         yield _named("response.output_item.done", output_index=0, item=_message(item, tally.answer))
@@ -80,12 +80,12 @@ class Responses:
         yield _named(f"response.{last['status']}", response=last)
 
 
-def messages_of(asked: ResponsesRequest) -> tuple[protocol.Message, ...]:
+def messages_of(body: ResponsesRequest) -> tuple[protocol.Message, ...]:
     """Returns the conversation as the host takes it. Raises ApiError for items that are no messages."""
-    messages = [protocol.Message(role="system", content=asked.instructions)] if asked.instructions else []
-    if isinstance(asked.input, str):
-        return (*messages, protocol.Message(role="user", content=asked.input))
-    for item in asked.input:
+    messages = [protocol.Message(role="system", content=body.instructions)] if body.instructions else []
+    if isinstance(body.input, str):
+        return (*messages, protocol.Message(role="user", content=body.input))
+    for item in body.input:
         if item.type != "message" or item.role is None:
             raise unsupported("input", f"messages are read, and an item is {item.type[:40]!r}")
         role = "system" if item.role == "developer" else item.role
@@ -128,5 +128,5 @@ def _complete(head: dict[str, Any], tally: Tally, item: str) -> dict[str, Any]:
     }
     short = tally.finish == "length"
     ending = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}} if short else {}
-    told = {"output": output, "usage": usage, **measurements(tally), "redline": origins(tally.emitted)}
-    return {**head, "status": "completed", **ending, **told}
+    fields = {"output": output, "usage": usage, **measurements(tally), "redline": origins(tally.emitted)}
+    return {**head, "status": "completed", **ending, **fields}
