@@ -10,7 +10,9 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 from contextlib import suppress
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +22,9 @@ TIMED_OUT = -1  # no exit status of pytest's
 OPTIONS = ("-x", "-q", "--no-header", "-n", "0", "-p", "no:cacheprovider", "-m", "")
 _KNOWN = "ignore::pytest.PytestAssertRewriteWarning"  # of plugins that the fork server has imported
 _OURS = (*SOURCES, "tests")
+_READING = threading.Lock()
+"""Held while an exit status may be read. Starting a process reads those of all others, and of two threads that read
+the same one at once, the second gets 255 (CPython's popen_forkserver.py)."""
 
 
 class Result(NamedTuple):
@@ -35,12 +40,16 @@ def run(copy: Path, tests: tuple[str, ...], timeout_s: float) -> Result:
     forks.set_forkserver_preload(["tests.mutants.large_libraries"])
     output = copy / "output.txt"
     child = forks.Process(target=_run_in_fork, args=(copy, tests, output))
-    child.start()
-    child.join(timeout_s)
-    status = TIMED_OUT if child.exitcode is None else child.exitcode
+    with _READING:
+        child.start()
+    wait([child.sentinel], timeout_s)
+    with _READING:
+        status = TIMED_OUT if child.exitcode is None else child.exitcode
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid or 0, signal.SIGKILL)
-    child.join()
+    wait([child.sentinel])
+    with _READING:
+        child.join()
     return Result(status, output.read_text(errors="replace"))
 
 
