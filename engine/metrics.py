@@ -1,11 +1,17 @@
 """Statistics of a reply: a fold over its events that keeps counts and seconds and derives rates.
 
 The definitions are those of Leviathan 2023 and the glossary in the README; every place that shows such a number takes
-it from here, so they agree. What compares two replies, the speed-up, is in `app.inference.speedup`.
+it from here, so they agree.
+A speed-up compares two replies to one prompt:
+
+decode   plain seconds a token / other seconds a token, from the first pass's tokens to the last: the prompt is in
+         neither, and the tokens of the first pass aren't counted as if they had taken no time
+total    the same from request to last token, prompt included: what someone waiting sees
 """
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -109,3 +115,23 @@ class Metrics:
     def acceptance_by_position(self) -> list[float]:
         """Share of drafted tokens kept at each draft position, of the rounds that got that far."""
         return [k / n if n else 0.0 for k, n in zip(self.kept, self.reached, strict=True)]
+
+
+def decode_speedup(plain: Metrics, other: Metrics) -> float | None:
+    """Returns the speed-up without the prompt; None where a reply had only one pass."""
+    if not plain.pass_speed or not other.pass_speed:
+        return None
+    return other.pass_speed / plain.pass_speed
+
+
+def total_speedup(plain: Metrics, other: Metrics) -> float | None:
+    """Returns the speed-up with the prompt; None where a reply is empty."""
+    if not plain.last_s or not other.last_s:
+        return None
+    return (plain.last_s / plain.tokens) / (other.last_s / other.tokens)
+
+
+def median(values: Iterable[float | None]) -> float | None:
+    """Returns the median of the values that are known; None where there are none."""
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None

@@ -34,7 +34,7 @@ from app.forecast.forecaster import Forecaster, QuestionPrompt
 from app.inference.loaded_pair import LoadedPair, open_target
 from app.inference.options import Options, read_draft_length
 from app.inference.pair_loader import NamedDrafter, open_drafter
-from app.inference.speedup import median
+from engine.metrics import median
 from engine.session import Session
 from engine.settings import ACCEPTANCE_RULES, SamplingSettings
 from models.drafters.drafter_kind import LONGEST_CHAIN

@@ -16,9 +16,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from app.inference.speedup import median
 from engine.audit.receipt import Difference
 from engine.errors import RedlineError, UsageError
+from engine.metrics import median
 from models import durable_files
 
 AUTO: Literal["auto"] = "auto"
@@ -89,7 +89,7 @@ class BenchRun(StrictStruct, frozen=True, kw_only=True):
     matches_plain: bool | None  # whether the tokens are plain decoding's; null where that is not promised
     same_bits: bool | None  # in exact-verify, whether all logits are plain decoding's to the last bit
     first_difference: FirstDifference | None
-    speedup: float | None  # decode speed over plain decoding of the same prompt (`app.inference.speedup`)
+    speedup: float | None  # decode speed over plain decoding of the same prompt (`engine.metrics`)
     speedup_total: float | None  # the same from request to last token
     speedup_ideal: float | None  # what `costs` allow these rounds
     costs: MeasuredCosts | None  # null for the peer

@@ -19,7 +19,6 @@ from app.bench.bench_document import BenchRun, digest
 from app.bench.contestants import PLAIN, PLAIN_EXACT, Contestant
 from app.bench.prompt_file import Question
 from app.inference.measured_reply import Reply, ideal_speedup, receipt_record, reply_record, warm_up
-from app.inference.speedup import decode_speedup, total_speedup
 from engine import cost_measurement
 from engine.audit.fingerprints import first_other_bits
 from engine.audit.receipt import Receipt
@@ -29,6 +28,7 @@ from engine.drafters.drafter_group import DrafterGroup
 from engine.drafters.prompt_lookup import HISTORY_SHORTEST, PromptLookup
 from engine.drafters.suffix_index import END, SuffixIndex
 from engine.errors import ContextError
+from engine.metrics import decode_speedup, total_speedup
 from engine.policy.costs import Costs
 from engine.sampling import Sampler
 from engine.session import Session

@@ -25,7 +25,7 @@ from app.bench.bench_document import (
 from app.bench.contestants import PLAIN
 from app.bench.verdicts import ALL, FLOOR, categories, category_of, verdicts
 from app.inference import environment
-from app.inference.speedup import median
+from engine.metrics import median
 from engine.policy.costs import Costs
 
 SIZE_IN, DPI = (10.4, 9.6), 160  # 1,664 pixels across: readable at half of that

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from app.bench.bench_document import AUTO, BenchRun
 from app.bench.contestants import Length
-from app.inference.speedup import median
+from engine.metrics import median
 
 FLOOR = 0.97  # of plain decoding, and of the best fixed length
 ALL = "all"

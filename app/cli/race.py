@@ -131,7 +131,7 @@ def _run_race(args: argparse.Namespace) -> tuple[RaceDocument, bool]:
         options = replace(options, seed=args.seed or 0)
     from app.inference.loaded_pair import open_target
     from app.inference.options import target_name
-    from app.race.contest import Contest, RaceOptions, level
+    from app.race.race_runs import RaceOptions, RaceRuns, level
 
     sides = level(sides_of(args, options))
     race, status = RaceOptions(1, args.prompt, options, sides, args.runs), Status(sys.stderr)
@@ -142,7 +142,7 @@ def _run_race(args: argparse.Namespace) -> tuple[RaceDocument, bool]:
         asked = Race(id=race.number, prompt=race.prompt, sampling=sampling_of(options), sides=sides, runs=race.runs)
         builder = RaceDocumentBuilder(asked, time.time())
         with ctrl_c() as stopped:
-            for answer in Contest(pair, race, stopped).answers():
+            for answer in RaceRuns(pair, race, stopped).answers():
                 builder.hear(answer)
                 if progress := builder.progress:
                     side = f": {write_side(sides[progress.side])}" if progress.run else ""

@@ -19,7 +19,7 @@ from app.inference.memory_check import check_memory
 from app.inference.options import Options, check_settings, target_name
 from app.inference.pair_resolution import target_folder
 from app.inference.reply_runner import ReplyInput, ReplyRunner
-from app.race.contest import Contest, RaceOptions, level
+from app.race.race_runs import RaceOptions, RaceRuns, level
 from engine.errors import RedlineError, StoppedError
 from engine.events import Finished, PromptProgress, Round
 from engine.settings import SamplingSettings
@@ -123,13 +123,13 @@ class ModelWorker:
         base = Options.of(replace(sampling, draft_length=None))  # each side has its own length
         options = RaceOptions(request.id, request.prompt, base, level(request.sides), request.runs)
         loaded = {(self.pair.drafter, self.pair.tree): pair} if self.pair is not None and pair.has_drafter else {}
-        contest, complete = Contest(pair, options, stop.is_set, loaded), False
+        runs, complete = RaceRuns(pair, options, stop.is_set, loaded), False
         try:
             with pair.without_conversations():
-                yield from contest.answers()
+                yield from runs.answers()
             complete = True
         finally:
-            del contest, loaded
+            del runs, loaded
             if complete:
                 pair.clear()
                 loaded_pair.release_memory()

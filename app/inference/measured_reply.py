@@ -1,4 +1,4 @@
-"""One reply, measured with empty caches, as race and benchmark do. `app.inference.speedup` compares two of them.
+"""One reply, measured with empty caches, as race and benchmark do. `engine.metrics` compares two of them.
 
 The ideal speed-up is what costs measured in isolation allow the same rounds: tokens x c / sum of (c(width) + draft
 cost), which for one draft length k is tau / (c(k + 1) + draft cost) with c, a step in a run of plain ones, as the unit;
@@ -80,7 +80,7 @@ def warm_up(settings: SamplingSettings) -> SamplingSettings:
 
 
 def ideal_speedup(costs: Costs, rounds: Sequence[Round]) -> float | None:
-    """Returns the speed-up that `costs` allow these rounds, the first left out as in `app.inference.speedup`; None
+    """Returns the speed-up that `costs` allow these rounds, the first left out as in `engine.metrics`; None
     where it is the only one."""
     tokens = sum(len(round_.tokens) for round_ in rounds[1:])
     rounds_s = sum(_round_s(costs, round_) for round_ in rounds[1:])

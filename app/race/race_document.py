@@ -21,7 +21,6 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from app.inference.speedup import decode_speedup, median, total_speedup
 from app.protocol import (
     AnyAnswer,
     PairCompared,
@@ -39,7 +38,7 @@ from app.store.reply_rounds import fault_of_round
 from engine.audit.receipt import first_difference
 from engine.errors import RedlineError
 from engine.events import PromptProgress
-from engine.metrics import Metrics
+from engine.metrics import Metrics, decode_speedup, median, total_speedup
 from models import durable_files
 
 FORMAT = "redline race"
@@ -79,7 +78,7 @@ class SideResult:
 
 @dataclass(frozen=True)
 class Results:
-    """What a race found. decode, total: the speed-ups of the second side over the first, by `app.inference.speedup`.
+    """What a race found. decode, total: the speed-ups of the second side over the first, by `engine.metrics`.
     shown: the number of the pair whose total speed-up is the median (the lesser of the middle two), which is replayed.
     pairs: how many there are."""
 

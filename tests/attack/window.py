@@ -4,7 +4,6 @@ the wall clock stands beside it."""
 
 from __future__ import annotations
 
-import gc
 import os
 import random
 import tempfile
@@ -24,6 +23,7 @@ from app.store import Store
 from app.window.chat import Controller
 from app.window.chat.host_process import HostProcess, Timeouts
 from app.window.common.appearance import LIGHT
+from app.window.main_window.garbage_collection import leave_old_objects_out
 from app.window.main_window.main_window import MainWindow
 from app.window.markdown import write
 from app.window.transcript.message_entry import MessageEntry
@@ -67,8 +67,7 @@ class Attacked:
         self.controller.open_last()
         self.controller.start()
         until(lambda: self.controller.status.state == "on", 60)
-        gc.collect()
-        gc.freeze()
+        leave_old_objects_out()
         self.gaps = Gaps()
 
     def close(self) -> None:

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.inference.speedup import total_speedup
 from app.race.race_document import RaceDocument, metrics_of
 from app.race.race_export import FRAME_MS, LONGEST_S, moments_of, pace_of
 from app.race.race_replay import Player, Replay
 from engine.events import PromptProgress
-from engine.metrics import Metrics
+from engine.metrics import Metrics, total_speedup
 from tests.race.made import race, races, simple, steady
 
 

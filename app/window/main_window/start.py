@@ -6,7 +6,6 @@ Imports no Qt before it is known that there is a screen.
 from __future__ import annotations
 
 import ctypes
-import gc
 import os
 import re
 import sys
@@ -156,6 +155,7 @@ def _connect(application: Application, controller: Controller, window: MainWindo
     """Connects the window with the system around it, and with quitting."""
     from app.window.chat import Notice
     from app.window.main_window.application import FirstPaint, InstanceServer, report_uncaught
+    from app.window.main_window.garbage_collection import BackgroundCollection
     from app.window.main_window.secondary_windows import come_forward
 
     window.parts.panel.shown.connect(window.models.find_names)
@@ -167,15 +167,17 @@ def _connect(application: Application, controller: Controller, window: MainWindo
     application.aboutToQuit.connect(server.close)
     application.aboutToQuit.connect(controller.close)
     application.quit_on_signals()
+    BackgroundCollection(application)
     copy = ("Copy Report", controller.host.copy_error_report)
     report_uncaught(lambda text: controller.notice.emit(Notice("error", text, (copy,))))
     FirstPaint(window, lambda: begin(controller))
 
 
 def begin(controller: Controller) -> None:
-    """Starts the engine, once the window is on screen. Objects made until now stay until the end, and are left out of
-    garbage collection, which would stop the window for 20 ms now and then."""
-    gc.freeze()
+    """Starts the engine, once the window is on screen."""
+    from app.window.main_window.garbage_collection import leave_old_objects_out
+
+    leave_old_objects_out()
     controller.start()
 
 

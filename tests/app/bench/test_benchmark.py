@@ -13,10 +13,11 @@ import pytest
 from app.bench import benchmark
 from app.bench.contestants import UNKNOWN, RedlineContestant, RoundBuilder, leave_out, mlx_lm_contestants
 from app.bench.prompt_file import Question
-from app.inference import measured_reply, speedup
+from app.inference import measured_reply
 from app.inference.loaded_pair import LoadedPair
 from app.inference.measured_reply import Reply, ideal_speedup
 from app.inference.pair_loader import NamedDrafter
+from engine import metrics
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.errors import ContextError, UsageError
 from engine.events import Finished, PromptProgress, Round
@@ -137,9 +138,9 @@ def test_the_ideal_of_a_draft_is_a_round_whose_pass_is_built_meanwhile() -> None
 
 def test_speedups_leave_the_tokens_of_the_first_pass_out() -> None:
     plain, other = _reply([1] * 11, 0, seconds=1.0), _reply([5, 3, 1, 2], 4, seconds=1.5)
-    assert speedup.decode_speedup(plain.metrics, other.metrics) == pytest.approx(6 / 4.5)
-    assert speedup.total_speedup(plain.metrics, other.metrics) == pytest.approx(11 / 6.0)
-    assert speedup.decode_speedup(plain.metrics, _reply([5], 4).metrics) is None
+    assert metrics.decode_speedup(plain.metrics, other.metrics) == pytest.approx(6 / 4.5)
+    assert metrics.total_speedup(plain.metrics, other.metrics) == pytest.approx(11 / 6.0)
+    assert metrics.decode_speedup(plain.metrics, _reply([5], 4).metrics) is None
 
 
 def test_costs_are_measured_at_the_widths_that_occurred() -> None:

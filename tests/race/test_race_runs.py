@@ -25,9 +25,9 @@ from app.protocol import (
     encode_line,
 )
 from app.protocol.race_messages import PLAIN, Side
-from app.race import contest
-from app.race.contest import Contest, RaceOptions, level
+from app.race import race_runs
 from app.race.race_document import RaceDocumentBuilder
+from app.race.race_runs import RaceOptions, RaceRuns, level
 from engine.errors import ModelError, UsageError
 from models.drafters.pair_footprint import pair_footprint
 from models.memory import AvailableMemory
@@ -52,7 +52,7 @@ def asked(*sides: Side, runs: int = 3, **options: Any) -> RaceOptions:
 
 
 def held(pair: LoadedPair, wanted: RaceOptions, stop: Callable[[], bool] = lambda: False) -> list[AnyAnswer]:
-    return list(Contest(pair, wanted, stop).answers())
+    return list(RaceRuns(pair, wanted, stop).answers())
 
 
 def of(answers: list[AnyAnswer], kind: type[Any]) -> list[Any]:
@@ -71,13 +71,13 @@ def gathered(answers: list[AnyAnswer], wanted: RaceOptions) -> RaceDocumentBuild
 
 def test_both_sides_are_warmed_up_and_then_alternate(pair: LoadedPair, monkeypatch: pytest.MonkeyPatch) -> None:
     lengths: list[int] = []
-    begin = contest.begin_reply  # type: ignore[attr-defined]
+    begin = race_runs.begin_reply  # type: ignore[attr-defined]
 
     def noting(pair: LoadedPair, prompt: Any, settings: Any, *more: Any) -> Any:
         lengths.append(settings.max_tokens)
         return begin(pair, prompt, settings, *more)
 
-    monkeypatch.setattr(contest, "begin_reply", noting)
+    monkeypatch.setattr(race_runs, "begin_reply", noting)
     monkeypatch.setattr("app.inference.measured_reply.WARM_UP_TOKENS", 2)
     answers = held(pair, asked())
     assert lengths == [2, 2, 8, 8, 8, 8, 8, 8]
@@ -100,7 +100,7 @@ def test_every_run_pays_for_its_prompt_and_says_the_same(pair: LoadedPair) -> No
 
 
 def test_long_runs_are_told_in_parts(pair: LoadedPair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contest, "ROUNDS_A_LINE", 3)
+    monkeypatch.setattr(race_runs, "ROUNDS_A_LINE", 3)
     wanted = asked(runs=1)
     answers = held(pair, wanted)
     parts = [ran for ran in of(answers, RunPart) if ran.side == 0]
@@ -119,7 +119,7 @@ def test_a_stop_ends_it_soon_and_leaves_whole_pairs(pair: LoadedPair) -> None:
         return len(of(answers, RunPart)) >= 2 and isinstance(answers[-1], RaceProgress)
 
     wanted = asked()
-    for answer in Contest(pair, wanted, stop).answers():
+    for answer in RaceRuns(pair, wanted, stop).answers():
         answers.append(answer)
     assert answers[-1] == RaceDone(id=5, pairs=1, stopped=True)
     assert len(of(answers, RunPart)) == 2

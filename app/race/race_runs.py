@@ -83,7 +83,7 @@ def level(sides: Sequence[Side]) -> tuple[Side, ...]:
     return tuple(changed(side, acceptance=rules[0]) if side.plain else side for side in sides)
 
 
-class Contest:
+class RaceRuns:
     """One race on the target of `pair`. stop: is asked between rounds and between passes. loaded: pairs of that target
     that are loaded already."""
 
