@@ -38,7 +38,7 @@ class BackgroundCollection(QObject):
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setInterval(FULL_AFTER_MS)
-        self._timer.timeout.connect(collect_all)
+        self._timer.timeout.connect(lambda: collect_all())
         application.applicationStateChanged.connect(self._note_state)
 
     def _note_state(self, state: Qt.ApplicationState) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
-from functools import partial
 from html import escape
 from typing import NamedTuple
 
@@ -59,13 +57,13 @@ class ReceiptBadge(LabelledButton):
         super().__init__(parent, role="quiet", size=14)
         self.setFixedHeight(BUTTON)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        self._popover: Callable[[], ReceiptPopover] | None = None
+        self._shown: tuple[MessageRecord, str] | None = None
         self.clicked.connect(self._open)
 
     def show_record(self, record: MessageRecord, verifying: str, failure: str) -> None:
         """Shows what is known of a reply. verifying: how far its verification is, or "". failure: why the last one came
         to nothing, or ""."""
-        self._popover = None if verifying else partial(ReceiptPopover, record, failure, self)
+        self._shown = None if verifying else (record, failure)
         words = receipt_text(record, failure)
         self.setText(verifying or short_receipt_text(record, failure))
         self.setVisible(bool(self.text()))
@@ -75,8 +73,8 @@ class ReceiptBadge(LabelledButton):
         self.show_icon("loading" if verifying else shape, "faint" if verifying else receipt_tone(record))
 
     def _open(self) -> None:
-        if self._popover is not None:
-            self._popover().show_at(self.mapToGlobal(QPoint(0, 0)))
+        if self._shown is not None:
+            ReceiptPopover(*self._shown, self).show_at(self.mapToGlobal(QPoint(0, 0)))
 
 
 class ReceiptPopover(QFrame):

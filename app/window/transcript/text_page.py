@@ -111,7 +111,7 @@ class TextPage(Reader):
         self._options = options
         self._pointed = NONE
         self._growing: GrowingDocument | None = None
-        self._buttons = CodeButtons(self, self.code)
+        self._buttons = CodeButtons()
         self._marks: list[Any] = []  # of tokens
         self._found: list[Any] = []  # what is looked for
         self._current = NONE  # the number of the one that the reader has come to
@@ -268,7 +268,7 @@ class TextPage(Reader):
         self.copy_asked.emit()
 
     def _place_buttons(self) -> None:
-        self._buttons.follow(code_blocks(self.document()))
+        self._buttons.follow(code_blocks(self.document()), self, self.code)
 
     # --- events -------------------------------------------------------------------------------
 

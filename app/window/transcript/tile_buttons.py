@@ -55,32 +55,31 @@ class LabelledButton(QToolButton):
 
 
 class CodeButtons:
-    """The buttons of one page that copy its code blocks, in their order. code: returns the code of a block by its
-    number."""
+    """The buttons of one page that copy its code blocks, in their order. They do not refer to the page, so that it goes
+    without the garbage collector."""
 
-    def __init__(self, page: QWidget, code: Callable[[int], str]) -> None:
-        self._page, self._code = page, code
+    def __init__(self) -> None:
         self.blocks: Sequence[CodeBlock] = ()
         self.buttons: list[IconButton] = []
 
-    def follow(self, blocks: Sequence[CodeBlock]) -> None:
-        """Places one button on each of `blocks`."""
+    def follow(self, blocks: Sequence[CodeBlock], page: QWidget, code: Callable[[int], str]) -> None:
+        """Places one button on each of `blocks` of `page`. code: returns the code of a block by its number."""
         while len(self.buttons) > len(blocks):
             self.buttons.pop().deleteLater()
         while len(self.buttons) < len(blocks):
-            self.buttons.append(self._make(len(self.buttons)))
+            self.buttons.append(self._make(len(self.buttons), page, code))
         self.blocks = blocks
         for button, block in zip(self.buttons, blocks, strict=True):
             button.setAccessibleName(f"Copy {block.language} code".replace("  ", " "))
             button.move(round(block.box.right()) - BUTTON - _INSET, round(block.box.top()) + _INSET)
 
-    def _make(self, index: int) -> IconButton:
-        button = IconButton("copy", "Copy Code", self._page, BUTTON)
+    def _make(self, index: int, page: QWidget, code: Callable[[int], str]) -> IconButton:
+        button = IconButton("copy", "Copy Code", page, BUTTON)
         button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        button.clicked.connect(lambda: self._copy(index))
+        button.clicked.connect(lambda: self._copy(index, code))
         button.show()
         return button
 
-    def _copy(self, index: int) -> None:
-        QGuiApplication.clipboard().setText(self._code(index))
+    def _copy(self, index: int, code: Callable[[int], str]) -> None:
+        QGuiApplication.clipboard().setText(code(index))
         self.buttons[index].show_done()

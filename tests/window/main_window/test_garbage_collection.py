@@ -1,0 +1,77 @@
+"""What the window leaves to the garbage collector: nothing of a reply, and a full collection only in the background."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QCoreApplication, QEvent, Qt
+from PySide6.QtWidgets import QApplication
+
+from app.window.main_window import garbage_collection
+from app.window.main_window.garbage_collection import BackgroundCollection, collect_all, leave_old_objects_out
+from tests.attack.window import Attacked, Measured
+from tests.window.waiting import for_a_while, until
+
+TEXT = "A thought.</think>\n\nText with `code`, $x^2$ and a list:\n\n- one\n- two\n\n```python\nprint(1)\n```\n\n" * 20
+
+
+class Cycle:
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@pytest.fixture
+def frozen() -> Iterator[None]:
+    """Old objects are left out in the test, and the collector is as before afterwards."""
+    leave_old_objects_out()
+    yield
+    gc.callbacks.remove(garbage_collection._freeze_survivors)
+
+
+def test_what_survives_is_left_out_until_a_full_collection(frozen: None) -> None:
+    made = [Cycle() for _ in range(1000)]
+    gc.collect(1)
+    count = gc.get_freeze_count()
+    assert count >= 1000
+    assert len(gc.get_objects()) < 1000
+    made.clear()
+    assert gc.collect() < 1000
+    assert collect_all() >= 1000
+    assert gc.get_freeze_count() <= count - 1000
+    assert len(gc.get_objects()) < 1000
+
+
+def test_a_full_collection_waits_for_the_background(app: QApplication, monkeypatch: pytest.MonkeyPatch) -> None:
+    collected: list[int] = []
+    monkeypatch.setattr(garbage_collection, "collect_all", lambda: collected.append(1))
+    monkeypatch.setattr(garbage_collection, "FULL_AFTER_MS", 20)
+    background = BackgroundCollection(app)
+    app.applicationStateChanged.emit(Qt.ApplicationState.ApplicationInactive)
+    app.applicationStateChanged.emit(Qt.ApplicationState.ApplicationActive)
+    for_a_while(0.06)
+    assert not collected
+    app.applicationStateChanged.emit(Qt.ApplicationState.ApplicationHidden)
+    until(lambda: bool(collected))
+    background.deleteLater()
+
+
+@pytest.mark.slow
+def test_a_reply_that_is_shown_and_left_is_gone_without_the_collector(app: QApplication, tmp_path: Path) -> None:
+    """Otherwise each long reply would leave ten thousands of objects until the window is in the background."""
+    attacked = Attacked(tmp_path)
+    try:
+        attacked.show(TEXT, Measured())  # what is made once
+        gc.collect()
+        gc.disable()
+        attacked.show(TEXT, Measured())
+        attacked.controller.new()
+        for_a_while(0.3)
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
+        gc.callbacks.remove(garbage_collection._freeze_survivors)
+        attacked.close()
