@@ -22,6 +22,7 @@ from typing import NamedTuple
 import mlx.core as mx
 
 from engine.tree.draft_tree import DraftTree
+from engine.tree.sibling_trials import Siblings, accepted_children, rest_after_refusals
 
 
 class Acceptance(NamedTuple):
@@ -135,27 +136,21 @@ def reject_tree(
     When no child is left the token comes from what p has become. A child that q cannot have drawn, which stands
     where there was nothing left to draw, is passed over.
 
+    All first children are tried at once, then all second ones: `engine.tree.sibling_trials`.
+
     logp: (n + 1, vocabulary), rows of the root and of each node. logq: (n, vocabulary), q at each node's
     parent. uniforms: (n,) on [0, 1). gumbel: (depth + 1, vocabulary) for the target's own token at each depth.
     """
-    here, p, q = mx.array(-1), mx.exp(logp[0]), mx.zeros(logp.shape[-1])
-    fresh, kept = mx.array(True), []
-    for node in range(draft.size):
-        x = draft[node]
-        here_q = mx.where(fresh, mx.exp(logq[node]), q)
-        tried = (tree.parents[node] == here) & (here_q[x] > 0)
-        accept = tried & (uniforms[node] * here_q[x] < p[x])
-        refuse = tried & ~accept
-        less = _without(here_q, x)
-        p = mx.where(accept, mx.exp(logp[node + 1]), mx.where(refuse, _renormalized(mx.maximum(p - here_q, 0.0), p), p))
-        q = mx.where(refuse, less, q)
-        fresh = mx.where(tried, accept, fresh)
-        here = mx.where(accept, node, here)
-        kept.append(accept)
-    alive = mx.stack(kept)
-    token = mx.argmax(_log(p) + gumbel[tree.row_depths[here + 1]]).astype(mx.int32)
-    own = mx.where(mx.arange(draft.size + 1) == here + 1, token, 0)
-    return _accept_path(mx.sum(alive.astype(mx.int32)), alive, own, draft, tree)
+    siblings = Siblings.of(tree)
+    kept = accepted_children(logp, draft, logq, siblings, uniforms)
+    chosen = kept & ~mx.any(siblings.earlier & kept[None], -1)
+    alive = ~mx.any(tree.reach & ~chosen[None], -1)
+    accepted = mx.max(mx.where(alive, tree.depths, 0))
+    last = mx.max(mx.where(alive, mx.arange(1, draft.size + 1), 0))  # of nodes on one path the deepest comes last
+    rest = rest_after_refusals(logp, draft, logq, siblings, last)
+    token = mx.argmax(_log(rest) + gumbel[tree.row_depths[last]]).astype(mx.int32)
+    own = mx.where(mx.arange(draft.size + 1) == last, token, 0)
+    return _accept_path(accepted, alive, own, draft, tree)
 
 
 def _accept_path(accepted: mx.array, alive: mx.array, own: mx.array, draft: mx.array, tree: DraftTree) -> Acceptance:
@@ -167,12 +162,6 @@ def _accept_path(accepted: mx.array, alive: mx.array, own: mx.array, draft: mx.a
     taken = mx.concatenate([draft[path].astype(mx.int32), mx.zeros(1, mx.int32)])
     tokens = mx.where(mx.arange(tree.depth + 1) == accepted, own[row].astype(mx.int32), taken)
     return Acceptance(accepted, tokens, path)
-
-
-def _without(probs: mx.array, token: mx.array) -> mx.array:
-    """Returns probabilities without one of the tokens, renormalised: (vocabulary,)."""
-    rest = mx.where(mx.arange(probs.size) == token, 0.0, probs)
-    return _renormalized(rest, rest)
 
 
 def _renormalized(mass: mx.array, otherwise: mx.array) -> mx.array:

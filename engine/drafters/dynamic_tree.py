@@ -137,7 +137,8 @@ class DynamicTree:
         best = _greatest(ranks, min(self.length, ranks.size))
         place = mx.zeros(ranks.size, mx.int32).at[best].add(mx.arange(best.size, dtype=mx.int32))
         above = parents[best]
-        tree = DraftTree(mx.where(above >= 0, place[mx.maximum(above, 0)], -1).astype(mx.int32), self.depth)
+        above = mx.where(above >= 0, place[mx.maximum(above, 0)], -1).astype(mx.int32)
+        tree = DraftTree(above, self.depth, self.breadth)
         sampler, logq = self.context.sampler, None
         if not sampler.accepts_by_match:
             logq = sampler.widen(mx.concatenate(self.logprobs)[best // self.breadth], self.ids)

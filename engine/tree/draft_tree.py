@@ -13,6 +13,7 @@ verified and accepted in one graph, without a synchronisation.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,13 +23,15 @@ import mlx.core as mx
 
 @dataclass(frozen=True)
 class DraftTree:
-    """parents: (n,) int32, -1 for children of the root, may be lazy. depth: levels at most, known beforehand.
+    """parents: (n,) int32, -1 for children of the root, may be lazy. depth: levels at most. breadth: children of one
+    node at most. Both are known beforehand.
 
     Siblings stand for different tokens, in the order in which they are tried.
     """
 
     parents: mx.array
     depth: int
+    breadth: int
 
     @classmethod
     def of(cls, parents: Sequence[int]) -> DraftTree:
@@ -38,7 +41,8 @@ class DraftTree:
             if not -1 <= parent < node:
                 raise ValueError(f"node {node} follows node {parent}: parents come before their children")
             depths.append(1 + (depths[parent] if parent >= 0 else 0))
-        return cls(mx.array(list(parents), mx.int32), max(depths, default=0))
+        breadth = max(Counter(parents).values(), default=0)
+        return cls(mx.array(list(parents), mx.int32), max(depths, default=0), breadth)
 
     @property
     def size(self) -> int:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from engine import acceptance
 from engine.tree.draft_tree import DraftTree
-from tests.engine.trees import forests
+from tests.engine.trees import forests, random_parents
 from tests.engine.walks import TOLERANCE, Distributions, Text, emitted, logs, words
 
 
@@ -155,6 +155,57 @@ def test_a_batch_of_walks_is_its_walks_one_by_one() -> None:
         assert alone[0].item() == n
         assert alone[1].tolist()[: n + 1] == tokens[i, : n + 1].tolist()
     assert set(accepted) == {0, 1, 2}
+
+
+def one_by_one(
+    logp: np.ndarray, draft: np.ndarray, logq: np.ndarray, parents: list[int], uniforms: np.ndarray, gumbel: np.ndarray
+) -> tuple[list[int], int]:
+    """The walk as the papers write it, a child at a time: the accepted nodes, and the token at their end."""
+    path: list[int] = []
+    while True:
+        here = path[-1] if path else -1
+        p, q = np.exp(logp[here + 1].astype(float)), None
+        for node in (node for node, parent in enumerate(parents) if parent == here):
+            q = np.exp(logq[node].astype(float)) if q is None else q
+            x = draft[node]
+            if q[x] <= 0:
+                continue
+            if uniforms[node] * q[x] < p[x]:
+                path.append(node)
+                break
+            p = np.maximum(p - q, 0)
+            p, q = p / p.sum(), np.where(np.arange(q.size) == x, 0, q)
+            q = q / max(q.sum(), 1e-300)
+        else:
+            with np.errstate(divide="ignore"):
+                return path, int(np.argmax(np.log(p) + gumbel[len(path)]))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_all_children_at_once_are_as_good_as_one_by_one(seed: int) -> None:
+    """Over more tokens and wider trees than can be enumerated, with several siblings that would be accepted."""
+    rng, ends = np.random.default_rng(seed), set()
+    for _ in range(25):
+        parents = random_parents(rng, int(rng.integers(1, 25)))
+        shape, n, size = DraftTree.of(parents), len(parents), 200
+        logp = np.log(rng.dirichlet(np.full(size, 0.2), n + 1) + 1e-9).astype(np.float32)
+        after = np.log(rng.dirichlet(np.full(size, 0.2), n + 1) + np.exp(logp)).astype(np.float32)
+        after -= np.log(np.exp(after).sum(-1, keepdims=True))
+        drawn = {above: iter(np.argsort(-(after[above + 1] + rng.gumbel(size=size)))) for above in set(parents)}
+        draft = np.array([next(drawn[above]) for above in parents], np.int32)
+        uniforms = rng.random(n).astype(np.float32)
+        gumbel = rng.gumbel(size=(shape.depth + 1, size)).astype(np.float32)
+        logq = after[np.array(parents) + 1]
+        found = acceptance.reject_tree(
+            mx.array(logp), mx.array(draft), mx.array(logq), shape, mx.array(uniforms), mx.array(gumbel)
+        )
+        assert found.path is not None
+        accepted: int = found.accepted.item()  # type: ignore[assignment]
+        path, token = one_by_one(logp, draft, logq, parents, uniforms, gumbel)
+        assert found.path.tolist()[:accepted] == path  # type: ignore[index]
+        assert found.tokens.tolist()[accepted] == token  # type: ignore[index]
+        ends.add(accepted)
+    assert len(ends) >= 3
 
 
 KINDS = ["free", "zeros in p", "zeros in q", "zeros in both", "q is p", "q is nearly a point", "q is a point"]

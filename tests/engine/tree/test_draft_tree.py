@@ -28,7 +28,7 @@ def test_a_node_reaches_itself_and_its_ancestors(parents: list[int]) -> None:
 @SOME
 def test_parents_still_to_be_computed_and_a_depth_that_is_a_bound_give_the_same(parents: list[int], spare: int) -> None:
     known = DraftTree.of(parents)
-    lazy = DraftTree(mx.array(parents, mx.int32) + mx.zeros(1, mx.int32), known.depth + spare)
+    lazy = DraftTree(mx.array(parents, mx.int32) + mx.zeros(1, mx.int32), known.depth + spare, known.breadth)
     for name in ("reach", "depths", "row_depths"):
         assert getattr(lazy, name).tolist() == getattr(known, name).tolist()
 
