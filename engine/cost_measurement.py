@@ -113,9 +113,9 @@ def _sample(members: Sequence[Drafter], draft_context: DraftContext, length: int
 def _run_job(
     target: CachedModel, draft_context: DraftContext, between: Callable[[], None] = lambda: None
 ) -> Callable[[], float]:
-    """Seconds a step, from the landing of the second, after which steps run ahead wherever MLX runs, to that of the
-    last but one, which has the last after it. Hidden states are not recorded meanwhile, as their log
-    could not be rewound."""
+    """Seconds per step, timed from the end of the second step to the end of the last but one: from the second on, steps
+    run ahead on every backend, and the last but one still has another queued behind it. Hidden states are not recorded
+    meanwhile, as their log could not be rewound."""
 
     def job() -> float:
         taps, target.taps = target.taps, None

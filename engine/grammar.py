@@ -1,7 +1,7 @@
 """Structured output: which tokens a grammar allows in each row of a verify pass.
 
-The tokens that the grammar refuses behind a row's own prefix get the logit -inf before anything else is done with the
-row: penalties, logit bias, temperature, min-p, top-k and top-p then apply to what is left. The rules of acceptance are
+`engine.verify_pass.verify` gives the tokens that the grammar refuses behind a row's own prefix the logit -inf, before
+anything else is done with the row: penalties, logit bias, temperature, min-p, top-k and top-p then apply to what is left. The rules of acceptance are
 not changed, so drafting keeps what it keeps without a grammar, of *plain masked decoding*: rejection sampling keeps its
 distribution; greedy and coupled choices keep its text. That is not the model's distribution conditioned on the grammar,
 which would weigh each token by how likely the model is to complete the reply behind it.

@@ -1,7 +1,7 @@
 """The JSON document of a benchmark. Every key is always there; null where a number means nothing.
 
-It is written again after every prompt, so that nothing measured is lost and `--resume` can continue. In exact-verify
-"plain decoding" is plain decoding in exact-verify, except for the speed-ups, which are over ordinary plain decoding.
+It is written again after every prompt, so that nothing measured is lost and `--resume` can continue. Under
+exact-verify, "plain decoding" also runs exact-verify; only the speed-ups are over ordinary plain decoding.
 Tables and plots are made from the document alone.
 """
 

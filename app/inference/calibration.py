@@ -1,4 +1,4 @@
-"""The costs of passes on this machine, measured once a (target, drafter, machine, context) and kept on disk.
+"""The costs of passes on this machine, measured once per (target, drafter, machine, context) and kept on disk.
 
 Attention grows with the context, and for a pass of two rows by twice as much as for one: on 2 cores a drafted token
 costs the built-in model 1.2 plain steps after 64 tokens and 1.3 after 1,024. So costs are measured after the

@@ -1,7 +1,7 @@
 """A conversation on a loaded pair: its messages, and how they are answered. Knows no terminal.
 
 Invariant: `messages` holds whole turns, a question and its reply each. A reply without text, because it was stopped or
-refused, leaves `messages` as it was. So does a change that Ctrl-C stops leave options and pair.
+refused, leaves `messages` as it was. Likewise, a change interrupted by Ctrl-C leaves options and pair as they were.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes replies while they stream, in a thread with a connection of its own: a window that stalls keeps nothing from
+"""Writes replies while they stream, in a thread with a connection of its own: a stalled window does not delay what goes to
 the disk, and a slow disk does not stall the window.
 
     append, end        hand rounds or the end of a reply over, and return at once
@@ -63,12 +63,12 @@ class ReplyWriter:
         self._failure = ""  # why
         self._reports: list[Report] = []
         self._writing = self._closed = False
-        self._next_s = self._retry_s = 0.0  # not before is anything written, or tried again
+        self._next_s = self._retry_s = 0.0  # the earliest times of the next write and the next retry
 
     # --- for the thread that owns the store ----------------------------------------------------
 
     def append(self, message: int, rounds: list[RoundDone]) -> None:
-        """Has rounds of a reply written that streams."""
+        """Queues rounds of a streaming reply for writing."""
         with self._changed:
             self._part(message).rounds.extend(rounds)
 

@@ -2,8 +2,8 @@
 
 DEFLATE finds its matches so (RFC 1951, section 4; `deflate.c` of zlib): a table leads from the hash of an n-gram to its
 latest end, and from each end a link leads to the end before it in the same bucket. Tokens are added and taken back at
-the end only. Unlike a suffix tree (SuffixDecoding, arXiv 2411.04975) it has a fixed size a token and is built by numpy
-at once; unlike a suffix array it grows.
+the end only. Unlike a suffix tree (SuffixDecoding, arXiv 2411.04975) it takes a fixed amount of memory per token and is
+built by numpy at once; unlike a suffix array it grows.
 
 Memory: `BYTES_A_TOKEN` for each token that there is room for, which is at most twice as many as there are.
 """

@@ -3,7 +3,7 @@ decoding.
 
 Each round takes the draft with the most expected tokens for its price. Prices are in plain steps: 1.0 is the time of
 one step in a run of plain ones. What may be lost in finding out is bounded by a budget. Where drafting does not pay, a
-drafter is probed now and then, the more seldom the more probes fail.
+drafter is probed now and then, less and less often as probes fail.
 
 Decisions follow from costs measured beforehand and from the tokens of this reply, not from the clock: the same request
 has the same rounds. Only replies that need not be repeatable have a `CostCorrection`.

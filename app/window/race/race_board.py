@@ -1,4 +1,4 @@
-"""A race at a time: the prompt, both sides, and the comparison between them."""
+"""A race at one moment of its replay: the prompt, both sides, and the comparison between them."""
 
 from __future__ import annotations
 

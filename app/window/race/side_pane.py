@@ -1,4 +1,4 @@
-"""One side of a race at a time: its name, its progress, its numbers, its text."""
+"""One side of a race at one moment of its replay: its name, its progress, its numbers, its text."""
 
 from __future__ import annotations
 
