@@ -1,8 +1,8 @@
 """From logits to the distribution p, and the tokens drawn from it.
 
-The order is that of vLLM: the mask of a grammar (in `engine.verify_pass.verify`), logit bias and penalties, temperature, min-p,
-top-k, top-p, then renormalisation. The same function serves one plain step, every row of a verify pass, and the
-drafter's own distribution q, which knows no grammar.
+The order is that of vLLM: the mask of a grammar (in `engine.verify_pass.verify`), logit bias and penalties,
+temperature, min-p, top-k, top-p, then renormalisation. The same function serves one plain step, every row of a verify
+pass, and the drafter's own distribution q, which knows no grammar.
 """
 
 from __future__ import annotations

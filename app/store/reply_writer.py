@@ -1,5 +1,5 @@
-"""Writes replies while they stream, in a thread with a connection of its own: a stalled window does not delay what goes to
-the disk, and a slow disk does not stall the window.
+"""Writes replies while they stream, in a thread with a connection of its own: a stalled window does not delay what goes
+to the disk, and a slow disk does not stall the window.
 
     append, end        hand rounds or the end of a reply over, and return at once
     wake               is called in the thread once something was written, or could not be
