@@ -34,7 +34,7 @@ from tests.window.chats import DAY_S, add_conversation, make_controller, show_lo
 from tests.window.inspector.made import CORRECTED
 from tests.window.models import scenes
 from tests.window.race.showing import measured_race, recorded_race
-from tests.window.scene_texts import MARKDOWN, SEARCH, SKY, TITLES, TURNS
+from tests.window.scene_texts import FORMULAS, MARKDOWN, SEARCH, SKY, TITLES, TURNS
 
 ROOT = Path(__file__).parents[2]
 RECORDED = ROOT / "tests/host/recorded.jsonl"
@@ -176,6 +176,18 @@ def find(stage: Stage) -> QWidget:
     return stage.window
 
 
+def formulas(stage: Stage) -> QWidget:
+    """Formulas, of which one is too wide for its line, and Find in Chat at one of them."""
+    told = made_up(FORMULAS, 5)
+    stage.controller.open(2)
+    path(stage.controller, [ask(1, "What is a Taylor series?"), answered(2, told)], {2: told})
+    bar = stage.window.parts.transcript.find_bar
+    bar.field.setText("n!")
+    bar.begin()
+    settle()
+    return stage.window
+
+
 def full_context(stage: Stage) -> QWidget:
     """The context was full before, and is again."""
     controller, (question, reply) = stage.controller, TURNS[0]
@@ -253,6 +265,7 @@ SCENES: dict[str, Callable[[Stage], QWidget]] = {
     "long": long,
     "full-context": full_context,
     "find": find,
+    "formulas": formulas,
     "receipt": receipt,
     "chat-settings": chat_settings,
     "settings": settings,
