@@ -331,8 +331,8 @@ class FormulaLayout:
         cells = [[self._text.node(cell) for cell in row] for row in matrix.rows]
         if width is not None:
             free = width - max(row[0].width for row in cells) - 0.28 * self._em
-            for boxes, row in zip(cells, matrix.rows, strict=True):
-                boxes[1:2] = [self._text.lines(cell, free) for cell in row[1:2]]
+            for boxes, parts in zip(cells, matrix.rows, strict=True):
+                boxes[1:2] = [self._text.lines(part, free) for part in parts[1:2]]
         columns = max(map(len, cells))
         widths = [max((row[c].width for row in cells if c < len(row)), default=0.0) for c in range(columns)]
         aligned = matrix.alignment == "rl"
