@@ -38,7 +38,8 @@ For the exponential function around 0 all derivatives are 1:
 
 $$e^x = 1 + x + \frac{x^2}{2!} + \frac{x^3}{3!} + \frac{x^4}{4!} + \frac{x^5}{5!} + \frac{x^6}{6!} + \frac{x^7}{7!}
 + \frac{x^8}{8!} + \frac{x^9}{9!} + \frac{x^{10}}{10!} + \frac{x^{11}}{11!} + \frac{x^{12}}{12!}
-+ \frac{x^{13}}{13!} + \cdots \approx \sum_{n=0}^{N} \frac{x^n}{n!} + \frac{e^{\xi} x^{N+1}}{(N+1)!} \quad \text{where } 0 < \xi < x$$
++ \frac{x^{13}}{13!} + \cdots
+\approx \sum_{n=0}^{N} \frac{x^n}{n!} + \frac{e^{\xi} x^{N+1}}{(N+1)!} \quad \text{where } 0 < \xi < x$$
 
 The last part is what the sum is wrong by, for a $\xi$ between 0 and $x$.
 """
