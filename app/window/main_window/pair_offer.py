@@ -19,13 +19,8 @@ CONNECTION_BITS_PER_S = 100e6  # that a download is estimated with
 
 
 def best_pair(known: KnownModels) -> ModelRow | None:
-    """Returns the first recommended target that fits and has a drafter to download with it; no pair that anybody
-    measured to be slower than plain decoding."""
-    for one in known.rows({}):
-        slow = any(measured.speedup < 1 for measured in one.measured)
-        if one.section == RECOMMENDED and one.fit == "good" and one.missing_drafter and not slow:
-            return one
-    return None
+    """Returns the recommended target, if it has a drafter."""
+    return next((one for one in known.rows({}) if one.section == RECOMMENDED and one.best_drafter), None)
 
 
 class PairOffer(QWidget):
