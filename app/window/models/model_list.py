@@ -16,7 +16,7 @@ from app.window.common.section_list import ITEM, Index, SectionDelegate, Section
 from app.window.common.widgets import draw_bar
 from app.window.models.downloads import Download
 from app.window.models.known_models import ModelRow
-from app.window.models.model_text import BADGES, ICONS, TONES, bits, good_at, joined, size, speedup, status
+from app.window.models.model_text import BADGES, ICONS, TONES, bits, joined, parameters, size, speedup, status
 
 KEYS = {
     Qt.Key.Key_Return: "do",
@@ -126,13 +126,13 @@ def _colour(tone: str, selected: bool) -> QColor:
 
 
 def facts(row: ModelRow) -> str:
-    """Returns what a model is good at, its bits, size and best drafter on one line."""
+    """Returns the size of a model, its bits, what it is good at, and its best drafter, on one line."""
     if row.here is not None and not row.here.complete:
         return joined((size(row.size_bytes), row.here.trouble))
     entry = row.entry
     estimated = row.here is None and entry is not None and entry.size == "estimated"
-    about = (good_at(entry), bits(entry.bits)) if entry else ()
-    return joined((*about, size(row.size_bytes, estimated), row.drafter))
+    about = (bits(entry.bits), entry.good_at or parameters(entry.parameters_b)) if entry else ()
+    return joined((size(row.size_bytes, estimated), *about, row.drafter))
 
 
 def description(row: ModelRow) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from app.duration_text import duration_words
-from app.protocol.model_documents import CatalogueEntry, MeasuredSpeedup
+from app.protocol.model_documents import MeasuredSpeedup
 from app.window.models.downloads import Download
 from models.size_text import size_words
 
@@ -61,11 +61,6 @@ def parameters(billions: float | None) -> str:
     if billions is None:
         return ""
     return f"{billions:.3g} B" if billions >= 1 else f"{billions * 1000:.0f} M"
-
-
-def good_at(entry: CatalogueEntry) -> str:
-    """Returns what a model is recommended for, or how many parameters it has if the catalogue does not say."""
-    return f"{entry.good_at[:1].upper()}{entry.good_at[1:]}" or parameters(entry.parameters_b)
 
 
 def bits(number: float | None) -> str:

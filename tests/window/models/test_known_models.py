@@ -76,7 +76,7 @@ def test_a_speed_up_is_shown_only_if_it_was_measured_for_this_pair(fake: FakeMod
 
 def test_a_row_shows_what_the_model_is_good_at_its_size_and_the_best_drafter(fake: FakeModels) -> None:
     row = rows(fake, "qwen3 8b")[QWEN]
-    assert facts(row) == "Reasoning and many languages · 4-bit · 4.62 GB · Qwen3 8B EAGLE-3"
+    assert facts(row) == "4.62 GB · 4-bit · reasoning and many languages · Qwen3 8B EAGLE-3"
     assert row.missing_drafter == EAGLE
     fake.put(model(SMALL, 0.35))
     row = rows(fake, "qwen3 8b")[QWEN]
