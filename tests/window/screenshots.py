@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace as changed
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
 from PySide6.QtCore import QCoreApplication, QEvent
@@ -104,6 +104,23 @@ def made_up(text: str, seed: int) -> list[RoundDone]:
 def first_run(stage: Stage) -> QWidget:
     stage.controller.library.conversations = list  # type: ignore[method-assign]  # as at the first start
     stage.controller.conversations_changed.emit()
+    return stage.window
+
+
+def offer(state: Literal["offered", "downloading", "ready", "in use"]) -> Callable[[Stage], QWidget]:
+    """The first start with the offer of a better pair, and what becomes of it."""
+    return lambda stage: scenes.offered(first_run(stage), state)  # type: ignore[arg-type]
+
+
+def saved(stage: Stage) -> QWidget:
+    """A chat that was sooner than without drafting, by an estimate."""
+    long(stage)
+    stage.window.change_preferences(tints=True)
+    shown = stage.controller.path
+    for place, record in enumerate(shown):
+        if record.statistics is not None:
+            shown[place] = replace(record, statistics=replace(record.statistics, plain_s=0.042))
+    stage.controller.path_changed.emit(list(shown))
     return stage.window
 
 
@@ -259,6 +276,11 @@ def models(scene: Callable[[MainWindow], QWidget]) -> Callable[[Stage], QWidget]
 
 SCENES: dict[str, Callable[[Stage], QWidget]] = {
     "first-run": first_run,
+    "offer": offer("offered"),
+    "offer-downloading": offer("downloading"),
+    "offer-ready": offer("ready"),
+    "offer-in-use": offer("in use"),
+    "saved": saved,
     "streaming": streaming,
     "correction": correction,
     "markdown": markdown,

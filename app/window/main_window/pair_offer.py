@@ -24,7 +24,10 @@ def best_pair(known: KnownModels) -> ModelRow | None:
 
 
 class PairOffer(QWidget):
-    """Hidden until there is something to offer. download_asked(target, drafter), use_asked(Pair), race_asked()."""
+    """Hidden until there is something to offer. download_asked(target, drafter), use_asked(Pair), race_asked().
+
+    accepted: whether its download was begun. step: what `act` does: download, use or race; "" for nothing.
+    """
 
     download_asked = Signal(str, str)
     use_asked = Signal(object)
@@ -34,14 +37,13 @@ class PairOffer(QWidget):
         super().__init__(parent)
         self.text, self.button = wrapped(role="body"), QPushButton()
         self.offered: ModelRow | None = None
-        self.accepted = False  # its download was begun
-        self._step = ""  # what the button does: download, use or race
+        self.accepted, self.step = False, ""
         style(self.button, role="primary")
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.addWidget(self.text)
         column.addLayout(row(self.button, STRETCH))
-        self.button.clicked.connect(self._act)
+        self.button.clicked.connect(self.act)
         self.hide()
 
     def show_state(self, known: KnownModels, downloads: Mapping[str, Download], pair: Pair) -> None:
@@ -49,7 +51,7 @@ class PairOffer(QWidget):
         self.offered = self.offered or best_pair(known)
         if (offer := self.offered) is None:
             return
-        parts = (offer.key, offer.missing_drafter)
+        parts = (offer.key, offer.best_drafter)
         running = [downloads[name] for name in parts if name in downloads]
         if running:
             stopped = next((one for one in running if not one.live), None)
@@ -57,29 +59,33 @@ class PairOffer(QWidget):
             said = sentence(shown.message or status(shown)) if stopped else f"{status(shown)}. You can chat meanwhile."
             self._show(f"{known.title(shown.repo)}: {said}", "Resume" if stopped else "", "download")
         elif not all(map(known.is_here, parts)):
-            self._show(offer_text(offer), f"Download Both{_total(offer)}", "download")
-        elif pair.target != offer.key:
-            self._show(f"{offer.title} and its drafter are here.", f"Use {offer.title}", "use")
+            self._show(
+                offer_text(offer), f"Download{' Both' if offer.missing_drafter else ''}{_total(offer)}", "download"
+            )
+        elif (pair.target, pair.drafter) != parts:
+            self._show(f"{offer.title} and its drafter {offer.drafter} are here.", f"Use {offer.title}", "use")
         else:
-            self._show(f"This chat uses {offer.title}. See how much sooner it replies.", "Race It", "race")
+            with_drafter = f"{offer.title} with {offer.drafter}"
+            self._show(f"This chat uses {with_drafter}. See how much sooner it replies.", "Race It", "race")
 
     def _show(self, text: str, button: str, step: str) -> None:
-        self._step = step
+        self.step = step if button else ""
         self.text.setText(text)
         self.button.setText(button)
         self.button.setAccessibleDescription(text)
         self.button.setVisible(bool(button))
         self.show()
 
-    def _act(self) -> None:
+    def act(self) -> None:
+        """Takes the next step."""
         if (offer := self.offered) is None:
             return
-        if self._step == "download":
+        if self.step == "download":
             self.accepted = True
-            self.download_asked.emit(offer.key, offer.missing_drafter)
-        elif self._step == "use":
-            self.use_asked.emit(Pair(target=offer.key, drafter=offer.missing_drafter))
-        else:
+            self.download_asked.emit(offer.key, offer.best_drafter)
+        elif self.step == "use":
+            self.use_asked.emit(Pair(target=offer.key, drafter=offer.best_drafter))
+        elif self.step == "race":
             self.race_asked.emit()
 
 
@@ -99,8 +105,9 @@ def _download_time(offer: ModelRow) -> str:
 
 
 def _total_bytes(offer: ModelRow) -> int | None:
-    """Returns the size of both downloads; None as long as one of them is unknown."""
-    return None if offer.size_bytes is None or offer.missing_bytes is None else offer.size_bytes + offer.missing_bytes
+    """Returns the size of all that is to be downloaded; None as long as a part of it is unknown."""
+    missing_bytes = offer.missing_bytes if offer.missing_drafter else 0
+    return None if offer.size_bytes is None or missing_bytes is None else offer.size_bytes + missing_bytes
 
 
 def _total(offer: ModelRow) -> str:
