@@ -223,7 +223,8 @@ class ModelsOpener(SecondaryWindow):
             if offer.accepted and not offer.isVisible() and offer.step in self._untold:
                 self._untold.remove(offer.step)
                 action = (offer.button.text(), offer.act)
-                self._controller.notice.emit(Notice("info", offer.text.text(), (action,)))
+                text = f"{offer.title.text()}. {offer.text.text()}"
+                self._controller.notice.emit(Notice("info", text, (action,)))
 
     def get_pair(self, target: str, drafter: str) -> None:
         """Downloads both models, unless they are here; it goes on in the background."""

@@ -105,7 +105,7 @@ def offered(window: MainWindow, stage: Literal["offered", "downloading", "ready"
     target, drafter = offer.offered.key, offer.offered.best_drafter
     if stage == "offered":
         return window
-    first, second, *small = SIZES
+    first, second = list(SIZES)[:2]
     came, total = SIZES[first] + 910_000_000, sum(SIZES.values())
     so_far = progress(second, 910_000_000, SIZES[second], came, total)
     fake.pull(target, asking(target), planned(target, SIZES), fetched(first, SIZES[first]), so_far, WAIT)
