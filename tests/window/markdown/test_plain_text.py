@@ -98,4 +98,4 @@ def test_a_paragraph_that_was_cut_is_copied_as_one(length: int) -> None:
     source = "All work and no play. " * (length // 22)
     document = shown(source)
     assert document.blockCount() >= len(pieces_of(source))
-    assert plain_text(document, 0, document.characterCount() - 1) == source.strip()
+    assert plain_text(document, 0, document.characterCount() - 1).strip() == source.strip()
