@@ -28,7 +28,7 @@ from app.window.common.layouts import column, row
 from app.window.common.theme import NATIVE
 from app.window.common.widgets import style, wrapped
 
-CONTROL_WIDTH = 148  # px
+CONTROL_WIDTH = 168  # px
 DECIMALS = 4
 ARROW = 14  # px
 

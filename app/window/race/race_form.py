@@ -14,6 +14,7 @@ from app.protocol.race_messages import PLAIN, Side
 from app.store.records import ChatSettings
 from app.window.common.appearance import GAP
 from app.window.common.form_fields import (
+    CONTROL_WIDTH,
     CheckBox,
     FolderField,
     Lines,
@@ -49,7 +50,7 @@ class SideForm(QWidget):
         self.folder.setAccessibleName(f"Drafter folder of side {name}")
         letter.setToolTip(f"Side {name}")
         self.length.setPrefix("Length ")
-        self.drafter.setMinimumWidth(150)
+        self.drafter.setMinimumWidth(CONTROL_WIDTH)
         row = QHBoxLayout()
         row.setSpacing(GAP)
         row.addWidget(letter)
