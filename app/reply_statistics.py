@@ -34,6 +34,13 @@ def saved_in_words(replies: Sequence[Statistics]) -> str:
     return f"About {duration_words(saved_s)} saved in this chat" if saved_s >= 1 else ""
 
 
+def chat_in_words(replies: Sequence[Statistics]) -> str:
+    """Compares the last of the replies of a conversation with plain decoding, and says what all of them saved; "" where
+    neither is known."""
+    saved = saved_in_words(replies) if len(replies) > 1 else ""
+    return ", ".join(filter(None, [speed_in_words(replies[-1]), f"{saved[:1].lower()}{saved[1:]}"]))
+
+
 def _difference(saved_s: float) -> str:
     seconds = abs(saved_s)
     return f"{duration_words(seconds) if seconds >= 10 else f'{seconds:.1f} s'} {'sooner' if saved_s > 0 else 'later'}"

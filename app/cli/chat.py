@@ -18,13 +18,16 @@ from app.command_line import INTERRUPTED, OK, add_command, notify, print_json
 from app.inference.options import Options, target_name
 from app.inference.reply_events import FellBack, ShownEvent
 from app.reply_history import FOLDER
+from app.reply_statistics import speed_in_words
 from app.store import store_path
+from app.store.records import Statistics
 from engine.errors import UsageError
 from engine.events import Finished, to_json
 
 if TYPE_CHECKING:
     from app.command_line import Commands
     from app.inference.conversation import Conversation
+    from engine.metrics import Metrics
 
 _EXAMPLES = """examples:
   redline chat                                          a conversation; /help says what it can do
@@ -94,7 +97,11 @@ def _shows_thoughts(args: argparse.Namespace, look: Look) -> bool:
 
 def _print_reply(conversation: Conversation, events: Iterator[ShownEvent], terminal: Terminal) -> int:
     terminal.introduce(conversation.describe())
-    metrics = terminal.play(events, conversation.options.seed_line)
+
+    def compared(metrics: Metrics) -> str:
+        return speed_in_words(Statistics.of(metrics, conversation.plain_s))
+
+    metrics = terminal.play(events, conversation.options.seed_line, compared)
     return INTERRUPTED if metrics.reason == "cancelled" else OK
 
 

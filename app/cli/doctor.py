@@ -28,15 +28,15 @@ from engine.errors import ModelError, UsageError
 from models.builtin import builtin_gguf
 from models.model_folder import check_folder
 from models.paths import cache_dir, models_dir
+from models.size_text import memory_words, size_words
 
 if TYPE_CHECKING:
     from app.command_line import Commands
 
 State = Literal["ok", "warning", "missing"]
-GIB = 1024**3
 _TIMEOUT_S = 60.0
-_MIN_MEMORY_BYTES = 2 * GIB
-_MIN_DISK_BYTES = 1 * GIB
+_MIN_MEMORY_BYTES = 2 * 1024**3
+_MIN_DISK_BYTES = 10**9
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "missing": ("✗", "red")}
 _METAL = "measure speed, memory and exactness on this GPU for a bug report (about ten minutes)"
 _DESCRIPTION = "Check this machine and suggest fixes. Exit status 1 if something that every reply needs is missing."
@@ -182,9 +182,9 @@ def _memory() -> Finding:
     total, available = memory()
     if total is None:
         return Finding("Memory", "warning", "unknown", "the system does not report it")
-    value = f"{total / GIB:.1f} GiB" + ("" if available is None else f", {available / GIB:.1f} GiB free")
+    value = memory_words(total) + ("" if available is None else f", {memory_words(available)} free")
     if available is not None and available < _MIN_MEMORY_BYTES:
-        return Finding("Memory", "warning", value, "close other programs: the built-in model needs about 1 GiB")
+        return Finding("Memory", "warning", value, "close other programs: the built-in model needs about 1 GB")
     return Finding("Memory", "ok", value)
 
 
@@ -194,11 +194,11 @@ def _disk(folder: Path) -> Finding:
         free = disk_usage(place).free
     except OSError as error:
         return Finding("Files", "warning", f"{folder} ({error.strerror})", "choose another folder with --cache-dir")
-    value = f"{folder}, {free / GIB:.1f} GiB free"
+    value = f"{folder}, {size_words(free)} free"
     if not os.access(place, os.W_OK):
         return Finding("Files", "warning", f"{value}, read-only", "choose another folder with --cache-dir")
     if free < _MIN_DISK_BYTES:
-        return Finding("Files", "warning", value, "free some space: models need 0.2 GiB or more")
+        return Finding("Files", "warning", value, "free some space: models need 0.2 GB or more")
     return Finding("Files", "ok", value)
 
 
@@ -221,7 +221,7 @@ def _models(models: Path) -> Iterator[Finding]:
     for path in folders:
         try:
             folder = check_folder(path)
-            size = f"{folder.weights_bytes / GIB:.2f} GiB"
+            size = size_words(folder.weights_bytes)
             context = f", context {folder.context_length}" if folder.context_length else ""
             yield Finding("Model folder", "ok", f"{path.name}: {folder.model_type}, {size}{context}")
         except ModelError as error:

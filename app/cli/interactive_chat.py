@@ -25,7 +25,9 @@ from app.command_line import OK
 from app.folded_text import folded
 from app.inference.options import read_draft_length
 from app.inference.reply_events import ShownEvent
+from app.reply_statistics import chat_in_words
 from app.safe_text import trusted
+from app.store.records import Statistics
 from app.suggestion import did_you_mean
 from engine.errors import ContextError, RedlineError, UsageError
 from engine.metrics import Metrics
@@ -87,6 +89,7 @@ class Talk:
         self.over = False
         self._conversation, self._terminal = conversation, terminal
         self._last: Metrics | None = None
+        self._replies: list[Statistics] = []
 
     def take(self, line: str) -> None:
         """Runs a command or replies to a message. Shows what goes wrong; the conversation continues."""
@@ -114,9 +117,14 @@ class Talk:
         """Shows a reply. nothing: what to say if it was empty."""
         before = self._conversation.messages
         with ctrl_c() as cancelled, unseen_typing(sys.stdin), closing(reply(cancelled)) as events:
-            self._last = self._terminal.play(events, self._conversation.options.seed_line)
+            self._last = self._terminal.play(events, self._conversation.options.seed_line, self._compare)
         if self._conversation.messages is before:  # a reply makes a new list
             self._say(nothing)
+
+    def _compare(self, metrics: Metrics) -> str:
+        """Takes the numbers of a reply that ended, and compares it and the chat so far with plain decoding."""
+        self._replies.append(Statistics.of(metrics, self._conversation.plain_s))
+        return chat_in_words(self._replies)
 
     def _do_help(self, _: str) -> None:
         width = max(map(len, _COMMANDS))
@@ -124,6 +132,7 @@ class Talk:
 
     def _do_clear(self, _: str) -> None:
         self._conversation.clear()
+        self._replies.clear()
         self._say("the conversation is forgotten")
 
     def _do_trim(self, text: str) -> None:

@@ -153,12 +153,14 @@ def _clock(pane: PaneState) -> str:
 def _text(run: Run, look: Look, tokens: int, marked: int | None) -> Text:
     """Returns the first `tokens` of a run in their tints, with the marked one reversed, and the end that no token
     completed."""
-    text, count = Text(), 0
+    text, count, answer = Text(), 0, race_text.answer_start(run.rounds)
     for one in run.rounds:
         round_ = one.round
         for piece, origin in zip(round_.texts, round_.origins, strict=True):
             if count >= tokens:
                 return text
+            if count == answer:
+                text.append(f"\n\n{race_text.THOUGHT_END}\n\n", Style(dim=True))
             style = _style(look, origin) if round_.drafted else Style()
             text.append(safe(piece), style + Style(reverse=True) if count == marked else style)
             count += 1

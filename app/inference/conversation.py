@@ -38,7 +38,8 @@ class Answer:
 @dataclass
 class Conversation:
     """notice: shows a line about work that takes seconds; "" clears it. answer: the last reply, if there is one.
-    defaults: the sampling settings that the target's authors recommend."""
+    defaults: the sampling settings that the target's authors recommend. plain_s: what a plain step took after the last
+    prompt, None if it was not measured."""
 
     options: Options
     pair: LoadedPair
@@ -47,6 +48,7 @@ class Conversation:
     notice: Notice = lambda text: None
     answer: Answer | None = None
     defaults: GenerationDefaults = field(default_factory=GenerationDefaults)
+    plain_s: float | None = None
 
     def ask(self, text: str, cancelled: Callable[[], bool]) -> Generator[ShownEvent]:
         """Replies to `text`. What was emitted when it ends, or when the iterator is closed, is kept.
@@ -161,8 +163,10 @@ class Conversation:
         settings, reply, thought, measuring = self.options.settings(), "", "", False
         answer = Answer([*system, *turns], settings, [], complete=False)
         self.pair.draft_from(self.options.history, settings)
+        self.pair.keep_conversations()
+        runner = ReplyRunner(self.pair, settings, ReplyInput(answer.messages), cancelled)
         try:
-            for event in ReplyRunner(self.pair, settings, ReplyInput(answer.messages), cancelled).events():
+            for event in runner.events():
                 if isinstance(event, Measuring):
                     self.notice(event.message)
                     measuring = True
@@ -177,6 +181,7 @@ class Conversation:
                 elif isinstance(event, Finished):
                     reply += event.text
                     answer = replace(answer, complete=event.reason != "cancelled")
+                    self.plain_s = runner.plain_s
                 yield event
         except KeyboardInterrupt:
             self.pair.reset()

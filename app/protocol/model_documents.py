@@ -52,14 +52,16 @@ class MachineOverview(Struct, frozen=True, kw_only=True):
 
 
 class CatalogueEntry(Struct, frozen=True, kw_only=True):
-    """An entry of the catalogue. kind: target, or the kind of a drafter. trouble: why Redline cannot load it.
-    smallest_mac_gb: of the smallest Mac that a target fits, None where not even the largest does."""
+    """An entry of the catalogue. kind: target, or the kind of a drafter. good_at: what a target is recommended for, in
+    a few words. trouble: why Redline cannot load it. smallest_mac_gb: of the smallest Mac that a target fits, None
+    where not even the largest does."""
 
     repository: str
     name: str
     kind: str
     licence: str
     family: str = ""
+    good_at: str = ""
     architecture: str = ""
     parameters_b: float | None = None
     bits: float | None = None

@@ -288,9 +288,12 @@ def printable(text: str) -> str:
 
 def _text_of(run: Run) -> tuple[str, list[Owner]]:
     """Returns the text of a run, and the owner of each character."""
-    text, owners, token = "", list[Owner](), 0
+    text, owners, token, answer = "", list[Owner](), 0, race_text.answer_start(run.rounds)
     for one in run.rounds:
         for place, piece in enumerate(one.round.texts):
+            if token == answer:
+                note = f"\n\n{race_text.THOUGHT_END}\n\n"
+                text, owners = text + note, owners + [(max(0, token - 1), None)] * len(note)
             shown = printable(piece) if text else printable(piece).lstrip()
             owners += [(token, one.round.origin(place) if one.round.drafted else None)] * len(shown)
             text, token = text + shown, token + 1

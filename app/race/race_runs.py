@@ -23,6 +23,7 @@ from app.inference.options import Options
 from app.protocol import AnyAnswer, PairCompared, RaceDone, RaceProgress, RaceReady, RoundDone, RunPart
 from app.protocol.race_messages import MAX_RUNS, SIDES, Divergence, Environment, PairReceipt, ReadySide, Side
 from app.race.race_document import divergence_of
+from app.race.race_text import THOUGHT_END
 from engine.audit.fingerprints import first_other_bits
 from engine.audit.reply_check import compare_replies
 from engine.errors import ModelError, StoppedError, UsageError
@@ -162,12 +163,14 @@ class RaceRuns:
         message = f"run {number} of {self._race.runs}" if number else "warming up"
         yield self._progress(message, side, number)
         settings = loaded.settings if number else warm_up(loaded.settings)
-        reported_s, tokens, text = time.monotonic(), 0, ""
+        reported_s, tokens, text, thinking = time.monotonic(), 0, "", False
         for event in begin_reply(loaded.pair, self._ids, settings, self._stop):
             events.append(event)
             if isinstance(event, Round):
                 tokens += len(event.tokens)
-                text += "".join(event.texts)
+                answer = event.text_in("answer")
+                text += event.text_in("thought") + (f"\n\n{THOUGHT_END}\n\n" if thinking and answer else "") + answer
+                thinking = "thought" in event.channels or (thinking and not answer)
                 if time.monotonic() - reported_s >= PROGRESS_EVERY_S:
                     reported_s = time.monotonic()
                     yield self._progress(message, side, number, tokens, text)

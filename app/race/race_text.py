@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, cast, get_args
 
-from app.protocol import SamplingSettings
+from app.protocol import RoundDone, SamplingSettings
 from app.protocol.race_messages import Divergence, PairReceipt, ReadySide, Run, Side
 from app.race.race_document import RaceDocument, Spread, tokens_of
 from app.race.race_replay import PaneState, Replay, State
@@ -285,3 +285,16 @@ def _in(some: int, all_: int) -> str:
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
+
+
+# --- the thought of a run ---------------------------------------------------------------------
+
+THOUGHT_END = "End of the thought."
+
+
+def answer_start(rounds: Iterable[RoundDone]) -> int | None:
+    """Returns the number of the first token of the answer after a thought, before which a text says THOUGHT_END; None
+    for a run that did not think, or did nothing else."""
+    channels = [channel for one in rounds for channel in one.round.channels or ("answer",) * len(one.round.tokens)]
+    thought = channels.index("thought") if "thought" in channels else None
+    return next((i for i, one in enumerate(channels) if thought is not None and i > thought and one == "answer"), None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -45,6 +45,13 @@ _CONVERSATION = "SELECT id, title, pinned, created_s, updated_s, settings FROM c
 def store_path() -> Path:
     """Returns where conversations are stored by default: on macOS ~/Library/Application Support/Redline."""
     return user_data_path("Redline", appauthor=False) / "conversations.sqlite"
+
+
+Latest = Callable[[MessageRecord], MessageRecord]
+
+
+def _as_stored(message: MessageRecord) -> MessageRecord:
+    return message
 
 
 class OpenResult(NamedTuple):
@@ -397,18 +404,20 @@ class Store:
         with self._database.change():
             self._database.run("INSERT OR REPLACE INTO value VALUES (?, ?)", key, clean(value))
 
-    def export_markdown(self, conversation: int, statistics: bool = False) -> str:
-        """Returns the current branch for people. statistics: a line under each reply."""
-        return json_export.to_markdown(self.conversation(conversation).title, self.path(conversation), statistics)
+    def export_markdown(self, conversation: int, statistics: bool = False, latest: Latest = _as_stored) -> str:
+        """Returns the current branch for people. statistics: a line under each reply. latest: as of `export_json`."""
+        path = [latest(message) for message in self.path(conversation)]
+        return json_export.to_markdown(self.conversation(conversation).title, path, statistics)
 
-    def export_json(self, conversation: int) -> str:
-        """Returns the whole tree with its rounds; see `app.store.json_export`. Damaged rounds are left out."""
+    def export_json(self, conversation: int, latest: Latest = _as_stored) -> str:
+        """Returns the whole tree with its rounds; see `app.store.json_export`. Damaged rounds are left out. latest:
+        returns a message with what the disk has refused of it."""
         record = self.conversation(conversation)
         children = "SELECT NULL, shown FROM conversation WHERE id = ?1 UNION ALL SELECT id, shown FROM message"
         rounds: dict[int, list[RoundDone]] = {}
         with self._lock:  # texts and rounds of one moment: a reply may be streaming
             rows = self._database.rows(f"{children} WHERE conversation = ?1", conversation)
-            messages = [self.message(id) for id in sorted(id for id, _ in rows if id)]
+            messages = [latest(self.message(id)) for id in sorted(id for id, _ in rows if id)]
             for message in messages:
                 with suppress(StoreError):
                     rounds[message.id] = self.rounds(message.id)

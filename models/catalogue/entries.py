@@ -27,13 +27,14 @@ Sources = Annotated[tuple[Text, ...], msgspec.Meta(min_length=1)]
 class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A model that people chat with, and that may draft for a larger one of its family.
 
-    drafters: repositories, the best known first. head_from: the repository that it was made from, where that holds a
-    multi-token prediction head and this one does not.
+    good_at: what its makers recommend it for, in a few words. drafters: repositories, the best known first. head_from:
+    the repository that it was made from, where that holds a multi-token prediction head and this one does not.
     """
 
     repository: Repository
     name: Text
     family: Text
+    good_at: Text
     architecture: Text
     parameters_b: Positive
     bits: Positive

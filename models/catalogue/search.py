@@ -20,19 +20,30 @@ GIB = 1 << 30
 MAC_SIZES_GB = (8, 16, 24, 32, 48, 64, 96, 128, 192)
 
 _LARGE = 36 * GIB
+_FOR_SYSTEM = 0.1  # of memory that only processors use
 _CONTEXT_BYTES = 1 * GIB
 _TIGHT = 0.85  # of what can be wired: beyond, a longer context or another program is felt
 
 
 def mac_fit(weights_bytes: int, memory_bytes: int) -> MacFit:
     """Returns how these weights, target and drafter together, fit a Mac with this much memory."""
-    share = (weights_bytes * 1.05 + _CONTEXT_BYTES) / wired_bytes(memory_bytes)
+    return fit_within(weights_bytes, wired_bytes(memory_bytes))
+
+
+def fit_within(weights_bytes: int, limit_bytes: int) -> MacFit:
+    """Returns how these weights, target and drafter together, fit where a model may take this much memory."""
+    share = (weights_bytes * 1.05 + _CONTEXT_BYTES) / limit_bytes
     return "good" if share <= _TIGHT else "tight" if share <= 1 else "no"
 
 
 def wired_bytes(memory_bytes: int) -> int:
     """Returns the bytes of this memory that a model may take."""
     return memory_bytes * 2 // 3 if memory_bytes <= _LARGE else memory_bytes * 3 // 4
+
+
+def unwired_bytes(memory_bytes: int) -> int:
+    """Returns the bytes of this memory that a model may take where no GPU has a part of it: the system keeps some."""
+    return int(memory_bytes * (1 - _FOR_SYSTEM))
 
 
 def smallest_mac_gb(weights_bytes: int) -> int | None:

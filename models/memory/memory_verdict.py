@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from models.catalogue.search import unwired_bytes
 from models.size_text import memory_words
 
 PROCESS_BYTES = 150 * 1024**2  # Python, MLX, mlx-lm and what of Redline is loaded
@@ -92,7 +93,6 @@ FootprintAt = Callable[[int], Footprint]  # by the length of the context
 TIGHT = 0.85  # of what may be used: beyond, other programs slow down
 MIN_CONTEXT = 512
 KV_BITS = 8  # no loss of quality has been found at 8
-_FOR_OTHERS = 0.1  # of memory that only the processor uses
 _STEP = 256
 
 
@@ -112,7 +112,7 @@ class AvailableMemory:
         """What a pair may use if everything else makes room."""
         if self.wired is not None:
             return self.wired
-        return None if self.total is None else int(self.total * (1 - _FOR_OTHERS))
+        return None if self.total is None else unwired_bytes(self.total)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from app.inference.loaded_pair import LoadedPair
 from app.inference.pair_loader import NamedDrafter
 from engine.events import Event, Finished, PromptProgress, Round
+from engine.kept_conversations import KeptConversations
 from engine.settings import SamplingSettings
 
 
@@ -49,6 +50,7 @@ class RecordedSession:
         self.events = events
         self.asked: list[list[dict[str, str]]] = []
         self.seeds: list[int] = []
+        self.kept = KeptConversations()
 
     def chat(
         self, messages: Sequence[dict[str, str]], cancelled: Callable[[], bool] = lambda: False, **switches: object

@@ -9,6 +9,7 @@ import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,9 +21,10 @@ from app.cli.terminal.token_style import PLAIN, Look
 from app.inference import loaded_pair, pair_loader
 from app.inference.conversation import Conversation, open_conversation
 from app.inference.options import Options
+from app.inference.pair_loader import NamedDrafter
 from engine.drafters.draft_model import DraftModel
 from engine.errors import ContextError, ModelError
-from engine.events import Event, Finished
+from engine.events import Event, Finished, PromptProgress
 from tests.app.recordings import REPLY, TEXT, round_
 from tests.app.test_chat import Desk
 from tests.toys.folders import roomy_copy
@@ -154,6 +156,33 @@ def test_costs_are_measured_once_and_for_no_long_prompt(toy_folder: Path, tmp_pa
     conversation.change(dataclasses.replace(conversation.options, draft_lengths=(2,)))
     list(conversation.ask("hello " * 200, lambda: False))
     assert [*filter(None, notes[told:])] == []
+
+
+def test_a_conversation_is_not_read_again_after_another_system_prompt_and_back(
+    toy_folder: Path, tmp_path: Path
+) -> None:
+    target = roomy_copy(toy_folder, tmp_path / "target")
+    options = Options(str(target), ("lookup",), draft_lengths=(2,), max_tokens=4)
+    conversation = open_conversation(options, "", lambda text: None)
+    reused = []
+    for system in ("", "Answer in French. " * 10, ""):
+        conversation.system = system
+        events = conversation.ask("hello " * 60, lambda: False)
+        progress = [event for event in events if isinstance(event, PromptProgress)]
+        reused.append((progress[-1].reused, progress[-1].total))
+    assert reused[1][0] < 20 and reused[2][0] > reused[0][1] - 20
+
+
+def test_the_footer_says_what_drafting_saved_in_the_reply_and_in_the_chat() -> None:
+    desk = Desk()
+    desk.conversation.pair.calibration.at_hand = lambda context: SimpleNamespace(plain_s=0.4)  # type: ignore
+    desk.conversation.pair.drafter = NamedDrafter("lookup", SimpleNamespace(timed=False))  # type: ignore
+    first, second, forgotten = (
+        line for line in desk.type("one", "two", "/clear", "three").splitlines() if "tok/s" in line
+    )
+    assert first.startswith("about 10.0 times as fast as without drafting (1.8 s sooner) · 6 tokens, cut at")
+    assert "(1.8 s sooner), about 4 s saved in this chat · 6 tokens" in second
+    assert "saved" not in forgotten
 
 
 def test_ctrl_c_is_heard_before_a_long_prompt_is_read(toy_folder: Path, tmp_path: Path) -> None:

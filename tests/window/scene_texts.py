@@ -30,6 +30,19 @@ def find(values: list[int], wanted: int) -> int | None:
 
 Each step halves what is left, so it takes about $\\log_2 n$ of them.
 """
+FORMULAS = r"""It writes a function as a sum of powers, $\frac{f^{(n)}(a)}{n!}(x-a)^n$ each:
+
+$$f(x) = \sum_{n=0}^{\infty} \frac{f^{(n)}(a)}{n!}(x-a)^n = f(a) + f'(a)(x-a) + \frac{f''(a)}{2!}(x-a)^2 + \cdots$$
+
+For the exponential function around 0 all derivatives are 1:
+
+$$e^x = 1 + x + \frac{x^2}{2!} + \frac{x^3}{3!} + \frac{x^4}{4!} + \frac{x^5}{5!} + \frac{x^6}{6!} + \frac{x^7}{7!}
++ \frac{x^8}{8!} + \frac{x^9}{9!} + \frac{x^{10}}{10!} + \frac{x^{11}}{11!} + \frac{x^{12}}{12!}
++ \frac{x^{13}}{13!} + \cdots
+\approx \sum_{n=0}^{N} \frac{x^n}{n!} + \frac{e^{\xi} x^{N+1}}{(N+1)!} \quad \text{where } 0 < \xi < x$$
+
+The last part is what the sum is wrong by, for a $\xi$ between 0 and $x$.
+"""
 SUNSET = (
     "At sunset the light comes through much more air. Most of the blue has been scattered out of it on the way, and "
     "what is left is **orange and red**."

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace as changed
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
 from PySide6.QtCore import QCoreApplication, QEvent
@@ -34,7 +34,7 @@ from tests.window.chats import DAY_S, add_conversation, make_controller, show_lo
 from tests.window.inspector.made import CORRECTED
 from tests.window.models import scenes
 from tests.window.race.showing import measured_race, recorded_race
-from tests.window.scene_texts import MARKDOWN, SEARCH, SKY, TITLES, TURNS
+from tests.window.scene_texts import FORMULAS, MARKDOWN, SEARCH, SKY, TITLES, TURNS
 
 ROOT = Path(__file__).parents[2]
 RECORDED = ROOT / "tests/host/recorded.jsonl"
@@ -107,6 +107,32 @@ def first_run(stage: Stage) -> QWidget:
     return stage.window
 
 
+def offer(state: Literal["offered", "downloading", "ready", "in use"]) -> Callable[[Stage], QWidget]:
+    """The first start with the offer of a better pair, and what becomes of it."""
+
+    def scene(stage: Stage) -> QWidget:
+        first_run(stage)
+        scenes.offered(stage.window, state)
+        if state == "in use":
+            used = SpeculationStatus("on", target="Qwen2.5 32B", drafter="Qwen2.5 0.5B")
+            stage.controller.status_changed.emit(used)
+        return stage.window
+
+    return scene
+
+
+def saved(stage: Stage) -> QWidget:
+    """A chat that was sooner than without drafting, by an estimate."""
+    long(stage)
+    stage.window.change_preferences(tints=True)
+    shown = stage.controller.path
+    for place, record in enumerate(shown):
+        if record.statistics is not None and record.id > 2:  # the first was recorded on a slow machine
+            shown[place] = replace(record, statistics=replace(record.statistics, plain_s=0.042))
+    stage.controller.path_changed.emit(list(shown))
+    return stage.window
+
+
 def streaming(stage: Stage) -> QWidget:
     """A reply as it is written, the inspector beside it."""
     controller, told = stage.controller, recorded()
@@ -172,6 +198,18 @@ def find(stage: Stage) -> QWidget:
     for _ in range(2):
         settle()
         bar.step(1)
+    settle()
+    return stage.window
+
+
+def formulas(stage: Stage) -> QWidget:
+    """Formulas, of which one is too wide for its line, and Find in Chat at one of them."""
+    told = made_up(FORMULAS, 5)
+    stage.controller.open(2)
+    path(stage.controller, [ask(1, "What is a Taylor series?"), answered(2, told)], {2: told})
+    bar = stage.window.parts.transcript.find_bar
+    bar.field.setText("n!")
+    bar.begin()
     settle()
     return stage.window
 
@@ -247,12 +285,18 @@ def models(scene: Callable[[MainWindow], QWidget]) -> Callable[[Stage], QWidget]
 
 SCENES: dict[str, Callable[[Stage], QWidget]] = {
     "first-run": first_run,
+    "offer": offer("offered"),
+    "offer-downloading": offer("downloading"),
+    "offer-ready": offer("ready"),
+    "offer-in-use": offer("in use"),
+    "saved": saved,
     "streaming": streaming,
     "correction": correction,
     "markdown": markdown,
     "long": long,
     "full-context": full_context,
     "find": find,
+    "formulas": formulas,
     "receipt": receipt,
     "chat-settings": chat_settings,
     "settings": settings,

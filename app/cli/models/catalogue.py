@@ -7,6 +7,7 @@ that Redline loads for it and the speed-up where somebody measured it. A speed-u
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -29,7 +30,18 @@ from app.protocol.model_documents import (
 )
 from app.reply_statistics import count
 from models.catalogue import Catalogue, Entry, Measured, Target, read_catalogue
-from models.catalogue.search import GIB, KINDS, MacFit, mac_fit, read_memory, search, smallest_mac_gb, wired_bytes
+from models.catalogue.search import (
+    GIB,
+    KINDS,
+    MacFit,
+    fit_within,
+    read_memory,
+    search,
+    smallest_mac_gb,
+    unwired_bytes,
+    wired_bytes,
+)
+from models.size_text import memory_words
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -61,12 +73,18 @@ class Row:
 def run_overview(args: argparse.Namespace) -> int:
     """Prints what this machine can run. Needs no network."""
     total_bytes, here = memory()[0] or _UNKNOWN_BYTES, _installed(args)
-    found = rows(read_catalogue(), total_bytes, here)
+    machine = MachineMemory(processor=processor(), memory_bytes=total_bytes, for_models_bytes=limit_bytes(total_bytes))
+    found = rows(read_catalogue(), machine.for_models_bytes, here)
     if args.json:
-        print_json(document_json(overview_document(found, total_bytes, here)))
+        print_json(document_json(overview_document(found, machine, here)))
     else:
-        _show_overview(found, total_bytes, len(here))
+        _show_overview(found, machine, len(here))
     return OK
+
+
+def limit_bytes(memory_bytes: int) -> int:
+    """Returns how much of this machine's memory a model may take, as `redline models fits` has it."""
+    return wired_bytes(memory_bytes) if sys.platform == "darwin" else unwired_bytes(memory_bytes)
 
 
 def _installed(args: argparse.Namespace) -> set[str]:
@@ -76,12 +94,12 @@ def _installed(args: argparse.Namespace) -> set[str]:
     return {one.repository for one in present_models(args.cache_dir) if one.repository}
 
 
-def rows(catalogue: Catalogue, memory_bytes: int, here: Set[str]) -> list[Row]:
-    """Returns the largest target of each family that fits with its drafter, comfortably if one does; the largest
-    first."""
+def rows(catalogue: Catalogue, limit_bytes: int, here: Set[str]) -> list[Row]:
+    """Returns the largest target of each family that fits into the memory that a model may take, with its drafter and
+    comfortably if one does; the largest first."""
     best: dict[str, Row] = {}
     for target in catalogue.targets:
-        row = _row(catalogue, target, memory_bytes, here)
+        row = _row(catalogue, target, limit_bytes, here)
         other = best.get(target.family)
         if row.room != "no" and (other is None or _rank(row) > _rank(other)):
             best[target.family] = row
@@ -92,7 +110,7 @@ def _rank(row: Row) -> tuple[bool, float, float]:
     return row.room == "good", row.target.parameters_b, row.target.bits
 
 
-def _row(catalogue: Catalogue, target: Target, memory_bytes: int, here: Set[str]) -> Row:
+def _row(catalogue: Catalogue, target: Target, limit_bytes: int, here: Set[str]) -> Row:
     """Returns a target with the best drafter that loads: an installed one before one that is not."""
     known = [one for one in catalogue.drafters_of(target) if not one.trouble]
     known.sort(key=lambda one: one.repository not in here)
@@ -100,7 +118,7 @@ def _row(catalogue: Catalogue, target: Target, memory_bytes: int, here: Set[str]
     both_bytes = target.size_bytes + ((best.size_bytes or 0) if best else 0)
     return Row(
         target,
-        mac_fit(both_bytes, memory_bytes),
+        fit_within(both_bytes, limit_bytes),
         best.name if best else LOOKUP,
         best.repository if best else None,
         (target.repository in here, best is None or best.repository in here),
@@ -108,11 +126,8 @@ def _row(catalogue: Catalogue, target: Target, memory_bytes: int, here: Set[str]
     )
 
 
-def overview_document(found: Sequence[Row], memory_bytes: int, here: Set[str]) -> MachineOverview:
+def overview_document(found: Sequence[Row], machine: MachineMemory, here: Set[str]) -> MachineOverview:
     """Returns the overview as a document."""
-    machine = MachineMemory(
-        processor=processor(), memory_bytes=memory_bytes, for_models_bytes=wired_bytes(memory_bytes)
-    )
     targets = tuple(
         RecommendedTarget(
             target=row.target.repository,
@@ -134,11 +149,12 @@ def _measured_speedup(measured: Measured) -> MeasuredSpeedup:
     return msgspec.convert(measured, MeasuredSpeedup, from_attributes=True)
 
 
-def _show_overview(found: Sequence[Row], memory_bytes: int, here: int) -> None:
+def _show_overview(found: Sequence[Row], machine: MachineMemory, here: int) -> None:
     """Prints the machine, the table, what was measured where, and what to do next."""
     console = output_console()
-    most = f"up to {wired_bytes(memory_bytes) / GIB:.0f} GB for a model"
-    console.print(Text.assemble((processor(), "bold"), f", {memory_bytes / GIB:.0f} GB of memory, {most}"))
+    total, most = memory_words(machine.memory_bytes), memory_words(machine.for_models_bytes)
+    about = f", {total} of memory, up to {most} for a model".replace(".0 GB", " GB")
+    console.print(Text.assemble((machine.processor, "bold"), about))
     console.print(f"{count(here, 'model')} from the hub installed" if here else "no models from the hub are installed")
     console.print(Text("the built-in SmolLM2 135M needs no download: `redline chat`", "dim"))
     console.print()
@@ -151,7 +167,7 @@ def _show_overview(found: Sequence[Row], memory_bytes: int, here: int) -> None:
     ]
     notes += [
         "● installed; ~ estimated; tight: close other programs and use a short context",
-        "-: not measured; `redline race` measures it here",
+        "`redline race` measures how many times as fast a pair is here",
         "`redline models search` shows all; `redline models pull REPOSITORY` downloads one",
     ]
     for note in notes:
@@ -162,19 +178,21 @@ def _overview_table(found: Sequence[Row]) -> Table:
     table = plain_table(["this machine can run"], ["size"])
     table.add_column("fits", no_wrap=True)
     table.add_column("best drafter", overflow="fold")
-    table.add_column("times as fast", justify="right", no_wrap=True)
+    if measured := any(row.measured for row in found):
+        table.add_column("times as fast", justify="right", no_wrap=True)
     for row in found:
         name = Text(f"{'● ' if row.here[0] else '  '}{_title(row.target)}")
         drafter = Text(f"{'● ' if row.drafter_repository and row.here[1] else ''}{row.drafter}")
         fits = Text(row.room, "yellow" if row.room == "tight" else "green")
-        table.add_row(name, _size(row.target), fits, drafter, speedup_range(row.measured))
+        speedups = [speedup_range(row.measured)] if measured else []
+        table.add_row(name, _size(row.target), fits, drafter, *speedups)
     return table
 
 
 def speedup_range(measured: Sequence[Measured]) -> str:
-    """Returns the range that was measured, or "-"."""
+    """Returns the range that was measured; "" where nothing was."""
     found = sorted({one.speedup for one in measured})
-    return " to ".join(f"{speedup:g}" for speedup in (found if len(found) < 2 else (found[0], found[-1]))) or "-"
+    return " to ".join(f"{speedup:g}" for speedup in (found if len(found) < 2 else (found[0], found[-1])))
 
 
 # --- search
@@ -230,7 +248,8 @@ def entry_document(entry: Entry, catalogue: Catalogue, here: Set[str]) -> Catalo
 
 
 def _show_entries(found: Sequence[Entry], catalogue: Catalogue, here: Set[str]) -> None:
-    """Prints three lines for each entry: its name, size and smallest Mac; its repository; and what it works with."""
+    """Prints up to four lines for each entry: its name, size and smallest Mac; its repository; what it is good at; and
+    what it works with."""
     console = output_console()
     for entry in found:
         mac = smallest_mac_gb(entry.size_bytes) if isinstance(entry, Target) else None
@@ -239,7 +258,8 @@ def _show_entries(found: Sequence[Entry], catalogue: Catalogue, here: Set[str]) 
         name.truncate(min(console.width, _MAX_WIDTH) - len(numbers) - 1, overflow="ellipsis", pad=True)
         console.print(Text.assemble(name, " ", numbers))
         repository = Text(f"{entry.repository}{' ●' if entry.repository in here else ''}", "dim", overflow="fold")
-        for line in filter(None, (repository, _partners(entry, catalogue))):
+        good_at = Text(f"good at {entry.good_at}") if isinstance(entry, Target) else None
+        for line in filter(None, (repository, good_at, _partners(entry, catalogue))):
             console.print(Padding(line, (0, 0, 0, 2), expand=False))
     console.print()
     legend = "● installed, ~ estimated, † not loaded by Redline yet"

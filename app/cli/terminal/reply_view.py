@@ -135,8 +135,11 @@ class Terminal:
             self._out.write(f"{legend_line(self._look)}\n\n" if self.speculating else "\n")
             self._out.flush()
 
-    def play(self, events: Iterable[ShownEvent], about: str = "") -> Metrics:
-        """Shows a reply as it happens, then its statistics with `about` at their end, and returns its metrics."""
+    def play(
+        self, events: Iterable[ShownEvent], about: str = "", compared: Callable[[Metrics], str] = lambda metrics: ""
+    ) -> Metrics:
+        """Shows a reply as it happens, then its statistics, and returns its metrics. about: stands at the end of the
+        statistics. compared: returns what stands before them."""
         metrics, reasons = Metrics(), Counter[str]()
         self._wrapper = Wrapper(self._width)
         self._ends_line, self._thought, self._in_thought, self._after_thought = True, metrics, False, False
@@ -154,7 +157,7 @@ class Terminal:
             self._end_thought()
             self._end_reply()
         plan = reasons.most_common(1)[0][0] if reasons and self.speculating else ""
-        self.note(" · ".join(filter(None, [statistics(metrics, plan), about])))
+        self.note(" · ".join(filter(None, [compared(metrics), statistics(metrics, plan), about])))
         return metrics
 
     def note(self, text: str) -> None:

@@ -91,6 +91,7 @@ class Controller(QObject):
         self.conversation = _unsaved(self.library.default_settings())
         self.path: list[MessageRecord] = []
         self.replies = ReplyController(self.host, store, self)
+        self.library.latest = self.replies.latest
         self._history = history
         self._verification = ReplyVerification(self)
         self._trimmer = ContextTrimmer(self)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 from PySide6.QtCore import QObject, Signal
 
-from app.store.records import NEW_CHAT, ChatSettings, ConversationRecord, SearchHit
+from app.store.records import NEW_CHAT, ChatSettings, ConversationRecord, MessageRecord, SearchHit
 from app.window.chat.notices import Action, Notice
 from engine.errors import RedlineError
 
@@ -22,7 +22,10 @@ MAX_HITS = 50
 
 
 class ConversationLibrary(QObject):
-    """Reads and changes what the store holds. Where it fails, methods emit a notice and return nothing, [] or ""."""
+    """Reads and changes what the store holds. Where it fails, methods emit a notice and return nothing, [] or "".
+
+    latest: returns a message with what the disk has refused of it, for exports.
+    """
 
     changed = Signal()  # a title, the order, or the number of conversations
     notice = Signal(object)  # Notice
@@ -30,6 +33,7 @@ class ConversationLibrary(QObject):
     def __init__(self, store: Store, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.store = store
+        self.latest: Callable[[MessageRecord], MessageRecord] = lambda message: message
         self._closed = False
         self._reported_values = False  # that values cannot be saved
 
@@ -73,11 +77,11 @@ class ConversationLibrary(QObject):
 
     def export_markdown(self, conversation: int) -> str:
         """Returns the current branch as Markdown."""
-        return self.attempt(lambda: self.store.export_markdown(conversation), "")
+        return self.attempt(lambda: self.store.export_markdown(conversation, latest=self.latest), "")
 
     def export_json(self, conversation: int) -> str:
         """Returns the whole conversation as JSON, rounds and statistics included."""
-        return self.attempt(lambda: self.store.export_json(conversation), "")
+        return self.attempt(lambda: self.store.export_json(conversation, self.latest), "")
 
     def close(self) -> None:
         """Closes the store. Nothing else may be called after it but `set_value`, which then does nothing."""

@@ -28,7 +28,7 @@ from app.window.common.layouts import column, row
 from app.window.common.theme import NATIVE
 from app.window.common.widgets import style, wrapped
 
-CONTROL_WIDTH = 148  # px
+CONTROL_WIDTH = 168  # px
 DECIMALS = 4
 ARROW = 14  # px
 
@@ -119,6 +119,12 @@ class Choice(QComboBox):
         """Shows the option with this value, or the first option if there is none."""
         self.setCurrentIndex(max(0, self.findData(value)))
 
+    def offer(self, name: str) -> None:
+        """Adds a model by its name before the last option, unless it is there."""
+        if self.findData(name) < 0:
+            self.insertItem(self.count() - 1, name.rpartition("/")[2], name)
+            self.setItemData(self.findData(name), name, Qt.ItemDataRole.ToolTipRole)
+
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)
         if not NATIVE:
@@ -208,6 +214,16 @@ class FolderField(QWidget):
         if folder := self._ask(self):
             self.line.setText(folder)
             self.changed.emit()
+
+
+def is_folder(spec: str) -> bool:
+    """Returns whether `spec` is a folder rather than the name of a model, by the same rule as in the terminal."""
+    if spec.startswith(("/", ".", "~")):
+        return True
+    try:
+        return Path(spec).exists()
+    except (OSError, ValueError):
+        return False
 
 
 def folder_error(text: str) -> str:

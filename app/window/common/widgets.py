@@ -8,6 +8,7 @@ from PySide6.QtGui import (
     QAccessibleAnnouncementEvent,
     QAction,
     QColor,
+    QFontMetrics,
     QKeySequence,
     QPainter,
     QPaintEvent,
@@ -60,12 +61,16 @@ def announce(widget: QWidget, text: str, assertive: bool = False) -> None:
     QAccessible.updateAccessibility(event)
 
 
+_BESIDE = 6  # px, beside the icon of a button with a word
+
+
 class IconButton(QToolButton):
-    """A flat button with an icon only. Its name is its tooltip, and what assistive technology reads."""
+    """A flat button with an icon, and beside it perhaps a word. Its name is its tooltip, and what assistive technology
+    reads."""
 
     def __init__(self, shape: str, name: str, parent: QWidget | None = None, size: int = 32) -> None:
         super().__init__(parent)
-        self._marked, self._done = True, False
+        self._marked, self._done, self._word = True, False, ""
         self.tone = "faint"  # the colour of the icon, by its name in the appearance
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setAutoRaise(True)
@@ -80,6 +85,18 @@ class IconButton(QToolButton):
         self.setAccessibleName(name)
         self.setToolTip(name)
         self.update()
+
+    def set_word(self, word: str) -> None:
+        """Shows a word beside the icon."""
+        self._word = word
+        text = QFontMetrics(theme.current().font(12)).horizontalAdvance(word)
+        self.setFixedWidth(_BESIDE + self.iconSize().width() + 4 + text + _BESIDE if word else self.height())
+        self.update()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.StyleChange and self._word:
+            self.set_word(self._word)
 
     def set_marked(self, marked: bool) -> None:
         """Sets whether the button is tinted while it is checked."""
@@ -104,8 +121,14 @@ class IconButton(QToolButton):
         shape = "check" if self._done else self._shape
         size = self.iconSize().width()
         painter = QPainter(self)
-        drawn = pixmap(shape, self.icon_colour(theme.current()), size, self.devicePixelRatioF())
-        painter.drawPixmap(QPoint((self.width() - size) // 2, (self.height() - size) // 2), drawn)
+        look = theme.current()
+        drawn = pixmap(shape, self.icon_colour(look), size, self.devicePixelRatioF())
+        left = _BESIDE if self._word else (self.width() - size) // 2
+        painter.drawPixmap(QPoint(left, (self.height() - size) // 2), drawn)
+        if self._word:
+            painter.setFont(look.font(12))
+            painter.setPen(QColor(self.icon_colour(look)))
+            painter.drawText(self.rect().adjusted(left + size + 4, 0, 0, 0), Qt.AlignmentFlag.AlignVCenter, self._word)
         painter.end()
 
     def icon_colour(self, look: Appearance) -> str:

@@ -250,7 +250,7 @@ class MainWindow(QMainWindow):
         parts.welcome.offer.download_asked.connect(self.models.get_pair)
         parts.welcome.offer.use_asked.connect(self.models.use)
         parts.welcome.race.clicked.connect(self.races.show_demonstration)
-        parts.welcome.offer.race_asked.connect(self.races.show_last_question)
+        parts.welcome.offer.race_asked.connect(self.races.race_last_question)
         self.panes.changed.connect(self._update_panes)
         self._save_timer.timeout.connect(self.save_places)
         application = QApplication.instance()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
-from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QFrame, QPushButton, QWidget
 
 from app.duration_text import duration_words
 from app.protocol import Pair
-from app.window.common.layouts import STRETCH, row
-from app.window.common.widgets import style, wrapped
+from app.window.common.appearance import GAP
+from app.window.common.layouts import column, row
+from app.window.common.widgets import ProgressBar, style, wrapped
 from app.window.models.downloads import Download
 from app.window.models.known_models import MACHINE, RECOMMENDED, KnownModels, ModelRow
 from app.window.models.model_text import sentence, size, speedup, status
@@ -19,17 +21,16 @@ CONNECTION_BITS_PER_S = 100e6  # that a download is estimated with
 
 
 def best_pair(known: KnownModels) -> ModelRow | None:
-    """Returns the first recommended target that fits and has a drafter to download with it; no pair that anybody
-    measured to be slower than plain decoding."""
-    for one in known.rows({}):
-        slow = any(measured.speedup < 1 for measured in one.measured)
-        if one.section == RECOMMENDED and one.fit == "good" and one.missing_drafter and not slow:
-            return one
-    return None
+    """Returns the recommended target, if it has a drafter."""
+    return next((one for one in known.rows({}) if one.section == RECOMMENDED and one.best_drafter), None)
 
 
-class PairOffer(QWidget):
-    """Hidden until there is something to offer. download_asked(target, drafter), use_asked(Pair), race_asked()."""
+class PairOffer(QFrame):
+    """A card, hidden until there is something to offer. download_asked(target, drafter), use_asked(Pair), race_asked().
+
+    title, text: what is offered, and about it. accepted: whether its download was begun. step: what `act` does:
+    download, use or race; "" for nothing.
+    """
 
     download_asked = Signal(str, str)
     use_asked = Signal(object)
@@ -37,16 +38,15 @@ class PairOffer(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.text, self.button = wrapped(role="body"), QPushButton()
+        style(self, kind="card")
+        self.title, self.text, self.button = wrapped(role="heading"), wrapped(role="detail"), QPushButton()
+        self.bar = ProgressBar("Download Progress")
         self.offered: ModelRow | None = None
-        self.accepted = False  # its download was begun
-        self._step = ""  # what the button does: download, use or race
+        self.accepted, self.step = False, ""
         style(self.button, role="primary")
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(self.text)
-        column.addLayout(row(self.button, STRETCH))
-        self.button.clicked.connect(self._act)
+        texts = column(self.title, self.text, self.bar, gap=4)
+        row((texts, 1), (self.button, 0, Qt.AlignmentFlag.AlignVCenter), on=self, margins=(14, 12, 14, 12), gap=2 * GAP)
+        self.button.clicked.connect(self.act)
         self.hide()
 
     def show_state(self, known: KnownModels, downloads: Mapping[str, Download], pair: Pair) -> None:
@@ -54,60 +54,70 @@ class PairOffer(QWidget):
         self.offered = self.offered or best_pair(known)
         if (offer := self.offered) is None:
             return
-        parts = (offer.key, offer.missing_drafter)
-        running = [downloads[name] for name in parts if name in downloads]
+        parts, name = (offer.key, offer.best_drafter), f"{offer.title} with {offer.drafter}"
+        running = [downloads[one] for one in parts if one in downloads]
+        self.bar.setVisible(bool(running))
         if running:
-            stopped = next((one for one in running if not one.live), None)
-            shown = stopped or running[0]
-            said = sentence(shown.message or status(shown)) if stopped else f"{status(shown)}. You can chat meanwhile."
-            self._show(f"{known.title(shown.repo)}: {said}", "Resume" if stopped else "", "download")
+            self._show_download(known, running)
         elif not all(map(known.is_here, parts)):
-            self._show(offer_text(offer), f"Download Both{_total(offer)}", "download")
-        elif pair.target != offer.key:
-            self._show(f"{offer.title} and its drafter are here.", f"Use {offer.title}", "use")
+            both = " Both" if offer.missing_drafter else ""
+            self._show(f"Recommended for {MACHINE}: {name}", offer_text(offer), f"Download{both}", "download")
+        elif (pair.target, pair.drafter) != parts:
+            self._show(f"{name} is ready", "Both models are here.", "Use in This Chat", "use")
         else:
-            self._show(f"This chat uses {offer.title}. See how much sooner it replies.", "Race It", "race")
+            self._show(f"This chat uses {name}", "See how much sooner it replies.", "Race It", "race")
+        self.text.setToolTip(offer.measured[0].source if self.step == "download" and offer.measured else "")
 
-    def _show(self, text: str, button: str, step: str) -> None:
-        self._step = step
+    def _show_download(self, known: KnownModels, running: list[Download]) -> None:
+        """Shows the download that stopped, or else the first one. It is the last one where the other is here."""
+        stopped = next((one for one in running if not one.live), None)
+        shown = stopped or running[0]
+        self.bar.show_share(shown.share, False)
+        title = known.title(shown.repo)
+        if stopped is not None:
+            self._show(title, sentence(shown.message or status(shown)), "Resume", "download")
+        else:
+            more = f", then {known.title(running[1].repo)}" if len(running) > 1 else ""
+            self._show(f"Downloading {title}{more}", f"{status(shown)}. You can chat meanwhile.", "", "")
+
+    def _show(self, title: str, text: str, button: str, step: str) -> None:
+        self.step = step
+        self.title.setText(title)
         self.text.setText(text)
         self.button.setText(button)
-        self.button.setAccessibleDescription(text)
+        self.button.setAccessibleDescription(f"{title}. {text}")
         self.button.setVisible(bool(button))
         self.show()
 
-    def _act(self) -> None:
+    def act(self) -> None:
+        """Takes the next step."""
         if (offer := self.offered) is None:
             return
-        if self._step == "download":
+        if self.step == "download":
             self.accepted = True
-            self.download_asked.emit(offer.key, offer.missing_drafter)
-        elif self._step == "use":
-            self.use_asked.emit(Pair(target=offer.key, drafter=offer.missing_drafter))
-        else:
+            self.download_asked.emit(offer.key, offer.best_drafter)
+        elif self.step == "use":
+            self.use_asked.emit(Pair(target=offer.key, drafter=offer.best_drafter))
+        elif self.step == "race":
             self.race_asked.emit()
 
 
 def offer_text(offer: ModelRow) -> str:
-    """Returns what is offered; a speed-up only as somebody measured it, with the source."""
-    text = f"Recommended for {MACHINE}: {offer.title} with the drafter {offer.drafter}.{_download_time(offer)}"
-    if offer.measured:
-        first = offer.measured[0]
-        return f"{text} Measured by others: {speedup(offer.measured)} as fast ({first.on}; {first.source})."
-    return f"{text} No speed-up of this pair has been published. Race it to see."
+    """Returns the size of what is offered, how long its download takes, what it is good at, and how fast it is; a
+    speed-up only as somebody measured it, with the source."""
+    good_at = f"Good at {offer.entry.good_at}. " if offer.entry and offer.entry.good_at else ""
+    if not offer.measured:
+        return f"{good_at}{_download_size(offer)}No speed-up of this pair has been published; a race shows it."
+    first = offer.measured[0]
+    where = urlsplit(first.source).hostname or first.source
+    return f"{good_at}{_download_size(offer)}{speedup(offer.measured)} as fast on {first.on} ({where})."
 
 
-def _download_time(offer: ModelRow) -> str:
-    total_bytes = _total_bytes(offer)
-    took = "" if total_bytes is None else duration_words(total_bytes * 8 / CONNECTION_BITS_PER_S)
-    return f" The download takes about {took} at 100 Mbit/s." if took else ""
-
-
-def _total_bytes(offer: ModelRow) -> int | None:
-    """Returns the size of both downloads; None as long as one of them is unknown."""
-    return None if offer.size_bytes is None or offer.missing_bytes is None else offer.size_bytes + offer.missing_bytes
-
-
-def _total(offer: ModelRow) -> str:
-    total_bytes = _total_bytes(offer)
-    return "" if total_bytes is None else f" ({size(total_bytes)})"
+def _download_size(offer: ModelRow) -> str:
+    """Returns how large the download is and how long it takes; "" as long as a part of it is unknown."""
+    missing_bytes = offer.missing_bytes if offer.missing_drafter else 0
+    if offer.size_bytes is None or missing_bytes is None:
+        return ""
+    total_bytes = offer.size_bytes + missing_bytes
+    took = duration_words(total_bytes * 8 / CONNECTION_BITS_PER_S)
+    return f"{size(total_bytes)}, about {took} at 100 Mbit/s. "

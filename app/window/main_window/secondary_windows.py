@@ -12,8 +12,10 @@ from PySide6.QtWidgets import QApplication, QWidget
 from app.protocol import Pair
 from app.race.race_document import DEMONSTRATION
 from app.store.records import ChatSettings, MessageRecord
+from app.window.chat.notices import Notice
 from app.window.main_window import files
 from app.window.main_window.menus import shortcut_list
+from app.window.main_window.welcome import PROMPTS
 from app.window.settings.settings_window import SettingsWindow
 
 if TYPE_CHECKING:
@@ -120,6 +122,14 @@ class RaceOpener(SecondaryWindow):
         question = self._controller.last("user")
         return self.show(question.content if question is not None else "")
 
+    def race_last_question(self) -> None:
+        """Races the pair of the open conversation over its last question, or where there is none over a suggested one.
+        A race that is being measured goes on."""
+        question, window = self._controller.last("user"), self.show()
+        if not window.request.busy:
+            window.form.prompt.setPlainText(question.content if question is not None else PROMPTS[0].text)
+            window.form.race()
+
     def show_demonstration(self) -> None:
         """Replays a race that was measured with the built-in pair, unless one is being measured."""
         window = self.show()
@@ -157,6 +167,7 @@ class ModelsOpener(SecondaryWindow):
         self.window: ModelsWindow | None = None
         self.command: list[str] = []
         self._offers = False  # a pair, on the welcome page
+        self._untold = {"use", "race"}  # steps of the offer to be told once to who chats meanwhile
         self.library: ModelLibrary | None = None
         self.downloads: DownloadQueue | None = None
         for signal in (self._controller.settings_changed, self._controller.conversation_opened):
@@ -209,6 +220,11 @@ class ModelsOpener(SecondaryWindow):
             offer.hide()
         else:
             offer.show_state(self.library.known, self.downloads.downloads, self._chat_settings.pair)
+            if offer.accepted and not offer.isVisible() and offer.step in self._untold:
+                self._untold.remove(offer.step)
+                action = (offer.button.text(), offer.act)
+                text = f"{offer.title.text()}. {offer.text.text()}"
+                self._controller.notice.emit(Notice("info", text, (action,)))
 
     def get_pair(self, target: str, drafter: str) -> None:
         """Downloads both models, unless they are here; it goes on in the background."""

@@ -94,7 +94,7 @@ class Welcome(QScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.title, self.introduction = label("Redline", "display"), [wrapped(t, role="lead") for t in INTRODUCTION]
-        self.model, self.other = label(role="body", tone="faint"), QPushButton("Get a Better Model…")
+        self.model, self.other = label(role="body", tone="faint"), QPushButton("Other Models…")
         self.race = QPushButton("See a Race")
         self.race.setAccessibleDescription("Replays a recorded race: the same reply with drafting and without")
         for link in (self.other, self.race):
@@ -142,8 +142,9 @@ class Welcome(QScrollArea):
         flow.addWidget(self.other)
         flow.addWidget(self.race)
         column.addWidget(models)
+        column.addSpacing(GAP)
         column.addWidget(self.offer)
-        column.addSpacing(2 * GAP)
+        column.addSpacing(4)
         self._row.setSpacing(12)
         for card in self.cards:
             self._row.addWidget(card, 1)

@@ -5,7 +5,7 @@ Lengths are px, in coordinates whose origin is the left end of the baseline; y g
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -34,6 +34,7 @@ FAMILIES = ["STIX Two Text", "Times New Roman", "DejaVu Serif"]  # the first tha
 SCALES = (1.0, 0.72, 0.56)  # of text, scripts, and scripts of scripts
 AXIS = 0.26  # em, from the baseline to the middle of a fraction
 LINE = 0.05  # em, the thickness of lines
+LEADING, INDENT = 0.4, 2.0  # em, between the lines of a formula that is broken, and before all but the first
 _THICK, _MEDIUM, _THIN = 0.28, 0.22, 0.17  # em, around relations, binary operators and functions
 _LARGE = (1.6, 1.2)  # of large operators in a display, and elsewhere
 
@@ -67,6 +68,17 @@ class Box:
         return tuple(mark.moved(x, y) for mark in self.marks)
 
 
+class Spaced(NamedTuple):
+    """A part of a row. space: px before it. depth: how many brackets are open around it. listed: whether it stands
+    behind a comma."""
+
+    space: float
+    box: Box
+    kind: Kind
+    depth: int
+    listed: bool
+
+
 def beside(boxes: Sequence[Box]) -> Box:
     """Returns boxes one after the other on one baseline."""
     marks: list[Mark] = []
@@ -94,6 +106,21 @@ def formula_box(source: str, size_px: float, display: bool) -> Box | None:
     own."""
     tree = formula_tree(source)
     return None if tree is None else FormulaLayout(size_px, 0, display).node(tree)
+
+
+@lru_cache(maxsize=512)
+def formula_lines(source: str, size_px: float, display: bool, width: float) -> Box | None:
+    """Returns the layout of a formula on lines of at most `width` px, as far as it can be broken; None if it cannot be
+    set. It reaches no further below the baseline than on one line.
+
+    A line ends before a relation or a binary operator, as displays do in The TeXbook, chapter 18: before one outside
+    all brackets if that is enough, then within brackets, and after a comma.
+    """
+    tree, one = formula_tree(source), formula_box(source, size_px, display)
+    if tree is None or one is None:
+        return None
+    lines = FormulaLayout(size_px, 0, display).lines(tree, width)
+    return stacked([(lines, 0.0, one.descent - lines.descent)])
 
 
 class FormulaLayout:
@@ -136,18 +163,39 @@ class FormulaLayout:
     # --- rows and symbols ---------------------------------------------------------------------------
 
     def _row(self, items: Sequence[Node]) -> Box:
-        boxes: list[Box] = []
+        return beside([box for item in self._spaced(items) for box in (Box(item.space), item.box)])
+
+    def _spaced(self, items: Sequence[Node]) -> list[Spaced]:
+        """Returns the layouts of the items of a row, with the spaces between them."""
+        found: list[Spaced] = []
         before: Kind = "open"  # nothing: what follows is no binary operator
+        depth = 0
         for item in items:
             kind = _kind_of(item)
             if kind == "binary" and before in ("binary", "relation", "open", "punctuation", "function"):
                 kind = "ordinary"
-            if self._level == 0 and boxes:
-                boxes.append(Box(_space(before, kind) * self._em))
-            boxes.append(self.node(item))
+            space = _space(before, kind) * self._em if self._level == 0 and found else 0.0
+            depth -= kind == "close"
+            found.append(Spaced(space, self.node(item), kind, depth, before == "punctuation"))
+            depth += kind == "open"
             if not isinstance(item, Space):
                 before = kind
-        return beside(boxes)
+        return found
+
+    def lines(self, row: Row, width: float) -> Box:
+        """Returns a row on lines of at most `width` px; a part that cannot be broken may be wider."""
+        match row.items:
+            case (Matrix(alignment="rl") as matrix,):
+                return self._matrix(matrix, width)
+        indent = INDENT * self._em
+        placed: list[tuple[Box, float, float]] = []
+        y = 0.0
+        for number, parts in enumerate(_broken(self._spaced(row.items), width - indent, indent)):
+            line = beside(_boxes(parts))
+            y += line.ascent + LEADING * self._em if number else 0.0
+            placed.append((line, indent if number else 0.0, y))
+            y += line.descent
+        return stacked(placed)
 
     def _symbol(self, symbol: Symbol) -> Box:
         if symbol.kind == "large":
@@ -278,8 +326,13 @@ class FormulaLayout:
         mark = Mark(at, QRectF(0, axis - half, width, 2 * half), path=path)
         return Box(width, half - axis, half + axis, (mark,))
 
-    def _matrix(self, matrix: Matrix) -> Box:
+    def _matrix(self, matrix: Matrix, width: float | None = None) -> Box:
+        """width: what the second of its columns is broken to fit into; None for as wide as it is."""
         cells = [[self._text.node(cell) for cell in row] for row in matrix.rows]
+        if width is not None:
+            free = width - max(row[0].width for row in cells) - 0.28 * self._em
+            for boxes, parts in zip(cells, matrix.rows, strict=True):
+                boxes[1:2] = [self._text.lines(part, free) for part in parts[1:2]]
         columns = max(map(len, cells))
         widths = [max((row[c].width for row in cells if c < len(row)), default=0.0) for c in range(columns)]
         aligned = matrix.alignment == "rl"
@@ -296,6 +349,41 @@ class FormulaLayout:
                 x += widths[c]
             y += max(0.22 * self._em, *(box.descent for box in row))
         return self._on_axis(stacked(rows))
+
+
+# Where a line may end, in the order in which it is tried: before these parts.
+_BREAKS: tuple[Callable[[Spaced], bool], ...] = (
+    lambda part: part.kind == "relation" and part.depth <= 0,
+    lambda part: part.kind == "binary" and part.depth <= 0,
+    lambda part: part.kind in ("relation", "binary"),
+    lambda part: part.listed,
+)
+
+
+def _broken(parts: Sequence[Spaced], width: float, first: float = 0.0, level: int = 0) -> list[Sequence[Spaced]]:
+    """Returns the parts in lines of at most `width` px, of which the first may be wider by `first`. level: the first of
+    _BREAKS that is tried."""
+    if level == len(_BREAKS) or _width(parts) <= width + first:
+        return [parts]
+    places = [i for i, part in enumerate(parts) if i and _BREAKS[level](part)]
+    lines: list[Sequence[Spaced]] = []
+    begin = last = 0
+    for place in (*places, len(parts)):
+        wide = _width(parts[begin:place]) > width + (0 if begin else first)
+        if last > begin and wide and _width(parts[last:place]) <= width:  # wider ones go on here, to be broken below
+            lines += _broken(parts[begin:last], width, 0 if begin else first, level + 1)
+            begin = last
+        last = place
+    return [*lines, *_broken(parts[begin:], width, 0 if begin else first, level + 1)]
+
+
+def _boxes(line: Sequence[Spaced]) -> list[Box]:
+    """Returns a line's boxes and the spaces between them."""
+    return [box for i, part in enumerate(line) for box in (Box(part.space if i else 0.0), part.box)]
+
+
+def _width(line: Sequence[Spaced]) -> float:
+    return sum(box.width for box in _boxes(line))
 
 
 def _is_prime(row: Row) -> bool:

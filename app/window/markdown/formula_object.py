@@ -24,13 +24,24 @@ from PySide6.QtGui import (
 )
 
 from app.window.common.appearance import Appearance
-from app.window.markdown.formula_layout import Box, Mark, formula_box
+from app.window.markdown.formula_layout import Box, Mark, formula_box, formula_lines
 from app.window.markdown.text_blocks import Formula, Span
-from app.window.markdown.text_formats import APPEARANCE, DISPLAY, FORMULA, MARKED, MARKED_GROUND, SIZE, TOKENS, Style
+from app.window.markdown.text_formats import (
+    APPEARANCE,
+    DISPLAY,
+    FORMULA,
+    MARKED,
+    MARKED_GROUND,
+    SIZE,
+    TOKENS,
+    WHOLE,
+    Style,
+)
 from engine.events import Origin
 
 _TYPE = QTextFormat.ObjectTypes.UserObject.value + 1
 _LARGEST_PX = 4000
+SMALLEST = 0.75  # scale of a formula on one line; a wider one is broken
 
 
 def formula_format(
@@ -78,8 +89,8 @@ def formula_tokens(shape: QTextFormat) -> list[int]:
 
 
 def formula_mark(token: int, shape: QTextCharFormat) -> QTextCharFormat:
-    """Returns the format of a selection that marks only one token of a formula, in the colours of `shape`. It has no
-    background, with which Qt would cover the whole formula."""
+    """Returns the format of a selection that marks only one token of a formula, or WHOLE of it, in the colours of
+    `shape`. It has no background, with which Qt would cover the whole formula."""
     mark = QTextCharFormat()
     mark.setProperty(MARKED, token)
     mark.setProperty(MARKED_GROUND, shape.background().color().name())
@@ -133,12 +144,15 @@ def _draw(painter: QPainter, box: Box, shape: QTextCharFormat, appearance: Appea
     """Draws the tints and then the symbols, of which those of a marked token have its colours."""
     spans, marked = _spans(shape), shape.property(MARKED)
     owners = [_owner(spans, mark.at) for mark in box.marks]
+    if marked == WHOLE:
+        place = QRectF(0, -box.ascent, box.width, box.ascent + box.descent)
+        painter.fillRect(place, QColor(str(shape.property(MARKED_GROUND))))
     for mark, owner in zip(box.marks, owners, strict=True):
         if owner is not None and owner.token == marked:
             painter.fillRect(mark.place, QColor(str(shape.property(MARKED_GROUND))))
-        elif owner is not None and owner.origin is not None:
+        elif owner is not None and owner.origin is not None and marked != WHOLE:
             _tint(painter, mark.place, owner.origin, appearance)
-    plain = QColor(appearance.text) if marked is not None else shape.foreground().color()
+    plain = QColor(appearance.text) if marked not in (None, WHOLE) else shape.foreground().color()
     for mark, owner in zip(box.marks, owners, strict=True):
         chosen = owner is not None and owner.token == marked
         _draw_mark(painter, mark, shape.foreground().color() if chosen else plain)
@@ -162,11 +176,16 @@ def _draw_mark(painter: QPainter, mark: Mark, colour: QColor) -> None:
 
 
 def _fitted(shape: QTextCharFormat, document: QTextDocument, character: int) -> tuple[Box, float]:
-    """Returns the layout of a format's formula, and the scale at which it fits into the width of its block."""
-    box = formula_box(str(shape.property(FORMULA)), float(shape.property(SIZE)), bool(shape.property(DISPLAY)))
+    """Returns the layout of a format's formula, on lines if it were too small to read on one, and the scale at which it
+    fits into the width of its block."""
+    given = str(shape.property(FORMULA)), float(shape.property(SIZE)), bool(shape.property(DISPLAY))
+    box = formula_box(*given)
     assert box is not None
     indent = document.findBlock(character).blockFormat().leftMargin()
     free = document.textWidth() - 2 * document.documentMargin() - indent - 1
+    if 0 < free < SMALLEST * box.width:
+        box = formula_lines(*given, float(int(free)))
+        assert box is not None
     return box, min(1.0, free / box.width) if free > 0 and box.width else 1.0
 
 

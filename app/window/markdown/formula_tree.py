@@ -190,6 +190,11 @@ def needs_setting(source: str) -> bool:
     return tree is not None and (_is_tall(tree) or any(mark in text_and_places(source)[0] for mark in "^_"))
 
 
+def is_set(source: str, display: bool) -> bool:
+    """Whether a formula is set. The others are shown as text. display: on a line of its own."""
+    return needs_setting(source) or (display and formula_tree(source) is not None)
+
+
 def _is_tall(node: Node) -> bool:
     match node:
         case Row(items):

@@ -107,8 +107,9 @@ class GrowingDocument:
         here = {span.token: refused[span.token] for span in own if span.token in refused}
         runs = TokenRuns(len(text), own, here)
         if piece.plain:
-            return plain_blocks(Traced(text, range(len(text))), runs, piece.noted)
-        blocks = MarkdownWriter(text, runs, self._formats, before).write()
+            blocks = plain_blocks(Traced(text, range(len(text))), runs, piece.noted)
+        else:
+            blocks = MarkdownWriter(text, runs, self._formats, before).write()
         if piece.cut and blocks and isinstance(last := blocks[-1], TextBlock):
             last.shape = QTextBlockFormat(last.shape)
             note(last.shape, GOES_ON, joint(source, piece))

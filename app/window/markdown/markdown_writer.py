@@ -14,7 +14,7 @@ from PySide6.QtGui import QTextBlockFormat, QTextTableFormat
 
 from app.window.markdown.code_colours import highlighted
 from app.window.markdown.formula_text import readable
-from app.window.markdown.formula_tree import formula_tree, needs_setting
+from app.window.markdown.formula_tree import is_set
 from app.window.markdown.links import safe_link
 from app.window.markdown.text_blocks import Block, TableBlock, TextBlock, TokenRuns
 from app.window.markdown.text_formats import (
@@ -353,7 +353,7 @@ def _styled(tokens: Iterable[Token], content: Traced, style: Style) -> Iterator[
 
 def _formula(formula: Traced, style: Style, display: bool) -> StyledText:
     """Returns a formula to be set, or as text where that says as much or it is not understood."""
-    if needs_setting(str(formula)) or (display and formula_tree(str(formula)) is not None):
+    if is_set(str(formula), display):
         return formula, replace(style, formula="display" if display else "inline")
     return readable(formula), replace(style, italic=True)
 

@@ -204,6 +204,8 @@ def piece_text(source: str, pieces: list[Piece], index: int) -> str:
 def joint(source: str, piece: Piece) -> str:
     """Returns what stands between the text of a piece and the next where both are copied."""
     text = source[piece.start : piece.end]
+    if piece.plain and piece.cut:  # which is shown with the space at its end
+        return "\n" if text.endswith(("\n", "\r")) else ""
     blank = text[len(text.rstrip()) :]
     return "\n\n" if blank.count("\n") > 1 else "\n" if "\n" in blank else blank[:1]
 

@@ -58,8 +58,9 @@ FORMULA = _USER + 10  # of the character that stands for a formula: its source
 TOKENS = _USER + 11  # likewise: the tokens that it came from (`formula_object`)
 DISPLAY = _USER + 12  # likewise: whether it stands on a line of its own
 SIZE = _USER + 13  # likewise: px of the text around it
-MARKED = _USER + 14  # of a selection: the token of a formula that it marks,
+MARKED = _USER + 14  # of a selection: the token of a formula that it marks, WHOLE for all of it,
 MARKED_GROUND = _USER + 15  # and the colour behind its symbols
+WHOLE = -1
 
 APPEARANCE = "appearance"  # property of a document: the appearance that it was written with
 

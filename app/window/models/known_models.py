@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
 from app.protocol.model_documents import (
@@ -22,13 +22,13 @@ from app.protocol.model_documents import (
 )
 from app.window.models.downloads import Download
 from app.window.models.model_text import FITS, KINDS, automatic
-from models.catalogue.search import mac_fit
+from models.catalogue.search import fit_within
 
 BUILTIN, LOOKUP = "builtin", "lookup"
 BUILTIN_NAME = "SmolLM2-135M-Instruct"
 MACHINE = "this Mac" if sys.platform == "darwin" else "this computer"
-SECTIONS = ("Downloading", f"On {MACHINE}", f"Recommended for {MACHINE}", "More models")
-DOWNLOADING, HERE, RECOMMENDED, MORE = SECTIONS
+SECTIONS = ("Downloading", f"On {MACHINE}", f"Recommended for {MACHINE}", f"Also fit {MACHINE}", "More models")
+DOWNLOADING, HERE, RECOMMENDED, FITTING, MORE = SECTIONS
 BUILTIN_MODEL = InstalledModel(name=BUILTIN, path="", origin="builtin", kind="model", size_bytes=0, total_bytes=0)
 _SEPARATORS = re.compile(r"[\s/_-]+")
 
@@ -37,8 +37,9 @@ _SEPARATORS = re.compile(r"[\s/_-]+")
 class ModelRow:
     """A model in the list. key: its name on this computer, or its repository. fit: good, tight or no; "" if unknown.
 
-    drafter: the title of its best drafter that can be loaded. measured: speed-ups of that pair. missing_drafter: the
-    repository of that drafter if it is not on this computer, of `missing_bytes`.
+    drafter: the title of its best drafter that can be loaded, and best_drafter its repository if it is of the
+    catalogue. measured: speed-ups of that pair. missing_drafter: that repository if it is not on this computer, of
+    `missing_bytes`.
     """
 
     key: str
@@ -50,6 +51,7 @@ class ModelRow:
     size_bytes: int | None = None
     fit: str = ""
     drafter: str = ""
+    best_drafter: str = ""
     missing_drafter: str = ""
     missing_bytes: int | None = None
     measured: tuple[MeasuredSpeedup, ...] = ()
@@ -74,7 +76,8 @@ class ModelRow:
 
 @dataclass
 class KnownModels:
-    """Everything that is known. catalogue: by repository. verdicts, fits, fit_failures: by the name of a target."""
+    """Everything that is known. catalogue: by repository. verdicts, fits, fit_failures: by the name of a target.
+    exact_limit_bytes: how much memory a model may take, once that was asked of the system."""
 
     overview: MachineOverview | None = None
     catalogue: dict[str, CatalogueEntry] = field(default_factory=dict)
@@ -82,6 +85,7 @@ class KnownModels:
     verdicts: dict[str, TargetVerdicts] = field(default_factory=dict)
     fits: dict[str, MemoryFit] = field(default_factory=dict)
     fit_failures: dict[str, str] = field(default_factory=dict)
+    exact_limit_bytes: int | None = None
 
     def receive(self, document: MachineOverview | CatalogueEntries | InstalledModels | PairVerdicts) -> None:
         """Takes over what a command found out."""
@@ -96,6 +100,16 @@ class KnownModels:
                 self.installed = document.models
                 self.fits.clear()  # they include the automatic drafter, which may be another one now
                 self.fit_failures.clear()
+
+    def receive_fit(self, name: str, fit: MemoryFit) -> None:
+        """Takes over how a target fits into memory."""
+        self.fits[name] = fit
+        self.exact_limit_bytes = fit.most_bytes or self.exact_limit_bytes
+
+    @property
+    def limit_bytes(self) -> int | None:
+        """How much memory a model may take; None if unknown."""
+        return self.exact_limit_bytes or (self.machine.for_models_bytes if self.machine else None)
 
     @property
     def machine(self) -> MachineMemory | None:
@@ -157,9 +171,11 @@ class KnownModels:
         yield from (self._download_row(repository, download) for repository, download in running.items())
         yield from (self._installed_row(one) for one in here)
         seen = {*running, *(one.name for one in here)}
-        for entry in self._recommended:
-            if entry.repository not in seen:
-                yield self._catalogue_row(entry, RECOMMENDED)
+        rows = [self._catalogue_row(entry, FITTING) for entry in self._recommended]
+        best = next((row for row in rows if _is_worth_recommending(row)), rows[0] if rows else None)
+        if best is not None and best.key not in seen:
+            yield replace(best, section=RECOMMENDED)
+        yield from (row for row in rows if row is not best and row.key not in seen)
         seen |= {entry.repository for entry in self._recommended}
         for entry in self.catalogue.values():
             if entry.repository not in seen and (entry.kind == "target" or searched):
@@ -209,13 +225,19 @@ class KnownModels:
             size_bytes=entry.size_bytes,
             fit=self._fit(both_bytes),
             drafter=best.name if best else LOOKUP,
+            best_drafter=best.repository if best else "",
             missing_drafter=best.repository if best and not self.is_here(best.repository) else "",
             missing_bytes=best.size_bytes if best else None,
             measured=self.measured(entry.repository, best.repository) if best else (),
         )
 
     def _fit(self, weights_bytes: int | None) -> str:
-        return mac_fit(weights_bytes, self.machine.memory_bytes) if weights_bytes and self.machine else ""
+        return fit_within(weights_bytes, self.limit_bytes) if weights_bytes and self.limit_bytes else ""
+
+
+def _is_worth_recommending(row: ModelRow) -> bool:
+    """Whether a target fits with a drafter, and nobody measured the two to be slower than plain decoding."""
+    return row.fit == "good" and bool(row.best_drafter) and all(one.speedup >= 1 for one in row.measured)
 
 
 def _repository(model: InstalledModel) -> str:

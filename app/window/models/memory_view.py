@@ -65,7 +65,7 @@ def _estimate(row: ModelRow, known: KnownModels) -> MemoryNeed | None:
     entry, machine = row.entry, known.machine
     if entry is None or machine is None or entry.kind != "target" or not entry.size_bytes:
         return None
-    limit_bytes, parts = machine.for_models_bytes, (("Weights", entry.size_bytes),)
+    limit_bytes, parts = known.limit_bytes or 0, (("Weights", entry.size_bytes),)
     if row.fit != "no":
         return MemoryNeed(row.fit, BY_SIZE, (), parts, limit_bytes)
     weights, limit = memory_words(entry.size_bytes), memory_words(limit_bytes)

@@ -196,6 +196,7 @@ def _introduction(model: ModelRow, known: KnownModels, drafter: str) -> str:
     if model.here is not None and model.download is None:
         lines.append(sentence(model.here.trouble))
     if model.entry is not None:
+        lines.append(sentence(model.entry.good_at and f"good at {model.entry.good_at}"))
         lines.append(sentence(model.entry.trouble or ""))
     return " ".join(line for line in lines if line)
 

@@ -174,7 +174,7 @@ class ModelLibrary(QObject):
         name, known = row.here.name, self.known
         if name not in known.fits and name not in known.fit_failures and ("fits", name) not in self._unanswered:
             fail = partial(known.fit_failures.__setitem__, name)
-            self._ask(("fits", name), MemoryFit, partial(known.fits.__setitem__, name), fail, first=True)
+            self._ask(("fits", name), MemoryFit, partial(known.receive_fit, name), fail, first=True)
 
     def plan_removal(self, row: ModelRow, then: Then, fail: Failure) -> None:
         """Finds out what removing a model would delete."""

@@ -126,13 +126,13 @@ def _colour(tone: str, selected: bool) -> QColor:
 
 
 def facts(row: ModelRow) -> str:
-    """Returns parameters, size and best drafter of a model on one line."""
+    """Returns the size of a model, its bits, what it is good at, and its best drafter, on one line."""
     if row.here is not None and not row.here.complete:
         return joined((size(row.size_bytes), row.here.trouble))
     entry = row.entry
     estimated = row.here is None and entry is not None and entry.size == "estimated"
-    numbers = (parameters(entry.parameters_b), bits(entry.bits)) if entry else ()
-    return joined((*numbers, size(row.size_bytes, estimated), row.drafter))
+    about = (bits(entry.bits), entry.good_at or parameters(entry.parameters_b)) if entry else ()
+    return joined((size(row.size_bytes, estimated), *about, row.drafter))
 
 
 def description(row: ModelRow) -> str:

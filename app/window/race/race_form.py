@@ -13,7 +13,17 @@ from app.protocol import AcceptanceRule, SamplingSettings
 from app.protocol.race_messages import PLAIN, Side
 from app.store.records import ChatSettings
 from app.window.common.appearance import GAP
-from app.window.common.form_fields import CheckBox, FolderField, Lines, choice, folder_error, real_number, whole_number
+from app.window.common.form_fields import (
+    CONTROL_WIDTH,
+    CheckBox,
+    FolderField,
+    Lines,
+    choice,
+    folder_error,
+    is_folder,
+    real_number,
+    whole_number,
+)
 from app.window.common.widgets import label, style
 from app.window.settings.pair_form import DRAFTERS, FOLDER
 from app.window.settings.sampling_form import RULES, temperature_error
@@ -40,7 +50,7 @@ class SideForm(QWidget):
         self.folder.setAccessibleName(f"Drafter folder of side {name}")
         letter.setToolTip(f"Side {name}")
         self.length.setPrefix("Length ")
-        self.drafter.setMinimumWidth(150)
+        self.drafter.setMinimumWidth(CONTROL_WIDTH)
         row = QHBoxLayout()
         row.setSpacing(GAP)
         row.addWidget(letter)
@@ -71,7 +81,9 @@ class SideForm(QWidget):
 
     def show_side(self, side: Side) -> None:
         """Shows this side, without a signal."""
-        own = side.drafter not in SIDES
+        own = side.drafter not in SIDES and is_folder(side.drafter)
+        if not own:
+            self.drafter.offer(side.drafter)
         self.drafter.choose(FOLDER if own else side.drafter)
         self.folder.set_text(side.drafter if own else "")
         self.length.blockSignals(True)

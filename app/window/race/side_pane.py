@@ -31,10 +31,19 @@ class RevealedText:
         tokens = ReplyTokens(run.rounds)
         self._spans = tokens.spans
         self._text = tokens.text + run.finished.text
+        if (answer := race_text.answer_start(run.rounds)) is not None:
+            self._insert(f"\n\n*{race_text.THOUGHT_END}*\n\n", answer)
         self._document = document
         self._growing: GrowingDocument | None = None
         self._look: Appearance | None = None
         self._shown = -1
+
+    def _insert(self, note: str, token: int) -> None:
+        """Inserts a text that is of no token before one."""
+        at, by = self._spans[token].start, len(note)
+        self._text = f"{self._text[:at]}{note}{self._text[at:]}"
+        moved = [span._replace(start=span.start + by, end=span.end + by) for span in self._spans[token:]]
+        self._spans = [*self._spans[:token], *moved]
 
     def show(self, tokens: int) -> bool:
         """Shows the first `tokens`, and after the last what was held back, in the current appearance. Returns whether

@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from app.protocol import Pair
-from app.window.common.form_fields import CheckBox, Field, FolderField, choice, folder_error, whole_number
+from app.window.common.form_fields import CheckBox, Field, FolderField, choice, folder_error, is_folder, whole_number
 from app.window.common.layouts import column
 from models.builtin import SHIPPED, is_shipped
 
@@ -68,7 +68,7 @@ class ModelChoice(QWidget):
 
     def show_spec(self, spec: str) -> None:
         """Shows this model, without a signal."""
-        own = spec not in self._options and _is_folder(spec)
+        own = spec not in self._options and is_folder(spec)
         if not own:
             self.offer(spec)
         self.box.choose(FOLDER if own else spec)
@@ -76,9 +76,7 @@ class ModelChoice(QWidget):
 
     def offer(self, name: str) -> None:
         """Adds a model by its name before "Choose Folder…", which is last, unless it is there."""
-        if self.box.findData(name) < 0:
-            self.box.insertItem(self.box.count() - 1, name.rpartition("/")[2], name)
-            self.box.setItemData(self.box.findData(name), name, Qt.ItemDataRole.ToolTipRole)
+        self.box.offer(name)
 
     def check(self) -> None:
         """Shows the field for the folder if it is needed, and what is wrong with the folder."""
@@ -148,13 +146,3 @@ class PairForm(QWidget):
         self.target.check()
         self.drafter.check()
         self._context.set_error("Enter at least 2 tokens." if self.context.value() == 1 else "")
-
-
-def _is_folder(spec: str) -> bool:
-    """Returns whether `spec` is a folder rather than the name of a model, by the same rule as in the terminal."""
-    if spec.startswith(("/", ".", "~")):
-        return True
-    try:
-        return Path(spec).exists()
-    except (OSError, ValueError):
-        return False

@@ -3,8 +3,7 @@ next, also into folded thoughts and long replies of which little is laid out."""
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
@@ -15,6 +14,7 @@ from PySide6.QtWidgets import QLineEdit, QWidget
 from app.window.common.appearance import GAP
 from app.window.common.layouts import STRETCH, row
 from app.window.common.widgets import IconButton, label, style
+from app.window.markdown.text_matches import match_places
 from app.window.transcript.message_entry import MessageEntry
 from app.window.transcript.message_tile import MessageTile
 from app.window.transcript.text_page import NONE
@@ -85,7 +85,7 @@ class FindBar(QWidget):
         self._typed.stop()
         column, term = self._column, self.term
         column.set_options(replace(column.options, find=term))
-        self._found = [occurrences(entry, term) for entry in column.entries]
+        self._found = [occurrences(entry, term, column.options.raw) for entry in column.entries]
         self._current = None
         if any(self._found):
             first = column.first_in_view()
@@ -144,11 +144,10 @@ class FindBar(QWidget):
         if self._current is None or self._current.message >= len(self._column.entries):
             return
         entry, term = self._column.entries[self._current.message], self.term
-        places = positions(entry.source, term)
+        places = match_places(entry.source, term, _is_raw(entry, self._column.options.raw))
         if not places:
             return
-        at = places[min(self._current.number, len(places) - 1)]
-        number, within = self._page_of(entry, at, term)
+        number, within = self._page_of(entry, places, min(self._current.number, len(places) - 1))
         tile = self._column.show_page(entry, number)
         page = tile.pages.get(number) if tile is not None else None
         if tile is None or page is None or not page.isVisibleTo(tile):
@@ -158,17 +157,17 @@ class FindBar(QWidget):
             return
         self._mark(tile, number, within)
 
-    def _page_of(self, entry: MessageEntry, at: int, term: str) -> tuple[int, int]:
-        """Returns the number of the page with this place of the source, which is unfolded, and how many matches come
+    def _page_of(self, entry: MessageEntry, places: list[int], wanted: int) -> tuple[int, int]:
+        """Returns the number of the page with the wanted one of `places`, which is unfolded, and how many of them come
         before it there."""
         if entry.record.role == "user":
             entry.expanded = True
-            return 0, len(positions(entry.source[:at], term))
+            return 0, wanted
         pieces = entry.pieces
-        number = max(0, bisect_right(pieces, at, key=lambda piece: piece.start) - 1)
+        number = max(0, bisect_right(pieces, places[wanted], key=lambda piece: piece.start) - 1)
         if pieces[number].section in entry.thoughts:
             entry.unfolded.add(pieces[number].section)
-        return number, len(positions(entry.source[pieces[number].start : at], term))
+        return number, wanted - bisect_left(places, pieces[number].start)
 
     def _mark(self, tile: MessageTile, number: int, within: int) -> None:
         for page in [page for other in self._column.tiles.values() for page in other.pages.values()]:
@@ -178,11 +177,12 @@ class FindBar(QWidget):
             self._column.bring_into_view(QRect(box.translated(tile.pages[number].pos() + tile.pos())))
 
 
-def positions(text: str, term: str) -> list[int]:
-    """Returns where `term` begins in a text, whatever the case of its letters."""
-    return [found.start() for found in re.finditer(re.escape(term), text, re.IGNORECASE)] if term else []
+def occurrences(entry: MessageEntry, term: str, raw: bool) -> int:
+    """Returns how often a message says `term`, in its thought too. raw: it is shown as the model wrote it."""
+    raw = _is_raw(entry, raw)
+    return sum(len(match_places(text, term, raw)) for text in (entry.record.thought, entry.record.text))
 
 
-def occurrences(entry: MessageEntry, term: str) -> int:
-    """Returns how often a message says `term`, in its thought too."""
-    return len(positions(entry.record.thought, term)) + len(positions(entry.record.text, term))
+def _is_raw(entry: MessageEntry, raw: bool) -> bool:
+    """Whether a message is shown as it is written. Questions always are."""
+    return raw or entry.record.role == "user"

@@ -23,17 +23,22 @@ _BAR = 3  # px, what shows that a message has the focus
 
 class FooterAction(NamedTuple):
     """What a button of the footer does. request: the signal of the transcript that asks for it, "" if the tile does it
-    itself."""
+    itself. word: stands beside an icon that is not known from elsewhere."""
 
     icon: str
     name: str
     request: str = ""
+    word: str = ""
 
 
 COPY, COPY_PLAIN = FooterAction("copy", "Copy Message"), FooterAction("plain", "Copy as Plain Text")
-REGENERATE, CONTINUE = FooterAction("again", "Regenerate", "regenerate"), FooterAction("continue", "Continue", "resume")
-EDIT, RACE = FooterAction("edit", "Edit"), FooterAction("race", "Race This Prompt", "race")
-VERIFY, STOP_VERIFYING = FooterAction("verify", "Verify", "verify"), FooterAction("stop", "Stop Verifying")
+REGENERATE, CONTINUE = (
+    FooterAction("again", "Regenerate", "regenerate"),
+    FooterAction("continue", "Continue", "resume", "Continue"),
+)
+EDIT, RACE = FooterAction("edit", "Edit"), FooterAction("race", "Race This Prompt", "race", "Race")
+VERIFY = FooterAction("verify", "Verify", "verify", "Verify")
+STOP_VERIFYING = FooterAction("stop", "Stop Verifying", word="Stop")
 
 
 class MessageFooter(QWidget):
@@ -50,6 +55,8 @@ class MessageFooter(QWidget):
         self._record = record
         self._shown = self._verifying = False
         self.buttons = {action.name: FooterButton(action.icon, action.name, self) for action in actions}
+        for action in actions:
+            self.buttons[action.name].set_word(action.word)
         self.before = IconButton("left", "Previous Version", self, BUTTON)
         self.after = IconButton("right", "Next Version", self, BUTTON)
         self._place = label(role="detail")
@@ -80,6 +87,7 @@ class MessageFooter(QWidget):
         if (button := self.buttons.get(VERIFY.name)) is not None:
             action = STOP_VERIFYING if verifying else VERIFY
             button.set_shape(action.icon, action.name)
+            button.set_word(action.word)
         for part in (self.before, self._place, self.after):
             part.setVisible(record.versions > 1)
         self._place.setText(f"{record.version}/{record.versions}")

@@ -24,9 +24,10 @@ from PySide6.QtWidgets import QFrame, QSizePolicy, QTextEdit, QWidget
 from app.palette import mix
 from app.window.common.appearance import GAP, TEXT_WIDTH, Appearance
 from app.window.markdown import TOKEN, GrowingDocument, Reader, Span, code_blocks, plain_text, token_runs
-from app.window.markdown.formula_object import token_within
+from app.window.markdown.formula_object import formula_mark, token_within
 from app.window.markdown.markdown_writer import first_code
-from app.window.markdown.text_formats import FORMULA
+from app.window.markdown.text_formats import FORMULA, WHOLE
+from app.window.markdown.text_matches import document_matches
 from app.window.transcript.tile_buttons import CodeButtons
 
 SIDE = 3 * GAP  # px, least free space beside the column
@@ -229,17 +230,16 @@ class TextPage(Reader):
         none."""
         current = self._current = self._current if current is None else current
         self._found, box = [], QRect()
-        cursor = self.document().find(term) if term else QTextCursor()
-        while not cursor.isNull() and cursor.hasSelection():
+        for cursor in document_matches(self.document(), term):
             mark: Any = QTextEdit.ExtraSelection()  # whose fields PySide's stubs do not know
             mark.cursor = cursor
-            mark.format = self._found_format(len(self._found) == current)
+            shape = self._found_format(len(self._found) == current)
+            mark.format = formula_mark(WHOLE, shape) if cursor.charFormat().hasProperty(FORMULA) else shape
             self._found.append(mark)
             if len(self._found) <= current + 1:
                 start = QTextCursor(self.document())
                 start.setPosition(cursor.selectionStart())
                 box = self.cursorRect(start)
-            cursor = self.document().find(term, cursor)
         self.setExtraSelections([*self._found, *self._marks])
         return box
 

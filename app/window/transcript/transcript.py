@@ -199,6 +199,8 @@ class Transcript(QWidget):
     def set_raw(self, raw: bool) -> None:
         """Whether the source is shown as the model wrote it, instead of rendered Markdown."""
         self._set(raw=raw)
+        if self.find_bar.term:
+            self.find_bar.search()
 
     def set_refused_shown(self, refused: bool) -> None:
         """Whether refused draft tokens are shown where they were refused."""

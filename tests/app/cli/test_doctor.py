@@ -32,7 +32,7 @@ def test_found_models_are_listed_and_damaged_ones_named(toy_folder: Path, tmp_pa
     (models / "broken" / "model.safetensors").write_bytes(b"")
     (models / ".half.partial").mkdir()
     broken, whole = doctor._models(models)
-    assert whole == doctor.Finding("Model folder", "ok", "whole: llama, 0.00 GiB, context 512")
+    assert whole == doctor.Finding("Model folder", "ok", "whole: llama, 154 kB, context 512")
     assert broken.state == "warning" and "download it again" in broken.advice
 
 

@@ -17,6 +17,7 @@ TARGET = """
 repository = "o/target"
 name = "T 1B"
 family = "F"
+good_at = "tests"
 architecture = "llama"
 parameters_b = 1.0
 bits = 4.5

@@ -157,9 +157,16 @@ def test_whatever_is_wrong_with_a_drafters_folder_is_a_verdict(target: Loaded, t
 def catalogue(*drafters: str, trouble: str = "") -> Catalogue:
     """A target o/target whose drafters are these."""
     rest = {"licence": "MIT", "source": ("s",)}
-    sizes: dict[str, Any] = {"parameters_b": 1.0, "bits": 4.5, "size_bytes": 9, "size": "estimated"}
+    sizes: dict[str, Any] = {"good_at": "tests", "parameters_b": 1.0, "bits": 4.5, "size_bytes": 9, "size": "estimated"}
     target = Target(
-        repository="o/target", name="t", family="f", architecture="llama", drafters=drafters, **sizes, **rest
+        repository="o/target",
+        name="t",
+        family="f",
+        good_at="tests",
+        architecture="llama",
+        drafters=drafters,
+        **sizes,
+        **rest,
     )
     known = [Drafter(repository=one, name=one, kind="eagle3", obstacle=trouble, **rest) for one in drafters]
     return Catalogue((target,), tuple(known))

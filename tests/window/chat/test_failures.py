@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -276,6 +277,9 @@ def test_a_reply_that_ends_on_a_full_disk_stays_on_screen_and_is_saved_later(tmp
             scene.controller.open(conversation)
             assert scene.controller.path[-1] == scene.ended[0]
             assert len(scene.controller.rounds_of(message)) == 400
+            exported = json.loads(scene.controller.library.export_json(conversation))["messages"][-1]
+            assert (exported["state"], len(exported["rounds"])) == ("complete", 400)
+            assert "Cut." not in scene.controller.library.export_markdown(conversation)
         until(lambda: scene.notice("everything that was waiting"))
     assert whole_path(tmp_path)[-1].text == text_of(1200)
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QImage, QPainter, QTextCursor, QTextDocument
 
 from app.window.common.appearance import LIGHT
 from app.window.markdown import Span, plain_text, token_runs, write
-from app.window.markdown.formula_layout import Box, formula_box
+from app.window.markdown.formula_layout import Box, formula_box, formula_lines
 from app.window.markdown.formula_object import formula_tokens, token_within
 from app.window.markdown.formula_tree import formula_tree, needs_setting
 from app.window.markdown.text_blocks import OBJECT
+from app.window.markdown.text_matches import document_matches, match_places
 
 UNDERSTOOD = [
     r"x_{1,2} = \frac{-b \pm \sqrt{b^2-4ac}}{2a}",
@@ -124,3 +127,71 @@ def test_a_formula_that_is_wider_than_its_page_is_made_smaller() -> None:
     document = written("$$" + "+".join(r"\frac{a}{b}" for _ in range(25)) + "$$", [])
     document.setTextWidth(300)
     assert document.size().width() <= 300
+
+
+LONG_SUM = "f(x) = " + " + ".join(rf"\frac{{a_{{{i}}}}}{{b_{{{i}}}}}" for i in range(1, 30)) + r" \approx \sqrt{x}"
+LONG_LIST = ", ".join(r"\frac{1}{n}" * 2 for _ in range(20))
+LONG_STEPS = r"\begin{aligned} y &= " + LONG_SUM.partition("= ")[2] + r" \\ &= z \end{aligned}"
+
+
+@pytest.mark.parametrize("source", [LONG_SUM, LONG_STEPS, "(" + LONG_SUM + ")", LONG_LIST])
+def test_a_wide_formula_is_broken_onto_lines_that_fit_with_every_symbol_once(source: str) -> None:
+    one, lines = box(source), formula_lines(source, 16.0, True, 300.0)
+    assert lines is not None and one.width > 400 and lines.width <= 300
+    assert [(mark.at, mark.text) for mark in lines.marks] == [(mark.at, mark.text) for mark in one.marks]
+    assert lines.ascent + lines.descent > 2 * (one.ascent + one.descent)
+    assert lines.descent <= one.descent + 1e-6  # for which the font of its character was chosen
+    symbols = [mark.place for mark in lines.marks if mark.text]
+    assert not any(a.adjusted(1, 1, -1, -1).intersects(b) for a, b in itertools.combinations(symbols, 2))
+
+
+def test_a_line_of_a_formula_ends_outside_brackets_and_before_a_relation_if_it_can() -> None:
+    source = "a = (b + c + d + e) = (f + g + h + i) + j"
+    lines = formula_lines(source, 16.0, True, 200.0)
+    assert lines is not None
+    tops = {}
+    for mark in lines.marks:
+        tops.setdefault(round(mark.baseline), []).append(mark.text)
+    assert ["".join(line) for line in tops.values()] == ["a=(b+c+d+e)", "=(f+g+h+i)+j"]
+
+
+def test_a_formula_is_made_smaller_before_it_is_broken_and_then_each_symbol_is_found_on_its_line() -> None:
+    source = "$$" + "+".join("abcdefghij") + "$$"
+    document = written(source, [Span(i, i + 1, "accepted", i) for i in range(len(source))])
+    wide = box(source[2:-2]).width * document.defaultFont().pointSizeF() / 12 * 1.05 * 96 / 72 * 12 / 16
+    heights = {}
+    for share in (1.2, 0.9, 0.5):
+        document.setTextWidth(wide * share + 2 * document.documentMargin())
+        heights[share] = document.size().height()
+    assert heights[0.9] <= heights[1.2] < heights[0.5]
+    line = document.firstBlock().layout().lineAt(0)
+    left = document.firstBlock().blockFormat().leftMargin()
+    place = QRectF(left + line.x() + 4, line.y() + 4, line.naturalTextWidth(), line.height())
+    points = [QPointF(x, y) for y in range(int(place.bottom())) for x in range(int(place.right()))]
+    found = {token_within(document, 0, place, point) for point in points} - {None}
+    assert found == set(range(2, len(source) - 2))
+
+
+def selected(document: QTextDocument, term: str) -> list[str]:
+    return [cursor.selectedText() for cursor in document_matches(document, term)]
+
+
+@pytest.mark.parametrize(
+    ("term", "shown"),
+    [
+        ("frac", [OBJECT, OBJECT]),  # its LaTeX
+        ("ALPHA", [OBJECT]),
+        ("\u03b1", [OBJECT, "\u03b1"]),  # what is seen, in the formula that is set and in the one that is shown as text
+        ("x", ["x", "x", "x"]),
+        ("$$", [OBJECT]),
+        ("nowhere", []),
+        (".", ["."]),
+    ],
+)
+def test_find_looks_into_formulas_and_counts_in_the_source_what_is_marked_in_the_document(
+    term: str, shown: list[str]
+) -> None:
+    source = "Take x:\n\n$$\\frac{\\alpha}{b}$$\n\nso \\(\\frac{a}{b}\\), $x^2 + \\alpha$ or $5 and $6 x."
+    assert selected(written(source, []), term) == shown
+    assert len(match_places(source, term)) == len(shown)
+    assert match_places(source, "frac", raw=True) == [source.index("frac"), source.rindex("frac")]

@@ -91,3 +91,11 @@ def test_a_piece_is_as_long_as_it_can_be_laid_out_at_once() -> None:
         assert reach(sign * 50, 0, 50, 4 * cost) == 4
         assert reach(sign * 50, 0, 50, 1) == 1
         assert reach("aaa" + sign + "a" * 50, 0, 54, 10) == 10 - (cost - 1)
+
+
+@pytest.mark.parametrize("length", [LONGEST // 2, 3 * LONGEST, LARGEST_PARAGRAPH + 5 * LONGEST])
+def test_a_paragraph_that_was_cut_is_copied_as_one(length: int) -> None:
+    source = "All work and no play. " * (length // 22)
+    document = shown(source)
+    assert document.blockCount() >= len(pieces_of(source))
+    assert plain_text(document, 0, document.characterCount() - 1).strip() == source.strip()

@@ -13,7 +13,9 @@ import msgspec
 
 from app.cli.models.catalogue import entry_document, rows
 from app.cli.models.catalogue import overview_document as document
+from app.protocol.model_documents import MachineMemory
 from models.catalogue import read_catalogue
+from models.catalogue.search import wired_bytes
 
 CHILD = Path(__file__).with_name("child.py")
 GIB = 1 << 30
@@ -30,13 +32,14 @@ class FakeModels:
         self.models: list[dict[str, Any]] = []
         self.pairs: list[dict[str, Any]] = []
         folder.mkdir(parents=True, exist_ok=True)
-        overview = msgspec.to_builtins(document(rows(read_catalogue(), gb * GIB, set()), gb * GIB, set()))
-        overview["machine"]["processor"] = processor
+        limit = wired_bytes(gb * GIB)
+        machine = MachineMemory(processor=processor, memory_bytes=gb * GIB, for_models_bytes=limit)
+        overview = msgspec.to_builtins(document(rows(read_catalogue(), limit, set()), machine, set()))
         self.answer("overview", overview)
         self.answer("search", _catalogue())
         self.put(BUILTIN)
         self.judge("builtin", auto="lookup+eagle3", why="lookup and eagle3, which is shipped for this model")
-        self.fit("builtin", "good", 1.2)
+        self.fit("builtin", "good", 1.2, round(limit / GIB, 1))
 
     @property
     def command(self) -> list[str]:

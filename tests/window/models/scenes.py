@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Literal
 
 from app.protocol import Pair
 from app.store.records import ChatSettings
@@ -91,6 +92,38 @@ def paired(window: MainWindow) -> ModelsWindow:
     page.choose(QWEN)
     until(lambda: QWEN in page.library.known.fits)
     return page
+
+
+def offered(window: MainWindow, stage: Literal["offered", "downloading", "ready", "in use"]) -> MainWindow:
+    """The welcome of the first start with its offer."""
+    fake = _fake()
+    offer = window.parts.welcome.offer
+    window.models.command = fake.command
+    window.models.offer_pair()
+    until(lambda: offer.isVisible())
+    assert offer.offered is not None
+    target, drafter = offer.offered.key, offer.offered.best_drafter
+    if stage == "offered":
+        return window
+    first, second = list(SIZES)[:2]
+    came, total = SIZES[first] + 910_000_000, sum(SIZES.values())
+    so_far = progress(second, 910_000_000, SIZES[second], came, total)
+    fake.pull(target, asking(target), planned(target, SIZES), fetched(first, SIZES[first]), so_far, WAIT)
+    offer.button.click()
+    downloads = window.models.downloads
+    assert downloads is not None and window.models.library is not None
+    until(lambda: downloads.downloads[target].done_bytes == came)
+    if stage == "downloading":
+        return window
+    downloads.close()
+    for name, gb, kind in ((target, 18.4, "model"), (drafter, 0.28, "model")):
+        fake.put(model(name, gb, kind))
+        downloads.downloads.pop(name, None)
+    window.models.library.refresh()
+    until(lambda: offer.step == "use")
+    if stage == "in use":
+        offer.button.click()
+    return window
 
 
 def _fake(gb: int = 36, processor: str = "Apple M3 Pro") -> FakeModels:

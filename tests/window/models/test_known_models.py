@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from app.protocol.model_documents import CatalogueEntries, InstalledModels, MachineOverview, PairVerdicts
+from app.protocol.model_documents import CatalogueEntries, InstalledModels, MachineOverview, MemoryFit, PairVerdicts
 from app.window.models.downloads import Download
-from app.window.models.known_models import DOWNLOADING, HERE, MORE, RECOMMENDED, KnownModels, ModelRow
+from app.window.models.known_models import DOWNLOADING, FITTING, HERE, MORE, RECOMMENDED, KnownModels, ModelRow
 from app.window.models.model_list import description, facts
 from app.window.models.model_text import TIMES, automatic, parameters, speedup
 from tests.window.models.fake_models import EAGLE, LARGE, QWEN, SMALL, FakeModels, model, pair
@@ -74,9 +74,9 @@ def test_a_speed_up_is_shown_only_if_it_was_measured_for_this_pair(fake: FakeMod
     assert speedup(rows(fake, "llama 3.1 8b")[LLAMA].measured) == ""  # measured with another than the best drafter
 
 
-def test_a_row_shows_parameters_bits_size_and_the_best_drafter(fake: FakeModels) -> None:
+def test_a_row_shows_what_the_model_is_good_at_its_size_and_the_best_drafter(fake: FakeModels) -> None:
     row = rows(fake, "qwen3 8b")[QWEN]
-    assert facts(row) == "8.19 B · 4-bit · 4.62 GB · Qwen3 8B EAGLE-3"
+    assert facts(row) == "4.62 GB · 4-bit · reasoning and many languages · Qwen3 8B EAGLE-3"
     assert row.missing_drafter == EAGLE
     fake.put(model(SMALL, 0.35))
     row = rows(fake, "qwen3 8b")[QWEN]
@@ -89,6 +89,24 @@ def test_an_installed_target_shows_the_drafter_of_the_automatic_choice(fake: Fak
     snapshot = f"/cache/models--{EAGLE.replace('/', '--')}/snapshots/1234567"
     fake.judge(QWEN, pair(EAGLE, "eagle3", True, "fits"), auto=f"lookup+{snapshot}", why="…")
     assert rows(fake)[QWEN].drafter == "Qwen3 8B EAGLE-3"
+
+
+@pytest.mark.parametrize("gb", [16, 36, 128])
+def test_one_pair_is_recommended_and_the_others_that_fit_stand_below_it(tmp_path: Path, gb: int) -> None:
+    found = list(rows(FakeModels(tmp_path, gb)).values())
+    (first,) = [row for row in found if row.section == RECOMMENDED]
+    others = [row for row in found if row.section == FITTING]
+    assert len(others) > 5 and found.index(first) < found.index(others[0])
+    assert first.fit == "good" and first.best_drafter and all(one.speedup >= 1 for one in first.measured)
+
+
+def test_what_the_system_says_of_memory_counts_once_it_is_known(fake: FakeModels) -> None:
+    known = known_by(fake)
+    assert known.limit_bytes == 24 << 30
+    fit = msgspec.json.decode((fake.folder / "fits builtin.json").read_bytes(), type=MemoryFit)
+    known.receive_fit("builtin", msgspec.structs.replace(fit, most_bytes=3 << 30))
+    assert known.limit_bytes == 3 << 30
+    assert {row.key: row for row in known.rows({}, only_fitting=False)}[QWEN].fit == "no"
 
 
 @pytest.mark.parametrize(("gb", "fit"), [(16, "no"), (48, "good"), (192, "good")])

@@ -10,6 +10,7 @@ from app.protocol import Pair
 from app.store.records import ChatSettings
 from app.window.chat import Controller
 from app.window.main_window.main_window import MainWindow
+from app.window.main_window.welcome import PROMPTS
 from app.window.models.models_window import ModelsWindow
 from tests.window.models.conftest import buttons, install_three, settled, texts
 from tests.window.models.fake_models import EAGLE, QWEN, SMALL, FakeModels, asking, done, model
@@ -77,7 +78,7 @@ def test_the_welcome_offers_a_pair_downloads_it_uses_it_and_races_it(
     until(lambda: offer.isVisible())
     assert offer.offered is not None and offer.offered.missing_drafter
     target, drafter = offer.offered.key, offer.offered.missing_drafter
-    assert offer.offered.title in offer.text.text() and offer.button.text().startswith("Download Both (")
+    assert offer.offered.title in offer.title.text() and offer.button.text() == "Download Both"
     assert "at 100 Mbit/s" in offer.text.text()
     fake.pull(target, asking(target), {"sleep": 0.1}, done(target, 1000))
     fake.pull(drafter, asking(drafter), done(drafter, 1000))
@@ -85,14 +86,45 @@ def test_the_welcome_offers_a_pair_downloads_it_uses_it_and_races_it(
         fake.put(model(name, 1.0, kind))
     offer.button.click()
     assert "You can chat meanwhile" in offer.text.text() and offer.button.isHidden()
-    until(lambda: offer.button.text() == f"Use {window.models.library.known.title(target)}")  # type: ignore[union-attr]
+    until(lambda: offer.button.text() == "Use in This Chat")
     assert [call for call in fake.calls if call.startswith("pull")] == [f"pull {target}", f"pull {drafter}"]
     offer.button.click()
     assert controller.conversation.settings.pair == Pair(target=target, drafter=drafter)
     assert offer.button.text() == "Race It"
+    controller.change_settings(ChatSettings(pair=Pair(target=target, drafter="none")))
+    assert offer.button.text() == "Use in This Chat"  # the pair counts, not its target alone
     offer.button.click()
-    assert window.races.window is not None and window.races.window.isVisible()
-    window.races.window.close()
+    offer.button.click()
+    race = window.races.window
+    assert race is not None and race.isVisible() and race.request.busy and race.request.builder is not None
+    assert race.request.builder.race.prompt == PROMPTS[0].text  # as nothing was asked yet
+    assert [side.drafter for side in race.request.builder.race.sides] == ["none", drafter]
+    race.close()
+
+
+def test_who_chats_while_a_pair_is_downloaded_is_told_once_that_it_is_ready(
+    window: MainWindow, fake: FakeModels, controller: Controller
+) -> None:
+    offer = window.parts.welcome.offer
+    window.parts.welcome.set_first(True)
+    window.models.offer_pair()
+    until(lambda: offer.isVisible())
+    assert offer.offered is not None
+    target, drafter = offer.offered.key, offer.offered.best_drafter
+    for name in (target, drafter):
+        fake.pull(name, asking(name), {"sleep": 0.2}, done(name, 1000))
+    offer.button.click()
+    window.parts.middle.setCurrentWidget(window.parts.transcript)
+    for name, kind in ((target, "model"), (drafter, "eagle3")):
+        fake.put(model(name, 1.0, kind))
+    banners = window.parts.notices.banners
+    until(lambda: any("is ready" in banner.text for banner in banners))
+    next(banner for banner in banners if "is ready" in banner.text).buttons[0].click()
+    assert controller.conversation.settings.pair == Pair(target=target, drafter=drafter)
+    assert any("This chat uses" in banner.text for banner in banners)
+    told = len(banners)
+    controller.change_settings(ChatSettings())
+    assert len(banners) == told
 
 
 def test_the_welcome_replays_a_recorded_race(window: MainWindow) -> None:

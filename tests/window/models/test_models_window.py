@@ -37,7 +37,8 @@ def test_the_first_time_the_built_in_model_is_chosen_and_others_are_recommended(
     assert page.chosen is not None and page.chosen.key == "builtin"
     assert "works without a network" in page.details.text.text()
     assert buttons(page) == {"In Use": False}  # and no way to delete it
-    assert sum(row.section.startswith("Recommended") for row in page.rows.items) > 10
+    assert sum(row.section.startswith("Recommended") for row in page.rows.items) == 1
+    assert sum(row.section.startswith("Also fit") for row in page.rows.items) > 9
 
 
 def test_a_model_and_its_drafter_are_downloaded_with_the_window_closed(page: ModelsWindow, fake: FakeModels) -> None:

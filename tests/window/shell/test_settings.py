@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QPalette
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QComboBox, QStyle, QStyleOptionComboBox
 
 from app.store.records import NEW_CHAT
 from app.window.chat import Controller
@@ -244,3 +244,21 @@ def test_a_conversation_is_imported(
     monkeypatch.setattr(files, "ask_conversation", lambda _: tmp_path / "a.json")
     window.commands["import"].trigger()
     assert controller.conversation.id == 5 and controller.conversation.title == "Counting to thirty"
+
+
+def test_no_choice_is_clipped(window: MainWindow, controller: Controller) -> None:
+    window.show_side("chat settings")
+    tops = (window, window.settings.show("chat"), window.races.show())
+    QApplication.processEvents()
+    seen = 0
+    for top in tops:
+        for box in [one for one in top.findChildren(QComboBox) if one.isVisible() and one.window() is top]:
+            option = QStyleOptionComboBox()
+            box.initStyleOption(option)
+            field = QStyle.SubControl.SC_ComboBoxEditField
+            place = box.style().subControlRect(QStyle.ComplexControl.CC_ComboBox, option, field, box)
+            widest = max(box.fontMetrics().horizontalAdvance(box.itemText(i)) for i in range(box.count()))
+            assert widest <= place.width(), box.accessibleName()
+            seen += 1
+    assert seen > 10
+    tops[2].close()

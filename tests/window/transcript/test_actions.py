@@ -262,3 +262,17 @@ def test_a_link_is_asked_for_and_not_opened(stage: MakeStage) -> None:
     cursor.setPosition(2)
     QTest.mouseClick(page.viewport(), Qt.MouseButton.LeftButton, pos=page.cursorRect(cursor).center())
     assert [url.toString() for (url,) in asked] == ["https://example.org/a"]
+
+
+def test_actions_that_an_icon_does_not_say_have_words(stage: MakeStage) -> None:
+    last = replace(reply(2, PARAGRAPH, 1), state="stopped", sampling=SamplingSettings())
+    _, tiles = opened(stage, question(1), last)
+    buttons = {**tiles[0].footer.buttons, **tiles[1].footer.buttons}
+    known = buttons["Copy Message"].width()
+    for name in ("Verify", "Continue", "Race This Prompt"):
+        button = buttons[name]
+        button.shown = True
+        drawn, button._word = button.grab().toImage(), ""
+        assert button.width() > known + 20 and button.grab().toImage() != drawn
+    tiles[1].footer.show_record(last, "Verifying, 1 of 9 tokens")
+    assert buttons["Verify"]._word == "Stop"

@@ -16,7 +16,7 @@ from app.cli.models import catalogue as commands
 from app.inference import pair_resolution
 from app.inference.pair_resolution import usable
 from models.catalogue import Catalogue, read_catalogue
-from models.catalogue.search import GIB
+from models.catalogue.search import GIB, wired_bytes
 from models.compatibility.best_drafter import UsableModel
 from models.local.inventory import Installed
 from tests.app.cli.models.conftest import document, said
@@ -66,7 +66,8 @@ def test_search_shows_sizes_macs_and_what_goes_together(capsys: pytest.CaptureFi
     lines = [line.rstrip() for line in out.splitlines()]
     at = lines.index("  mlx-community/Qwen3-8B-4bit")
     assert code == 0 and lines[at - 1].startswith("Qwen3 8B · 4-bit") and lines[at - 1].endswith("4.6 GB   16 GB Mac")
-    assert lines[at + 1] == "  with Qwen3 8B EAGLE-3, Qwen3 0.6B, Qwen3 8B DFlash, Qwen3 8B DSpark"
+    assert lines[at + 1] == "  good at reasoning and many languages"
+    assert lines[at + 2] == "  with Qwen3 8B EAGLE-3, Qwen3 0.6B, Qwen3 8B DFlash, Qwen3 8B DSpark"
     assert "  drafts for Qwen3 8B" in lines
     lines = [line.rstrip() for line in said(capsys, "search", "llama", "3.1", "8b")[1].splitlines()]
     assert "  drafts for Llama 3.1 8B († its weights are a pickle, which Redline never loads)" in lines
@@ -95,7 +96,18 @@ def test_search_narrows_by_kind_and_memory_and_says_when_there_is_nothing(capsys
     found = document(capsys, "search", "--kind", "target", "--fits", "8GB")["entries"]
     assert found and {entry["kind"] for entry in found} == {"target"}
     assert {entry["smallest_mac_gb"] for entry in found} == {8}
-    fields = {"repository", "name", "family", "architecture", "parameters_b", "bits", "size_bytes", "size", "licence"}
+    fields = {
+        "repository",
+        "name",
+        "family",
+        "good_at",
+        "architecture",
+        "parameters_b",
+        "bits",
+        "size_bytes",
+        "size",
+        "licence",
+    }
     fields |= {"revision", "drafters", "source", "kind", "trouble", "here", "smallest_mac_gb", "measured"}
     assert {frozenset(entry) for entry in found} == {frozenset(fields)}
     assert all(entry["source"] for entry in found) and not any(entry["here"] for entry in found)
@@ -205,7 +217,7 @@ def catalogue() -> Catalogue:
 def test_every_mac_gets_a_screenful_of_targets_that_fit_with_their_drafters(
     catalogue: Catalogue, memory_gb: int
 ) -> None:
-    found = commands.rows(catalogue, memory_gb * GIB, set())
+    found = commands.rows(catalogue, wired_bytes(memory_gb * GIB), set())
     assert 8 <= len(found) <= 18
     for row in found:
         drafter = catalogue.entries.get(row.drafter_repository or "")
@@ -220,7 +232,7 @@ def test_a_drafter_that_does_not_load_is_not_recommended(catalogue: Catalogue) -
     spoilt = tuple(msgspec.structs.replace(one, obstacle="a pickle") for one in catalogue.drafters)
     changed = Catalogue(catalogue.targets, spoilt, catalogue.measured)
     before, after = (
-        {row.target.name: row.drafter_repository for row in commands.rows(one, 24 * GIB, set())}
+        {row.target.name: row.drafter_repository for row in commands.rows(one, wired_bytes(24 * GIB), set())}
         for one in (catalogue, changed)
     )
     assert before["Qwen3 14B"] in {one.repository for one in spoilt}
@@ -230,7 +242,7 @@ def test_a_drafter_that_does_not_load_is_not_recommended(catalogue: Catalogue) -
 def test_a_drafter_that_is_here_goes_before_one_that_is_not(catalogue: Catalogue) -> None:
     small = "mlx-community/Qwen3-0.6B-4bit"
     absent, here = (
-        next(row for row in commands.rows(catalogue, 24 * GIB, found) if row.target.name == "Qwen3 14B")
+        next(row for row in commands.rows(catalogue, wired_bytes(24 * GIB), found) if row.target.name == "Qwen3 14B")
         for found in (set(), {small})
     )
     assert absent.drafter == "Qwen3 14B EAGLE-3" and absent.here == (False, False)
@@ -241,14 +253,22 @@ def test_a_speed_up_is_told_where_it_was_measured_and_nowhere_else(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, catalogue: Catalogue, wide: None
 ) -> None:
     monkeypatch.setattr(commands, "memory", lambda: (36 * GIB, 20 * GIB))
+    monkeypatch.setattr(commands, "limit_bytes", wired_bytes)
     code, out = said(capsys)
     assert code == 0 and out.splitlines()[0].endswith("36 GB of memory, up to 24 GB for a model")
     measured = [line for line in out.splitlines() if line.startswith("  Qwen2.5 32B · 4-bit")]
     assert len(measured) == 1 and measured[0].rstrip().endswith("2.43")
     assert "Qwen2.5 32B with Qwen2.5 0.5B: 2.43 times on Apple M3 Pro, LM Studio 0.3.10, code (https://" in out
     others = [line for line in out.splitlines() if "· " in line and "Qwen2.5 32B" not in line]
-    assert others and all(line.rstrip().endswith(" -") for line in others)
-    assert commands.speedup_range(catalogue.measured[1:4]) == "0.72 to 0.98" and commands.speedup_range(()) == "-"
+    assert others and not any(line.rstrip().endswith("-") for line in others)
+    assert commands.speedup_range(catalogue.measured[1:4]) == "0.72 to 0.98" and commands.speedup_range(()) == ""
+
+
+def test_a_column_without_numbers_is_left_out(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "memory", lambda: (16 * GIB, None))
+    assert "times as fast" not in said(capsys)[1].partition("`redline race`")[0]
 
 
 def test_the_overview_is_one_screen_and_one_document(
@@ -256,6 +276,7 @@ def test_the_overview_is_one_screen_and_one_document(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(commands, "memory", lambda: (16 * GIB, None))
+    monkeypatch.setattr(commands, "limit_bytes", wired_bytes)
     nothing_here.append(UsableModel("mlx-community/Qwen3-8B-4bit", Path("x"), 9, "mlx-community/Qwen3-8B-4bit"))
     _, out = said(capsys)
     assert max(map(len, out.splitlines())) <= 80 and len(out.splitlines()) <= 32
