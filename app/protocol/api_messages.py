@@ -18,5 +18,10 @@ class Listening(Request, frozen=True, kw_only=True):
     port: int
 
 
+def listening_line(port: int) -> bytes:
+    """Returns a Listening as one line."""
+    return msgspec.json.encode(Listening(id=0, port=port)) + b"\n"
+
+
 ApiLine = Reply | Count | Stop | Listening
 api_lines: msgspec.json.Decoder[ApiLine] = msgspec.json.Decoder(ApiLine)

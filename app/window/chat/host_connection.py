@@ -64,6 +64,7 @@ class HostConnection(QObject):
         self.pair: Pair | None = None  # loaded, or being loaded
         self.failure: LoadFailure | None = None
         self.racing = False  # a race is being measured; anything else would slow it down
+        self.serving = False  # a request of another program is being answered; what is asked meanwhile waits for it
         self._previous: Loaded | None = None  # before the load in progress
         self._last_id = 0  # of a request
         self._handlers: dict[int, Callable[[AnyAnswer], None]] = {}
@@ -184,6 +185,8 @@ class HostConnection(QObject):
     def _receive(self, answers: list[AnyAnswer]) -> None:
         for answer in answers:
             self._dispatch(answer)
+        if self._load_timer.isActive():
+            self._load_timer.start()  # the load waits for what is answered first
         self.frame_ended.emit()
 
     def _dispatch(self, answer: AnyAnswer) -> None:
@@ -272,6 +275,7 @@ class HostTask(QObject):
         self._silence.timeout.connect(self.silent)
         host.became_ready.connect(self._send)
         host.pair_loaded.connect(self._send)
+        host.frame_ended.connect(self._note_progress)
 
     @property
     def sent(self) -> bool:
@@ -310,6 +314,11 @@ class HostTask(QObject):
     def _receive(self, answer: AnyAnswer) -> None:
         self._restart_silence()
         self.answered.emit(answer)
+
+    def _note_progress(self) -> None:
+        """The host is not silent while it answers what was asked before."""
+        if self._silence.isActive():
+            self._restart_silence()
 
     def _restart_silence(self) -> None:
         if not self.stopping:
