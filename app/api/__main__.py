@@ -19,7 +19,7 @@ from app.api.loopback_server import open_socket, serve_engine
 from app.api.reply_stream import Engine
 from app.command_line import OK, USAGE, Parser, notify
 from app.host.server import take_streams
-from app.protocol.api_messages import listening_line
+from app.protocol.api_messages import Listening
 from app.safe_text import guard_streams
 from engine.errors import UsageError
 
@@ -50,7 +50,7 @@ async def _serve(port: int, key: str, answers: int, requests: int) -> None:
         await asyncio.wait((ended, loaded), return_when=asyncio.FIRST_COMPLETED)
         if client.loaded is not None:
             listener.listen()
-            writer.write(listening_line(listener.getsockname()[1]))
+            writer.write(protocol.encode_line(Listening(id=0, port=listener.getsockname()[1])))
             await serve_engine(Engine(client), listener, key)
         for task in (reading, ended, loaded):
             task.cancel()

@@ -34,7 +34,7 @@ class ApiProcess(QObject):
     phase: "on" once it listens, on `port`. error: why it failed.
     """
 
-    received = Signal(object, int)  # Reply | Count | Stop, and the bytes of its line
+    received = Signal(object, int)  # PassedReply | PassedCount | Stop, and the bytes of its line
     began = Signal()  # it can be written to
     ended = Signal()  # whoever asked through it is gone
     changed = Signal()  # the phase

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.protocol import BUSY, CANCELLED, NOT_LOADED, AnyAnswer, Count, Counted, Failed, Reply, ReplyDone, RoundDone
+from app.protocol import BUSY, CANCELLED, NOT_LOADED, AnyAnswer, Counted, Failed, ReplyDone, RoundDone
+from app.protocol.api_messages import PassedCount, PassedReply
 from app.window.chat.host_connection import HostTask
 from app.window.chat.notices import Notice
 
@@ -44,7 +45,7 @@ class ApiRequests(QObject):
     def __init__(self, controller: Controller) -> None:
         super().__init__(controller)
         self._controller, self._host = controller, controller.host
-        self._waiting: deque[tuple[Reply | Count, int]] = deque()  # with the bytes of each
+        self._waiting: deque[tuple[PassedReply | PassedCount, int]] = deque()  # with the bytes of each
         self._running: _Running | None = None
         self._task = HostTask(self._host, self)
         self._task.answered.connect(self._receive)
@@ -63,13 +64,11 @@ class ApiRequests(QObject):
         """The tokens so far of the reply that runs, None while none does."""
         return None if self._running is None else self._running.tokens
 
-    def put(self, request: Reply | Count, size_bytes: int) -> None:
+    def put(self, request: PassedReply | PassedCount, size_bytes: int) -> None:
         """Queues a request, whose line has so many bytes."""
         if sum(size for _, size in self._waiting) + size_bytes > MAX_WAITING_BYTES:
             self._fail(request.id, BUSY, "too many requests are waiting: try again in a few seconds")
             return
-        if isinstance(request, Reply):  # the files of the window are not for programs
-            request = replace(request, history="", cache="", timed=False)
         self._waiting.append((request, size_bytes))
         self._send_next()
 

@@ -16,7 +16,6 @@ from PySide6.QtGui import QGuiApplication
 from app.protocol import (
     LONGEST_LINE,
     AnyAnswer,
-    AnyRequest,
     Failed,
     Load,
     Loaded,
@@ -24,6 +23,7 @@ from app.protocol import (
     Malformed,
     Pair,
     Ready,
+    Request,
     Stop,
     Unload,
 )
@@ -106,7 +106,7 @@ class HostConnection(QObject):
         self.set_status(STARTING)
         self.process.restart()
 
-    def request(self, request: AnyRequest, on_answer: Callable[[AnyAnswer], None]) -> int:
+    def request(self, request: Request, on_answer: Callable[[AnyAnswer], None]) -> int:
         """Sends `request` under a new id, which is returned; its answers go to `on_answer` until `forget`. A
         request that is too long for the protocol fails in the next turn of the event loop."""
         self._last_id += 1
@@ -116,7 +116,7 @@ class HostConnection(QObject):
             QTimer.singleShot(0, partial(self._receive, [failed]))
         return self._last_id
 
-    def send(self, request: AnyRequest) -> None:
+    def send(self, request: Request) -> None:
         """Sends a request that has no answer of its own."""
         self.process.send(request)
 
@@ -269,7 +269,7 @@ class HostTask(QObject):
         super().__init__(parent)
         self.stopping = False
         self._host = host
-        self._make_request: Callable[[], AnyRequest | None] | None = None
+        self._make_request: Callable[[], Request | None] | None = None
         self._id = 0  # of the request; 0 until it is sent
         self._silence = QTimer(self, singleShot=True)
         self._silence.timeout.connect(self.silent)
@@ -282,7 +282,7 @@ class HostTask(QObject):
         """Whether the host has the request."""
         return self._id > 0
 
-    def begin(self, make_request: Callable[[], AnyRequest | None]) -> None:
+    def begin(self, make_request: Callable[[], Request | None]) -> None:
         """Starts the host if need be, and sends what `make_request` returns. It is called whenever the host is ready
         or has loaded a pair, until it returns a request; before, it may have another pair loaded and return None."""
         self._make_request = make_request

@@ -12,7 +12,22 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from app.protocol import Load, Pair, Reply, Stop
+from app.protocol import (
+    Count,
+    Load,
+    MalformedError,
+    Message,
+    Pair,
+    Quit,
+    Reply,
+    SamplingSettings,
+    Stop,
+    Unload,
+    decode_line,
+    decode_request,
+    encode_line,
+)
+from app.protocol.api_messages import PassedCount, PassedReply, api_lines
 from app.window.api.api_requests import GAVE_UP
 from app.window.api.api_server import ApiServer
 from app.window.chat.reply_controller import SERVED_FIRST
@@ -31,7 +46,7 @@ def running(server: ApiServer) -> bool:
 
 def order(scene: Scene) -> list[bool]:
     """Whether each reply that the host was asked for was a program's."""
-    return [bool(request.target) for request in scene.requested(Reply)]
+    return [isinstance(one, PassedReply) for one in scene.requests if isinstance(one, Reply | PassedReply)]
 
 
 def test_a_program_gets_what_the_window_gets_and_needs_the_key(tmp_path: Path) -> None:
@@ -91,7 +106,7 @@ def test_one_that_waits_and_leaves_is_never_asked(tmp_path: Path) -> None:
     with Scene(tmp_path, pause_s=0.01) as scene, served(scene, tmp_path) as server:
         first = Program(server)
         until(lambda: running(server))
-        server.requests.put(replace(scene.requested(Reply)[0], id=999), 100)
+        server.requests.put(replace(scene.requested(PassedReply)[0], id=999), 100)
         assert server.state().waiting == 1
         server.requests.stop(999)
         assert first.wait().text == TEXT
@@ -135,7 +150,7 @@ def test_another_model_of_the_window_is_never_answered_with_silently(tmp_path: P
         (failed,) = [program for program in ended if program.status == 503]
         assert failed.error["code"] == "model_changed"
         assert Program(server).wait().text == TEXT
-        assert scene.requested(Reply)[-1].target == "another"
+        assert scene.requested(PassedReply)[-1].target == "another"
 
 
 def test_a_request_loads_models_that_were_unloaded(tmp_path: Path) -> None:
@@ -167,13 +182,24 @@ def test_a_race_waits_for_a_running_request_and_programs_wait_for_it(tmp_path: P
         assert program.wait().text == TEXT
 
 
-def test_files_of_the_window_are_not_for_programs(tmp_path: Path) -> None:
-    with Scene(tmp_path) as scene, served(scene, tmp_path) as server:
-        Program(server).wait()
-        (sent,) = scene.requested(Reply)
-        server.requests.put(replace(sent, history="a", cache="b", timed=True), 10)
-        until(lambda: len(order(scene)) == 2)
-        assert scene.requested(Reply)[1] == replace(sent, id=scene.requested(Reply)[1].id)
+def test_a_request_is_passed_on_whole_but_for_the_files_of_the_window() -> None:
+    asked = Reply(
+        id=3, messages=(Message(role="user", content="é\n\0"),), sampling=SamplingSettings(seed=4, stop=("a",)),
+        prompt="p", prediction="q", target="builtin",
+    )  # fmt: skip
+    sent = encode_line(replace(asked, history="a file", cache="another", timed=True, continuation_ids=(1,)))
+    assert decode_request(encode_line(decode_line(sent, api_lines))) == asked
+    count = Count(id=4, messages=asked.messages, target="builtin")
+    assert decode_request(encode_line(decode_line(encode_line(count), api_lines))) == count
+    for refused in (Load(id=1, pair=Pair()), Unload(id=1), Quit(id=1)):
+        with pytest.raises(MalformedError):
+            decode_line(encode_line(refused), api_lines)
+
+
+def test_every_field_of_a_reply_is_passed_on_or_left_out_on_purpose() -> None:
+    left_out = {"continuation_ids", "timed", "history", "cache"}
+    assert set(Reply.__struct_fields__) - set(PassedReply.__struct_fields__) == left_out
+    assert set(Count.__struct_fields__) == set(PassedCount.__struct_fields__)
 
 
 def test_no_more_waits_than_memory_should_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
