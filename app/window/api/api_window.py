@@ -19,7 +19,7 @@ ABOUT = (
     "and Anthropic. Other computers cannot."
 )
 PORT_HELP = "Change it where another program uses the same one."
-KEY_HELP = "Programs must give this key. Whoever has it can use the models while they are served."
+KEY_HELP = "Programs must give this key. Anyone who has it can use the models while they are served."
 NO_MODEL = "Loads with the next request"
 MARGINS = (28, 22, 28, 24)  # px
 NAME_WIDTH = 84  # px
