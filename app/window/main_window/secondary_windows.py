@@ -274,6 +274,7 @@ class ApiOpener(SecondaryWindow):
         if store_file is not None:
             self.server = ApiServer(self._controller, store_file.parent / KEY_FILE)
             self.server.changed.connect(self.show_values)
+            self._controller.host.became_ready.connect(self._serve)
         self._refresh = QTimer(self, interval=REFRESH_MS)
         self._refresh.timeout.connect(self.show_values)
         application = QApplication.instance()
@@ -300,8 +301,14 @@ class ApiOpener(SecondaryWindow):
         chosen = (preferences.serve, preferences.serve_port)
         if chosen != self._chosen and self.server is not None:
             self._chosen = chosen
-            self.server.serve(preferences.serve_port if preferences.serve else None)
+            self._serve()
         self.show_values()
+
+    def _serve(self) -> None:
+        """Does as the user chose; serving begins once the engine is starting, which is after the window is painted."""
+        on, port = self._chosen
+        if self.server is not None and (not on or self._controller.host.process.phase != "down"):
+            self.server.serve(port if on else None)
 
     def show_values(self) -> None:
         """Shows what was chosen and what runs now, for as long as somebody sees it."""

@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace as changed
 from pathlib import Path
 
@@ -200,6 +202,25 @@ def test_every_field_of_a_reply_is_passed_on_or_left_out_on_purpose() -> None:
     left_out = {"continuation_ids", "timed", "history", "cache"}
     assert set(Reply.__struct_fields__) - set(PassedReply.__struct_fields__) == left_out
     assert set(Count.__struct_fields__) == set(PassedCount.__struct_fields__)
+
+
+def test_the_window_is_kept_awake_while_programs_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+
+    @contextmanager
+    def activity(_: str) -> Iterator[None]:
+        said.append("begins")
+        yield
+        said.append("ends")
+
+    monkeypatch.setattr("app.macos.activity", activity)
+    with Scene(tmp_path) as scene, served(scene, tmp_path) as server:
+        assert said == []
+        programs = [Program(server), Program(server)]
+        until(lambda: running(server))
+        assert said == ["begins"]
+        assert {program.wait().status for program in programs} == {200}
+        assert said == ["begins", "ends"] * (len(said) // 2)
 
 
 def test_no_more_waits_than_memory_should_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
