@@ -1,7 +1,7 @@
 """Conversations that are not in the caches now, kept so that their next reply need not read them again.
 
 A reply continues the one that shares most tokens with its prompt, whoever asks: no conversation has a name here. They
-take memory, so there is a limit, and the one that was used longest ago goes first.
+take memory, so there are limits, and the one that was used longest ago goes first.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from engine.audit.verify_blocks import VerifyBlocks
 from engine.cache.snapshot import Snapshot, arrays_in
 
 LEAST_TOKENS = 64  # fewer are read again sooner than kept
+MOST = 32  # conversations: programs that never ask the same twice would fill the memory
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class KeptConversation:
 
 
 class KeptConversations:
-    """limit_bytes: of all together; 0 keeps none."""
+    """limit_bytes: of all together; 0 keeps none. They are MOST in any case."""
 
     def __init__(self, limit_bytes: int = 0) -> None:
         self._limit_bytes = limit_bytes
@@ -93,7 +94,7 @@ class KeptConversations:
         self._kept = []
 
     def _drop_oldest(self) -> None:
-        while self._kept and self.nbytes > self._limit_bytes:
+        while self._kept and (len(self._kept) > MOST or self.nbytes > self._limit_bytes):
             del self._kept[0]
 
 

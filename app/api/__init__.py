@@ -6,7 +6,9 @@ access            who may ask, and how much: key, Host, Origin, type, sizes, dep
 request_schema    the requests as records, and what is refused by name
 reply_stream      the host's answers as text, tokens, counts and times: one fold for every endpoint
 host_client       the host's protocol over a pair of asyncio streams
-loopback_server   uvicorn on 127.0.0.1, and the key's file
+loopback_server   uvicorn on 127.0.0.1
+key_file          the key that clients give
 
-`redline serve` (app/cli/serve.py) starts the host and runs it.
+`redline serve` (app/cli/serve.py) starts a host of its own and runs it. For the window it is a process, `python -m
+app.api`, whose host is the window (app/window/api).
 """

@@ -70,7 +70,7 @@ class Access:
         if scope["method"] not in ("GET", "POST"):
             raise ApiError(405, "method_not_allowed", "use GET or POST")
         if scope["path"] != _OPEN and not self._has_key(scope):
-            raise ApiError(401, "invalid_api_key", "give the key that `redline serve` prints, as Authorization: Bearer")
+            raise ApiError(401, "invalid_api_key", "give the key that Redline shows, as Authorization: Bearer")
 
     def _has_key(self, scope: Scope) -> bool:
         """Whether every key that is given is the right one, and at least one is; compared in constant time."""

@@ -86,7 +86,7 @@ class CountTokens:
     async def __call__(self, request: Request) -> Response:
         body = read_request(await request.body(), MessagesRequest)
         self._engine.check_model(body.model)
-        count = protocol.Count(id=0, messages=messages_of(body))
+        count = protocol.Count(id=0, messages=messages_of(body), target=self._engine.loaded.pair.target)
         return json_response({"input_tokens": await until_gone(request.receive, self._count(count))})
 
     async def _count(self, count: protocol.Count) -> int:

@@ -27,7 +27,8 @@ class ApiError(Exception):
     @property
     def headers(self) -> dict[str, str]:
         """What HTTP says beside the body."""
-        return {401: {"www-authenticate": "Bearer"}, 429: {"retry-after": "5"}}.get(self.status, {})
+        again = {"retry-after": "5"}
+        return {401: {"www-authenticate": "Bearer"}, 429: again, 503: again}.get(self.status, {})
 
     def body(self, anthropic: bool = False) -> dict[str, Any]:
         """Returns the JSON that the client gets."""
@@ -47,7 +48,7 @@ def unsupported(param: str, why: str) -> ApiError:
 
 def host_gone() -> ApiError:
     """Returns the error for a host that has ended."""
-    return ApiError(503, "engine_unavailable", "the engine has ended: start `redline serve` again")
+    return ApiError(503, "engine_unavailable", "the engine has ended: start Redline, or `redline serve`, again")
 
 
 def of_failure(failed: protocol.Failed) -> ApiError:
@@ -58,7 +59,8 @@ def of_failure(failed: protocol.Failed) -> ApiError:
         "ModelError": (400, "model_error"),
         protocol.BUSY: (429, "too_many_requests"),
         protocol.CANCELLED: (503, "engine_unavailable"),
-        "NotLoaded": (503, "model_not_loaded"),
+        protocol.NOT_LOADED: (503, "model_not_loaded"),
+        protocol.OTHER_MODEL: (503, "model_changed"),
     }
     status, code = known.get(failed.kind, (500, "engine_error"))
     return ApiError(status, code, failed.message)

@@ -21,14 +21,18 @@ _LAST = (protocol.Loaded, protocol.ReplyDone, protocol.Counted, protocol.Failed,
 
 
 class HostClient:
-    """Sends requests to a host and hands each its answers. `run` must be running meanwhile."""
+    """Sends requests to a host and hands each its answers. `run` must be running meanwhile.
+
+    A host whose models others choose says so with a Loaded that answers no request.
+    """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """reader: whose limit is at least protocol.LONGEST_LINE."""
         self._reader, self._writer = reader, writer
         self._queues: dict[int, asyncio.Queue[protocol.AnyAnswer | None]] = {}
         self._last_id = 0
-        self.ready: asyncio.Future[protocol.Ready] = asyncio.get_running_loop().create_future()
+        self.loaded: protocol.Loaded | None = None  # as the host said last
+        self.has_loaded = asyncio.Event()
         self.ended = asyncio.Event()
 
     @property
@@ -45,8 +49,6 @@ class HostClient:
             pass
         finally:
             self.ended.set()
-            if not self.ready.done():
-                self.ready.cancel()
             for queue in self._queues.values():
                 queue.put_nowait(None)
 
@@ -86,8 +88,8 @@ class HostClient:
             raise host_gone() from error
 
     def _deliver(self, answer: protocol.AnyAnswer) -> None:
-        if isinstance(answer, protocol.Ready):
-            if not self.ready.done():
-                self.ready.set_result(answer)
-        elif isinstance(answer, protocol.RequestAnswer) and (queue := self._queues.get(answer.id)) is not None:
+        if isinstance(answer, protocol.Loaded):
+            self.loaded = answer
+            self.has_loaded.set()
+        if isinstance(answer, protocol.RequestAnswer) and (queue := self._queues.get(answer.id)) is not None:
             queue.put_nowait(answer)

@@ -1,38 +1,25 @@
-"""uvicorn on loopback, and the file of the key that clients give."""
+"""uvicorn on loopback, with a bound on the time that a request's head may take."""
 
 from __future__ import annotations
 
-import os
-import secrets
+import asyncio
 import socket
-from pathlib import Path
 
+import h11
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from app.api.access import AccessRules
+from app.api.application import application
+from app.api.key_file import ADDRESS
+from app.api.reply_stream import Engine
 from engine.errors import UsageError
 
-ADDRESS = "127.0.0.1"
 MOST_CONNECTIONS = 256
 HEAD_BYTES = 32 * 1024  # of a request's line and headers
-
-
-def read_key(path: Path) -> str:
-    """Returns the key in a file that only its owner may read; makes one at first. Raises UsageError."""
-    try:
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(made, "w") as file:
-                file.write(secrets.token_urlsafe(32) + "\n")
-        if path.stat().st_mode & 0o077:
-            raise UsageError(f"other users can read the key in {path}: run chmod 600 on it, or delete it for a new one")
-        key = path.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the key in {path} cannot be used ({error}): give --key-file another file") from error
-    if len(key) < 16 or not key.isascii():
-        raise UsageError(f"the key in {path} is shorter than 16 characters, or not ASCII: delete it for a new one")
-    return key
+HEAD_TIME_S = 10.0  # in which they must have arrived, from the connection or from their first byte
+IDLE_TIME_S = 5  # between two requests of a connection
 
 
 def open_socket(port: int) -> socket.socket:
@@ -43,18 +30,37 @@ def open_socket(port: int) -> socket.socket:
         listener.bind((ADDRESS, port))
     except OSError as error:
         listener.close()
-        raise UsageError(f"port {port} cannot be used ({error.strerror}): give --port another") from error
+        raise UsageError(f"port {port} cannot be used ({error.strerror}): choose another port") from error
     return listener
 
 
-class LoopbackServer(uvicorn.Server):
-    """Serves an application on a socket of loopback until it is told to stop, by a signal or by `should_exit`."""
+async def serve_engine(engine: Engine, listener: socket.socket, key: str) -> None:
+    """Serves a pair on a socket that listens, until a signal comes or the host ends."""
+    server = LoopbackServer(application(engine, AccessRules(key, listener.getsockname()[1])))
 
-    def __init__(self, app: ASGIApp) -> None:
+    async def end_with_the_host() -> None:
+        await engine.client.ended.wait()
+        server.should_exit = True
+
+    watch = asyncio.create_task(end_with_the_host())
+    try:
+        await server.serve([listener])
+    finally:
+        watch.cancel()
+
+
+class LoopbackServer(uvicorn.Server):
+    """Serves an application on a socket of loopback until it is told to stop, by a signal or by `should_exit`.
+
+    head_time_s: in which the head of a request must have arrived.
+    """
+
+    def __init__(self, app: ASGIApp, head_time_s: float = HEAD_TIME_S) -> None:
+        bounded = type("BoundedHeads", (BoundedHeads,), {"head_time_s": head_time_s})
         super().__init__(
             uvicorn.Config(
                 app,
-                http="h11",
+                http=bounded,
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -64,6 +70,35 @@ class LoopbackServer(uvicorn.Server):
                 proxy_headers=False,
                 limit_concurrency=MOST_CONNECTIONS,
                 h11_max_incomplete_event_size=HEAD_BYTES,
+                timeout_keep_alive=IDLE_TIME_S,
                 timeout_graceful_shutdown=2,
             )
         )
+
+
+class BoundedHeads(H11Protocol):
+    """uvicorn's HTTP, which bounds the time between a reply and the next byte only: here a connection that has sent
+    nothing is closed too, and one whose head comes too slowly."""
+
+    head_time_s = HEAD_TIME_S
+    _head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._head_timer = self.loop.call_later(self.head_time_s, self.timeout_keep_alive_handler)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:  # the head is complete
+            self._end_timer()
+        elif self._head_timer is None:
+            self._head_timer = self.loop.call_later(self.head_time_s, self.timeout_keep_alive_handler)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end_timer()
+        super().connection_lost(exc)
+
+    def _end_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None

@@ -24,12 +24,18 @@ FinishReason = Literal["stop", "length"]
 
 @dataclass(frozen=True)
 class Engine:
-    """The pair that answers: how it is reached, and what it is. created: seconds since 1970."""
+    """The pair that answers: how it is reached, and what it is. Once it is loaded there is always one, though it may
+    be replaced. created: seconds since 1970."""
 
     client: HostClient
-    loaded: protocol.Loaded
     base: SamplingSettings = field(default_factory=SamplingSettings)
     created: int = field(default_factory=lambda: int(time.time()))
+
+    @property
+    def loaded(self) -> protocol.Loaded:
+        """What is loaded now."""
+        assert self.client.loaded is not None
+        return self.client.loaded
 
     @staticmethod
     def now() -> int:
@@ -88,7 +94,8 @@ class Engine:
         seeds = [(first + i) % (LARGEST_SEED + 1) for i in range(n)]
         fresh = settings.seed is None
         each = [replace(settings, seed=seed, fresh=fresh) for seed in seeds]
-        return [protocol.Reply(id=0, messages=messages, sampling=one, prompt=prompt) for one in each]
+        target = self.loaded.pair.target
+        return [protocol.Reply(id=0, messages=messages, sampling=one, prompt=prompt, target=target) for one in each]
 
     async def wholes(self, replies: list[protocol.Reply]) -> list[Tally]:
         """Returns the replies once they are complete, one after another. Raises ApiError."""

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app import protocol
-from app.api.access import AccessRules
 from app.api.api_errors import ApiError
-from app.api.application import application
 from app.api.host_client import HostClient
-from app.api.loopback_server import ADDRESS, LoopbackServer, open_socket, read_key
+from app.api.key_file import ADDRESS, KEY_FILE, PORT, read_key
+from app.api.loopback_server import open_socket, serve_engine
 from app.api.reply_stream import Engine
 from app.command_line import OK, add_command, notify
 from app.inference.options import AUTO, BUILTIN, read_draft_length
@@ -25,8 +24,6 @@ from engine.settings import ACCEPTANCE_RULES, SamplingSettings
 if TYPE_CHECKING:
     from app.command_line import Commands
 
-PORT = 8080
-KEY_FILE = "api-key"
 _EXAMPLES = """examples:
   redline serve                         the built-in model on port 8080
   redline serve ~/models/Qwen3-8B-4bit  another model
@@ -75,14 +72,10 @@ async def serve(pair: protocol.Pair, base: SamplingSettings, port: int, key: str
         client = HostClient(process.stdout, process.stdin)
         reading = asyncio.create_task(client.run())
         try:
-            engine = Engine(client, await _load(client, pair), base)
-            port = listener.getsockname()[1]
+            loaded = await _load(client, pair)
             listener.listen()  # before the address is printed, so that nobody who reads it is refused
-            _introduce(engine.loaded, port, key)
-            server = LoopbackServer(application(engine, AccessRules(key, port)))
-            watch = asyncio.create_task(_end_with(client, server))
-            await server.serve([listener])
-            watch.cancel()
+            _introduce(loaded, listener.getsockname()[1], key)
+            await serve_engine(Engine(client, base), listener, key)
             if client.ended.is_set():
                 raise BackendError("the engine has ended: start `redline serve` again")
             return OK
@@ -108,11 +101,6 @@ async def _load(client: HostClient, pair: protocol.Pair) -> protocol.Loaded:
                     case protocol.Loaded():
                         return answer
     raise BackendError("the engine ended while it loaded the model: run `redline doctor`")
-
-
-async def _end_with(client: HostClient, server: LoopbackServer) -> None:
-    await client.ended.wait()
-    server.should_exit = True
 
 
 def _introduce(loaded: protocol.Loaded, port: int, key: str) -> None:

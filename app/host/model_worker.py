@@ -12,7 +12,7 @@ from threading import Event as StopFlag
 from msgspec import to_builtins
 
 from app import protocol
-from app.host.verify_job import verify
+from app.host.verify_job import OtherModelError, verify
 from app.inference import conversation_caches, digests, loaded_pair, reply_events
 from app.inference.loaded_pair import NO_DRAFTER, LoadedPair
 from app.inference.memory_check import check_memory
@@ -71,8 +71,8 @@ class ModelWorker:
 
     def reply(self, request: protocol.Reply, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
         """Yields Measuring? PrefillProgress* RoundDone* ReplyDone, with FellBack anywhere among them. Ends soon once
-        `stop` is set. Raises UsageError for invalid settings or ids, and what the target raises."""
-        pair, number = self._pair, request.id
+        `stop` is set. Raises UsageError for invalid settings or ids, OtherModelError, and what the target raises."""
+        pair, number = self._pair_of(request.target), request.id
         settings = pair.resolved(with_seed(request.sampling))
         check_settings(settings, pair.trees)
         pair.check_ids(request.continuation_ids)
@@ -138,7 +138,7 @@ class ModelWorker:
 
     def count(self, request: protocol.Count, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
         """Yields Counted. Raises StoppedError soon once `stop` is set."""
-        pair = self._pair
+        pair = self._pair_of(request.target)
         tokens = len(pair.prompt_ids(to_builtins(request.messages), request.sampling, stop.is_set))
         yield protocol.Counted(id=request.id, tokens=tokens, context=pair.session.context)
 
@@ -192,6 +192,13 @@ class ModelWorker:
         if self._loaded is None:
             raise NotLoaded("no model is loaded: load one first")
         return self._loaded
+
+    def _pair_of(self, target: str) -> LoadedPair:
+        """The loaded pair, for a request for this target. Raises NotLoaded, and OtherModelError for another target."""
+        pair = self._pair
+        if target and self.pair is not None and self.pair.target != target:
+            raise OtherModelError("another model has been loaded since this was asked: ask again")
+        return pair
 
     def _open_target(self, wanted: protocol.Pair, options: Options) -> protocol.Pair:
         """Loads the target in place of the old one; returns the pair that is loaded then. Raises RedlineError that says

@@ -61,7 +61,7 @@ class MalformedError(ValueError):
     """A line is not a message of this protocol; the text says why."""
 
 
-def encode_line(message: AnyRequest | AnyAnswer) -> bytes:
+def encode_line(message: messages.Request | messages.Answer) -> bytes:
     """Returns the message as one line, the line end included."""
     return _encoder.encode(message) + b"\n"
 

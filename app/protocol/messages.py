@@ -2,8 +2,8 @@
 itself encodes them as lines.
 
 A Verify decodes a finished reply again with the loaded target alone and compares the two. It fails with the kind
-"OtherPromptError" if the prompt is no longer the one that the reply answered, and with "OtherModelError" if the model
-has other weights.
+"OtherPromptError" if the prompt is no longer the one that the reply answered, and with OTHER_MODEL if the model has
+other weights.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from engine.events import Finished, PromptProgress, Round
 from engine.settings import SamplingSettings
 
 CANCELLED, BUSY = "Cancelled", "Busy"  # kinds of Failed that are no errors
+NOT_LOADED, OTHER_MODEL = "NotLoaded", "OtherModelError"
 
 Speculation = Literal["on", "off", "unsupported"]
 
@@ -90,7 +91,8 @@ class Reply(Request, frozen=True, kw_only=True):
     what the models remember of this conversation is kept over restarts, "" for none
     (`app.inference.conversation_caches`). prompt: text to continue as it stands, in place of `messages` and without the
     chat template; None for a conversation. prediction: a text that the reply is expected to repeat in large part, such
-    as the file that it changes; it is drafted from, and changes no reply.
+    as the file that it changes; it is drafted from, and changes no reply. target: of the pair that the request is for,
+    "" for whichever is loaded; it fails with the kind OTHER_MODEL where another is.
     """
 
     messages: tuple[Message, ...]
@@ -101,6 +103,7 @@ class Reply(Request, frozen=True, kw_only=True):
     cache: str = ""
     prompt: str | None = None
     prediction: str = ""
+    target: str = ""
 
 
 class Stop(Request, frozen=True, kw_only=True):
@@ -111,10 +114,11 @@ class Stop(Request, frozen=True, kw_only=True):
 
 class Count(Request, frozen=True, kw_only=True):
     """Counts the tokens of the context that `messages` take, the chat template included. sampling: for the switches of
-    the template."""
+    the template. target: as of a Reply."""
 
     messages: tuple[Message, ...]
     sampling: SamplingSettings = SamplingSettings()
+    target: str = ""
 
 
 class Unload(Request, frozen=True, kw_only=True):

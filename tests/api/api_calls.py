@@ -85,7 +85,8 @@ class Api:
             id=0, pair=protocol.Pair(), target=MODEL, drafter="eagle3", speculation="on", note="", drafts_trees=False,
             context=8192,
         )  # fmt: skip
-        self.app = application(Engine(self.client, loaded), AccessRules(KEY, PORT, body_time_s))
+        self.client.loaded = loaded
+        self.app = application(Engine(self.client), AccessRules(KEY, PORT, body_time_s))
 
     async def post(self, path: str, value: Any, **more: Any) -> Answer:
         return await self.call("POST", path, json.dumps(value).encode(), **more)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from app.api.access import LONGEST_BODY, depth_exceeds
-from app.api.loopback_server import open_socket, read_key
+from app.api.key_file import read_key
+from app.api.loopback_server import open_socket
 from app.cli.serve import add_parser
 from app.command_line import Parser
 from engine.errors import UsageError

@@ -14,7 +14,7 @@ import pytest
 from engine.cache.snapshot import arrays_in
 from engine.drafters.eagle3 import Eagle3
 from engine.events import PromptProgress
-from engine.kept_conversations import LEAST_TOKENS, KeptConversation, KeptConversations
+from engine.kept_conversations import LEAST_TOKENS, MOST, KeptConversation, KeptConversations
 from engine.policy.fixed import FixedLength
 from engine.session import Session
 from engine.settings import SamplingSettings
@@ -170,6 +170,13 @@ def test_what_was_used_longest_ago_goes_first_and_the_limit_holds() -> None:
     assert not pool.add(kept(7, 5)) and len(pool) == 3
     pool.limit_bytes = 256
     assert len(pool) == 1 and pool.take(text(9), LEAST_TOKENS) is not None
+
+
+def test_no_more_than_so_many_are_kept_whatever_the_memory() -> None:
+    pool = KeptConversations(ROOM)
+    assert all(pool.add(kept(seed, 1)) for seed in range(MOST + 3))
+    assert len(pool) == MOST
+    assert pool.find(text(2)) is None and pool.find(text(3)) is not None
 
 
 def test_a_conversation_that_shares_too_little_is_left_where_it_is() -> None:

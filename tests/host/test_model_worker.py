@@ -382,3 +382,17 @@ def test_a_reply_is_drafted_from_its_prediction_where_its_text_cannot_change(toy
             assert ids(again) == ids(alone)
         assert (len(rounds(text, **sampling)) < len(alone)) == (sampling is not hot)
         assert len(rounds("", **sampling)) == len(alone)
+
+
+def test_a_request_for_another_target_is_refused(toy_folder: Path) -> None:
+    worker = ModelWorker()
+    loaded(worker, pair(toy_folder, "none"))
+    sampling = p.SamplingSettings(max_tokens=1, draft_length=0)
+    for target in ("", str(toy_folder)):
+        reply = p.Reply(id=1, messages=asked("Hi"), sampling=sampling, target=target)
+        assert isinstance(list(worker.reply(reply, Event()))[-1], p.ReplyDone)
+    with pytest.raises(RedlineError, match="another model") as refusal:
+        list(worker.reply(p.Reply(id=1, messages=asked("Hi"), sampling=sampling, target="another"), Event()))
+    assert type(refusal.value).__name__ == p.OTHER_MODEL
+    with pytest.raises(RedlineError, match="another model"):
+        list(worker.count(p.Count(id=1, messages=asked("Hi"), target="another"), Event()))

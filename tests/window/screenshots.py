@@ -22,8 +22,10 @@ from msgspec.structs import replace
 from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
+from app.api.key_file import ADDRESS, PORT
 from app.protocol import RoundDone, SamplingSettings, decode_answer
 from app.store.records import ContextTrim, MessageRecord, Statistics, StoredReceipt
+from app.window.api.api_server import ApiState
 from app.window.chat import Controller, Notice, SpeculationStatus
 from app.window.common.preferences import PREFERENCES, Preferences, written
 from app.window.main_window.main_window import MainWindow
@@ -236,6 +238,15 @@ def settings(stage: Stage) -> QWidget:
     return stage.window.settings.show("appearance")
 
 
+def serving(stage: Stage) -> QWidget:
+    """Other programs use the models: one is being answered, and two wait."""
+    window = stage.window.api.show()
+    stage.window.api._refresh.stop()
+    address, key = f"http://{ADDRESS}:{PORT}/v1", "a key that nobody has, of this length here"
+    window.show_state(True, PORT, ApiState("on", address, key, "SmolLM2-135M-Instruct", 2, 34))
+    return window
+
+
 def error(stage: Stage) -> QWidget:
     """The engine died in the middle of a reply."""
     controller, told = stage.controller, recorded()[:40]
@@ -300,6 +311,7 @@ SCENES: dict[str, Callable[[Stage], QWidget]] = {
     "receipt": receipt,
     "chat-settings": chat_settings,
     "settings": settings,
+    "serving": serving,
     "error": error,
     "models-empty": models(scenes.empty),
     "models-downloading": models(scenes.downloading),

@@ -16,7 +16,6 @@ from PySide6.QtGui import QGuiApplication
 from app.protocol import (
     LONGEST_LINE,
     AnyAnswer,
-    AnyRequest,
     Failed,
     Load,
     Loaded,
@@ -24,6 +23,7 @@ from app.protocol import (
     Malformed,
     Pair,
     Ready,
+    Request,
     Stop,
     Unload,
 )
@@ -64,6 +64,7 @@ class HostConnection(QObject):
         self.pair: Pair | None = None  # loaded, or being loaded
         self.failure: LoadFailure | None = None
         self.racing = False  # a race is being measured; anything else would slow it down
+        self.serving = False  # a request of another program is being answered; what is asked meanwhile waits for it
         self._previous: Loaded | None = None  # before the load in progress
         self._last_id = 0  # of a request
         self._handlers: dict[int, Callable[[AnyAnswer], None]] = {}
@@ -105,7 +106,7 @@ class HostConnection(QObject):
         self.set_status(STARTING)
         self.process.restart()
 
-    def request(self, request: AnyRequest, on_answer: Callable[[AnyAnswer], None]) -> int:
+    def request(self, request: Request, on_answer: Callable[[AnyAnswer], None]) -> int:
         """Sends `request` under a new id, which is returned; its answers go to `on_answer` until `forget`. A
         request that is too long for the protocol fails in the next turn of the event loop."""
         self._last_id += 1
@@ -115,7 +116,7 @@ class HostConnection(QObject):
             QTimer.singleShot(0, partial(self._receive, [failed]))
         return self._last_id
 
-    def send(self, request: AnyRequest) -> None:
+    def send(self, request: Request) -> None:
         """Sends a request that has no answer of its own."""
         self.process.send(request)
 
@@ -184,6 +185,8 @@ class HostConnection(QObject):
     def _receive(self, answers: list[AnyAnswer]) -> None:
         for answer in answers:
             self._dispatch(answer)
+        if self._load_timer.isActive():
+            self._load_timer.start()  # the load waits for what is answered first
         self.frame_ended.emit()
 
     def _dispatch(self, answer: AnyAnswer) -> None:
@@ -266,19 +269,20 @@ class HostTask(QObject):
         super().__init__(parent)
         self.stopping = False
         self._host = host
-        self._make_request: Callable[[], AnyRequest | None] | None = None
+        self._make_request: Callable[[], Request | None] | None = None
         self._id = 0  # of the request; 0 until it is sent
         self._silence = QTimer(self, singleShot=True)
         self._silence.timeout.connect(self.silent)
         host.became_ready.connect(self._send)
         host.pair_loaded.connect(self._send)
+        host.frame_ended.connect(self._note_progress)
 
     @property
     def sent(self) -> bool:
         """Whether the host has the request."""
         return self._id > 0
 
-    def begin(self, make_request: Callable[[], AnyRequest | None]) -> None:
+    def begin(self, make_request: Callable[[], Request | None]) -> None:
         """Starts the host if need be, and sends what `make_request` returns. It is called whenever the host is ready
         or has loaded a pair, until it returns a request; before, it may have another pair loaded and return None."""
         self._make_request = make_request
@@ -310,6 +314,11 @@ class HostTask(QObject):
     def _receive(self, answer: AnyAnswer) -> None:
         self._restart_silence()
         self.answered.emit(answer)
+
+    def _note_progress(self) -> None:
+        """The host is not silent while it answers what was asked before."""
+        if self._silence.isActive():
+            self._restart_silence()
 
     def _restart_silence(self) -> None:
         if not self.stopping:

@@ -21,13 +21,13 @@ from app.protocol import (
     LONGEST_LINE,
     VERSION,
     AnyAnswer,
-    AnyRequest,
     Counted,
     Loaded,
     MalformedError,
     Quit,
     Ready,
     ReplyDone,
+    Request,
     decode_answer,
     encode_line,
 )
@@ -129,7 +129,7 @@ class HostProcess(QObject):
         else:
             self.start()
 
-    def send(self, request: AnyRequest) -> bool:
+    def send(self, request: Request) -> bool:
         """Writes a request; returns whether its line is no longer than the protocol allows, and the host can read it.
         Without a running host it is dropped; `died` has been emitted by then."""
         line = encode_line(request)

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 STOP_S = 0.1  # for saving that a reply was stopped which had not begun
 CLOSE_S = 1.0  # for saving what is left when the window closes
+SERVED_FIRST = "Your reply is next. The models are writing one for another program."
 END_NOTES = {"length": LENGTH_REACHED, "thought": THOUGHT_REACHED, "context": CONTEXT_FULL}
 
 
@@ -237,7 +238,10 @@ class ReplyController(QObject):
             return None
         sampling = reply.record.sampling
         assert sampling is not None
-        self._host.show_pair_status()
+        if self._host.serving:
+            self._host.show_reply_status("loading", SERVED_FIRST)
+        else:
+            self._host.show_pair_status()
         return Reply(
             id=0,
             messages=self._messages,

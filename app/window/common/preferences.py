@@ -5,10 +5,11 @@ A value that cannot be read is replaced by the default: only conveniences are ke
 
 from __future__ import annotations
 
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
+from app.api.key_file import PORT
 from app.protocol import Struct
 from app.store.records import Attachment
 
@@ -18,6 +19,7 @@ DRAFT = "draft/{}"  # of a conversation by its id; 0 is a conversation that is n
 
 SMALLEST, LARGEST = -3, 8  # steps of the text size
 STEP = 1.1
+LOWEST_PORT, HIGHEST_PORT = 1024, 65535  # those below are the system's
 
 Follow = Literal["system", "light", "dark"]
 Side = Literal["", "inspector", "chat settings"]
@@ -26,7 +28,8 @@ Motion = Literal["system", "reduced", "full"]
 
 class Preferences(Struct, frozen=True, kw_only=True):
     """What the user chose. zoom: steps of the text size, 0 is normal. unload_minutes: minutes without use after which
-    the models are unloaded, 0 for never. learn_replies: whether drafts may copy from earlier replies."""
+    the models are unloaded, 0 for never. learn_replies: whether drafts may copy from earlier replies. serve: whether
+    other programs are served, on serve_port of loopback."""
 
     scheme: Follow = "system"
     zoom: int = 0
@@ -36,6 +39,8 @@ class Preferences(Struct, frozen=True, kw_only=True):
     announce: bool = True
     unload_minutes: int = 30
     learn_replies: bool = True
+    serve: bool = False
+    serve_port: Annotated[int, msgspec.Meta(ge=LOWEST_PORT, le=HIGHEST_PORT)] = PORT
 
     @property
     def scale(self) -> float:

@@ -35,7 +35,13 @@ from app.window.main_window.header import Header, NoticeBanners
 from app.window.main_window.menus import Commands
 from app.window.main_window.pair_menu import PairMenu
 from app.window.main_window.quit_question import QuitQuestion
-from app.window.main_window.secondary_windows import ModelsOpener, RaceOpener, SettingsOpener, come_forward
+from app.window.main_window.secondary_windows import (
+    ApiOpener,
+    ModelsOpener,
+    RaceOpener,
+    SettingsOpener,
+    come_forward,
+)
 from app.window.main_window.welcome import Welcome
 from app.window.markdown import ask_to_open
 from app.window.settings.chat_panel import ChatPanel
@@ -159,6 +165,7 @@ class MainWindow(QMainWindow):
         self.drop_target = DropTarget(self)
         self.presenter = ChatPresenter(controller, self.parts, self.commands, self)
         self.settings, self.races, self.models = SettingsOpener(self, store_file), RaceOpener(self), ModelsOpener(self)
+        self.api = ApiOpener(self, store_file)
         self.pair_menu = PairMenu(self)
         self.quit_question = QuitQuestion(self, controller)
         self._save_timer = QTimer(self, singleShot=True, interval=SAVE_PLACES_MS)
@@ -214,6 +221,7 @@ class MainWindow(QMainWindow):
                 "about": lambda: self.settings.show("info"),
                 "race": self.races.show_last_question,
                 "models": self.models.show,
+                "serve": self.api.show,
                 "choose models": self.pair_menu.open,
                 "zoom in": lambda: self._zoom(self.preferences.zoom + 1),
                 "zoom out": lambda: self._zoom(self.preferences.zoom - 1),
@@ -313,6 +321,7 @@ class MainWindow(QMainWindow):
         self._update_legend()
         transcript.set_reduced_motion(self.theme.reduced_motion)
         self.settings.show_values()
+        self.api.follow(preferences)
 
     def change_preferences(self, **values: object) -> None:
         """Changes some of the preferences."""

@@ -1,4 +1,5 @@
-"""The windows beside the main one (settings, race, models): each is made when it is first shown, and closed alone."""
+"""The windows beside the main one (settings, race, models, serving): each is made when it is first shown, and closed
+alone."""
 
 from __future__ import annotations
 
@@ -6,25 +7,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, QTimer
 from PySide6.QtWidgets import QApplication, QWidget
 
+from app.api.key_file import KEY_FILE
 from app.protocol import Pair
 from app.race.race_document import DEMONSTRATION
 from app.store.records import ChatSettings, MessageRecord
+from app.window.api.api_server import ApiServer, ApiState
 from app.window.chat.notices import Notice
+from app.window.common.preferences import Preferences
 from app.window.main_window import files
 from app.window.main_window.menus import shortcut_list
 from app.window.main_window.welcome import PROMPTS
 from app.window.settings.settings_window import SettingsWindow
 
 if TYPE_CHECKING:
+    from app.window.api.api_window import ApiWindow
     from app.window.main_window.main_window import MainWindow
     from app.window.models.downloads import DownloadQueue
     from app.window.models.model_library import ModelLibrary
     from app.window.models.models_window import ModelsWindow
     from app.window.race.race_window import RaceWindow
 
+REFRESH_MS = 250  # of what runs, while it is shown
 STOPPED_FOR_REPLY = "The race was stopped because a reply was requested."
 
 
@@ -270,6 +276,64 @@ class ModelsOpener(SecondaryWindow):
     def use(self, pair: Pair) -> None:
         """Chooses a pair for the open conversation and for new ones."""
         self._controller.change_settings(replace(self._chat_settings, pair=pair))
+
+
+class ApiOpener(SecondaryWindow):
+    """Opens the window of the API, which other programs use while the preferences say so. store_file: beside which the
+    key is kept; without one, programs cannot be served."""
+
+    def __init__(self, main: MainWindow, store_file: Path | None) -> None:
+        super().__init__(main)
+        self.window: ApiWindow | None = None
+        self.server: ApiServer | None = None
+        self._chosen = (False, 0)
+        if store_file is not None:
+            self.server = ApiServer(self._controller, store_file.parent / KEY_FILE)
+            self.server.changed.connect(self.show_values)
+            self._controller.host.became_ready.connect(self._serve)
+        self._refresh = QTimer(self, interval=REFRESH_MS)
+        self._refresh.timeout.connect(self.show_values)
+        application = QApplication.instance()
+        if application is not None and self.server is not None:
+            application.aboutToQuit.connect(self.server.quit)
+
+    def show(self) -> ApiWindow:
+        """Shows the window."""
+        if self.window is None:
+            from app.window.api.api_window import ApiWindow
+
+            self.window = window = ApiWindow(self._main)
+            window.addActions([self._main.commands["close"], self._main.commands["minimise"]])
+            window.switched.connect(lambda on: self._main.change_preferences(serve=on))
+            window.port_chosen.connect(lambda port: self._main.change_preferences(serve_port=port))
+        self.show_values()
+        come_forward(self.window)
+        self.window.switch.setFocus()
+        self._refresh.start()
+        return self.window
+
+    def follow(self, preferences: Preferences) -> None:
+        """Serves programs, or no longer, as the user chose."""
+        chosen = (preferences.serve, preferences.serve_port)
+        if chosen != self._chosen and self.server is not None:
+            self._chosen = chosen
+            self._serve()
+        self.show_values()
+
+    def _serve(self) -> None:
+        """Does as the user chose; serving begins once the engine is starting, which is after the window is painted."""
+        on, port = self._chosen
+        if self.server is not None and (not on or self._controller.host.process.phase != "down"):
+            self.server.serve(port if on else None)
+
+    def show_values(self) -> None:
+        """Shows what was chosen and what runs now, for as long as somebody sees it."""
+        if self.window is None:
+            return
+        chosen, state = self._main.preferences, self.server.state() if self.server is not None else ApiState()
+        self.window.show_state(chosen.serve, chosen.serve_port, state)
+        if not self.window.isVisible():
+            self._refresh.stop()
 
 
 def come_forward(window: QWidget) -> None:

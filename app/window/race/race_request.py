@@ -40,6 +40,7 @@ class RaceRequest(QObject):
         host.pair_loaded.connect(self._continue)
         host.load_failed.connect(self._on_load_failed)
         host.died.connect(self._on_died)
+        host.frame_ended.connect(self._note_progress)
 
     @property
     def busy(self) -> bool:
@@ -111,6 +112,11 @@ class RaceRequest(QObject):
         if self.busy and (self._request or self._host.gave_up):
             self._request = 0  # no answer will come
             self._end(f"The engine {reason} during the race.")
+
+    def _note_progress(self) -> None:
+        """The engine is not silent while it answers what was asked before."""
+        if self._watch.isActive():
+            self._restart_watch()
 
     def _restart_watch(self) -> None:
         self._watch.start(milliseconds(self._host.timeouts.silent_s))

@@ -96,6 +96,7 @@ class FakeHost:
         self.stopped: set[int] = set()
         self.leaving = False
         self.rounds_sent = 0  # rounds
+        self.target = ""  # of the pair that is loaded
 
     def run(self) -> None:
         time.sleep(self.behaviour.ready_s)
@@ -143,6 +144,7 @@ class FakeHost:
         if behaviour.fail_load and behaviour.fail_load in request.pair.drafter:
             self.send(p.Failed(id=request.id, kind="PairError", message=f"{request.pair.drafter} does not fit"))
             return
+        self.target = request.pair.target
         drafter, state = request.pair.drafter, {"note": "", "drafts_trees": False, "context": behaviour.context}
         self.send(
             p.Loaded(
@@ -158,6 +160,9 @@ class FakeHost:
 
     def reply(self, request: p.Reply) -> None:
         behaviour, first = self.behaviour, len(request.continuation_ids)
+        if request.target and request.target != self.target:
+            self.send(p.Failed(id=request.id, kind=p.OTHER_MODEL, message="another model is loaded: ask again"))
+            return
         began_s = time.monotonic()
         self.send(p.PrefillProgress(id=request.id, progress=PromptProgress(0, 30 + first, 0, 0.0)))
         self.send(p.PrefillProgress(id=request.id, progress=PromptProgress(30 + first, 30 + first, 0, 0.01)))

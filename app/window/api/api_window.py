@@ -1,0 +1,139 @@
+"""The window in which the user serves the loaded models to other programs: a switch, address, key, and what runs."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QGuiApplication, QKeyEvent
+from PySide6.QtWidgets import QLabel, QLineEdit, QWidget
+
+from app.window.api.api_server import ApiState
+from app.window.common.appearance import GAP
+from app.window.common.form_fields import CheckBox, Field, whole_number
+from app.window.common.layouts import STRETCH, column, row
+from app.window.common.preferences import HIGHEST_PORT, LOWEST_PORT
+from app.window.common.widgets import Hairline, IconButton, label, style, wrapped
+
+TITLE = "Serve to Other Programs"
+ABOUT = (
+    "Editors, agents and scripts on this computer can use the models of this window through the protocols of OpenAI "
+    "and Anthropic. Other computers cannot."
+)
+PORT_HELP = "Change it where another program uses the same one."
+KEY_HELP = "Programs must give this key. Anyone who has it can use the models while they are served."
+NO_MODEL = "Loads with the next request"
+MARGINS = (28, 22, 28, 24)  # px
+NAME_WIDTH = 84  # px
+
+
+class CopyField(QWidget):
+    """A value to copy. secret: whether it is shown as dots."""
+
+    def __init__(self, name: str, secret: bool = False) -> None:
+        super().__init__()
+        self.text, self.copy = QLineEdit(), IconButton("copy", f"Copy {name}")
+        self.text.setReadOnly(True)
+        self.text.setAccessibleName(name)
+        if secret:
+            self.text.setEchoMode(QLineEdit.EchoMode.Password)
+        self.copy.clicked.connect(self._copy)
+        title = label(name)
+        title.setFixedWidth(NAME_WIDTH)
+        title.setBuddy(self.text)
+        row(title, (self.text, 1), self.copy, on=self, gap=GAP)
+        self.show_value("")
+
+    def show_value(self, value: str) -> None:
+        """Shows the value, "" for none."""
+        if value != self.text.text():
+            self.text.setText(value)
+            self.text.setCursorPosition(0)
+        self.text.setEnabled(bool(value))
+        self.copy.setEnabled(bool(value))
+
+    def _copy(self) -> None:
+        QGuiApplication.clipboard().setText(self.text.text())
+        self.copy.show_done()
+
+
+class ApiWindow(QWidget):
+    """switched(bool), port_chosen(int): by the user."""
+
+    switched = Signal(bool)
+    port_chosen = Signal(int)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent, Qt.WindowType.Dialog)
+        self.setWindowTitle(TITLE)
+        self.switch, self.port = CheckBox("Serve"), whole_number(LOWEST_PORT, HIGHEST_PORT)
+        self.port.setGroupSeparatorShown(False)
+        self.address, self.key = CopyField("Address"), CopyField("Key", secret=True)
+        self.model, self.activity = wrapped(), wrapped()
+        self._switch_field = Field(TITLE, self.switch, ABOUT)
+        self._lay_out()
+        self.switch.clicked.connect(self.switched)
+        self.port.valueChanged.connect(self.port_chosen)
+        self.resize(540, 380)
+
+    def show_state(self, on: bool, port: int, state: ApiState) -> None:
+        """Shows what the user chose, and what came of it. on: whether programs should be served."""
+        self.switch.setChecked(on)
+        if self.port.value() != port:
+            self.port.blockSignals(True)
+            self.port.setValue(port)
+            self.port.blockSignals(False)
+        self._switch_field.set_error(state.error if on else "")
+        self.address.show_value(state.address)
+        self.key.show_value(state.key)
+        _tell(self.model, "Model", state.model or NO_MODEL)
+        _tell(self.activity, "Now", activity_of(state))
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_Escape:
+            self.close()
+        else:
+            super().keyPressEvent(event)
+
+    def _lay_out(self) -> None:
+        style(self, ground="page")
+        lines = [
+            row(_name("Model"), (self.model, 1), gap=GAP),
+            row(_name("Now"), (self.activity, 1), gap=GAP),
+        ]
+        column(
+            self._switch_field,
+            Field("Port", self.port, PORT_HELP),
+            Hairline(),
+            self.address,
+            self.key,
+            wrapped(KEY_HELP, role="caption", tone="faint"),
+            Hairline(),
+            *lines,
+            STRETCH,
+            on=self,
+            margins=MARGINS,
+            gap=12,
+        )
+
+
+def activity_of(state: ApiState) -> str:
+    """Returns what is going on, as a sentence."""
+    if state.phase in ("off", "failed"):
+        return "Programs are not served."
+    if state.phase == "starting":
+        return "Starting. Programs are served once a model is loaded."
+    waiting = f"{state.waiting} {'request waits' if state.waiting == 1 else 'requests wait'}."
+    if state.running_tokens is None:
+        return waiting if state.waiting else "No program is asking."
+    return f"Writing a reply, {state.running_tokens:,} tokens so far. {waiting if state.waiting else ''}".strip()
+
+
+def _name(text: str) -> QLabel:
+    made = label(text)
+    made.setFixedWidth(NAME_WIDTH)
+    return made
+
+
+def _tell(where: QLabel, name: str, text: str) -> None:
+    """Shows a text, which assistive technology reads with its name."""
+    where.setText(text)
+    where.setAccessibleName(f"{name}: {text}")

@@ -1,0 +1,277 @@
+"""Programs and the window share one loaded model: the real API process, HTTP, and a fake host."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace as changed
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from app.protocol import (
+    Count,
+    Load,
+    MalformedError,
+    Message,
+    Pair,
+    Quit,
+    Reply,
+    SamplingSettings,
+    Stop,
+    Unload,
+    decode_line,
+    decode_request,
+    encode_line,
+)
+from app.protocol.api_messages import PassedCount, PassedReply, api_lines
+from app.window.api.api_requests import GAVE_UP
+from app.window.api.api_server import ApiServer
+from app.window.chat.reply_controller import SERVED_FIRST
+from tests.window.api.programs import CHAT, Program, served
+from tests.window.chat.fake_host import text_of
+from tests.window.chat.scene import Scene
+from tests.window.waiting import for_a_while, until
+
+TEXT = text_of(60)  # of a reply of 20 rounds
+
+
+def running(server: ApiServer) -> bool:
+    """Whether the host writes for a program, and has begun."""
+    return bool(server.state().running_tokens)
+
+
+def order(scene: Scene) -> list[bool]:
+    """Whether each reply that the host was asked for was a program's."""
+    return [isinstance(one, PassedReply) for one in scene.requests if isinstance(one, Reply | PassedReply)]
+
+
+def test_a_program_gets_what_the_window_gets_and_needs_the_key(tmp_path: Path) -> None:
+    with Scene(tmp_path) as scene, served(scene, tmp_path) as server:
+        assert Program(server).wait().text == scene.ask().text == TEXT
+        refused = Program(server, key="not the key of this server").wait()
+        assert (refused.status, refused.error["code"]) == (401, "invalid_api_key")
+        assert (tmp_path / "api-key").stat().st_mode & 0o777 == 0o600
+        assert server.state().key == (tmp_path / "api-key").read_text().strip()
+        models = json.loads(Program(server, "/models", {}).wait().body)
+        assert [one["id"] for one in models["data"]] == ["Fake"] == [server.state().model]
+
+
+def test_the_window_goes_before_programs_that_wait_and_cuts_none(tmp_path: Path) -> None:
+    with Scene(tmp_path, pause_s=0.01) as scene, served(scene, tmp_path) as server:
+        programs = [Program(server) for _ in range(3)]
+        until(lambda: running(server) and server.state().waiting == 2)
+        assert scene.controller.send("Hello?")
+        assert scene.controller.status.detail == SERVED_FIRST
+        scene.streaming()
+        assert scene.controller.status.state == "on"
+        assert server.state().running_tokens is None and server.state().waiting == 2
+        until(lambda: scene.ended)
+        assert [program.wait().text for program in programs] == [TEXT] * 3
+        assert scene.ended[0].text == TEXT and scene.ended[0].state == "complete"
+        assert order(scene) == [True, False, True, True]
+        assert scene.notices == []
+
+
+def test_stop_in_the_window_leaves_programs_alone(tmp_path: Path) -> None:
+    with Scene(tmp_path, pause_s=0.01) as scene, served(scene, tmp_path) as server:
+        program = Program(server)
+        until(lambda: running(server))
+        assert scene.controller.send("Hello?")
+        scene.controller.stop()
+        until(lambda: scene.ended)
+        assert (scene.ended[0].state, scene.ended[0].text) == ("stopped", "")
+        assert program.wait().text == TEXT
+
+
+def test_a_program_that_leaves_frees_the_host(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=100_000, pause_s=0.005) as scene, served(scene, tmp_path) as server:
+        port = server.process.port
+        body = json.dumps({**CHAT, "stream": True}).encode()
+        with socket.create_connection(("127.0.0.1", port)) as left:
+            head = (
+                f"Host: 127.0.0.1:{port}\r\nAuthorization: Bearer {server.state().key}\r\nContent-Length: {len(body)}"
+            )
+            left.sendall(f"POST /v1/chat/completions HTTP/1.1\r\n{head}\r\n".encode())
+            left.sendall(b"Content-Type: application/json\r\n\r\n" + body)
+            until(lambda: running(server))
+        until(lambda: server.state().running_tokens is None)
+        assert len(scene.requested(Stop)) == 1
+
+
+def test_one_that_waits_and_leaves_is_never_asked(tmp_path: Path) -> None:
+    with Scene(tmp_path, pause_s=0.01) as scene, served(scene, tmp_path) as server:
+        first = Program(server)
+        until(lambda: running(server))
+        server.requests.put(replace(scene.requested(PassedReply)[0], id=999), 100)
+        assert server.state().waiting == 1
+        server.requests.stop(999)
+        assert first.wait().text == TEXT
+        for_a_while(0.2)
+        assert len(order(scene)) == 1
+
+
+def test_a_host_that_is_killed_fails_one_request_and_answers_the_next(tmp_path: Path) -> None:
+    with Scene(tmp_path, pause_s=0.01) as scene, served(scene, tmp_path) as server:
+        cut, waits = Program(server), Program(server)
+        until(lambda: running(server) and server.state().waiting == 1)
+        os.kill(scene.process.pid, signal.SIGKILL)
+        ended = [cut.wait(), waits.wait()]
+        (failed,) = [program for program in ended if program.status != 200]
+        (answered,) = [program for program in ended if program.status == 200]
+        assert (failed.status, failed.error["code"]) == (503, "engine_unavailable")
+        assert "SIGKILL" in failed.error["message"]
+        assert answered.text == TEXT
+        assert server.state().phase == "on"
+
+
+def test_a_host_that_is_given_up_fails_all_requests(tmp_path: Path) -> None:
+    with Scene(tmp_path, kill_after=3) as scene, served(scene, tmp_path) as server:
+        scene.process.timeouts = changed(scene.process.timeouts, quick_s=60.0, restart_s=())
+        first = Program(server).wait()
+        assert first.status == 503
+        until(lambda: scene.controller.host.gave_up)
+        again = Program(server).wait()
+        assert (again.status, again.error["code"]) == (503, "model_not_loaded")
+        assert again.error["message"] == GAVE_UP
+
+
+def test_another_model_of_the_window_is_never_answered_with_silently(tmp_path: Path) -> None:
+    with Scene(tmp_path, pause_s=0.01) as scene, served(scene, tmp_path) as server:
+        first, waits = Program(server), Program(server)
+        until(lambda: running(server) and server.state().waiting == 1)
+        settings = scene.controller.conversation.settings
+        scene.controller.change_settings(replace(settings, pair=Pair(target="another")))
+        ended = [first.wait(), waits.wait()]
+        assert sorted(program.status for program in ended) == [200, 503]
+        (failed,) = [program for program in ended if program.status == 503]
+        assert failed.error["code"] == "model_changed"
+        assert Program(server).wait().text == TEXT
+        assert scene.requested(PassedReply)[-1].target == "another"
+
+
+def test_a_request_loads_models_that_were_unloaded(tmp_path: Path) -> None:
+    with Scene(tmp_path) as scene, served(scene, tmp_path) as server:
+        scene.controller.pair.unload()
+        assert server.state().model == ""
+        assert Program(server).wait().text == TEXT
+        assert len(scene.requested(Load)) == 2
+
+
+def test_models_that_do_not_load_are_an_error_for_programs(tmp_path: Path) -> None:
+    with Scene(tmp_path, fail_load="broken") as scene, served(scene, tmp_path) as server:
+        settings = scene.controller.conversation.settings
+        scene.controller.change_settings(replace(settings, pair=Pair(drafter="broken")))
+        until(lambda: scene.controller.host.failure)
+        failed = Program(server).wait()
+        assert (failed.status, failed.error["code"]) == (503, "model_not_loaded")
+        assert "broken does not fit" in failed.error["message"]
+
+
+def test_a_race_waits_for_a_running_request_and_programs_wait_for_it(tmp_path: Path) -> None:
+    with Scene(tmp_path) as scene, served(scene, tmp_path) as server:
+        scene.controller.host.racing = True
+        program = Program(server)
+        until(lambda: server.state().waiting == 1)
+        for_a_while(0.3)
+        assert server.state().running_tokens is None and order(scene) == []
+        scene.controller.host.racing = False
+        assert program.wait().text == TEXT
+
+
+def test_a_request_is_passed_on_whole_but_for_the_files_of_the_window() -> None:
+    asked = Reply(
+        id=3, messages=(Message(role="user", content="é\n\0"),), sampling=SamplingSettings(seed=4, stop=("a",)),
+        prompt="p", prediction="q", target="builtin",
+    )  # fmt: skip
+    sent = encode_line(replace(asked, history="a file", cache="another", timed=True, continuation_ids=(1,)))
+    assert decode_request(encode_line(decode_line(sent, api_lines))) == asked
+    count = Count(id=4, messages=asked.messages, target="builtin")
+    assert decode_request(encode_line(decode_line(encode_line(count), api_lines))) == count
+    for refused in (Load(id=1, pair=Pair()), Unload(id=1), Quit(id=1)):
+        with pytest.raises(MalformedError):
+            decode_line(encode_line(refused), api_lines)
+
+
+def test_every_field_of_a_reply_is_passed_on_or_left_out_on_purpose() -> None:
+    left_out = {"continuation_ids", "timed", "history", "cache"}
+    assert set(Reply.__struct_fields__) - set(PassedReply.__struct_fields__) == left_out
+    assert set(Count.__struct_fields__) == set(PassedCount.__struct_fields__)
+
+
+def test_the_window_is_kept_awake_while_programs_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+
+    @contextmanager
+    def activity(_: str) -> Iterator[None]:
+        said.append("begins")
+        yield
+        said.append("ends")
+
+    monkeypatch.setattr("app.macos.activity", activity)
+    with Scene(tmp_path) as scene, served(scene, tmp_path) as server:
+        assert said == []
+        programs = [Program(server), Program(server)]
+        until(lambda: running(server))
+        assert said == ["begins"]
+        assert {program.wait().status for program in programs} == {200}
+        assert said == ["begins", "ends"] * (len(said) // 2)
+
+
+def test_no_more_waits_than_memory_should_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.window.api.api_requests.MAX_WAITING_BYTES", 3000)
+    with Scene(tmp_path, pause_s=0.01) as scene, served(scene, tmp_path) as server:
+        programs = [Program(server) for _ in range(6)]
+        assert {program.wait().status for program in programs} == {200, 429}
+
+
+def test_an_api_that_is_killed_is_reported_and_can_be_switched_on_again(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=100_000) as scene, served(scene, tmp_path) as server:
+        Program(server)
+        until(lambda: running(server))
+        os.kill(server.process.pid, signal.SIGKILL)
+        until(lambda: server.state().phase == "failed")
+        assert "ended unexpectedly" in server.state().error
+        until(lambda: server.state().running_tokens is None)
+        server.serve(None)
+        assert server.state().phase == "off"
+        server.serve(0)
+        until(lambda: server.state().phase == "on")
+
+
+def test_an_api_that_lived_for_a_while_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.window.api.api_process.QUICK_S", 0.0)
+    with Scene(tmp_path) as scene, served(scene, tmp_path) as server:
+        os.kill(server.process.pid, signal.SIGKILL)
+        until(lambda: server.state().phase == "starting")
+        until(lambda: server.state().phase == "on")
+        assert Program(server).wait().text == TEXT
+
+
+def test_a_port_in_use_is_reported_and_another_can_be_chosen(tmp_path: Path) -> None:
+    with Scene(tmp_path) as scene, served(scene, tmp_path) as server, socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        server.serve(port)
+        until(lambda: server.state().phase == "failed")
+        assert f"Port {port} cannot be used" in server.state().error
+        server.serve(0)
+        until(lambda: server.state().phase == "on")
+        assert Program(server).wait().text == TEXT
+
+
+def test_switching_off_ends_streams_and_frees_the_port(tmp_path: Path) -> None:
+    with Scene(tmp_path, rounds=100_000, pause_s=0.005) as scene, served(scene, tmp_path) as server:
+        program = Program(server)
+        until(lambda: running(server))
+        server.serve(None)
+        assert program.wait().status == 503
+        until(lambda: server.process.pid == 0)
+        assert server.state().phase == "off" and server.state().key == ""
+        until(lambda: server.state().running_tokens is None)
