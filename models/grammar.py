@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 LONGEST_SOURCE = 200_000  # characters
 DEEPEST_SCHEMA = 64  # levels of objects and lists
 # One line with single spaces, unless the schema says otherwise: small models never end where any blanks are allowed.
-_LAYOUT = {"x-guidance": {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}}
+LAYOUT = {"x-guidance": {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}}
 # Where one text alone may follow, llguidance would allow only the tokens that it divides it into itself.
 _ANY_TOKENS = '%llguidance {"no_forcing": true}\n'
 
@@ -60,15 +60,15 @@ def _lark(grammar: Grammar) -> str:
     if grammar.kind == "json_schema":
         if not isinstance(value, dict | bool):
             raise UsageError('the JSON Schema is not an object: give one such as {"type": "object"}')
-        if _depth(value) > DEEPEST_SCHEMA:
+        if depth_of(value) > DEEPEST_SCHEMA:
             raise UsageError(f"the JSON Schema is nested deeper than {DEEPEST_SCHEMA} levels: make it flatter")
-        return f"start: %json {json.dumps(_LAYOUT | value if isinstance(value, dict) else value)}"
+        return f"start: %json {json.dumps(LAYOUT | value if isinstance(value, dict) else value)}"
     if not isinstance(value, list) or not value or not all(isinstance(one, str) and one for one in value):
         raise UsageError('the choices are not a list of texts: give one such as ["yes", "no"]')
     return "start: " + " | ".join(json.dumps(one) for one in value)
 
 
-def _depth(value: Any) -> int:
+def depth_of(value: Any) -> int:
     """Returns how many levels of objects and lists a JSON value has."""
     levels, here = 0, [value]
     while here:

@@ -7,10 +7,11 @@ without a drafter that fails, `app.inference.measured_reply` one that must not.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 
@@ -249,15 +250,16 @@ class LoadedPair:
 
     def prompt_ids(
         self,
-        messages: Sequence[dict[str, str]] | str,
+        messages: Sequence[Mapping[str, Any]] | str,
         settings: SamplingSettings,
         cancelled: Callable[[], bool] = lambda: False,
+        tools: Sequence[dict[str, Any]] = (),
     ) -> list[int]:
-        """Returns the ids of a prompt; a text is taken as it stands, without the chat template. Raises ModelError where
-        the model's template refuses it, StoppedError once it was cancelled."""
+        """Returns the ids of a prompt; a text is taken as it stands, without the chat template. tools: as OpenAI
+        describes them. Raises ModelError where the model's template refuses it, StoppedError once it was cancelled."""
         if isinstance(messages, str):
             return self.target.tokenizer.encode(messages, cancelled)
-        return self.target.tokenizer.chat(list(messages), cancelled, **settings.switches)
+        return self.target.tokenizer.chat(list(messages), cancelled, tools, **settings.switches)
 
     def check_ids(self, ids: Sequence[int]) -> None:
         """Raises UsageError for ids that are not tokens of the target."""

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import Any
 
 from app.inference.loaded_pair import LoadedPair, reason_of
 from app.inference.monitored_drafter import MonitoredDrafter
@@ -32,12 +33,14 @@ class ReplyInput:
 
     messages: the conversation, or a text to continue without the chat template. continuation_ids: tokens of the reply
     that are there already. timed: whether every draft is waited for and timed. prediction: a text to draft from.
+    tools: that the model is told of, as OpenAI describes them.
     """
 
-    messages: list[dict[str, str]] | str
+    messages: Sequence[Mapping[str, Any]] | str
     continuation_ids: Sequence[int] = ()
     timed: bool = False
     prediction: str = ""
+    tools: Sequence[dict[str, Any]] = ()
 
 
 class ReplyRunner:
@@ -60,7 +63,7 @@ class ReplyRunner:
         among it."""
         self._began_s = time.monotonic()
         try:
-            self.prompt = self._pair.prompt_ids(self._input.messages, self._settings, self._cancelled)
+            self.prompt = self._prompt_ids()
             if self._input.prediction:
                 self._pair.draft_from_prediction(self._input.prediction, self.prompt, self._settings)
             drafts = yield from self._prepare()
@@ -75,6 +78,10 @@ class ReplyRunner:
             yield FellBack(failure)
             self._pair.reset()
         yield from self._attempt(None, None)
+
+    def _prompt_ids(self) -> list[int]:
+        given = self._input
+        return self._pair.prompt_ids(given.messages, self._settings, self._cancelled, given.tools)
 
     def _prepare(self) -> Generator[ReplyEvent, None, bool]:
         """Measures what draft length auto needs if nothing is known of this pair yet. Returns whether the drafter can

@@ -40,13 +40,45 @@ class Pair(Struct, frozen=True, kw_only=True):
     context: int | None = None
 
 
+class Tool(Struct, frozen=True, kw_only=True):
+    """A tool of the client's that the model may ask to be called. parameters: the JSON Schema of its arguments, as
+    text. strict: whether the arguments are constrained to follow it."""
+
+    name: str
+    description: str = ""
+    parameters: str = '{"type":"object","properties":{}}'
+    strict: bool = False
+
+
+class ToolCall(Struct, frozen=True, kw_only=True):
+    """A call of a tool that the model asks for; nothing is executed. arguments: a JSON object as text."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class Tools(Struct, frozen=True, kw_only=True):
+    """The tools of a reply. required: whether it must call one, named: which one, "" for any; either constrains the
+    arguments of all. several: whether it may call more than once."""
+
+    offered: tuple[Tool, ...]
+    required: bool = False
+    named: str = ""
+    several: bool = True
+
+
 class Message(Struct, frozen=True, kw_only=True):
     """One turn of a conversation, as the model's chat template sees it. thought: of the assistant before it answered,
-    which most templates leave out of what the model reads again."""
+    which most templates leave out of what the model reads again. calls: of tools, which the assistant asked for after
+    its answer. call_id, name: of the call that a turn of a tool is the result of."""
 
-    role: Literal["system", "user", "assistant"]
+    role: Literal["system", "user", "assistant", "tool"]
     content: str
     thought: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    call_id: str = ""
+    name: str = ""
 
 
 class RoundTokens(Struct, frozen=True, kw_only=True, array_like=True):
@@ -90,7 +122,7 @@ class Reply(Request, frozen=True, kw_only=True):
     what the models remember of this conversation is kept over restarts, "" for none
     (`app.inference.conversation_caches`). prompt: text to continue as it stands, in place of `messages` and without the
     chat template; None for a conversation. prediction: a text that the reply is expected to repeat in large part, such
-    as the file that it changes; it is drafted from, and changes no reply.
+    as the file that it changes; it is drafted from, and changes no reply. tools: that the reply may call, None for none.
     """
 
     messages: tuple[Message, ...]
@@ -101,6 +133,7 @@ class Reply(Request, frozen=True, kw_only=True):
     cache: str = ""
     prompt: str | None = None
     prediction: str = ""
+    tools: Tools | None = None
 
 
 class Stop(Request, frozen=True, kw_only=True):
@@ -111,10 +144,11 @@ class Stop(Request, frozen=True, kw_only=True):
 
 class Count(Request, frozen=True, kw_only=True):
     """Counts the tokens of the context that `messages` take, the chat template included. sampling: for the switches of
-    the template."""
+    the template. tools: as in Reply."""
 
     messages: tuple[Message, ...]
     sampling: SamplingSettings = SamplingSettings()
+    tools: Tools | None = None
 
 
 class Unload(Request, frozen=True, kw_only=True):
@@ -218,6 +252,13 @@ class RoundDone(RequestAnswer, frozen=True, kw_only=True, tag="Told"):  # the ta
 
     round: Round
     drafted_texts: tuple[str, ...] = ()
+
+
+class Called(RequestAnswer, frozen=True, kw_only=True):
+    """The reply asks for calls of tools, whose last token was in the last RoundDone. The text of a call is in no round:
+    its tokens have the channel "call"."""
+
+    calls: tuple[ToolCall, ...]
 
 
 class FellBack(RequestAnswer, frozen=True, kw_only=True):
