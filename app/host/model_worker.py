@@ -12,7 +12,7 @@ from threading import Event as StopFlag
 from msgspec import to_builtins
 
 from app import protocol
-from app.host.reply_tools import ReplyTools
+from app.host.reply_tools import ReplyTools, check_turns
 from app.host.verify_job import verify
 from app.inference import conversation_caches, digests, loaded_pair, reply_events
 from app.inference.loaded_pair import NO_DRAFTER, LoadedPair
@@ -115,6 +115,7 @@ class ModelWorker:
         """Readies the pair for a reply and returns what runs it."""
         pair = self._pair
         pair.check_ids(request.continuation_ids)
+        check_turns(pair.target.tokenizer, request.messages)
         messages = to_builtins(request.messages) if request.prompt is None else request.prompt
         pair.draft_from(Path(request.history) if request.history else None, settings)
         pair.keep_conversations()
@@ -255,6 +256,7 @@ class ModelWorker:
             defaults=dict(defaults.values),
             thinking=bool(switches.thinking),
             efforts=switches.efforts,
+            tools=pair.target.tokenizer.tools is not None,
         )
 
 

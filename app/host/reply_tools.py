@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import string
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from app import protocol
@@ -64,6 +64,12 @@ class ReplyTools:
                 yield tuple(map(_with_id, found))
             if isinstance(event, Finished):
                 yield event
+
+
+def check_turns(tokenizer: FolderTokenizer, messages: Iterable[protocol.Message]) -> None:
+    """Raises UsageError for calls and their results that the model's template would leave out."""
+    if not tokenizer.takes_tools and any(turn.calls or turn.role == "tool" for turn in messages):
+        raise UsageError("this model takes no tools, and the conversation has calls of tools: choose another model")
 
 
 def _schema(tool: protocol.Tool) -> dict[str, Any]:

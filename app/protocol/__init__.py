@@ -46,9 +46,10 @@ AnyRequest = (
 )  # fmt: skip
 AnyAnswer = (
     messages.Ready | messages.Loading | messages.Loaded | messages.Unloaded | messages.Measuring
-    | messages.PrefillProgress | messages.RoundDone | messages.Called | messages.FellBack | messages.ReplyDone | messages.Counted
-    | messages.Failed | messages.Malformed | messages.VerifyProgress | messages.VerifyDone | race_messages.RaceProgress
-    | race_messages.RaceReady | race_messages.RunPart | race_messages.PairCompared | race_messages.RaceDone
+    | messages.PrefillProgress | messages.RoundDone | messages.Called | messages.FellBack | messages.ReplyDone
+    | messages.Counted | messages.Failed | messages.Malformed | messages.VerifyProgress | messages.VerifyDone
+    | race_messages.RaceProgress | race_messages.RaceReady | race_messages.RunPart | race_messages.PairCompared
+    | race_messages.RaceDone
 )  # fmt: skip
 
 T = TypeVar("T")

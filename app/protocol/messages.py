@@ -122,7 +122,7 @@ class Reply(Request, frozen=True, kw_only=True):
     what the models remember of this conversation is kept over restarts, "" for none
     (`app.inference.conversation_caches`). prompt: text to continue as it stands, in place of `messages` and without the
     chat template; None for a conversation. prediction: a text that the reply is expected to repeat in large part, such
-    as the file that it changes; it is drafted from, and changes no reply. tools: that the reply may call, None for none.
+    as the file that it changes; it is drafted from, and changes no reply. tools: that it may call, None for none.
     """
 
     messages: tuple[Message, ...]
@@ -211,7 +211,7 @@ class Loaded(RequestAnswer, frozen=True, kw_only=True):
     user did not choose and should know (what auto chose, why there are no trees), or "". drafts_trees: whether drafts
     are trees. context: the most tokens of prompt and reply together. vocabulary: digest of the target's, "" if unknown.
     defaults: the model's own sampling settings, by name. thinking: whether its chat template has a switch for
-    thinking; efforts: how much it may be told to think.
+    thinking; efforts: how much it may be told to think. tools: whether replies can call tools.
     """
 
     pair: Pair
@@ -225,6 +225,7 @@ class Loaded(RequestAnswer, frozen=True, kw_only=True):
     defaults: Mapping[str, float] = {}
     thinking: bool = False
     efforts: tuple[str, ...] = ()
+    tools: bool = False
 
 
 class Unloaded(RequestAnswer, frozen=True, kw_only=True):
