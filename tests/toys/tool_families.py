@@ -220,7 +220,8 @@ FAMILIES = (
         _KIMI,
         _special(
             "<|im_end|> <|im_middle|> <|im_system|> <|im_user|> <|im_assistant|> <|im_tool|> "
-            "<|tool_calls_section_begin|> <|tool_calls_section_end|> <|tool_call_begin|> <|tool_call_end|> <|tool_call_argument_begin|>"
+            "<|tool_calls_section_begin|> <|tool_calls_section_end|>"
+            " <|tool_call_begin|> <|tool_call_end|> <|tool_call_argument_begin|>"
         ),
         "<|im_end|>",
         "kimi_k2",
