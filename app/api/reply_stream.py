@@ -14,7 +14,7 @@ from app import protocol
 from app.api.api_errors import ApiError, of_failure
 from app.api.host_client import HostClient
 from app.api.request_schema import SamplingFields
-from engine.events import Finished, Origin, Reason, Round
+from engine.events import Origin, Reason, Round
 from engine.reply_channels import Channel
 from engine.settings import LARGEST_SEED, MODEL_DEFAULTS, SamplingSettings
 
@@ -138,6 +138,7 @@ class Tally:
     thought_tokens: int = 0
     drafted: int = 0
     accepted: int = 0
+    predicted: int = 0
     prompt_s: float = 0.0
     first_s: float = 0.0
     last_s: float = 0.0
@@ -173,10 +174,10 @@ class Tally:
         self.accepted += round_.accepted
         return self._told(Delta(round_.text_in("answer"), round_.text_in("thought"), tokens))
 
-    def end(self, finished: Finished, seed: int) -> Delta:
+    def end(self, done: protocol.ReplyDone) -> Delta:
         """Notes the end and returns the text that was held back until then."""
-        self.reason, self.seed = finished.reason, seed
-        return self._told(Delta(finished.text, ""))
+        self.reason, self.seed, self.predicted = done.finished.reason, done.seed, done.predicted
+        return self._told(Delta(done.finished.text, ""))
 
     def called(self, called: protocol.Called) -> Delta:
         """Notes calls of tools and returns them."""
@@ -207,7 +208,7 @@ async def deltas(client: HostClient, reply: protocol.Reply, tally: Tally) -> Asy
                 case protocol.Called():
                     yield tally.called(answer)
                 case protocol.ReplyDone():
-                    yield tally.end(answer.finished, answer.seed)
+                    yield tally.end(answer)
                 case protocol.Failed():
                     raise of_failure(answer)
 
@@ -230,8 +231,7 @@ def usage(tallies: list[Tally]) -> dict[str, Any]:
         "prompt_tokens_details": {"cached_tokens": tallies[0].reused},
         "completion_tokens_details": {
             "reasoning_tokens": sum(tally.thought_tokens for tally in tallies),
-            "accepted_prediction_tokens": 0,
-            "rejected_prediction_tokens": 0,
+            "accepted_prediction_tokens": sum(tally.predicted for tally in tallies),
         },
     }
 

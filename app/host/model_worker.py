@@ -107,6 +107,7 @@ class ModelWorker:
                         prompt_digest=digest,
                         sampling=settings,
                         plain_s=runner.plain_s,
+                        predicted=runner.predicted,
                     )
 
     def _runner(

@@ -185,15 +185,18 @@ class LoadedPair:
         for lookup in self._lookups:
             lookup.history = index
 
-    def draft_from_prediction(self, text: str, prompt: Sequence[int], settings: SamplingSettings) -> None:
+    def draft_from_prediction(self, text: str, prompt: Sequence[int], settings: SamplingSettings) -> list[int]:
         """Has prompt lookup draft the next reply from a text that it is expected to repeat, in place of earlier
         replies and under their conditions. The text follows the end of the prompt, so that its beginning is drafted
-        first. Nothing is drafted from it where the drafter has no prompt lookup."""
-        if self._lookups and may_draft_from_replies(settings):
-            index = SuffixIndex(HISTORY_SHORTEST)
-            index.extend([*prompt[-LONGEST_MATCH:], *self.target.tokenizer.pieces(text), END])
-            for lookup in self._lookups:
-                lookup.history = index
+        first. Returns the tokens that are drafted from: none where the drafter has no prompt lookup."""
+        if not self._lookups or not may_draft_from_replies(settings):
+            return []
+        index = SuffixIndex(HISTORY_SHORTEST)
+        tokens = [*prompt[-LONGEST_MATCH:], *self.target.tokenizer.pieces(text)[: self.session.context]]
+        index.extend([*tokens, END])
+        for lookup in self._lookups:
+            lookup.history = index
+        return tokens
 
     @property
     def _lookups(self) -> list[PromptLookup]:

@@ -19,6 +19,7 @@ from app.inference.loaded_pair import LoadedPair, reason_of
 from app.inference.monitored_drafter import MonitoredDrafter
 from app.inference.pair_loader import wanted
 from app.inference.reply_events import FellBack, Measuring, ReplyEvent
+from engine.drafters.prompt_lookup import HISTORY_SHORTEST
 from engine.errors import ModelError, StoppedError
 from engine.events import Event, Finished, PromptProgress, Round
 from engine.policy import Policy
@@ -45,7 +46,8 @@ class ReplyInput:
 
 class ReplyRunner:
     """A reply in progress. cancelled: asked between passes, and while the prompt is made. prompt: its ids, once the
-    events have begun."""
+    events have begun. predicted: how many accepted tokens the prediction has too after the same HISTORY_SHORTEST tokens,
+    which is where it is drafted from."""
 
     def __init__(
         self, pair: LoadedPair, settings: SamplingSettings, given: ReplyInput, cancelled: Callable[[], bool]
@@ -54,6 +56,8 @@ class ReplyRunner:
         self._ids = list(given.continuation_ids)
         self._given = len(self._ids)
         self.prompt: list[int] = []
+        self.predicted = 0
+        self._prediction: set[tuple[int, ...]] = set()  # every stretch of it that a draft begins or goes on in
         self._thought = 0  # how many tokens of the new ones are thought, and what marks it
         self._rounds = 0
         self._began_s = 0.0
@@ -65,7 +69,8 @@ class ReplyRunner:
         try:
             self.prompt = self._prompt_ids()
             if self._input.prediction:
-                self._pair.draft_from_prediction(self._input.prediction, self.prompt, self._settings)
+                tokens = self._pair.draft_from_prediction(self._input.prediction, self.prompt, self._settings)
+                self._prediction = set(zip(*(tokens[i:] for i in range(HISTORY_SHORTEST + 1)), strict=False))
             drafts = yield from self._prepare()
             self._stop_if_cancelled()
         except StoppedError:
@@ -153,10 +158,18 @@ class ReplyRunner:
                     yield replace(timed, tokens=emitted + timed.tokens)
                 else:
                     self._check_probabilities(timed)
+                    self._count_predicted(timed)
                     self._ids += timed.tokens
                     self._thought += sum(channel != "answer" for channel in timed.channels)
                     self._rounds += 1
                     yield replace(timed, index=self._rounds - 1)
+
+    def _count_predicted(self, round_: Round) -> None:
+        if self._prediction:
+            tail = [*self.prompt[-HISTORY_SHORTEST:], *self._ids[-HISTORY_SHORTEST:]][-HISTORY_SHORTEST:]
+            told = [*tail, *round_.tokens[: round_.accepted]]
+            grams = zip(*(told[i:] for i in range(HISTORY_SHORTEST + 1)), strict=False)
+            self.predicted += sum(gram in self._prediction for gram in grams)
 
     def _settings_of_rest(self) -> SamplingSettings:
         """Returns the settings for what is still to be written: each limit without the tokens that count to it."""

@@ -275,7 +275,8 @@ class ReplyDone(RequestAnswer, frozen=True, kw_only=True):
     prompt_digest: digests of the prompt's ids and of the model's weights, separated
     by a dot, to recognise both later; "" if the reply was stopped before the prompt was read. `finished.text`, the rest
     of an unfinished character, belongs to no token: a continued reply goes on without it. plain_s: what a plain step
-    takes on this machine after such a prompt, None if it was not measured.
+    takes on this machine after such a prompt, None if it was not measured. predicted: how many accepted tokens the
+    prediction has too, after the same tokens.
     """
 
     finished: Finished
@@ -283,6 +284,7 @@ class ReplyDone(RequestAnswer, frozen=True, kw_only=True):
     prompt_digest: str = ""
     sampling: SamplingSettings | None = None
     plain_s: float | None = None
+    predicted: int = 0
 
 
 class Counted(RequestAnswer, frozen=True, kw_only=True):
