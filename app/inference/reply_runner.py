@@ -46,8 +46,8 @@ class ReplyInput:
 
 class ReplyRunner:
     """A reply in progress. cancelled: asked between passes, and while the prompt is made. prompt: its ids, once the
-    events have begun. predicted: how many accepted tokens the prediction has too after the same HISTORY_SHORTEST tokens,
-    which is where it is drafted from."""
+    events have begun. predicted: how many accepted tokens the prediction has too, after the same HISTORY_SHORTEST
+    tokens, which is where it is drafted from."""
 
     def __init__(
         self, pair: LoadedPair, settings: SamplingSettings, given: ReplyInput, cancelled: Callable[[], bool]

@@ -46,7 +46,7 @@ def _qwen(how: str, call: str) -> str:
     return _TOOLS_OF_QWEN.replace("HOW", how) + _TURNS_OF_QWEN.replace("CALL", call)
 
 
-_HERMES = _qwen(
+HERMES = _qwen(
     '{{- \'\\nreturn <tool_call>\\n{"name": <function-name>, "arguments": <args-json-object>}\\n</tool_call>\' }}',
     '{{- \'<tool_call>\\n{"name": "\' + tool_call.name + \'", "arguments": \' }}'
     "{{- tool_call.arguments | tojson }}{{- '}\\n</tool_call>' }}",
@@ -173,7 +173,7 @@ def _family(
 FAMILIES = (
     _family(
         "qwen3",
-        _HERMES,
+        HERMES,
         {**_CHATML, **_TOOL_CALL, **_THINK},
         "<|im_end|>",
         "json_tools",
@@ -184,7 +184,7 @@ FAMILIES = (
     ),
     _family(
         "hermes",
-        _HERMES,
+        HERMES,
         _CHATML,
         "<|im_end|>",
         "json_tools",
