@@ -260,15 +260,15 @@ def read_request(body: bytes, kind: type[T]) -> T:
 def grammar_of(wanted: Mapping[str, Any] | None, param: str) -> Grammar | None:
     """Returns the grammar that a format of the reply asks for, None for text. Raises ApiError for another format.
 
-    wanted: `{"type": "json_object"}`, or `{"type": "json_schema"}` with the schema as `schema`, within `json_schema` on
-    /v1/chat/completions. Whether the schema can be used is for the host to say.
+    wanted: `{"type": "json_object"}`, with a `schema` as llama.cpp has it or without, or `{"type": "json_schema"}` with
+    the schema as `schema`, within `json_schema` on /v1/chat/completions. Whether the schema can be used is for the host to say.
     """
     kind = "text" if wanted is None else wanted.get("type", "text")
     if wanted is None or kind == "text":
         return None
-    if kind == "json_object":
+    if kind == "json_object" and wanted.get("schema") is None:
         return Grammar("json_schema", '{"type": "object"}')
-    if kind != "json_schema":
+    if kind not in ("json_schema", "json_object"):
         raise unsupported(param, "formats are text, json_object and json_schema")
     within = wanted.get("json_schema", wanted)
     schema = within.get("schema") if isinstance(within, Mapping) else None

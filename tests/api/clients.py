@@ -2,7 +2,8 @@
 
     uv run --with openai --with anthropic --with litellm --with llm --with langchain-openai python -m tests.api.clients
 
-They are no dependencies of Redline. Each check asserts what a user of that client relies on.
+Names of clients try these alone. They are no dependencies of Redline; aider gets an environment of its own. Each check
+asserts what a user of that client relies on.
 """
 
 from __future__ import annotations
@@ -303,6 +304,8 @@ def aider_checks() -> Iterator[tuple[str, Check]]:
 
     def chat(server: Served) -> str:
         with tempfile.TemporaryDirectory() as folder:
+            settings = [{"name": f"openai/{MODEL}", "extra_params": {"max_tokens": 24}}]
+            Path(folder, ".aider.model.settings.yml").write_text(json.dumps(settings))
             Path(folder, "hello.py").write_text('print("hello")\n')
             command = ["uv", "tool", "run", "--from", "aider-chat", "aider"]
             command += ["--model", f"openai/{MODEL}", "--openai-api-base", server.url, "--openai-api-key", server.key]
@@ -314,7 +317,8 @@ def aider_checks() -> Iterator[tuple[str, Check]]:
                 "--analytics-disable",
             ]
             command += ["--map-tokens", "0", "--edit-format", "ask", "--message", "Say hello.", "hello.py"]
-            own = os.environ | {"HOME": folder}
+            cache = os.environ.get("UV_CACHE_DIR", str(Path.home() / ".cache" / "uv"))
+            own = os.environ | {"HOME": folder, "UV_CACHE_DIR": cache}
             done = subprocess.run(
                 command, env=own, cwd=folder, capture_output=True, text=True, timeout=400, stdin=subprocess.DEVNULL
             )
@@ -368,8 +372,15 @@ def main() -> int:
         "litellm": litellm_tools,
         "langchain-openai": langchain_tools,
     }
+    wanted = sys.argv[1:]
+    clients, with_tools = (
+        {name: checks for name, checks in some.items() if not wanted or name in wanted}
+        for some in (clients, with_tools)
+    )
     with served() as server:
         failed = table(server, clients)
+    if not with_tools:
+        return failed
     with tempfile.TemporaryDirectory() as folder, served(str(tool_model(Path(folder, TOOLS_MODEL)))) as server:
         return failed + table(server, with_tools)
 

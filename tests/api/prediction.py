@@ -21,8 +21,8 @@ from app import protocol
 from app.host.model_worker import ModelWorker
 from engine.settings import SamplingSettings
 
-EXAMPLE = "".join(f"item_{i} = Item(name='item {i}', price={i * 7 % 50}, count={i})\n" for i in range(1, 9))
-TOKENS_A_LINE = 40
+EXAMPLE = "".join(f"a{i} = {i * 7 % 50}\n" for i in range(1, 9))
+TOKENS_A_LINE = 16
 
 
 def reply(
@@ -50,12 +50,12 @@ def main() -> int:
     args = parser.parse_args()
     worker = ModelWorker()
     list(worker.load(protocol.Load(id=1, pair=protocol.Pair(drafter=args.drafter))))
-    drafted = SamplingSettings(max_tokens=args.lines * TOKENS_A_LINE, stop=(f"item_{args.lines + 9} ",))
+    drafted = SamplingSettings(max_tokens=args.lines * TOKENS_A_LINE, stop=(f"a{args.lines + 9} ",))
     plain = replace(drafted, draft_length=0)
     text = reply(worker, EXAMPLE, plain, "")[0]
     lines = text.splitlines(keepends=True)
     middle = len(lines) // 2
-    before = "".join([*lines[:middle], f"old_{middle} = None  # to be replaced\n", *lines[middle + 1 :]])
+    before = "".join([*lines[:middle], f"b = {middle}  # to be replaced\n", *lines[middle + 1 :]])
     print(
         f"a file of {len(lines)} lines, {len(set(lines))} of them different; line {middle + 1} is changed", flush=True
     )
