@@ -16,9 +16,11 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Literal
 
-Channel = Literal["answer", "thought", "markup"]
+Channel = Literal["answer", "thought", "markup", "call"]  # call: of a tool, as `app.inference.tool_calls` finds them
 
-LONGEST_HEADER = 32  # tokens; a header that goes on is no header, and must not hide the reply
+LONGEST_HEADER = (
+    64  # tokens, the name of a tool among them; a header that goes on is no header, and must not hide the reply
+)
 
 
 @dataclass(frozen=True)

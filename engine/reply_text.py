@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from engine.events import Round
 from engine.reply_channels import Channel, ChannelParser
 
-Message = Mapping[str, str]  # role, content, and what the assistant thought before it, under "thought"
+# role, content, what the assistant thought before it, under "thought", and what it called, as in app.protocol.Message
+Message = Mapping[str, Any]
 _NO_TEXT = "\udfff"  # stands for text that no stop string is looked for in, since no text contains it
 
 
@@ -35,7 +36,7 @@ class Tokenizer(Protocol):
     eos: frozenset[int]
 
     def chat(
-        self, messages: Sequence[Message], cancelled: Callable[[], bool] = lambda: False, **switches: bool | str
+        self, messages: Sequence[Message], cancelled: Callable[[], bool] = lambda: False, **switches: Any
     ) -> list[int]:
         """Returns the prompt's ids for a conversation, ready for the assistant to answer or to go on. Raises
         StoppedError once it was `cancelled`. switches: of the chat template, as in

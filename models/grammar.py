@@ -22,8 +22,9 @@ _T = TypeVar("_T")
 LONGEST_SOURCE = 200_000  # characters
 DEEPEST_SCHEMA = 64  # levels of objects and lists
 # One line with single spaces, unless the schema says otherwise: small models never end where any blanks are allowed.
-_LAYOUT = {"x-guidance": {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}}
+LAYOUT = {"x-guidance": {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}}
 # Where one text alone may follow, llguidance would allow only the tokens that it divides it into itself.
+_TOKEN = b"\xff"  # begins the number of a token in llguidance's bytes
 _ANY_TOKENS = '%llguidance {"no_forcing": true}\n'
 
 
@@ -60,15 +61,15 @@ def _lark(grammar: Grammar) -> str:
     if grammar.kind == "json_schema":
         if not isinstance(value, dict | bool):
             raise UsageError('the JSON Schema is not an object: give one such as {"type": "object"}')
-        if _depth(value) > DEEPEST_SCHEMA:
+        if depth_of(value) > DEEPEST_SCHEMA:
             raise UsageError(f"the JSON Schema is nested deeper than {DEEPEST_SCHEMA} levels: make it flatter")
-        return f"start: %json {json.dumps(_LAYOUT | value if isinstance(value, dict) else value)}"
+        return f"start: %json {json.dumps(LAYOUT | value if isinstance(value, dict) else value)}"
     if not isinstance(value, list) or not value or not all(isinstance(one, str) and one for one in value):
         raise UsageError('the choices are not a list of texts: give one such as ["yes", "no"]')
     return "start: " + " | ".join(json.dumps(one) for one in value)
 
 
-def _depth(value: Any) -> int:
+def depth_of(value: Any) -> int:
     """Returns how many levels of objects and lists a JSON value has."""
     levels, here = 0, [value]
     while here:
@@ -102,15 +103,19 @@ class GrammarMatchers:
                 reason = " ".join(str(error).split())[:200]
                 what = f"llguidance cannot read this model's tokenizer ({reason})"
                 raise ModelError(f"{what}: leave the grammar out, or choose another model") from error
-        return GrammarMatcher(LLMatcher(self._tokenizer, text, log_level=0), self._tokenizer)
+        return GrammarMatcher(LLMatcher(self._tokenizer, text, log_level=0), self._tokenizer, "<[" in grammar.source)
 
 
 class GrammarMatcher:
     """Implements `engine.grammar.Matcher` with llguidance's. Raises UsageError where the grammar goes beyond
-    llguidance's limits."""
+    llguidance's limits.
 
-    def __init__(self, matcher: LLMatcher, tokenizer: LLTokenizer) -> None:
-        self._matcher, self._tokenizer = matcher, tokenizer
+    names_tokens: whether the grammar has tokens by their numbers. llguidance then loses its place when it is asked for
+    the text that must follow, so a copy is asked.
+    """
+
+    def __init__(self, matcher: LLMatcher, tokenizer: LLTokenizer, names_tokens: bool = False) -> None:
+        self._matcher, self._tokenizer, self._names_tokens = matcher, tokenizer, names_tokens
 
     def allowed(self) -> NDArray[np.uint32]:
         return np.frombuffer(self._checked(self._matcher.compute_bitmask()), np.uint32)
@@ -124,7 +129,8 @@ class GrammarMatcher:
 
     def forced(self) -> list[int]:
         """As the protocol says; divided greedily into the longest tokens, which is what models mostly write."""
-        text = self._checked(self._matcher.compute_ff_bytes())
+        matcher = self._matcher.deep_copy() if self._names_tokens else self._matcher
+        text = self._checked(matcher.compute_ff_bytes()).partition(_TOKEN)[0]
         return self._tokenizer.greedy_tokenize(text.decode(errors="ignore")) if text else []
 
     def _checked(self, result: _T) -> _T:

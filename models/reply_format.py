@@ -77,10 +77,11 @@ def reply_format(added: Mapping[str, int], encode: Encode) -> ReplyFormat | None
 @dataclass(frozen=True)
 class Switches:
     """What a chat template lets one choose. thinking: the name of its variable for whether to think, "" without one.
-    efforts: how much to think, in the order to show; empty without that choice."""
+    efforts: how much to think, in the order to show; empty without that choice. tools: whether it takes tools."""
 
     thinking: str = ""
     efforts: tuple[str, ...] = ()
+    tools: bool = False
 
     def variables(self, thinking: bool | None = None, effort: str = "") -> dict[str, Any]:
         """Returns the variables to give to the template; what it does not know is left out."""
@@ -101,7 +102,7 @@ def switches_of(template: str) -> Switches:
     efforts = _efforts(tree)  # first: what looks for variables folds constants in the tree
     variables = find_undeclared_variables(tree)
     thinking = next((name for name in _THINKING if name in variables), "")
-    return Switches(thinking, efforts if _EFFORT in variables else ())
+    return Switches(thinking, efforts if _EFFORT in variables else (), "tools" in variables)
 
 
 def _efforts(tree: nodes.Template) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from datetime import date
 from itertools import count
@@ -26,11 +26,26 @@ from models import tokenizer_process
 from models.grammar import GrammarMatchers
 from models.reply_format import Switches, reply_format
 from models.tokenizer_process import WorkerLostError
-from models.tokenizer_worker import Answer, Chat, Encode, Ids, Open, Opened, Refused, Rendered, Request, Unknown
+from models.tokenizer_worker import (
+    Answer,
+    Calls,
+    Chat,
+    Encode,
+    Ids,
+    Open,
+    Opened,
+    ParseCalls,
+    Refused,
+    Rendered,
+    Request,
+    Unknown,
+)
+from models.tool_parsers import ParsedCall
 
 # Limits, in seconds on a processor.
 OPEN_S = 20.0  # to read a tokenizer; those of 262,144 tokens take 3 s
 RENDER_S = 2.0  # for a template to run; it takes milliseconds
+PARSE_S = 2.0  # for a call of a tool to be parsed; likewise
 ENCODE_S, CHARACTERS_PER_S = 5.0, 100_000  # for text to become ids; a tenth of the usual speed
 # Bounded, because a template that opens the call a thousand times would be read a thousand times to its end.
 _PRINTS_DATE = re.compile(r"""strftime_now\(\s{0,9}(?P<quote>["'])(?P<format>[^"'\n]{0,99})(?P=quote)\s{0,9}\)""")
@@ -46,9 +61,9 @@ class FolderTokenizer:
     """Implements `engine.reply_text.Tokenizer` for a model folder that has a tokenizer.json.
 
     eos: ids that end a reply, from the model's configuration and the tokenizer's own. format: how the model marks its
-    thoughts, None if it has no tokens for that. switches: those of its chat template. matchers: makes the matchers of
-    grammars. rows: of the model's embedding,
-    which reads past its end for ids that it has no row for.
+    thoughts, None if it has no tokens for that. switches: those of its chat template. tools: how the model writes calls
+    of tools, None if it takes none. added: the tokens that are never split, by name. matchers: makes the matchers of
+    grammars. rows: of the model's embedding, which reads past its end for ids that it has no row for.
     """
 
     def __init__(self, folder: Path, eos: Sequence[int] = (), rows: int | None = None) -> None:
@@ -60,9 +75,15 @@ class FolderTokenizer:
         self._template, self._digest = opened.template, opened.digest
         self.eos = frozenset(eos) | (frozenset() if opened.eos is None else {opened.eos})
         self.matchers = GrammarMatchers(opened.decoder, self.eos)
-        added = {token.content: number for number, token in self._fast.get_added_tokens_decoder().items()}
-        self.format = reply_format(added, self.pieces)
-        self.switches = Switches(opened.thinking, opened.efforts)
+        self.added = {token.content: number for number, token in self._fast.get_added_tokens_decoder().items()}
+        self.format = reply_format(self.added, self.pieces)
+        self.switches = Switches(opened.thinking, opened.efforts, opened.takes_tools)
+        self.tools = opened.tools
+
+    @property
+    def takes_tools(self) -> bool:
+        """Whether the chat template tells the model of tools; how it calls them may be unknown even so."""
+        return self.switches.tools
 
     @property
     def has_template(self) -> bool:
@@ -78,12 +99,19 @@ class FolderTokenizer:
             other._template = _PRINTS_DATE.sub(lambda call: json.dumps(day.strftime(call["format"])), self._template)
         return other
 
-    def chat(self, messages: Sequence[Message], cancelled: Callable[[], bool] = _never, **switches: Any) -> list[int]:
+    def chat(
+        self,
+        messages: Sequence[Message],
+        cancelled: Callable[[], bool] = _never,
+        tools: Sequence[dict[str, Any]] = (),
+        **switches: Any,
+    ) -> list[int]:
         """Returns the ids of the conversation and of the opening of the assistant's turn. A model without a chat
         template gets the texts of the messages as they are, a blank line between them.
 
         Earlier thoughts are given to the template, which takes those that its model is to see again, mostly none.
-        switches: as `models.reply_format.Switches.variables`; those that the template does not have change nothing.
+        tools: as OpenAI describes them. switches: as `models.reply_format.Switches.variables`. What the template does
+        not have changes nothing.
         Raises ModelError where the template fails or goes beyond the limits, StoppedError once it was cancelled.
         """
         if not self.has_template or self._template is None:
@@ -92,7 +120,8 @@ class FolderTokenizer:
             _check_text(message["content"])
             _check_text(message.get("thought", ""))
         variables = self.switches.variables(**switches)
-        request = Chat(self._key, [_for_template(message) for message in messages], self._template, variables)
+        turns = [_for_template(message) for message in messages]
+        request = Chat(self._key, turns, self._template, variables, list(tools))
         rendered: list[int] = []
 
         def encoding_s(answer: Answer) -> float | None:
@@ -103,6 +132,16 @@ class FolderTokenizer:
 
         with self._blamed(lambda: _NO_IDS if rendered else self._no_text()):
             return self._checked(self._ask(request, RENDER_S, cancelled, encoding_s))
+
+    def calls(self, text: str, tools: Sequence[dict[str, Any]]) -> list[ParsedCall]:
+        """Returns the calls in what the model wrote between its marks; none where it is anything else, or where a
+        parser takes too long for it."""
+        assert self.tools is not None
+        request = ParseCalls(self.tools.parser, text, list(tools))
+        with suppress(WorkerLostError):
+            answer = tokenizer_process.shared().ask(request, PARSE_S, _never, lambda answer: None)
+            return answer.calls if isinstance(answer, Calls) else []
+        return []
 
     def encode(self, text: str, cancelled: Callable[[], bool] = _never) -> list[int]:
         """Returns the ids of plain text, with the special tokens that the model wants around it. Raises StoppedError
@@ -126,8 +165,9 @@ class FolderTokenizer:
         """Returns what tells thought and answer of the reply to a prompt apart, None where no tokens mark them."""
         return self.format.after(prompt) if self.format is not None else None
 
-    def stream(self) -> FolderStream:
-        return FolderStream(self._fast)
+    def stream(self, special: bool = False) -> FolderStream:
+        """Returns a fresh detokenizer. special: whether special tokens have their names as text."""
+        return FolderStream(self._fast, special)
 
     # --- the worker ----------------------------------------------------------------------------
 
@@ -193,9 +233,9 @@ class FolderTokenizer:
 class FolderStream:
     """Detokenizes one reply with the tokenizers library's DecodeStream."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
-        self._stream = DecodeStream(skip_special_tokens=True)
+    def __init__(self, tokenizer: Tokenizer, special: bool = False) -> None:
+        self._tokenizer, self._special = tokenizer, special
+        self._stream = DecodeStream(skip_special_tokens=not special)
         self._ids: list[int] = []
         self._emitted = 0
 
@@ -206,7 +246,7 @@ class FolderStream:
         return text
 
     def finish(self) -> str:
-        whole = self._tokenizer.decode(self._ids, skip_special_tokens=True)
+        whole = self._tokenizer.decode(self._ids, skip_special_tokens=not self._special)
         return str(whole[self._emitted :])
 
 
@@ -214,11 +254,22 @@ def _encoding_s(characters: int) -> float:
     return ENCODE_S + characters / CHARACTERS_PER_S
 
 
-def _for_template(message: Message) -> dict[str, str]:
-    """Returns a message as templates read it. Most call an earlier thought reasoning_content, gpt-oss's thinking."""
-    plain = {"role": message["role"], "content": message["content"]}
-    thought = message.get("thought", "").strip()
-    return {**plain, "reasoning_content": thought, "thinking": thought} if thought else plain
+def _for_template(message: Message) -> dict[str, Any]:
+    """Returns a message as templates read it. Most call an earlier thought reasoning_content, gpt-oss's thinking. The
+    arguments of calls are objects there, as in mlx-lm's server."""
+    told: dict[str, Any] = {"role": message["role"], "content": message["content"]}
+    if thought := message.get("thought", "").strip():
+        told |= {"reasoning_content": thought, "thinking": thought}
+    if calls := message.get("calls"):
+        told["tool_calls"] = [
+            {"id": one["id"], "type": "function", "function": {"name": one["name"], "arguments": one["arguments"]}}
+            for one in calls
+        ]
+        for one in told["tool_calls"]:
+            one["function"]["arguments"] = json.loads(one["function"]["arguments"])
+    if message["role"] == "tool":
+        told |= {"tool_call_id": message.get("call_id", ""), "name": message.get("name", "")}
+    return told
 
 
 def _check_text(text: str) -> None:

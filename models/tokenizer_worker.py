@@ -25,6 +25,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from models.reply_format import Switches, switches_of
+from models.tool_parsers import ParsedCall, ToolFormat, parse_calls, tool_format
 
 MOST_OPEN = 3  # a target, a drafter with a tokenizer of its own, and a model that is being compared
 LONGEST_TOKEN = 1 << 16  # characters
@@ -49,12 +50,21 @@ class Encode(msgspec.Struct, tag=True):
 
 class Chat(msgspec.Struct, tag=True):
     """Renders a conversation and opens the assistant's turn: answered by Rendered and then as Encode is, or by Refused
-    or Unknown. variables: what the template is told beside the messages."""
+    or Unknown. variables: what the template is told beside the messages. tools: as OpenAI describes them."""
 
     key: int
-    messages: list[dict[str, str]]
+    messages: list[dict[str, Any]]
     template: str
     variables: dict[str, bool | str] = {}
+    tools: list[dict[str, Any]] = []
+
+
+class ParseCalls(msgspec.Struct, tag=True):
+    """Finds the calls of tools in a text, as `models.tool_parsers.parse_calls`: answered by Calls or Refused."""
+
+    parser: str
+    text: str
+    tools: list[dict[str, Any]]
 
 
 class Ready(msgspec.Struct, tag=True):
@@ -64,7 +74,8 @@ class Ready(msgspec.Struct, tag=True):
 class Opened(msgspec.Struct, tag=True):
     """A tokenizer was read. decoder: a tokenizer.json that is good for decoding alone. eos: id of its own
     end-of-sequence token. digest: of everything that ids depend on. thinking, efforts: as in
-    `models.reply_format.Switches`."""
+    `models.reply_format.Switches`. takes_tools: whether its template takes tools. tools: how it writes calls, None
+    where that is not known."""
 
     decoder: str
     eos: int | None
@@ -72,6 +83,14 @@ class Opened(msgspec.Struct, tag=True):
     digest: str
     thinking: str = ""
     efforts: tuple[str, ...] = ()
+    takes_tools: bool = False
+    tools: ToolFormat | None = None
+
+
+class Calls(msgspec.Struct, tag=True):
+    """The calls of tools in a text."""
+
+    calls: list[ParsedCall]
 
 
 class Rendered(msgspec.Struct, tag=True):
@@ -96,8 +115,8 @@ class Unknown(msgspec.Struct, tag=True):
     """No tokenizer has this key any more: open it again."""
 
 
-Request = Open | Encode | Chat
-Answer = Ready | Opened | Rendered | Ids | Refused | Unknown
+Request = Open | Encode | Chat | ParseCalls
+Answer = Ready | Opened | Rendered | Ids | Calls | Refused | Unknown
 
 
 @dataclass(frozen=True)
@@ -147,6 +166,8 @@ def _answers(known: dict[int, _OpenTokenizer], decoder: Any, requests: BinaryIO)
                 for oldest in list(known)[:-MOST_OPEN]:
                     del known[oldest]
                 yield opened
+            elif isinstance(request, ParseCalls):
+                yield Calls(parse_calls(request.parser, request.text, request.tools))
             elif request.key not in known:
                 yield Unknown()
             elif isinstance(request, Encode):
@@ -172,7 +193,9 @@ def _open(folder: Path) -> tuple[_OpenTokenizer, Opened]:
     digest = hashlib.blake2b(f"{text}\0{template}\0{found.special}\0{whole.eos_token_id}".encode()).hexdigest()
     eos = whole.eos_token_id if type(whole.eos_token_id) is int else None
     switches = switches_of(template) if template else Switches()
-    return found, Opened(decoder_of(text), eos, template, digest, switches.thinking, switches.efforts)
+    tools = tool_format(whole) if switches.tools else None
+    about = (switches.thinking, switches.efforts, switches.tools, tools)
+    return found, Opened(decoder_of(text), eos, template, digest, *about)
 
 
 def decoder_of(tokenizer_json: str) -> str:
@@ -201,19 +224,22 @@ def render(tokenizer: _OpenTokenizer, request: Chat) -> str:
 
     (text,), _ = render_jinja_template(
         conversations=[request.messages],
+        tools=request.tools or None,
         chat_template=request.template,
         add_generation_prompt=True,
         **{**tokenizer.special, **request.variables},
     )
-    if len(text) > longest_prompt(request.messages):
+    if len(text) > longest_prompt(request.messages, request.tools):
         raise ValueError(f"it writes {len(text):,} characters")
     text.encode()
     return str(text)
 
 
-def longest_prompt(messages: list[dict[str, str]]) -> int:
+def longest_prompt(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> int:
     """Returns how many characters a template may make of messages: it repeats none, and adds some to each."""
-    return 1_000_000 + sum(1000 + 4 * len(message["content"]) for message in messages)
+    told = sum(1000 + 4 * len(message["content"] or "") for message in messages)
+    called = 8 * len(json.dumps([message.get("tool_calls", ()) for message in messages]))
+    return 1_000_000 + told + called + 8 * len(json.dumps(tools))
 
 
 def _encode(tokenizer: _OpenTokenizer, text: str, special: bool) -> list[int]:

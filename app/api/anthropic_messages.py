@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from typing import Any
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,7 +15,8 @@ from app import protocol
 from app.api.api_errors import ApiError, of_failure
 from app.api.http_replies import Event, EventStream, json_response, until_gone
 from app.api.reply_stream import Engine, Tally, deltas, measurements, origins, whole
-from app.api.request_schema import MessagesRequest, read_request, text_of
+from app.api.request_schema import AnthropicPart, MessagesRequest, TextPart, read_request, text_of
+from app.api.tools import Turns, anthropic_tools, call_of
 
 
 class AnthropicMessages:
@@ -35,9 +37,12 @@ class AnthropicMessages:
         if body.stream:
             return await EventStream(self._events(body, reply, head), anthropic=True).begin(request)
         tally = await until_gone(request.receive, whole(self._engine.client, reply))
-        content = [{"type": "text", "text": tally.answer}]
+        content: list[dict[str, Any]] = []
         if tally.thought:
-            content.insert(0, {"type": "thinking", "thinking": tally.thought, "signature": ""})
+            content.append({"type": "thinking", "thinking": tally.thought, "signature": ""})
+        if tally.answer.strip() or not tally.calls:
+            content.append({"type": "text", "text": tally.answer})
+        content += [{**_tool_use(call), "input": msgspec.json.decode(call.arguments)} for call in tally.calls]
         fields = {"usage": _usage(tally), **measurements(tally), "redline": origins(tally.emitted)}
         return json_response({**head, "content": content, **_ending(body, tally), **fields})
 
@@ -50,31 +55,58 @@ class AnthropicMessages:
         if self._engine.loaded.thinking and body.thinking is not None:
             given["thinking"] = body.thinking.get("type") != "disabled"
         settings = self._engine.settings({**given, "stop": body.stop_sequences})
-        return self._engine.replies(messages_of(body), settings)[0]
+        return self._engine.replies(messages_of(body), settings, tools=anthropic_tools(body))[0]
 
     async def _events(
         self, body: MessagesRequest, reply: protocol.Reply, head: dict[str, Any]
     ) -> AsyncGenerator[Event]:
-        tally, index, kind = Tally(), -1, ""
+        tally, blocks, begun = Tally(), _Blocks(), False
         async for delta in deltas(self._engine.client, reply, tally):
-            if index < 0 and not kind:
+            if not begun:
+                begun = True
                 opening = {**head, "content": [], "stop_reason": None, "stop_sequence": None, "usage": _usage(tally, 1)}
                 yield _named("message_start", message=opening)
-            for channel, text in (("thinking", delta.thought), ("text", delta.answer)):
-                if not text:
-                    continue
-                if channel != kind:
-                    if index >= 0:
-                        yield _named("content_block_stop", index=index)
-                    index, kind = index + 1, channel
-                    yield _named("content_block_start", index=index, content_block={"type": kind, kind: ""})
-                fields = {"type": f"{kind}_delta", kind: text}
-                yield _named("content_block_delta", index=index, delta=fields, redline=origins(delta.tokens))
-            kind = kind or "begun"
-        if index >= 0:
-            yield _named("content_block_stop", index=index)
+            for kind, text in (("thinking", delta.thought), ("text", delta.answer)):
+                for event in blocks.text(kind, text, origins(delta.tokens)) if text else ():
+                    yield event
+            for call in delta.calls:
+                for event in blocks.call(call):
+                    yield event
+        for event in blocks.end():
+            yield event
         yield _named("message_delta", delta=_ending(body, tally), usage=_usage(tally), **measurements(tally))
         yield _named("message_stop")
+
+
+class _Blocks:
+    """The events of the blocks of a message: one block for each stretch of text of one kind, and for each call."""
+
+    def __init__(self) -> None:
+        self._index, self._kind = -1, ""
+
+    def text(self, kind: str, text: str, more: dict[str, Any]) -> Iterator[Event]:
+        """Yields the events of a text. more: that its delta has beside the protocol's fields."""
+        if kind != self._kind:
+            yield from self._begin(kind, {"type": kind, kind: ""})
+        yield _named(
+            "content_block_delta", index=self._index, delta={"type": f"{kind}_delta", kind: text}, redline=more
+        )
+
+    def call(self, call: protocol.ToolCall) -> Iterator[Event]:
+        """Yields the events of a call."""
+        yield from self._begin("tool_use", _tool_use(call))
+        fields = {"type": "input_json_delta", "partial_json": call.arguments}
+        yield _named("content_block_delta", index=self._index, delta=fields)
+
+    def end(self) -> Iterator[Event]:
+        """Yields the end of the block that is open."""
+        if self._kind:
+            yield _named("content_block_stop", index=self._index)
+
+    def _begin(self, kind: str, block: dict[str, Any]) -> Iterator[Event]:
+        yield from self.end()
+        self._index, self._kind = self._index + 1, kind
+        yield _named("content_block_start", index=self._index, content_block=block)
 
 
 class CountTokens:
@@ -86,7 +118,8 @@ class CountTokens:
     async def __call__(self, request: Request) -> Response:
         body = read_request(await request.body(), MessagesRequest)
         self._engine.check_model(body.model)
-        count = protocol.Count(id=0, messages=messages_of(body), target=self._engine.loaded.pair.target)
+        target = self._engine.loaded.pair.target
+        count = protocol.Count(id=0, messages=messages_of(body), tools=anthropic_tools(body), target=target)
         return json_response({"input_tokens": await until_gone(request.receive, self._count(count))})
 
     async def _count(self, count: protocol.Count) -> int:
@@ -100,10 +133,35 @@ class CountTokens:
 
 
 def messages_of(body: MessagesRequest) -> tuple[protocol.Message, ...]:
-    """Returns the turns as the host takes them. Raises ApiError for parts that are no text."""
-    system = text_of(body.system, "system")
-    first = (protocol.Message(role="system", content=system),) if system else ()
-    return first + tuple(protocol.Message(role=turn.role, content=text_of(turn.content)) for turn in body.messages)
+    """Returns the turns as the host takes them. Raises ApiError for parts that cannot be read."""
+    turns = Turns()
+    if system := text_of(body.system, "system"):
+        turns.add(protocol.Message(role="system", content=system))
+    for turn in body.messages:
+        parts = (TextPart("text", turn.content),) if isinstance(turn.content, str) else turn.content
+        if turn.role == "assistant":
+            turns.add(_assistant(parts))
+            continue
+        results = [part for part in parts if isinstance(part, AnthropicPart) and part.type == "tool_result"]
+        for part in results:
+            turns.add_result(part.tool_use_id or "", part.content)
+        rest = tuple(part for part in parts if part.type != "tool_result")
+        if rest or not results:
+            turns.add(protocol.Message(role="user", content=text_of(rest)))
+    return turns.all()
+
+
+def _assistant(parts: tuple[TextPart, ...]) -> protocol.Message:
+    """Returns a turn of the assistant: what it thought and said, and the calls that it asked for."""
+    rich = [part for part in parts if isinstance(part, AnthropicPart)]
+    calls = [call_of(part.id or "", part.name or "", part.input) for part in rich if part.type == "tool_use"]
+    thought = "".join(part.thinking for part in rich if part.type == "thinking")
+    text = text_of(tuple(part for part in parts if part.type not in ("tool_use", "thinking", "redacted_thinking")))
+    return protocol.Message(role="assistant", content=text, thought=thought, calls=tuple(calls))
+
+
+def _tool_use(call: protocol.ToolCall) -> dict[str, Any]:
+    return {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}
 
 
 def _named(name: str, **fields: Any) -> Event:
@@ -122,6 +180,7 @@ def _usage(tally: Tally, least: int = 0) -> dict[str, int]:
 def _ending(body: MessagesRequest, tally: Tally) -> dict[str, Any]:
     """Returns why the reply ended. Which of several stop sequences it was is not known, and null."""
     stopped = tally.reason == "stop"
-    reason = "stop_sequence" if stopped else "max_tokens" if tally.finish == "length" else "end_turn"
-    sequence = body.stop_sequences[0] if stopped and len(body.stop_sequences) == 1 else None
+    ended = {"length": "max_tokens", "tool_calls": "tool_use", "stop": "end_turn"}[tally.finish]
+    reason = "stop_sequence" if stopped and not tally.calls else ended
+    sequence = body.stop_sequences[0] if reason == "stop_sequence" and len(body.stop_sequences) == 1 else None
     return {"stop_reason": reason, "stop_sequence": sequence}

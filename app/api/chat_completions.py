@@ -6,7 +6,6 @@ import math
 from collections.abc import AsyncGenerator, Iterable
 from typing import Any, Literal
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -15,6 +14,7 @@ from app.api.api_errors import unsupported
 from app.api.http_replies import Event, EventStream, json_response, until_gone
 from app.api.reply_stream import Delta, Engine, Tally, Token, deltas, measurements, origins, usage
 from app.api.request_schema import ChatMessage, ChatRequest, grammar_of, read_request, text_of
+from app.api.tools import Turns, chat_calls, chat_tools
 
 Role = Literal["system", "user", "assistant"]
 SMALLEST_LOGPROB = -9999.0  # what OpenAI gives for a token of no probability
@@ -48,11 +48,9 @@ class ChatCompletions:
         grammar = grammar_of(body.response_format, "response_format")
         more = {"max_tokens": body.max_completion_tokens, **self._engine.effort(body.reasoning_effort)}
         settings = self._engine.settings_of(body, grammar=grammar, **more)
-        replies = self._engine.replies(messages_of(body.messages), settings, body.n or 1)
-        if body.prediction is None:
-            return replies
-        prediction = text_of(body.prediction.content, "prediction")
-        return [msgspec.structs.replace(reply, prediction=prediction) for reply in replies]
+        prediction = "" if body.prediction is None else text_of(body.prediction.content, "prediction")
+        fields = {"prediction": prediction, "tools": chat_tools(body)}
+        return self._engine.replies(messages_of(body.messages), settings, body.n or 1, **fields)
 
     async def _events(
         self, body: ChatRequest, replies: list[protocol.Reply], head: dict[str, Any]
@@ -61,10 +59,12 @@ class ChatCompletions:
         tallies = []
         for index, reply in enumerate(replies):
             tallies.append(tally := Tally())
+            called = 0
             opening: dict[str, Any] = {"role": "assistant"}
             async for delta in deltas(self._engine.client, reply, tally):
-                fields = opening | _texts(delta)
-                opening = {}
+                told = [{"index": i, **_call(call)} for i, call in enumerate(delta.calls, called)]
+                fields = opening | ({"tool_calls": told} if told else _texts(delta))
+                opening, called = {}, called + len(delta.calls)
                 choice = {"index": index, "delta": fields, "finish_reason": None}
                 if body.logprobs:
                     choice["logprobs"] = _logprobs(delta.tokens)
@@ -77,15 +77,18 @@ class ChatCompletions:
 
 
 def messages_of(turns: Iterable[ChatMessage]) -> tuple[protocol.Message, ...]:
-    """Returns the turns as the host takes them. Raises ApiError for those of tools."""
-    messages = []
+    """Returns the turns as the host takes them. Raises ApiError for those that cannot be."""
+    messages = Turns()
     for turn in turns:
-        if turn.role in ("tool", "function") or turn.tool_calls:
-            raise unsupported("messages", "tools are not available in this version")
-        role = _ROLES[turn.role]
-        text, thought = text_of(turn.content), turn.reasoning_content or ""
-        messages.append(protocol.Message(role=role, content=text, thought=thought))
-    return tuple(messages)
+        if turn.role == "tool":
+            messages.add_result(turn.tool_call_id or "", turn.content)
+            continue
+        if turn.role not in _ROLES or (turn.tool_calls and turn.role != "assistant"):
+            raise unsupported("messages", "calls are the assistant's, and their results turns of the role tool")
+        text, calls = text_of(turn.content), chat_calls(turn.tool_calls or ())
+        thought = turn.reasoning_content or ""
+        messages.add(protocol.Message(role=_ROLES[turn.role], content=text, thought=thought, calls=calls))
+    return messages.all()
 
 
 def _texts(delta: Delta) -> dict[str, str]:
@@ -93,8 +96,17 @@ def _texts(delta: Delta) -> dict[str, str]:
     return {"content": delta.answer} | ({"reasoning_content": delta.thought} if delta.thought else {})
 
 
+def _call(call: protocol.ToolCall) -> dict[str, Any]:
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+
+
 def _choice(index: int, tally: Tally, logprobs: bool) -> dict[str, Any]:
-    message = {"role": "assistant", "content": tally.answer}
+    message: dict[str, Any] = {"role": "assistant", "content": tally.answer}
+    if tally.calls:
+        message |= {
+            "content": tally.answer if tally.answer.strip() else None,
+            "tool_calls": list(map(_call, tally.calls)),
+        }
     if tally.thought:
         message["reasoning_content"] = tally.thought
     return {

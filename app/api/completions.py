@@ -45,7 +45,7 @@ class Completions:
         grammar = grammar_of(body.response_format, "response_format")
         longest = body.max_tokens or DEFAULT_MAX_TOKENS
         settings = self._engine.settings_of(body, max_tokens=longest, grammar=grammar)
-        return self._engine.replies((), settings, body.n or 1, body.prompt)
+        return self._engine.replies((), settings, body.n or 1, prompt=body.prompt)
 
     async def _events(
         self, body: CompletionRequest, replies: list[protocol.Reply], head: dict[str, Any]

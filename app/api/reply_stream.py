@@ -14,12 +14,12 @@ from app import protocol
 from app.api.api_errors import ApiError, of_failure
 from app.api.host_client import HostClient
 from app.api.request_schema import SamplingFields
-from engine.events import Finished, Origin, Reason, Round
+from engine.events import Origin, Reason, Round
 from engine.reply_channels import Channel
 from engine.settings import LARGEST_SEED, MODEL_DEFAULTS, SamplingSettings
 
 _STOP_REASONS = {"eos": "eosFound", "stop": "stopStringFound"}  # as LM Studio names them
-FinishReason = Literal["stop", "length"]
+FinishReason = Literal["stop", "length", "tool_calls"]
 
 
 @dataclass(frozen=True)
@@ -87,15 +87,16 @@ class Engine:
         return self.settings(given | {name: value for name, value in more.items() if value is not None})
 
     def replies(
-        self, messages: tuple[protocol.Message, ...], settings: SamplingSettings, n: int = 1, prompt: str | None = None
+        self, messages: tuple[protocol.Message, ...], settings: SamplingSettings, n: int = 1, **more: Any
     ) -> list[protocol.Reply]:
-        """Returns the requests for n replies. Each has a seed of its own, so that they differ and can be repeated."""
+        """Returns the requests for n replies. Each has a seed of its own, so that they differ and can be repeated.
+        more: other fields of the requests."""
         first = settings.seed if settings.seed is not None else secrets.randbelow(2**31)
         seeds = [(first + i) % (LARGEST_SEED + 1) for i in range(n)]
         fresh = settings.seed is None
         each = [replace(settings, seed=seed, fresh=fresh) for seed in seeds]
         target = self.loaded.pair.target
-        return [protocol.Reply(id=0, messages=messages, sampling=one, prompt=prompt, target=target) for one in each]
+        return [protocol.Reply(id=0, messages=messages, sampling=one, target=target, **more) for one in each]
 
     async def wholes(self, replies: list[protocol.Reply]) -> list[Tally]:
         """Returns the replies once they are complete, one after another. Raises ApiError."""
@@ -126,11 +127,12 @@ class Token:
 
 @dataclass(frozen=True)
 class Delta:
-    """What one round added: its tokens, and their text by channel."""
+    """What one round added: its tokens, and their text by channel; or the calls of tools that have ended."""
 
     answer: str
     thought: str
     tokens: tuple[Token, ...] = ()
+    calls: tuple[protocol.ToolCall, ...] = ()
 
 
 @dataclass
@@ -143,6 +145,7 @@ class Tally:
     thought_tokens: int = 0
     drafted: int = 0
     accepted: int = 0
+    predicted: int = 0
     prompt_s: float = 0.0
     first_s: float = 0.0
     last_s: float = 0.0
@@ -151,11 +154,14 @@ class Tally:
     answer: str = ""
     thought: str = ""
     emitted: list[Token] = field(default_factory=list)
+    calls: list[protocol.ToolCall] = field(default_factory=list)
 
     @property
     def finish(self) -> FinishReason:
         """Why the reply ended, as OpenAI names it."""
-        return "length" if self.reason in ("length", "thought", "context") else "stop"
+        if self.reason in ("length", "thought", "context"):
+            return "length"
+        return "tool_calls" if self.calls else "stop"
 
     @property
     def speed(self) -> float:
@@ -170,15 +176,20 @@ class Tally:
         self.first_s = round_.time_s if self.tokens == 0 else self.first_s
         self.last_s = round_.time_s
         self.tokens += len(tokens)
-        self.thought_tokens += sum(token.channel != "answer" for token in tokens)
+        self.thought_tokens += sum(token.channel in ("thought", "markup") for token in tokens)
         self.drafted += len(round_.drafted)
         self.accepted += round_.accepted
         return self._told(Delta(round_.text_in("answer"), round_.text_in("thought"), tokens))
 
-    def end(self, finished: Finished, seed: int) -> Delta:
+    def end(self, done: protocol.ReplyDone) -> Delta:
         """Notes the end and returns the text that was held back until then."""
-        self.reason, self.seed = finished.reason, seed
-        return self._told(Delta(finished.text, ""))
+        self.reason, self.seed, self.predicted = done.finished.reason, done.seed, done.predicted
+        return self._told(Delta(done.finished.text, ""))
+
+    def called(self, called: protocol.Called) -> Delta:
+        """Notes calls of tools and returns them."""
+        self.calls += called.calls
+        return Delta("", "", (), called.calls)
 
     def progress(self, progress: protocol.PrefillProgress) -> None:
         """Notes how much of the prompt has been read."""
@@ -201,8 +212,10 @@ async def deltas(client: HostClient, reply: protocol.Reply, tally: Tally) -> Asy
                     tally.progress(answer)
                 case protocol.RoundDone():
                     yield tally.add(answer.round)
+                case protocol.Called():
+                    yield tally.called(answer)
                 case protocol.ReplyDone():
-                    yield tally.end(answer.finished, answer.seed)
+                    yield tally.end(answer)
                 case protocol.Failed():
                     raise of_failure(answer)
 
@@ -225,8 +238,7 @@ def usage(tallies: list[Tally]) -> dict[str, Any]:
         "prompt_tokens_details": {"cached_tokens": tallies[0].reused},
         "completion_tokens_details": {
             "reasoning_tokens": sum(tally.thought_tokens for tally in tallies),
-            "accepted_prediction_tokens": 0,
-            "rejected_prediction_tokens": 0,
+            "accepted_prediction_tokens": sum(tally.predicted for tally in tallies),
         },
     }
 

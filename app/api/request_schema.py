@@ -39,7 +39,8 @@ REFUSED = {
     "guided_choice": _GRAMMARS,
     "guided_grammar": _GRAMMARS,
     "structured_outputs": _GRAMMARS,
-    "functions": "tools are not available in this version",
+    "functions": "give them as tools",
+    "function_call": "give it as tool_choice",
     "audio": "replies are text",
     "suffix": "the model continues text and does not fill gaps",
     "best_of": "ask for n replies instead",
@@ -52,6 +53,51 @@ REFUSED = {
 }
 
 T = TypeVar("T", bound=msgspec.Struct)
+
+
+ToolName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{1,128}$")]
+CallId = Annotated[str, Meta(min_length=1, max_length=200)]
+Schema = Mapping[str, Any]
+
+
+class FunctionTool(msgspec.Struct, frozen=True):
+    """A tool of the client's. parameters: the JSON Schema of its arguments, which `strict` has them follow. type: as
+    /v1/responses has it."""
+
+    name: ToolName = ""
+    description: str | None = None
+    parameters: Schema | None = None
+    strict: bool | None = None
+    type: Name = "function"
+
+
+class ChatTool(msgspec.Struct, frozen=True):
+    """A tool as /v1/chat/completions has it."""
+
+    type: Name
+    function: FunctionTool | None = None
+
+
+class AnthropicTool(msgspec.Struct, frozen=True):
+    """A tool as /v1/messages has it."""
+
+    name: ToolName
+    description: str | None = None
+    input_schema: Schema | None = None
+    strict: bool | None = None
+    type: Name | None = None
+
+
+class CalledFunction(msgspec.Struct, frozen=True):
+    name: ToolName
+    arguments: str = ""
+
+
+class CalledTool(msgspec.Struct, frozen=True):
+    """A call that the assistant asked for. arguments: a JSON object as text."""
+
+    id: CallId
+    function: CalledFunction
 
 
 class TextPart(msgspec.Struct, frozen=True):
@@ -70,7 +116,8 @@ class ChatMessage(msgspec.Struct, frozen=True):
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: str | Parts | None = None
     reasoning_content: str | None = None
-    tool_calls: tuple[Any, ...] | None = None
+    tool_calls: Annotated[tuple[CalledTool, ...], Meta(max_length=128)] | None = None
+    tool_call_id: CallId | None = None
 
 
 Turns = Annotated[tuple[ChatMessage, ...], Meta(min_length=1, max_length=4096)]
@@ -117,8 +164,9 @@ class ChatRequest(SamplingFields, frozen=True, kw_only=True):
     reasoning_effort: Name | None = None
     prediction: Prediction | None = None
     response_format: Mapping[str, Any] | None = None
-    tools: Annotated[tuple[Any, ...], Meta(max_length=128)] | None = None
-    tool_choice: Any = None
+    tools: Annotated[tuple[ChatTool, ...], Meta(max_length=128)] | None = None
+    tool_choice: str | Mapping[str, Any] | None = None
+    parallel_tool_calls: bool | None = None
 
 
 class CompletionRequest(SamplingFields, frozen=True, kw_only=True):
@@ -129,9 +177,21 @@ class CompletionRequest(SamplingFields, frozen=True, kw_only=True):
     response_format: Mapping[str, Any] | None = None
 
 
+class AnthropicPart(TextPart, frozen=True):
+    """A part of a turn: text, what the assistant thought, a call (id, name, input), or its result (tool_use_id,
+    content)."""
+
+    thinking: str = ""
+    id: CallId | None = None
+    name: ToolName | None = None
+    input: Mapping[str, Any] = {}
+    tool_use_id: CallId | None = None
+    content: str | Parts | None = None
+
+
 class AnthropicMessage(msgspec.Struct, frozen=True):
     role: Literal["user", "assistant"]
-    content: str | Parts
+    content: str | Annotated[tuple[AnthropicPart, ...], Meta(max_length=1024)]
 
 
 class MessagesRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,15 +207,21 @@ class MessagesRequest(msgspec.Struct, frozen=True, kw_only=True):
     top_p: Fraction | None = None
     top_k: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
     thinking: Mapping[str, Any] | None = None
-    tools: Annotated[tuple[Any, ...], Meta(max_length=128)] | None = None
+    tools: Annotated[tuple[AnthropicTool, ...], Meta(max_length=128)] | None = None
+    tool_choice: Mapping[str, Any] | None = None
 
 
 class ResponseItem(msgspec.Struct, frozen=True):
-    """An item of a Responses input. type: only messages are read."""
+    """An item of a Responses input: a message, what was thought, a call (call_id, name, arguments), or its result
+    (call_id, output)."""
 
     role: Literal["system", "developer", "user", "assistant"] | None = None
     content: str | Parts | None = None
     type: Name = "message"
+    call_id: CallId | None = None
+    name: ToolName | None = None
+    arguments: str = ""
+    output: str | Parts | None = None
 
 
 class ResponsesRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,7 +236,9 @@ class ResponsesRequest(msgspec.Struct, frozen=True, kw_only=True):
     top_p: Fraction | None = None
     reasoning: Mapping[str, Any] | None = None
     text: Mapping[str, Any] | None = None
-    tools: Annotated[tuple[Any, ...], Meta(max_length=128)] | None = None
+    tools: Annotated[tuple[FunctionTool, ...], Meta(max_length=128)] | None = None
+    tool_choice: str | Mapping[str, Any] | None = None
+    parallel_tool_calls: bool | None = None
 
 
 def read_request(body: bytes, kind: type[T]) -> T:
@@ -186,23 +254,22 @@ def read_request(body: bytes, kind: type[T]) -> T:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         message = str(error).encode(errors="replace").decode()
         raise ApiError(400, "invalid_request", f"the request cannot be read: {message}") from error
-    if getattr(request, "tools", None) and getattr(request, "tool_choice", None) != "none":
-        raise unsupported("tools", "tools are not available in this version")
     return request
 
 
 def grammar_of(wanted: Mapping[str, Any] | None, param: str) -> Grammar | None:
     """Returns the grammar that a format of the reply asks for, None for text. Raises ApiError for another format.
 
-    wanted: `{"type": "json_object"}`, or `{"type": "json_schema"}` with the schema as `schema`, within `json_schema` on
-    /v1/chat/completions. Whether the schema can be used is for the host to say.
+    wanted: `{"type": "json_object"}`, with a `schema` as llama.cpp has it or without, or `{"type": "json_schema"}` with
+    the schema as `schema`, within `json_schema` on /v1/chat/completions. Whether the schema can be used is for the host
+    to say.
     """
     kind = "text" if wanted is None else wanted.get("type", "text")
     if wanted is None or kind == "text":
         return None
-    if kind == "json_object":
+    if kind == "json_object" and wanted.get("schema") is None:
         return Grammar("json_schema", '{"type": "object"}')
-    if kind != "json_schema":
+    if kind not in ("json_schema", "json_object"):
         raise unsupported(param, "formats are text, json_object and json_schema")
     within = wanted.get("json_schema", wanted)
     schema = within.get("schema") if isinstance(within, Mapping) else None
@@ -216,6 +283,6 @@ def text_of(content: str | tuple[TextPart, ...] | None, param: str = "messages")
     if content is None or isinstance(content, str):
         return content or ""
     for part in content:
-        if part.type not in ("text", "input_text", "output_text"):
+        if part.type not in ("text", "input_text", "output_text", "reasoning_text"):
             raise unsupported(param, f"the model reads text, and a part is {part.type[:40]!r}")
     return "".join(part.text for part in content)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
+from itertools import chain
 from typing import Any
 
+from msgspec import to_builtins
 from starlette.requests import Request
 from starlette.responses import Response
 
 from app import protocol
 from app.api.api_errors import unsupported
 from app.api.http_replies import Event, EventStream, json_response, until_gone
-from app.api.reply_stream import Engine, Tally, deltas, measurements, origins, whole
+from app.api.reply_stream import Delta, Engine, Tally, deltas, measurements, origins, whole
 from app.api.request_schema import ResponsesRequest, grammar_of, read_request, text_of
+from app.api.tools import Turns, call_of, response_tools
 
 
 class Responses:
@@ -37,17 +40,20 @@ class Responses:
             "error": None,
             "incomplete_details": None,
             "metadata": {},
-            "parallel_tool_calls": False,
+            "parallel_tool_calls": body.parallel_tool_calls is not False,
             "previous_response_id": None,
             "store": False,
-            "tool_choice": "none",
-            "tools": [],
+            "tool_choice": body.tool_choice or "auto",
+            "tools": [to_builtins(tool) for tool in body.tools or ()],
             "text": body.text or {"format": {"type": "text"}},
         }
         if body.stream:
             return await EventStream(_numbered(self._events(reply, head))).begin(request)
         tally = await until_gone(request.receive, whole(self._engine.client, reply))
-        return json_response(_complete(head, tally, f"msg_{secrets.token_hex(12)}"))
+        items = _Items()
+        for _ in chain(items.add(Delta(tally.answer, tally.thought, (), tuple(tally.calls))), items.end()):
+            pass
+        return json_response(_complete(head, tally, items.output))
 
     def _reply(self, body: ResponsesRequest) -> protocol.Reply:
         """Returns the request for the host. Raises ApiError."""
@@ -56,41 +62,112 @@ class Responses:
         effort = self._engine.effort((body.reasoning or {}).get("effort"))
         given = {"temperature": body.temperature, "top_p": body.top_p, "max_tokens": body.max_output_tokens}
         settings = self._engine.settings({**given, **effort, "grammar": grammar})
-        return self._engine.replies(messages_of(body), settings)[0]
+        return self._engine.replies(messages_of(body), settings, tools=response_tools(body))[0]
 
     async def _events(self, reply: protocol.Reply, head: dict[str, Any]) -> AsyncGenerator[Event]:
-        tally, item = Tally(), f"msg_{secrets.token_hex(12)}"
-        place = {"item_id": item, "output_index": 0, "content_index": 0}
-        begun = False
+        tally, items, begun = Tally(), _Items(), False
         async for delta in deltas(self._engine.client, reply, tally):
             if not begun:
                 begun = True
                 opening = {**head, "status": "in_progress", "output": [], "usage": None}
                 yield _named("response.created", response=opening)
                 yield _named("response.in_progress", response=opening)
-                yield _named("response.output_item.added", output_index=0, item=_message(item, None))
-                yield _named("response.content_part.added", **place, part=_part(""))
-            if delta.answer:
-                fields = {"delta": delta.answer, "logprobs": [], "redline": origins(delta.tokens)}
-                yield _named("response.output_text.delta", **place, **fields)
-        yield _named("response.output_text.done", **place, text=tally.answer, logprobs=[])
-        yield _named("response.content_part.done", **place, part=_part(tally.answer))
-        yield _named("response.output_item.done", output_index=0, item=_message(item, tally.answer))
-        last = _complete(head, tally, item)
+            for event in items.add(delta):
+                yield event
+        for event in items.end():
+            yield event
+        last = _complete(head, tally, items.output)
         yield _named(f"response.{last['status']}", response=last)
 
 
+class _Items:
+    """The items of a response and their events: one for each stretch of thought or answer, and for each call. output:
+    those that are complete."""
+
+    def __init__(self) -> None:
+        self.output: list[dict[str, Any]] = []
+        self._kind, self._id, self._text = "", "", ""  # of the item that is open
+
+    def add(self, delta: Delta) -> Iterator[Event]:
+        """Yields the events of what a round added."""
+        for kind, text in (("reasoning", delta.thought), ("message", delta.answer)):
+            if not text or (kind == "message" and self._kind != kind and self.output and not text.strip()):
+                continue  # blanks alone, between a thought or a call and the next call, are no message
+            if kind != self._kind:
+                yield from self._close()
+                yield from self._open(kind)
+            self._text += text
+            more: dict[str, Any] = {"logprobs": []} if kind == "message" else {}
+            yield _named(f"{_TEXTS[kind]}.delta", **self._place, delta=text, **more, redline=origins(delta.tokens))
+        for call in delta.calls:
+            yield from self._close()
+            yield from self._call(call)
+
+    def end(self) -> Iterator[Event]:
+        """Yields the end of the item that is open. A response without any item has an empty message."""
+        yield from self._close()
+        if not any(item["type"] in ("message", "function_call") for item in self.output):
+            yield from self._open("message")
+            yield from self._close()
+
+    @property
+    def _place(self) -> dict[str, Any]:
+        return {"item_id": self._id, "output_index": len(self.output), "content_index": 0}
+
+    def _open(self, kind: str) -> Iterator[Event]:
+        self._kind, self._text = kind, ""
+        self._id = f"{'msg' if kind == 'message' else 'rs'}_{secrets.token_hex(12)}"
+        item = _ITEMS[kind](self._id, None)
+        yield _named("response.output_item.added", output_index=len(self.output), item=item)
+        yield _named("response.content_part.added", **self._place, part=_PARTS[kind](""))
+
+    def _close(self) -> Iterator[Event]:
+        if not self._kind:
+            return
+        kind = self._kind
+        more: dict[str, Any] = {"logprobs": []} if kind == "message" else {}
+        yield _named(f"{_TEXTS[kind]}.done", **self._place, text=self._text, **more)
+        yield _named("response.content_part.done", **self._place, part=_PARTS[kind](self._text))
+        item, self._kind = _ITEMS[kind](self._id, self._text), ""
+        yield _named("response.output_item.done", output_index=len(self.output), item=item)
+        self.output.append(item)
+
+    def _call(self, call: protocol.ToolCall) -> Iterator[Event]:
+        index, number = len(self.output), f"fc_{secrets.token_hex(12)}"
+        fields = {"type": "function_call", "id": number, "call_id": call.id, "name": call.name}
+        place = {"item_id": number, "output_index": index}
+        opened = {**fields, "arguments": "", "status": "in_progress"}
+        yield _named("response.output_item.added", output_index=index, item=opened)
+        yield _named("response.function_call_arguments.delta", **place, delta=call.arguments)
+        yield _named("response.function_call_arguments.done", **place, name=call.name, arguments=call.arguments)
+        self.output.append({**fields, "arguments": call.arguments, "status": "completed"})
+        yield _named("response.output_item.done", output_index=index, item=self.output[-1])
+
+
 def messages_of(body: ResponsesRequest) -> tuple[protocol.Message, ...]:
-    """Returns the conversation as the host takes it. Raises ApiError for items that are no messages."""
-    messages = [protocol.Message(role="system", content=body.instructions)] if body.instructions else []
+    """Returns the conversation as the host takes it. Raises ApiError for items that cannot be read."""
+    turns = Turns()
+    if body.instructions:
+        turns.add(protocol.Message(role="system", content=body.instructions))
     if isinstance(body.input, str):
-        return (*messages, protocol.Message(role="user", content=body.input))
+        turns.add(protocol.Message(role="user", content=body.input))
+        return turns.all()
+    thought = ""
     for item in body.input:
-        if item.type != "message" or item.role is None:
-            raise unsupported("input", f"messages are read, and an item is {item.type[:40]!r}")
-        role = "system" if item.role == "developer" else item.role
-        messages.append(protocol.Message(role=role, content=text_of(item.content, "input")))
-    return tuple(messages)
+        if item.type == "reasoning":
+            thought = text_of(item.content, "input")
+        elif item.type == "function_call":
+            turns.add_call(call_of(item.call_id or "", item.name or "", item.arguments), thought)
+            thought = ""
+        elif item.type == "function_call_output":
+            turns.add_result(item.call_id or "", item.output)
+        elif item.type == "message" and item.role is not None:
+            role = "system" if item.role == "developer" else item.role
+            turns.add(protocol.Message(role=role, content=text_of(item.content, "input"), thought=thought))
+            thought = ""
+        else:
+            raise unsupported("input", f"messages, calls and their results are read, and an item is {item.type[:40]!r}")
+    return turns.all()
 
 
 async def _numbered(events: AsyncGenerator[Event]) -> AsyncGenerator[Event]:
@@ -101,8 +178,8 @@ async def _numbered(events: AsyncGenerator[Event]) -> AsyncGenerator[Event]:
         number += 1
 
 
-def _named(name: str, **fields: Any) -> Event:
-    return name, {"type": name, **fields}
+def _named(event: str, /, **fields: Any) -> Event:
+    return event, {"type": event, **fields}
 
 
 def _part(text: str) -> dict[str, Any]:
@@ -114,11 +191,21 @@ def _message(item: str, text: str | None) -> dict[str, Any]:
     return {"type": "message", "id": item, "role": "assistant", "status": status, "content": content}
 
 
-def _complete(head: dict[str, Any], tally: Tally, item: str) -> dict[str, Any]:
-    output = [_message(item, tally.answer)]
-    if tally.thought:
-        thought = {"type": "reasoning_text", "text": tally.thought}
-        output.insert(0, {"type": "reasoning", "id": item.replace("msg", "rs"), "summary": [], "content": [thought]})
+def _thought_part(text: str) -> dict[str, Any]:
+    return {"type": "reasoning_text", "text": text}
+
+
+def _reasoning(item: str, text: str | None) -> dict[str, Any]:
+    content = [] if text is None else [_thought_part(text)]
+    return {"type": "reasoning", "id": item, "summary": [], "content": content}
+
+
+_TEXTS = {"message": "response.output_text", "reasoning": "response.reasoning_text"}
+_ITEMS = {"message": _message, "reasoning": _reasoning}
+_PARTS = {"message": _part, "reasoning": _thought_part}
+
+
+def _complete(head: dict[str, Any], tally: Tally, output: list[dict[str, Any]]) -> dict[str, Any]:
     usage = {
         "input_tokens": tally.prompt_tokens,
         "input_tokens_details": {"cached_tokens": tally.reused},

@@ -12,6 +12,7 @@ from threading import Event as StopFlag
 from msgspec import to_builtins
 
 from app import protocol
+from app.host.reply_tools import ReplyTools, check_turns
 from app.host.verify_job import OtherModelError, verify
 from app.inference import conversation_caches, digests, loaded_pair, reply_events
 from app.inference.loaded_pair import NO_DRAFTER, LoadedPair
@@ -70,22 +71,20 @@ class ModelWorker:
         yield self._description(request.id, target_name(options), wanted)
 
     def reply(self, request: protocol.Reply, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
-        """Yields Measuring? PrefillProgress* RoundDone* ReplyDone, with FellBack anywhere among them. Ends soon once
+        """Yields Measuring? PrefillProgress* (RoundDone Called?)* ReplyDone, with FellBack anywhere. Ends soon once
         `stop` is set. Raises UsageError for invalid settings or ids, OtherModelError, and what the target raises."""
         pair, number = self._pair_of(request.target), request.id
         settings = pair.resolved(with_seed(request.sampling))
+        tools = ReplyTools(pair.target.tokenizer, request.tools) if request.tools is not None else None
+        if tools is not None and tools.grammar is not None:
+            settings = replace(settings, grammar=tools.grammar)
         check_settings(settings, pair.trees)
-        pair.check_ids(request.continuation_ids)
-        messages = to_builtins(request.messages) if request.prompt is None else request.prompt
-        pair.draft_from(Path(request.history) if request.history else None, settings)
-        pair.keep_conversations()
         cache = Path(request.cache) if request.cache else None
-        if cache is not None:
-            self._open_cache(pair, cache)
-        given = ReplyInput(messages, request.continuation_ids, request.timed, request.prediction)
-        runner = ReplyRunner(pair, settings, given, stop.is_set)
-        for event in runner.events():
+        runner = self._runner(request, settings, tools, stop)
+        for event in runner.events() if tools is None else tools.events(runner.events()):
             match event:
+                case tuple():
+                    yield protocol.Called(id=number, calls=event)
                 case reply_events.Measuring():
                     yield protocol.Measuring(id=number, message=event.message)
                 case reply_events.FellBack():
@@ -108,7 +107,24 @@ class ModelWorker:
                         prompt_digest=digest,
                         sampling=settings,
                         plain_s=runner.plain_s,
+                        predicted=runner.predicted,
                     )
+
+    def _runner(
+        self, request: protocol.Reply, settings: SamplingSettings, tools: ReplyTools | None, stop: StopFlag
+    ) -> ReplyRunner:
+        """Readies the pair for a reply and returns what runs it."""
+        pair = self._pair
+        pair.check_ids(request.continuation_ids)
+        check_turns(pair.target.tokenizer, request.messages)
+        messages = to_builtins(request.messages) if request.prompt is None else request.prompt
+        pair.draft_from(Path(request.history) if request.history else None, settings)
+        pair.keep_conversations()
+        if request.cache:
+            self._open_cache(pair, Path(request.cache))
+        described = tools.described if tools is not None else ()
+        given = ReplyInput(messages, request.continuation_ids, request.timed, request.prediction, described)
+        return ReplyRunner(pair, settings, given, stop.is_set)
 
     def verify(self, request: protocol.Verify, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
         """Yields PrefillProgress* VerifyProgress* VerifyDone, or ends with Failed soon once `stop` is set."""
@@ -139,7 +155,8 @@ class ModelWorker:
     def count(self, request: protocol.Count, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
         """Yields Counted. Raises StoppedError soon once `stop` is set."""
         pair = self._pair_of(request.target)
-        tokens = len(pair.prompt_ids(to_builtins(request.messages), request.sampling, stop.is_set))
+        tools = ReplyTools(pair.target.tokenizer, request.tools).described if request.tools is not None else ()
+        tokens = len(pair.prompt_ids(to_builtins(request.messages), request.sampling, stop.is_set, tools))
         yield protocol.Counted(id=request.id, tokens=tokens, context=pair.session.context)
 
     def unload(self, request: protocol.Unload) -> Iterator[protocol.AnyAnswer]:
@@ -247,6 +264,7 @@ class ModelWorker:
             defaults=dict(defaults.values),
             thinking=bool(switches.thinking),
             efforts=switches.efforts,
+            tools=pair.target.tokenizer.tools is not None,
         )
 
 

@@ -7,10 +7,11 @@ without a drafter that fails, `app.inference.measured_reply` one that must not.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 
@@ -184,15 +185,18 @@ class LoadedPair:
         for lookup in self._lookups:
             lookup.history = index
 
-    def draft_from_prediction(self, text: str, prompt: Sequence[int], settings: SamplingSettings) -> None:
+    def draft_from_prediction(self, text: str, prompt: Sequence[int], settings: SamplingSettings) -> list[int]:
         """Has prompt lookup draft the next reply from a text that it is expected to repeat, in place of earlier
         replies and under their conditions. The text follows the end of the prompt, so that its beginning is drafted
-        first. Nothing is drafted from it where the drafter has no prompt lookup."""
-        if self._lookups and may_draft_from_replies(settings):
-            index = SuffixIndex(HISTORY_SHORTEST)
-            index.extend([*prompt[-LONGEST_MATCH:], *self.target.tokenizer.pieces(text), END])
-            for lookup in self._lookups:
-                lookup.history = index
+        first. Returns the tokens that are drafted from: none where the drafter has no prompt lookup."""
+        if not self._lookups or not may_draft_from_replies(settings):
+            return []
+        index = SuffixIndex(HISTORY_SHORTEST)
+        tokens = [*prompt[-LONGEST_MATCH:], *self.target.tokenizer.pieces(text)[: self.session.context]]
+        index.extend([*tokens, END])
+        for lookup in self._lookups:
+            lookup.history = index
+        return tokens
 
     @property
     def _lookups(self) -> list[PromptLookup]:
@@ -249,15 +253,16 @@ class LoadedPair:
 
     def prompt_ids(
         self,
-        messages: Sequence[dict[str, str]] | str,
+        messages: Sequence[Mapping[str, Any]] | str,
         settings: SamplingSettings,
         cancelled: Callable[[], bool] = lambda: False,
+        tools: Sequence[dict[str, Any]] = (),
     ) -> list[int]:
-        """Returns the ids of a prompt; a text is taken as it stands, without the chat template. Raises ModelError where
-        the model's template refuses it, StoppedError once it was cancelled."""
+        """Returns the ids of a prompt; a text is taken as it stands, without the chat template. tools: as OpenAI
+        describes them. Raises ModelError where the model's template refuses it, StoppedError once it was cancelled."""
         if isinstance(messages, str):
             return self.target.tokenizer.encode(messages, cancelled)
-        return self.target.tokenizer.chat(list(messages), cancelled, **settings.switches)
+        return self.target.tokenizer.chat(list(messages), cancelled, tools, **settings.switches)
 
     def check_ids(self, ids: Sequence[int]) -> None:
         """Raises UsageError for ids that are not tokens of the target."""

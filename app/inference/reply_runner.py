@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import Any
 
 from app.inference.loaded_pair import LoadedPair, reason_of
 from app.inference.monitored_drafter import MonitoredDrafter
 from app.inference.pair_loader import wanted
 from app.inference.reply_events import FellBack, Measuring, ReplyEvent
+from engine.drafters.prompt_lookup import HISTORY_SHORTEST
 from engine.errors import ModelError, StoppedError
 from engine.events import Event, Finished, PromptProgress, Round
 from engine.policy import Policy
@@ -32,17 +34,20 @@ class ReplyInput:
 
     messages: the conversation, or a text to continue without the chat template. continuation_ids: tokens of the reply
     that are there already. timed: whether every draft is waited for and timed. prediction: a text to draft from.
+    tools: that the model is told of, as OpenAI describes them.
     """
 
-    messages: list[dict[str, str]] | str
+    messages: Sequence[Mapping[str, Any]] | str
     continuation_ids: Sequence[int] = ()
     timed: bool = False
     prediction: str = ""
+    tools: Sequence[dict[str, Any]] = ()
 
 
 class ReplyRunner:
     """A reply in progress. cancelled: asked between passes, and while the prompt is made. prompt: its ids, once the
-    events have begun."""
+    events have begun. predicted: how many accepted tokens the prediction has too, after the same HISTORY_SHORTEST
+    tokens, which is where it is drafted from."""
 
     def __init__(
         self, pair: LoadedPair, settings: SamplingSettings, given: ReplyInput, cancelled: Callable[[], bool]
@@ -51,6 +56,8 @@ class ReplyRunner:
         self._ids = list(given.continuation_ids)
         self._given = len(self._ids)
         self.prompt: list[int] = []
+        self.predicted = 0
+        self._prediction: set[tuple[int, ...]] = set()  # every stretch of it that a draft begins or goes on in
         self._thought = 0  # how many tokens of the new ones are thought, and what marks it
         self._rounds = 0
         self._began_s = 0.0
@@ -60,9 +67,10 @@ class ReplyRunner:
         among it."""
         self._began_s = time.monotonic()
         try:
-            self.prompt = self._pair.prompt_ids(self._input.messages, self._settings, self._cancelled)
+            self.prompt = self._prompt_ids()
             if self._input.prediction:
-                self._pair.draft_from_prediction(self._input.prediction, self.prompt, self._settings)
+                tokens = self._pair.draft_from_prediction(self._input.prediction, self.prompt, self._settings)
+                self._prediction = set(zip(*(tokens[i:] for i in range(HISTORY_SHORTEST + 1)), strict=False))
             drafts = yield from self._prepare()
             self._stop_if_cancelled()
         except StoppedError:
@@ -75,6 +83,10 @@ class ReplyRunner:
             yield FellBack(failure)
             self._pair.reset()
         yield from self._attempt(None, None)
+
+    def _prompt_ids(self) -> list[int]:
+        given = self._input
+        return self._pair.prompt_ids(given.messages, self._settings, self._cancelled, given.tools)
 
     def _prepare(self) -> Generator[ReplyEvent, None, bool]:
         """Measures what draft length auto needs if nothing is known of this pair yet. Returns whether the drafter can
@@ -146,10 +158,18 @@ class ReplyRunner:
                     yield replace(timed, tokens=emitted + timed.tokens)
                 else:
                     self._check_probabilities(timed)
+                    self._count_predicted(timed)
                     self._ids += timed.tokens
                     self._thought += sum(channel != "answer" for channel in timed.channels)
                     self._rounds += 1
                     yield replace(timed, index=self._rounds - 1)
+
+    def _count_predicted(self, round_: Round) -> None:
+        if self._prediction:
+            tail = [*self.prompt[-HISTORY_SHORTEST:], *self._ids[-HISTORY_SHORTEST:]][-HISTORY_SHORTEST:]
+            told = [*tail, *round_.tokens[: round_.accepted]]
+            grams = zip(*(told[i:] for i in range(HISTORY_SHORTEST + 1)), strict=False)
+            self.predicted += sum(gram in self._prediction for gram in grams)
 
     def _settings_of_rest(self) -> SamplingSettings:
         """Returns the settings for what is still to be written: each limit without the tokens that count to it."""

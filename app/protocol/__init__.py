@@ -3,7 +3,7 @@
     app -> host    Load  Reply  Stop  Count  Unload  Quit      every request has an `id`, which its answers repeat
     host -> app    Ready                                       once, first
                    Loading* (Loaded | Failed)                  to Load
-                   Measuring? PrefillProgress* RoundDone* (ReplyDone | Failed)
+                   Measuring? PrefillProgress* (RoundDone Called?)* (ReplyDone | Failed)
                                                                to Reply, with FellBack anywhere among them
                    Counted | Failed                            to Count
                    Unloaded                                    to Unload
@@ -46,9 +46,10 @@ AnyRequest = (
 )  # fmt: skip
 AnyAnswer = (
     messages.Ready | messages.Loading | messages.Loaded | messages.Unloaded | messages.Measuring
-    | messages.PrefillProgress | messages.RoundDone | messages.FellBack | messages.ReplyDone | messages.Counted
-    | messages.Failed | messages.Malformed | messages.VerifyProgress | messages.VerifyDone | race_messages.RaceProgress
-    | race_messages.RaceReady | race_messages.RunPart | race_messages.PairCompared | race_messages.RaceDone
+    | messages.PrefillProgress | messages.RoundDone | messages.Called | messages.FellBack | messages.ReplyDone
+    | messages.Counted | messages.Failed | messages.Malformed | messages.VerifyProgress | messages.VerifyDone
+    | race_messages.RaceProgress | race_messages.RaceReady | race_messages.RunPart | race_messages.PairCompared
+    | race_messages.RaceDone
 )  # fmt: skip
 
 T = TypeVar("T")

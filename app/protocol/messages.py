@@ -41,13 +41,45 @@ class Pair(Struct, frozen=True, kw_only=True):
     context: int | None = None
 
 
+class Tool(Struct, frozen=True, kw_only=True):
+    """A tool of the client's that the model may ask to be called. parameters: the JSON Schema of its arguments, as
+    text. strict: whether the arguments are constrained to follow it."""
+
+    name: str
+    description: str = ""
+    parameters: str = '{"type":"object","properties":{}}'
+    strict: bool = False
+
+
+class ToolCall(Struct, frozen=True, kw_only=True):
+    """A call of a tool that the model asks for; nothing is executed. arguments: a JSON object as text."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class Tools(Struct, frozen=True, kw_only=True):
+    """The tools of a reply. required: whether it must call one, named: which one, "" for any; either constrains the
+    arguments of all. several: whether it may call more than once."""
+
+    offered: tuple[Tool, ...]
+    required: bool = False
+    named: str = ""
+    several: bool = True
+
+
 class Message(Struct, frozen=True, kw_only=True):
     """One turn of a conversation, as the model's chat template sees it. thought: of the assistant before it answered,
-    which most templates leave out of what the model reads again."""
+    which most templates leave out of what the model reads again. calls: of tools, which the assistant asked for after
+    its answer. call_id, name: of the call that a turn of a tool is the result of."""
 
-    role: Literal["system", "user", "assistant"]
+    role: Literal["system", "user", "assistant", "tool"]
     content: str
     thought: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    call_id: str = ""
+    name: str = ""
 
 
 class RoundTokens(Struct, frozen=True, kw_only=True, array_like=True):
@@ -91,8 +123,9 @@ class Reply(Request, frozen=True, kw_only=True):
     what the models remember of this conversation is kept over restarts, "" for none
     (`app.inference.conversation_caches`). prompt: text to continue as it stands, in place of `messages` and without the
     chat template; None for a conversation. prediction: a text that the reply is expected to repeat in large part, such
-    as the file that it changes; it is drafted from, and changes no reply. target: of the pair that the request is for,
-    "" for whichever is loaded; it fails with the kind OTHER_MODEL where another is.
+    as the file that it changes; it is drafted from, and changes no reply. tools: that it may call, None for none.
+    target: of the pair that the request is for, "" for whichever is loaded; it fails with the kind OTHER_MODEL where
+    another is.
     """
 
     messages: tuple[Message, ...]
@@ -104,6 +137,7 @@ class Reply(Request, frozen=True, kw_only=True):
     prompt: str | None = None
     prediction: str = ""
     target: str = ""
+    tools: Tools | None = None
 
 
 class Stop(Request, frozen=True, kw_only=True):
@@ -114,10 +148,11 @@ class Stop(Request, frozen=True, kw_only=True):
 
 class Count(Request, frozen=True, kw_only=True):
     """Counts the tokens of the context that `messages` take, the chat template included. sampling: for the switches of
-    the template. target: as of a Reply."""
+    the template. tools, target: as in Reply."""
 
     messages: tuple[Message, ...]
     sampling: SamplingSettings = SamplingSettings()
+    tools: Tools | None = None
     target: str = ""
 
 
@@ -181,7 +216,7 @@ class Loaded(RequestAnswer, frozen=True, kw_only=True):
     user did not choose and should know (what auto chose, why there are no trees), or "". drafts_trees: whether drafts
     are trees. context: the most tokens of prompt and reply together. vocabulary: digest of the target's, "" if unknown.
     defaults: the model's own sampling settings, by name. thinking: whether its chat template has a switch for
-    thinking; efforts: how much it may be told to think.
+    thinking; efforts: how much it may be told to think. tools: whether replies can call tools.
     """
 
     pair: Pair
@@ -195,6 +230,7 @@ class Loaded(RequestAnswer, frozen=True, kw_only=True):
     defaults: Mapping[str, float] = {}
     thinking: bool = False
     efforts: tuple[str, ...] = ()
+    tools: bool = False
 
 
 class Unloaded(RequestAnswer, frozen=True, kw_only=True):
@@ -224,6 +260,13 @@ class RoundDone(RequestAnswer, frozen=True, kw_only=True, tag="Told"):  # the ta
     drafted_texts: tuple[str, ...] = ()
 
 
+class Called(RequestAnswer, frozen=True, kw_only=True):
+    """The reply asks for calls of tools, whose last token was in the last RoundDone. The text of a call is in no round:
+    its tokens have the channel "call"."""
+
+    calls: tuple[ToolCall, ...]
+
+
 class FellBack(RequestAnswer, frozen=True, kw_only=True):
     """The drafter failed within a reply, which continues by plain decoding. reason: what failed."""
 
@@ -237,7 +280,8 @@ class ReplyDone(RequestAnswer, frozen=True, kw_only=True):
     prompt_digest: digests of the prompt's ids and of the model's weights, separated
     by a dot, to recognise both later; "" if the reply was stopped before the prompt was read. `finished.text`, the rest
     of an unfinished character, belongs to no token: a continued reply goes on without it. plain_s: what a plain step
-    takes on this machine after such a prompt, None if it was not measured.
+    takes on this machine after such a prompt, None if it was not measured. predicted: how many accepted tokens the
+    prediction has too, after the same tokens.
     """
 
     finished: Finished
@@ -245,6 +289,7 @@ class ReplyDone(RequestAnswer, frozen=True, kw_only=True):
     prompt_digest: str = ""
     sampling: SamplingSettings | None = None
     plain_s: float | None = None
+    predicted: int = 0
 
 
 class Counted(RequestAnswer, frozen=True, kw_only=True):

@@ -129,11 +129,16 @@ class Api:
         return answer
 
 
-def with_api(scenario: Callable[[Api], Awaitable[T]], held: bool = False, body_time_s: float = 5.0) -> T:
-    """Runs a scenario against the API and returns what it does."""
+def with_api(
+    scenario: Callable[[Api], Awaitable[T]],
+    held: bool = False,
+    body_time_s: float = 5.0,
+    host: Callable[[], FakeHost] | None = None,
+) -> T:
+    """Runs a scenario against the API and returns what it does. host: makes another than the usual one."""
 
     async def run() -> T:
-        api = Api(FakeHost(held), body_time_s)
+        api = Api(FakeHost(held) if host is None else host(), body_time_s)
         reading = asyncio.create_task(api.client.run())
         try:
             async with asyncio.timeout(20):

@@ -29,6 +29,38 @@ SEEDS = [
         "/v1/responses",
         {"max_output_tokens": 1, "input": [{"role": "user", "content": [{"type": "input_text", "text": "a"}]}]},
     ),
+    (
+        "/v1/chat/completions",
+        {
+            "max_tokens": 1,
+            "tools": [
+                {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}, "strict": True}}
+            ],
+            "tool_choice": {"type": "function", "function": {"name": "f"}},
+            "messages": [
+                {"role": "user", "content": "a"},
+                {
+                    "role": "assistant",
+                    "content": None,
+                    "tool_calls": [{"id": "abc", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+                },
+                {"role": "tool", "tool_call_id": "abc", "content": "b"},
+            ],
+        },
+    ),
+    (
+        "/v1/messages",
+        {
+            "model": "SmolLM2-135M-Instruct",
+            "max_tokens": 1,
+            "tools": [{"name": "f", "input_schema": {"type": "object"}}],
+            "messages": [
+                {"role": "user", "content": "a"},
+                {"role": "assistant", "content": [{"type": "tool_use", "id": "abc", "name": "f", "input": {}}]},
+                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "abc", "content": "b"}]},
+            ],
+        },
+    ),
     ("/v1/messages", {"model": "SmolLM2-135M-Instruct", "max_tokens": 1, "messages": CHAT["messages"]}),
 ]
 PIECES = [b'"', b"{", b"[", b"]", b"}", b",", b":", b"null", b"-1", b"1e999", b"\\ud800", b"\xff", b"\0", b"9" * 400]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +13,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import psutil
+
+from models.builtin import builtin_folder
+from tests.toys.tool_families import HERMES
 
 ROOT = Path(__file__).parents[2]
 END_S = 15
@@ -34,6 +39,17 @@ class Served:
         """The resident memory of the server and of its host."""
         (host,) = self.process.children()
         return self.process.memory_info().rss / 1e6, host.memory_info().rss / 1e6
+
+
+def tool_model(folder: Path) -> Path:
+    """Makes a copy of the built-in model whose chat template takes tools, as Qwen's does: it has none of its own. Left
+    to itself, so small a model calls nothing; where it must, its calls are constrained."""
+    shutil.copytree(builtin_folder(), folder)
+    (folder / "chat_template.jinja").write_text(HERMES)
+    about = folder / "tokenizer_config.json"
+    config = json.loads(about.read_text())
+    about.write_text(json.dumps({name: value for name, value in config.items() if name != "chat_template"}))
+    return folder
 
 
 @contextmanager

@@ -79,6 +79,7 @@ def test_the_settings_that_a_client_gives_reach_the_host_and_all_others_are_the_
     [
         ("/v1/chat/completions", {"response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}}}),
         ("/v1/completions", {"response_format": {"type": "json_schema", "schema": SCHEMA}}),
+        ("/v1/chat/completions", {"response_format": {"type": "json_object", "schema": SCHEMA}}),
         ("/v1/responses", {"text": {"format": {"type": "json_schema", "name": "x", "schema": SCHEMA}}}),
     ],
 )
@@ -170,6 +171,7 @@ def test_too_many_requests_are_told_when_to_come_again():
         ({"temperature": 3}, "invalid_request", None),
         ({"temperature": 1e-9}, "invalid_value", "temperature"),
         ({"response_format": {"type": "json_schema"}}, "invalid_value", "response_format"),
+        ({"response_format": {"type": "json_object", "schema": 3}}, "invalid_value", "response_format"),
         ({"response_format": {"type": "grammar"}}, "unsupported_parameter", "response_format"),
         ({"top_logprobs": 2, "logprobs": True}, "unsupported_parameter", "top_logprobs"),
         ({"prediction": {"type": "other", "content": "x"}}, "invalid_request", None),

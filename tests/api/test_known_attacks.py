@@ -110,16 +110,19 @@ def test_clients_give_no_templates(name: str):
     assert (answer.status, answer.json["error"]["param"]) == (400, name)
 
 
-@pytest.mark.parametrize("parameters", [{"type": "something", "pattern": "("}, {"$ref": "#"}, 3])
+@pytest.mark.parametrize("parameters", [{"type": "something", "pattern": "("}, {"$ref": "#"}, 3, None, []])
 def test_schemas_of_tools_cannot_end_the_engine(parameters: object):
-    """CVE-2025-48944 (vLLM): an invalid `pattern` or `type` in the parameters of a tool ends the worker. Tools are
-    refused before the engine hears of them."""
+    """CVE-2025-48944 (vLLM): an invalid `pattern` or `type` in the parameters of a tool ends the worker. Here a schema
+    is a text to the host, which refuses what llguidance does not compile (tests/host/test_tools.py)."""
 
     async def scenario(api: Api) -> None:
         tools = [{"type": "function", "function": {"name": "f", "parameters": parameters}}]
         answer = await api.post("/v1/chat/completions", {**CHAT, "tools": tools})
-        assert (answer.status, answer.json["error"]["param"]) == (400, "tools")
-        assert api.host.requests == []
+        if parameters is None or isinstance(parameters, dict):
+            (request,) = api.host.requests
+            assert answer.status == 200 and isinstance(request.tools.offered[0].parameters, str)
+        else:
+            assert answer.status == 400 and api.host.requests == []
 
     with_api(scenario)
 

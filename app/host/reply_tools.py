@@ -1,0 +1,93 @@
+"""The tools of one reply in the host: what the model is told of them, their grammar, and its calls."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import string
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from app import protocol
+from app.inference.reply_events import ReplyEvent
+from app.inference.tool_calls import reader
+from engine.errors import UsageError
+from engine.events import Finished, Round
+from engine.settings import Grammar
+from models.tokenizer import FolderTokenizer
+from models.tool_grammar import Offer, tool_grammar
+from models.tool_parsers import ParsedCall
+
+_ID_SYMBOLS, _ID_LENGTH = string.ascii_letters + string.digits, 9  # what Mistral's templates insist on
+
+
+class ReplyTools:
+    """Raises UsageError for a model that takes no tools, and for tools that cannot be used.
+
+    described: as OpenAI describes them. grammar: of a reply whose calls are constrained, else None.
+    """
+
+    def __init__(self, tokenizer: FolderTokenizer, tools: protocol.Tools) -> None:
+        self._tokenizer, self._tools = tokenizer, tools
+        if tokenizer.tools is None:
+            what = "this model takes no tools" if not tokenizer.takes_tools else "this model's calls cannot be parsed"
+            raise UsageError(f"{what}: leave tools out, or choose another model")
+        if tools.named and tools.named not in {tool.name for tool in tools.offered}:
+            raise UsageError(f"tool_choice names {tools.named!r}, which is not among the tools: offer it")
+        self.described = [_described(tool) for tool in tools.offered]
+        self.grammar = self._grammar()
+
+    def _grammar(self) -> Grammar | None:
+        tools = self._tools
+        required = tools.required or bool(tools.named)
+        if not required and tools.several and not any(tool.strict for tool in tools.offered):
+            return None
+        called = [tool for tool in tools.offered if tools.named in ("", tool.name)]
+        offers = [Offer(tool.name, _schema(tool) if required or tool.strict else None) for tool in called]
+        assert self._tokenizer.tools is not None
+        several = tools.several and not tools.named
+        return tool_grammar(self._tokenizer.tools, offers, self._tokenizer.added, required, several)
+
+    def events(self, events: Iterator[ReplyEvent]) -> Iterator[ReplyEvent | tuple[protocol.ToolCall, ...]]:
+        """Yields the events of a reply without the text of its calls, and its calls after the round that ended them."""
+        calls = reader(self._tokenizer, self.described)
+        for event in events:
+            if isinstance(event, Round):
+                event, found = calls.push(event)
+                yield event
+            elif isinstance(event, Finished):
+                event, found = calls.finish(event)
+            else:
+                found = []
+                yield event
+            if found:
+                yield tuple(map(_with_id, found))
+            if isinstance(event, Finished):
+                yield event
+
+
+def check_turns(tokenizer: FolderTokenizer, messages: Iterable[protocol.Message]) -> None:
+    """Raises UsageError for calls and their results that the model's template would leave out."""
+    if not tokenizer.takes_tools and any(turn.calls or turn.role == "tool" for turn in messages):
+        raise UsageError("this model takes no tools, and the conversation has calls of tools: choose another model")
+
+
+def _schema(tool: protocol.Tool) -> dict[str, Any]:
+    """Returns the JSON Schema of a tool's arguments. Raises UsageError."""
+    try:
+        schema = json.loads(tool.parameters)
+    except (ValueError, RecursionError):
+        schema = None
+    if not isinstance(schema, dict):
+        raise UsageError(f"the parameters of the tool {tool.name!r} are not a JSON Schema: give an object")
+    return schema
+
+
+def _described(tool: protocol.Tool) -> dict[str, Any]:
+    function = {"name": tool.name, "description": tool.description, "parameters": _schema(tool)}
+    return {"type": "function", "function": function}
+
+
+def _with_id(call: ParsedCall) -> protocol.ToolCall:
+    number = "".join(secrets.choice(_ID_SYMBOLS) for _ in range(_ID_LENGTH))
+    return protocol.ToolCall(id=number, name=call.name, arguments=call.arguments)

@@ -1,0 +1,145 @@
+"""The calls of tools in a reply: a fold over its rounds that takes them out of its text.
+
+A mark that is one token is known by its number, since a model that writes *about* it writes other tokens; a mark of
+several tokens is found in the text. The text between the marks goes to the model's parser once it is whole. What is no
+call after all, and what the reply ends within, is given as text of the answer, so that nothing is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from engine.events import Finished, Round
+from engine.reply_channels import Channel
+from models.tokenizer import FolderTokenizer
+from models.tool_parsers import HARMONY, ParsedCall
+
+_RECIPIENT = "to=functions."
+
+
+class ToolCallReader:
+    """Reads one reply. tools: as OpenAI describes them. The tokenizer's model must take tools."""
+
+    def __init__(self, tokenizer: FolderTokenizer, tools: Sequence[dict[str, Any]]) -> None:
+        assert tokenizer.tools is not None
+        self._tokenizer, self._tools, self._format = tokenizer, tools, tokenizer.tools
+        self._start = tokenizer.added.get(self._format.start)
+        self._end = tokenizer.added.get(self._format.end)
+        self._stream = tokenizer.stream(special=True)
+        self._held = ""  # text that a mark of several tokens may begin with
+        self._body: str | None = None  # what was written of a call
+        self._calls: list[ParsedCall] = []
+
+    def push(self, round_: Round) -> tuple[Round, list[ParsedCall]]:
+        """Returns a round without the text of calls, and the calls that end in it."""
+        before: list[Channel] = list(round_.channels) or ["answer"] * len(round_.tokens)
+        parts = zip(round_.tokens, round_.texts, before, strict=True)
+        read = [self._read(token, text, channel) for token, text, channel in parts]
+        channels = tuple(channel for _, channel in read)
+        known = channels if round_.channels or "call" in channels else ()
+        return replace(round_, texts=tuple(text for text, _ in read), channels=known), self._taken()
+
+    def finish(self, finished: Finished) -> tuple[Finished, list[ParsedCall]]:
+        """Returns the end with the text that is no call, and the calls that the reply ended with."""
+        if self._body is None:
+            rest = self._held + finished.text
+        else:
+            self._body += self._stream.finish()
+            whole = finished.reason == "eos" or not self._format.end
+            rest = self._complete() if whole else self._unread()
+        return replace(finished, text=rest), self._taken()
+
+    def _taken(self) -> list[ParsedCall]:
+        taken, self._calls = self._calls, []
+        return taken
+
+    def _read(self, token: int, text: str, channel: Channel) -> tuple[str, Channel]:
+        """Returns what a token adds to the text, and what it belongs to."""
+        if channel in ("thought", "markup"):
+            return text, channel
+        piece = "" if token in self._tokenizer.eos else self._stream.push(token)
+        if self._body is None:
+            if self._start is None:
+                return self._outside(text)
+            self._body = "" if token == self._start else None
+            return (text, channel) if self._body is None else ("", "call")
+        if token == self._end or (token == self._start and not self._format.end):
+            rest = self._complete(self._format.end)
+            self._body = "" if token == self._start else None
+            return _told(rest)
+        self._body += piece
+        by_text = self._format.end and self._end is None
+        return self._closed() if by_text and self._format.end in self._body else ("", "call")
+
+    def _outside(self, text: str) -> tuple[str, Channel]:
+        """Reads text in which a mark of several tokens may begin."""
+        self._held += text
+        before, mark, after = self._held.partition(self._format.start)
+        if not mark:
+            sure = len(self._held) - _overlap(self._held, self._format.start)
+            told, self._held = self._held[:sure], self._held[sure:]
+            return told, "answer"
+        self._held, self._body = "", after
+        whole = self._end is None and self._format.end and self._format.end in after
+        return _told(before + self._closed()[0] if whole else before)
+
+    def _closed(self) -> tuple[str, Channel]:
+        """Ends a call whose mark stands in its text; what follows is read on."""
+        assert self._body is not None
+        self._body, _, after = self._body.partition(self._format.end)
+        rest = self._complete(self._format.end)
+        return _told(rest + (self._outside(after)[0] if self._start is None else after))
+
+    def _complete(self, mark: str = "") -> str:
+        """Parses what was written of a call. Returns "", or the text of what is no call. mark: that stood at its
+        end."""
+        calls = self._tokenizer.calls(self._body or "", self._tools)
+        self._calls += calls
+        text = self._unread()
+        return "" if calls else text + mark
+
+    def _unread(self) -> str:
+        """Returns what was written of a call, the mark before it included."""
+        body, self._body = self._body or "", None
+        return self._format.start + body
+
+
+class HarmonyCallReader(ToolCallReader):
+    """Reads a reply of gpt-oss: the header of a message names the tool, and its content is the arguments."""
+
+    _header: tuple[int, ...] = ()
+
+    def _read(self, token: int, text: str, channel: Channel) -> tuple[str, Channel]:
+        if channel == "markup" or token == self._end or token in self._tokenizer.eos:
+            rest = "" if self._body is None else self._complete()
+            self._header = (*self._header, token)
+            return (rest, "answer") if rest else ("", "markup")
+        if self._header:
+            _, named, rest = self._tokenizer.decode(self._header).partition(_RECIPIENT)
+            self._body = rest.split()[0] + "\n" if named and rest.split() else None
+            self._header, self._stream = (), self._tokenizer.stream(special=True)
+        if self._body is None:
+            return text, channel
+        self._body += self._stream.push(token)
+        return "", "call"
+
+    def _unread(self) -> str:
+        body, self._body = self._body or "", None
+        return body.partition("\n")[2]
+
+
+def reader(tokenizer: FolderTokenizer, tools: Sequence[dict[str, Any]]) -> ToolCallReader:
+    """Returns the reader for a model that takes tools."""
+    harmony = tokenizer.tools is not None and tokenizer.tools.parser == HARMONY
+    return (HarmonyCallReader if harmony else ToolCallReader)(tokenizer, tools)
+
+
+def _told(text: str) -> tuple[str, Channel]:
+    return text, "answer" if text else "call"
+
+
+def _overlap(text: str, mark: str) -> int:
+    """Returns how many of the last characters of a text the mark may begin with."""
+    return next((size for size in range(min(len(text), len(mark) - 1), 0, -1) if mark.startswith(text[-size:])), 0)
