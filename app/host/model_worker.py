@@ -14,6 +14,7 @@ from msgspec import to_builtins
 from app import protocol
 from app.host.verify_job import verify
 from app.inference import conversation_caches, digests, loaded_pair, reply_events
+from app.inference.host_file import read_hosts
 from app.inference.loaded_pair import NO_DRAFTER, LoadedPair
 from app.inference.memory_check import check_memory
 from app.inference.options import Options, check_settings, target_name
@@ -51,9 +52,15 @@ class ModelWorker:
     def load(self, request: protocol.Load) -> Iterator[protocol.AnyAnswer]:
         """Loads what differs from the pair that is loaded. Yields Loading* Loaded. Raises RedlineError."""
         wanted, old = request.pair, self.pair
-        options = Options(target=wanted.target, drafters=(wanted.drafter,), tree=wanted.tree, context=wanted.context)
+        options = Options(
+            target=wanted.target,
+            drafters=(wanted.drafter,),
+            tree=wanted.tree,
+            context=wanted.context,
+            hosts=read_hosts(Path(wanted.hosts) if wanted.hosts else None),
+        )
         yield protocol.Loading(id=request.id, message=f"looking at {_short_name(wanted.target)}")
-        if old is None or old.target != wanted.target:
+        if old is None or (old.target, old.hosts) != (wanted.target, wanted.hosts):
             check_memory(check_folder(target_folder(options)), options)
             yield protocol.Loading(id=request.id, message=f"loading {_short_name(wanted.target)}")
             old = self._open_target(wanted, options)
@@ -79,7 +86,8 @@ class ModelWorker:
         messages = to_builtins(request.messages) if request.prompt is None else request.prompt
         pair.draft_from(Path(request.history) if request.history else None, settings)
         pair.keep_conversations()
-        cache = Path(request.cache) if request.cache else None
+        shared = pair.target.model.leader is not None  # then other machines hold parts of a conversation
+        cache = Path(request.cache) if request.cache and not shared else None
         if cache is not None:
             self._open_cache(pair, cache)
         given = ReplyInput(messages, request.continuation_ids, request.timed, request.prediction)
@@ -204,7 +212,7 @@ class ModelWorker:
             if lost:
                 error.args = (f"{error}; the model that was loaded before is gone: load it again",)
             raise
-        self.pair = protocol.Pair(target=wanted.target, drafter="none", context=wanted.context)
+        self.pair = protocol.Pair(target=wanted.target, drafter="none", context=wanted.context, hosts=wanted.hosts)
         return self.pair
 
     def _open_drafter(self, wanted: protocol.Pair) -> None:

@@ -126,8 +126,11 @@ class LoadedPair:
         self.target.model.record()
 
     def keep_conversations(self) -> None:
-        """Has the session keep as many conversations as memory allows now."""
+        """Has the session keep as many conversations as memory allows now; none where other machines hold parts of
+        them."""
         kept = self.session.kept
+        if self.target.model.leader is not None:
+            return
         kept.limit_bytes = kept_conversations_bytes(self.needed, kept.nbytes)
 
     @contextmanager

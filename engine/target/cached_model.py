@@ -39,7 +39,10 @@ def calling(between: Callable[[], None]) -> Callable[[], bool]:
 
 
 class PassListener(Protocol):
-    """Hears of every pass before it is built; see `engine.target.sharded_target`."""
+    """Hears of every pass before it is built; see `engine.target.sharded_target`. ranks: names of those who repeat
+    it."""
+
+    ranks: str
 
     def announce(self, tokens: mx.array, tree: DraftTree | None, logits: bool) -> None:
         """A pass over `tokens` (n,) comes. logits: whether it is evaluated as far as these, else only the cache."""

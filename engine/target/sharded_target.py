@@ -5,7 +5,7 @@ drafts, noise and text: it drives a `CachedModel` as ever, and its `Leader` has 
 what was done to the cache before it. They run `follow`.
 
     rank 0                                                   the others
-    tell(line): rows, tree, what to evaluate,                read the line
+    tell: rows, tree, what to evaluate, and the              hear it
       marks and rewinds since the pass before                do the same to their caches
     all_sum(token ids, lazy): never waited for               all_sum(zeros): the token ids
     the pass, its layers summed over all ranks               the same pass
@@ -17,8 +17,8 @@ what it puts into the caches; a pass that could not be built was built nowhere.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 import mlx.core as mx
@@ -30,6 +30,9 @@ from engine.tree.draft_tree import DraftTree
 REPEATED = ("mark", "rewind", "reset", "keep_path", "record_next", "forget")
 
 
+Message = Mapping[str, Any]  # what JSON can say
+
+
 class _Recorded:
     """Stands in for the leader's cache or its recurrence: notes the calls that the other ranks must repeat."""
 
@@ -38,8 +41,8 @@ class _Recorded:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._inner, name)
-        if name == "restore":
-            raise BackendError("a target on several machines keeps no conversation but its latest")
+        if name in ("snapshot", "restore"):
+            raise BackendError("a target on several machines keeps no conversation but the latest")
         return self._noting(name, found) if name in REPEATED else found
 
     def _noting(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -53,11 +56,14 @@ class _Recorded:
 class Leader:
     """Rank 0's side: from here on, has the other ranks of `group` repeat the passes of `target`.
 
-    tell: sends a line of text to every other rank; raises BackendError once one is gone. passes: announced so far.
+    tell: sends a message to every other rank; raises BackendError once one is gone. ranks: their names. passes:
+    announced so far.
     """
 
-    def __init__(self, target: CachedModel, group: mx.distributed.Group, tell: Callable[[str], None]) -> None:
-        self._group, self._tell = group, tell
+    def __init__(
+        self, target: CachedModel, group: mx.distributed.Group, tell: Callable[[Message], None], ranks: str = ""
+    ) -> None:
+        self._group, self._tell, self.ranks = group, tell, ranks
         self._calls: list[list[Any]] = []
         self._interrupted = False
         self.passes = 0
@@ -71,8 +77,7 @@ class Leader:
             raise BackendError("a pass was interrupted while other machines worked on it: load the model again")
         shape = {"nodes": tree.size, "depth": tree.depth} if tree is not None else {}
         self.passes += 1
-        line = {"rows": tokens.size, "logits": logits, "before": self._calls, **shape}
-        self._tell(json.dumps(line))
+        self._tell({"rows": tokens.size, "logits": logits, "before": self._calls, **shape})
         self._calls.clear()
         numbers = tokens.astype(mx.int32)
         if tree is not None:
@@ -83,35 +88,31 @@ class Leader:
         """Tells the other ranks that the pass announced last could not be built here. What interrupts this process
         alone, such as Ctrl-C, leaves them in the midst of that pass: no other can follow."""
         if isinstance(error, Exception):
-            self._tell(json.dumps({"failed": True}))
+            self._tell({"failed": True})
         else:
             self._interrupted = True
 
 
-def follow(
-    model: CachedModel,
-    group: mx.distributed.Group,
-    lines: Iterable[str],
-    done: Callable[[int], None] = lambda passes: None,
-) -> None:
-    """Repeats what rank 0 announces in `lines`, until they end. done: called with the number of passes after each.
+def is_pass(message: Message) -> bool:
+    """Returns whether a message is for `follow`."""
+    return "rows" in message or "failed" in message
 
-    Raises whatever a pass raises that rank 0 has built.
-    """
+
+def follow(model: CachedModel, group: mx.distributed.Group, messages: Iterable[Message]) -> None:
+    """Repeats what rank 0 announces, until there are no more messages. Raises what a pass raises that rank 0 built."""
     failure: Exception | None = None
-    for passes, message in enumerate(map(json.loads, lines)):
-        if failure is not None and "failed" not in message:
-            raise failure
+    for message in messages:
         if "failed" not in message:
+            if failure is not None:
+                raise failure
             failure = _repeat(model, group, message)
         elif failure is None:
             raise BackendError("rank 0 could not build a pass that was built here: load the model again")
         else:
             failure = None
-        done(passes + 1)
 
 
-def _repeat(model: CachedModel, group: mx.distributed.Group, message: dict[str, Any]) -> Exception | None:
+def _repeat(model: CachedModel, group: mx.distributed.Group, message: Message) -> Exception | None:
     """Repeats one pass; returns why it could not be built."""
     for part, name, args, named in message["before"]:
         getattr(getattr(model, part), name)(*args, **named)
@@ -125,3 +126,14 @@ def _repeat(model: CachedModel, group: mx.distributed.Group, message: dict[str, 
         return error
     mx.eval(logits if message["logits"] else model.cache.arrays(), numbers)
     return None
+
+
+def trip_s(group: mx.distributed.Group, rows: int, width: int, sums: int = 50) -> float:
+    """Returns the seconds that a sum over all ranks takes, of (rows, width) float16, as a layer waits for it twice.
+    Every rank must call it."""
+    ones = mx.ones((rows, width), mx.float16)
+    for _ in range(2):  # the first time warms up
+        began_s = time.monotonic()
+        for _ in range(sums):
+            mx.eval(mx.distributed.all_sum(ones, group=group))
+    return (time.monotonic() - began_s) / sums

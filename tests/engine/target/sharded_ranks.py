@@ -16,7 +16,6 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-import engine  # noqa: F401  (readies the backend before MLX is imported)
 import mlx.core as mx
 
 from engine.drafters import Drafter
@@ -26,7 +25,7 @@ from engine.drafters.prompt_lookup import PromptLookup
 from engine.errors import ModelError
 from engine.session import Session
 from engine.target.cached_model import CachedModel
-from engine.target.sharded_target import Leader, follow
+from engine.target.sharded_target import Leader, Message, follow
 from engine.target.tree_trial import why_no_trees
 from models.sharding import shard
 from tests.engine.conversations import CONTEXT, LONG, SHAPED, SHORT, TURN, Reply, answer, events_of, read, same
@@ -138,17 +137,17 @@ def lead(ranks: int, names: list[str]) -> int:
     ]
     group, failed = join(0, ring), False
 
-    def tell(line: str) -> None:
+    def tell(message: Message) -> None:
         for follower in followers:
             assert follower.stdin is not None
-            follower.stdin.write(f"{line}\n")
+            follower.stdin.write(f"{json.dumps(message)}\n")
             follower.stdin.flush()
 
     for name in names:
         target = sharded(name, group)
         leader = Leader(target, group, tell)
         count, wrong = compare(name, target)
-        tell("")
+        tell({})
         print(json.dumps({"name": name, "replies": count, "passes": leader.passes, "wrong": wrong}), flush=True)
         failed = failed or bool(wrong)
     return int(failed) | max(follower.wait(20) for follower in followers)
@@ -157,7 +156,7 @@ def lead(ranks: int, names: list[str]) -> int:
 def follow_all(ring: list[list[str]], rank: int, names: list[str]) -> None:
     group = join(rank, ring)
     for name in names:
-        follow(sharded(name, group), group, iter(lambda: sys.stdin.readline().strip(), ""))
+        follow(sharded(name, group), group, iter(lambda: json.loads(sys.stdin.readline()), {}))
 
 
 if __name__ == "__main__":
