@@ -1,6 +1,8 @@
 """Toy targets split over processes on this machine, and how their replies compare with those of one process.
 
-python -m tests.engine.target.sharded_ranks RANKS ARCHITECTURE...    prints a line for each; exit code 1 if one differs
+python -m tests.engine.target.sharded_ranks RANKS ARCHITECTURE[,...] [DRAFTER...]
+
+Prints a line for each architecture; the exit code is 1 if one differs. Without drafters all that the target can have.
 """
 
 from __future__ import annotations
@@ -32,9 +34,11 @@ from tests.engine.conversations import CONTEXT, LONG, SHAPED, SHORT, TURN, Reply
 from tests.engine.drafters.eagles import taught
 from tests.engine.fakes import ByteTokenizer, nearby
 from tests.engine.replies import PROMPT, earlier_replies, reply
+from tests.toys.architecture_configs import SPECIFIC
 from tests.toys.architectures import build
 
 Make = Callable[[], Drafter | None]
+SPECIFIC["step3p5"]["attention_other_setting"]["num_attention_groups"] = 2  # which 2 ranks divide
 LONGER = {"llama", "qwen3_5"}  # whose prompts take more than one chunk too
 
 
@@ -66,8 +70,8 @@ def sharded(name: str, group: mx.distributed.Group) -> CachedModel:
 # --- rank 0 -----------------------------------------------------------------------------------------
 
 
-def drafters(name: str, whole: Any) -> dict[str, Make]:
-    """How to make each drafter that the target can have; each call makes a new one."""
+def drafters(whole: Any, kinds: list[str]) -> dict[str, Make]:
+    """How to make each drafter of these kinds that the target can have, all for none; each call makes a new one."""
     made: dict[str, Make] = {
         "none": lambda: None,
         "lookup": lambda: PromptLookup(1, earlier_replies(64)),
@@ -76,6 +80,8 @@ def drafters(name: str, whole: Any) -> dict[str, Make]:
     trees = why_no_trees(CachedModel(whole)) is None
     if trees:
         made["lookup trees"] = lambda: PromptLookup(1, earlier_replies(64), trees=True)
+    if kinds and not any("eagle3" in kind for kind in kinds):
+        return {kind: make for kind, make in made.items() if kind in kinds}
     try:
         head = taught(whole, [*PROMPT, *reply(whole, tokens=40)[0]])
     except (ModelError, ValueError):  # states that a head of this size cannot read
@@ -83,7 +89,7 @@ def drafters(name: str, whole: Any) -> dict[str, Make]:
     made["eagle3"] = lambda: Eagle3(head, CachedModel(whole))
     if trees:
         made["eagle3 trees"] = lambda: Eagle3(head, CachedModel(whole), True)
-    return made
+    return {kind: make for kind, make in made.items() if not kinds or kind in kinds}
 
 
 def conversation(target: CachedModel, make: Make, settings: Any, prompt: list[int]) -> Iterator[Reply]:
@@ -97,8 +103,8 @@ def conversation(target: CachedModel, make: Make, settings: Any, prompt: list[in
     yield answer(s, [*second[:-3], 40, 41], settings, d)
     stop = next((first.text[i : i + 2] for i in range(3, len(first.text) - 2) if first.text[i : i + 2].isalpha()), "zz")
     yield answer(s, prompt, replace(settings, stop=(stop,)), d)
-    asked = iter([*[False] * 4, *[True] * 99])
-    yield read(list(events_of(s, [*prompt, 11], replace(settings, max_tokens=40), d, cancelled=lambda: next(asked))))
+    longer, stopped = replace(settings, max_tokens=40), lambda: len(s.tokens) > len(prompt) + 9
+    yield read(list(events_of(s, [*prompt, 11], longer, d, cancelled=stopped)))
     events = events_of(s, [*prompt, 12], settings, d)
     list(islice(events, 3))
     events.close()
@@ -107,12 +113,12 @@ def conversation(target: CachedModel, make: Make, settings: Any, prompt: list[in
         yield answer(s, prompt, replace(settings, exact=True), d)
 
 
-def compare(name: str, target: CachedModel) -> tuple[int, list[str]]:
-    """How many replies were compared, and what differs."""
+def compare(name: str, target: CachedModel, kinds: list[str]) -> tuple[int, list[str]]:
+    """How many replies were compared, and what differs. kinds: of drafters, all for none."""
     whole, count, wrong = build(name), 0, []
     if (mine := why_no_trees(target)) != (theirs := why_no_trees(CachedModel(whole))):
         wrong.append(f"trees: {mine} and {theirs}")
-    for kind, make in drafters(name, whole).items():
+    for kind, make in drafters(whole, kinds).items():
         for settings in (SHORT, SHAPED):
             for prompt in [PROMPT, *([LONG] if name in LONGER else [])]:
                 pairs = zip(
@@ -129,7 +135,7 @@ def compare(name: str, target: CachedModel) -> tuple[int, list[str]]:
     return count, wrong
 
 
-def lead(ranks: int, names: list[str]) -> int:
+def lead(ranks: int, names: list[str], kinds: list[str]) -> int:
     ring = [[f"127.0.0.1:{port}"] for port in free_ports(ranks)]
     command = [sys.executable, "-m", "tests.engine.target.sharded_ranks", "follow", json.dumps(ring)]
     followers = [
@@ -146,7 +152,7 @@ def lead(ranks: int, names: list[str]) -> int:
     for name in names:
         target = sharded(name, group)
         leader = Leader(target, group, tell)
-        count, wrong = compare(name, target)
+        count, wrong = compare(name, target, kinds)
         tell({})
         print(json.dumps({"name": name, "replies": count, "passes": leader.passes, "wrong": wrong}), flush=True)
         failed = failed or bool(wrong)
@@ -163,4 +169,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "follow":
         follow_all(json.loads(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
     else:
-        sys.exit(lead(int(sys.argv[1]), sys.argv[2:]))
+        sys.exit(lead(int(sys.argv[1]), sys.argv[2].split(","), sys.argv[3:]))
