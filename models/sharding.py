@@ -24,13 +24,17 @@ def shard(network: Any, group: mx.distributed.Group) -> None:
     try:
         network.shard(group)
     except (AssertionError, ValueError) as error:
-        raise ModelError(f"this {kind} model does not divide by {ranks} machines ({error}): use another number") from error
+        raise ModelError(
+            f"this {kind} model does not divide by {ranks} machines ({error}): use another number"
+        ) from error
     if isinstance(output, nn.Module) and holder.lm_head is not output:
         holder.lm_head, holder.sharding_group = output, None
     after = _counts(network)
     for name, count in before.items():
         if count % ranks and after.get(name) == count // ranks:
-            raise ModelError(f"this {kind} model has {name} {count}, which {ranks} machines do not divide: use a number that does")
+            raise ModelError(
+                f"this {kind} model has {name} {count}, which {ranks} machines do not divide: use a number that does"
+            )
 
 
 def _counts(network: Any) -> dict[str, int]:

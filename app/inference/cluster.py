@@ -83,7 +83,8 @@ class Cluster:
     """The machines of `hosts`, this one first. rings: the addresses as each rank sees them, None for the plain ones.
 
     leave: ends this process where nothing else does, with the reason. memory: what the target takes on each of the
-    others, for the user. context: the longest that they have memory for. Raises BackendError for a machine that cannot
+    others, for the user. context: the longest that they have memory for. lost: why they cannot be used any more, "" if
+    they can. closed: whether nobody uses them any more. Raises BackendError for a machine that cannot
     be started or has other versions.
     """
 
@@ -93,7 +94,7 @@ class Cluster:
         rings: Sequence[Ring] | None = None,
         leave: Callable[[str], None] | None = None,
     ) -> None:
-        self.hosts, self.lost = tuple(hosts), ""
+        self.hosts, self.lost, self.closed = tuple(hosts), "", False
         self.memory, self.context = "", 0
         self._leave, self._thread, self._joining = leave or _leave, threading.get_ident(), False
         self._terminal = _terminal_state()
@@ -150,7 +151,7 @@ class Cluster:
 
     def close(self) -> None:
         """Ends the other processes."""
-        self.lost = self.lost or "the other machines were dismissed: start Redline again"
+        self.closed, self.lost = True, self.lost or "the other machines were dismissed: start Redline again"
         for follower in self._followers:
             with suppress(OSError):
                 follower.process.stdin.close()  # type: ignore[union-attr]
@@ -199,23 +200,29 @@ class Cluster:
         self.lost = reason
         for follower in self._followers:
             follower.answers.put({"lost": reason})
-        timer = threading.Timer(GRACE_S, self._give_up)
-        timer.daemon = True
-        timer.start()
+        threading.Thread(target=self._give_up, daemon=True).start()
 
     def _watch(self) -> None:
         while not self.lost:
             time.sleep(SILENCE_S / 10)
             for follower in self._followers:
                 if time.monotonic() - follower.heard_s > SILENCE_S:
-                    self._lose(f"{follower.host.ssh} has been silent for {SILENCE_S:.0f} seconds: check the connection")
+                    self._lose(
+                        f"{follower.host.ssh}, which computes a part of this model, has been silent for "
+                        f"{SILENCE_S:.0f} seconds: check the connection and start Redline again"
+                    )
                     follower.process.kill()
 
     def _give_up(self) -> None:
-        """Ends the process if the thread that works is still in a pass: it cannot get out."""
-        if self._joining or _is_in_engine(sys._current_frames().get(self._thread)):
-            _restore_terminal(self._terminal)
-            self._leave(self.lost)
+        """Ends the process once the thread that works has been in a pass for GRACE_S: it cannot get out. One that
+        begins a pass now is told."""
+        seen = 0
+        while seen < 2:
+            time.sleep(GRACE_S / 2)
+            stuck = self._joining or _is_in_engine(sys._current_frames().get(self._thread))
+            seen = seen + 1 if stuck and not self.closed else 0
+        _restore_terminal(self._terminal)
+        self._leave(self.lost)
 
 
 # --- one cluster for a process ---
@@ -227,6 +234,8 @@ def connect(hosts: Sequence[Host]) -> Cluster | None:
     """Returns the machines that share targets with this process, None for no hosts; they are started the first time.
     Raises UsageError for others than then, as MLX joins a process once, and BackendError once one is gone."""
     if not hosts:
+        for lost in _cluster:  # what this process does from here on needs none of them
+            lost.closed = bool(lost.lost)
         return None
     if not _cluster:
         _cluster.append(Cluster(hosts))
