@@ -20,7 +20,7 @@ from engine.target.cached_model import CachedModel
 from models import tokenizer_process
 from models.model_folder import ModelFolder, check_folder
 from models.paths import name_of
-from models.sharding import shard
+from models.tensor_parallel import shard
 from models.tokenizer import FolderTokenizer
 
 

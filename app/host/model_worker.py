@@ -86,8 +86,7 @@ class ModelWorker:
         messages = to_builtins(request.messages) if request.prompt is None else request.prompt
         pair.draft_from(Path(request.history) if request.history else None, settings)
         pair.keep_conversations()
-        shared = pair.target.model.leader is not None  # then other machines hold parts of a conversation
-        cache = Path(request.cache) if request.cache and not shared else None
+        cache = Path(request.cache) if request.cache and not pair.is_shared else None
         if cache is not None:
             self._open_cache(pair, cache)
         given = ReplyInput(messages, request.continuation_ids, request.timed, request.prediction)

@@ -12,7 +12,7 @@ from engine.errors import BackendError, ModelError
 from engine.target.cached_model import CachedModel
 from engine.target.sharded_target import Leader, follow
 from engine.target.target_view import TargetView
-from models.sharding import shard
+from models.tensor_parallel import shard
 from tests.engine.replies import reply
 from tests.toys.architectures import architecture_names, build
 
