@@ -8,12 +8,13 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
+from engine.drafters.prompt_lookup import PromptLookup
 from engine.errors import BackendError, ModelError
 from engine.target.cached_model import CachedModel
 from engine.target.sharded_target import Leader, follow
 from engine.target.target_view import TargetView
 from models.tensor_parallel import shard
-from tests.engine.replies import reply
+from tests.engine.replies import earlier_replies, reply
 from tests.toys.architectures import architecture_names, build
 
 NOT_BUILT = {"muse_spark"}  # whose kernels are Metal's
@@ -121,8 +122,9 @@ def test_a_rank_that_follows_ends_with_the_same_cache(name: str) -> None:
     target, said = led(name)
     tokens: list[Any] = []
     target.leader.announce = _noting(target.leader.announce, tokens)  # type: ignore[method-assign,union-attr]
-    ids, _, _ = reply(target, tokens=30)
+    ids, rounds, _ = reply(target, PromptLookup(1, earlier_replies(64)), 3, tokens=30)
     assert ids == reply(build(name), tokens=30)[0]
+    assert any(r.accepted < len(r.drafted) for r in rounds)
     other = CachedModel(build(name))
     for message, numbers in zip(said, tokens, strict=True):
         _follow_with(other, message, numbers)
