@@ -77,7 +77,7 @@ class Leader:
             raise BackendError("a pass was interrupted while other machines worked on it: load the model again")
         shape = {"nodes": tree.size, "depth": tree.depth} if tree is not None else {}
         self.passes += 1
-        self._tell({"rows": tokens.size, "logits": logits, "before": self._calls, **shape})
+        self._tell({"rows": tokens.size, "logits": logits, "before": [*self._calls], **shape})
         self._calls.clear()
         numbers = tokens.astype(mx.int32)
         if tree is not None:
