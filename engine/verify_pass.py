@@ -113,7 +113,8 @@ class PendingRound:
 
         Raises ModelError if the drafter's probabilities are not numbers.
         """
-        mx.eval(self.numbers, self.probs, self.checksums)
+        with backend.lost_ranks():
+            mx.eval(self.numbers, self.probs, self.checksums)
         now_s = time.monotonic()
         numbers: Any = self.numbers.tolist()
         if self.is_plain:
@@ -150,10 +151,11 @@ class PendingRound:
 
 def submit(target: CachedModel, context: DraftContext, draft: Draft) -> PendingRound:
     """Verifies `draft` where the reply stands: builds the whole round and hands it to the device."""
-    logits, width = target.continue_from(context.tokens, draft.tokens, draft.tree)
-    allowed = _allowed(context.sampler, logits, draft)
-    accepted = verify(context.sampler, logits, context.counts, draft, len(context.tokens), allowed)
-    return _submit(target, context, logits, width, accepted, draft)
+    with backend.lost_ranks():
+        logits, width = target.continue_from(context.tokens, draft.tokens, draft.tree)
+        allowed = _allowed(context.sampler, logits, draft)
+        accepted = verify(context.sampler, logits, context.counts, draft, len(context.tokens), allowed)
+        return _submit(target, context, logits, width, accepted, draft)
 
 
 def _allowed(sampler: Sampler, logits: mx.array, draft: Draft) -> mx.array | None:
@@ -177,9 +179,10 @@ def _allowed(sampler: Sampler, logits: mx.array, draft: Draft) -> mx.array | Non
 def submit_after(target: CachedModel, context: DraftContext, pending: PendingRound) -> PendingRound:
     """Submits a plain step on the token of a plain `pending` round, which was submitted where the reply stands."""
     counts, draft = pending.counts.extended(pending.first_token), empty_draft(pending.draft.reason)
-    logits, width = target.continue_after(context.tokens, pending.first_token)
-    accepted = verify(context.sampler, logits, counts, draft, len(context.tokens) + 1)
-    return _submit(target, replace(context, counts=counts), logits, width, accepted, draft)
+    with backend.lost_ranks():
+        logits, width = target.continue_after(context.tokens, pending.first_token)
+        accepted = verify(context.sampler, logits, counts, draft, len(context.tokens) + 1)
+        return _submit(target, replace(context, counts=counts), logits, width, accepted, draft)
 
 
 def _submit(

@@ -10,6 +10,7 @@ from typing import Any
 
 import mlx.core as mx
 from mlx import nn
+from mlx.utils import tree_flatten
 
 from engine import backend
 from engine.backend import memory
@@ -19,6 +20,7 @@ from engine.target.cached_model import CachedModel
 from models import tokenizer_process
 from models.model_folder import ModelFolder, check_folder
 from models.paths import name_of
+from models.tensor_parallel import shard
 from models.tokenizer import FolderTokenizer
 
 
@@ -36,21 +38,41 @@ class Loaded:
         return name_of(self.folder.path)
 
 
-def load(path: Path, kv_bits: int | None = None) -> Loaded:
-    """Loads the model folder at `path`.
+def load(path: Path, kv_bits: int | None = None, group: mx.distributed.Group | None = None) -> Loaded:
+    """Loads the model folder at `path`, or of it what this rank of a `group` computes.
 
     On CPU the weights become float32 (its quantized and 16-bit kernels are scalar code); on Metal
     they stay as they are. Raises ModelError for anything wrong with the folder.
     """
     folder = check_folder(path)
     tokenizer_process.shared().start()  # which takes a second or two, while the weights are read
-    network = assemble(folder)
+    network = assemble(folder, group)
     memory.hold_weights()
-    mx.eval(network.parameters())
+    read_weights(network, group)
     tokenizer = FolderTokenizer(folder.path, folder.eos_token_ids, _rows(folder, network))
     with not_loading(folder.path):
         model = CachedModel(network, kv_bits)
     return Loaded(folder, network, model, tokenizer)
+
+
+def load_part(path: Path, kv_bits: int | None, group: mx.distributed.Group) -> CachedModel:
+    """Returns what this rank of a `group` computes of the model at `path`, with no tokenizer. Raises as `load`."""
+    network = assemble(check_folder(path), group)
+    memory.hold_weights()
+    read_weights(network, group)
+    with not_loading(path):
+        return CachedModel(network, kv_bits)
+
+
+def read_weights(network: Any, group: mx.distributed.Group | None) -> None:
+    """Reads the weights of a network. Of one that is split, one array after the other: each is read whole and then cut,
+    and together they need not fit into memory."""
+    if group is None:
+        mx.eval(network.parameters())
+        return
+    leaves: Any = tree_flatten(network.parameters())
+    for _, array in leaves:
+        mx.eval(array)
 
 
 def _rows(folder: ModelFolder, network: Any) -> int | None:
@@ -60,15 +82,19 @@ def _rows(folder: ModelFolder, network: Any) -> int | None:
     return min((rows for rows in (max(found, default=None), folder.rows) if rows), default=None)
 
 
-def assemble(folder: ModelFolder) -> Any:
-    """Returns the network of a checked folder as it will compute, its weights still on the disk. Raises ModelError."""
+def assemble(folder: ModelFolder, group: mx.distributed.Group | None = None) -> Any:
+    """Returns the network of a checked folder as it will compute, its weights still on the disk; what this rank of a
+    `group` computes of it. Raises ModelError."""
     if reason := why_unsound_type(folder.model_type):
         raise ModelError(
             f"{folder.path}: {folder.model_type} models cannot be decoded exactly ({reason}); choose another model"
         )
     with not_loading(folder.path):
         network, _ = load_model(folder.path, lazy=True, trust_remote_code=False)
-        return in_float32(network) if backend.describe().dequantize else network
+        network = in_float32(network) if backend.describe().dequantize else network
+        if group is not None:
+            shard(network, group)
+        return network
 
 
 @contextmanager

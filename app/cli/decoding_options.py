@@ -8,6 +8,7 @@ import secrets
 from pathlib import Path
 from typing import Any
 
+from app.inference.host_file import read_hosts
 from app.inference.options import AUTO, BUILTIN, KV_BITS, MAX_THOUGHT, Options, read_draft_length
 from engine.errors import UsageError
 from engine.settings import ACCEPTANCE_RULES, MODEL_DEFAULTS, Grammar
@@ -51,6 +52,7 @@ def add_options(
         help="acceptance rule above temperature 0 (default: rejection)",
     )
     add_sampling(group, several, max_tokens, instead)
+    add_hosts(group)
     add("--seed", type=int, metavar="N", help=_SEED)
     add("--stop", action="append", default=[], metavar="TEXT", help="end the reply before this text; may be repeated")
     add(
@@ -85,6 +87,12 @@ def add_sampling(group: argparse._ArgumentGroup, several: bool, max_tokens: int,
     add("--max-tokens", type=int, default=max_tokens, metavar="N", help=longest)
     add("--context", type=int, metavar="N", help="maximum tokens of prompt and reply (default: all that fit in memory)")
     add("--cache-dir", type=Path, metavar="DIR", help="folder of imported models and caches (default: the user's)")
+
+
+def add_hosts(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """Adds the option that names the machines which share the target."""
+    shared = "split the target over the machines in this file (see `redline cluster`), this one first"
+    parser.add_argument("--hosts", type=Path, metavar="FILE", help=shared)
 
 
 def add_thinking(parser: argparse.ArgumentParser) -> None:
@@ -141,6 +149,7 @@ def read_options(args: argparse.Namespace, random_seed: bool, model_defaults: bo
         rule=args.acceptance or ACCEPTANCE_RULES[0],
         seed=seed,
         stop=tuple(args.stop),
+        hosts=read_hosts(args.hosts),
         cache_root=args.cache_dir,
         **values,
     )

@@ -31,6 +31,7 @@ COMMANDS = {
     "models": "show what this machine can run; download, import and remove models",
     "verify": "check an exported conversation against plain decoding",
     "serve": "serve the OpenAI and Anthropic protocols to other programs",
+    "cluster": "find, check and measure the machines that share a model",
     "doctor": "check this machine and suggest fixes",
 }
 AWAKE = {"serve", "race", "bench", "predict", "fit", "models", "verify"}  # they run by themselves, perhaps for hours

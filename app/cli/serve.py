@@ -15,7 +15,9 @@ from app.api.host_client import HostClient
 from app.api.key_file import ADDRESS, KEY_FILE, PORT, read_key
 from app.api.loopback_server import open_socket, serve_engine
 from app.api.reply_stream import Engine
+from app.cli.decoding_options import add_hosts
 from app.command_line import OK, add_command, notify
+from app.inference.host_file import read_hosts
 from app.inference.options import AUTO, BUILTIN, read_draft_length
 from app.store import store_path
 from engine.errors import BackendError, ModelError, UsageError
@@ -43,6 +45,7 @@ def add_parser(commands: Commands) -> None:
     rules = "acceptance rule above temperature 0 (default: rejection)"
     add("--acceptance", choices=ACCEPTANCE_RULES, default=ACCEPTANCE_RULES[0], help=rules)
     add("--context", type=int, metavar="N", help="maximum tokens of prompt and reply (default: all that fit in memory)")
+    add_hosts(parser)
     add("--port", type=int, default=PORT, metavar="N", help=f"port on {ADDRESS} (default: {PORT}; 0: any that is free)")
     add("--key-file", type=Path, metavar="FILE", help="file with the key (default: made once in Redline's folder)")
 
@@ -54,7 +57,9 @@ def run(args: argparse.Namespace) -> int:
     key = read_key(args.key_file or store_path().parent / KEY_FILE)
     base = SamplingSettings(draft_length=read_draft_length(args.draft_length), acceptance=args.acceptance)
     base.check(args.tree)
-    pair = protocol.Pair(target=args.target, drafter=args.drafter, tree=args.tree, context=args.context)
+    read_hosts(args.hosts)  # so that a wrong file is reported at once
+    hosts = str(args.hosts.resolve()) if args.hosts else ""
+    pair = protocol.Pair(target=args.target, drafter=args.drafter, tree=args.tree, context=args.context, hosts=hosts)
     return asyncio.run(serve(pair, base, args.port, key))
 
 

@@ -15,6 +15,7 @@ from app import protocol
 from app.host.reply_tools import ReplyTools, check_turns
 from app.host.verify_job import OtherModelError, verify
 from app.inference import conversation_caches, digests, loaded_pair, reply_events
+from app.inference.host_file import read_hosts
 from app.inference.loaded_pair import NO_DRAFTER, LoadedPair
 from app.inference.memory_check import check_memory
 from app.inference.options import Options, check_settings, target_name
@@ -52,9 +53,15 @@ class ModelWorker:
     def load(self, request: protocol.Load) -> Iterator[protocol.AnyAnswer]:
         """Loads what differs from the pair that is loaded. Yields Loading* Loaded. Raises RedlineError."""
         wanted, old = request.pair, self.pair
-        options = Options(target=wanted.target, drafters=(wanted.drafter,), tree=wanted.tree, context=wanted.context)
+        options = Options(
+            target=wanted.target,
+            drafters=(wanted.drafter,),
+            tree=wanted.tree,
+            context=wanted.context,
+            hosts=read_hosts(Path(wanted.hosts) if wanted.hosts else None),
+        )
         yield protocol.Loading(id=request.id, message=f"looking at {_short_name(wanted.target)}")
-        if old is None or old.target != wanted.target:
+        if old is None or (old.target, old.hosts) != (wanted.target, wanted.hosts):
             check_memory(check_folder(target_folder(options)), options)
             yield protocol.Loading(id=request.id, message=f"loading {_short_name(wanted.target)}")
             old = self._open_target(wanted, options)
@@ -79,8 +86,8 @@ class ModelWorker:
         if tools is not None and tools.grammar is not None:
             settings = replace(settings, grammar=tools.grammar)
         check_settings(settings, pair.trees)
-        cache = Path(request.cache) if request.cache else None
-        runner = self._runner(request, settings, tools, stop)
+        cache = Path(request.cache) if request.cache and not pair.is_shared else None
+        runner = self._runner(request, settings, tools, cache, stop)
         for event in runner.events() if tools is None else tools.events(runner.events()):
             match event:
                 case tuple():
@@ -111,7 +118,12 @@ class ModelWorker:
                     )
 
     def _runner(
-        self, request: protocol.Reply, settings: SamplingSettings, tools: ReplyTools | None, stop: StopFlag
+        self,
+        request: protocol.Reply,
+        settings: SamplingSettings,
+        tools: ReplyTools | None,
+        cache: Path | None,
+        stop: StopFlag,
     ) -> ReplyRunner:
         """Readies the pair for a reply and returns what runs it."""
         pair = self._pair
@@ -120,8 +132,8 @@ class ModelWorker:
         messages = to_builtins(request.messages) if request.prompt is None else request.prompt
         pair.draft_from(Path(request.history) if request.history else None, settings)
         pair.keep_conversations()
-        if request.cache:
-            self._open_cache(pair, Path(request.cache))
+        if cache is not None:
+            self._open_cache(pair, cache)
         described = tools.described if tools is not None else ()
         given = ReplyInput(messages, request.continuation_ids, request.timed, request.prediction, described)
         return ReplyRunner(pair, settings, given, stop.is_set)
@@ -228,7 +240,7 @@ class ModelWorker:
             if lost:
                 error.args = (f"{error}; the model that was loaded before is gone: load it again",)
             raise
-        self.pair = protocol.Pair(target=wanted.target, drafter="none", context=wanted.context)
+        self.pair = protocol.Pair(target=wanted.target, drafter="none", context=wanted.context, hosts=wanted.hosts)
         return self.pair
 
     def _open_drafter(self, wanted: protocol.Pair) -> None:

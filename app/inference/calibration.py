@@ -140,6 +140,8 @@ def key_of(target: Loaded, drafter: NamedDrafter, context: int) -> tuple[str, ..
     drafters = [part.spec if part.folder is None else f"{part.spec} {files_of(part.folder)}" for part in drafter.parts]
     files = files_of(target.folder.path)
     weights = files if target.model.kv_bits is None else f"{files}, keys and values in {target.model.kv_bits} bits"
+    if target.model.leader is not None:
+        weights = f"{weights}, shared by {target.model.leader.ranks}"
     return (*machine, weights, *drafters, "trees" if drafter.branches else "chains", str(context))
 
 

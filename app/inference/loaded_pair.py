@@ -89,6 +89,11 @@ class LoadedPair:
         return settings.with_defaults(self.defaults.values) if settings.from_model else settings
 
     @property
+    def is_shared(self) -> bool:
+        """Whether other machines hold parts of the target, and of every conversation."""
+        return self.target.model.leader is not None
+
+    @property
     def has_drafter(self) -> bool:
         return self.drafter.drafter is not None
 
@@ -127,8 +132,11 @@ class LoadedPair:
         self.target.model.record()
 
     def keep_conversations(self) -> None:
-        """Has the session keep as many conversations as memory allows now."""
+        """Has the session keep as many conversations as memory allows now; none where other machines hold parts of
+        them."""
         kept = self.session.kept
+        if self.is_shared:
+            return
         kept.limit_bytes = kept_conversations_bytes(self.needed, kept.nbytes)
 
     @contextmanager

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from app.inference.cluster import group_of
 from app.inference.machine import memory
 from app.inference.options import Options
 from app.inference.pair_resolution import drafter_folders
@@ -85,11 +86,12 @@ def verdict_of(folder: ModelFolder, drafters: Sequence[Path], options: Options) 
     """Returns whether a target and drafters fit at the requested context, else at the longest that fits easily, else at
     all. Raises UsageError, and ModelError for what would not load."""
     room, context = this_room(), declared_context(folder, options.context)
-    taken = pair_footprint(folder, drafters, options.kv_bits)
+    group = group_of(options.hosts)
+    taken = pair_footprint(folder, drafters, options.kv_bits, group)
 
     def with_fewer_bits(context: int) -> Footprint:
         try:
-            return pair_footprint(folder, drafters, min(options.kv_bits or KV_BITS, KV_BITS))(context)
+            return pair_footprint(folder, drafters, min(options.kv_bits or KV_BITS, KV_BITS), group)(context)
         except RedlineError:  # heads too narrow for it
             return taken(context)
 
@@ -113,5 +115,5 @@ def _largest_drafter(folder: ModelFolder, options: Options) -> list[Path]:
     for spec in options.drafters:
         with suppress(RedlineError):
             folders = drafter_folders(spec, folder)
-            found[pair_footprint(folder, folders, options.kv_bits)(1).total] = folders
+            found[pair_footprint(folder, folders, options.kv_bits, group_of(options.hosts))(1).total] = folders
     return found[max(found)]

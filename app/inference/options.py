@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from app.inference.host_file import Host
 from engine.audit.verify_blocks import WHY_NO_TREES
 from engine.errors import UsageError
 from engine.settings import AcceptanceRule, Grammar, SamplingSettings
@@ -33,7 +34,8 @@ class Options:
     whether plain and speculative decoding must agree to the last bit, which trees cannot. reproducible: whether the
     same request must draft the same tokens, so that automatic draft length does not go by the clock. context: tokens,
     None for what the model declares and this machine can hold. kv_bits: of the target's keys and values, None for as
-    the model computes them. cache_root: of imported models, None for the user's cache directory. history: the
+    the model computes them. hosts: the machines that share the target, this one first; none for this one alone.
+    cache_root: of imported models, None for the user's cache directory. history: the
     folder of earlier replies to draft from, None for none. The rest is as in
     `SamplingSettings`.
     """
@@ -62,6 +64,7 @@ class Options:
     grammar: Grammar | None = None
     context: int | None = None
     kv_bits: int | None = None
+    hosts: tuple[Host, ...] = ()
     cache_root: Path | None = None
     history: Path | None = None
 

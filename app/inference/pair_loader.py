@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from app.inference import cluster, digests
 from app.inference.memory_check import check_memory, context_note
 from app.inference.options import AUTO, Options
 from app.inference.pair_resolution import NONE, chosen, drafter_folder, note_used, parts_of, target_folder
@@ -86,8 +87,17 @@ def open_target(options: Options) -> Loaded:
     """Returns the target, loaded if it fits with its drafters. Raises ModelError, or UsageError for an empty name or a
     context that it is not made for."""
     folder = target_folder(options)
-    check_memory(check_folder(folder), options)
-    loaded = load(folder, options.kv_bits)
+    others = cluster.connect(options.hosts)
+    checked = check_folder(folder)
+    check_memory(checked, options)
+    if others is None:
+        loaded = load(folder, options.kv_bits)
+    else:
+        root = str(options.cache_root) if options.cache_root else None
+        wait = others.load(options.target, options.kv_bits, options.context, root)
+        loaded = load(folder, options.kv_bits, others.group)
+        wait()
+        others.lead(loaded.model, digests.of_model(checked))
     note_used(loaded.folder.path, options.cache_root)
     return loaded
 
@@ -95,8 +105,10 @@ def open_target(options: Options) -> Loaded:
 def open_session(target: Loaded, options: Options) -> OpenedSession:
     """Returns a session with a context that fits. Raises what `check_memory` raises."""
     verdict = check_memory(target.folder, options)
-    note = context_note(target.folder, options, verdict)
-    session = Session(target.model, target.tokenizer, verdict.context, target.tokenizer.matchers)
+    note, context = context_note(target.folder, options, verdict), verdict.context
+    if (others := cluster.connect(options.hosts)) is not None:
+        note, context = join_notes(note, others.memory), min(context, others.context)
+    session = Session(target.model, target.tokenizer, context, target.tokenizer.matchers)
     return OpenedSession(session, note, verdict.needed)
 
 

@@ -32,13 +32,14 @@ class Pair(Struct, frozen=True, kw_only=True):
 
     target: "builtin" or a model folder. drafter: as on the command line: auto, none, lookup, the name of a shipped
     drafter or a folder. tree: whether a drafter that can draft trees does so. context: tokens of prompt and reply, None
-    for what the model declares.
+    for what the model declares. hosts: the file of the machines that share the target, "" for this one alone.
     """
 
     target: str = "builtin"
     drafter: str = "auto"
     tree: bool = False
     context: int | None = None
+    hosts: str = ""
 
 
 class Tool(Struct, frozen=True, kw_only=True):

@@ -8,9 +8,12 @@ products are scalar code (1 to 2 GFLOP/s).
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from engine.backend import blas
+from engine.errors import BackendError
 
 _blas = ("reference", "not prepared")
 
@@ -60,6 +63,18 @@ def queues() -> bool:
     import mlx.core as mx
 
     return bool(mx.default_device().type == mx.DeviceType.gpu)
+
+
+@contextmanager
+def lost_ranks() -> Iterator[None]:
+    """Turns what MLX raises once a process of the same group is gone into a BackendError. Often it raises nothing and
+    waits for ever."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "[ring]" not in str(error):
+            raise
+        raise BackendError("a machine that computes a part of this model is gone: start Redline again") from error
 
 
 def wired_bytes() -> int | None:

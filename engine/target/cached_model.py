@@ -8,10 +8,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import mlx.core as mx
 
+from engine.backend import lost_ranks
 from engine.backend.mlx_lm_imports import why_unsound
 from engine.cache.model_cache import ModelCache
 from engine.cache.snapshot import Snapshot
@@ -38,6 +39,19 @@ def calling(between: Callable[[], None]) -> Callable[[], bool]:
     return cancelled
 
 
+class PassListener(Protocol):
+    """Hears of every pass before it is built; see `engine.target.sharded_target`. ranks: names of those who repeat
+    it."""
+
+    ranks: str
+
+    def announce(self, tokens: mx.array, tree: DraftTree | None, logits: bool) -> None:
+        """A pass over `tokens` (n,) comes. logits: whether it is evaluated as far as these, else only the cache."""
+
+    def cancel(self, error: BaseException) -> None:
+        """The pass announced last could not be built, because of `error`."""
+
+
 class CachedModel:
     """An mlx-lm model and its cache.
 
@@ -48,8 +62,9 @@ class CachedModel:
     2. `owner` is the reply that drove the model last; another reply that finds it here starts from nothing.
     3. After a pass over a tree the cache holds no sequence until `keep_path`, or a rewind to the tree's root.
 
-    taps: where the states of every pass are recorded now, None for nowhere. vocabulary: width of the logits. Raises
-    ModelError for an architecture that cannot be decoded exactly, UnsupportedCache for a cache that cannot be rewound.
+    taps: where the states of every pass are recorded now, None for nowhere. vocabulary: width of the logits. leader:
+    has other processes repeat every pass, None for a model that is whole in this one. Raises ModelError for an
+    architecture that cannot be decoded exactly, UnsupportedCache for a cache that cannot be rewound.
     """
 
     def __init__(self, model: Any, kv_bits: int | None = None, kv_group_size: int = 64) -> None:
@@ -58,12 +73,14 @@ class CachedModel:
         self.model = model
         self.owner: object = None
         self.taps: LayerTaps | None = None
+        self.leader: PassListener | None = None
         self.kv_bits = kv_bits
         self.cache = ModelCache(model, kv_bits, kv_group_size)
         self._recurrence = RecurrenceReplay(model, self.cache)
         self._known_taps: dict[tuple[tuple[int, ...], bool], LayerTaps] = {}
         self._root: int | None = None
         self._rotates_rows = False
+        self._feeds = False  # whether nobody reads the logits of the pass that is built
         try:
             self.vocabulary = self._measure_vocabulary()
         except ValueError as error:
@@ -111,7 +128,8 @@ class CachedModel:
         layers, at_once = self.cache.arrays_by_layer(), 1
         while layers:
             began_s = time.monotonic()
-            mx.eval(layers[:at_once])
+            with lost_ranks():
+                mx.eval(layers[:at_once])
             del layers[:at_once]
             if time.monotonic() - began_s < WAIT_S:
                 at_once *= 2
@@ -126,7 +144,11 @@ class CachedModel:
 
     def feed(self, tokens: Sequence[int]) -> None:
         """Puts tokens into the cache; nothing is evaluated and no logits are kept."""
-        self.forward(mx.array(list(tokens), mx.int32))
+        self._feeds = True
+        try:
+            self.forward(mx.array(list(tokens), mx.int32))
+        finally:
+            self._feeds = False
 
     def forward(self, tokens: mx.array, tree: DraftTree | None = None) -> mx.array:
         """Feeds (n,) token ids, which may be lazy; returns lazy logits (n, vocabulary).
@@ -141,19 +163,28 @@ class CachedModel:
         missing = tokens.size - tree.size
         entries = self.cache.for_tree(TreeRows.of(tree, self.length, missing))
         self._root = self.length + missing
-        return self._run(tokens, entries)
+        return self._run(tokens, entries, tree)
 
-    def _run(self, tokens: mx.array, entries: Any) -> mx.array:
+    def _run(self, tokens: mx.array, entries: Any, tree: DraftTree | None = None) -> mx.array:
         """One pass: lazy logits (n, vocabulary). If it fails, it has reached some layers only, so all is forgotten."""
+        wanted = not self._feeds or (self.taps is not None and self.taps.reaches_output)
+        if self.leader is not None:
+            self.leader.announce(tokens, tree, wanted)
         try:
             with self._recurrence.pass_over(tokens.size):
                 logits: mx.array = self.model(tokens[None], cache=entries)[0]
             if self.taps is not None:
                 self.taps.record(self.length)
-        except BaseException:
+        except BaseException as error:
+            if self.leader is not None:
+                self.leader.cancel(error)
             self.reset()
             raise
         self.cache.advance(tokens.size)
+        if self.leader is not None:  # as far as every other process evaluates it: see `sharded_target`
+            seen = self.taps.arrays() if self.taps is not None else []
+            with lost_ranks():
+                mx.async_eval([*([logits] if wanted else []), *self.cache.arrays(), *seen])
         return logits
 
     def continue_from(

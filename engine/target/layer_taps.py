@@ -48,6 +48,11 @@ class LayerTaps:
         self.width = sum(self._widths)
 
     @property
+    def reaches_output(self) -> bool:
+        """Whether a state behind the last layer is recorded, which the caches of a pass do not need."""
+        return any(point == NORMED or point >= len(layers_of(self._model)) for point in self.points)
+
+    @property
     def start(self) -> int:
         return self._stretches[0][0] if self._stretches else 0
 

@@ -48,6 +48,12 @@ _LAYERS = frozenset(
 )
 
 
+_PRODUCTS = (
+    *(nn.Linear, nn.QuantizedLinear),
+    *(nn.AllToShardedLinear, nn.QuantizedAllToShardedLinear, nn.ShardedToAllLinear, nn.QuantizedShardedToAllLinear),
+)
+
+
 class _Product:
     """Stands in for a matrix product: notes what it returns, or returns the first rows of that again. Some layers call
     theirs token by token, on (1, width)."""
@@ -170,7 +176,7 @@ def _is_recurrent(module: Any) -> bool:
 
 
 def _is_product(module: Any) -> bool:
-    return isinstance(module, nn.Linear | nn.QuantizedLinear)
+    return isinstance(module, _PRODUCTS)
 
 
 def _places(root: Any, fits: Callable[[Any], bool]) -> list[tuple[nn.Module, str]]:

@@ -30,6 +30,8 @@ class TargetView:
         self, model: CachedModel, taps: Sequence[int] = (), latest_only: bool = False, kv_layers: Sequence[int] = ()
     ) -> None:
         self.model = model
+        if kv_layers and model.leader is not None:
+            raise ModelError("it reads keys and values, which are split over several machines: choose another drafter")
         if taps:
             model.layer_taps(tuple(taps), latest_only)
         for layer in kv_layers:

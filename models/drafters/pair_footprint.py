@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import mlx.core as mx
+
 from engine.backend.memory import kept_bytes
 from models.drafters import kind_of
 from models.loader import not_loading
@@ -12,12 +14,18 @@ from models.memory import Footprint, FootprintAt, Share, measure
 from models.model_folder import ModelFolder
 
 
-def pair_footprint(target: ModelFolder, drafters: Sequence[Path] = (), kv_bits: int | None = None) -> FootprintAt:
+def pair_footprint(
+    target: ModelFolder,
+    drafters: Sequence[Path] = (),
+    kv_bits: int | None = None,
+    group: mx.distributed.Group | None = None,
+) -> FootprintAt:
     """Returns the memory by the length of the context, for a target with all these drafters loaded.
 
-    kv_bits: of the target's keys and values. Raises ModelError if a folder would not load.
+    kv_bits: of the target's keys and values. group: over which the target is split; this rank's memory is returned.
+    Raises ModelError if a folder would not load.
     """
-    measured = measure(target, kv_bits)
+    measured = measure(target, kv_bits, group)
     shares = []
     for path in drafters:
         with not_loading(path):

@@ -59,8 +59,9 @@ class ModelSize:
         return Share(self.weights_bytes, self.loading_bytes, cache, working, self.vocabulary * TOKEN_BYTES)
 
 
-def measure(folder: ModelFolder, kv_bits: int | None = None) -> ModelSize:
-    """Returns the sizes of the model in a checked folder, which are remembered while its files stay as they are.
+def measure(folder: ModelFolder, kv_bits: int | None = None, group: mx.distributed.Group | None = None) -> ModelSize:
+    """Returns the sizes of the model in a checked folder, or of what this rank of a `group` computes of it. They are
+    remembered while its files stay as they are.
 
     Raises ModelError if it would not load, UnsupportedCache if its keys and values cannot have so many bits.
     """
@@ -70,16 +71,16 @@ def measure(folder: ModelFolder, kv_bits: int | None = None) -> ModelSize:
     except OSError as error:
         what = f"{folder.path}: its files were removed or changed after it was opened ({error.strerror})"
         raise ModelError(f"{what}; put them back, or load another model") from error
-    key = tuple((path, stat.st_size, stat.st_mtime_ns) for path, stat in stats), kv_bits
+    key = tuple((path, stat.st_size, stat.st_mtime_ns) for path, stat in stats), kv_bits, group.size() if group else 1
     if key not in _remembered:
         while len(_remembered) >= _REMEMBERED:
             del _remembered[next(iter(_remembered))]
-        _remembered[key] = _measure(folder, kv_bits)
+        _remembered[key] = _measure(folder, kv_bits, group)
     return _remembered[key]
 
 
-def _measure(folder: ModelFolder, kv_bits: int | None) -> ModelSize:
-    network = assemble(folder)
+def _measure(folder: ModelFolder, kv_bits: int | None, group: mx.distributed.Group | None) -> ModelSize:
+    network = assemble(folder, group)
     cache = ModelCache(network, kv_bits)
     recurrence = RecurrenceReplay(network, cache)
     recurrence.record_next()
@@ -90,7 +91,7 @@ def _measure(folder: ModelFolder, kv_bits: int | None) -> ModelSize:
     hidden = first_count(config, ("hidden_size", "n_embd", "d_model", "dim")) or inner_width(network)
     return ModelSize(
         weights_bytes=weights,
-        loading_bytes=folder.weights_bytes if weights != folder.weights_bytes else 0,
+        loading_bytes=_loading_bytes(folder, weights, group),
         item_bytes=logits.dtype.size,
         hidden=hidden,
         inner=inner_width(network),
@@ -99,6 +100,15 @@ def _measure(folder: ModelFolder, kv_bits: int | None) -> ModelSize:
         growth=tuple(cache.growth()),
         recorded=recurrence.nbytes,
     )
+
+
+def _loading_bytes(folder: ModelFolder, weights: int, group: mx.distributed.Group | None) -> int:
+    """Returns what loading takes beside the weights: all that is stored where it is converted; of a model that is split
+    the largest array, whole and in the type that it is computed in, as one is read after the other."""
+    if group is not None:
+        leaves: Any = tree_flatten(assemble(folder).parameters())
+        return 2 * max(int(array.nbytes) for _, array in leaves)
+    return folder.weights_bytes if weights != folder.weights_bytes else 0
 
 
 def _first_pass(network: Any, cache: ModelCache, folder: ModelFolder, kv_bits: int | None) -> mx.array:
@@ -143,4 +153,4 @@ def _scores(config: dict[str, Any], hidden: int) -> int:
     return 0 if backend.describe().device == "gpu" and size in FUSED_HEADS else heads
 
 
-_remembered: dict[tuple[tuple[tuple[str, int, int], ...], int | None], ModelSize] = {}
+_remembered: dict[tuple[tuple[tuple[str, int, int], ...], int | None, int], ModelSize] = {}

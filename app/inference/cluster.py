@@ -1,0 +1,323 @@
+"""The other machines that share a target with this one: started, joined into MLX's ring, told what to do, and watched.
+
+Each runs `redline cluster --follow` (`app.inference.cluster_rank`) at the other end of a pipe, through ssh or, for
+"localhost", without it: one JSON message a line there, one a line back. The ring itself carries numbers only.
+
+A collective of MLX waits for ever once a machine is gone, and nothing but the end of the process gets out of it. So a
+thread listens for every machine: each says something every second. Once one is silent or has ended, whoever announces
+a pass gets a BackendError; whoever is within a pass then, the process, ends with the same words after GRACE_S.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib.metadata import version
+from queue import Queue
+from types import FrameType
+from typing import Any
+
+import mlx.core as mx
+
+from app.command_line import FAILURE, notify
+from app.inference.host_file import Host
+from engine.errors import BackendError, ModelError, UsageError
+from engine.target.cached_model import CachedModel
+from engine.target.sharded_target import Leader, Message, trip_s
+
+SILENCE_S = 5.0
+GRACE_S = 2.0
+START_S = 60.0  # for a machine to say anything at all: ssh, and the import of MLX
+PORT = 32323  # of rank 0 in the ring, the next ones for the others: as in mlx.launch
+FOLLOW = ("cluster", "--follow")
+PACKAGES = ("redline", "mlx", "mlx-lm")
+_SSH = ("ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "--")
+
+Ring = Sequence[Sequence[str]]  # the addresses of each rank, "ip:port"
+
+
+class Follower:
+    """The process of another rank. lost: called, from another thread, with the reason once it has ended."""
+
+    def __init__(self, host: Host, lost: Callable[[str], None]) -> None:
+        self.host, self.answers = host, Queue[Message]()
+        self.heard_s = time.monotonic() + START_S - SILENCE_S
+        here = (sys.executable, "-m", "app", *FOLLOW)
+        there = (*_SSH, host.ssh, shlex.join((*host.command, *FOLLOW)))
+        try:
+            self.process = subprocess.Popen(
+                here if host.is_here else there,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                start_new_session=True,  # Ctrl-C is for rank 0
+            )
+        except OSError as error:
+            raise BackendError(f"{host.ssh} cannot be reached ({error.strerror}): install ssh") from error
+        threading.Thread(target=self._listen, args=(lost,), daemon=True).start()
+
+    def write(self, line: bytes) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line)
+        self.process.stdin.flush()
+
+    def _listen(self, lost: Callable[[str], None]) -> None:
+        assert self.process.stdout is not None
+        with suppress(ValueError):  # a line that is no JSON, or a closed stream
+            for line in self.process.stdout:
+                self.heard_s = time.monotonic()
+                if message := json.loads(line):
+                    self.answers.put(message)
+        lost(f"{self.host.ssh} has ended, which computes a part of this model: start Redline again")
+
+
+class Cluster:
+    """The machines of `hosts`, this one first. rings: the addresses as each rank sees them, None for the plain ones.
+
+    leave: ends this process where nothing else does, with the reason. memory: what the target takes on each of the
+    others, for the user. context: the longest that they have memory for. lost: why they cannot be used any more, "" if
+    they can. closed: whether nobody uses them any more. Raises BackendError for a machine that cannot
+    be started or has other versions.
+    """
+
+    def __init__(
+        self,
+        hosts: Sequence[Host],
+        rings: Sequence[Ring] | None = None,
+        leave: Callable[[str], None] | None = None,
+    ) -> None:
+        self.hosts, self.lost, self.closed = tuple(hosts), "", False
+        self.memory, self.context = "", 0
+        self._leave, self._thread, self._joining = leave or _leave, threading.get_ident(), False
+        self._terminal = _terminal_state()
+        self._followers: list[Follower] = []
+        for host in hosts[1:]:
+            self._followers.append(Follower(host, self._lose))
+        threading.Thread(target=self._watch, daemon=True).start()
+        try:
+            self._compare(self._answers("hello"))
+            self.group = self._join(rings or [_ring(hosts)] * len(hosts))
+        except BaseException:
+            self.close()
+            raise
+
+    def tell(self, message: Message) -> None:
+        """Sends a message to every other rank. Raises BackendError once one is gone."""
+        if self.lost:
+            raise BackendError(self.lost)
+        line = json.dumps(message).encode() + b"\n"
+        for follower in self._followers:
+            try:
+                follower.write(line)
+            except OSError as error:
+                self._lose(f"{follower.host.ssh} has ended, which computes a part of this model: start Redline again")
+                raise BackendError(self.lost) from error
+
+    def load(self, target: str, kv_bits: int | None, context: int | None, cache_root: str | None) -> Callable[[], None]:
+        """Has every other rank load its part of a target; returns what waits until they have. See `app.inference.
+        options.Options` for the arguments."""
+        values = {"target": target, "kv_bits": kv_bits, "context": context}
+        here = all(host.is_here for host in self.hosts)
+        self.tell({"load": {**values, "cache_root": cache_root if here else None}})
+
+        def wait() -> None:
+            self._loaded = self._answers("loaded")
+            self.memory = "; ".join(
+                f"{host.ssh}: {loaded['memory']}" for host, loaded in zip(self.hosts[1:], self._loaded, strict=True)
+            )
+            self.context = min(loaded["context"] for loaded in self._loaded)
+
+        return wait
+
+    def lead(self, target: CachedModel, digest: str) -> None:
+        """Has the other ranks follow every pass of `target`. Raises ModelError where one has loaded other weights."""
+        for host, loaded in zip(self.hosts[1:], self._loaded, strict=True):
+            if loaded["digest"] != digest:
+                raise ModelError(f"{host.ssh} has other weights under this name: copy the model's folder there")
+        Leader(target, self.group, self.tell, ", ".join(host.ssh for host in self.hosts))
+
+    def trip_s(self, rows: int, width: int) -> float:
+        """Returns the seconds that a sum over all machines takes, of (rows, width) float16."""
+        self.tell({"link": [rows, width]})
+        return trip_s(self.group, rows, width)
+
+    def close(self) -> None:
+        """Ends the other processes."""
+        self.closed, self.lost = True, self.lost or "the other machines were dismissed: start Redline again"
+        for follower in self._followers:
+            with suppress(OSError):
+                follower.process.stdin.close()  # type: ignore[union-attr]
+            with suppress(subprocess.TimeoutExpired):
+                follower.process.wait(GRACE_S)
+            follower.process.kill()
+
+    def _join(self, rings: Sequence[Ring]) -> mx.distributed.Group:
+        for rank, follower in enumerate(self._followers, 1):
+            hosts = [host.__dict__ for host in self.hosts]
+            follower.write(json.dumps({"rank": rank, "ring": rings[rank], "hosts": hosts}).encode() + b"\n")
+        self._joining = True
+        group = join(0, rings[0])
+        self._joining = False
+        self._answers("joined")
+        return group
+
+    def _answers(self, name: str) -> list[Any]:
+        """Returns what each of the others says under `name`. Raises ModelError for what one refuses, BackendError once
+        one is gone."""
+        answers = []
+        for follower in self._followers:
+            answer = follower.answers.get()
+            if "lost" in answer:
+                raise BackendError(answer["lost"])
+            if "error" in answer:
+                raise ModelError(f"{follower.host.ssh}: {answer['error']}")
+            answers.append(answer[name])
+        return answers
+
+    def _compare(self, hellos: Sequence[dict[str, str]]) -> None:
+        own = versions()
+        for host, theirs in zip(self.hosts[1:], hellos, strict=True):
+            for package in PACKAGES:
+                if theirs[package] != own[package]:
+                    raise BackendError(
+                        f"{host.ssh} has {package} {theirs[package]} and this machine {own[package]}: "
+                        "install the same version of Redline on both"
+                    )
+
+    # --- in other threads ---------------------------------------------------------------------------
+
+    def _lose(self, reason: str) -> None:
+        if self.lost:
+            return
+        self.lost = reason
+        for follower in self._followers:
+            follower.answers.put({"lost": reason})
+        threading.Thread(target=self._give_up, daemon=True).start()
+
+    def _watch(self) -> None:
+        while not self.lost:
+            time.sleep(SILENCE_S / 10)
+            for follower in self._followers:
+                if time.monotonic() - follower.heard_s > SILENCE_S:
+                    self._lose(
+                        f"{follower.host.ssh}, which computes a part of this model, has been silent for "
+                        f"{SILENCE_S:.0f} seconds: check the connection and start Redline again"
+                    )
+                    follower.process.kill()
+
+    def _give_up(self) -> None:
+        """Ends the process once the thread that works has been in a pass for GRACE_S: it cannot get out. One that
+        begins a pass now is told."""
+        seen = 0
+        while seen < 2:
+            time.sleep(GRACE_S / 2)
+            stuck = self._joining or _is_in_engine(sys._current_frames().get(self._thread))
+            seen = seen + 1 if stuck and not self.closed else 0
+        _restore_terminal(self._terminal)
+        self._leave(self.lost)
+
+
+# --- one cluster for a process ---
+
+_cluster: list[Cluster] = []
+
+
+def connect(hosts: Sequence[Host]) -> Cluster | None:
+    """Returns the machines that share targets with this process, None for no hosts; they are started the first time.
+    Raises UsageError for others than then, as MLX joins a process once, and BackendError once one is gone."""
+    if not hosts:
+        for lost in _cluster:  # what this process does from here on needs none of them
+            lost.closed = bool(lost.lost)
+        return None
+    if not _cluster:
+        _cluster.append(Cluster(hosts))
+    if _cluster[0].hosts != tuple(hosts):
+        raise UsageError("this process shares models with other machines already: start Redline again")
+    if _cluster[0].lost:
+        raise BackendError(_cluster[0].lost)
+    return _cluster[0]
+
+
+_groups: list[mx.distributed.Group] = []
+
+
+def join(rank: int, ring: Ring) -> mx.distributed.Group:
+    """Makes this process a rank of MLX's ring; waits until all have joined. Raises BackendError where MLX cannot."""
+    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
+        json.dump(ring, file)
+        file.flush()
+        os.environ |= {"MLX_RANK": str(rank), "MLX_HOSTFILE": file.name}
+        try:
+            group = mx.distributed.init(strict=True, backend="ring")
+        except RuntimeError as error:
+            raise BackendError(f"the machines cannot be joined ({error}): check the addresses in the file") from error
+    _groups.append(group)
+    return group
+
+
+def group_of(hosts: Sequence[Host]) -> mx.distributed.Group | None:
+    """Returns the group that shares targets, None for no hosts. Raises as `connect`, which it calls where this process
+    has joined none."""
+    if hosts and not _groups:
+        connect(hosts)
+    return _groups[0] if hosts else None
+
+
+def versions() -> dict[str, str]:
+    """Returns what must be the same on all machines."""
+    return {package: version(package) for package in PACKAGES}
+
+
+def _ring(hosts: Sequence[Host]) -> Ring:
+    """Returns the address of each rank: that of the file, with a port where it has none."""
+    ports = _free_ports(len(hosts)) if all(host.is_here for host in hosts) else range(PORT, PORT + len(hosts))
+    return [[host.ip if ":" in host.ip else f"{host.ip}:{port}"] for host, port in zip(hosts, ports, strict=True)]
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [int(one.getsockname()[1]) for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def _is_in_engine(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).startswith("engine."):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _leave(reason: str) -> None:
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+    notify(reason)
+    os._exit(FAILURE)
+
+
+def _terminal_state() -> list[Any] | None:
+    """Returns how the terminal is set before a reply changes that; None without one."""
+    if not sys.stdin.isatty():
+        return None
+    import termios
+
+    return termios.tcgetattr(sys.stdin.fileno())
+
+
+def _restore_terminal(state: list[Any] | None) -> None:
+    if state is not None:
+        import termios
+
+        termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, state)

@@ -1,0 +1,85 @@
+"""The file that names the machines which share a target: that of `mlx.launch`, rank 0, this machine, first.
+
+    {"hosts": [{"ssh": "localhost", "ips": ["10.0.0.1"]}, {"ssh": "studio.local", "ips": ["10.0.0.2"]}]}
+
+A machine may have a "command", which starts `redline` there.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import socket
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.errors import UsageError
+
+HERE = ("localhost", "127.0.0.1")
+COMMAND = ("redline",)
+
+
+@dataclass(frozen=True)
+class Host:
+    """A machine. ssh: its name for ssh, or "localhost". ip: its address in the ring, "ip" or "ip:port"."""
+
+    ssh: str
+    ip: str
+    command: tuple[str, ...] = COMMAND
+
+    @property
+    def is_here(self) -> bool:
+        return self.ssh in HERE
+
+
+def read_hosts(path: Path | None) -> tuple[Host, ...]:
+    """Returns the machines that a file names, none without a file. Raises UsageError for a file that is not one."""
+    if path is None:
+        return ()
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+        listed = value["hosts"] if isinstance(value, dict) else value
+        hosts = tuple(_host(entry) for entry in listed)
+    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
+        raise UsageError(f"--hosts: {path} is no list of machines ({error}): `redline cluster` writes one") from None
+    if len(hosts) < 2:
+        raise UsageError(f"--hosts: {path} names {len(hosts)} machines: a target is shared by at least 2")
+    return hosts
+
+
+def _host(entry: dict[str, Any]) -> Host:
+    """Raises what reading an entry of another form raises. ssh would take a name that begins with a dash for an
+    option."""
+    ssh, ip = entry["ssh"], entry["ips"][0]
+    if not isinstance(ssh, str) or not ssh or ssh.startswith("-"):
+        raise ValueError(f"{ssh!r} is no name of a machine")
+    ipaddress.ip_address(ip.rpartition(":")[0] if ip.count(":") == 1 else ip)
+    return Host(ssh, ip, tuple(map(str, entry.get("command", COMMAND))))
+
+
+def find_hosts(names: Sequence[str]) -> tuple[Host, ...]:
+    """Returns machines by their names, with the addresses that the network knows. Raises UsageError for an unknown
+    one."""
+    hosts = []
+    for name in names:
+        try:
+            hosts.append(Host(name, socket.gethostbyname(name.rpartition("@")[2])))
+        except OSError as error:
+            raise UsageError(f"{name} is not known in this network ({error}): give another name or address") from None
+    return tuple(hosts)
+
+
+def write_hosts(path: Path, hosts: Sequence[Host]) -> None:
+    """Writes the file. Raises UsageError where it cannot be written."""
+    entries = [{"ssh": host.ssh, "ips": [host.ip], "command": list(host.command)} for host in hosts]
+    try:
+        path.write_text(json.dumps({"hosts": entries}, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written ({error.strerror}): choose another file") from error
+
+
+def plain(hosts: Sequence[Host]) -> list[dict[str, Any]]:
+    """Returns hosts as JSON says them; `Host(**each)` is the way back, but for the command."""
+    return [asdict(host) for host in hosts]

@@ -1,0 +1,272 @@
+"""Machines that share a target, here processes on this one: the text, what is refused, and what a death does."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app import protocol
+from app.inference import cluster
+from app.inference.host_file import Host, read_hosts
+from engine.errors import BackendError, ModelError, UsageError
+
+MOST_S = 10.0  # from the death of a rank to the end of the command
+HERE = {"ssh": "localhost", "ips": ["127.0.0.1"]}
+SAMPLED = ("--temperature", "0.8", "--seed", "1", "--acceptance", "coupled", "--drafter", "lookup")
+
+
+@pytest.fixture(scope="session")
+def hosts_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("hosts") / "hosts.json"
+    path.write_text(json.dumps({"hosts": [HERE, HERE]}))
+    return path
+
+
+def command(*words: object) -> list[str]:
+    return [sys.executable, "-m", "app", *map(str, words)]
+
+
+def chat(folder: Path, cache: Path, *more: object) -> list[str]:
+    prompt = ("--prompt", "the sky is blue", "--json", "--max-tokens", 300, "--cache-dir", cache)
+    return command("chat", "--target", folder, *prompt, *SAMPLED, *more)
+
+
+def ids_in(lines: str) -> list[int]:
+    events = [json.loads(line) for line in lines.splitlines()]
+    return [token for event in events if event["event"] == "Round" for token in event["tokens"]]
+
+
+@pytest.fixture(scope="session")
+def whole_reply(toy_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> list[int]:
+    done = subprocess.run(
+        chat(toy_folder, tmp_path_factory.mktemp("cache")), capture_output=True, text=True, timeout=120, check=True
+    )
+    return ids_in(done.stdout)
+
+
+def followers(process: subprocess.Popen[Any]) -> list[int]:
+    """The processes that this one has started to follow it."""
+    listed = subprocess.run(
+        ["pgrep", "-P", str(process.pid), "-f", "cluster --follow"], capture_output=True, text=True, check=False
+    )
+    return [int(pid) for pid in listed.stdout.split()]
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process runs; one that has ended and that nobody waits for does not."""
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+    return bool(state.strip()) and not state.startswith("Z")
+
+
+@contextmanager
+def replying(folder: Path, cache: Path, hosts: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A reply in the making after its first round, and the process of rank 1."""
+    process = subprocess.Popen(
+        chat(folder, cache, "--hosts", hosts), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        (rank,) = _wait_for_followers(process)
+        yield process, rank
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _wait_for_followers(process: subprocess.Popen[str]) -> list[int]:
+    end_s = time.monotonic() + 60
+    while not (found := followers(process)) and time.monotonic() < end_s:
+        time.sleep(0.05)
+    return found
+
+
+def _read_until(process: subprocess.Popen[str], event: str) -> str:
+    assert process.stdout is not None
+    seen = ""
+    while event not in (line := process.stdout.readline()):
+        assert line, process.stderr.read() if process.stderr else ""
+        seen += line
+    return seen + line
+
+
+def ends_well(process: subprocess.Popen[str], seen: str, whole: list[int]) -> None:
+    """The command says what happened, in time, and every line that it has written is of the reply."""
+    began_s = time.monotonic()
+    rest, said = process.communicate(timeout=60)
+    took_s = time.monotonic() - began_s
+    assert took_s < MOST_S
+    ids = ids_in(seen + rest)
+    assert ids == whole[: len(ids)]
+    if len(ids) < len(whole):
+        assert process.returncode == 1
+        assert "a part of this model" in said and "Traceback" not in said
+
+
+@pytest.mark.slow
+def test_a_shared_target_writes_what_it_writes_alone(
+    toy_folder: Path, whole_reply: list[int], hosts_file: Path, tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        chat(toy_folder, tmp_path, "--hosts", hosts_file), capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert ids_in(done.stdout) == whole_reply
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", range(20))
+def test_a_rank_that_dies_ends_the_reply_and_nothing_is_lost(
+    moment: int, toy_folder: Path, whole_reply: list[int], hosts_file: Path, tmp_path: Path
+) -> None:
+    with replying(toy_folder, tmp_path, hosts_file) as (process, rank):
+        seen = _read_until(process, "Round") if moment else ""  # the first one while the model is still being loaded
+        time.sleep(random.Random(moment).uniform(0, 0.8))
+        os.kill(rank, signal.SIGKILL)
+        ends_well(process, seen, whole_reply)
+
+
+@pytest.mark.slow
+def test_a_rank_that_falls_silent_ends_the_reply(
+    toy_folder: Path, whole_reply: list[int], hosts_file: Path, tmp_path: Path
+) -> None:
+    with replying(toy_folder, tmp_path, hosts_file) as (process, rank):
+        seen = _read_until(process, "Round")
+        os.kill(rank, signal.SIGSTOP)
+        ends_well(process, seen, whole_reply)
+        assert not is_running(rank)
+
+
+@pytest.mark.slow
+def test_ranks_end_with_rank_0(toy_folder: Path, hosts_file: Path, tmp_path: Path) -> None:
+    with replying(toy_folder, tmp_path, hosts_file) as (process, rank):
+        _read_until(process, "Round")
+        process.kill()
+        end_s = time.monotonic() + MOST_S
+        while is_running(rank) and time.monotonic() < end_s:
+            time.sleep(0.05)
+        assert not is_running(rank)
+
+
+@pytest.mark.slow
+def test_the_host_loads_a_shared_target_and_another_one(toy_folder: Path, hosts_file: Path) -> None:
+    shared = protocol.Pair(target=str(toy_folder), drafter="lookup", hosts=str(hosts_file))
+    ask = {"messages": [{"role": "user", "content": "the sky"}], "sampling": {"max_tokens": 20, "seed": 1}}
+    lines = [
+        protocol.encode_line(protocol.Load(id=1, pair=shared)),
+        json.dumps({"type": "Reply", "id": 2, **ask}).encode() + b"\n",
+        protocol.encode_line(protocol.Load(id=3, pair=protocol.Pair(target=str(toy_folder), drafter="none"))),
+        json.dumps({"type": "Reply", "id": 4, **ask}).encode() + b"\n",
+        protocol.encode_line(protocol.Load(id=5, pair=shared)),
+        json.dumps({"type": "Reply", "id": 6, **ask}).encode() + b"\n",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "app.host", "--finish"],
+        input=b"".join(lines),
+        capture_output=True,
+        timeout=120,
+        check=True,
+    )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [answer for answer in answers if answer["type"] == "Failed"] == []
+    texts = [
+        [token for a in answers if a["type"] == "Told" and a["id"] == number for token in a["round"]["tokens"]]
+        for number in (2, 4, 6)
+    ]
+    assert texts[0] == texts[1] == texts[2] and len(texts[0]) == 20
+    loaded = next(answer for answer in answers if answer["type"] == "Loaded")
+    assert "localhost: " in loaded["note"] and "for a context of" in loaded["note"]
+
+
+@pytest.mark.slow
+def test_the_command_checks_machines(toy_folder: Path, hosts_file: Path) -> None:
+    done = subprocess.run(
+        command("cluster", "--hosts", hosts_file, "--target", toy_folder), capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert "joined, same versions" in done.stdout
+    assert "a sum over all of them, 8 x 4,096 numbers: " in done.stdout
+    assert "same weights on all" in done.stdout
+    assert "for a context of" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_model_that_does_not_divide_is_refused(hosts_file: Path) -> None:
+    done = subprocess.run(
+        command("cluster", "--hosts", hosts_file, "--target", "builtin"), capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 1
+    assert "n_heads 9, which 2 machines do not divide" in done.stderr
+
+
+# --- the file -----------------------------------------------------------------------------------
+
+
+def test_the_command_writes_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "hosts.json"
+    done = subprocess.run(
+        command("cluster", "localhost", "127.0.0.1", "--write", path), capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert read_hosts(path) == (Host("localhost", "127.0.0.1"), Host("127.0.0.1", "127.0.0.1"))
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("", "no list of machines"),
+        ("[]", "names 0 machines"),
+        (json.dumps([HERE]), "names 1 machines"),
+        (json.dumps([HERE, {"ssh": "studio", "ips": []}]), "no list of machines"),
+        (json.dumps([HERE, {"ssh": "studio", "ips": ["studio"]}]), "no list of machines"),
+        (json.dumps([HERE, {"ssh": "-oProxyCommand=x", "ips": ["10.0.0.2"]}]), "no name of a machine"),
+    ],
+)
+def test_a_file_that_names_no_machines_is_refused(content: str, why: str, tmp_path: Path) -> None:
+    path = tmp_path / "hosts.json"
+    path.write_text(content)
+    with pytest.raises(UsageError, match=why):
+        read_hosts(path)
+    with pytest.raises(UsageError, match="no list of machines"):
+        read_hosts(tmp_path / "nowhere.json")
+
+
+def test_a_port_and_a_command_may_be_given(tmp_path: Path) -> None:
+    path = tmp_path / "hosts.json"
+    entry = {"ssh": "me@studio", "ips": ["10.0.0.2:5000"], "command": ["bin/redline"], "rdma": [None]}
+    path.write_text(json.dumps({"backend": "ring", "hosts": [HERE, entry]}))
+    assert read_hosts(path)[1] == Host("me@studio", "10.0.0.2:5000", ("bin/redline",))
+
+
+# --- what rank 0 makes of the others -----------------------------------------------------------------
+
+
+class _Silent(cluster.Cluster):
+    """Machines that are never started."""
+
+    def __init__(self, *hosts: Host) -> None:
+        self.hosts, self._followers, self._loaded = hosts, [], []
+
+
+STUDIO = Host("studio", "10.0.0.2")
+
+
+def test_other_versions_are_refused() -> None:
+    theirs = cluster.versions() | {"mlx": "0.1"}
+    with pytest.raises(BackendError, match=r"studio has mlx 0\.1 and this machine .*: install the same version"):
+        _Silent(Host("localhost", "127.0.0.1"), STUDIO)._compare([theirs])
+
+
+def test_other_weights_are_refused() -> None:
+    machines = _Silent(Host("localhost", "127.0.0.1"), STUDIO)
+    machines._loaded = [{"digest": "theirs"}]
+    target: Any = None
+    with pytest.raises(ModelError, match="studio has other weights under this name"):
+        machines.lead(target, "ours")

@@ -1,0 +1,172 @@
+"""Toy targets split over processes on this machine, and how their replies compare with those of one process.
+
+python -m tests.engine.target.sharded_ranks RANKS ARCHITECTURE[,...] [DRAFTER...]
+
+Prints a line for each architecture; the exit code is 1 if one differs. Without drafters all that the target can have.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+import mlx.core as mx
+
+from engine.drafters import Drafter
+from engine.drafters.draft_model import DraftModel
+from engine.drafters.eagle3 import Eagle3
+from engine.drafters.prompt_lookup import PromptLookup
+from engine.errors import ModelError
+from engine.session import Session
+from engine.target.cached_model import CachedModel
+from engine.target.sharded_target import Leader, Message, follow
+from engine.target.tree_trial import why_no_trees
+from models.tensor_parallel import shard
+from tests.engine.conversations import CONTEXT, LONG, SHAPED, SHORT, TURN, Reply, answer, events_of, read, same
+from tests.engine.drafters.eagles import taught
+from tests.engine.fakes import ByteTokenizer, nearby
+from tests.engine.replies import PROMPT, earlier_replies, reply
+from tests.toys.architecture_configs import SPECIFIC
+from tests.toys.architectures import build
+
+Make = Callable[[], Drafter | None]
+SPECIFIC["step3p5"]["attention_other_setting"]["num_attention_groups"] = 2  # which 2 ranks divide
+LONGER = {"llama", "qwen3_5"}  # whose prompts take more than one chunk too
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listened at a moment ago."""
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def join(rank: int, ring: list[list[str]]) -> mx.distributed.Group:
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(ring, file)
+        file.flush()
+        os.environ |= {"MLX_RANK": str(rank), "MLX_HOSTFILE": file.name}
+        return mx.distributed.init(strict=True, backend="ring")
+
+
+def sharded(name: str, group: mx.distributed.Group) -> CachedModel:
+    network = build(name)
+    shard(network, group)
+    return CachedModel(network)
+
+
+# --- rank 0 -----------------------------------------------------------------------------------------
+
+
+def drafters(whole: Any, kinds: list[str]) -> dict[str, Make]:
+    """How to make each drafter of these kinds that the target can have, all for none; each call makes a new one."""
+    made: dict[str, Make] = {
+        "none": lambda: None,
+        "lookup": lambda: PromptLookup(1, earlier_replies(64)),
+        "draft model": lambda: DraftModel(CachedModel(nearby(whole, 0.05)), 64),
+    }
+    trees = why_no_trees(CachedModel(whole)) is None
+    if trees:
+        made["lookup trees"] = lambda: PromptLookup(1, earlier_replies(64), trees=True)
+    if kinds and not any("eagle3" in kind for kind in kinds):
+        return {kind: make for kind, make in made.items() if kind in kinds}
+    try:
+        head = taught(whole, [*PROMPT, *reply(whole, tokens=40)[0]])
+    except (ModelError, ValueError):  # states that a head of this size cannot read
+        return made
+    made["eagle3"] = lambda: Eagle3(head, CachedModel(whole))
+    if trees:
+        made["eagle3 trees"] = lambda: Eagle3(head, CachedModel(whole), True)
+    return {kind: make for kind, make in made.items() if not kinds or kind in kinds}
+
+
+def conversation(target: CachedModel, make: Make, settings: Any, prompt: list[int]) -> Iterator[Reply]:
+    """A reply, the next turn, an edit, a reply that a stop string cuts, one that is cancelled, one walked away from,
+    and one that is decoded exactly."""
+    s, d = Session(target, ByteTokenizer(), CONTEXT), make()
+    first = answer(s, prompt, settings, d)
+    yield first
+    second = [*prompt, *first.ids, *TURN]
+    yield answer(s, second, settings, d)
+    yield answer(s, [*second[:-3], 40, 41], settings, d)
+    stop = next((first.text[i : i + 2] for i in range(3, len(first.text) - 2) if first.text[i : i + 2].isalpha()), "zz")
+    yield answer(s, prompt, replace(settings, stop=(stop,)), d)
+    longer, stopped = replace(settings, max_tokens=40), lambda: len(s.tokens) > len(prompt) + 9
+    yield read(list(events_of(s, [*prompt, 11], longer, d, cancelled=stopped)))
+    events = events_of(s, [*prompt, 12], settings, d)
+    list(islice(events, 3))
+    events.close()
+    yield answer(s, [*prompt, 12, 13], settings, d)
+    if d is None or d.traits.shape != "tree":
+        yield answer(s, prompt, replace(settings, exact=True), d)
+
+
+def compare(name: str, target: CachedModel, kinds: list[str]) -> tuple[int, list[str]]:
+    """How many replies were compared, and what differs. kinds: of drafters, all for none."""
+    whole, count, wrong = build(name), 0, []
+    if (mine := why_no_trees(target)) != (theirs := why_no_trees(CachedModel(whole))):
+        wrong.append(f"trees: {mine} and {theirs}")
+    for kind, make in drafters(whole, kinds).items():
+        for settings in (SHORT, SHAPED):
+            for prompt in [PROMPT, *([LONG] if name in LONGER else [])]:
+                pairs = zip(
+                    conversation(target, make, settings, prompt),
+                    conversation(CachedModel(whole), make, settings, prompt),
+                    strict=True,
+                )
+                for turn, (mine_, theirs_) in enumerate(pairs):
+                    count += 1
+                    try:
+                        same(mine_, theirs_)
+                    except AssertionError:
+                        wrong.append(f"{kind}, temperature {settings.temperature}, turn {turn}")
+    return count, wrong
+
+
+def lead(ranks: int, names: list[str], kinds: list[str]) -> int:
+    ring = [[f"127.0.0.1:{port}"] for port in free_ports(ranks)]
+    command = [sys.executable, "-m", "tests.engine.target.sharded_ranks", "follow", json.dumps(ring)]
+    followers = [
+        subprocess.Popen([*command, str(rank), *names], stdin=subprocess.PIPE, text=True) for rank in range(1, ranks)
+    ]
+    group, failed = join(0, ring), False
+
+    def tell(message: Message) -> None:
+        for follower in followers:
+            assert follower.stdin is not None
+            follower.stdin.write(f"{json.dumps(message)}\n")
+            follower.stdin.flush()
+
+    for name in names:
+        target = sharded(name, group)
+        leader = Leader(target, group, tell)
+        count, wrong = compare(name, target, kinds)
+        tell({})
+        print(json.dumps({"name": name, "replies": count, "passes": leader.passes, "wrong": wrong}), flush=True)
+        failed = failed or bool(wrong)
+    return int(failed) | max(follower.wait(20) for follower in followers)
+
+
+def follow_all(ring: list[list[str]], rank: int, names: list[str]) -> None:
+    group = join(rank, ring)
+    for name in names:
+        follow(sharded(name, group), group, iter(lambda: json.loads(sys.stdin.readline()), {}))
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "follow":
+        follow_all(json.loads(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
+    else:
+        sys.exit(lead(int(sys.argv[1]), sys.argv[2].split(","), sys.argv[3:]))

@@ -1,0 +1,196 @@
+"""A target split over processes writes what it writes in one, whatever is drafted: see `sharded_ranks`."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import mlx.core as mx
+import pytest
+
+from engine.drafters.prompt_lookup import PromptLookup
+from engine.errors import BackendError, ModelError
+from engine.target.cached_model import CachedModel
+from engine.target.sharded_target import Leader, follow
+from engine.target.target_view import TargetView
+from models.tensor_parallel import shard
+from tests.engine.replies import earlier_replies, reply
+from tests.toys.architectures import architecture_names, build
+
+NOT_BUILT = {"muse_spark"}  # whose kernels are Metal's
+# What mlx-lm can split: the files of mlx_lm.models with a method `shard`.
+SPLIT = {
+    *("deepseek_v2", "deepseek_v3", "deepseek_v32", "deepseek_v41", "exaone_moe", "glm4_moe", "glm4_moe_lite"),
+    *("gpt_oss", "iquestloopcoder", "kimi_k25", "kimi_k3", "llama", "longcat_flash", "longcat_flash_ngram", "minimax"),
+    *("minimax_m3_vl", "ministral3", "mistral4", "muse_spark", "qwen2", "qwen3", "qwen3_5", "qwen3_moe", "step3p5"),
+}
+
+
+class Group:
+    """A group of MLX whose other ranks are nowhere: enough to split a network, not to run it."""
+
+    def __init__(self, ranks: int) -> None:
+        self._ranks = ranks
+
+    def size(self) -> int:
+        return self._ranks
+
+    def rank(self) -> int:
+        return 0
+
+
+def compared(ranks: int, name: str, *kinds: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "tests.engine.target.sharded_ranks", str(ranks), name, *kinds]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode in (0, 1) and done.stdout, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_two_processes_write_what_one_writes() -> None:
+    found = compared(2, "qwen3", "lookup trees")
+    assert found["wrong"] == []
+    assert found["replies"] >= 12 and found["passes"] > 80
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(SPLIT - NOT_BUILT))
+def test_every_architecture_that_splits_is_exact(name: str) -> None:
+    found = compared(2, name)
+    assert found["wrong"] == []
+    assert found["replies"] >= 42
+
+
+@pytest.mark.slow
+def test_four_processes_write_what_one_writes() -> None:
+    assert compared(4, "deepseek_v3", "none", "draft model", "eagle3")["wrong"] == []
+
+
+def test_the_list_of_architectures_is_that_of_mlx_lm() -> None:
+    assert {name for name in architecture_names() if name in SPLIT} == SPLIT
+    split = {name for name in ("llama", "qwen3", "mamba2", "gemma3_text", "phi3") if hasattr(build(name), "shard")}
+    assert split == {"llama", "qwen3"}
+
+
+def test_what_cannot_be_split_says_why() -> None:
+    two: Any = Group(2)
+    with pytest.raises(ModelError, match="mlx-lm cannot split phi3 models"):
+        shard(build("phi3"), two)
+    three: Any = Group(3)
+    with pytest.raises(ModelError, match=r"does not divide by 3 machines|which 3 machines do not divide"):
+        shard(build("qwen3"), three)
+
+
+def test_heads_that_do_not_divide_are_refused_even_where_their_weights_do() -> None:
+    """The built-in model's 9 heads of 64 are 576 wide: two ranks would cut a head in two."""
+    network = build("llama")
+    for layer in network.layers:
+        layer.self_attn.n_kv_heads = 3
+    two: Any = Group(2)
+    with pytest.raises(ModelError, match="n_kv_heads 3, which 2 machines do not divide"):
+        shard(network, two)
+
+
+def test_the_output_matrix_stays_whole() -> None:
+    """Drafters read it, and the logits of a pass need not travel."""
+    network: Any = build("qwen3_5")
+    before = network.language_model.lm_head.weight.shape
+    two: Any = Group(2)
+    shard(network, two)
+    assert network.language_model.lm_head.weight.shape == before
+    assert network.language_model.sharding_group is None
+    up = [model.layers[0].mlp.up_proj.weight.shape[0] for model in (network, build("qwen3_5"))]
+    assert up[0] * 2 == up[1]
+
+
+# --- what rank 0 announces, with a group of one: it sums nothing ---
+
+
+def alone() -> mx.distributed.Group:
+    return mx.distributed.init(backend="any")
+
+
+def led(name: str) -> tuple[CachedModel, list[Any]]:
+    target, said = CachedModel(build(name)), []
+    Leader(target, alone(), said.append)
+    return target, said
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen3_5"])
+def test_a_rank_that_follows_ends_with_the_same_cache(name: str) -> None:
+    """The numbers that a real group would carry are put into its place."""
+    target, said = led(name)
+    tokens: list[Any] = []
+    target.leader.announce = _noting(target.leader.announce, tokens)  # type: ignore[method-assign,union-attr]
+    ids, rounds, _ = reply(target, PromptLookup(1, earlier_replies(64)), 3, tokens=30)
+    assert ids == reply(build(name), tokens=30)[0]
+    assert any(r.accepted < len(r.drafted) for r in rounds)
+    other = CachedModel(build(name))
+    for message, numbers in zip(said, tokens, strict=True):
+        _follow_with(other, message, numbers)
+    for part, name_, args, named in target.leader._calls:  # type: ignore[union-attr]
+        getattr(getattr(other, part), name_)(*args, **named)
+    assert other.length == target.length
+    for mine, theirs in zip(other.cache.arrays(), target.cache.arrays(), strict=True):
+        assert mx.array_equal(mine, theirs)
+
+
+def _noting(announce: Any, tokens: list[Any]) -> Any:
+    def noted(rows: mx.array, tree: Any, logits: bool) -> None:
+        tokens.append(rows)
+        announce(rows, tree, logits)
+
+    return noted
+
+
+def _follow_with(model: CachedModel, message: Any, numbers: mx.array) -> None:
+    class Numbers:
+        """A group that sums to what rank 0 has."""
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mx.distributed, "all_sum", lambda _, group: numbers)
+        follow(model, Numbers(), [message])  # type: ignore[arg-type]
+
+
+def test_a_pass_that_nobody_could_build_is_no_mistake() -> None:
+    class Broken:
+        def __call__(self, *_: Any, **__: Any) -> Any:
+            raise TypeError("one position a pass")
+
+    target, said = led("llama")
+    target.model = Broken()
+    with pytest.raises(TypeError):
+        target.feed([1, 2])
+    other = CachedModel(build("llama"))
+    whole, other.model = other.model, Broken()
+    follow(other, alone(), said)
+    other.model = whole
+    with pytest.raises(BackendError, match="rank 0 could not build"):
+        follow(other, alone(), [said[0], {"failed": True}])
+    other.model = Broken()
+    with pytest.raises(TypeError):
+        follow(other, alone(), [said[0], said[0]])
+
+
+def test_a_pass_that_was_interrupted_is_the_last() -> None:
+    target, _ = led("llama")
+    whole = target.model
+
+    class Interrupted:
+        def __call__(self, *_: Any, **__: Any) -> Any:
+            raise KeyboardInterrupt
+
+    target.model = Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        target.feed([1, 2])
+    target.model = whole
+    with pytest.raises(BackendError, match="interrupted"):
+        target.feed([1, 2])
+
+
+def test_keys_and_values_of_a_split_target_are_not_shown() -> None:
+    target, _ = led("qwen3")
+    with pytest.raises(ModelError, match="split over several machines"):
+        TargetView(target, kv_layers=(0,))
+    with pytest.raises(BackendError, match="no conversation but the latest"):
+        target.snapshot()
