@@ -230,6 +230,7 @@ def test_no_more_waits_than_memory_should_hold(tmp_path: Path, monkeypatch: pyte
         assert {program.wait().status for program in programs} == {200, 429}
 
 
+@pytest.mark.slow
 def test_an_api_that_is_killed_is_reported_and_can_be_switched_on_again(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=100_000) as scene, served(scene, tmp_path) as server:
         Program(server)
@@ -244,6 +245,7 @@ def test_an_api_that_is_killed_is_reported_and_can_be_switched_on_again(tmp_path
         until(lambda: server.state().phase == "on")
 
 
+@pytest.mark.slow
 def test_an_api_that_lived_for_a_while_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.window.api.api_process.QUICK_S", 0.0)
     with Scene(tmp_path) as scene, served(scene, tmp_path) as server:
@@ -253,6 +255,7 @@ def test_an_api_that_lived_for_a_while_is_started_again(tmp_path: Path, monkeypa
         assert Program(server).wait().text == TEXT
 
 
+@pytest.mark.slow
 def test_a_port_in_use_is_reported_and_another_can_be_chosen(tmp_path: Path) -> None:
     with Scene(tmp_path) as scene, served(scene, tmp_path) as server, socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
