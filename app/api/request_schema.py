@@ -261,8 +261,7 @@ def grammar_of(wanted: Mapping[str, Any] | None, param: str) -> Grammar | None:
     """Returns the grammar that a format of the reply asks for, None for text. Raises ApiError for another format.
 
     wanted: `{"type": "json_object"}`, with a `schema` as llama.cpp has it or without, or `{"type": "json_schema"}` with
-    the schema as `schema`, within `json_schema` on /v1/chat/completions. Whether the schema can be used is for the host
-    to say.
+    the schema as `schema`, within `json_schema` on /v1/chat/completions. Whether it can be used is for the host to say.
     """
     kind = "text" if wanted is None else wanted.get("type", "text")
     if wanted is None or kind == "text":

@@ -228,13 +228,21 @@ def openai_tools() -> Iterator[tuple[str, Check]]:
         assert last.output_text
         return "a call whole and streamed; its result goes back"
 
+    yield from {"tools": chat, "tools, responses": responses}.items()
+
+
+def openai_tool_errors() -> Iterator[tuple[str, Check]]:
+    """The `openai` package: a schema that cannot be followed."""
+    import openai
+
     def refused(server: Served) -> str:
+        client = openai.OpenAI(base_url=server.url, api_key=server.key, max_retries=0)
         tools = [{"type": "function", "function": {**WEATHER, "parameters": {"type": "foo"}, "strict": True}}]
-        ask = client(server).chat.completions.create
+        ask = client.chat.completions.create
         raises(openai.BadRequestError, lambda: ask(model=TOOLS_MODEL, messages=SAY, tools=tools))
         return "a schema that cannot be followed"
 
-    yield from {"tools": chat, "tools, responses": responses, "tools, errors": refused}.items()
+    yield "tools, errors", refused
 
 
 def anthropic_tools() -> Iterator[tuple[str, Check]]:
@@ -304,7 +312,7 @@ def aider_checks() -> Iterator[tuple[str, Check]]:
 
     def chat(server: Served) -> str:
         with tempfile.TemporaryDirectory() as folder:
-            settings = [{"name": f"openai/{MODEL}", "extra_params": {"max_tokens": 24}}]
+            settings = [{"name": f"openai/{MODEL}", "extra_params": {"max_tokens": 200, "stop": [".", "!", "\n"]}}]
             Path(folder, ".aider.model.settings.yml").write_text(json.dumps(settings))
             Path(folder, "hello.py").write_text('print("hello")\n')
             command = ["uv", "tool", "run", "--from", "aider-chat", "aider"]
@@ -367,7 +375,7 @@ def main() -> int:
         "aider": aider_checks,
     }
     with_tools = {
-        "openai": openai_tools,
+        "openai": lambda: chain(openai_tools(), openai_tool_errors()),
         "anthropic": anthropic_tools,
         "litellm": litellm_tools,
         "langchain-openai": langchain_tools,

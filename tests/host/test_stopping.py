@@ -89,7 +89,7 @@ def test_a_prompt_that_is_stopped_while_it_is_made_ends_the_request(
 ) -> None:
     whole = ask(worker, SAMPLINGS["greedy"])
 
-    def never_ends(self: object, messages: object, cancelled: Callable[[], bool] = lambda: False) -> list[int]:
+    def never_ends(*given: object) -> list[int]:
         raise StoppedError("stopped while the prompt was being made")
 
     count = p.Count(id=2, messages=asked("Hi"))
