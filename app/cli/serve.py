@@ -37,6 +37,7 @@ def add_parser(commands: Commands) -> None:
     """Adds the command."""
     text = "Serve the OpenAI and Anthropic protocols to programs on this machine, until Ctrl-C."
     parser = add_command(commands, "serve", run, text, _EXAMPLES)
+    parser.allow_abbrev = False  # or --host ADDRESS would be taken for --hosts FILE
     add = parser.add_argument
     add("target", nargs="?", default=BUILTIN, metavar="TARGET", help="model folder (default: the built-in model)")
     add("--drafter", default=AUTO, metavar="NAME|FOLDER", help="as in `redline chat` (default: auto)")
