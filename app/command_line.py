@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from app.safe_text import safe_json, safe_line
-from app.suggestion import did_you_mean
+from app.spelling_suggestion import did_you_mean
 from engine.errors import UsageError
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import mlx.core as mx
 
 from engine.tree.draft_tree import DraftTree
-from engine.tree.sibling_trials import Siblings, accepted_children, rest_after_refusals
+from engine.tree.sibling_rejection import Siblings, accepted_children, rest_after_refusals
 
 
 class Acceptance(NamedTuple):
@@ -136,7 +136,7 @@ def reject_tree(
     When no child is left the token comes from what p has become. A child that q cannot have drawn, which stands
     where there was nothing left to draw, is passed over.
 
-    All first children are tried at once, then all second ones: `engine.tree.sibling_trials`.
+    All first children are tried at once, then all second ones: `engine.tree.sibling_rejection`.
 
     logp: (n + 1, vocabulary), rows of the root and of each node. logq: (n, vocabulary), q at each node's
     parent. uniforms: (n,) on [0, 1). gumbel: (depth + 1, vocabulary) for the target's own token at each depth.

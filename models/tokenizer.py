@@ -23,7 +23,7 @@ from engine.errors import ModelError, RedlineError, UsageError
 from engine.reply_channels import ChannelParser
 from engine.reply_text import Message
 from models import tokenizer_process
-from models.grammar import GrammarMatchers
+from models.grammar_matcher import GrammarMatchers
 from models.reply_format import Switches, reply_format
 from models.tokenizer_process import WorkerLostError
 from models.tokenizer_worker import (

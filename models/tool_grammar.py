@@ -16,7 +16,7 @@ from typing import Any
 
 from engine.errors import UsageError
 from engine.settings import Grammar
-from models.grammar import DEEPEST_SCHEMA, LAYOUT, depth_of
+from models.grammar_matcher import DEEPEST_SCHEMA, LAYOUT, depth_of
 from models.tool_parsers import ToolFormat
 
 _KEY = re.compile(r"[\w.-]{1,64}")

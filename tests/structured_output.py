@@ -26,7 +26,7 @@ from engine.errors import UsageError
 from engine.events import Finished, Round
 from engine.settings import Grammar, SamplingSettings
 from models.builtin import builtin_folder
-from models.grammar import check_grammar
+from models.grammar_matcher import check_grammar
 from tests.toys.folders import make_folder
 
 # (name, drafter, draft length, trees)

@@ -27,8 +27,8 @@ from app.inference.options import read_draft_length
 from app.inference.reply_events import ShownEvent
 from app.reply_statistics import chat_in_words
 from app.safe_text import trusted
+from app.spelling_suggestion import did_you_mean
 from app.store.records import Statistics
-from app.suggestion import did_you_mean
 from engine.errors import ContextError, RedlineError, UsageError
 from engine.metrics import Metrics
 from models.builtin import SHIPPED

@@ -11,7 +11,7 @@ from app.inference.host_file import Host
 from engine.audit.verify_blocks import WHY_NO_TREES
 from engine.errors import UsageError
 from engine.settings import AcceptanceRule, Grammar, SamplingSettings
-from models.grammar import check_grammar
+from models.grammar_matcher import check_grammar
 from models.paths import name_of
 
 BUILTIN = "builtin"

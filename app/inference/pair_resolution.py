@@ -9,7 +9,7 @@ from pathlib import Path
 from filelock import Timeout
 
 from app.inference.options import AUTO, BUILTIN, Options
-from app.suggestion import did_you_mean
+from app.spelling_suggestion import did_you_mean
 from engine.errors import ModelError, UsageError
 from models.builtin import SHIPPED, builtin_folder, is_builtin, shipped_folder
 from models.catalogue import read_catalogue

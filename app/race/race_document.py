@@ -34,7 +34,7 @@ from app.protocol import (
 )
 from app.protocol.race_messages import MAX_RUNS, SIDES, Divergence, Environment, PairReceipt, Race, ReadySide, Run
 from app.store.json_export import fault_of_sampling
-from app.store.reply_rounds import fault_of_round
+from app.store.round_encoding import fault_of_round
 from engine.audit.receipt import first_difference
 from engine.errors import RedlineError
 from engine.events import PromptProgress

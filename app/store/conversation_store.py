@@ -34,7 +34,7 @@ from app.store.records import (
     SearchHit,
     StoredReceipt,
 )
-from app.store.reply_rounds import pack, text_of, unpack
+from app.store.round_encoding import pack, text_of, unpack
 from app.store.store_file import back_up, open_store_file, open_without_room, purge_backups
 
 EARLIEST_S = 1e9  # 2001: no clock that is right says less

@@ -39,7 +39,7 @@ from app.store.records import (
     Time,
     trim_in_words,
 )
-from app.store.reply_rounds import fault_of_round, in_range, pack, text_of
+from app.store.round_encoding import fault_of_round, in_range, pack, text_of
 from engine.audit.receipt import MARGIN, Difference
 
 _BATCH = 256  # rounds

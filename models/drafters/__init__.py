@@ -1,12 +1,12 @@
 """The kinds of drafters, one entry each: how to detect, check, measure and load their folders.
 
-    dflash           a block in one pass: DFlash, DFlash 2 and DSpark (dflash_folder: their files)
-    draft_model      an ordinary, smaller model
-    eagle3           a head that reads hidden states of the target (eagle3_folder: its files)
-    gemma4_assistant layers that read the target's keys and values (gemma4_assistant_folder: their files)
-    medusa           heads that each guess the token at one depth (medusa_folder: their files)
-    mtp              a layer of the target's own architecture (mtp_folder: its files)
-    prompt_lookup    built in, without a folder
+    dflash_kind            a block in one pass: DFlash, DFlash 2 and DSpark (dflash_folder: their files)
+    draft_model_kind       an ordinary, smaller model
+    eagle3_kind            a head that reads hidden states of the target (eagle3_folder: its files)
+    gemma4_assistant_kind  layers that read the target's keys and values (gemma4_assistant_folder: their files)
+    medusa_kind            heads that each guess the token at one depth (medusa_folder: their files)
+    mtp_kind               a layer of the target's own architecture (mtp_folder: its files)
+    prompt_lookup_kind     built in, without a folder
 
 A new kind is one file here with a `DrafterKind`, listed in `KINDS`, and one in `engine/drafters` that drafts. Nothing
 here loads MLX before a folder is checked or loaded.
@@ -15,14 +15,22 @@ here loads MLX before a folder is checked or loaded.
 from pathlib import Path
 
 from engine.errors import ModelError
-from models.drafters import dflash, draft_model, eagle3, gemma4_assistant, medusa, mtp, prompt_lookup
+from models.drafters import (
+    dflash_kind,
+    draft_model_kind,
+    eagle3_kind,
+    gemma4_assistant_kind,
+    medusa_kind,
+    mtp_kind,
+    prompt_lookup_kind,
+)
 from models.drafters.drafter_kind import Compatibility, DrafterKind, LoadedDrafter, speculator_algorithm
 from models.durable_files import read_json_object
 from models.model_folder import folder_names
 
-PROMPT_LOOKUP = prompt_lookup.KIND
-_HEADS = (eagle3.KIND, medusa.KIND, mtp.KIND, dflash.KIND, gemma4_assistant.KIND)
-KINDS = (*_HEADS, draft_model.KIND, PROMPT_LOOKUP)  # the first that detects a folder takes it
+PROMPT_LOOKUP = prompt_lookup_kind.KIND
+_HEADS = (eagle3_kind.KIND, medusa_kind.KIND, mtp_kind.KIND, dflash_kind.KIND, gemma4_assistant_kind.KIND)
+KINDS = (*_HEADS, draft_model_kind.KIND, PROMPT_LOOKUP)  # the first that detects a folder takes it
 
 
 def kind_of(folder: Path, target: Path | None = None) -> DrafterKind:

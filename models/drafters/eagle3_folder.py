@@ -1,6 +1,6 @@
 """EAGLE-3 heads on disk: the Speculators layout is read and written, SafeAILab's is read.
 
-`models.drafters.eagle3` recognises such a folder; this module reads and writes its files.
+`models.drafters.eagle3_kind` recognises such a folder; this module reads and writes its files.
 
     Speculators   vllm-project/speculators, `src/speculators/models/eagle3/config.py`: the layer's sizes under
                   `transformer_layer_config`, tensors `layers.0.*`

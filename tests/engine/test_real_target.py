@@ -21,7 +21,7 @@ from engine.sampling import Sampler
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
 from models.builtin import builtin_folder, shipped_folder
-from models.drafters import draft_model
+from models.drafters import draft_model_kind
 from models.loader import Loaded, load
 from tests.engine.bits import Kept, told
 
@@ -170,4 +170,4 @@ def test_rejection_keeps_the_targets_distribution(target: Loaded, name: str) -> 
 
 def shipped_draft_model(target: Loaded) -> Drafter:
     """The small model of resources/drafters, as the app loads it."""
-    return draft_model.load(shipped_folder("draft"), target, False).drafter
+    return draft_model_kind.load(shipped_folder("draft"), target, False).drafter

@@ -11,7 +11,7 @@ import pytest
 from app.inference.options import Options
 from engine.errors import UsageError
 from engine.settings import Grammar, GrammarKind
-from models.grammar import DEEPEST_SCHEMA, LONGEST_SOURCE, GrammarMatchers
+from models.grammar_matcher import DEEPEST_SCHEMA, LONGEST_SOURCE, GrammarMatchers
 from models.tokenizer_worker import decoder_of
 from tests.toys.tokenizers import families
 

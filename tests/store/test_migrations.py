@@ -11,7 +11,7 @@ from filelock import FileLock
 
 from app.store import Store, StoreError
 from app.store.database import APPLICATION_ID, VERSION, connect, prepare
-from app.store.reply_rounds import pack
+from app.store.round_encoding import pack
 from app.store.store_file import open_store_file
 from tests.store.toys import REPLY, SETTINGS, TEXT, ask, converse, everything
 

@@ -11,7 +11,7 @@ import pytest
 from app.protocol import Pair, SamplingSettings
 from app.store import Store, StoreError
 from app.store.records import CUT_NOTE, Ending
-from app.store.reply_rounds import PRIMER, fault_of_round, pack, unpack
+from app.store.round_encoding import PRIMER, fault_of_round, pack, unpack
 from engine.events import Refusal
 from tests.store.toys import REPLY, SETTINGS, TEXT, ask, converse, round_done, say
 from tests.window.inspector.made import CORRECTED

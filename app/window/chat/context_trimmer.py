@@ -13,7 +13,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.protocol import AnyAnswer, Count, Counted, Failed, Message, Reply, ReplyDone, RoundDone, Stop
 from app.store.records import ContextTrim, MessageRecord, messages_of
-from app.store.reply_rounds import text_of
+from app.store.round_encoding import text_of
 
 if TYPE_CHECKING:
     from app.store.records import Attachment

@@ -35,7 +35,7 @@ from app.store.records import (
     State,
     Statistics,
 )
-from app.store.reply_rounds import text_of
+from app.store.round_encoding import text_of
 from app.window.chat.host_connection import HostConnection, HostTask
 from app.window.chat.notices import Notice
 from engine.errors import RedlineError

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 from app.protocol import RoundDone
 from app.store.records import Statistics
-from app.store.reply_rounds import fault_of_round
+from app.store.round_encoding import fault_of_round
 from engine.events import Origin, Round
 from engine.metrics import Metrics
 

@@ -18,7 +18,7 @@ from engine.errors import ModelError, PairError
 from models.convert.stored_head import stored_head
 from models.drafters import mtp_folder
 from models.drafters.head_weights import settle
-from models.drafters.mtp import KIND
+from models.drafters.mtp_kind import KIND
 from models.drafters.target_match import TargetShape
 from models.storage_options import StorageOptions
 from tests.models.drafters.head_folders import config_of, drop, put, retensor
