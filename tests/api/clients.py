@@ -189,7 +189,7 @@ def llm_checks() -> Iterator[tuple[str, Check]]:
 
 
 def openai_tools() -> Iterator[tuple[str, Check]]:
-    """The `openai` package: a call whole and streamed, its result given back, and the newer endpoint."""
+    """The `openai` package: a call whole and streamed, and its result given back."""
     import openai
 
     def client(server: Served) -> Any:
@@ -212,6 +212,16 @@ def openai_tools() -> Iterator[tuple[str, Check]]:
         assert last.choices[0].message.content
         return f"a call whole and streamed, {call.function.arguments}; its result goes back"
 
+    yield "tools", chat
+
+
+def openai_response_tools() -> Iterator[tuple[str, Check]]:
+    """The `openai` package's newer endpoint: the same."""
+    import openai
+
+    def client(server: Served) -> Any:
+        return openai.OpenAI(base_url=server.url, api_key=server.key, max_retries=0)
+
     def responses(server: Served) -> str:
         tool = {"type": "function", "strict": True, **WEATHER}
         asked = {"model": TOOLS_MODEL, "input": "x", "tools": [tool], "tool_choice": {"type": "function"}}
@@ -228,7 +238,7 @@ def openai_tools() -> Iterator[tuple[str, Check]]:
         assert last.output_text
         return "a call whole and streamed; its result goes back"
 
-    yield from {"tools": chat, "tools, responses": responses}.items()
+    yield "tools, responses", responses
 
 
 def openai_tool_errors() -> Iterator[tuple[str, Check]]:
@@ -375,7 +385,7 @@ def main() -> int:
         "aider": aider_checks,
     }
     with_tools = {
-        "openai": lambda: chain(openai_tools(), openai_tool_errors()),
+        "openai": lambda: chain(openai_tools(), openai_response_tools(), openai_tool_errors()),
         "anthropic": anthropic_tools,
         "litellm": litellm_tools,
         "langchain-openai": langchain_tools,

@@ -178,6 +178,8 @@ def test_nothing_in_a_round_waits_for_the_device_unseen() -> None:
         "acceptance",
         "sampling",
         "verify_pass",
+        "round_queue",
+        "tree/sibling_rejection",
         "loop",
         "proposer",
         "target/cached_model",
