@@ -144,8 +144,11 @@ def _kimi(rules: _Rules, offer: Offer) -> str:
 
 
 def _json(schema: Mapping[str, Any] | None) -> str:
-    """Returns the expression of JSON that follows a schema."""
+    """Returns the expression of JSON that follows a schema. An object has the properties that the schema describes and
+    no others, unless it says that there may be others: what nobody described is of no use to a tool."""
     schema = _ANY if schema is None else schema
+    if "properties" in schema and set(schema) <= set(_OBJECT):
+        schema = {"additionalProperties": False, **schema}
     if depth_of(schema) > DEEPEST_SCHEMA:
         raise UsageError(f"the schema of a tool is nested deeper than {DEEPEST_SCHEMA} levels: make it flatter")
     return f"%json {json.dumps(LAYOUT | dict(schema))}"

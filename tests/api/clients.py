@@ -224,9 +224,8 @@ def openai_response_tools() -> Iterator[tuple[str, Check]]:
 
     def responses(server: Served) -> str:
         tool = {"type": "function", "strict": True, **WEATHER}
-        asked = {"model": TOOLS_MODEL, "input": "x", "tools": [tool], "tool_choice": {"type": "function"}}
-        asked["tool_choice"] |= {"name": "weather"}
-        asked["max_output_tokens"] = 100
+        asked = {"model": TOOLS_MODEL, "input": "x", "tools": [tool]}
+        asked |= {"max_output_tokens": 100, "tool_choice": {"type": "function", "name": "weather"}}
         (call,) = client(server).responses.create(**asked).output
         check_city(call.name, json.loads(call.arguments))
         with client(server).responses.stream(**asked) as stream:

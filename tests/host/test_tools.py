@@ -28,7 +28,7 @@ PARAMETERS: dict[str, Any] = {
     "additionalProperties": False,
 }
 WEATHER = p.Tool(name="weather", parameters=json.dumps(PARAMETERS), strict=True)
-CLOCK = p.Tool(name="clock", parameters='{"type": "object", "properties": {}, "additionalProperties": false}')
+CLOCK = p.Tool(name="clock", parameters='{"type": "object", "properties": {}}')
 REQUIRED = p.Tools(offered=(WEATHER, CLOCK), required=True)
 SAMPLINGS = {
     "greedy": p.SamplingSettings(max_tokens=300, draft_length=4),
