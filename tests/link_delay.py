@@ -105,9 +105,7 @@ def measure(folder: Path, delay_ms: float) -> None:
     trip_ms = 1000 * joined.trip_s(1, 64)
     costs = pair.costs(64)
     policies = (FixedLength(0), FixedLength(LENGTH), pair_loader.make_policy(pair.drafter, None, costs))
-    runs = [
-        [speed(pair, policy) for policy in policies] for _ in range(RUNS)
-    ]  # alternated; the quickest of each counts
+    runs = [[speed(pair, policy) for policy in policies] for _ in range(RUNS)]  # alternated
     (plain, _), (fixed, rounds), (auto, _) = (max(column, key=lambda run: run[0]) for column in zip(*runs, strict=True))
     tau = sum(len(r.tokens) for r in rounds) / len(rounds)
     gain, allowed = fixed / plain, tau * costs.plain_s / (costs.pass_s(LENGTH + 1) + costs.draft_s(LENGTH))
