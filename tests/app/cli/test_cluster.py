@@ -160,6 +160,7 @@ def test_the_host_loads_a_shared_target_and_another_one(toy_folder: Path, hosts_
     shared = protocol.Pair(target=str(toy_folder), drafter="lookup", hosts=str(hosts_file))
     ask = {"messages": [{"role": "user", "content": "the sky"}], "sampling": {"max_tokens": 20, "seed": 1}}
     lines = [
+        protocol.encode_line(protocol.Load(id=9, pair=protocol.Pair(hosts=str(hosts_file)))),  # 9 heads, 2 machines
         protocol.encode_line(protocol.Load(id=1, pair=shared)),
         json.dumps({"type": "Reply", "id": 2, **ask}).encode() + b"\n",
         protocol.encode_line(protocol.Load(id=3, pair=protocol.Pair(target=str(toy_folder), drafter="none"))),
@@ -175,7 +176,8 @@ def test_the_host_loads_a_shared_target_and_another_one(toy_folder: Path, hosts_
         check=True,
     )
     answers = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [answer for answer in answers if answer["type"] == "Failed"] == []
+    (failed,) = [answer for answer in answers if answer["type"] == "Failed"]
+    assert failed["id"] == 9 and "n_heads 9, which 2 machines do not divide" in failed["message"]
     texts = [
         [token for a in answers if a["type"] == "Told" and a["id"] == number for token in a["round"]["tokens"]]
         for number in (2, 4, 6)
