@@ -10,6 +10,7 @@ by, plain and drafted tokens a second, and the speed-up that the pass times allo
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -17,6 +18,8 @@ import tempfile
 import threading
 import time
 from collections import deque
+from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 from app.inference import cluster, pair_loader
@@ -30,7 +33,7 @@ from engine.settings import SamplingSettings
 from tests.toys.folders import make_folder
 
 DELAYS_MS = (0.0, 0.1, 0.5, 2.0)
-TOKENS, LENGTH = 48, 4
+TOKENS, LENGTH, RUNS = 32, 4, 6
 
 
 class DelayedLink:
@@ -61,9 +64,10 @@ class DelayedLink:
                 time.sleep(0.05)
 
     def _read(self, source: socket.socket, waiting: deque[tuple[float, bytes]], arrived: threading.Semaphore) -> None:
-        while data := source.recv(1 << 16):
-            waiting.append((time.monotonic() + self._delay_s, data))
-            arrived.release()
+        with suppress(ConnectionError):
+            while data := source.recv(1 << 16):
+                waiting.append((time.monotonic() + self._delay_s, data))
+                arrived.release()
 
     def _write(self, sink: socket.socket, waiting: deque[tuple[float, bytes]], arrived: threading.Semaphore) -> None:
         while True:
@@ -79,14 +83,15 @@ def proxies(ports: list[int], delay_ms: float) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def speed(pair: LoadedPair, policy: Policy, drafted: bool) -> tuple[float, list[Round]]:
-    """Tokens a second of a reply, and its rounds."""
+def quickest(pair: LoadedPair, policy: Policy) -> tuple[float, list[Round]]:
+    """The seconds of a reply's quick rounds (one in ten is quicker), as other work on this machine only adds to them,
+    and its rounds."""
     settings = SamplingSettings(max_tokens=TOKENS)
-    drafter = pair.drafter.drafter if drafted else None
-    began_s = time.monotonic()
+    drafter = pair_loader.wanted(pair.drafter.drafter, policy)
     events = list(pair.session.continue_tokens(list(range(5, 37)), settings, drafter, policy))
     rounds = [event for event in events if isinstance(event, Round)]
-    return sum(len(r.tokens) for r in rounds) / (time.monotonic() - began_s), rounds
+    took_s = sorted(after.time_s - before.time_s for before, after in pairwise(rounds))
+    return took_s[len(took_s) // 10], rounds
 
 
 def measure(folder: Path, delay_ms: float) -> None:
@@ -102,17 +107,16 @@ def measure(folder: Path, delay_ms: float) -> None:
     pair = open_target(options).open_drafter(str(folder / "drafter"), trees=False)
     trip_ms = 1000 * joined.trip_s(1, 64)
     costs = pair.costs(64)
-    plain = max(speed(pair, FixedLength(0), drafted=False)[0] for _ in range(3))
-    runs = [speed(pair, FixedLength(LENGTH), drafted=True) for _ in range(3)]
-    fixed, rounds = max(runs, key=lambda run: run[0])
-    auto = max(speed(pair, pair_loader.make_policy(pair.drafter, None, costs), drafted=True)[0] for _ in range(3))
+    policies = (FixedLength(0), FixedLength(LENGTH), pair_loader.make_policy(pair.drafter, None, costs))
+    runs = [[quickest(pair, policy) for policy in policies] for _ in range(RUNS)]  # alternated
+    (plain_s, _), (fixed_s, rounds), (_, auto) = (min(one, key=lambda run: run[0]) for one in zip(*runs, strict=True))
     tau = sum(len(r.tokens) for r in rounds) / len(rounds)
-    gain, allowed = fixed / plain, tau * costs.plain_s / (costs.pass_s(LENGTH + 1) + costs.draft_s(LENGTH))
+    allowed = tau * costs.plain_s / (costs.pass_s(LENGTH + 1) + costs.draft_s(LENGTH))
     print(
         f"{delay_ms:4} ms: sum {trip_ms:5.2f} ms, pass {1000 * costs.plain_s:6.2f} ms, of {LENGTH + 1} rows "
         f"{1000 * costs.pass_s(LENGTH + 1):6.2f} ms, draft {1000 * costs.draft_s(LENGTH):5.2f} ms; "
-        f"plain {plain:6.1f}/s, k = {LENGTH} {fixed:6.1f}/s ({gain:.2f}x, {allowed:.2f}x allowed at tau {tau:.2f}), "
-        f"auto {auto:6.1f}/s ({auto / plain:.2f}x)",
+        f"plain {1 / plain_s:6.1f}/s, k = {LENGTH} {tau / fixed_s:6.1f}/s: {tau * plain_s / fixed_s:.2f}x, "
+        f"{allowed:.2f}x allowed at tau {tau:.2f}; auto drafts {sum(len(r.drafted) for r in auto) / len(auto):.1f}",
         flush=True,
     )
     joined.close()
@@ -121,6 +125,8 @@ def measure(folder: Path, delay_ms: float) -> None:
 
 def main(words: list[str]) -> None:
     if words[:1] == ["proxies"]:
+        with suppress(PermissionError):
+            os.nice(-10)  # the ranks keep all cores busy while they wait, and this must not wait for them
         links = [DelayedLink(int(port), float(words[1]) / 1000) for port in words[2:]]
         print(json.dumps([link.port for link in links]), flush=True)
         sys.stdin.read()
@@ -129,7 +135,7 @@ def main(words: list[str]) -> None:
     else:
         with tempfile.TemporaryDirectory() as folder:
             target = make_folder(Path(folder) / "target", seed=3)
-            make_folder(Path(folder) / "drafter", like=target, noise=0.08)
+            make_folder(Path(folder) / "drafter", like=target, noise=0.03)
             for delay in words or map(str, DELAYS_MS):
                 command = [sys.executable, "-m", "tests.link_delay", "measure", folder, delay]
                 subprocess.run(command, check=True)

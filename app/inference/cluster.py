@@ -29,7 +29,7 @@ from typing import Any
 import mlx.core as mx
 
 from app.command_line import FAILURE, notify
-from app.inference.host_file import Host
+from app.inference.host_file import PORT, Host
 from engine.errors import BackendError, ModelError, UsageError
 from engine.target.cached_model import CachedModel
 from engine.target.sharded_target import Leader, Message, trip_s
@@ -37,7 +37,6 @@ from engine.target.sharded_target import Leader, Message, trip_s
 SILENCE_S = 5.0
 GRACE_S = 2.0
 START_S = 60.0  # for a machine to say anything at all: ssh, and the import of MLX
-PORT = 32323  # of rank 0 in the ring, the next ones for the others: as in mlx.launch
 FOLLOW = ("cluster", "--follow")
 PACKAGES = ("redline", "mlx", "mlx-lm")
 _SSH = ("ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "--")

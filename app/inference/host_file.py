@@ -11,7 +11,7 @@ import ipaddress
 import json
 import socket
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from engine.errors import UsageError
 
 HERE = ("localhost", "127.0.0.1")
 COMMAND = ("redline",)
+PORT = 32323  # of rank 0 in the ring, the next ones for the others: as in mlx.launch
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,9 @@ def read_hosts(path: Path | None) -> tuple[Host, ...]:
         raise UsageError(f"--hosts: {path} is no list of machines ({error}): `redline cluster` writes one") from None
     if len(hosts) < 2:
         raise UsageError(f"--hosts: {path} names {len(hosts)} machines: a target is shared by at least 2")
+    loopback = [host.ssh for host in hosts if host.ip.startswith("127.")]
+    if loopback and not all(host.is_here for host in hosts):
+        raise UsageError(f"--hosts: {path} has an address of {loopback[0]} that others cannot reach: see ifconfig")
     return hosts
 
 
@@ -68,7 +72,18 @@ def find_hosts(names: Sequence[str]) -> tuple[Host, ...]:
             hosts.append(Host(name, socket.gethostbyname(name.rpartition("@")[2])))
         except OSError as error:
             raise UsageError(f"{name} is not known in this network ({error}): give another name or address") from None
-    return tuple(hosts)
+    others = [host for host in hosts if not host.is_here]
+    return tuple(replace(host, ip=own_address(others[0].ip)) if others and host.is_here else host for host in hosts)
+
+
+def own_address(other: str) -> str:
+    """Returns the address under which the machine at `other` reaches this one; nothing is sent. Raises UsageError."""
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((other, PORT))
+            return str(probe.getsockname()[0])
+    except OSError as error:
+        raise UsageError(f"{other} cannot be reached ({error}): check the network") from None
 
 
 def write_hosts(path: Path, hosts: Sequence[Host]) -> None:
@@ -78,8 +93,3 @@ def write_hosts(path: Path, hosts: Sequence[Host]) -> None:
         path.write_text(json.dumps({"hosts": entries}, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{path} cannot be written ({error.strerror}): choose another file") from error
-
-
-def plain(hosts: Sequence[Host]) -> list[dict[str, Any]]:
-    """Returns hosts as JSON says them; `Host(**each)` is the way back, but for the command."""
-    return [asdict(host) for host in hosts]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -15,7 +16,7 @@ from engine.audit.verify_blocks import BLOCK_WIDTH
 from engine.cost_measurement import CONTEXT, measure
 from engine.drafters import Drafter
 from engine.drafters.drafter_group import DrafterGroup
-from engine.errors import ModelError, PairError, UsageError
+from engine.errors import ModelError, PairError, RedlineError, UsageError
 from engine.policy import Policy
 from engine.policy.adaptive import Adaptive, Candidate
 from engine.policy.cost_correction import CostCorrection
@@ -95,7 +96,12 @@ def open_target(options: Options) -> Loaded:
     else:
         root = str(options.cache_root) if options.cache_root else None
         wait = others.load(options.target, options.kv_bits, options.context, root)
-        loaded = load(folder, options.kv_bits, others.group)
+        try:
+            loaded = load(folder, options.kv_bits, others.group)
+        except RedlineError:
+            with suppress(RedlineError):
+                wait()  # so that the next answers are those to the next question
+            raise
         wait()
         others.lead(loaded.model, digests.of_model(checked))
     note_used(loaded.folder.path, options.cache_root)

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from app import protocol
-from app.inference import cluster
-from app.inference.host_file import Host, read_hosts
+from app.inference import cluster, host_file
+from app.inference.host_file import Host, find_hosts, read_hosts
 from engine.errors import BackendError, ModelError, UsageError
 
 MOST_S = 10.0  # from the death of a rank to the end of the command
@@ -160,6 +160,7 @@ def test_the_host_loads_a_shared_target_and_another_one(toy_folder: Path, hosts_
     shared = protocol.Pair(target=str(toy_folder), drafter="lookup", hosts=str(hosts_file))
     ask = {"messages": [{"role": "user", "content": "the sky"}], "sampling": {"max_tokens": 20, "seed": 1}}
     lines = [
+        protocol.encode_line(protocol.Load(id=9, pair=protocol.Pair(hosts=str(hosts_file)))),  # 9 heads, 2 machines
         protocol.encode_line(protocol.Load(id=1, pair=shared)),
         json.dumps({"type": "Reply", "id": 2, **ask}).encode() + b"\n",
         protocol.encode_line(protocol.Load(id=3, pair=protocol.Pair(target=str(toy_folder), drafter="none"))),
@@ -175,7 +176,8 @@ def test_the_host_loads_a_shared_target_and_another_one(toy_folder: Path, hosts_
         check=True,
     )
     answers = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [answer for answer in answers if answer["type"] == "Failed"] == []
+    (failed,) = [answer for answer in answers if answer["type"] == "Failed"]
+    assert failed["id"] == 9 and "n_heads 9, which 2 machines do not divide" in failed["message"]
     texts = [
         [token for a in answers if a["type"] == "Told" and a["id"] == number for token in a["round"]["tokens"]]
         for number in (2, 4, 6)
@@ -209,6 +211,14 @@ def test_a_model_that_does_not_divide_is_refused(hosts_file: Path) -> None:
 # --- the file -----------------------------------------------------------------------------------
 
 
+def test_this_machine_has_the_address_that_others_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {"localhost": "127.0.0.1", "studio": "10.0.0.2"}
+    monkeypatch.setattr("socket.gethostbyname", known.__getitem__)
+    monkeypatch.setattr(host_file, "own_address", {"10.0.0.2": "10.0.0.1"}.__getitem__)
+    assert find_hosts(["localhost", "me@studio"]) == (Host("localhost", "10.0.0.1"), Host("me@studio", "10.0.0.2"))
+    assert find_hosts(["localhost", "localhost"]) == (Host("localhost", "127.0.0.1"),) * 2
+
+
 def test_the_command_writes_the_file(tmp_path: Path) -> None:
     path = tmp_path / "hosts.json"
     done = subprocess.run(
@@ -225,6 +235,7 @@ def test_the_command_writes_the_file(tmp_path: Path) -> None:
         ("[]", "names 0 machines"),
         (json.dumps([HERE]), "names 1 machines"),
         (json.dumps([HERE, {"ssh": "studio", "ips": []}]), "no list of machines"),
+        (json.dumps([HERE, {"ssh": "studio", "ips": ["10.0.0.2"]}]), "of localhost that others cannot reach"),
         (json.dumps([HERE, {"ssh": "studio", "ips": ["studio"]}]), "no list of machines"),
         (json.dumps([HERE, {"ssh": "-oProxyCommand=x", "ips": ["10.0.0.2"]}]), "no name of a machine"),
     ],
@@ -240,8 +251,9 @@ def test_a_file_that_names_no_machines_is_refused(content: str, why: str, tmp_pa
 
 def test_a_port_and_a_command_may_be_given(tmp_path: Path) -> None:
     path = tmp_path / "hosts.json"
+    here = {"ssh": "localhost", "ips": ["10.0.0.1"]}
     entry = {"ssh": "me@studio", "ips": ["10.0.0.2:5000"], "command": ["bin/redline"], "rdma": [None]}
-    path.write_text(json.dumps({"backend": "ring", "hosts": [HERE, entry]}))
+    path.write_text(json.dumps({"backend": "ring", "hosts": [here, entry]}))
     assert read_hosts(path)[1] == Host("me@studio", "10.0.0.2:5000", ("bin/redline",))
 
 
