@@ -6,7 +6,11 @@ ids; any q keeps p. By string-level exact match, SLEM (`TextDrafter`), it drafts
 and their text, in the target's tokens, is proposed as a point mass. That drafts across token boundaries, but the text
 must be known before the verify pass is built: one more wait for the device in every round.
 
-What the model has read stays aligned with the committed text by bytes:
+What the model has read stays aligned with the committed text by bytes ("own" tokens are the drafter's):
+
+    committed tokens  |The| quick|est|                      _ends      3 9 12
+    their text         T h e   q u i c k e s t              _text
+    own tokens        |The| qu|ick|est|                     _own_ends  3 6 9 12
 
 1. `_tokens` are the model's tokens of a prefix of the committed bytes, and its cache holds a prefix of them.
 2. Drafted tokens that were accepted stay: they are the model's own tokens of the same bytes.

@@ -61,24 +61,26 @@ class Candidate:
 
     def __post_init__(self) -> None:
         plain_s, lengths = self.costs.plain_s, [n for n in self.expected_length.expected(None) if n]
-        self.alone = self.costs.pass_s(1) / plain_s  # price of a plain step not directly after another
-        self.prices = {0: self.alone, **{n: self.costs.round_s(n) / plain_s for n in lengths}}
-        self.step = self.costs.draft_s(1) / plain_s  # price of drafting one token
+        self.lone_step = self.costs.pass_s(1) / plain_s  # price of a plain step that does not follow another
+        self.prices = {0: self.lone_step, **{n: self.costs.round_s(n) / plain_s for n in lengths}}
+        self.draft_step = self.costs.draft_s(1) / plain_s  # price of drafting one token
         most = {n: (1 - BEST_ACCEPTANCE ** (n + 1)) / (1 - BEST_ACCEPTANCE) for n in lengths}
         self.useful = [n for n in lengths if most[n] > self.prices[n]]
-        self.behind = 1  # tokens that it has not read: the last one, and those of rounds without it
-        self.wait = self.interval = PROBE_SOONEST  # rounds until the next probe; between probes
+        self.unread = 1  # committed tokens that it has not read: the last one, and those of rounds without it
+        self.until_probe = self.probe_interval = PROBE_SOONEST  # in rounds
 
     @property
     def reading(self) -> float:
-        """The price of reading the tokens that it is behind, but for the one that every draft begins with."""
-        rows = self.costs.pass_s(self.behind) / self.costs.pass_s(1) - 1
-        return self.step * min(rows, READING * (self.behind - 1))
+        """The price of reading the tokens that it has not read, but for the one that every draft begins with."""
+        rows = self.costs.pass_s(self.unread) / self.costs.pass_s(1) - 1
+        return self.draft_step * min(rows, READING * (self.unread - 1))
 
     def drafted(self, round_: Round) -> None:
         """Sets when the next probe may be, by what came of a draft."""
-        self.interval = PROBE_SOONEST if round_.accepted else min(self.interval * PROBE_BACKOFF, PROBE_LATEST)
-        self.wait, self.behind = self.interval, len(round_.tokens)
+        self.probe_interval = (
+            PROBE_SOONEST if round_.accepted else min(self.probe_interval * PROBE_BACKOFF, PROBE_LATEST)
+        )
+        self.until_probe, self.unread = self.probe_interval, len(round_.tokens)
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,15 @@ class _Choice:
 
 
 class Adaptive:
-    """The policy of one reply. correction: of these candidates' costs; None where the reply must be repeatable."""
+    """The policy of one reply. correction: of these candidates' costs; None where the reply must be repeatable.
+
+    Once `next_is_plain` said so, a plain round is submitted before the one before it is known. Nobody plans it then:
+
+        round        1 drafted   2 plain    3 plain    4 plain    5 drafted
+        planned      yes         yes        no         no         yes
+        followed     no          yes        yes        no         no
+        price        its own     lone_step  1          1          its own
+    """
 
     def __init__(self, candidates: Sequence[Candidate], correction: CostCorrection | None = None) -> None:
         self._candidates, self._correction = list(candidates), correction
@@ -101,7 +111,7 @@ class Adaptive:
         self._choice = _Choice()
         self._time_s = math.nan  # of the last round
         self._planned = False  # whether this round was planned, or submitted since `next_is_plain` said so
-        self._followed = False  # whether a round was submitted after this one
+        self._followed = False  # whether a round was submitted before this one was waited for
 
     def begin(self, tokens: int) -> None:
         self._budget = SlowdownBudget(tokens)
@@ -127,13 +137,15 @@ class Adaptive:
         self._planned = self._followed = False
 
     def next_is_plain(self, has_nothing: bool = False) -> bool:
-        self._followed = all(
-            self._best(drafter, rounds=1).length == 0
-            if hint is None
-            else has_nothing or not self._affordable(candidate)
-            for drafter, (candidate, hint) in enumerate(zip(self._candidates, self._hints, strict=True))
-        )
+        self._followed = not any(self._may_draft_next(drafter, has_nothing) for drafter in range(len(self._candidates)))
         return self._followed
+
+    def _may_draft_next(self, drafter: int, has_nothing: bool) -> bool:
+        """Returns whether the round after this plain one may be drafted. What a drafter that gives hints will say then
+        is not known now, unless `has_nothing`: it may, as long as the budget covers it."""
+        if self._hints[drafter] is None:
+            return self._best(drafter, rounds=1).length > 0
+        return not has_nothing and bool(self._affordable(self._candidates[drafter]))
 
     def _best(self, drafter: int, rounds: int = 0) -> _Choice:
         """Returns the best draft of this drafter so many plain rounds from now; of length 0 if none pays and none is
@@ -147,14 +159,14 @@ class Adaptive:
         best = max(lengths, key=lambda n: expected[n] / prices[n])
         if expected[best] > prices[best]:
             return _Choice(drafter, best, expected[best] / prices[best])
-        if candidate.wait > rounds:
+        if candidate.until_probe > rounds:
             return _Choice(drafter)
         least = min(lengths, key=lambda n: prices[n] - expected[n])
         return _Choice(drafter, least, expected[least] / prices[least], probing=True)
 
     def _affordable(self, candidate: Candidate) -> list[int]:
         """Returns the draft lengths that the budget covers, with the dearer plain step after such a round."""
-        dearer = candidate.alone - 1
+        dearer = candidate.lone_step - 1
         return [n for n in candidate.useful if self._budget.covers(self._round_price(candidate, n) + dearer)]
 
     def _round_price(self, candidate: Candidate, length: int) -> float:
@@ -168,8 +180,8 @@ class Adaptive:
         """Returns the price of a round as it came out: a drafter may propose less than was planned."""
         first = math.isnan(self._time_s)
         if not self._choice.length:
-            alone = max((candidate.alone for candidate in self._candidates), default=1.0)
-            return alone if self._planned and not first else 1.0
+            lone_step = max((candidate.lone_step for candidate in self._candidates), default=1.0)
+            return lone_step if self._planned and not first else 1.0
         candidate, drafted = self._candidates[self._choice.drafter], len(round_.drafted)
         length = max(n for n in candidate.prices if n <= drafted)
         return self._round_price(candidate, length) if length else candidate.prices[0]
@@ -179,8 +191,8 @@ class Adaptive:
         if round_.drafted:
             candidate.expected_length.learn(round_, hint)
         for each in self._candidates:
-            each.wait -= 1
-            each.behind += len(round_.tokens)
+            each.until_probe -= 1
+            each.unread += len(round_.tokens)
             each.expected_length.elapse(len(round_.tokens))
         if round_.drafted:
             candidate.drafted(round_)

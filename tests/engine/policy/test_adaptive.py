@@ -181,7 +181,7 @@ def test_what_a_drafter_must_read_first_is_booked() -> None:
     candidate = Candidate("draft", costs)
     policy, spent, tokens, drafts = Adaptive([candidate]), 0.0, 0, 0
     while tokens < TOKENS:
-        missed, length = candidate.behind - 1, policy.plan().length
+        missed, length = candidate.unread - 1, policy.plan().length
         kept = length if drafts < 6 else 0
         drafts += length > 0
         price = costs.round_s(length)
