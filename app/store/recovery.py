@@ -12,11 +12,12 @@ import itertools
 import sqlite3
 import struct
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 from app.store.database import TABLES, DamageError, damage_reported, in_memory, new_store
+from app.store.migration import attached, copy_tables
 
 LOST_NOTE = "This message was damaged; what could be read of it is shown."
 LOST_TITLE = "Recovered conversation"
@@ -119,48 +120,15 @@ def recover(image: bytes, backups: Sequence[Path]) -> tuple[sqlite3.Connection, 
     return store, f"Recovered: {found}.{' Some of it could not be read.' if lost else ''}"
 
 
-def upgrade(image: bytes) -> sqlite3.Connection:
-    """Returns a store of this version in memory with everything that is in a sound store of an older one."""
-    store = new_store()
-    with _attached(store, image):
-        _copy_tables(store)
-        # Up to version 4 the rounds of a reply that had ended were one blob, and those of others had their texts.
-        store.execute("INSERT INTO rounds SELECT message, 0, data FROM other.spans")
-        store.execute("INSERT INTO rounds SELECT message, number + 1, data FROM other.chunk")
-        texts = "SELECT text FROM other.chunk WHERE message = main.message.id ORDER BY number"
-        text = f"text || coalesce((SELECT group_concat(text, '') FROM ({texts})), '')"
-        store.execute(f"UPDATE main.message SET text = {text} WHERE state = 'streaming'")
-    return store
-
-
-@contextmanager
-def _attached(store: sqlite3.Connection, image: bytes) -> Iterator[None]:
-    """Attaches another store as `other`."""
-    store.execute("ATTACH ':memory:' AS other")
-    store.deserialize(image, name="other")
-    try:
-        yield
-    finally:
-        store.execute("DETACH other")
-
-
-def _copy_tables(store: sqlite3.Connection) -> None:
-    """Copies what is missing from the store that is attached, which may be of an older version."""
-    for table in TABLES:
-        columns = ", ".join(row[1] for row in store.execute(f"PRAGMA other.table_info ({table})"))
-        if columns:
-            store.execute(f"INSERT OR IGNORE INTO {table} ({columns}) SELECT {columns} FROM other.{table}")
-
-
 def _fill_from_backup(store: sqlite3.Connection, backup: bytes) -> None:
     """Takes what is missing from a backup. Purging reaches backups too, so whatever is in one was lost to damage,
     unless the backup is of another store that lay here: then its ids mean something else."""
-    with _attached(store, backup):
+    with attached(store, backup):
         shared = "SELECT count(*), total(o.created_s = m.created_s) FROM main.message m JOIN other.message o USING (id)"
         count, alike = store.execute(shared).fetchone()
         if 2 * alike >= count:
             store.execute("DELETE FROM message WHERE note = ? AND id IN (SELECT id FROM other.message)", (LOST_NOTE,))
-            _copy_tables(store)
+            copy_tables(store)
 
 
 class _PageReader:
@@ -185,7 +153,8 @@ class _PageReader:
                 yield start // _PAGE + 1, int.from_bytes(self._image[start + 3 : start + 5], "big")
 
     def give(self, page: int, table: str) -> None:
-        """Makes a page the whole of a table."""
+        """Makes a page the whole of a table: SQLite reads a table from the page that its schema names as the root, and
+        a page of rows is a table of one page."""
         self._connection.execute("UPDATE sqlite_schema SET rootpage = ? WHERE name = ?", (page, table))
         self._schemas += 1
         self._connection.execute(f"PRAGMA schema_version = {self._schemas}")  # have the schema read again

@@ -41,7 +41,8 @@ from app.store.database import (
     new_store,
     prepare,
 )
-from app.store.recovery import image_of, mend, recover, upgrade
+from app.store.migration import upgrade
+from app.store.recovery import image_of, mend, recover
 
 BACKUP_EVERY_S = 24 * 3600.0
 MOST_BACKUPS = 3
