@@ -65,7 +65,9 @@ def explain_refused(done: RoundDone, node: int) -> TokenExplanation:
         return TokenExplanation("Not decided: a token before it in the draft was refused.")
     end = round_.path[-1] if round_.path else -1
     if round_.refused and round_.parents[node] == end:
-        return TokenExplanation("Another child of the same place in the tree. The target chose none of them.")
+        return TokenExplanation(
+            "Another candidate for the same position in the tree. The target chose none of the candidates."
+        )
     return TokenExplanation("On a branch of the tree that the target did not take.")
 
 
@@ -113,8 +115,8 @@ def _corrected(done: RoundDone, refusal: Refusal) -> TokenExplanation:
     only = "only " if p < q else ""
     words = (
         f"The drafter proposed {x} with {_percent(q)}. The target gives it {only}{_percent(p)}, so it is kept with "
-        f"probability {_number(_chance(p, q))}; the draw {_number(u)} was higher. {y} was drawn from what the "
-        "target gives beyond the drafter."
+        f"probability {_number(_chance(p, q))}; the draw {_number(u)} was higher. {y} was drawn from the "
+        "probability that the target gives in excess of the drafter."
     )
     return TokenExplanation(words, f"{_ratio(p, q)}; u = {_number(u)}\n{_residual(round_, refusal)}", source)
 

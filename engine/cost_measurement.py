@@ -81,8 +81,9 @@ def _empty(target: CachedModel, drafter: Drafter | None) -> None:
 
 def _costs(seconds: Mapping[_Key, float], members: int) -> Costs:
     def line(whose: int) -> tuple[tuple[int, float], ...]:
-        """Nothing takes less time than the least work, whatever the clock said: else drafting could look cheaper than
-        not to. Among wider passes one may be dearer than its neighbour: Metal's kernels change with the rows."""
+        """More work never costs less than less work, whatever the clock says; otherwise drafting could look cheaper
+        than not drafting. Among wider passes one may be dearer than its neighbour: Metal's kernels change with the
+        rows."""
         measured = sorted((n, s) for (who, n), s in seconds.items() if who == whose)
         return tuple((n, max(s, measured[0][1])) for n, s in measured)
 

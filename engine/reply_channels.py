@@ -16,7 +16,7 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Literal
 
-Channel = Literal["answer", "thought", "markup", "call"]  # call: of a tool, as `app.inference.tool_calls` finds them
+Channel = Literal["answer", "thought", "markup", "call"]  # call: of a tool (`app.inference.tool_call_reader`)
 
 LONGEST_HEADER = (
     64  # tokens, the name of a tool among them; a header that goes on is no header, and must not hide the reply

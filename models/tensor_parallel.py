@@ -25,7 +25,7 @@ def shard(network: Any, group: mx.distributed.Group) -> None:
         network.shard(group)
     except (AssertionError, ValueError) as error:
         raise ModelError(
-            f"this {kind} model does not divide by {ranks} machines ({error}): use another number"
+            f"this {kind} model cannot be split evenly over {ranks} machines ({error}): use another number"
         ) from error
     if isinstance(output, nn.Module) and holder.lm_head is not output:
         holder.lm_head, holder.sharding_group = output, None

@@ -225,7 +225,8 @@ class FolderTokenizer:
         """Returns ids that the model knows. Raises ModelError for others."""
         if self._rows is not None and ids and max(ids) >= self._rows:
             name = str(self._fast.id_to_token(max(ids)))[:40]
-            what = f"the text has the token {name!r}, number {max(ids)}, and the model knows {self._rows}"
+            has = f"but the model has only {self._rows} tokens"
+            what = f"the text contains the token {name!r} with id {max(ids)}, {has}"
             raise ModelError(f"{what}: leave it out, or choose another model")
         return ids
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from app import protocol
 from app.api.host_client import HostClient
-from app.api.key_file import read_key
+from app.api.key_file import read_or_make_key
 from app.api.loopback_server import open_socket, serve_engine
 from app.api.reply_stream import Engine
 from app.command_line import OK, USAGE, Parser, notify
@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     answers, requests = take_streams()
     try:
-        asyncio.run(_serve(args.port, read_key(args.key_file), answers, requests))
+        asyncio.run(_serve(args.port, read_or_make_key(args.key_file), answers, requests))
     except UsageError as error:
         notify(str(error))
         return USAGE

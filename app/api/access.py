@@ -66,7 +66,7 @@ class Access:
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
             raise ApiError(403, "foreign_host", f"the Host header must be 127.0.0.1:{self._rules.port}")
         if not all(map(_is_local, _values(scope, b"origin"))) or "cross-site" in _values(scope, b"sec-fetch-site"):
-            raise ApiError(403, "foreign_origin", "web pages of other origins may not use this server")
+            raise ApiError(403, "foreign_origin", "requests from web pages of other origins are refused")
         if scope["method"] not in ("GET", "POST"):
             raise ApiError(405, "method_not_allowed", "use GET or POST")
         if scope["path"] != _OPEN and not self._has_key(scope):
@@ -150,7 +150,7 @@ def _with_body(body: bytes, receive: Receive) -> Receive:
 
 
 def _too_long() -> ApiError:
-    return ApiError(413, "request_too_large", f"the body may have {LONGEST_BODY} bytes")
+    return ApiError(413, "request_too_large", f"the request body is limited to {LONGEST_BODY} bytes")
 
 
 def _values(scope: Scope, name: bytes) -> list[str]:

@@ -129,7 +129,7 @@ class CountTokens:
                     return answer.tokens
                 if isinstance(answer, protocol.Failed):
                     raise of_failure(answer)
-        raise ApiError(500, "engine_error", "the engine did not count")
+        raise ApiError(500, "engine_error", "the engine could not count the tokens")
 
 
 def messages_of(body: MessagesRequest) -> tuple[protocol.Message, ...]:

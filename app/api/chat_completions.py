@@ -84,7 +84,8 @@ def messages_of(turns: Iterable[ChatMessage]) -> tuple[protocol.Message, ...]:
             messages.add_result(turn.tool_call_id or "", turn.content)
             continue
         if turn.role not in _ROLES or (turn.tool_calls and turn.role != "assistant"):
-            raise unsupported("messages", "calls are the assistant's, and their results turns of the role tool")
+            whose = "only assistant messages may have calls; results belong in messages with the role tool"
+            raise unsupported("messages", whose)
         text, calls = text_of(turn.content), chat_calls(turn.tool_calls or ())
         thought = turn.reasoning_content or ""
         messages.add(protocol.Message(role=_ROLES[turn.role], content=text, thought=thought, calls=calls))

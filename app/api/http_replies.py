@@ -78,7 +78,7 @@ class EventStream(Response):
         except ApiError as error:
             await _send(send, ("error" if self._anthropic else "", error.body(self._anthropic)))
         except TimeoutError:
-            raise ApiError(408, "too_slow", "the client does not read") from None
+            raise ApiError(408, "too_slow", "the client stopped reading the reply") from None
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

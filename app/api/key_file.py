@@ -12,7 +12,7 @@ ADDRESS, PORT = "127.0.0.1", 8080
 KEY_FILE = "api-key"  # in Redline's folder
 
 
-def read_key(path: Path) -> str:
+def read_or_make_key(path: Path) -> str:
     """Returns the key in a file that only its owner may read; makes one at first. Raises UsageError."""
     try:
         if not path.exists():

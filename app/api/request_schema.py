@@ -283,5 +283,5 @@ def text_of(content: str | tuple[TextPart, ...] | None, param: str = "messages")
         return content or ""
     for part in content:
         if part.type not in ("text", "input_text", "output_text", "reasoning_text"):
-            raise unsupported(param, f"the model reads text, and a part is {part.type[:40]!r}")
+            raise unsupported(param, f"the model reads only text, but one part is of type {part.type[:40]!r}")
     return "".join(part.text for part in content)

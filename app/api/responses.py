@@ -166,7 +166,8 @@ def messages_of(body: ResponsesRequest) -> tuple[protocol.Message, ...]:
             turns.add(protocol.Message(role=role, content=text_of(item.content, "input"), thought=thought))
             thought = ""
         else:
-            raise unsupported("input", f"messages, calls and their results are read, and an item is {item.type[:40]!r}")
+            kinds = "messages, calls or results of calls"
+            raise unsupported("input", f"input items must be {kinds}, not {item.type[:40]!r}")
     return turns.all()
 
 

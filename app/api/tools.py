@@ -30,7 +30,7 @@ def chat_tools(body: ChatRequest) -> protocol.Tools | None:
     offered = []
     for tool in body.tools or ():
         if tool.type != "function" or tool.function is None:
-            raise unsupported("tools", f"tools are functions, and one is {tool.type[:40]!r}")
+            raise unsupported("tools", f"only function tools are supported, not {tool.type[:40]!r}")
         offered.append(_tool(tool.function))
     choice = body.tool_choice
     if isinstance(choice, Mapping) and isinstance(choice.get("function"), Mapping):
@@ -72,7 +72,7 @@ def _tools(
     if kind == "none":
         return None
     if (format_ or {}).get("type", "text") != "text":
-        raise unsupported("response_format", "a reply that may call tools has no format: leave one of the two out")
+        raise unsupported("response_format", "tools and response_format cannot be combined: leave one of them out")
     required = kind != "auto"
     return protocol.Tools(offered=tuple(offered), required=required, named=named, several=several is not False)
 
@@ -102,7 +102,7 @@ def _checked(
     name: str, description: str | None, schema: Mapping[str, Any] | None, strict: bool | None
 ) -> protocol.Tool:
     if not NAME.fullmatch(name):
-        raise ApiError(400, "invalid_value", "the name of a tool has letters, digits, _, . and - alone", "tools")
+        raise ApiError(400, "invalid_value", "a tool's name may contain only letters, digits, _, . and -", "tools")
     given = {} if schema is None else {"parameters": msgspec.json.encode(schema).decode()}
     return protocol.Tool(name=name, description=description or "", strict=strict is True, **given)
 

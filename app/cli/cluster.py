@@ -28,7 +28,7 @@ other while they compute is not encrypted: join them by a cable or a network tha
 
 def add_parser(commands: Commands) -> None:
     """Adds the command."""
-    text = "Find, check and measure the machines that share a model which is too large for one."
+    text = "Find, check and measure the machines that share a model too large for any one of them."
     parser = add_command(commands, "cluster", run, text, _EXAMPLES)
     add = parser.add_argument
     add("names", nargs="*", metavar="NAME", help="machines by their names for ssh, this one first, as localhost")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from app import protocol
 from app.api.api_errors import ApiError
 from app.api.host_client import HostClient
-from app.api.key_file import ADDRESS, KEY_FILE, PORT, read_key
+from app.api.key_file import ADDRESS, KEY_FILE, PORT, read_or_make_key
 from app.api.loopback_server import open_socket, serve_engine
 from app.api.reply_stream import Engine
 from app.cli.decoding_options import add_hosts
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     """Serves until Ctrl-C, or until the engine ends. Raises RedlineError."""
     if not 0 <= args.port < 65536:
         raise UsageError(f"--port is {args.port}: give a number from 0 to 65535")
-    key = read_key(args.key_file or store_path().parent / KEY_FILE)
+    key = read_or_make_key(args.key_file or store_path().parent / KEY_FILE)
     base = SamplingSettings(draft_length=read_draft_length(args.draft_length), acceptance=args.acceptance)
     base.check(args.tree)
     read_hosts(args.hosts)  # so that a wrong file is reported at once

@@ -193,7 +193,7 @@ def show(console: Console, results: Sequence[Result], of: int | None = None) -> 
         kept = "Rejection sampling keeps the distribution, not the tokens: each token of those replies was possible."
         console.print(Text(kept, "dim"), soft_wrap=True)
     if of is not None:
-        console.print(Text(f"Stopped: {of - len(results)} of {of} are left.", "yellow"), soft_wrap=True)
+        console.print(Text(f"Stopped: {of - len(results)} of {of} replies were not checked.", "yellow"), soft_wrap=True)
 
 
 def summary(results: Sequence[Result]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from app import protocol
 from app.inference.reply_events import ReplyEvent
-from app.inference.tool_calls import reader
+from app.inference.tool_call_reader import reader
 from engine.errors import UsageError
 from engine.events import Finished, Round
 from engine.settings import Grammar

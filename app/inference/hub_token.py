@@ -61,7 +61,8 @@ def check_token(token: str) -> str:
     """Returns the token. Raises UsageError for what cannot be one, without repeating it."""
     if not token or len(token) > _LONGEST or not token.isascii() or not token.isprintable() or " " in token:
         raise UsageError(
-            "that is no token: it is one word, hf_ and letters; make one at the hub, Settings, Access Tokens"
+            "that is not a token: a token is one word that begins with hf_; create one on the hub under "
+            "Settings > Access Tokens"
         )
     return token
 

@@ -60,7 +60,7 @@ def context_note(folder: ModelFolder, options: Options, verdict: MemoryVerdict) 
     if verdict.level == "tight" or verdict.context >= wanted:
         return str(verdict) if verdict.level == "tight" else ""
     most = memory_words(this_room().most or 0)
-    return f"the context is {verdict.context:,} tokens, of {wanted:,} that the model was made for, to fit in {most}"
+    return f"the context is limited to {verdict.context:,} of the model's {wanted:,} tokens so that it fits in {most}"
 
 
 def kept_conversations_bytes(needed: int, kept: int) -> int:

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 from app.inference import cluster, digests
 from app.inference.memory_check import check_memory, context_note
 from app.inference.options import AUTO, Options
-from app.inference.pair_resolution import NONE, chosen, drafter_folder, note_used, parts_of, target_folder
+from app.inference.pair_resolution import NONE, drafter_folder, note_used, parts_of, resolve_auto, target_folder
 from engine.audit.verify_blocks import BLOCK_WIDTH
 from engine.cost_measurement import CONTEXT, measure
 from engine.drafters import Drafter
@@ -126,11 +126,12 @@ def open_drafter(spec: str, target: Loaded, trees: bool = False) -> NamedDrafter
     """
     if spec != AUTO:
         return _open(spec, target, trees, "")
-    taken, note = chosen(target.folder)
+    taken, note = resolve_auto(target.folder)
     try:
         return _open(taken, target, trees, note)
     except (ModelError, PairError) as error:  # the user did not name it, so the reply goes on without it
-        return _open(LOOKUP, target, trees, f"auto took {LOOKUP}, as what it would have taken does not load: {error}")
+        note = f"auto fell back to {LOOKUP} because its first choice does not load: {error}"
+        return _open(LOOKUP, target, trees, note)
 
 
 def _open(spec: str, target: Loaded, trees: bool, note: str) -> NamedDrafter:

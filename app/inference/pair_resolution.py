@@ -55,7 +55,7 @@ def drafter_folder(spec: str) -> Path:
 def drafter_folders(spec: str, target: ModelFolder) -> list[Path]:
     """Returns the folders of all drafters that `spec` names, for `target` if it is auto. Raises what `drafter_folder`
     raises."""
-    named = chosen(target)[0] if spec == AUTO else spec
+    named = resolve_auto(target)[0] if spec == AUTO else spec
     return [drafter_folder(part) for part in parts_of(named) if part not in (NONE, LOOKUP)]
 
 
@@ -64,7 +64,7 @@ def parts_of(spec: str) -> list[str]:
     return spec.split("+") if "+" in spec and not exists(spec) else [spec]
 
 
-def chosen(target: ModelFolder) -> tuple[str, str]:
+def resolve_auto(target: ModelFolder) -> tuple[str, str]:
     """Returns what auto takes for `target`, and a note that says why."""
     found = auto_drafter(target, [] if is_builtin(target.path) else present_models(), read_catalogue())
     return found.spec, f"auto took {found.why}"

@@ -63,8 +63,8 @@ class ReplyRunner:
         self._began_s = 0.0
 
     def events(self) -> Iterator[ReplyEvent]:
-        """Yields the reply; its times are counted from here. Raises what the target raises, ContextError and ModelError
-        among it."""
+        """Yields the reply; its times are counted from here. Raises whatever the target raises, including
+        ContextError and ModelError."""
         self._began_s = time.monotonic()
         try:
             self.prompt = self._prompt_ids()
@@ -95,7 +95,7 @@ class ReplyRunner:
         if length == 0:
             return False
         if pair.lost:
-            yield FellBack(f"the drafter is gone, load the pair again ({pair.refusal})")
+            yield FellBack(f"the drafter is no longer loaded; load the pair again ({pair.refusal})")
         if not pair.has_drafter or length is not None:
             return pair.has_drafter
         if pair.calibration.at_hand(self._context) is not None:

@@ -40,7 +40,7 @@ def load(folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
     branches, note = tree_drafting(target, trees)
     drafter = Eagle3(load_eagle3(folder, target), target.model, branches)
     if branches and not drafter.trees:
-        branches, note = False, "drafts chains, no trees: a parallel head has no tree to offer"
+        branches, note = False, "drafts chains, not trees: a parallel head cannot draft trees"
     return LoadedDrafter(
         drafter,
         branches=branches,

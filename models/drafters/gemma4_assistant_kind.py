@@ -36,7 +36,7 @@ def load(folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
     from models.drafters.head_folder import usual_acceptance
 
     head, layers = load_assistant(folder, target)
-    note = "drafts chains, no trees: an assistant has no tree to offer" if trees else ""
+    note = "drafts chains, not trees: an assistant cannot draft trees" if trees else ""
     drafter = Gemma4Assistant(head, target.model, layers)
     return LoadedDrafter(drafter, usual_acceptance=usual_acceptance(folder), note=note)
 

@@ -272,7 +272,7 @@ def tree_drafting(target: Loaded, trees: bool) -> tuple[bool, str]:
     """Returns whether a head for `target` should branch, and why it should not although `trees` were requested. To
     find out empties the target's cache."""
     trouble = why_no_trees(target.model) if trees else None
-    return trees and trouble is None, f"drafts chains, no trees: {trouble}" if trouble else ""
+    return trees and trouble is None, f"drafts chains, not trees: {trouble}" if trouble else ""
 
 
 def head_footprint(path: Path, item_bytes: int, own_embedding: bool = False) -> Callable[[int], Share]:

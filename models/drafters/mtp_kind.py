@@ -56,7 +56,7 @@ def load(folder: Path, target: Loaded, trees: bool) -> LoadedDrafter:
         Variant("the state after the final norm", lambda: Mtp(head, target.model, NORMED, own)),
         Variant("the state before the final norm", lambda: Mtp(head, target.model, before, own)),
     )
-    note = "drafts chains, no trees: a multi-token prediction head has no tree to offer" if trees else ""
+    note = "drafts chains, not trees: a multi-token prediction head cannot draft trees" if trees else ""
     return LoadedDrafter(variants[0].make(), usual_acceptance=usual_acceptance(folder), note=note, variants=variants)
 
 

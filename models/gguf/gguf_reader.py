@@ -277,7 +277,7 @@ def _read_one(path: Path) -> GgufFile:
 
 def _read_open(path: Path, file: BinaryIO, size_bytes: int) -> GgufFile:
     if size_bytes < _HEADER_BYTES:
-        raise ModelError(f"{path}: cut short, {size_bytes} bytes are no GGUF file; download it again")
+        raise ModelError(f"{path}: cut short: {size_bytes} bytes is too small for a GGUF file; download it again")
     cursor = Cursor(path, file, size_bytes)
     tensor_count, pair_count = _read_header(cursor)
     metadata = _read_pairs(cursor, pair_count)

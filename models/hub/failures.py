@@ -86,22 +86,22 @@ def explain(error: Exception, repo: str, revision: str, endpoint: str, known: bo
         return HubError(f"{endpoint} {error}; check HF_ENDPOINT, the network and any proxy", "hub")
     if isinstance(error, httpx2.ProxyError):
         to_do = "check HTTPS_PROXY and the proxy's login"
-        return HubError(f"the proxy refused the way to {endpoint} ({_detail(error)}); {to_do}", "proxy")
+        return HubError(f"the proxy refused to connect to {endpoint} ({_detail(error)}); {to_do}", "proxy")
     if isinstance(error, httpx2.TimeoutException):
         return HubError(
-            f"{endpoint} does not answer; check the connection, then try again: what came is kept", "network"
+            f"{endpoint} does not answer; check the connection, then try again: what was downloaded is kept", "network"
         )
     if isinstance(error, httpx2.ConnectError):
         return HubError(f"no connection to {endpoint} ({_detail(error)}); check the network and any proxy", "network")
     if isinstance(error, httpx2.TransportError):
-        return HubError(f"the connection to {endpoint} broke off; try again: what came is kept", "network")
+        return HubError(f"the connection to {endpoint} broke off; try again: what was downloaded is kept", "network")
     return HubError(f"{endpoint} gave an answer that is no hub's ({type(error).__name__}); check HF_ENDPOINT", "hub")
 
 
 def disk_error(error: OSError, place: object) -> HubError:
     """Returns an error of the disk as a message."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        to_do = "free some, or point HF_HOME to another disk; what came is kept"
+        to_do = "free some, or point HF_HOME to another disk; what was downloaded is kept"
         return HubError(f"{place}: no space left on the disk; {to_do}", "disk")
     return HubError(f"{place}: cannot be written ({error.strerror or error}); check its permissions", "disk")
 
@@ -134,7 +134,7 @@ def _refusal(error: HfHubHTTPError, repo: str, revision: str, endpoint: str, kno
         to_do = "" if known else "; with `redline models login` more is allowed"
         return HubError(f"the hub has had too many requests from here (429); try again {when}{to_do}", "busy")
     if code >= 500:
-        return HubError(f"the hub is in trouble ({code}); try again later: what came is kept", "server")
+        return HubError(f"the hub is in trouble ({code}); try again later: what was downloaded is kept", "server")
     return HubError(f"{repo}: the hub answered {code}; check the name and HF_ENDPOINT", "hub")
 
 

@@ -215,5 +215,5 @@ class FileTransfer:
     def _damaged(self, what: str) -> HubError:
         """Deletes the partial file, so that the next download does not continue it. Returns the error."""
         self._part.unlink(missing_ok=True)
-        to_do = "pull again; if it stays so, a proxy or the mirror alters files"
+        to_do = "pull again; if it recurs, a proxy or the mirror is altering files"
         return HubError(f"{self._listing.repo}: {self._file.name} arrived damaged: {what}; {to_do}", "damaged")

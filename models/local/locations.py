@@ -95,7 +95,7 @@ def find_model(name: str, places: ModelLocations) -> Path:
             return folder
     if troubles:
         folder, trouble = troubles[0]
-        raise ModelError(f"{name} is not whole here ({trouble}): `redline models pull {repo}` goes on with it")
+        raise ModelError(f"{name} is incomplete ({trouble}): `redline models pull {repo}` continues the download")
     raise ModelError(_absent(name, repo, places))
 
 

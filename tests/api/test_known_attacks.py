@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.api.access import LONGEST_BODY, depth_exceeds
-from app.api.key_file import read_key
+from app.api.key_file import read_or_make_key
 from app.api.loopback_server import open_socket
 from app.cli.serve import add_parser
 from app.command_line import Parser
@@ -194,11 +194,11 @@ def test_no_option_opens_the_server_to_other_machines():
 
 def test_the_key_is_private_and_stays(tmp_path: Path):
     path = tmp_path / "new" / "key"
-    key = read_key(path)
-    assert len(key) >= 32 and read_key(path) == key and path.stat().st_mode & 0o777 == 0o600
+    key = read_or_make_key(path)
+    assert len(key) >= 32 and read_or_make_key(path) == key and path.stat().st_mode & 0o777 == 0o600
     path.chmod(0o644)
     with pytest.raises(UsageError, match="chmod 600"):
-        read_key(path)
+        read_or_make_key(path)
 
 
 def test_a_request_may_not_name_two_hosts():

@@ -63,7 +63,7 @@ def test_what_auto_takes_and_cannot_load_is_told_and_lookup_answers(target: Load
     weights.write_bytes(data.replace(b"down_proj", b"town_proj"))  # whole by its header, and no model of mlx-lm's
     found = pair_loader.open_drafter("auto", target)
     assert isinstance(found.drafter, PromptLookup) and found.spec == "lookup"
-    assert found.note.startswith("auto took lookup, as what it would have taken does not load: ")
+    assert found.note.startswith("auto fell back to lookup because its first choice does not load: ")
     assert str(here.path) in found.note
     with pytest.raises(Exception, match="does not load"):
         pair_loader.open_drafter(str(here.path), target)  # asked for by name, it is an error

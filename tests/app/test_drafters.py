@@ -167,7 +167,7 @@ def test_a_head_drafts_trees_where_the_target_verifies_them_and_says_where_not(
     monkeypatch.setattr("models.drafters.head_folder.why_no_trees", lambda _: "its memory is no tree's")
     drafter = pair_loader.open_drafter(name, target, trees=True)
     assert isinstance(drafter.drafter, Eagle3 | Medusa) and not drafter.drafter.trees
-    assert drafter.note == "drafts chains, no trees: its memory is no tree's"
+    assert drafter.note == "drafts chains, not trees: its memory is no tree's"
     assert pair_loader.open_drafter(name, target).note == ""
 
 

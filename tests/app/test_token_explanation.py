@@ -23,7 +23,8 @@ def test_a_refusal_is_told_in_plain_words_and_with_the_papers_formula() -> None:
     told = explain_emitted(corrected(), 1)
     assert told.words == (
         "The drafter proposed “ blue” with 38 %. The target gives it only 12 %, so it is kept with probability 0.316; "
-        "the draw 0.620 was higher. “ red” was drawn from what the target gives beyond the drafter."
+        "the draw 0.620 was higher. “ red” was drawn from the probability that the target gives in excess of the "
+        "drafter."
     )
     assert told.formula == (
         "min(1, p(x)/q(x)) = min(1, 0.120/0.380) = 0.316; u = 0.620\n"

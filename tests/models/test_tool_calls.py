@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.inference.tool_calls import reader
+from app.inference.tool_call_reader import reader
 from engine.events import Finished, Round
 from engine.reply_text import ReplyText
 from models.tokenizer import FolderTokenizer

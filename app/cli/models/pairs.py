@@ -191,7 +191,7 @@ def add_fits(commands: Commands) -> None:
 def run_fits(args: argparse.Namespace) -> int:
     """Prints the verdict; returns 1 if the pair does not fit. Raises UsageError, ModelError."""
     from app.inference.memory_check import declared_context, this_room, verdict_of
-    from app.inference.pair_resolution import chosen, drafter_folders, target_folder
+    from app.inference.pair_resolution import drafter_folders, resolve_auto, target_folder
     from models.drafters.pair_footprint import pair_footprint
     from models.model_folder import check_folder
 
@@ -203,7 +203,7 @@ def run_fits(args: argparse.Namespace) -> int:
         cache_root=args.cache_dir,
     )
     folder = check_folder(target_folder(options))
-    drafter = chosen(folder)[0] if args.drafter == AUTO else args.drafter
+    drafter = resolve_auto(folder)[0] if args.drafter == AUTO else args.drafter
     drafters, wanted = drafter_folders(drafter, folder), declared_context(folder, args.context)
     verdict, taken = verdict_of(folder, drafters, options), pair_footprint(folder, drafters, options.kv_bits)
     fit = _fit_document((folder.path.name, drafter), wanted, taken, verdict, this_room())

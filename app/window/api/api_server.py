@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
 
-from app.api.key_file import ADDRESS, read_key
+from app.api.key_file import ADDRESS, read_or_make_key
 from app.protocol import Stop
 from app.protocol.api_messages import ApiLine
 from app.window.api.api_process import ApiPhase, ApiProcess
@@ -82,7 +82,7 @@ class ApiServer(QObject):
         self._key = self._key_error = ""
         if self.process.phase == "on":
             try:
-                self._key = read_key(self._key_file)
+                self._key = read_or_make_key(self._key_file)
             except UsageError as problem:
                 self._key_error = str(problem)
         self.changed.emit()

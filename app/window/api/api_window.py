@@ -18,7 +18,7 @@ ABOUT = (
     "Editors, agents and scripts on this computer can use the models of this window through the protocols of OpenAI "
     "and Anthropic. Other computers cannot."
 )
-PORT_HELP = "Change it where another program uses the same one."
+PORT_HELP = "Change it if another program already uses this port."
 KEY_HELP = "Programs must give this key. Anyone who has it can use the models while they are served."
 NO_MODEL = "Loads with the next request"
 MARGINS = (28, 22, 28, 24)  # px
@@ -123,7 +123,7 @@ def activity_of(state: ApiState) -> str:
         return "Starting. Programs are served once a model is loaded."
     waiting = f"{state.waiting} {'request waits' if state.waiting == 1 else 'requests wait'}."
     if state.running_tokens is None:
-        return waiting if state.waiting else "No program is asking."
+        return waiting if state.waiting else "No requests in progress."
     return f"Writing a reply, {state.running_tokens:,} tokens so far. {waiting if state.waiting else ''}".strip()
 
 

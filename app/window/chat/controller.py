@@ -28,10 +28,10 @@ from app.store.records import (
 )
 from app.window.chat.chat_pair import ChatPair
 from app.window.chat.context_trimmer import ContextTrimmer
-from app.window.chat.conversation_library import LAST_OPEN, ConversationLibrary
+from app.window.chat.conversation_library import LAST_OPEN, ConversationLibrary, title_of
 from app.window.chat.host_connection import HostConnection
 from app.window.chat.host_process import RESTARTED, HostProcess
-from app.window.chat.notices import Action, Notice, SpeculationStatus, title_of
+from app.window.chat.notices import Action, Notice, SpeculationStatus
 from app.window.chat.reply_controller import ReplyController
 from app.window.chat.reply_verification import ReplyVerification
 from engine.events import PromptProgress

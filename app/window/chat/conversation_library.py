@@ -21,6 +21,19 @@ SETTINGS, LAST_OPEN = "chat.settings", "chat.opened"  # keys of values
 MAX_HITS = 50
 
 
+LONGEST_TITLE = 48  # characters
+
+
+def title_of(text: str) -> str:
+    """Returns a title for a conversation from its first question: the first line with words, cut between words."""
+    lines = (" ".join(line.lstrip("#>-*` \t").split()) for line in text.splitlines())
+    line = next((line for line in lines if line), "")
+    if len(line) <= LONGEST_TITLE:
+        return line
+    head, space, _ = line[:LONGEST_TITLE].rpartition(" ")
+    return f"{head if space else line[: LONGEST_TITLE - 1]}…".replace(",…", "…")
+
+
 class ConversationLibrary(QObject):
     """Reads and changes what the store holds. Where it fails, methods emit a notice and return nothing, [] or "".
 

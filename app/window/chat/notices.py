@@ -10,8 +10,6 @@ Level = Literal["info", "warning", "error"]
 SpeculationState = Literal["loading", "on", "off", "unsupported", "fell back", "host down", "unloaded"]
 Action = tuple[str, Callable[[], object]]
 
-LONGEST_TITLE = 48  # characters
-
 
 @dataclass(frozen=True)
 class Notice:
@@ -33,13 +31,3 @@ class SpeculationStatus:
     target: str = ""
     drafter: str = ""
     detail: str = ""
-
-
-def title_of(text: str) -> str:
-    """Returns a title for a conversation from its first question: the first line with words, cut between words."""
-    lines = (" ".join(line.lstrip("#>-*` \t").split()) for line in text.splitlines())
-    line = next((line for line in lines if line), "")
-    if len(line) <= LONGEST_TITLE:
-        return line
-    head, space, _ = line[:LONGEST_TITLE].rpartition(" ")
-    return f"{head if space else line[: LONGEST_TITLE - 1]}…".replace(",…", "…")

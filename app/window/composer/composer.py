@@ -16,14 +16,13 @@ from app.window.common.layouts import STRETCH, column, row
 from app.window.common.preferences import Draft
 from app.window.common.widgets import IconButton, label, style, wrapped
 from app.window.composer.attachments import AttachmentError, Chips, check_total, from_paste, read_file
-from app.window.composer.context_meter import ContextMeter
+from app.window.composer.context_meter import COMPOSER_WARNS_AT, ContextMeter
 from app.window.composer.pdf_reader import PdfReader, is_pdf
 from app.window.composer.prompt_editor import PromptEditor
 
 BOX_OVERHANG = 30  # px by which the box is wider than the transcript, so that their texts are aligned
 LEGEND_FROM = 480  # px: a narrower composer has no room for the legend
 SAVED_FROM = 720  # px: nor, up to this, for the time that was saved
-NEARLY_FULL = 0.9  # of the context: from here on the composer warns
 CHOOSE = "Choose how to send your message, or edit an earlier one."
 CHOICES = {
     "keep_recent": "Send the message with the last messages that fit. The model no longer sees the others.",
@@ -143,7 +142,7 @@ class Composer(QWidget):
         """Shows how full the context is, the typed text included, and warns if it is nearly full. What is longer than
         the context cannot be sent."""
         self._meter.set_count(tokens, context)
-        left, nearly_full = context - tokens, context > 0 and tokens >= NEARLY_FULL * context
+        left, nearly_full = context - tokens, context > 0 and tokens >= COMPOSER_WARNS_AT * context
         self._too_long = nearly_full and left <= 0
         if self._too_long:
             over = "1 token" if left == 0 else f"{1 - left:,} tokens"

@@ -10,7 +10,7 @@ from app.window.common import theme
 from app.window.common.appearance import GAP
 from app.window.common.paint_helpers import draw_focus_ring, focused_by_keyboard
 
-NEARLY_FULL = 0.8
+METER_WARNS_AT, COMPOSER_WARNS_AT = 0.8, 0.9  # of the context: by colour here, in words above the message
 RING = 16  # px
 STROKE = 3
 UNKNOWN = "Context usage is not known yet"
@@ -41,7 +41,7 @@ class ContextMeter(QProgressBar):
 
     @property
     def _level(self) -> str:
-        return "full" if self._share >= 1 else "nearly full" if self._share >= NEARLY_FULL else "room"
+        return "full" if self._share >= 1 else "nearly full" if self._share >= METER_WARNS_AT else "room"
 
     @property
     def description(self) -> str:

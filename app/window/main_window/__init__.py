@@ -1,4 +1,4 @@
 """The window itself: sidebar, composer, menus, settings, and the places of the transcript and the inspector.
 
-`window.MainWindow` is the whole.
+`main_window.MainWindow` is the whole.
 """

@@ -63,9 +63,9 @@ class PairOffer(QFrame):
             both = " Both" if offer.missing_drafter else ""
             self._show(f"Recommended for {MACHINE}: {name}", offer_text(offer), f"Download{both}", "download")
         elif (pair.target, pair.drafter) != parts:
-            self._show(f"{name} is ready", "Both models are here.", "Use in This Chat", "use")
+            self._show(f"{name} is ready", "Both models are downloaded.", "Use in This Chat", "use")
         else:
-            self._show(f"This chat uses {name}", "See how much sooner it replies.", "Race It", "race")
+            self._show(f"This chat uses {name}", "See how much faster it replies.", "Race It", "race")
         self.text.setToolTip(offer.measured[0].source if self.step == "download" and offer.measured else "")
 
     def _show_download(self, known: KnownModels, running: list[Download]) -> None:
@@ -107,7 +107,8 @@ def offer_text(offer: ModelRow) -> str:
     speed-up only as somebody measured it, with the source."""
     good_at = f"Good at {offer.entry.good_at}. " if offer.entry and offer.entry.good_at else ""
     if not offer.measured:
-        return f"{good_at}{_download_size(offer)}No speed-up of this pair has been published; a race shows it."
+        unknown = "No speed-up has been published for this pair; run a race to measure it."
+        return f"{good_at}{_download_size(offer)}{unknown}"
     first = offer.measured[0]
     where = urlsplit(first.source).hostname or first.source
     return f"{good_at}{_download_size(offer)}{speedup(offer.measured)} as fast on {first.on} ({where})."

@@ -38,8 +38,8 @@ UNLOADING = {
 }
 UNLOADING_HELP = "Frees their memory. Your next message loads them again."
 LEARNING_HELP = (
-    "Drafts may copy from your earlier replies, and long conversations continue sooner after a restart. Turning this "
-    "off deletes what is saved for that."
+    "Drafts may copy from your earlier replies, and long conversations resume faster after a restart. Turning this "
+    "off deletes the saved data."
 )
 REFUSED_HELP = "Shows what the drafter proposed and the target refused."
 DEFAULTS_HELP = "New chats start with these settings, or with the ones you used last."
@@ -56,7 +56,7 @@ class AppearancePage(QWidget):
         self.scheme, self.text_size, self.motion = choice(SCHEMES), choice(sizes), choice(MOTIONS)
         self.unload = choice(UNLOADING)
         self.tints, self.refused, self.announce = CheckBox("Show"), CheckBox("Show"), CheckBox("Read aloud")
-        self.learning = CheckBox("Use them to reply sooner")
+        self.learning = CheckBox("Use earlier replies to speed up new ones")
         self._preferences = Preferences()
         fields = column(on=self, margins=PAGE_MARGINS, gap=14)
         self._controls: dict[str, Choice | CheckBox] = {}  # by the name of the preference

@@ -37,7 +37,7 @@ def test_a_connection_that_breaks_again_and_again_ends_in_an_error(hub: Hub, ser
     server.trouble(f"/blobs/{repo.etag(FIRST)}", cut_after=48 * 1024)
     server.trouble(f"/blobs/{repo.etag(FIRST)}", cut_after=0, times=None)
     error = refused(hub)
-    assert error.reason == "network" and "broke off; try again: what came is kept" in str(error)
+    assert error.reason == "network" and "broke off; try again: what was downloaded is kept" in str(error)
     assert part_of(hub, repo).stat().st_size == 48 * 1024
     server.troubles.clear()
     whole(hub, repo)

@@ -69,7 +69,7 @@ def test_what_is_not_here_says_how_to_get_it(places: ModelLocations, put_in_hub:
 def test_what_is_partly_here_says_how_to_go_on(places: ModelLocations, put_in_hub: Put) -> None:
     (put_in_hub() / "model-00002-of-00003.safetensors").unlink()
     said = why(NAME, places)
-    assert f"{NAME} is not whole here (1 of its weight files" in said and f"`redline models pull {NAME}`" in said
+    assert f"{NAME} is incomplete (1 of its weight files" in said and f"`redline models pull {NAME}`" in said
 
 
 def test_a_pull_that_was_killed_is_not_whole(places: ModelLocations) -> None:

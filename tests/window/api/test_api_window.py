@@ -109,7 +109,7 @@ def test_what_cannot_be_used_is_disabled_and_errors_are_shown(scene: Scene, tmp_
     [
         (ApiState(), "Programs are not served."),
         (ApiState("starting"), "Starting. Programs are served once a model is loaded."),
-        (ApiState("on"), "No program is asking."),
+        (ApiState("on"), "No requests in progress."),
         (ApiState("on", waiting=1), "1 request waits."),
         (ApiState("on", running_tokens=3), "Writing a reply, 3 tokens so far."),
     ],

@@ -73,7 +73,7 @@ def test_what_the_hub_does_not_know_is_not_kept(
     for nonsense in ("", "two words", "h\u00e9", "x" * 600):
         give(nonsense, monkeypatch)
         code, said = run(capsys, "login", "--token-stdin")
-        assert code == 2 and "that is no token" in said and (not nonsense or nonsense not in said)
+        assert code == 2 and "that is not a token" in said and (not nonsense or nonsense not in said)
     assert keychain.kept == {}
 
 
@@ -93,7 +93,7 @@ def test_each_hub_has_its_own_token_and_the_environment_goes_before(
     monkeypatch.setenv("HF_TOKEN", " hf_other ")
     assert read_token(HUB) == "hf_other"
     monkeypatch.setenv("HF_TOKEN", "two words")
-    with pytest.raises(UsageError, match="that is no token"):
+    with pytest.raises(UsageError, match="that is not a token"):
         read_token(HUB)
 
 

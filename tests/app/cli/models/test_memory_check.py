@@ -54,7 +54,7 @@ def test_a_context_that_nobody_asked_for_is_cut_to_what_fits_with_ease(
     room_for(folder, 8192, monkeypatch)
     found, note = fitted(folder, Options(drafters=("none",)))
     assert 2048 < found.context < 8192 and found.level == "good"
-    assert note.startswith(f"the context is {found.context:,} tokens, of 8,192 that the model was made for")
+    assert note.startswith(f"the context is limited to {found.context:,} of the model's 8,192 tokens")
 
 
 def test_where_nothing_fits_with_ease_the_context_is_what_fits_at_all(
