@@ -53,7 +53,7 @@ def add_parser(commands: Commands) -> None:
     add("--acceptance", choices=ACCEPTANCE_RULES, help="acceptance rule above temperature 0 (default: both)")
     add_sampling(group, several=True, max_tokens=MAX_TOKENS)
     add("--seed", type=int, default=0, metavar="N", help="random seed above temperature 0 (default: 0)")
-    parser.set_defaults(draft_length=None, exact=False, stop=(), kv_bits=None)
+    parser.set_defaults(draft_length=None, exact=False, stop=(), kv_bits=None, hosts=None)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -29,6 +29,7 @@ class PassedReply(Request, frozen=True, kw_only=True, tag="Reply"):
     sampling: Raw
     prompt: Raw = Raw(b"null")
     prediction: Raw = Raw(b'""')
+    tools: Raw = Raw(b"null")
     target: str = ""
 
 
@@ -37,6 +38,7 @@ class PassedCount(Request, frozen=True, kw_only=True, tag="Count"):
 
     messages: Raw
     sampling: Raw = Raw(b"{}")
+    tools: Raw = Raw(b"null")
     target: str = ""
 
 

@@ -157,7 +157,7 @@ def test_whatever_is_wrong_with_a_drafters_folder_is_a_verdict(target: Loaded, t
 def catalogue(*drafters: str, trouble: str = "") -> Catalogue:
     """A target o/target whose drafters are these."""
     rest = {"licence": "MIT", "source": ("s",)}
-    sizes: dict[str, Any] = {"good_at": "tests", "parameters_b": 1.0, "bits": 4.5, "size_bytes": 9, "size": "estimated"}
+    sizes: dict[str, Any] = {"parameters_b": 1.0, "bits": 4.5, "size_bytes": 9, "size": "estimated"}
     target = Target(
         repository="o/target",
         name="t",
