@@ -52,9 +52,7 @@ class RecordedSession:
         self.seeds: list[int] = []
         self.kept = KeptConversations()
 
-    def chat(
-        self, messages: Sequence[dict[str, str]], cancelled: Callable[[], bool] = lambda: False, **switches: object
-    ) -> list[int]:
+    def chat(self, messages: Sequence[dict[str, str]], *_: object, **switches: object) -> list[int]:
         """Returns the ids of a prompt, as a tokenizer does."""
         self.asked.append([dict(message) for message in messages])
         return [1, 2, 3, 4, 5, 6]

@@ -113,7 +113,8 @@ def test_a_conversation_says_that_its_context_was_cut(
     room_for(check_folder(long), 300_000, monkeypatch)
     conversation = open_conversation(Options(target=str(long), drafters=("none",)), "", lambda _: None)
     assert conversation.pair.session.context < 300_000
-    assert f"the context is {conversation.pair.session.context:,} tokens, of 900,000" in conversation.describe()
+    context = conversation.pair.session.context
+    assert f"the context is limited to {context:,} of the model's 900,000" in conversation.describe()
 
 
 @pytest.mark.slow
