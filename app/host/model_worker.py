@@ -22,7 +22,7 @@ from app.inference.options import Options, check_settings, target_name
 from app.inference.pair_resolution import target_folder
 from app.inference.reply_runner import ReplyInput, ReplyRunner
 from app.race.race_runs import RaceOptions, RaceRuns, level
-from engine.errors import BackendError, MachineLostError, RedlineError, StoppedError
+from engine.errors import BackendError, MachineLostError, RedlineError, StoppedError, UsageError
 from engine.events import Finished, PromptProgress, Round
 from engine.settings import SamplingSettings
 from models.drafters.drafter_kind import join_notes
@@ -55,23 +55,19 @@ class ModelWorker:
         """Loads what differs from the pair that is loaded. Yields Loading* (Loaded | Failed), the latter where other
         machines cannot be reached. Raises RedlineError."""
         wanted, old = request.pair, self.pair
-        options = Options(
-            target=wanted.target,
-            drafters=(wanted.drafter,),
-            tree=wanted.tree,
-            context=wanted.context,
-            hosts=read_hosts(Path(wanted.hosts) if wanted.hosts else None),
-        )
+        alone = Options(target=wanted.target, drafters=(wanted.drafter,), tree=wanted.tree, context=wanted.context)
         try:
-            if options.hosts:
-                names = ", ".join(host.ssh for host in options.hosts[1:])
+            hosts = read_hosts(Path(wanted.hosts) if wanted.hosts else None)
+            if hosts:
+                names = ", ".join(host.ssh for host in hosts[1:])
                 yield protocol.Loading(id=request.id, message=f"joining {names}")
-                cluster.connect(options.hosts)
+                cluster.connect(hosts)
         except MachineLostError:
             raise
-        except BackendError as error:
-            yield _unreachable(request, options, str(error), self.pair)
+        except (BackendError, UsageError) as error:
+            yield _unreachable(request, alone, error, self.pair)
             return
+        options = replace(alone, hosts=hosts)
         yield protocol.Loading(id=request.id, message=f"looking at {_short_name(wanted.target)}")
         if old is None or (old.target, old.hosts) != (wanted.target, wanted.hosts):
             check_memory(check_folder(target_folder(options)), options)
@@ -311,15 +307,18 @@ def _machines(pair: LoadedPair, options: Options) -> protocol.Machines | None:
     return protocol.Machines(names=names, memory=joined.memory_text(pair.needed), pass_s=pass_s, row_s=row_s)
 
 
-def _unreachable(request: protocol.Load, options: Options, why: str, kept: protocol.Pair | None) -> protocol.Failed:
+def _unreachable(
+    request: protocol.Load, alone: Options, error: RedlineError, kept: protocol.Pair | None
+) -> protocol.Failed:
     """Returns the answer where machines cannot be joined, with whether the target fits on this one alone."""
-    alone = replace(options, hosts=())
     try:
         check_memory(check_folder(target_folder(alone)), alone)
         fits = True
     except RedlineError:
         fits = False
-    return protocol.Failed(id=request.id, kind=BackendError.__name__, message=why, kept_pair=kept, fits_alone=fits)
+    return protocol.Failed(
+        id=request.id, kind=type(error).__name__, message=str(error), kept_pair=kept, fits_alone=fits
+    )
 
 
 def _short_name(spec: str) -> str:

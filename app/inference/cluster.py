@@ -228,7 +228,7 @@ class Cluster:
                 if time.monotonic() - follower.heard_s > SILENCE_S:
                     self._lose(
                         f"{follower.host.ssh}, which computes a part of this model, has been silent for "
-                        f"{SILENCE_S:.0f} seconds: check the connection and start Redline again"
+                        f"{SILENCE_S:.0f} seconds: start Redline again"
                     )
                     follower.process.kill()
 

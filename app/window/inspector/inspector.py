@@ -12,7 +12,7 @@ from PySide6.QtCore import QPoint, QSize, Qt, QTimer
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QToolButton, QVBoxLayout, QWidget
 
-from app.protocol import Loaded, RoundDone
+from app.protocol import Loaded, Machines, RoundDone
 from app.store.records import MessageRecord, Statistics
 from app.window.common.appearance import GAP, INSPECTOR_WIDTH
 from app.window.common.widgets import label, style, wrapped
@@ -60,8 +60,12 @@ class Inspector(QWidget):
         """Shows no reply."""
         self.show_reply([], None)
 
-    def show_reply(self, rounds: list[RoundDone], statistics: Statistics | None) -> None:
-        """Shows another reply as far as it has come. statistics: its final numbers, None while it has none."""
+    def show_reply(
+        self, rounds: list[RoundDone], statistics: Statistics | None, machines: Machines | None = None
+    ) -> None:
+        """Shows another reply as far as it has come. statistics: its final numbers, None while it has none. machines:
+        that shared its target, None for one alone."""
+        self._detail.set_machines(machines)
         self._waiting.clear()
         self._waiting.extend(rounds)
         self._series, self._final, self._moved, self._streaming = RoundSeries(), statistics, False, False

@@ -94,7 +94,10 @@ class ChatPresenter(QObject):
         if record is None:
             inspector.clear()
         else:
-            inspector.show_reply(self._controller.rounds_of(record.id), record.statistics)
+            loaded = self._controller.loaded_pair
+            same = loaded is not None and record.pair is not None and record.pair.hosts == loaded.pair.hosts
+            machines = loaded.machines if loaded is not None and same else None
+            inspector.show_reply(self._controller.rounds_of(record.id), record.statistics, machines)
 
     def _connect_events(self) -> None:
         controller, parts = self._controller, self._parts
