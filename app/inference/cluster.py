@@ -79,7 +79,7 @@ class Follower:
                 self.heard_s = time.monotonic()
                 if message := json.loads(line):
                     self.answers.put(message)
-        lost(f"{self.host.ssh} has ended, which computes a part of this model: start Redline again")
+        lost(f"{self.host.ssh}, which computes a part of this model, has ended: start Redline again")
 
 
 class Cluster:
@@ -122,7 +122,7 @@ class Cluster:
             try:
                 follower.write(line)
             except OSError as error:
-                self._lose(f"{follower.host.ssh} has ended, which computes a part of this model: start Redline again")
+                self._lose(f"{follower.host.ssh}, which computes a part of this model, has ended: start Redline again")
                 raise MachineLostError(self.lost) from error
 
     def load(self, target: str, kv_bits: int | None, context: int | None, cache_root: str | None) -> Callable[[], None]:

@@ -184,7 +184,10 @@ def test_the_host_loads_a_shared_target_and_another_one(toy_folder: Path, hosts_
     ]
     assert texts[0] == texts[1] == texts[2] and len(texts[0]) == 20
     loaded = next(answer for answer in answers if answer["type"] == "Loaded")
-    assert "localhost: " in loaded["note"] and "for a context of" in loaded["note"]
+    assert " here, " in loaded["note"] and " on localhost, for a context of " in loaded["note"]
+    machines = loaded["machines"]
+    assert machines["names"] == ["localhost", "localhost"] and " on localhost" in machines["memory"]
+    assert machines["pass_s"] > 0
 
 
 @pytest.mark.slow
