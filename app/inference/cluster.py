@@ -303,7 +303,10 @@ def group_of(hosts: Sequence[Host]) -> mx.distributed.Group | None:
 def share_text(needed: int) -> str:
     """Returns how much of this machine's memory so many bytes are, for the user."""
     total, _ = memory()
-    return f"{memory_words(needed)} of {memory_words(total)}" if total else memory_words(needed)
+    if not total:
+        return memory_words(needed)
+    (number, unit), most = memory_words(needed).split(" "), memory_words(total)
+    return f"{number} of {most}" if most.endswith(f" {unit}") else f"{number} {unit} of {most}"
 
 
 def versions() -> dict[str, str]:

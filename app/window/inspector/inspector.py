@@ -60,12 +60,8 @@ class Inspector(QWidget):
         """Shows no reply."""
         self.show_reply([], None)
 
-    def show_reply(
-        self, rounds: list[RoundDone], statistics: Statistics | None, machines: Machines | None = None
-    ) -> None:
-        """Shows another reply as far as it has come. statistics: its final numbers, None while it has none. machines:
-        that shared its target, None for one alone."""
-        self._detail.set_machines(machines)
+    def show_reply(self, rounds: list[RoundDone], statistics: Statistics | None) -> None:
+        """Shows another reply as far as it has come. statistics: its final numbers, None while it has none."""
         self._waiting.clear()
         self._waiting.extend(rounds)
         self._series, self._final, self._moved, self._streaming = RoundSeries(), statistics, False, False
@@ -89,6 +85,10 @@ class Inspector(QWidget):
     def set_loaded(self, loaded: Loaded | None) -> None:
         """Shows the loaded pair; None while there is none."""
         self.summary.set_loaded(loaded)
+
+    def set_machines(self, machines: Machines | None) -> None:
+        """Shows what the network took of a round. machines: that share the target of the reply, None for one alone."""
+        self._detail.set_machines(machines)
 
     @property
     def busy(self) -> bool:

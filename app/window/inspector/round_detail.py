@@ -157,7 +157,9 @@ class RoundDetail(QWidget):
 
     def set_machines(self, machines: Machines | None) -> None:
         """Sets the machines that shared the target of the rounds, None for one alone."""
-        self._machines, self._shown = machines, None
+        if machines != self._machines:
+            row, self._shown, self._machines = self._shown, None, machines
+            self.show_row(row)
 
     def show_row(self, row: RoundRow | None) -> None:
         """Shows a round in full; None: how to choose one."""

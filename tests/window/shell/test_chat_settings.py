@@ -160,7 +160,7 @@ def test_the_file_of_the_machines_is_checked_and_what_they_have_is_shown(
     shared = Pair(hosts=str(path))
     assert applied[-1].pair == shared
     assert field._below.text() == "2 machines: localhost, studio.local."
-    memory = "38.0 GB of 64.0 GB here, 22.0 GB of 24.0 GB on studio.local"
+    memory = "38.0 of 64.0 GB here, 22.0 of 24.0 GB on studio.local"
     form.set_model(structs.replace(LOADED, pair=shared, machines=Machines(names=("a", "b"), memory=memory)))
     assert field._below.text().endswith(f"Fits: {memory}.")
     form.pair.machines.set_text("")
