@@ -203,6 +203,22 @@ def test_the_command_checks_machines(toy_folder: Path, hosts_file: Path) -> None
 
 
 @pytest.mark.slow
+def test_a_forecast_over_machines_expects_what_one_machine_would(
+    toy_folder: Path, toy_drafter_folder: Path, hosts_file: Path, tmp_path: Path
+) -> None:
+    expected = []
+    for place, more in enumerate(([], ["--hosts", hosts_file])):
+        file, cache = tmp_path / f"{place}.json", tmp_path / f"cache {place}"
+        short = ("--limit", 2, "--max-tokens", 24, "--json", file, "--cache-dir", cache)
+        words = command("predict", toy_folder, toy_drafter_folder, *short, *more)
+        done = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False)
+        assert done.returncode == 0, done.stderr
+        (forecast,) = json.loads(file.read_text())["forecasts"]
+        expected.append([length["tau"] for length in forecast["lengths"]])
+    assert expected[0] == expected[1] and expected[0][0] > 1
+
+
+@pytest.mark.slow
 def test_a_model_that_does_not_divide_is_refused(hosts_file: Path) -> None:
     done = subprocess.run(
         command("cluster", "--hosts", hosts_file, "--target", "builtin"), capture_output=True, text=True, timeout=120
