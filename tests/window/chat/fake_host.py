@@ -154,7 +154,7 @@ class FakeHost:
             self.send(p.Failed(id=request.id, kind="BackendError", message=why, fits_alone=True))
             return
         self.target = request.pair.target
-        shared = p.Machines(names=("localhost", "studio"), memory="38.0 of 64.0 GB here, 22.0 of 24.0 GB on studio")
+        shared = p.Machines(names=("localhost", "studio"), memory="38.0 of 64.0 GB here, 22.0 on studio", pass_s=0.001)
         drafter, state = request.pair.drafter, {"note": "", "drafts_trees": False, "context": behaviour.context}
         self.send(
             p.Loaded(
