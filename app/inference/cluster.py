@@ -28,7 +28,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from app.command_line import FAILURE, notify
+from app.command_line import AGAIN, FAILURE, notify
 from app.inference.host_file import PORT, Host
 from app.inference.machine import memory
 from engine.errors import BackendError, MachineLostError, ModelError, RedlineError
@@ -74,12 +74,15 @@ class Follower:
 
     def _listen(self, lost: Callable[[str], None]) -> None:
         assert self.process.stdout is not None
+        name, command = self.host.ssh, shlex.join(self.host.command)
+        why = f"{name} cannot be reached, or `{command}` does not start there: check that `ssh {name}` works"
         with suppress(ValueError):  # a line that is no JSON, or a closed stream
             for line in self.process.stdout:
                 self.heard_s = time.monotonic()
+                why = _has_ended(self.host)
                 if message := json.loads(line):
                     self.answers.put(message)
-        lost(f"{self.host.ssh}, which computes a part of this model, has ended: start Redline again")
+        lost(why)
 
 
 class Cluster:
@@ -103,10 +106,10 @@ class Cluster:
         self._leave, self._thread, self._joining = leave or _leave, threading.get_ident(), False
         self._terminal = _terminal_state()
         self._followers: list[Follower] = []
-        for host in hosts[1:]:
-            self._followers.append(Follower(host, self._lose))
-        threading.Thread(target=self._watch, daemon=True).start()
         try:
+            for host in hosts[1:]:
+                self._followers.append(Follower(host, self._lose))
+            threading.Thread(target=self._watch, daemon=True).start()
             self._compare(self._answers("hello"))
             self.group = self._join(rings or [_ring(hosts)] * len(hosts))
         except BaseException:
@@ -122,7 +125,7 @@ class Cluster:
             try:
                 follower.write(line)
             except OSError as error:
-                self._lose(f"{follower.host.ssh}, which computes a part of this model, has ended: start Redline again")
+                self._lose(_has_ended(follower.host))
                 raise MachineLostError(self.lost) from error
 
     def load(self, target: str, kv_bits: int | None, context: int | None, cache_root: str | None) -> Callable[[], None]:
@@ -228,7 +231,7 @@ class Cluster:
                 if time.monotonic() - follower.heard_s > SILENCE_S:
                     self._lose(
                         f"{follower.host.ssh}, which computes a part of this model, has been silent for "
-                        f"{SILENCE_S:.0f} seconds: start Redline again"
+                        f"{SILENCE_S:.0f} seconds{AGAIN}"
                     )
                     follower.process.kill()
 
@@ -262,7 +265,7 @@ def connect(hosts: Sequence[Host]) -> Cluster | None:
     if not _cluster and not _groups:
         _cluster.append(Cluster(hosts))
     if not _cluster or _cluster[0].hosts != tuple(hosts):
-        raise MachineLostError("this process was joined to other machines: start Redline again")
+        raise MachineLostError(f"this process was joined to other machines{AGAIN}")
     if _cluster[0].lost:
         raise MachineLostError(_cluster[0].lost)
     return _cluster[0]
@@ -298,6 +301,10 @@ def group_of(hosts: Sequence[Host]) -> mx.distributed.Group | None:
     if hosts and not _groups:
         connect(hosts)
     return _groups[0] if hosts else None
+
+
+def _has_ended(host: Host) -> str:
+    return f"{host.ssh}, which computes a part of this model, has ended{AGAIN}"
 
 
 def share_text(needed: int) -> str:

@@ -17,7 +17,7 @@ import pytest
 from app import protocol
 from app.inference import cluster, host_file
 from app.inference.host_file import Host, find_hosts, read_hosts
-from engine.errors import BackendError, ModelError, UsageError
+from engine.errors import BackendError, MachineLostError, ModelError, UsageError
 
 MOST_S = 10.0  # from the death of a rank to the end of the command
 HERE = {"ssh": "localhost", "ips": ["127.0.0.1"]}
@@ -301,3 +301,45 @@ def test_other_weights_are_refused() -> None:
     target: Any = None
     with pytest.raises(ModelError, match="studio has other weights under this name"):
         machines.lead(target, "ours")
+
+
+def test_a_machine_that_cannot_be_reached_is_no_lost_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "_SSH", ("false",))
+    with pytest.raises(BackendError, match="studio cannot be reached, or `redline` does not start there") as caught:
+        cluster.Cluster((Host("localhost", "127.0.0.1"), STUDIO))
+    assert not isinstance(caught.value, MachineLostError)
+
+
+class _Joined(_Silent):
+    """Machines that were joined, of which one is gone."""
+
+    def __init__(self, lost: str = "") -> None:
+        super().__init__(Host("localhost", "127.0.0.1"), STUDIO)
+        self.lost, self.used = lost, True
+
+
+def test_a_process_that_has_joined_machines_can_join_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    joined = _Joined()
+    monkeypatch.setattr(cluster, "_cluster", [joined])
+    assert cluster.connect(joined.hosts) is joined
+    with pytest.raises(MachineLostError, match="joined to other machines"):
+        cluster.connect((STUDIO, STUDIO))
+    joined.lost = "studio has ended"
+    with pytest.raises(MachineLostError, match="studio has ended"):
+        cluster.connect(joined.hosts)
+    with pytest.raises(MachineLostError, match="studio has ended"):
+        cluster.check()
+
+
+def test_a_lost_machine_is_none_of_the_business_of_a_model_on_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    joined, left = _Joined("studio has ended"), list[str]()
+    joined.closed, joined._leave, joined._joining, joined._terminal = False, left.append, True, None
+    monkeypatch.setattr(cluster, "_cluster", [joined])
+    monkeypatch.setattr(cluster, "GRACE_S", 0.01)
+    assert cluster.connect(()) is None
+    cluster.check()
+    joined._give_up()
+    assert left == []
+    joined.used = True
+    joined._give_up()
+    assert left == ["studio has ended"]
