@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 OK, FAILURE, USAGE, INTERRUPTED = 0, 1, 2, 130
+NOTICE, AGAIN = "redline: ", ": start Redline again"  # begins a notice; ends one, where the window starts it itself
 
 
 class HelpFormatter(argparse.HelpFormatter):
@@ -83,7 +84,7 @@ def add_common(parser: argparse.ArgumentParser) -> None:
 
 def notify(text: str) -> None:
     """Prints untrusted text as a line on standard error, where it does not mix with the output."""
-    print(f"redline: {safe_line(text)}", file=sys.stderr, flush=True)
+    print(f"{NOTICE}{safe_line(text)}", file=sys.stderr, flush=True)
 
 
 def print_json(text: str) -> None:

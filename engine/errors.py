@@ -11,6 +11,7 @@
     ├── FitError                 a drafter cannot be trained here: disk, memory, or a workspace of another fit
     ├── HubError                 a model cannot be downloaded: connection, permission, damage, or the disk
     └── BackendError             this machine lacks something that MLX needs
+        └── MachineLostError     a machine that computes a part of a model is gone: only another process can go on
 
 The message is the whole story for a user, so it is a single line. Anything else that
 escapes is a bug and keeps its traceback.
@@ -63,3 +64,7 @@ class HubError(RedlineError):
 
 class BackendError(RedlineError):
     """This machine lacks something that MLX needs."""
+
+
+class MachineLostError(BackendError):
+    """A machine that computes a part of a model is gone. MLX joins a process once: only another one can go on."""

@@ -113,7 +113,8 @@ def measure(folder: Path, delay_ms: float) -> None:
     tau = sum(len(r.tokens) for r in rounds) / len(rounds)
     allowed = tau * costs.plain_s / (costs.pass_s(LENGTH + 1) + costs.draft_s(LENGTH))
     print(
-        f"{delay_ms:4} ms: sum {trip_ms:5.2f} ms, pass {1000 * costs.plain_s:6.2f} ms, of {LENGTH + 1} rows "
+        f"{delay_ms:4} ms: sum {trip_ms:5.2f} ms, network of a pass {1000 * joined.network_s[0]:6.2f} ms by the "
+        f"inspector's estimate, pass {1000 * costs.plain_s:6.2f} ms, of {LENGTH + 1} rows "
         f"{1000 * costs.pass_s(LENGTH + 1):6.2f} ms, draft {1000 * costs.draft_s(LENGTH):5.2f} ms; "
         f"plain {1 / plain_s:6.1f}/s, k = {LENGTH} {tau / fixed_s:6.1f}/s: {tau * plain_s / fixed_s:.2f}x, "
         f"{allowed:.2f}x allowed at tau {tau:.2f}; auto drafts {sum(len(r.drafted) for r in auto) / len(auto):.1f}",

@@ -61,7 +61,6 @@ def _check(hosts: tuple[Host, ...], target: str | None, context: int | None) -> 
     from app.inference import cluster
     from app.inference.memory_check import check_memory
     from app.inference.pair_loader import open_target
-    from models.size_text import memory_words
 
     joined = cluster.connect(hosts)
     assert joined is not None
@@ -73,7 +72,8 @@ def _check(hosts: tuple[Host, ...], target: str | None, context: int | None) -> 
         loaded = open_target(options)
         verdict = check_memory(loaded.folder, options)
         print(f"{loaded.name}: same weights on all")
-        print(f"here: {memory_words(verdict.needed)} for a context of {verdict.context:,} tokens; {joined.memory}")
+        context = min(verdict.context, joined.context)
+        print(f"fits: {joined.memory_text(verdict.needed)}, for a context of {context:,} tokens")
     joined.close()
     return OK
 

@@ -52,7 +52,6 @@ def add_options(
         help="acceptance rule above temperature 0 (default: rejection)",
     )
     add_sampling(group, several, max_tokens, instead)
-    add_hosts(group)
     add("--seed", type=int, metavar="N", help=_SEED)
     add("--stop", action="append", default=[], metavar="TEXT", help="end the reply before this text; may be repeated")
     add(
@@ -65,7 +64,7 @@ def add_options(
 
 
 def add_sampling(group: argparse._ArgumentGroup, several: bool, max_tokens: int, instead: str = "0") -> None:
-    """Adds the options that predict has too: trees, the distribution, limits and the folder of the caches."""
+    """Adds the options that predict has too: trees, the distribution, limits, machines and the folder of the caches."""
     add, again = group.add_argument, "; may be repeated" if several else ""
     add("--tree", action="store_true", help="draft trees if drafter and target support them; draft lengths count nodes")
     add("--temperature", action="append", type=float, metavar="T", help=f"0 is greedy (default: {instead}){again}")
@@ -86,6 +85,7 @@ def add_sampling(group: argparse._ArgumentGroup, several: bool, max_tokens: int,
     longest = f"longest reply, in tokens (default: {max_tokens})"
     add("--max-tokens", type=int, default=max_tokens, metavar="N", help=longest)
     add("--context", type=int, metavar="N", help="maximum tokens of prompt and reply (default: all that fit in memory)")
+    add_hosts(group)
     add("--cache-dir", type=Path, metavar="DIR", help="folder of imported models and caches (default: the user's)")
 
 

@@ -14,7 +14,7 @@ from msgspec import to_builtins
 from app import protocol
 from app.host.reply_tools import ReplyTools, check_turns
 from app.host.verify_job import OtherModelError, verify
-from app.inference import conversation_caches, digests, loaded_pair, reply_events
+from app.inference import cluster, conversation_caches, digests, loaded_pair, reply_events
 from app.inference.host_file import read_hosts
 from app.inference.loaded_pair import NO_DRAFTER, LoadedPair
 from app.inference.memory_check import check_memory
@@ -22,7 +22,7 @@ from app.inference.options import Options, check_settings, target_name
 from app.inference.pair_resolution import target_folder
 from app.inference.reply_runner import ReplyInput, ReplyRunner
 from app.race.race_runs import RaceOptions, RaceRuns, level
-from engine.errors import RedlineError, StoppedError
+from engine.errors import BackendError, MachineLostError, RedlineError, StoppedError, UsageError
 from engine.events import Finished, PromptProgress, Round
 from engine.settings import SamplingSettings
 from models.drafters.drafter_kind import join_notes
@@ -30,6 +30,7 @@ from models.model_folder import check_folder
 
 WRITE_AFTER_S = 10.0  # without a request, before what is remembered of conversations is written
 WORTH_A_FILE = 512  # tokens
+CHECK_S = 0.5  # between two looks at the other machines, without a request
 
 
 class NotLoaded(RedlineError):
@@ -51,15 +52,22 @@ class ModelWorker:
         self._unwritten: dict[Path, tuple[int, ...]] = {}  # those of them that are not in their files yet
 
     def load(self, request: protocol.Load) -> Iterator[protocol.AnyAnswer]:
-        """Loads what differs from the pair that is loaded. Yields Loading* Loaded. Raises RedlineError."""
+        """Loads what differs from the pair that is loaded. Yields Loading* (Loaded | Failed), the latter where other
+        machines cannot be reached. Raises RedlineError."""
         wanted, old = request.pair, self.pair
-        options = Options(
-            target=wanted.target,
-            drafters=(wanted.drafter,),
-            tree=wanted.tree,
-            context=wanted.context,
-            hosts=read_hosts(Path(wanted.hosts) if wanted.hosts else None),
-        )
+        alone = Options(target=wanted.target, drafters=(wanted.drafter,), tree=wanted.tree, context=wanted.context)
+        try:
+            hosts = read_hosts(Path(wanted.hosts) if wanted.hosts else None)
+            if hosts:
+                names = ", ".join(host.ssh for host in hosts[1:])
+                yield protocol.Loading(id=request.id, message=f"joining {names}")
+                cluster.connect(hosts)
+        except MachineLostError:
+            raise
+        except (BackendError, UsageError) as error:
+            yield _unreachable(request, alone, error, self.pair)
+            return
+        options = replace(alone, hosts=hosts)
         yield protocol.Loading(id=request.id, message=f"looking at {_short_name(wanted.target)}")
         if old is None or (old.target, old.hosts) != (wanted.target, wanted.hosts):
             check_memory(check_folder(target_folder(options)), options)
@@ -75,7 +83,7 @@ class ModelWorker:
         if old.context != wanted.context:
             self._pair.open_session(options)
         self.pair = wanted
-        yield self._description(request.id, target_name(options), wanted)
+        yield self._description(request.id, options, wanted)
 
     def reply(self, request: protocol.Reply, stop: StopFlag) -> Iterator[protocol.AnyAnswer]:
         """Yields Measuring? PrefillProgress* (RoundDone Called?)* ReplyDone, with FellBack anywhere. Ends soon once
@@ -179,7 +187,7 @@ class ModelWorker:
     def prepare(self, wait: Callable[[float], bool]) -> None:
         """Measures ahead what draft length auto will need, and writes what is remembered of conversations once nobody
         has asked anything for WRITE_AFTER_S. Ends when a request comes: wait(seconds) returns whether one has. May
-        raise anything."""
+        raise anything, MachineLostError once a machine is gone that shares the target."""
 
         def pause() -> None:
             if wait(0):
@@ -190,6 +198,8 @@ class ModelWorker:
                 self._loaded.measure_ahead(pause)
                 if self._unwritten and not wait(WRITE_AFTER_S):
                     self._write_caches(self._loaded, pause)
+                while self._loaded.is_shared and not wait(CHECK_S):
+                    cluster.check()
 
     def _write_caches(self, pair: LoadedPair, pause: Callable[[], None]) -> None:
         """Writes the conversations whose replies have ended since the last time. A disk that refuses costs only time
@@ -258,15 +268,15 @@ class ModelWorker:
             self._unwritten.clear()
             loaded_pair.release_models()
 
-    def _description(self, number: int, name: str, wanted: protocol.Pair) -> protocol.Loaded:
-        """Returns what the window is told of the loaded pair. name: of the target."""
+    def _description(self, number: int, options: Options, wanted: protocol.Pair) -> protocol.Loaded:
+        """Returns what the window is told of the loaded pair."""
         pair = self._pair
         defaults, switches = pair.defaults, pair.target.tokenizer.switches
         speculation: protocol.Speculation = "unsupported" if pair.refusal else "on" if pair.has_drafter else "off"
         return protocol.Loaded(
             id=number,
             pair=wanted,
-            target=name,
+            target=target_name(options),
             drafter=pair.drafter.name,
             speculation=speculation,
             note=join_notes(pair.refusal or pair.drafter.note, pair.note, defaults.note),
@@ -277,6 +287,7 @@ class ModelWorker:
             thinking=bool(switches.thinking),
             efforts=switches.efforts,
             tools=pair.target.tokenizer.tools is not None,
+            machines=_machines(pair, options),
         )
 
 
@@ -285,6 +296,29 @@ def with_seed(settings: SamplingSettings) -> SamplingSettings:
     if settings.seed is not None:
         return settings
     return replace(settings, seed=secrets.randbelow(2**31), fresh=True)
+
+
+def _machines(pair: LoadedPair, options: Options) -> protocol.Machines | None:
+    """Returns the machines that share the target, None for this one alone."""
+    if (joined := cluster.connect(options.hosts)) is None:
+        return None
+    pass_s, row_s = joined.network_s
+    names = tuple(host.ssh for host in joined.hosts)
+    return protocol.Machines(names=names, memory=joined.memory_text(pair.needed), pass_s=pass_s, row_s=row_s)
+
+
+def _unreachable(
+    request: protocol.Load, alone: Options, error: RedlineError, kept: protocol.Pair | None
+) -> protocol.Failed:
+    """Returns the answer where machines cannot be joined, with whether the target fits on this one alone."""
+    try:
+        check_memory(check_folder(target_folder(alone)), alone)
+        fits = True
+    except RedlineError:
+        fits = False
+    return protocol.Failed(
+        id=request.id, kind=type(error).__name__, message=str(error), kept_pair=kept, fits_alone=fits
+    )
 
 
 def _short_name(spec: str) -> str:

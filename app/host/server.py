@@ -19,7 +19,7 @@ from app import protocol
 from app.command_line import FAILURE, OK, notify
 from app.host.task_queue import Task, TaskQueue
 from app.inference.machine import processor
-from engine.errors import BackendError, RedlineError, StoppedError
+from engine.errors import BackendError, MachineLostError, RedlineError, StoppedError
 
 if TYPE_CHECKING:  # model_worker imports MLX, which takes seconds
     from app.host.model_worker import ModelWorker
@@ -90,6 +90,10 @@ class Server:
             serve(self._tasks, self._writer, self._open_worker)
         except WindowGoneError:
             return OK
+        except MachineLostError as error:  # the window reads the reason here, and starts another host
+            self._code = FAILURE
+            notify(str(error))
+            self._leave()
         except Exception as error:  # noqa: BLE001  broad: the process boundary; nobody knows what state this has left
             self._give_up(error)
         return self._code
@@ -160,8 +164,8 @@ class Server:
 
 
 def serve(tasks: TaskQueue, writer: AnswerWriter, open_worker: WorkerFactory) -> None:
-    """Answers one request after the other until there are no more. Raises WindowGoneError, and whatever keeps the
-    worker from recovering."""
+    """Answers one request after the other until there are no more. Raises WindowGoneError, MachineLostError, and
+    whatever keeps the worker from recovering."""
     worker: Worker | None = None
     while (task := _next(tasks, worker)) is not None:
         try:
@@ -171,7 +175,7 @@ def serve(tasks: TaskQueue, writer: AnswerWriter, open_worker: WorkerFactory) ->
             worker = open_worker()
             for answer in _answers(worker, task):
                 writer.write(answer)
-        except WindowGoneError:
+        except (WindowGoneError, MachineLostError):
             raise
         except RedlineError as error:
             writer.write(_failed(task, error, worker))
@@ -187,6 +191,8 @@ def _next(tasks: TaskQueue, worker: Worker | None) -> Task | None:
     if worker is not None and not tasks.wait(IDLE_S):
         try:
             worker.prepare(tasks.wait)
+        except MachineLostError:
+            raise
         except Exception:  # noqa: BLE001  broad: the process boundary; the task that needs it meets it again
             traceback.print_exc(file=sys.stderr)
             worker.recover()

@@ -5,7 +5,7 @@ Each runs `redline cluster --follow` (`app.inference.cluster_rank`) at the other
 
 A collective of MLX waits for ever once a machine is gone, and nothing but the end of the process gets out of it. So a
 thread listens for every machine: each says something every second. Once one is silent or has ended, whoever announces
-a pass gets a BackendError; whoever is within a pass then, the process, ends with the same words after GRACE_S.
+a pass gets a MachineLostError; whoever is within a pass then, the process, ends with the same words after GRACE_S.
 """
 
 from __future__ import annotations
@@ -28,12 +28,16 @@ from typing import Any
 
 import mlx.core as mx
 
-from app.command_line import FAILURE, notify
+from app.command_line import AGAIN, FAILURE, notify
 from app.inference.host_file import PORT, Host
-from engine.errors import BackendError, ModelError, UsageError
+from app.inference.machine import memory
+from engine.errors import BackendError, MachineLostError, ModelError, RedlineError
 from engine.target.cached_model import CachedModel
-from engine.target.sharded_target import Leader, Message, trip_s
+from engine.target.model_layout import embed, layers_of
+from engine.target.sharded_target import SUMS, SUMS_A_LAYER, Leader, Message, trip_s
+from models.size_text import memory_words
 
+FEW_SUMS, WIDE = 20, 8  # sums of a measurement while a model is loaded, and rows of the wider of its two
 SILENCE_S = 5.0
 GRACE_S = 2.0
 START_S = 60.0  # for a machine to say anything at all: ssh, and the import of MLX
@@ -70,21 +74,25 @@ class Follower:
 
     def _listen(self, lost: Callable[[str], None]) -> None:
         assert self.process.stdout is not None
+        name, command = self.host.ssh, shlex.join(self.host.command)
+        why = f"{name} cannot be reached, or `{command}` does not start there: check that `ssh {name}` works"
         with suppress(ValueError):  # a line that is no JSON, or a closed stream
             for line in self.process.stdout:
                 self.heard_s = time.monotonic()
+                why = _has_ended(self.host)
                 if message := json.loads(line):
                     self.answers.put(message)
-        lost(f"{self.host.ssh} has ended, which computes a part of this model: start Redline again")
+        lost(why)
 
 
 class Cluster:
     """The machines of `hosts`, this one first. rings: the addresses as each rank sees them, None for the plain ones.
 
     leave: ends this process where nothing else does, with the reason. memory: what the target takes on each of the
-    others, for the user. context: the longest that they have memory for. lost: why they cannot be used any more, "" if
-    they can. closed: whether nobody uses them any more. Raises BackendError for a machine that cannot
-    be started or has other versions.
+    others, for the user. context: the longest that they have memory for. network_s: an estimate of the seconds that a
+    pass of the target over one token waits for the network, and what each further one adds. lost: why they cannot be
+    used any more, "" if they can. closed: whether they have been dismissed. used: whether this process needs them.
+    Raises BackendError for a machine that cannot be started or has other versions.
     """
 
     def __init__(
@@ -93,15 +101,15 @@ class Cluster:
         rings: Sequence[Ring] | None = None,
         leave: Callable[[str], None] | None = None,
     ) -> None:
-        self.hosts, self.lost, self.closed = tuple(hosts), "", False
-        self.memory, self.context = "", 0
+        self.hosts, self.lost, self.closed, self.used = tuple(hosts), "", False, True
+        self.memory, self.context, self.network_s = "", 0, (0.0, 0.0)
         self._leave, self._thread, self._joining = leave or _leave, threading.get_ident(), False
         self._terminal = _terminal_state()
         self._followers: list[Follower] = []
-        for host in hosts[1:]:
-            self._followers.append(Follower(host, self._lose))
-        threading.Thread(target=self._watch, daemon=True).start()
         try:
+            for host in hosts[1:]:
+                self._followers.append(Follower(host, self._lose))
+            threading.Thread(target=self._watch, daemon=True).start()
             self._compare(self._answers("hello"))
             self.group = self._join(rings or [_ring(hosts)] * len(hosts))
         except BaseException:
@@ -109,16 +117,16 @@ class Cluster:
             raise
 
     def tell(self, message: Message) -> None:
-        """Sends a message to every other rank. Raises BackendError once one is gone."""
+        """Sends a message to every other rank. Raises MachineLostError once one is gone."""
         if self.lost:
-            raise BackendError(self.lost)
+            raise MachineLostError(self.lost)
         line = json.dumps(message).encode() + b"\n"
         for follower in self._followers:
             try:
                 follower.write(line)
             except OSError as error:
-                self._lose(f"{follower.host.ssh} has ended, which computes a part of this model: start Redline again")
-                raise BackendError(self.lost) from error
+                self._lose(_has_ended(follower.host))
+                raise MachineLostError(self.lost) from error
 
     def load(self, target: str, kv_bits: int | None, context: int | None, cache_root: str | None) -> Callable[[], None]:
         """Has every other rank load its part of a target; returns what waits until they have. See `app.inference.
@@ -129,8 +137,8 @@ class Cluster:
 
         def wait() -> None:
             self._loaded = self._answers("loaded")
-            self.memory = "; ".join(
-                f"{host.ssh}: {loaded['memory']}" for host, loaded in zip(self.hosts[1:], self._loaded, strict=True)
+            self.memory = ", ".join(
+                f"{loaded['memory']} on {host.ssh}" for host, loaded in zip(self.hosts[1:], self._loaded, strict=True)
             )
             self.context = min(loaded["context"] for loaded in self._loaded)
 
@@ -142,11 +150,26 @@ class Cluster:
             if loaded["digest"] != digest:
                 raise ModelError(f"{host.ssh} has other weights under this name: copy the model's folder there")
         Leader(target, self.group, self.tell, ", ".join(host.ssh for host in self.hosts))
+        self.network_s = self._network_s(target)
 
-    def trip_s(self, rows: int, width: int) -> float:
-        """Returns the seconds that a sum over all machines takes, of (rows, width) float16."""
-        self.tell({"link": [rows, width]})
-        return trip_s(self.group, rows, width)
+    def trip_s(self, rows: int, width: int, sums: int = SUMS) -> float:
+        """Returns the seconds that a sum over all machines takes, of (rows, width) float16, by so many of them."""
+        self.tell({"link": [rows, width, sums]})
+        return trip_s(self.group, rows, width, sums)
+
+    def _network_s(self, target: CachedModel) -> tuple[float, float]:
+        """Measures `network_s`: (0, 0) for a network whose layers or embedding cannot be found."""
+        try:
+            layers, width = len(layers_of(target.model)), embed(target.model)(mx.zeros(1, mx.int32)).shape[-1]
+        except RedlineError:
+            return 0.0, 0.0
+        sums = SUMS_A_LAYER * layers + 1  # and one of the token ids
+        narrow, wide = (sums * self.trip_s(rows, width, FEW_SUMS) for rows in (1, WIDE))
+        return narrow, max(0.0, wide - narrow) / (WIDE - 1)
+
+    def memory_text(self, needed: int) -> str:
+        """Returns what the target takes of each machine's memory, for the user. needed: bytes on this one."""
+        return f"{share_text(needed)} here, {self.memory}"
 
     def close(self) -> None:
         """Ends the other processes."""
@@ -169,13 +192,13 @@ class Cluster:
         return group
 
     def _answers(self, name: str) -> list[Any]:
-        """Returns what each of the others says under `name`. Raises ModelError for what one refuses, BackendError once
-        one is gone."""
+        """Returns what each of the others says under `name`. Raises ModelError for what one refuses, BackendError or,
+        once they are joined, MachineLostError where one is gone."""
         answers = []
         for follower in self._followers:
             answer = follower.answers.get()
             if "lost" in answer:
-                raise BackendError(answer["lost"])
+                raise (MachineLostError if _groups else BackendError)(answer["lost"])
             if "error" in answer:
                 raise ModelError(f"{follower.host.ssh}: {answer['error']}")
             answers.append(answer[name])
@@ -208,18 +231,20 @@ class Cluster:
                 if time.monotonic() - follower.heard_s > SILENCE_S:
                     self._lose(
                         f"{follower.host.ssh}, which computes a part of this model, has been silent for "
-                        f"{SILENCE_S:.0f} seconds: check the connection and start Redline again"
+                        f"{SILENCE_S:.0f} seconds{AGAIN}"
                     )
                     follower.process.kill()
 
     def _give_up(self) -> None:
         """Ends the process once the thread that works has been in a pass for GRACE_S: it cannot get out. One that
-        begins a pass now is told."""
+        begins a pass now is told, and one that needs these machines no more goes on."""
         seen = 0
         while seen < 2:
             time.sleep(GRACE_S / 2)
+            if self.closed or not self.used:
+                return
             stuck = self._joining or _is_in_engine(sys._current_frames().get(self._thread))
-            seen = seen + 1 if stuck and not self.closed else 0
+            seen = seen + 1 if stuck else 0
         _restore_terminal(self._terminal)
         self._leave(self.lost)
 
@@ -231,18 +256,26 @@ _cluster: list[Cluster] = []
 
 def connect(hosts: Sequence[Host]) -> Cluster | None:
     """Returns the machines that share targets with this process, None for no hosts; they are started the first time.
-    Raises UsageError for others than then, as MLX joins a process once, and BackendError once one is gone."""
+    Raises BackendError where they cannot be, and MachineLostError once one is gone, or for others than those that were
+    joined, as MLX joins a process once."""
+    for joined in _cluster:
+        joined.used = bool(hosts)
     if not hosts:
-        for lost in _cluster:  # what this process does from here on needs none of them
-            lost.closed = bool(lost.lost)
         return None
-    if not _cluster:
+    if not _cluster and not _groups:
         _cluster.append(Cluster(hosts))
-    if _cluster[0].hosts != tuple(hosts):
-        raise UsageError("this process shares models with other machines already: start Redline again")
+    if not _cluster or _cluster[0].hosts != tuple(hosts):
+        raise MachineLostError(f"this process was joined to other machines{AGAIN}")
     if _cluster[0].lost:
-        raise BackendError(_cluster[0].lost)
+        raise MachineLostError(_cluster[0].lost)
     return _cluster[0]
+
+
+def check() -> None:
+    """Raises MachineLostError once a machine is gone that this process needs."""
+    for joined in _cluster:
+        if joined.used and joined.lost:
+            raise MachineLostError(joined.lost)
 
 
 _groups: list[mx.distributed.Group] = []
@@ -268,6 +301,19 @@ def group_of(hosts: Sequence[Host]) -> mx.distributed.Group | None:
     if hosts and not _groups:
         connect(hosts)
     return _groups[0] if hosts else None
+
+
+def _has_ended(host: Host) -> str:
+    return f"{host.ssh}, which computes a part of this model, has ended{AGAIN}"
+
+
+def share_text(needed: int) -> str:
+    """Returns how much of this machine's memory so many bytes are, for the user."""
+    total, _ = memory()
+    if not total:
+        return memory_words(needed)
+    (number, unit), most = memory_words(needed).split(" "), memory_words(total)
+    return f"{number} of {most}" if most.endswith(f" {unit}") else f"{number} {unit} of {most}"
 
 
 def versions() -> dict[str, str]:

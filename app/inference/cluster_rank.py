@@ -19,7 +19,7 @@ import mlx.core as mx
 
 from app.command_line import FAILURE, OK
 from app.inference import digests
-from app.inference.cluster import join, versions
+from app.inference.cluster import join, share_text, versions
 from app.inference.host_file import Host
 from app.inference.memory_check import check_memory
 from app.inference.options import Options
@@ -29,7 +29,6 @@ from engine.target.cached_model import CachedModel
 from engine.target.sharded_target import Message, follow, is_pass, trip_s
 from models.loader import load_part
 from models.model_folder import check_folder
-from models.size_text import memory_words
 
 ALIVE_S = 1.0
 
@@ -86,7 +85,7 @@ class ClusterRank:
         folder = check_folder(target_folder(options))
         verdict = check_memory(folder, options)
         self._model = load_part(folder.path, kv_bits, self._group)
-        memory = f"{memory_words(verdict.needed)} for a context of {verdict.context:,} tokens"
+        memory = share_text(verdict.needed)
         return {"digest": digests.of_model(folder), "memory": memory, "context": verdict.context}
 
     def _next(self) -> Message:

@@ -44,12 +44,12 @@ def read_hosts(path: Path | None) -> tuple[Host, ...]:
         listed = value["hosts"] if isinstance(value, dict) else value
         hosts = tuple(_host(entry) for entry in listed)
     except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
-        raise UsageError(f"--hosts: {path} is no list of machines ({error}): `redline cluster` writes one") from None
+        raise UsageError(f"{path} is no list of machines ({error}): `redline cluster` writes one") from None
     if len(hosts) < 2:
-        raise UsageError(f"--hosts: {path} names {len(hosts)} machines: a target is shared by at least 2")
+        raise UsageError(f"{path} names {len(hosts)} machines: a target is shared by at least 2")
     loopback = [host.ssh for host in hosts if host.ip.startswith("127.")]
     if loopback and not all(host.is_here for host in hosts):
-        raise UsageError(f"--hosts: {path} has an address of {loopback[0]} that others cannot reach: see ifconfig")
+        raise UsageError(f"{path} has an address of {loopback[0]} that others cannot reach: see ifconfig")
     return hosts
 
 

@@ -113,7 +113,9 @@ def open_session(target: Loaded, options: Options) -> OpenedSession:
     verdict = check_memory(target.folder, options)
     note, context = context_note(target.folder, options, verdict), verdict.context
     if (others := cluster.connect(options.hosts)) is not None:
-        note, context = join_notes(note, others.memory), min(context, others.context)
+        context = min(context, others.context)
+        fits = f"fits: {others.memory_text(verdict.needed)}, for a context of {context:,} tokens"
+        note = join_notes(note, fits)
     session = Session(target.model, target.tokenizer, context, target.tokenizer.matchers)
     return OpenedSession(session, note, verdict.needed)
 

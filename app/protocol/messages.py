@@ -210,6 +210,21 @@ class Loading(RequestAnswer, frozen=True, kw_only=True):
     message: str
 
 
+class Machines(Struct, frozen=True, kw_only=True):
+    """The machines that share a target. names: this one first. memory: what the pair takes of each one's memory, as
+    text for the user. pass_s: an estimate of the seconds that a pass over one token waits for the network; row_s: what
+    each further token adds."""
+
+    names: tuple[str, ...]
+    memory: str = ""
+    pass_s: float = 0.0
+    row_s: float = 0.0
+
+    def network_s(self, rows: int) -> float:
+        """Returns the estimate for a pass over so many tokens."""
+        return self.pass_s + max(0, rows - 1) * self.row_s
+
+
 class Loaded(RequestAnswer, frozen=True, kw_only=True):
     """The pair is loaded.
 
@@ -217,7 +232,8 @@ class Loaded(RequestAnswer, frozen=True, kw_only=True):
     user did not choose and should know (what auto chose, why there are no trees), or "". drafts_trees: whether drafts
     are trees. context: the most tokens of prompt and reply together. vocabulary: digest of the target's, "" if unknown.
     defaults: the model's own sampling settings, by name. thinking: whether its chat template has a switch for
-    thinking; efforts: how much it may be told to think. tools: whether replies can call tools.
+    thinking; efforts: how much it may be told to think. tools: whether replies can call tools. machines: that share
+    the target, None for this one alone.
     """
 
     pair: Pair
@@ -232,6 +248,7 @@ class Loaded(RequestAnswer, frozen=True, kw_only=True):
     thinking: bool = False
     efforts: tuple[str, ...] = ()
     tools: bool = False
+    machines: Machines | None = None
 
 
 class Unloaded(RequestAnswer, frozen=True, kw_only=True):
@@ -304,12 +321,14 @@ class Failed(RequestAnswer, frozen=True, kw_only=True):
     """A request failed, or a reply broke off; the rounds that were sent stay valid.
 
     kind: the error's class, such as "ContextError". message: what, why and what to do, in one line. kept_pair: after a
-    failed Load, the pair that was loaded before and still is.
+    failed Load, the pair that was loaded before and still is. fits_alone: whether what failed were the other machines
+    of a Load, and its target fits on this one.
     """
 
     kind: str
     message: str
     kept_pair: Pair | None = None
+    fits_alone: bool = False
 
 
 class Malformed(Answer, frozen=True, kw_only=True):

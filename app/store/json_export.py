@@ -12,7 +12,8 @@ check of the reply found (`engine.audit.receipt`); `redline verify --write` puts
 corrected, bonus: one for each token) is for readers; it follows from the rest and is not read back. Unknown fields are
 ignored.
 
-What is read is checked beyond its types, so that a window that shows it may rely on all of it.
+What is read is checked beyond its types, so that a window that shows it may rely on all of it. The machines that
+shared a target are written, and never read: a document from elsewhere must not choose whom this computer connects to.
 """
 
 from __future__ import annotations
@@ -156,7 +157,17 @@ def read_document(text: str) -> Document:
         fault = " ".join(str(error).split())
     if fault:
         raise StoreError(f"this conversation cannot be imported: {fault}; nothing was changed")
-    return document
+    return _without_hosts(document)
+
+
+def _without_hosts(document: Document) -> Document:
+    """Returns a document that has this computer connect to no other: only its user chooses machines."""
+    messages = tuple(
+        message if message.pair is None else replace(message, pair=replace(message.pair, hosts=""))
+        for message in document.messages
+    )
+    settings = replace(document.settings, pair=replace(document.settings.pair, hosts=""))
+    return replace(document, settings=settings, messages=messages)
 
 
 def insert(database: Database, document: Document, show: Callable[[int, int | None, int], None]) -> tuple[int, int]:

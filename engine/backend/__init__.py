@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from engine.backend import blas
-from engine.errors import BackendError
+from engine.errors import MachineLostError
 
 _blas = ("reference", "not prepared")
 
@@ -67,14 +67,14 @@ def queues() -> bool:
 
 @contextmanager
 def lost_ranks() -> Iterator[None]:
-    """Turns what MLX raises once a process of the same group is gone into a BackendError. Often it raises nothing and
-    waits for ever."""
+    """Turns what MLX raises once a process of the same group is gone into a MachineLostError. Often it raises nothing
+    and waits for ever."""
     try:
         yield
     except RuntimeError as error:
         if "[ring]" not in str(error):
             raise
-        raise BackendError("a machine that computes a part of this model is gone: start Redline again") from error
+        raise MachineLostError("a machine that computes a part of this model is gone: start Redline again") from error
 
 
 def wired_bytes() -> int | None:

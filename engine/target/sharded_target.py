@@ -27,6 +27,9 @@ from engine.errors import BackendError
 from engine.target.cached_model import CachedModel
 from engine.tree.draft_tree import DraftTree
 
+SUMS = 50  # of a measurement
+SUMS_A_LAYER = 2  # behind the attention and behind the MLP, as mlx-lm splits them
+
 REPEATED = ("mark", "rewind", "reset", "keep_path", "record_next", "forget")
 
 
@@ -128,7 +131,7 @@ def _repeat(model: CachedModel, group: mx.distributed.Group, message: Message) -
     return None
 
 
-def trip_s(group: mx.distributed.Group, rows: int, width: int, sums: int = 50) -> float:
+def trip_s(group: mx.distributed.Group, rows: int, width: int, sums: int = SUMS) -> float:
     """Returns the seconds that a sum over all ranks takes, of (rows, width) float16, as a layer waits for it twice.
     Every rank must call it."""
     ones = mx.ones((rows, width), mx.float16)

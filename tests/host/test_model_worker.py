@@ -15,6 +15,7 @@ from app.host import __main__ as host
 from app.host.model_worker import ModelWorker, NotLoaded
 from app.inference import memory_check
 from app.inference import pair_loader as parts
+from app.inference.host_file import Host, write_hosts
 from app.reply_history import ReplyHistory
 from engine.errors import BackendError, ModelError, RedlineError
 from models import loader as loading
@@ -176,6 +177,28 @@ def test_a_load_that_is_refused_beforehand_leaves_the_loaded_pair(toy_folder: Pa
     refused(worker, nonsense)
     assert worker.pair == pair(toy_folder, "lookup")
     assert works(worker)
+
+
+def test_machines_that_cannot_be_joined_leave_the_loaded_pair_and_say_whether_it_fits_here(
+    toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(_: object) -> None:
+        raise BackendError("studio cannot be reached: install ssh")
+
+    hosts, worker = tmp_path / "hosts.json", ModelWorker()
+    loaded(worker, pair(toy_folder))
+    shared = pair(toy_folder, hosts=str(hosts))
+    failed = load(worker, shared)[-1]
+    assert isinstance(failed, p.Failed) and "is no list of machines" in failed.message
+    write_hosts(hosts, [Host("localhost", "10.0.0.1"), Host("studio", "10.0.0.2")])
+    monkeypatch.setattr("app.inference.cluster.connect", away)
+    first, failed = load(worker, shared)
+    assert isinstance(first, p.Loading) and first.message == "joining studio"
+    assert isinstance(failed, p.Failed) and (failed.kind, failed.fits_alone) == ("BackendError", True)
+    assert failed.kept_pair == worker.pair == pair(toy_folder)
+    monkeypatch.setattr(memory_check, "memory", lambda: (1 << 20, 1 << 20))
+    failed = load(worker, shared)[-1]
+    assert isinstance(failed, p.Failed) and not failed.fits_alone
 
 
 def test_a_target_with_mismatched_files_leaves_the_loaded_pair(toy_folder: Path, tmp_path: Path) -> None:

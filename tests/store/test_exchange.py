@@ -174,6 +174,20 @@ def test_the_json_says_what_it_is_and_where_each_token_came_from(store: Store) -
     ]
 
 
+def test_no_import_chooses_the_machines_that_are_connected_to(store: Store) -> None:
+    shared = Pair(target="large", drafter="lookup", hosts="elsewhere/hosts.json")
+    conversation = store.create(ChatSettings(pair=shared)).id
+    question = store.add_question(conversation, None, "Why?")
+    store.end_reply(store.begin_reply(conversation, question.id, shared, SamplingSettings()).id, Ending("complete"))
+    exported = store.export_json(conversation)
+    assert "hosts.json" in exported
+    back = store.import_json(exported)
+    alone = Pair(target="large", drafter="lookup")
+    assert back.settings.pair == alone
+    assert [record.pair for record in store.path(back.id)] == [None, alone]
+    assert store.path(conversation)[1].pair == shared
+
+
 def test_a_streaming_reply_is_exported_as_cut(store: Store) -> None:
     conversation = converse(store, 0)
     reply = store.begin_reply(conversation, store.add_question(conversation, None, "?").id, Pair(), SamplingSettings())

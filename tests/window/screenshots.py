@@ -13,6 +13,7 @@ import random
 import re
 import time
 from collections.abc import Callable
+from contextlib import chdir
 from dataclasses import replace as changed
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,11 +21,12 @@ from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
 from PySide6.QtCore import QCoreApplication, QEvent
-from PySide6.QtWidgets import QApplication, QLabel, QWidget
+from PySide6.QtWidgets import QApplication, QLabel, QScrollArea, QWidget
 
 from app.api.key_file import ADDRESS, PORT
-from app.protocol import RoundDone, SamplingSettings, decode_answer
-from app.store.records import ContextTrim, MessageRecord, Statistics, StoredReceipt
+from app.inference.host_file import Host, write_hosts
+from app.protocol import Loaded, Machines, Pair, RoundDone, SamplingSettings, decode_answer
+from app.store.records import ChatSettings, ContextTrim, MessageRecord, Statistics, StoredReceipt
 from app.window.api.api_server import ApiState
 from app.window.chat import Controller, Notice, SpeculationStatus
 from app.window.common.preferences import PREFERENCES, Preferences, written
@@ -48,10 +50,11 @@ DRAFTED, KEPT = 4, 0.8  # tokens a round, and how often one is right, in replies
 
 
 class Stage(NamedTuple):
-    """What a scene plays on."""
+    """What a scene plays on. folder: for files that it writes."""
 
     controller: Controller
     window: MainWindow
+    folder: Path
 
 
 def ask(id: int, text: str) -> MessageRecord:
@@ -191,6 +194,48 @@ def chat_settings(stage: Stage) -> QWidget:
     return stage.window
 
 
+def machines(stage: Stage) -> QWidget:
+    """A target that two machines share: what the settings, the chip and the inspector say of it, after a lost one."""
+    controller, told = stage.controller, made_up("At dusk the sky is red.", 3)
+    with chdir(stage.folder):
+        write_hosts(Path("hosts.json"), [Host("localhost", "10.0.0.1"), Host("studio.local", "10.0.0.2")])
+        shared = Machines(
+            names=("localhost", "studio.local"),
+            memory="38.0 of 64.0 GB here, 22.0 of 24.0 GB on studio.local",
+            pass_s=0.0081,
+            row_s=0.0003,
+        )
+        pair = Pair(target="builtin", drafter="lookup", hosts="hosts.json")
+        loaded = Loaded(
+            id=1, pair=pair, target="Large-70B", drafter="lookup", speculation="on", note="", drafts_trees=False,
+            context=8192, machines=shared,
+        )  # fmt: skip
+        controller.open(1)
+        controller.change_settings(ChatSettings(pair=pair))
+        controller.host.loaded = loaded
+        cut = answered(2, told, pair=pair, state="cut", note="The engine stopped while writing this reply.")
+        path(controller, [ask(1, SKY), cut], {2: told})
+        controller.pair_loaded.emit(loaded)
+        controller.host.show_pair_status()
+        controller.status_changed.emit(controller.host.status)
+        stage.window.show_side("chat settings")
+        settle()
+        scroll = stage.window.parts.panel.findChild(QScrollArea)
+        scroll.ensureWidgetVisible(stage.window.parts.panel.form.pair.machines)
+    lost = "The engine stopped (studio.local, which computes a part of this model, has ended) while writing a reply."
+    said = f"{lost} The text so far is saved."
+    controller.notice.emit(Notice("error", said, (("Continue", print), ("Copy Report", print))))
+    return stage.window
+
+
+def network(stage: Stage) -> QWidget:
+    """The inspector, at a round of which it says what the network took."""
+    machines(stage)
+    stage.window.show_side("inspector")
+    stage.window.panes.setSizes([248, 632, 400])
+    return stage.window
+
+
 def find(stage: Stage) -> QWidget:
     """Find in a chat, at the third match."""
     long(stage)
@@ -310,6 +355,8 @@ SCENES: dict[str, Callable[[Stage], QWidget]] = {
     "formulas": formulas,
     "receipt": receipt,
     "chat-settings": chat_settings,
+    "machines": machines,
+    "network": network,
     "settings": settings,
     "serving": serving,
     "error": error,
@@ -353,7 +400,7 @@ def picture(name: str, scheme: str, folder: Path) -> Path:
     window.show()
     show_loaded(controller)
     settle()
-    shown = SCENES[name](Stage(controller, window))
+    shown = SCENES[name](Stage(controller, window, Path(store.name)))
     settle()
     while any(label.isVisible() and label.text().startswith("Loading") for label in window.findChildren(QLabel)):
         settle()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace as changed
 from PySide6.QtCore import QObject, QTimer
 
 from app.protocol import AnyAnswer, Count, Counted, Failed, Loaded, Pair
 from app.store.records import Attachment, MessageRecord, messages_of
 from app.window.chat.host_process import milliseconds
-from app.window.chat.notices import Notice, SpeculationStatus
+from app.window.chat.notices import Action, Notice, SpeculationStatus
 
 if TYPE_CHECKING:
     from app.window.chat.controller import Controller
@@ -65,12 +67,21 @@ class ChatPair(QObject):
     def handle_load_failure(self, pair: Pair, reason: str) -> None:
         """Reports that a pair could not be loaded. It is not tried again automatically."""
         self.update_status()
-        self._controller.notice.emit(Notice("error", reason, (("Try Again", partial(self._load_again, pair)),)))
+        actions: list[Action] = [("Try Again", partial(self._load_again, pair))]
+        if (failure := self._host.failure) is not None and failure.fits_alone:
+            actions.append(("Use This Computer Alone", partial(self._use_alone, pair)))
+        self._controller.notice.emit(Notice("error", reason, tuple(actions)))
 
     def _load_again(self, pair: Pair) -> None:
         self._host.failure = None
         if not self._controller.in_use:
             self._host.load(pair)
+
+    def _use_alone(self, pair: Pair) -> None:
+        """Has the open conversation use no other machines, if it still would use these."""
+        settings = self._controller.conversation.settings
+        if settings.pair == pair:
+            self._controller.change_settings(changed(settings, pair=changed(pair, hosts="")))
 
     def _handle_loaded(self, loaded: Loaded) -> None:
         self._controller.pair_loaded.emit(loaded)
@@ -86,7 +97,7 @@ class ChatPair(QObject):
             detail = "Other models are loaded. Those of this conversation load when you write."
             status = SpeculationStatus("off", detail=detail)
         elif status.state == "on" and settings.sampling.draft_length == 0:
-            status = SpeculationStatus("off", status.target, status.drafter, "The draft length is 0.")
+            status = replace(status, state="off", detail="The draft length is 0.")
         if status != self.status:
             self.status = status
             self._controller.status_changed.emit(status)

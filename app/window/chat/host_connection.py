@@ -37,10 +37,12 @@ STARTING = SpeculationStatus("loading", detail="The engine is starting")
 
 @dataclass(frozen=True)
 class LoadFailure:
-    """A pair that could not be loaded, and why. It is not tried again automatically."""
+    """A pair that could not be loaded, and why. It is not tried again automatically. fits_alone: whether other
+    machines could not be joined, and the target fits on this one."""
 
     pair: Pair
     reason: str
+    fits_alone: bool = False
 
 
 class HostConnection(QObject):
@@ -153,7 +155,8 @@ class HostConnection(QObject):
     def show_pair_status(self) -> None:
         """Sets the status to what the loaded pair can do."""
         if (loaded := self.loaded) is not None:
-            self.set_status(SpeculationStatus(loaded.speculation, loaded.target, loaded.drafter, loaded.note))
+            machines = len(loaded.machines.names) if loaded.machines else 1
+            self.set_status(SpeculationStatus(loaded.speculation, loaded.target, loaded.drafter, loaded.note, machines))
 
     def show_reply_status(self, state: SpeculationState, detail: str) -> None:
         """Sets the status of what is in progress: a reply fell back, or a measurement has to finish first."""
@@ -221,7 +224,7 @@ class HostConnection(QObject):
         kept = self._previous is not None and self._previous.pair == answer.kept_pair
         self.loaded = self._previous if kept else None
         self.pair = answer.kept_pair if kept else None
-        self.failure = LoadFailure(pair, answer.message)
+        self.failure = LoadFailure(pair, answer.message, answer.fits_alone)
         self.set_status(SpeculationStatus("unsupported", detail=answer.message))
         self.load_failed.emit(pair, answer.message)
 

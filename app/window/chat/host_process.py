@@ -17,6 +17,7 @@ from typing import Literal
 
 from PySide6.QtCore import QObject, QProcess, Qt, QTimer, Signal
 
+from app.command_line import AGAIN, FAILURE, NOTICE
 from app.protocol import (
     LONGEST_LINE,
     VERSION,
@@ -241,7 +242,7 @@ class HostProcess(QObject):
         while not self._kill_cause and self._process.canReadLine():
             self._deliver(float("inf"))
         if self.running:  # else a listener has quit meanwhile
-            self._report_death(self._kill_cause or _cause_of_death(code, status))
+            self._report_death(self._kill_cause or _cause_of_death(code, status, self.stderr))
 
     def _report_death(self, cause: str) -> None:
         """Schedules a restart, later after each quick death, or gives up."""
@@ -257,9 +258,13 @@ class HostProcess(QObject):
         self.died.emit(cause)
 
 
-def _cause_of_death(code: int, status: QProcess.ExitStatus) -> str:
-    """Returns how a process ended, as a predicate. Of a crash, `code` is the number of the signal."""
+def _cause_of_death(code: int, status: QProcess.ExitStatus, stderr: str) -> str:
+    """Returns how a process ended, as a predicate. Of a crash, `code` is the number of the signal. One that has lost a
+    machine says so in its last line."""
     if status == QProcess.ExitStatus.NormalExit:
+        last = stderr.strip().rpartition("\n")[2]
+        if code == FAILURE and last.startswith(NOTICE) and last.endswith(AGAIN):
+            return f"stopped ({last.removeprefix(NOTICE).removesuffix(AGAIN)})"
         return f"quit unexpectedly (exit code {code})"
     names = {number.value: number.name for number in signal.Signals}
     hint = "; the system may have run out of memory" if code == signal.SIGKILL else ""

@@ -25,9 +25,11 @@ class SpeculationStatus:
     """Whether replies are drafted, and why not.
 
     target, drafter: display names, "" while none is loaded. detail: the reason, or what the engine is doing, or "".
+    machines: how many share the target.
     """
 
     state: SpeculationState
     target: str = ""
     drafter: str = ""
     detail: str = ""
+    machines: int = 1

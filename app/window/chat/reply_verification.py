@@ -118,7 +118,7 @@ class ReplyVerification(QObject):
         loaded = self._host.pair
         if loaded is not None and loaded.target == pair.target:
             return changed(loaded, context=pair.context)
-        return Pair(target=pair.target, drafter="none", context=pair.context)
+        return Pair(target=pair.target, drafter="none", context=pair.context, hosts=pair.hosts)
 
     def _receive(self, answer: AnyAnswer) -> None:
         job = self._job

@@ -12,7 +12,7 @@ from PySide6.QtCore import QPoint, QSize, Qt, QTimer
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QToolButton, QVBoxLayout, QWidget
 
-from app.protocol import Loaded, RoundDone
+from app.protocol import Loaded, Machines, RoundDone
 from app.store.records import MessageRecord, Statistics
 from app.window.common.appearance import GAP, INSPECTOR_WIDTH
 from app.window.common.widgets import label, style, wrapped
@@ -85,6 +85,10 @@ class Inspector(QWidget):
     def set_loaded(self, loaded: Loaded | None) -> None:
         """Shows the loaded pair; None while there is none."""
         self.summary.set_loaded(loaded)
+
+    def set_machines(self, machines: Machines | None) -> None:
+        """Shows what the network took of a round. machines: that share the target of the reply, None for one alone."""
+        self._detail.set_machines(machines)
 
     @property
     def busy(self) -> bool:

@@ -3,6 +3,8 @@ selected one is there. The arrow keys go from token to token."""
 
 from __future__ import annotations
 
+from math import isnan
+
 from PySide6.QtCore import QEvent, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import (
@@ -18,7 +20,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.palette import mix
-from app.protocol import RoundDone
+from app.protocol import Machines, RoundDone
 from app.token_explanation import TokenExplanation, explain_emitted, explain_refused
 from app.window.common import theme
 from app.window.common.appearance import GAP
@@ -29,6 +31,7 @@ from app.window.inspector.round_list import (
     MARGIN,
     RIGHT,
     Index,
+    figures,
     set_row_height,
     set_up_table,
     times_text,
@@ -109,6 +112,7 @@ class RoundDetail(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._shown: RoundRow | None = None
+        self._machines: Machines | None = None
         self._title, self._about = wrapped(role="heading"), wrapped(role="caption")
         self._model, self._table = QStandardItemModel(0, len(HEADINGS), self), QTableView(self)
         self._why = _explanation_view()
@@ -151,6 +155,12 @@ class RoundDetail(QWidget):
         for section in (P, Q):
             self._table.horizontalHeader().resizeSection(section, self._delegate.number_width)
 
+    def set_machines(self, machines: Machines | None) -> None:
+        """Sets the machines that shared the target of the rounds, None for one alone."""
+        if machines != self._machines:
+            row, self._shown, self._machines = self._shown, None, machines
+            self.show_row(row)
+
     def show_row(self, row: RoundRow | None) -> None:
         """Shows a round in full; None: how to choose one."""
         if row is not None and self._shown is not None and row.done is self._shown.done:
@@ -166,7 +176,7 @@ class RoundDetail(QWidget):
         round_ = row.done.round
         kept = f", {round_.accepted} accepted" if round_.drafted else ""
         self._title.setText(f"Round {row.number:,}: {shape(round_)}{kept}")
-        self._about.setText(about(row))
+        self._about.setText(about(row, self._machines))
         self._delegate.branched = round_.parents is not None
         emitted = emitted_pieces(row.done)
         for piece in (*emitted, *refused_pieces(row.done)):
@@ -207,13 +217,24 @@ def _items(piece: Piece, why: TokenExplanation) -> list[QStandardItem]:
     return items
 
 
-def about(row: RoundRow) -> str:
+def about(row: RoundRow, machines: Machines | None = None) -> str:
     """Returns why the round drafted as much as it did, its times, how often it waited for the device, and the rows of
-    its verify pass."""
+    its verify pass. machines: that shared the target: then also an estimate of what the network took."""
     round_ = row.done.round
     waits = "1 device wait" if round_.waits == 1 else f"{round_.waits} device waits"
     rows = f"{round_.width} rows verified" if round_.width > 1 else ""
-    return " · ".join(part for part in (round_.reason, times_text(row), waits, rows) if part)
+    network = network_text(row, machines) if machines is not None else ""
+    return " · ".join(part for part in (round_.reason, times_text(row), network, waits, rows) if part)
+
+
+def network_text(row: RoundRow, machines: Machines) -> str:
+    """Returns "about 2.1 of 14 ms on the network", by what a sum took when the model was loaded; "" if unknown. The
+    whole is the verify pass where it was measured, else the round."""
+    whole_ms = row.whole_ms if isnan(row.verify_ms) else row.verify_ms
+    network_ms = 1000 * machines.network_s(row.done.round.width)
+    if isnan(whole_ms) or not network_ms:
+        return ""
+    return f"about {figures(min(network_ms, whole_ms))} of {figures(whole_ms)} ms on the network"
 
 
 def _number(prob: float | None) -> str:

@@ -170,11 +170,11 @@ def times_text(row: RoundRow, short: bool = False) -> str:
     """Returns "draft 6.0 · verify 31 ms" (short: "6.0 + 31 ms") if measured, else "round 37 ms", or "" if unknown."""
     if not isnan(row.verify_ms) and not isnan(row.draft_ms):
         form = "{} + {} ms" if short else "draft {} · verify {} ms"
-        return form.format(_figures(row.draft_ms), _figures(row.verify_ms))
-    return "" if isnan(row.whole_ms) else f"round {_figures(row.whole_ms)} ms"
+        return form.format(figures(row.draft_ms), figures(row.verify_ms))
+    return "" if isnan(row.whole_ms) else f"round {figures(row.whole_ms)} ms"
 
 
-def _figures(value: float) -> str:
+def figures(value: float) -> str:
     """Returns a number with two figures or more."""
     return f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
 

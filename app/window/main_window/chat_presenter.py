@@ -95,6 +95,7 @@ class ChatPresenter(QObject):
             inspector.clear()
         else:
             inspector.show_reply(self._controller.rounds_of(record.id), record.statistics)
+            self._show_machines(self._controller.loaded_pair)
 
     def _connect_events(self) -> None:
         controller, parts = self._controller, self._parts
@@ -246,8 +247,15 @@ class ChatPresenter(QObject):
 
     def _show_pair(self, loaded: Loaded) -> None:
         self._parts.inspector.set_loaded(loaded)
+        self._show_machines(loaded)
         self._parts.composer.set_model(loaded.target)
         self._parts.panel.form.set_model(loaded)
+
+    def _show_machines(self, loaded: Loaded | None) -> None:
+        """Has the inspector estimate what the network took, where the machines of the loaded pair wrote its reply."""
+        pair = self._inspected.pair if self._inspected is not None else None
+        same = pair and loaded and (pair.target, pair.hosts) == (loaded.pair.target, loaded.pair.hosts)
+        self._parts.inspector.set_machines(loaded.machines if loaded and same else None)
 
     # --- requests ------------------------------------------------------------------------------
 

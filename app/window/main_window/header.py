@@ -37,7 +37,9 @@ LEVEL_TONES = {"info": "accent", "warning": "warning", "error": "error"}
 
 def status_text(status: SpeculationStatus) -> tuple[str, str]:
     """Returns the state in words, and its details: the reason where there is one, and the loaded pair."""
-    pair = " · ".join(name for name in (status.target, status.drafter if status.state == "on" else "") if name)
+    drafter = status.drafter if status.state == "on" else ""
+    machines = f"on {status.machines} machines" if status.machines > 1 else ""
+    pair = " · ".join(name for name in (status.target, drafter, machines) if name)
     details = (status.detail, pair) if status.state in STATES_WITH_REASON else (pair,)
     return STATE_TEXTS[status.state][0], " · ".join(detail for detail in details if detail)
 

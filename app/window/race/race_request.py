@@ -68,8 +68,9 @@ class RaceRequest(QObject):
         if self.builder is None or self._request or not self._host.ready:
             return
         there = self._host.pair
-        if there is None or (there.target, there.context) != (self._pair.target, self._pair.context):
-            self._host.load(self._pair)
+        wanted = self._pair
+        if there is None or (there.target, there.context, there.hosts) != (wanted.target, wanted.context, wanted.hosts):
+            self._host.load(wanted)
         if self._host.loaded is not None:
             self._request = self._host.request(self.builder.race, self._receive)
         self._restart_watch()

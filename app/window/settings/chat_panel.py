@@ -70,6 +70,7 @@ class ChatForm(QWidget):
     def set_model(self, loaded: Loaded) -> None:
         """Shows what the loaded pair has: its context, its own sampling settings and its switches."""
         self._context = loaded.context
+        self.pair.set_model(loaded)
         self.sampling.set_model(loaded.defaults, loaded.thinking, loaded.efforts)
         self._set_limits()
 

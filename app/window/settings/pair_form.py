@@ -1,4 +1,4 @@
-"""The form for the models of a chat: target, drafter, draft trees and context."""
+"""The form for the models of a chat: target, drafter, draft trees, context and the machines that share the target."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QPushButton, QWidget
+from PySide6.QtWidgets import QFileDialog, QPushButton, QWidget
 
-from app.protocol import Pair
+from app.inference.host_file import read_hosts
+from app.protocol import Loaded, Pair
 from app.window.common.form_fields import CheckBox, Field, FolderField, choice, folder_error, is_folder, whole_number
 from app.window.common.layouts import column
+from engine.errors import UsageError
 from models.builtin import SHIPPED, is_shipped
 
 BUILTIN, FOLDER = "builtin", "folder"
@@ -39,6 +41,7 @@ DRAFTER_HELP = {
 MISMATCH = "This drafter is made for the built-in target and is unlikely to work with another."
 TREE_HELP = "Proposes several continuations at once. Requires EAGLE-3, Medusa or prompt lookup."
 LONGEST_CONTEXT = 4_000_000
+MACHINES_HELP = "For a model that is too large for this one: the file that `redline cluster` writes."
 
 
 class ModelChoice(QWidget):
@@ -96,30 +99,42 @@ class PairForm(QWidget):
         super().__init__(parent)
         self.target, self.drafter = ModelChoice("Target", TARGETS), ModelChoice("Drafter", DRAFTERS)
         self.tree, self.context = CheckBox("Draft trees"), whole_number(0, LONGEST_CONTEXT, "As declared")
+        self.machines = FolderField("This computer alone", _ask_hosts)
+        self._machines = Field("Machines", self.machines, MACHINES_HELP, wide=True)
+        self._loaded: Loaded | None = None
         self.models = QPushButton("More Models…")
         self._context = Field("Context size", self.context, "The most tokens of prompt and reply together.")
         tree, right = Field("Trees", self.tree, TREE_HELP), Qt.AlignmentFlag.AlignRight
         models = (self.target.name_field, self.target.folder_field, self.drafter.name_field, self.drafter.folder_field)
-        self.fields = (*models, tree, self._context)
-        column(self.target, (self.models, 0, right), self.drafter, tree, self._context, on=self, gap=12)
+        self.fields = (*models, tree, self._context, self._machines)
+        column(self.target, (self.models, 0, right), self.drafter, *self.fields[-3:], on=self, gap=12)
         self.models.clicked.connect(self.models_asked)
-        for signal in (self.target.changed, self.drafter.changed, self.tree.clicked, self.context.valueChanged):
+        changed = (self.target.changed, self.drafter.changed, self.machines.changed)
+        for signal in (*changed, self.tree.clicked, self.context.valueChanged):
             signal.connect(lambda *_: self._change())
         self.show_pair(Pair())
 
     def pair(self) -> Pair:
         """Returns the pair as it is shown, valid or not."""
         target, drafter = self.target.spec(), self.drafter.spec()
-        return Pair(target=target, drafter=drafter, tree=self.tree.isChecked(), context=self.context.value() or None)
+        hosts = self.machines.text() and str(Path(self.machines.text()).expanduser())
+        context = self.context.value() or None
+        return Pair(target=target, drafter=drafter, tree=self.tree.isChecked(), context=context, hosts=hosts)
 
     def show_pair(self, pair: Pair) -> None:
         """Shows this pair, without a signal."""
         self.target.show_spec(pair.target)
         self.drafter.show_spec(pair.drafter)
+        self.machines.set_text(pair.hosts)
         self.tree.setChecked(pair.tree)
         self.context.blockSignals(True)
         self.context.setValue(pair.context or 0)
         self.context.blockSignals(False)
+        self._check()
+
+    def set_model(self, loaded: Loaded) -> None:
+        """Shows what the loaded pair takes on each machine, where it is the pair that is shown."""
+        self._loaded = loaded
         self._check()
 
     def offer_models(self, targets: Sequence[str], drafters: Sequence[str]) -> None:
@@ -146,3 +161,23 @@ class PairForm(QWidget):
         self.target.check()
         self.drafter.check()
         self._context.set_error("Enter at least 2 tokens." if self.context.value() == 1 else "")
+        self._check_machines()
+
+    def _check_machines(self) -> None:
+        """Shows which machines a file names and, once the pair is loaded, how it fits on them."""
+        pair, loaded = self.pair(), self._loaded
+        try:
+            hosts = read_hosts(Path(pair.hosts)) if pair.hosts else ()
+        except (UsageError, ValueError):  # ValueError: a name that no file can have
+            self._machines.set_error("This file does not name machines. `redline cluster` writes one that does.")
+            return
+        text = f"{len(hosts)} machines: {', '.join(host.ssh for host in hosts)}." if hosts else MACHINES_HELP
+        if hosts and loaded is not None and loaded.machines and loaded.pair == pair:
+            text = f"{text} Fits: {loaded.machines.memory}."
+        self._machines.set_error("")
+        self._machines.set_help(text)
+
+
+def _ask_hosts(parent: QWidget) -> str:
+    name, _ = QFileDialog.getOpenFileName(parent, "Choose the File of the Machines", "", "JSON (*.json)")
+    return name

@@ -17,8 +17,9 @@ import pytest
 from app import protocol
 from app.inference import cluster, host_file
 from app.inference.host_file import Host, find_hosts, read_hosts
-from engine.errors import BackendError, ModelError, UsageError
+from engine.errors import BackendError, MachineLostError, ModelError, UsageError
 
+MOMENTS, EVERY = 20, 5
 MOST_S = 10.0  # from the death of a rank to the end of the command
 HERE = {"ssh": "localhost", "ips": ["127.0.0.1"]}
 SAMPLED = ("--temperature", "0.8", "--seed", "1", "--acceptance", "coupled", "--drafter", "lookup")
@@ -122,10 +123,11 @@ def test_a_shared_target_writes_what_it_writes_alone(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", range(20))
+@pytest.mark.parametrize("moment", range(0, MOMENTS, EVERY))
 def test_a_rank_that_dies_ends_the_reply_and_nothing_is_lost(
     moment: int, toy_folder: Path, whole_reply: list[int], hosts_file: Path, tmp_path: Path
 ) -> None:
+    """A quarter of a minute each: all moments are tried by hand, with EVERY as 1."""
     with replying(toy_folder, tmp_path, hosts_file) as (process, rank):
         seen = _read_until(process, "Round") if moment else ""  # the first one while the model is still being loaded
         time.sleep(random.Random(moment).uniform(0, 0.8))
@@ -184,7 +186,10 @@ def test_the_host_loads_a_shared_target_and_another_one(toy_folder: Path, hosts_
     ]
     assert texts[0] == texts[1] == texts[2] and len(texts[0]) == 20
     loaded = next(answer for answer in answers if answer["type"] == "Loaded")
-    assert "localhost: " in loaded["note"] and "for a context of" in loaded["note"]
+    assert " here, " in loaded["note"] and " on localhost, for a context of " in loaded["note"]
+    machines = loaded["machines"]
+    assert machines["names"] == ["localhost", "localhost"] and " on localhost" in machines["memory"]
+    assert machines["pass_s"] > 0
 
 
 @pytest.mark.slow
@@ -197,6 +202,22 @@ def test_the_command_checks_machines(toy_folder: Path, hosts_file: Path) -> None
     assert "a sum over all of them, 8 x 4,096 numbers: " in done.stdout
     assert "same weights on all" in done.stdout
     assert "for a context of" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_forecast_over_machines_expects_what_one_machine_would(
+    toy_folder: Path, toy_drafter_folder: Path, hosts_file: Path, tmp_path: Path
+) -> None:
+    expected = []
+    for place, more in enumerate(([], ["--hosts", hosts_file])):
+        file, cache = tmp_path / f"{place}.json", tmp_path / f"cache {place}"
+        short = ("--limit", 2, "--max-tokens", 24, "--json", file, "--cache-dir", cache)
+        words = command("predict", toy_folder, toy_drafter_folder, *short, *more)
+        done = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False)
+        assert done.returncode == 0, done.stderr
+        (forecast,) = json.loads(file.read_text())["forecasts"]
+        expected.append([length["tau"] for length in forecast["lengths"]])
+    assert expected[0] == expected[1] and expected[0][0] > 1
 
 
 @pytest.mark.slow
@@ -282,3 +303,45 @@ def test_other_weights_are_refused() -> None:
     target: Any = None
     with pytest.raises(ModelError, match="studio has other weights under this name"):
         machines.lead(target, "ours")
+
+
+def test_a_machine_that_cannot_be_reached_is_no_lost_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "_SSH", ("false",))
+    with pytest.raises(BackendError, match="studio cannot be reached, or `redline` does not start there") as caught:
+        cluster.Cluster((Host("localhost", "127.0.0.1"), STUDIO))
+    assert not isinstance(caught.value, MachineLostError)
+
+
+class _Joined(_Silent):
+    """Machines that were joined, of which one is gone."""
+
+    def __init__(self, lost: str = "") -> None:
+        super().__init__(Host("localhost", "127.0.0.1"), STUDIO)
+        self.lost, self.used = lost, True
+
+
+def test_a_process_that_has_joined_machines_can_join_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    joined = _Joined()
+    monkeypatch.setattr(cluster, "_cluster", [joined])
+    assert cluster.connect(joined.hosts) is joined
+    with pytest.raises(MachineLostError, match="joined to other machines"):
+        cluster.connect((STUDIO, STUDIO))
+    joined.lost = "studio has ended"
+    with pytest.raises(MachineLostError, match="studio has ended"):
+        cluster.connect(joined.hosts)
+    with pytest.raises(MachineLostError, match="studio has ended"):
+        cluster.check()
+
+
+def test_a_lost_machine_is_none_of_the_business_of_a_model_on_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    joined, left = _Joined("studio has ended"), list[str]()
+    joined.closed, joined._leave, joined._joining, joined._terminal = False, left.append, True, None
+    monkeypatch.setattr(cluster, "_cluster", [joined])
+    monkeypatch.setattr(cluster, "GRACE_S", 0.01)
+    assert cluster.connect(()) is None
+    cluster.check()
+    joined._give_up()
+    assert left == []
+    joined.used = True
+    joined._give_up()
+    assert left == ["studio has ended"]

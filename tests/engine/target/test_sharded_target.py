@@ -17,7 +17,6 @@ from models.tensor_parallel import shard
 from tests.engine.replies import earlier_replies, reply
 from tests.toys.architectures import architecture_names, build
 
-NOT_BUILT = {"muse_spark"}  # whose kernels are Metal's
 # What mlx-lm can split: the files of mlx_lm.models with a method `shard`.
 SPLIT = {
     *("deepseek_v2", "deepseek_v3", "deepseek_v32", "deepseek_v41", "exaone_moe", "glm4_moe", "glm4_moe_lite"),
@@ -54,8 +53,9 @@ def test_two_processes_write_what_one_writes() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(SPLIT - NOT_BUILT))
-def test_every_architecture_that_splits_is_exact(name: str) -> None:
+@pytest.mark.parametrize("name", ["deepseek_v3", "gpt_oss", "llama", "qwen3_5"])
+def test_architectures_that_split_are_exact(name: str) -> None:
+    """Half a minute each; the others of SPLIT by hand: `python -m tests.engine.target.sharded_ranks 2 NAME`."""
     found = compared(2, name)
     assert found["wrong"] == []
     assert found["replies"] >= 42

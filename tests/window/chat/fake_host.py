@@ -19,11 +19,13 @@ from typing import Any
 import msgspec
 
 from app import protocol as p
+from app.command_line import AGAIN, FAILURE, notify
 from engine.audit.receipt import Difference, Receipt
 from engine.events import Finished, PromptProgress, Reason, Round
 
 ROUND_TOKENS = 3  # tokens
 CONTEXT = 4096
+LOST = f"studio, which computes a part of this model, has ended{AGAIN}"
 
 
 class Behaviour(msgspec.Struct, frozen=True):
@@ -33,6 +35,7 @@ class Behaviour(msgspec.Struct, frozen=True):
     decoding writes `differ` at token 4. thought: how many tokens of a reply, from its beginning, are thought. reason:
     why replies end. temperature: the model's own. quit_delay_s: before Quit is carried out. bad_line: lines written as
     they are, in the middle of every reply; overlong_bytes: the length of another such line. flood: writes without end.
+    lose_after: another machine is lost then. unreachable: why other machines cannot be joined.
     """
 
     rounds: int = 20
@@ -43,6 +46,8 @@ class Behaviour(msgspec.Struct, frozen=True):
     fail_load: str = ""
     fail_after: int = 0
     kill_after: int = 0
+    lose_after: int = 0
+    unreachable: str = ""
     hang_after: int = 0
     skip_after: int = 0
     fall_back_after: int = 0
@@ -144,7 +149,12 @@ class FakeHost:
         if behaviour.fail_load and behaviour.fail_load in request.pair.drafter:
             self.send(p.Failed(id=request.id, kind="PairError", message=f"{request.pair.drafter} does not fit"))
             return
+        if behaviour.unreachable and request.pair.hosts:
+            why = behaviour.unreachable
+            self.send(p.Failed(id=request.id, kind="BackendError", message=why, fits_alone=True))
+            return
         self.target = request.pair.target
+        shared = p.Machines(names=("localhost", "studio"), memory="38.0 of 64.0 GB here, 22.0 on studio", pass_s=0.001)
         drafter, state = request.pair.drafter, {"note": "", "drafts_trees": False, "context": behaviour.context}
         self.send(
             p.Loaded(
@@ -154,6 +164,7 @@ class FakeHost:
                 drafter=drafter,
                 speculation="on",
                 vocabulary="abc",
+                machines=shared if request.pair.hosts else None,
                 **state,
             )
         )
@@ -207,6 +218,9 @@ class FakeHost:
     def maybe_fail(self, request: int, index: int) -> None:
         behaviour = self.behaviour
         self.die_after_rounds()
+        if behaviour.lose_after and self.rounds_sent >= behaviour.lose_after:
+            notify(LOST)
+            os._exit(FAILURE)
         if behaviour.hang_after and self.rounds_sent >= behaviour.hang_after:
             time.sleep(3600)
         if behaviour.fall_back_after and self.rounds_sent == behaviour.fall_back_after:

@@ -197,3 +197,16 @@ def test_nothing_is_verified_loaded_or_unloaded_during_a_race(tmp_path: Path) ->
         controller.host.racing = False
         controller.host.race_ended.emit()
         until(lambda: scene.loaded_pair() == ANOTHER)
+
+
+def test_a_reply_of_a_target_that_is_shared_is_verified_on_the_same_machines(tmp_path: Path) -> None:
+    shared = Pair(target="models/large", drafter="lookup", hosts="hosts.json")
+    with Scene(tmp_path, rounds=2) as scene:
+        scene.controller.change_settings(ChatSettings(pair=shared))
+        record = scene.ask()
+        scene.controller.change_settings(ChatSettings())
+        until(lambda: scene.loaded_pair() == Pair())
+        scene.requests.clear()
+        scene.controller.verify(record.id)
+        until(scene.verification_over)
+        assert scene.requested(Load)[0].pair == Pair(target="models/large", drafter="none", hosts="hosts.json")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from math import nan
 
 import pytest
 from PySide6.QtCore import QEvent, QModelIndex, QRectF, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QPlainTextEdit, QTableView
 
+from app.protocol import Machines
+from app.window.inspector.round_detail import about
 from app.window.inspector.round_list import RoundDelegate, RoundList, times_text
 from app.window.inspector.round_rows import RoundSeries
 from tests.window.inspector.made import CORRECTED, Maker, chains, mixed, trees
@@ -160,3 +163,15 @@ def test_the_arrow_keys_go_from_token_to_token_and_each_is_explained() -> None:
     for _ in range(3):
         QTest.keyClick(table, Qt.Key.Key_Down)
     assert why.toPlainText() == "Not decided: a token before it in the draft was refused."
+
+
+def test_what_the_network_took_of_a_round_is_an_estimate_and_only_with_machines() -> None:
+    machines = Machines(names=("localhost", "studio"), pass_s=0.0014, row_s=0.0001)
+    series = shown([Maker(timed=True).chain(7)]).round_model.series
+    row = series.rows[0]._replace(verify_ms=14.0)
+    width = row.done.round.width
+    assert f"about {1.4 + 0.1 * (width - 1):.1f} of 14 ms on the network" in about(row, machines)
+    assert "network" not in about(row)
+    assert "network" not in about(row._replace(verify_ms=nan, whole_ms=nan), machines)
+    assert "about 0.5 of 0.5 ms on the network" in about(row._replace(verify_ms=0.5), machines)
+    assert "of 20 ms on the network" in about(row._replace(verify_ms=nan, whole_ms=20.0), machines)

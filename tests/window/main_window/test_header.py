@@ -8,9 +8,9 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.window.chat import Controller, Notice
+from app.window.chat import Controller, Notice, SpeculationStatus
 from app.window.main_window import header
-from app.window.main_window.header import MAX_BANNERS, Banner, NoticeBanners
+from app.window.main_window.header import MAX_BANNERS, Banner, NoticeBanners, status_text
 from app.window.main_window.main_window import MainWindow
 from tests.window.waiting import for_a_while, until
 
@@ -105,3 +105,8 @@ def test_every_level_differs_in_icon_and_name_not_only_in_colour(shown: NoticeBa
     }
     assert len(shapes) == 3
     assert all(isinstance(banner, Banner) and ":" in banner.accessibleName() for banner in shown.banners)
+
+
+def test_the_status_names_how_many_machines_share_the_target() -> None:
+    assert status_text(SpeculationStatus("on", "Large", "lookup", machines=2))[1] == "Large · lookup · on 2 machines"
+    assert status_text(SpeculationStatus("on", "Large", "lookup"))[1] == "Large · lookup"

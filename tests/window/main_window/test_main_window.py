@@ -9,6 +9,8 @@ import pytest
 from PySide6.QtCore import QCoreApplication, QPoint, QRect, QSize, Qt
 from PySide6.QtTest import QTest
 
+from app.protocol import Pair
+from app.store.records import ChatSettings
 from app.window.chat import Controller, SpeculationStatus
 from app.window.common.preferences import PLACES, Places, read
 from app.window.main_window.header import STATE_TEXTS
@@ -209,3 +211,22 @@ def test_escape_stops_wherever_the_focus_is(window: MainWindow, controller: Cont
     QTest.keyClick(window.parts.sidebar.list, Qt.Key.Key_Escape)
     until(lambda: not controller.busy)
     assert controller.path[1].state == "stopped"
+
+
+def test_the_inspector_estimates_the_network_of_replies_by_the_loaded_machines_alone(
+    window: MainWindow, controller: Controller
+) -> None:
+    window.show_side("inspector")
+    controller.change_settings(ChatSettings(pair=Pair(target="large", drafter="lookup", hosts="hosts.json")))
+    controller.start()
+    controller.send("Why?")
+    until(lambda: controller.replies.reply is not None and len(controller.replies.reply.rounds) > 3)
+    controller.stop()
+    until(lambda: not controller.busy)
+    about = window.parts.inspector._detail._about
+    until(lambda: "ms on the network" in about.text())
+    assert "about 1.0 of " in about.text()
+    assert "on 2 machines" in window.parts.header.chip.toolTip()
+    controller.change_settings(ChatSettings())
+    until(lambda: controller.loaded_pair is not None and controller.loaded_pair.machines is None)
+    assert "network" not in about.text() and "verified" in about.text()

@@ -12,7 +12,8 @@ from PySide6.QtGui import QWheelEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.protocol import Loaded, Pair, SamplingSettings
+from app.inference.host_file import Host, write_hosts
+from app.protocol import Loaded, Machines, Pair, SamplingSettings
 from app.store.records import NEW_CHAT, ChatSettings
 from app.window.chat import Controller, SpeculationStatus
 from app.window.main_window.main_window import MainWindow
@@ -142,6 +143,29 @@ def test_a_folder_without_a_model_is_shown_as_wrong_and_not_loaded(
     target.folder.set_text(str(tmp_path))
     target.folder.changed.emit()
     assert applied[-1].pair.target == str(tmp_path)
+
+
+def test_the_file_of_the_machines_is_checked_and_what_they_have_is_shown(
+    form: ChatForm, applied: list[ChatSettings], tmp_path: Path
+) -> None:
+    field, path = form.pair._machines, tmp_path / "hosts.json"
+    for text in (str(path), "a\0"):
+        form.pair.machines.set_text(text)
+        form.pair.machines.changed.emit()
+        assert "does not name machines" in field.error
+    assert applied == []
+    write_hosts(path, [Host("localhost", "10.0.0.1"), Host("studio.local", "10.0.0.2")])
+    form.pair.machines.set_text(str(path))
+    form.pair.machines.changed.emit()
+    shared = Pair(hosts=str(path))
+    assert applied[-1].pair == shared
+    assert field._below.text() == "2 machines: localhost, studio.local."
+    memory = "38.0 of 64.0 GB here, 22.0 of 24.0 GB on studio.local"
+    form.set_model(structs.replace(LOADED, pair=shared, machines=Machines(names=("a", "b"), memory=memory)))
+    assert field._below.text().endswith(f"Fits: {memory}.")
+    form.pair.machines.set_text("")
+    form.pair.machines.changed.emit()
+    assert applied[-1].pair == Pair() and "too large for this one" in field._below.text()
 
 
 def test_a_shipped_drafter_for_another_target_is_warned_of(form: ChatForm, tmp_path: Path) -> None:
