@@ -49,9 +49,9 @@ Ring = Sequence[Sequence[str]]  # the addresses of each rank, "ip:port"
 
 
 class Follower:
-    """The process of another rank. lost: called, from another thread, with the reason once it has ended."""
+    """The process of another rank."""
 
-    def __init__(self, host: Host, lost: Callable[[str], None]) -> None:
+    def __init__(self, host: Host) -> None:
         self.host, self.answers = host, Queue[Message]()
         self.heard_s = time.monotonic() + START_S - SILENCE_S
         here = (sys.executable, "-m", "app", *FOLLOW)
@@ -65,6 +65,9 @@ class Follower:
             )
         except OSError as error:
             raise BackendError(f"{host.ssh} cannot be reached ({error.strerror}): install ssh") from error
+
+    def listen(self, lost: Callable[[str], None]) -> None:
+        """Collects the answers from here on. lost: called, from another thread, with the reason once it has ended."""
         threading.Thread(target=self._listen, args=(lost,), daemon=True).start()
 
     def write(self, line: bytes) -> None:
@@ -108,7 +111,9 @@ class Cluster:
         self._followers: list[Follower] = []
         try:
             for host in hosts[1:]:
-                self._followers.append(Follower(host, self._lose))
+                self._followers.append(Follower(host))
+            for follower in self._followers:  # all are known by now, as each is told of a loss
+                follower.listen(self._lose)
             threading.Thread(target=self._watch, daemon=True).start()
             self._compare(self._answers("hello"))
             self.group = self._join(rings or [_ring(hosts)] * len(hosts))
