@@ -2,6 +2,7 @@
 
 The definitions are those of Leviathan 2023 and the glossary in the README; every place that shows such a number takes
 it from here, so they agree.
+
 A speed-up compares two replies to one prompt:
 
 decode   plain seconds a token / other seconds a token, from the first pass's tokens to the last: the prompt is in

@@ -10,7 +10,7 @@ from typing import Any
 
 from app import protocol
 from app.inference.reply_events import ReplyEvent
-from app.inference.tool_call_reader import reader
+from app.inference.tool_call_reader import call_reader
 from engine.errors import UsageError
 from engine.events import Finished, Round
 from engine.settings import Grammar
@@ -50,7 +50,7 @@ class ReplyTools:
 
     def events(self, events: Iterator[ReplyEvent]) -> Iterator[ReplyEvent | tuple[protocol.ToolCall, ...]]:
         """Yields the events of a reply without the text of its calls, and its calls after the round that ended them."""
-        calls = reader(self._tokenizer, self.described)
+        calls = call_reader(self._tokenizer, self.described)
         for event in events:
             if isinstance(event, Round):
                 event, found = calls.push(event)

@@ -1,8 +1,11 @@
 """The calls of tools in a reply: a fold over its rounds that takes them out of its text.
 
 A mark that is one token is known by its number, since a model that writes *about* it writes other tokens; a mark of
-several tokens is found in the text. The text between the marks goes to the model's parser once it is whole. What is no
-call after all, and what the reply ends within, is given as text of the answer, so that nothing is lost.
+several tokens is found in the text. The text between the marks goes to the model's parser once it is whole. What is
+not a call after all, and a call that the reply ends within, is given as text of the answer, so that nothing is lost.
+
+    outside a call   `_body` is None       `_held` is the end of the text, where a mark of several tokens may begin
+    within a call    `_body` is its text   `_held` is empty
 """
 
 from __future__ import annotations
@@ -68,7 +71,7 @@ class ToolCallReader:
         if token == self._end or (token == self._start and not self._format.end):
             rest = self._complete(self._format.end)
             self._body = "" if token == self._start else None
-            return _told(rest)
+            return _labelled(rest)
         self._body += piece
         by_text = self._format.end and self._end is None
         return self._closed() if by_text and self._format.end in self._body else ("", "call")
@@ -83,14 +86,14 @@ class ToolCallReader:
             return told, "answer"
         self._held, self._body = "", after
         whole = self._end is None and self._format.end and self._format.end in after
-        return _told(before + self._closed()[0] if whole else before)
+        return _labelled(before + self._closed()[0] if whole else before)
 
     def _closed(self) -> tuple[str, Channel]:
         """Ends a call whose mark stands in its text; what follows is read on."""
         assert self._body is not None
         self._body, _, after = self._body.partition(self._format.end)
         rest = self._complete(self._format.end)
-        return _told(rest + (self._outside(after)[0] if self._start is None else after))
+        return _labelled(rest + (self._outside(after)[0] if self._start is None else after))
 
     def _complete(self, mark: str = "") -> str:
         """Parses what was written of a call. Returns "", or the text of what is no call. mark: that stood at its
@@ -130,13 +133,14 @@ class HarmonyCallReader(ToolCallReader):
         return body.partition("\n")[2]
 
 
-def reader(tokenizer: FolderTokenizer, tools: Sequence[dict[str, Any]]) -> ToolCallReader:
+def call_reader(tokenizer: FolderTokenizer, tools: Sequence[dict[str, Any]]) -> ToolCallReader:
     """Returns the reader for a model that takes tools."""
     harmony = tokenizer.tools is not None and tokenizer.tools.parser == HARMONY
     return (HarmonyCallReader if harmony else ToolCallReader)(tokenizer, tools)
 
 
-def _told(text: str) -> tuple[str, Channel]:
+def _labelled(text: str) -> tuple[str, Channel]:
+    """Returns a text with what it belongs to: without any, the token was part of a call."""
     return text, "answer" if text else "call"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.inference.tool_call_reader import reader
+from app.inference.tool_call_reader import call_reader
 from engine.events import Finished, Round
 from engine.reply_text import ReplyText
 from models.tokenizer import FolderTokenizer
@@ -27,7 +27,7 @@ def tokenizers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, FolderToke
 
 def read(tokenizer: FolderTokenizer, prompt: list[int], rounds: list[list[int]]) -> tuple[str, str, list[Any]]:
     """Returns thought, answer and calls of a reply that came in these rounds."""
-    text, calls = ReplyText(tokenizer.stream(), (), (), tokenizer.channels(prompt)), reader(tokenizer, TOOLS)
+    text, calls = ReplyText(tokenizer.stream(), (), (), tokenizer.channels(prompt)), call_reader(tokenizer, TOOLS)
     whole, found = {"thought": "", "answer": "", "call": "", "markup": ""}, []
     ready: list[Round] = []
     for i, tokens in enumerate(rounds):
