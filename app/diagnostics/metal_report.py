@@ -37,6 +37,8 @@ PROMPTS = (
 )
 DRAFT_LENGTHS, REPLY_TOKENS = (1, 4, 8), 48
 MEMORY_TOKENS = 1024
+# What names the GPU: of Metal, and the memory of CUDA. The rest may tell one machine from another (its UUID).
+KEPT = ("architecture", "device_name", "memory_size", "max_recommended_working_set_size", "total_memory")
 # By when of all its time a section should be done; what it has not reached by then is left out, and the report says so.
 ENDS = {"environment": 0.1, "pass_costs": 0.35, "kernel_costs": 0.45, "memory": 0.55, "identity": 0.7, "sweep": 1.0}
 
@@ -97,10 +99,9 @@ class MetalReport:
     def _environment(self) -> dict[str, Any]:
         gpu = backend.describe().device == "gpu"
         device = mx.device_info() if gpu else {}
-        kept = ("architecture", "device_name", "memory_size", "max_recommended_working_set_size")
         return {
             **environment.describe(self._options, self._open().target),
-            "gpu": {name: device[name] for name in kept if name in device},
+            "gpu": {name: device[name] for name in KEPT if name in device},
         }
 
     def _pass_costs(self) -> dict[str, Any]:

@@ -23,7 +23,8 @@ def markdown(report: Mapping[str, Any]) -> str:
         failed = isinstance(section, dict) and "error" in section
         parts += ["", f"## {title} ({report['seconds'][key]:.0f} s)", ""]
         parts += [f"Failed: {section['error']}"] if failed else text(section)
-    parts += ["", "## Code that only runs on Metal", "", *_unseen(report["unseen_on_a_cpu"])]
+    if report["environment"].get("library") != "cuda":
+        parts += ["", "## Code that only runs on Metal", "", *_unseen(report["unseen_on_a_cpu"])]
     return "\n".join(parts) + "\n"
 
 
@@ -37,7 +38,7 @@ def _environment(found: Mapping[str, Any]) -> list[str]:
     if "error" in found:
         return [f"Failed: {found['error']}"]
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
-    gpu = found["gpu"].get("architecture", "no GPU")
+    gpu = ", ".join(found["gpu"][name] for name in ("device_name", "architecture") if name in found["gpu"]) or "no GPU"
     return [f"{found['processor']}, {gpu}, {found['platform']}; {versions}; {found['target']} in {found['dtype']}."]
 
 

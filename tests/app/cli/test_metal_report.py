@@ -9,6 +9,7 @@ import platform
 from pathlib import Path
 from typing import Any
 
+import mlx.core as mx
 import mlx_lm
 import pytest
 
@@ -19,6 +20,8 @@ from app.diagnostics.metal_report import MetalReport, has_failed
 from app.diagnostics.report_text import markdown
 from app.diagnostics.unseen_kernels import UNSEEN
 from app.inference.options import Options
+from engine import backend
+from engine.backend import Backend
 from engine.session import Session
 
 SECTIONS = {"environment", "pass_costs", "kernel_costs", "memory", "identity", "sweep"}
@@ -46,6 +49,20 @@ def test_every_section_is_measured_and_names_nobody(small: Any, toy_folder: Path
     text = json.dumps(report) + markdown(small().measure())
     assert not any(secret in text for secret in (str(toy_folder.parent), platform.node(), f"/{getpass.getuser()}/"))
     assert "Not reached in time: mamba." in text
+
+
+def test_a_cuda_gpu_is_named_without_what_tells_machines_apart(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = small(0.0)
+    late = report.measure()
+    info = {"device_name": "NVIDIA H100", "architecture": "sm_90", "total_memory": 85899345920, "uuid": "GPU-1234"}
+    monkeypatch.setattr(mx, "device_info", lambda: info)
+    monkeypatch.setattr(backend, "describe", lambda: Backend("gpu", "cuda", dequantize=False, detail="NVIDIA H100"))
+    found = report._environment()
+    assert found["library"] == "cuda"
+    assert found["gpu"] == {name: info[name] for name in ("architecture", "device_name", "total_memory")}
+    text = markdown(late | {"environment": found})
+    assert "NVIDIA H100, sm_90" in text and "only runs on Metal" not in text
+    assert "only runs on Metal" in markdown(late | {"environment": found | {"library": "metal"}})
 
 
 def test_a_section_that_fails_says_why_and_the_others_go_on(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
