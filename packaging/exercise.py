@@ -1,4 +1,5 @@
-"""One run of the app, as a user would: the window, a message to the built-in model, every page, a command; then quit.
+"""One run of the app, as a user would: the window, a message to the built-in model, every page, a request of another
+program, a command; then quit.
 
 `python packaging/exercise.py FOLDER [--tokens N]` prints one JSON object: the reply, its token count, and the modules
 that all processes of the run imported. FOLDER takes the conversations. Needs no screen, and nothing but what
@@ -12,9 +13,15 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from app.window.chat import Controller
 
 QUESTION = "Why is the sky blue?"
 # Replies have a fixed draft length: "auto" would first measure what passes cost, which takes long without a fast BLAS.
@@ -27,9 +34,17 @@ def told(place={place!r}):
     with open(os.path.join(place, "modules-%d" % os.getpid()), "w") as file:
         file.write("\\n".join(names))
 atexit.register(told)
-sys.argv = {argv!r}
+sys.argv = {argv!r} + sys.argv[1:]
 runpy.run_module({argv!r}[0], run_name="__main__", alter_sys=True)
 """
+# What another program asks, through the local API: an answer of a given form, in as few tokens as it can have.
+FORM = {"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"], "additionalProperties": False}
+ASKED = {
+    "messages": [{"role": "user", "content": QUESTION}],
+    "response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": FORM}},
+    "max_tokens": 40,
+    "temperature": 0,
+}
 COMMANDS = (
     ("app", "chat", "--prompt", QUESTION, "--max-tokens", "3", "--draft-length", "1", "--json"),
     ("app", "models", "list"),
@@ -52,7 +67,7 @@ def main() -> int:
 
 
 def recording_command(folder: Path, *argv: str) -> list[str]:
-    """The command that runs module `argv[0]` in this Python and has it tell its modules."""
+    """The command that runs module `argv[0]` in this Python and has it tell its modules. Words after it go on to it."""
     return [sys.executable, "-c", _WATCHED.format(place=str(folder), argv=list(argv))]
 
 
@@ -86,11 +101,40 @@ def _window(folder: Path, tokens: int) -> tuple[str, int]:
     _until(application.processEvents, lambda: len(controller.path) == 2 and controller.path[1].state != "streaming")
     reply = controller.path[1]
     statistics = reply.statistics
+    _serve(controller, folder, application.processEvents)
     window.close()
     controller.close()
     return (reply.text if reply.state == "complete" else f"{reply.state}: {reply.note}"), (
         statistics.tokens if statistics else 0
     )
+
+
+def _serve(controller: Controller, folder: Path, process_events: Callable[[], None]) -> None:
+    """Has another program ask through the local API. Raises RuntimeError if its answer has not the form asked for."""
+    from app.window.api.api_server import ApiServer
+
+    server = ApiServer(controller, folder / "api-key", recording_command(folder, "app.api"))
+    server.serve(0)
+    _until(process_events, lambda: server.state().phase in ("on", "failed"))
+    if server.state().phase == "failed":
+        raise RuntimeError(f"other programs are not served: {server.state().error}")
+    answers: list[Any] = []
+    asking = threading.Thread(target=lambda: answers.append(_asked(server.state().address, server.state().key)))
+    asking.start()
+    _until(process_events, lambda: not asking.is_alive())
+    server.serve(None)
+    _until(process_events, lambda: not server.process.pid)
+    server.quit()
+    if answers != [{"a": 1}]:
+        raise RuntimeError(f"another program asked for {FORM} and got {answers}")
+
+
+def _asked(address: str, key: str) -> Any:
+    """Returns the value in the answer to what another program asks."""
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+    request = urllib.request.Request(f"{address}/chat/completions", json.dumps(ASKED).encode(), headers)
+    with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+        return json.loads(json.load(answer)["choices"][0]["message"]["content"])
 
 
 def _until(process_events: Callable[[], None], holds: Callable[[], object]) -> None:

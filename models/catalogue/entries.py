@@ -27,14 +27,14 @@ Sources = Annotated[tuple[Text, ...], msgspec.Meta(min_length=1)]
 class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A model that people chat with, and that may draft for a larger one of its family.
 
-    good_at: what its makers recommend it for, in a few words. drafters: repositories, the best known first. head_from:
-    the repository that it was made from, where that holds a multi-token prediction head and this one does not.
+    good_at: what its makers recommend it for, in a few words, "" where that is nothing in particular. good_at_source:
+    their page that says so. drafters: repositories, the best known first. head_from: the repository that it was made
+    from, where that holds a multi-token prediction head and this one does not.
     """
 
     repository: Repository
     name: Text
     family: Text
-    good_at: Text
     architecture: Text
     parameters_b: Positive
     bits: Positive
@@ -42,6 +42,8 @@ class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     size: SizeFrom
     licence: Text
     source: Sources
+    good_at: str = ""
+    good_at_source: str = ""
     revision: Commit | None = None
     drafters: tuple[Repository, ...] = ()
     head_from: Repository | None = None
@@ -166,6 +168,8 @@ def _faults(catalogue: Catalogue) -> Iterator[str]:
         if (drafter.size_bytes is None) != (drafter.size is None):
             yield f"{drafter.repository} gives only one of size_bytes and size"
     for target in catalogue.targets:
+        if bool(target.good_at) != bool(target.good_at_source):
+            yield f"{target.repository} gives only one of good_at and good_at_source"
         for name in target.drafters:
             if name not in counts or name == target.repository:
                 yield f"{target.repository}: its drafter {name} is no other entry"

@@ -20,6 +20,7 @@ RECORD = ROOT / "packaging" / "imports.txt"
 INHERENT = frozenset(
     {"builtins", "sys", "marshal", "_warnings", "_frozen_importlib", "_frozen_importlib_external", "gc", "os.path"}
 )
+_PROGRAM = ("__main__", "__mp_main__")  # the file that runs, by the names that Python and multiprocessing give it
 _LIBRARY_SUFFIXES = (".so", ".dylib")
 # What a run on Linux imports and a bundle for macOS has no file for: why.
 UNRECORDED: Mapping[str, str] = {
@@ -65,7 +66,7 @@ def write_record(modules: Iterable[str], record: Path = RECORD) -> None:
 def worth_recording(modules: Iterable[str]) -> list[str]:
     """Without Redline's own, and without what only Linux has."""
     foreign = {name for name in modules if name.split(".")[0] not in OWN_PACKAGES}
-    return sorted(name for name in foreign if not _matches(name, UNRECORDED) and not name.startswith("__main__"))
+    return sorted(name for name in foreign if not _matches(name, UNRECORDED) and not name.startswith(_PROGRAM))
 
 
 def wanted_by_source(layout: Layout) -> Iterator[tuple[Path, str]]:

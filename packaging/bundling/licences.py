@@ -17,6 +17,7 @@ from bundling.tools import BuildError
 
 LIST = "licences.json"
 _NAMES = ("LICEN", "COPYING", "NOTICE", "AUTHORS")
+_NO_TERMS = ("NOTICE", "AUTHORS")  # go along with a licence, and are none
 _CLASSIFIER = "License :: OSI Approved :: "
 _SHORT = 80  # characters: a longer "License" is the text, not the name
 # The licences of which wheels carry no text: by a word of their name, the files.
@@ -53,9 +54,9 @@ def _of_package(layout: Layout, info: Path) -> Licence:
     metadata = PathDistribution(info).metadata
     name, version, licence = metadata["Name"], metadata["Version"], _name_of(info)
     texts = sorted(file for file in info.rglob("*") if file.is_file() and _is_text(file, info))
-    if not texts:
-        texts = [file for word, files in _OURS.items() if word in licence for file in files]
-    if not licence or not texts:
+    if not any(map(_has_terms, texts)):
+        texts += [file for word, files in _OURS.items() if word in licence for file in files]
+    if not licence or not any(map(_has_terms, texts)):
         raise BuildError(f"{name} does not say under which licence it is: find out, and add it to bundling/licences.py")
     folder = layout.licences / f"{name}-{version}"
     _copy(texts, folder)
@@ -82,6 +83,11 @@ def _homepage(info: Path) -> str:
 
 def _is_text(file: Path, info: Path) -> bool:
     return "licenses" in file.relative_to(info).parts or file.name.upper().startswith(_NAMES)
+
+
+def _has_terms(text: Path) -> bool:
+    """Whether a file says under which terms a package is: it is neither empty nor a list of people."""
+    return text.stat().st_size > 0 and not text.name.upper().startswith(_NO_TERMS)
 
 
 def _copy(texts: list[Path], folder: Path) -> None:

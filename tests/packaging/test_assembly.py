@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import struct
 import subprocess
 import sys
+import sysconfig
 import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
@@ -134,12 +136,46 @@ def test_every_licence_is_collected_with_its_text(layout: Layout, tmp_path: Path
     assert [row["name"] for row in listed] == ["new", "old", "Python", "qt"]
 
 
-@pytest.mark.parametrize("metadata", ["License-Expression: MIT", ""])
-def test_a_package_without_a_licence_stops_the_build(layout: Layout, tmp_path: Path, metadata: str) -> None:
+@pytest.mark.parametrize(
+    ("metadata", "texts"),
+    [
+        ("License-Expression: MIT", ()),
+        ("License-Expression: MIT", ("AUTHORS", "licenses/NOTICE")),
+        ("", ("LICENSE",)),
+        ("", ()),
+    ],
+)
+def test_a_package_without_a_licence_stops_the_build(
+    layout: Layout, tmp_path: Path, metadata: str, texts: tuple[str, ...]
+) -> None:
     fill(tmp_path, "LICENSE.txt")
-    package(layout, "odd", metadata)
+    package(layout, "odd", metadata, *texts)
     with pytest.raises(BuildError, match="odd does not say under which licence"):
         licences.collect(layout, "3.12.1", tmp_path / "LICENSE.txt")
+
+
+def test_an_empty_text_is_none(layout: Layout, tmp_path: Path) -> None:
+    fill(tmp_path, "LICENSE.txt")
+    package(layout, "odd", "License-Expression: MIT", "LICENSE")
+    (layout.site_packages / "odd-1.0.dist-info" / "LICENSE").write_bytes(b"")
+    with pytest.raises(BuildError, match="odd does not say under which licence"):
+        licences.collect(layout, "3.12.1", tmp_path / "LICENSE.txt")
+
+
+def test_every_locked_package_that_is_installed_here_has_a_licence_with_its_text(
+    layout: Layout, tmp_path: Path
+) -> None:
+    """From the metadata of the packages themselves: a new one that has none fails here, not when an app is built."""
+    fill(tmp_path, "LICENSE.txt")
+    locked = set(re.findall(r"^([a-z0-9.-]+)==", wheels.LOCK.read_text(), re.MULTILINE))
+    for info in Path(sysconfig.get_path("purelib")).glob("*.dist-info"):
+        if re.sub(r"[-_.]+", "-", info.stem.partition("-")[0]).lower() in locked:
+            shutil.copytree(info, layout.site_packages / info.name)
+    found = {each.name.lower(): each for each in licences.collect(layout, "3.12.1", tmp_path / "LICENSE.txt")}
+    assert {"starlette", "uvicorn", "llguidance", "pypdf", "h11", "anyio", "mlx", "transformers"} <= set(found)
+    assert len(found) > 0.6 * len(locked)
+    texts = [file for each in found.values() for file in (layout.licences / each.texts).iterdir()]
+    assert all(file.read_bytes().strip() for file in texts if not file.name.startswith("AUTHORS"))
 
 
 # --- files of other builders --------------------------------------------------------------------
@@ -351,3 +387,8 @@ def test_workflows_run_what_is_here() -> None:
     assert {"packaging/build.py", "packaging/verify.py", "packaging/try.py", ".ci/run"} <= named
     assert all((ROOT / name).exists() for name in named)
     assert "macos-15" in text and 'tags: ["v*"]' in text
+
+
+def test_the_file_that_runs_and_what_only_linux_has_are_not_recorded() -> None:
+    names = ["json", "__main__", "__mp_main__", "app.host", "psutil._pslinux", "uvicorn.server"]
+    assert imports.worth_recording(names) == ["json", "uvicorn.server"]

@@ -1,4 +1,5 @@
-"""Pictures of the window, light and dark: python -m tests.window.screenshots [FOLDER] [--scale 2] [--only NAME]
+"""Pictures of the window, light and dark:
+python -m tests.window.screenshots [FOLDER] [--scale 2] [--zoom 0] [--only NAME]
 
 The real window, transcript and inspector, told a recorded stream (tests/host/recorded.jsonl) and made-up replies,
 whose rounds and numbers are made up too. Text is drawn in the fonts of this machine. The default folder is
@@ -29,7 +30,7 @@ from app.protocol import Loaded, Machines, Pair, RoundDone, SamplingSettings, de
 from app.store.records import ChatSettings, ContextTrim, MessageRecord, Statistics, StoredReceipt
 from app.window.api.api_server import ApiState
 from app.window.chat import Controller, Notice, SpeculationStatus
-from app.window.common.preferences import PREFERENCES, Preferences, written
+from app.window.common.preferences import LARGEST, PREFERENCES, SMALLEST, Preferences, written
 from app.window.main_window.main_window import MainWindow
 from engine.audit.receipt import Difference, Receipt
 from engine.events import Round
@@ -388,12 +389,12 @@ def fill_sidebar(controller: Controller) -> None:
     controller.library.pin(6, True)
 
 
-def picture(name: str, scheme: str, folder: Path) -> Path:
-    """Play a scene, and keep what is seen. scheme: light or dark."""
+def picture(name: str, scheme: str, folder: Path, zoom: int = 0) -> Path:
+    """Play a scene, and keep what is seen. scheme: light or dark. zoom: steps of the text size."""
     store = TemporaryDirectory()
     controller = make_controller(Path(store.name))
     fill_sidebar(controller)
-    chosen = Preferences(scheme=scheme, motion="reduced")  # type: ignore[arg-type]
+    chosen = Preferences(scheme=scheme, motion="reduced", zoom=zoom)  # type: ignore[arg-type]
     controller.library.set_value(PREFERENCES, written(chosen))
     window = MainWindow(controller)
     window.resize(WIDTH, HEIGHT)
@@ -427,6 +428,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.window.screenshots", description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, default=FOLDER)
     parser.add_argument("--scale", default="2", help="device pixels a px (default: 2)")
+    parser.add_argument(
+        "--zoom", type=int, default=0, choices=range(SMALLEST, LARGEST + 1), help="steps of the text size"
+    )
     parser.add_argument("--only", choices=SCENES, help="one scene")
     given = parser.parse_args()
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
@@ -435,7 +439,7 @@ def main() -> None:
     application = QApplication(["redline"])
     for name in [given.only] if given.only else SCENES:
         for scheme in ("light", "dark"):
-            print(picture(name, scheme, given.folder))
+            print(picture(name, scheme, given.folder, given.zoom))
     application.quit()
 
 

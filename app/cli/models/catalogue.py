@@ -237,7 +237,7 @@ def run_search(args: argparse.Namespace) -> int:
 def entry_document(entry: Entry, catalogue: Catalogue, here: Set[str]) -> CatalogueEntry:
     """Returns an entry as a document: a target with the smallest Mac it fits and its measured speed-ups."""
     fields = msgspec.structs.asdict(entry)
-    for name in ("obstacle", "head_from"):
+    for name in ("obstacle", "head_from", "good_at_source"):
         fields.pop(name, None)
     fields |= {"trouble": entry.trouble or None, "here": entry.repository in here}
     if isinstance(entry, Target):
@@ -258,7 +258,7 @@ def _show_entries(found: Sequence[Entry], catalogue: Catalogue, here: Set[str]) 
         name.truncate(min(console.width, _MAX_WIDTH) - len(numbers) - 1, overflow="ellipsis", pad=True)
         console.print(Text.assemble(name, " ", numbers))
         repository = Text(f"{entry.repository}{' ●' if entry.repository in here else ''}", "dim", overflow="fold")
-        good_at = Text(f"good at {entry.good_at}") if isinstance(entry, Target) else None
+        good_at = Text(f"good at {entry.good_at}") if isinstance(entry, Target) and entry.good_at else None
         for line in filter(None, (repository, good_at, _partners(entry, catalogue))):
             console.print(Padding(line, (0, 0, 0, 2), expand=False))
     console.print()

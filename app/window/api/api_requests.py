@@ -2,6 +2,9 @@
 
 So the window's own request waits for one of them at most, which is not cut, and goes before all others.
 
+A host that answers nothing for as long as the window allows is stuck: the request that it has fails, and so do those
+that wait and those that come, until it answers or another is in its place.
+
 Invariants: a request is waiting, or the one that runs, or over. The host has at most one of them.
 """
 
@@ -27,16 +30,19 @@ if TYPE_CHECKING:
 MAX_WAITING_BYTES = 64 << 20
 RETRY_MS = 50  # between two looks at whether the host is free
 SILENT = "The engine has not answered another program for a while. It may be busy or stuck."
+STUCK = "the engine does not answer and may be stuck: restart it in Redline's window, then ask again"
 GAVE_UP = "the engine has stopped: start it again in Redline's window"
 
 
 @dataclass
 class _Running:
-    """The request that the host has. wanted: whether somebody waits for its answer. tokens: of the reply so far."""
+    """The request that the host has. wanted: whether somebody waits for its answer. tokens: of the reply so far. stuck:
+    whether the host has been silent for too long, and has not answered since."""
 
     id: int
     wanted: bool = True
     tokens: int = 0
+    stuck: bool = False
 
 
 class ApiRequests(QObject):
@@ -72,6 +78,9 @@ class ApiRequests(QObject):
         """Queues a request, whose line has so many bytes."""
         if sum(size for _, size in self._waiting) + size_bytes > MAX_WAITING_BYTES:
             self._fail(request.id, BUSY, "too many requests are waiting: try again in a few seconds")
+            return
+        if self._running is not None and self._running.stuck:
+            self._fail(request.id, CANCELLED, STUCK)
             return
         self._waiting.append((request, size_bytes))
         self._send_next()
@@ -116,9 +125,9 @@ class ApiRequests(QObject):
         """Returns whether the models of the open conversation are there. Loads them, or fails all that wait."""
         host, pair = self._host, self._controller.conversation.settings.pair
         if host.gave_up:
-            self._fail_waiting(GAVE_UP)
+            self._fail_waiting(NOT_LOADED, GAVE_UP)
         elif host.failure is not None and host.failure.pair == pair:
-            self._fail_waiting(host.failure.reason)
+            self._fail_waiting(NOT_LOADED, host.failure.reason)
         elif not host.has(pair):
             self._controller.pair.load()
         return bool(self._waiting) and host.has(pair)
@@ -127,6 +136,7 @@ class ApiRequests(QObject):
         running = self._running
         if running is None:
             return
+        running.stuck = False
         if isinstance(answer, RoundDone):
             running.tokens += len(answer.round.tokens)
         over = isinstance(answer, ReplyDone | Counted | Failed)
@@ -160,14 +170,23 @@ class ApiRequests(QObject):
                 self._fail(running.id, CANCELLED, f"the engine {cause} while it answered: ask again")
         self._send_next()
 
-    def _fail_waiting(self, why: str) -> None:
+    def _fail_waiting(self, kind: str, why: str) -> None:
         failed = list(self._waiting)
         self._waiting.clear()
         for request, _ in failed:
-            self._fail(request.id, NOT_LOADED, why)
+            self._fail(request.id, kind, why)
 
     def _fail(self, number: int, kind: str, message: str) -> None:
         self.answered.emit(Failed(id=number, kind=kind, message=message))
 
     def _report_silence(self) -> None:
+        """Says once that the host is stuck, and fails all that wait for it; it is to stop, should it go on."""
+        running = self._running
+        if running is None or running.stuck:
+            return
+        running.stuck = True
         self._host.notice.emit(Notice("warning", SILENT, (self._host.restart_action,)))
+        if running.wanted:
+            self._fail(running.id, CANCELLED, STUCK)
+            self._abandon()
+        self._fail_waiting(CANCELLED, STUCK)

@@ -11,7 +11,7 @@ from app.window.common.appearance import GAP
 from app.window.common.form_fields import CheckBox, Field, whole_number
 from app.window.common.layouts import STRETCH, column, row
 from app.window.common.preferences import HIGHEST_PORT, LOWEST_PORT
-from app.window.common.widgets import Hairline, IconButton, label, style, wrapped
+from app.window.common.widgets import Hairline, IconButton, keep_width, label, scroll_area, style, wrapped
 
 TITLE = "Serve to Other Programs"
 ABOUT = (
@@ -37,7 +37,7 @@ class CopyField(QWidget):
             self.text.setEchoMode(QLineEdit.EchoMode.Password)
         self.copy.clicked.connect(self._copy)
         title = label(name)
-        title.setFixedWidth(NAME_WIDTH)
+        keep_width(title, NAME_WIDTH)
         title.setBuddy(self.text)
         row(title, (self.text, 1), self.copy, on=self, gap=GAP)
         self.show_value("")
@@ -95,6 +95,7 @@ class ApiWindow(QWidget):
 
     def _lay_out(self) -> None:
         style(self, ground="page")
+        inside = QWidget()
         lines = [
             row(_name("Model"), (self.model, 1), gap=GAP),
             row(_name("Now"), (self.activity, 1), gap=GAP),
@@ -109,10 +110,11 @@ class ApiWindow(QWidget):
             Hairline(),
             *lines,
             STRETCH,
-            on=self,
+            on=inside,
             margins=MARGINS,
             gap=12,
         )
+        column((scroll_area(inside), 1), on=self)
 
 
 def activity_of(state: ApiState) -> str:
@@ -129,7 +131,7 @@ def activity_of(state: ApiState) -> str:
 
 def _name(text: str) -> QLabel:
     made = label(text)
-    made.setFixedWidth(NAME_WIDTH)
+    keep_width(made, NAME_WIDTH)
     return made
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QObject, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QWheelEvent
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
+    QBoxLayout,
     QCheckBox,
     QComboBox,
     QDoubleSpinBox,
@@ -28,26 +29,25 @@ from app.window.common.layouts import column, row
 from app.window.common.theme import NATIVE
 from app.window.common.widgets import style, wrapped
 
-CONTROL_WIDTH = 168  # px
+CONTROL_WIDTH, BESIDE = 168, 12  # px: of a control, and between its name and it
 DECIMALS = 4
 ARROW = 14  # px
 
 
 class Field(QWidget):
     """A control with its name. help: an explanation, shown below. wide: whether the control is below its name, as wide
-    as the form."""
+    as the form. One that is not is beside it, as far as there is room for both: large text may leave none."""
 
     def __init__(self, name: str, control: QWidget, help: str = "", wide: bool = False) -> None:
         super().__init__()
-        self.error, self._control, self._help = "", control, help
+        self.error, self._control, self._help, self._wide = "", control, help, wide
         self._name, self._below = wrapped(name, role="body"), wrapped(role="caption")
         self._name.setBuddy(control)
         control.setAccessibleName(name)
-        if not wide:
-            control.setFixedWidth(CONTROL_WIDTH)
-        line = column(self._name, control, gap=3) if wide else row((self._name, 1), control, gap=12)
-        column(line, self._below, on=self, gap=3)
+        self._line = column(self._name, control, gap=3) if wide else row((self._name, 1), control, gap=BESIDE)
+        column(self._line, self._below, on=self, gap=3)
         self._show()
+        self._place()
 
     def set_help(self, help: str) -> None:
         """Shows another explanation."""
@@ -58,6 +58,31 @@ class Field(QWidget):
         """Shows what is wrong with the value instead of the explanation; "" if nothing is."""
         self.error = error
         self._show()
+
+    def minimumSizeHint(self) -> QSize:
+        """As narrow as the wider of the two: they need not be beside each other."""
+        hint = super().minimumSizeHint()
+        return hint if self._wide else QSize(self._longest_word(), hint.height())
+
+    def event(self, event: QEvent) -> bool:
+        done = super().event(event)
+        if event.type() in (QEvent.Type.Resize, QEvent.Type.LayoutRequest, QEvent.Type.StyleChange):
+            self._place()
+        return done
+
+    def _place(self) -> None:
+        """Places the control beside its name where no word of that is cut, else below."""
+        if self._wide:
+            return
+        width = theme.current().wide(CONTROL_WIDTH)
+        below = self.width() < width + BESIDE + self._longest_word()
+        direction = QBoxLayout.Direction
+        self._line.setDirection(direction.TopToBottom if below else direction.LeftToRight)
+        self._line.setSpacing(3 if below else BESIDE)
+        self._control.setFixedWidth(min(width, self.width()) if below else width)
+
+    def _longest_word(self) -> int:
+        return max(map(self._name.fontMetrics().horizontalAdvance, self._name.text().split()), default=0)
 
     def _show(self) -> None:
         text = self.error or self._help

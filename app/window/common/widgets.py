@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QPoint, QRectF, QSize, Qt, QTimer
+from collections.abc import Callable, Sequence
+
+from PySide6.QtCore import QEvent, QObject, QPoint, QRectF, QSize, Qt, QTimer
 from PySide6.QtGui import (
     QAccessible,
     QAccessibleAnnouncementEvent,
     QAction,
     QColor,
+    QFont,
     QFontMetrics,
     QKeySequence,
     QPainter,
@@ -17,7 +20,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QFrame, QLabel, QLineEdit, QScrollArea, QSizePolicy, QToolButton, QWidget
 
 from app.window.common import theme
-from app.window.common.appearance import Appearance
+from app.window.common.appearance import LIGHT, Appearance
 from app.window.common.icons import icon, pixmap
 
 BAR_HEIGHT = 8  # px
@@ -49,6 +52,46 @@ def label(text: str = "", role: str = "body", tone: str = "", wrap: bool = False
 def wrapped(text: str = "", role: str = "", tone: str = "") -> QLabel:
     """Returns a label of plain text that takes as many lines as it needs."""
     return label(text, role, tone, wrap=True)
+
+
+class _WidthKeeper(QObject):
+    """Sets the width of a widget again when the size of the text changes."""
+
+    def __init__(self, widget: QWidget, width: Callable[[], int], set_width: Callable[[int], None]) -> None:
+        super().__init__(widget)
+        self._width, self._set_width = width, set_width
+        widget.installEventFilter(self)
+        self._set()
+
+    def eventFilter(self, watched: QObject, event: object) -> bool:
+        if isinstance(event, QEvent) and event.type() == QEvent.Type.StyleChange:
+            self._set()
+        return False
+
+    def _set(self) -> None:
+        self._set_width(self._width())
+
+
+def keep_width(widget: QWidget, px: int) -> None:
+    """Keeps a widget that holds text this wide, and wider where the text is larger than normal."""
+    _WidthKeeper(widget, lambda: theme.current().wide(px), widget.setFixedWidth)
+
+
+def least_width(widget: QWidget, px: int) -> None:
+    """Lets a widget be no narrower than this, nor than its text."""
+    _WidthKeeper(widget, lambda: max(px, widget.sizeHint().width()), widget.setMinimumWidth)
+
+
+def fit_width(control: QWidget, px: int, texts: Sequence[str], at_least: bool = False) -> None:
+    """Keeps a control this wide where the text is of normal size or smaller, and wide enough for the widest of its
+    texts where it is larger. at_least: whether it may be wider."""
+
+    def widest(font: QFont) -> int:
+        return max(map(QFontMetrics(font).horizontalAdvance, texts))
+
+    beside = px - widest(LIGHT.font())  # what is not text
+    set_width = control.setMinimumWidth if at_least else control.setFixedWidth
+    _WidthKeeper(control, lambda: max(px, widest(theme.current().font()) + beside), set_width)
 
 
 def announce(widget: QWidget, text: str, assertive: bool = False) -> None:

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QFrame, QPushButton, QVBoxLayout, QWidget
 
 from app.window.common.appearance import GAP
 from app.window.common.layouts import clear, column, row
-from app.window.common.widgets import ElidedLabel, ProgressBar, label, style, wrapped
+from app.window.common.widgets import ElidedLabel, ProgressBar, keep_width, label, style, wrapped
 from app.window.models.downloads import Download, DownloadFile
 from app.window.models.model_text import HINTS, pace, sentence, status
 from models.size_text import size_words
@@ -25,7 +25,7 @@ class FileLine(QWidget):
         super().__init__(parent)
         self.bar, self.amount = ProgressBar(f"Progress of {name}"), label(role="detail")
         self.bar.setFixedWidth(120)
-        self.amount.setFixedWidth(140)
+        keep_width(self.amount, 140)
         self.amount.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         row((ElidedLabel(name, role="detail"), 1), self.bar, self.amount, on=self, gap=2 * GAP)
 

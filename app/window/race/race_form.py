@@ -24,7 +24,7 @@ from app.window.common.form_fields import (
     real_number,
     whole_number,
 )
-from app.window.common.widgets import label, style
+from app.window.common.widgets import fit_width, label, style
 from app.window.settings.pair_form import DRAFTERS, FOLDER
 from app.window.settings.sampling_form import RULES, temperature_error
 from engine.settings import LONGEST_DRAFT, LONGEST_TREE, MAX_TEMPERATURE
@@ -50,7 +50,7 @@ class SideForm(QWidget):
         self.folder.setAccessibleName(f"Drafter folder of side {name}")
         letter.setToolTip(f"Side {name}")
         self.length.setPrefix("Length ")
-        self.drafter.setMinimumWidth(CONTROL_WIDTH)
+        fit_width(self.drafter, CONTROL_WIDTH, tuple(SIDES.values()), at_least=True)
         row = QHBoxLayout()
         row.setSpacing(GAP)
         row.addWidget(letter)
@@ -215,7 +215,7 @@ class RaceForm(QWidget):
         numbers = {"Runs per side": self.runs, "Maximum tokens": self.tokens, "Temperature": self.temperature}
         for name, control in numbers.items():
             control.setAccessibleName(name)
-            control.setFixedWidth(76)
+            fit_width(control, 76, (f"{MAX_TOKENS:,}",))
             row.addWidget(label(name, "detail"))
             row.addWidget(control)
             row.addSpacing(GAP)

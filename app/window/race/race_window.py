@@ -57,7 +57,7 @@ class RaceWindow(QWidget):
         self._lay_out()
         self._connect()
         self.resize(FIRST_SIZE)
-        self.setMinimumSize(MIN_SIZE)
+        self.setMinimumHeight(MIN_SIZE.height())
 
     # --- races ---------------------------------------------------------------------------------
 
@@ -226,6 +226,7 @@ class RaceWindow(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
+        column.addStrut(MIN_SIZE.width())  # large text may want more
         for part in (self.form, Hairline(), self.line, self._middle, self._hairline, self.controls):
             column.addWidget(part, 1 if part is self._middle else 0)
         self._show(self.measuring)

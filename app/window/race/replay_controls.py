@@ -14,7 +14,7 @@ from app.race.race_text import MarkTone
 from app.window.common import theme
 from app.window.common.appearance import GAP
 from app.window.common.form_fields import choice
-from app.window.common.widgets import IconButton, label, style
+from app.window.common.widgets import IconButton, fit_width, label, style
 from app.window.race.race_files import KINDS
 
 FRAME_MS = 16
@@ -196,7 +196,7 @@ class ReplayControls(QWidget):
     def _set_up(self) -> None:
         self.play_button.tone = "text"
         self.speed.setAccessibleName("Replay Speed")
-        self.speed.setFixedWidth(74)
+        fit_width(self.speed, 74, [self.speed.itemText(i) for i in range(self.speed.count())])
         self.speed.choose("1.0")
         self.difference.setToolTip("Go to the first token that differs (D)")
         self.again.setToolTip("Replay From Start (R)")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent, QShowEvent
-from PySide6.QtWidgets import QLineEdit, QPushButton, QWidget
+from PySide6.QtWidgets import QBoxLayout, QLineEdit, QPushButton, QWidget
 
 from app.protocol import Loaded
 from app.store.records import ChatSettings
@@ -19,6 +19,7 @@ from app.window.settings.sampling_form import TYPING_MS, SamplingForm
 
 NO_PRESET = "No Preset"
 LONGEST_NAME = 60
+BESIDE_TEXT = 44  # px of a drop-down
 SYSTEM_HELP = "Instructions to the model before the conversation."
 
 
@@ -121,9 +122,23 @@ class Presets(QWidget):
         ):
             control.setAccessibleName(name)
         row((self.name, 1), self.confirm, self.cancel, on=self._naming, gap=6)
-        column(row((self.box, 1), self.save, self.delete, gap=6), self._naming, self.warning, on=self, gap=6)
+        self._line = row((self.box, 1), self.save, self.delete, gap=6)
+        column(self._line, self._naming, self.warning, on=self, gap=6)
         self._connect()
         self._end()
+
+    def event(self, event: QEvent) -> bool:
+        done = super().event(event)
+        if event.type() in (QEvent.Type.Resize, QEvent.Type.LayoutRequest):
+            self._place()
+        return done
+
+    def _place(self) -> None:
+        """Places the buttons below the presets where large text leaves no room beside them."""
+        chosen = self.box.fontMetrics().horizontalAdvance(self.box.itemText(0)) + BESIDE_TEXT
+        needed = chosen + sum(6 + button.sizeHint().width() for button in (self.save, self.delete))
+        direction = QBoxLayout.Direction
+        self._line.setDirection(direction.LeftToRight if needed <= self.width() else direction.TopToBottom)
 
     def show_all(self, presets: Mapping[str, ChatSettings], settings: ChatSettings) -> None:
         """Shows these presets, and which of them equals `settings`."""

@@ -27,7 +27,7 @@ from PySide6.QtWidgets import (
 
 from app.window.common.appearance import GAP
 from app.window.common.layouts import STRETCH, column, row
-from app.window.common.widgets import label, scroll_area, style, wrapped
+from app.window.common.widgets import keep_width, label, scroll_area, style, wrapped
 
 Shortcuts = Sequence[tuple[str, Sequence[tuple[str, str]]]]  # by menu: the name of an action, and its keys
 
@@ -199,7 +199,7 @@ class LicencesDialog(QDialog):
         style(self, ground="page")
         self.packages, self.text = QListWidget(), QPlainTextEdit()
         self.packages.setAccessibleName("Packages")
-        self.packages.setFixedWidth(PACKAGES_WIDTH)
+        keep_width(self.packages, PACKAGES_WIDTH)
         self.packages.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.text.setAccessibleName("Licence")
         self.text.setReadOnly(True)

@@ -16,7 +16,7 @@ from app.window.common.form_fields import CheckBox, Choice, Field, choice
 from app.window.common.icons import icon
 from app.window.common.layouts import STRETCH, column, row
 from app.window.common.preferences import LARGEST, SMALLEST, STEP, Preferences
-from app.window.common.widgets import Hairline, scroll_area, style, wrapped
+from app.window.common.widgets import Hairline, least_width, scroll_area, style, wrapped
 from app.window.settings.chat_panel import ChatForm
 from app.window.settings.info_pages import PAGE_MARGINS, AboutPage, DataPage, Shortcuts, shortcuts_page
 
@@ -56,7 +56,7 @@ class AppearancePage(QWidget):
         self.scheme, self.text_size, self.motion = choice(SCHEMES), choice(sizes), choice(MOTIONS)
         self.unload = choice(UNLOADING)
         self.tints, self.refused, self.announce = CheckBox("Show"), CheckBox("Show"), CheckBox("Read aloud")
-        self.learning = CheckBox("Use earlier replies to speed up new ones")
+        self.learning = CheckBox("Speed up new ones")
         self._preferences = Preferences()
         fields = column(on=self, margins=PAGE_MARGINS, gap=14)
         self._controls: dict[str, Choice | CheckBox] = {}  # by the name of the preference
@@ -152,7 +152,7 @@ class SettingsWindow(QWidget):
         new_chats, left = QWidget(), Qt.AlignmentFlag.AlignLeft
         parts = (wrapped(DEFAULTS_HELP, role="detail"), (scroll_area(self.defaults), 1), (self.reset, 0, left))
         column(*parts, on=new_chats, margins=(24, 16, 24, 12), gap=6)
-        for page in (self.appearance, new_chats, self.data, self.shortcuts, self.about):
+        for page in (scroll_area(self.appearance), new_chats, self.data, self.shortcuts, self.about):
             self._stack.addWidget(page)
         bar = row(STRETCH, *self._buttons.buttons(), STRETCH, margins=(GAP, GAP, GAP, GAP))
         column(bar, Hairline(), (self._stack, 1), on=self)
@@ -171,7 +171,7 @@ def _page_button(shape: str, title: str) -> QToolButton:
     button.setCheckable(True)
     button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextUnderIcon)
     button.setIconSize(QSize(22, 22))
-    button.setMinimumWidth(84)
     button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
     style(button, role="page")
+    least_width(button, 84)
     return button

@@ -18,6 +18,7 @@ repository = "o/target"
 name = "T 1B"
 family = "F"
 good_at = "tests"
+good_at_source = "o/r README.md"
 architecture = "llama"
 parameters_b = 1.0
 bits = 4.5
@@ -34,6 +35,8 @@ kind = "eagle3"
 licence = "MIT"
 source = ["o/r README.md"]
 """
+MAKERS = {"Qwen", "QwenLM", "google", "keras-team", "meta-llama", "mistralai", "HuggingFaceTB", "huggingface"}
+MAKERS |= {"LiquidAI", "microsoft", "ibm-granite", "openai", "zai-org", "MiniMax-AI"}
 MEASURED = '[[measured]]\ntarget = "o/target"\ndrafter = "o/head"\nspeedup = 0.9\non = "M1"\nsource = "s"\n'
 
 
@@ -85,6 +88,16 @@ def test_every_entry_says_where_it_was_read_and_every_number_of_speed_too(own: C
     assert all(source.startswith("https://") or "/" in source.split()[0] for source in sources)
 
 
+def test_what_a_model_is_good_at_is_read_on_a_page_of_its_maker(own: Catalogue) -> None:
+    """The owner of a page is the maker: none is one of those who converted the weights or wrote about the model."""
+    pages = {target.good_at_source.removeprefix("https://huggingface.co/") for target in own.targets}
+    makers = {page.partition("/")[0] for page in pages if page and not page.startswith("https://")}
+    assert makers == MAKERS
+    addresses = {page.split("/")[2] for page in pages if page.startswith("https://")}
+    assert addresses == {"ai.google.dev", "arxiv.org", "www.alibabacloud.com"}
+    assert [target.name for target in own.targets if not target.good_at] == ["Mistral 7B v0.3"]
+
+
 def test_no_entry_is_refused_for_its_kind(own: Catalogue) -> None:
     refused = [entry for entry in own.listed if entry.trouble]
     assert all(isinstance(entry, Drafter) and "pickle" in entry.trouble for entry in refused) and len(refused) == 2
@@ -117,6 +130,8 @@ def test_entries_refer_to_each_other(tmp_path: Path) -> None:
         (TARGET.replace('["o/r README.md"]', "[]"), "Expected `array` of length >= 1"),
         (TARGET.replace('"estimated"', '"guessed"'), "Invalid enum value 'guessed'"),
         (TARGET + TARGET, "o/target is listed twice"),
+        (TARGET.replace('good_at_source = "o/r README.md"\n', ""), "gives only one of good_at and good_at_source"),
+        (TARGET.replace('good_at = "tests"\n', ""), "o/target gives only one of good_at and good_at_source"),
         (TARGET + 'drafters = ["o/other"]\n', "o/target: its drafter o/other is no other entry"),
         (TARGET + 'drafters = ["o/target"]\n', "o/target: its drafter o/target is no other entry"),
         (DRAFTER + "size_bytes = 3\n", "o/head gives only one of size_bytes and size"),

@@ -30,15 +30,16 @@ from app.protocol import (
     encode_line,
 )
 from app.protocol.api_messages import PassedCount, PassedReply, api_lines
-from app.window.api.api_requests import GAVE_UP
+from app.window.api.api_requests import GAVE_UP, SILENT, STUCK
 from app.window.api.api_server import ApiServer
 from app.window.chat.reply_controller import SERVED_FIRST
 from tests.window.api.programs import CHAT, Program, served
 from tests.window.chat.fake_host import text_of
 from tests.window.chat.scene import Scene
-from tests.window.waiting import for_a_while, until
+from tests.window.waiting import QUICK, for_a_while, until
 
 TEXT = text_of(60)  # of a reply of 20 rounds
+STUCK_SOON = changed(QUICK, silent_s=0.8)
 
 
 def running(server: ApiServer) -> bool:
@@ -128,6 +129,48 @@ def test_a_host_that_is_killed_fails_one_request_and_answers_the_next(tmp_path: 
         assert "SIGKILL" in failed.error["message"]
         assert answered.text == TEXT
         assert server.state().phase == "on"
+
+
+def test_a_host_that_hangs_fails_all_requests_until_it_is_restarted(tmp_path: Path) -> None:
+    with Scene(tmp_path, STUCK_SOON, rounds=4, hang_after=6) as scene, served(scene, tmp_path) as server:
+        assert Program(server).wait().text == text_of(12)
+        cut, waits = Program(server), Program(server)
+        until(lambda: running(server) and server.state().waiting == 1)
+        assert scene.notices == []
+        later = [cut.wait(), waits.wait()]
+        later.append(Program(server).wait(STUCK_SOON.silent_s / 2))  # at once
+        for failed in later:
+            assert (failed.status, failed.error["code"], failed.error["message"]) == (503, "engine_unavailable", STUCK)
+        assert [notice.text for notice in scene.notices] == [SILENT]
+        scene.press(SILENT, "Restart Engine")
+        until(lambda: server.state().running_tokens is None)
+        assert Program(server).wait().text == text_of(12)
+
+
+def test_a_stream_that_has_begun_ends_with_the_error_when_the_host_hangs(tmp_path: Path) -> None:
+    with Scene(tmp_path, STUCK_SOON, hang_after=5) as scene, served(scene, tmp_path) as server:
+        openai = Program(server, body={**CHAT, "stream": True})
+        until(lambda: running(server))
+        anthropic = Program(server, "/messages", {**CHAT, "model": "Fake", "stream": True})
+        openai.wait(), anthropic.wait()
+        events = [line for line in openai.body.decode().splitlines() if line]
+        assert openai.status == 200 and text_of(15).split()[-1] in events[-2]
+        assert json.loads(events[-1].removeprefix("data: "))["error"]["message"] == STUCK
+        assert (anthropic.status, anthropic.error["type"]) == (503, "overloaded_error")  # it had not begun
+
+
+def test_a_host_that_answers_again_after_it_hung_serves_the_next_request(tmp_path: Path) -> None:
+    with Scene(tmp_path, STUCK_SOON, pause_s=0.01) as scene, served(scene, tmp_path) as server:
+        cut = Program(server)
+        until(lambda: running(server))
+        os.kill(scene.process.pid, signal.SIGSTOP)
+        assert cut.wait().error["message"] == STUCK
+        for_a_while(2 * STUCK_SOON.stop_s)
+        assert [notice.text for notice in scene.notices] == [SILENT]
+        os.kill(scene.process.pid, signal.SIGCONT)
+        until(lambda: server.state().running_tokens is None)
+        assert Program(server).wait().text == TEXT
+        assert len(scene.requested(Stop)) == 1
 
 
 def test_a_host_that_is_given_up_fails_all_requests(tmp_path: Path) -> None:

@@ -10,16 +10,17 @@ from msgspec.structs import replace
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QPalette
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QComboBox, QStyle, QStyleOptionComboBox
+from PySide6.QtWidgets import QApplication, QCheckBox, QComboBox, QStyle, QStyleOptionComboBox, QToolButton, QWidget
 
 from app.store.records import NEW_CHAT
 from app.window.chat import Controller
 from app.window.common import form_fields, theme
 from app.window.common.appearance import DARK, LIGHT, READABLE, Appearance, contrast, with_accent
 from app.window.common.file_output import FileError, file_name, write_text
-from app.window.common.preferences import Places, Preferences, read, written
+from app.window.common.preferences import LARGEST, SMALLEST, Places, Preferences, read, written
 from app.window.main_window import files
 from app.window.main_window.main_window import MainWindow
+from app.window.settings.chat_panel import Presets
 from tests.window.chats import add_conversation, end, open_chat, open_window
 from tests.window.waiting import until
 
@@ -246,7 +247,9 @@ def test_a_conversation_is_imported(
     assert controller.conversation.id == 5 and controller.conversation.title == "Counting to thirty"
 
 
-def test_no_choice_is_clipped(window: MainWindow, controller: Controller) -> None:
+@pytest.mark.parametrize("zoom", [SMALLEST, 0, 3, LARGEST])
+def test_no_choice_is_clipped(window: MainWindow, controller: Controller, zoom: int) -> None:
+    window.change_preferences(zoom=zoom)
     window.show_side("chat settings")
     tops = (window, window.settings.show("chat"), window.races.show())
     QApplication.processEvents()
@@ -262,3 +265,41 @@ def test_no_choice_is_clipped(window: MainWindow, controller: Controller) -> Non
             seen += 1
     assert seen > 10
     tops[2].close()
+
+
+def test_no_check_box_of_the_settings_is_clipped(window: MainWindow) -> None:
+    page = window.settings.show("appearance").appearance
+    boxes = page.findChildren(QCheckBox)
+    assert len(boxes) >= 4
+    for zoom in (0, LARGEST):
+        window.change_preferences(zoom=zoom)
+        until(lambda: all(box.width() >= box.sizeHint().width() for box in boxes))
+
+
+def test_controls_widen_with_their_text_and_go_below_their_names_where_there_is_no_room(window: MainWindow) -> None:
+    settings = window.settings.show("appearance")
+    boxes = settings.appearance.findChildren(QComboBox)
+    bar = settings.findChildren(QToolButton)
+    assert {box.width() for box in boxes} == {form_fields.CONTROL_WIDTH} and len(bar) == 5
+    window.show_side("chat settings")
+    presets = window.findChild(Presets)
+    assert presets is not None and presets.save.y() == presets.delete.y()
+    window.change_preferences(zoom=LARGEST)
+    QApplication.processEvents()
+    until(lambda: presets.save.y() < presets.delete.y())
+    assert presets.save.width() >= presets.save.sizeHint().width()
+    wide = theme.current().wide(form_fields.CONTROL_WIDTH)
+    assert wide > 2 * form_fields.CONTROL_WIDTH and {box.width() for box in boxes} == {wide}
+    assert all(button.width() >= button.sizeHint().width() for button in bar)
+    field = form_fields.Field("Temperature", form_fields.choice({"": "Any"}))
+    page = QWidget()  # which decides how wide it is
+    field.setParent(page)
+    page.show()
+    box = field.findChild(QComboBox)
+    for width, beside in ((wide + 300, True), (wide, False), (wide - 100, False)):
+        field.resize(width, 300)
+        QApplication.processEvents()
+        assert box is not None and box.width() == min(width, wide) and (box.x() > 0) == beside
+    window.change_preferences(zoom=0)
+    QApplication.processEvents()
+    assert {one.width() for one in boxes} == {form_fields.CONTROL_WIDTH}
