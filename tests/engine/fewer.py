@@ -13,11 +13,10 @@ EVERY_TIME = {
 }
 
 
-def fewer(names: Iterable[str], also: Collection[str] = ()) -> list[Any]:
-    """Parameters for a test of each: all but those and `also` are slow."""
-    return [
-        name if name in EVERY_TIME or name in also else pytest.param(name, marks=pytest.mark.slow) for name in names
-    ]
+def fewer(names: Iterable[str], also: Collection[str] = (), slow: Collection[str] = ()) -> list[Any]:
+    """Parameters for a test of each: all but those and `also`, and in any case `slow`, are slow."""
+    every_time = (EVERY_TIME | {*also}) - {*slow}
+    return [name if name in every_time else pytest.param(name, marks=pytest.mark.slow) for name in names]
 
 
 def paired(first: Collection[Any], second: Collection[Any], each: int = 1) -> list[Any]:
