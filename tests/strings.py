@@ -33,9 +33,8 @@ class Text(NamedTuple):
 
 def texts(*folders: str) -> list[Text]:
     """The texts of all modules in `folders`, in the order of files and lines."""
-    return [
-        text for path in sorted(p for folder in folders for p in (ROOT / folder).rglob("*.py")) for text in _of(path)
-    ]
+    paths = sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    return [text for path in paths for text in _of(path)]
 
 
 @cache
