@@ -17,7 +17,7 @@ from app.window.chat import Controller
 from app.window.common import form_fields, theme
 from app.window.common.appearance import DARK, LIGHT, READABLE, Appearance, contrast, with_accent
 from app.window.common.file_output import FileError, file_name, write_text
-from app.window.common.preferences import Places, Preferences, read, written
+from app.window.common.preferences import LARGEST, SMALLEST, Places, Preferences, read, written
 from app.window.main_window import files
 from app.window.main_window.main_window import MainWindow
 from tests.window.chats import add_conversation, end, open_chat, open_window
@@ -59,10 +59,13 @@ def test_the_button_and_the_menu_agree_about_tints(window: MainWindow) -> None:
 
 def test_text_zooms_within_limits_and_back(window: MainWindow) -> None:
     normal = window.parts.composer.editor.font().pixelSize()
-    for _ in range(9):
+    window.change_preferences(zoom=LARGEST - 1)
+    for _ in range(2):
         window.commands["zoom in"].trigger()
+    assert window.preferences.scale == pytest.approx(1.1**8)
     assert window.parts.composer.editor.font().pixelSize() > 2 * normal
-    for _ in range(14):
+    window.change_preferences(zoom=SMALLEST + 1)
+    for _ in range(2):
         window.commands["zoom out"].trigger()
     assert window.preferences.scale == pytest.approx(1.1**-3)
     window.commands["zoom reset"].trigger()
