@@ -4,6 +4,7 @@ import gc
 import os
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import platformdirs
@@ -11,7 +12,6 @@ import pytest
 from hypothesis import settings
 
 import engine  # noqa: F401
-from tests.toys.folders import make_folder
 
 # The same examples every time, as nobody should wait for luck. HYPOTHESIS=random looks for new ones.
 settings.register_profile("the same", derandomize=True)
@@ -30,6 +30,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# MLX's CPU backend hands each few operations to a thread of its own. Linux else lets that thread interrupt the one that
+# woke it each time, and changing between them takes as long as the operations of a toy. Children inherit this.
+if sys.platform == "linux":
+    with suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+
+
 def pytest_collection_finish() -> None:
     """Spares the garbage collector the modules and tests, which stay: the app collects at each reset of a session."""
     gc.collect()
@@ -39,10 +46,14 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(scope="session")
 def toy_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny random model that loads in no time. Tests that change it work on a copy."""
+    from tests.toys.folders import make_folder  # mlx-lm takes seconds, which the process that starts the workers saves
+
     return make_folder(tmp_path_factory.mktemp("toys") / "target")
 
 
 @pytest.fixture(scope="session")
 def toy_drafter_folder(toy_folder: Path) -> Path:
     """A drafter for `toy_folder` that is often right."""
+    from tests.toys.folders import make_folder
+
     return make_folder(toy_folder.with_name("drafter"), seed=1, like=toy_folder, noise=0.03)

@@ -12,6 +12,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,9 +34,13 @@ class Text(NamedTuple):
 def texts(*folders: str) -> list[Text]:
     """The texts of all modules in `folders`, in the order of files and lines."""
     paths = sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    return [text for path in paths for text in _of(path)]
+
+
+@cache
+def _of(path: Path) -> list[Text]:
     return [
         Text(path.relative_to(ROOT).as_posix(), line, text)
-        for path in paths
         for line, text in sorted(_texts(ast.parse(path.read_text())))
         if _TEXT.search(text) and not _CODE.search(text)
     ]

@@ -1,4 +1,4 @@
-"""Which architectures are tested every time; all of them take minutes."""
+"""Which architectures, and which pairs of parameters, are tested every time; all of them take minutes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,18 @@ EVERY_TIME = {
 }
 
 
-def fewer(names: Iterable[str], also: Collection[str] = ()) -> list[Any]:
-    """Parameters for a test of each: all but those and `also` are slow."""
+def fewer(names: Iterable[str], also: Collection[str] = (), slow: Collection[str] = ()) -> list[Any]:
+    """Parameters for a test of each: all but those and `also`, and in any case `slow`, are slow."""
+    every_time = (EVERY_TIME | {*also}) - {*slow}
+    return [name if name in every_time else pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+def paired(first: Collection[Any], second: Collection[Any], each: int = 1) -> list[Any]:
+    """Parameters for a test of each of `first` with each of `second`. Every one of both is tested every time, each of
+    the longer list with `each` of the shorter; the other pairs are slow."""
+    shorter = min(len(first), len(second))
     return [
-        name if name in EVERY_TIME or name in also else pytest.param(name, marks=pytest.mark.slow) for name in names
+        pytest.param(one, other, marks=() if (i - j) % shorter < each else pytest.mark.slow)
+        for i, one in enumerate(first)
+        for j, other in enumerate(second)
     ]

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from engine.events import Finished, Round
 from engine.reply_text import ReplyText
-from engine.settings import SamplingSettings
 from tests.engine.conversations import SHAPED, SHORT, answer, drafter, fresh, session
 from tests.engine.fakes import ByteStream
+from tests.engine.fewer import paired
 from tests.engine.replies import PROMPT, draft_model, reply
 from tests.engine.test_reply_text import rounds_of
 from tests.toys.architectures import build
@@ -21,10 +21,10 @@ from tests.toys.architectures import build
 PLENTY = 10_000
 
 
-@pytest.mark.parametrize("sampling", [SHORT, SHAPED], ids=["greedy", "coupled"])
-@pytest.mark.parametrize("kind", ["none", "lookup", "draft model"])
-def test_a_reply_gone_on_with_is_the_reply_without_the_break(kind: str, sampling: SamplingSettings) -> None:
+@pytest.mark.parametrize(("kind", "rule"), paired(["none", "lookup", "draft model"], ["greedy", "coupled"]))
+def test_a_reply_gone_on_with_is_the_reply_without_the_break(kind: str, rule: str) -> None:
     """In another session, so that nothing but the ids is left of the first part."""
+    sampling = {"greedy": SHORT, "coupled": SHAPED}[rule]
     whole = fresh("qwen3", PROMPT, sampling, kind)
     for at in range(1, len(whole.ids)):
         left = replace(sampling, max_tokens=sampling.max_tokens - at)

@@ -24,6 +24,7 @@ from tests.engine.conversations import CONTEXT, DRAFTERS, MODELS, SHAPED, TURN, 
 from tests.engine.drafters.test_cross_tokenizer import drafter_of
 from tests.engine.drafters.test_medusa import medusa
 from tests.engine.fakes import ByteTokenizer
+from tests.engine.fewer import paired
 from tests.engine.replies import attach
 from tests.toys.architectures import build
 from tests.toys.block_heads import random_assistant, random_block, random_mtp
@@ -39,7 +40,7 @@ HEADS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "assistant": ("gemma4_text", random_assistant),
     "latent attention": ("deepseek_v3", lambda net: random_mtp(net, "deepseek_v3")),
 }
-PAIRS = [*((name, kind) for name in MODELS for kind in DRAFTERS), *((name, kind) for kind, (name, _) in HEADS.items())]
+PAIRS = [*paired(MODELS, DRAFTERS), *((name, kind) for kind, (name, _) in HEADS.items())]
 
 
 def text(seed: int, length: int = 150) -> list[int]:

@@ -27,13 +27,13 @@ from tests.engine.conversations import (
     session,
 )
 from tests.engine.fakes import ByteTokenizer, Counting
+from tests.engine.fewer import paired
 from tests.engine.replies import PROMPT
 
 # --- turns ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", DRAFTERS)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("name", "kind"), paired(MODELS, DRAFTERS))
 def test_turns_and_edits_answer_like_a_fresh_session(name: str, kind: str) -> None:
     """Three turns, an edit of the last one, an edit of the first, and a conversation with nothing in common."""
     s, d = session(name), drafter(kind, name)

@@ -19,11 +19,13 @@ from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
 from tests.engine.drafters.eagles import eagle, network_of
 from tests.engine.drafters.test_medusa import medusa
+from tests.engine.fewer import paired
 from tests.engine.replies import draft_model, earlier_replies, reply
 from tests.toys.architectures import build
 
 TARGET = "llama"
 CHEAP = Costs(((1, 1.0), (9, 1.05)), ((0, 0.0), (1, 0.01), (8, 0.08)), plain=0.95, eager=1.01)
+KINDS = ["lookup", "lookup trees", "draft model", "both", "eagle", "eagle trees", "medusa", "medusa trees"]
 SAMPLINGS = {
     "greedy": SamplingSettings(),
     "coupled": SamplingSettings(temperature=0.9, top_p=0.9, seed=3, acceptance="coupled"),
@@ -122,11 +124,9 @@ def instrument(monkeypatch: pytest.MonkeyPatch) -> Instrument:
     return Instrument(monkeypatch)
 
 
-@pytest.mark.parametrize(("policy", "sampling"), [*(("fixed", sampling) for sampling in SAMPLINGS), ("auto", "greedy")])
-@pytest.mark.parametrize(
-    "kind", ["lookup", "lookup trees", "draft model", "both", "eagle", "eagle trees", "medusa", "medusa trees"]
-)
-def test_a_round_waits_for_the_device_once(kind: str, policy: str, sampling: str, instrument: Instrument) -> None:
+@pytest.mark.parametrize(("kind", "rule"), paired(KINDS, [*SAMPLINGS, "auto"], each=2))
+def test_a_round_waits_for_the_device_once(kind: str, rule: str, instrument: Instrument) -> None:
+    policy, sampling = ("auto", "greedy") if rule == "auto" else ("fixed", rule)
     waits, rounds = waits_of(kind, policy, SAMPLINGS[sampling], instrument)
     assert any(round_.drafted for round_ in rounds)
     assert waits == [1] * len(rounds) == [round_.waits for round_ in rounds]

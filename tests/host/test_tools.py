@@ -13,6 +13,7 @@ import pytest
 from app import protocol as p
 from app.host.model_worker import ModelWorker
 from engine.errors import UsageError
+from tests.engine.fewer import paired
 from tests.toys.tool_families import FAMILIES, ToolFamily, make_tool_folder
 
 QUESTION = (p.Message(role="user", content="the weather"),)
@@ -84,8 +85,9 @@ def check(call: p.ToolCall) -> None:
 each = pytest.mark.parametrize("family", CONSTRAINED, ids=lambda family: family.name)
 
 
-@each
-@pytest.mark.parametrize("kind", SAMPLINGS)
+@pytest.mark.parametrize(
+    ("family", "kind"), paired(CONSTRAINED, SAMPLINGS), ids=lambda value: getattr(value, "name", value)
+)
 def test_required_calls_are_valid_and_those_of_plain_masked_decoding(
     workers: dict[str, ModelWorker], family: ToolFamily, kind: str
 ) -> None:

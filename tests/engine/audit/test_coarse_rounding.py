@@ -19,6 +19,7 @@ from engine.sampling import Sampler
 from engine.settings import SamplingSettings
 from engine.target.cached_model import CachedModel
 from tests.engine.audit.test_rounding import Altered, keep_all
+from tests.engine.fewer import paired
 from tests.engine.replies import PROMPT, Scripted, reply
 from tests.engine.rounding_by_rows import coarse, round_by_rows
 
@@ -76,8 +77,7 @@ class AlteredModule(Altered):
         return getattr(self._network, name)
 
 
-@pytest.mark.parametrize("alter", [ahead_by_one, tilted])
-@pytest.mark.parametrize("sampling", [GREEDY, WARM])
+@pytest.mark.parametrize(("sampling", "alter"), paired([GREEDY, WARM], [ahead_by_one, tilted]))
 def test_a_mistake_in_wide_passes_is_no_rounding_in_any_type(
     alter: Callable[[mx.array, int], mx.array], sampling: SamplingSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,8 +92,7 @@ def test_a_mistake_in_wide_passes_is_no_rounding_in_any_type(
     assert not any(one.near_tie for one in differences)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("sampling", [GREEDY, WARM])
+@pytest.mark.parametrize(("sampling", "kind"), paired([GREEDY, WARM], KINDS))
 def test_a_wrong_token_is_a_failure_whatever_rounding_does(
     kind: tuple[str, int | None], sampling: SamplingSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

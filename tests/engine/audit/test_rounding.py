@@ -22,6 +22,7 @@ from engine.noise import Stream
 from engine.sampling import Sampler, TokenCounts
 from engine.settings import AcceptanceRule, SamplingSettings
 from engine.target.cached_model import CachedModel
+from tests.engine.fewer import paired
 from tests.engine.replies import PROMPT, Scripted, reply
 from tests.toys.architectures import build
 
@@ -90,8 +91,9 @@ def test_the_same_text_is_identical(network: nn.Module, sampling: SamplingSettin
     assert str(found) == "identical over 40 tokens"
 
 
-@pytest.mark.parametrize("name", ["llama", "gemma3_text", "mamba2", "qwen3_next"])
-@pytest.mark.parametrize("sampling", [SamplingSettings(), WARM])
+@pytest.mark.parametrize(
+    ("sampling", "name"), paired([SamplingSettings(), WARM], ["llama", "gemma3_text", "mamba2", "qwen3_next"])
+)
 def test_a_wrong_token_is_a_failure_at_its_place(
     name: str, sampling: SamplingSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

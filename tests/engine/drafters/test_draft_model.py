@@ -19,6 +19,7 @@ from engine.settings import AcceptanceRule, SamplingSettings
 from engine.target.cached_model import CachedModel
 from engine.target.model_layout import position_limit
 from tests.engine.fakes import Counting, nearby
+from tests.engine.fewer import paired
 from tests.engine.replies import PROMPT, plain_reply, reply
 from tests.toys.architectures import build
 from tests.toys.tables import TableModel, random_tables
@@ -249,9 +250,9 @@ def test_coupled_drafts_use_the_targets_noise_and_rejection_its_own(
 # --- in parallel ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-@pytest.mark.parametrize("sampling", [SamplingSettings(), WARM], ids=["greedy", "coupled"])
-def test_a_parallel_draft_leaves_the_text_alone(name: str, sampling: SamplingSettings) -> None:
+@pytest.mark.parametrize(("rule", "name"), paired(["greedy", "coupled"], NETWORKS))
+def test_a_parallel_draft_leaves_the_text_alone(rule: str, name: str) -> None:
+    sampling = SamplingSettings() if rule == "greedy" else WARM
     drafter = DraftModel(CachedModel(NETWORKS[name]), 64, mask_id=63)
     ids, rounds, _ = reply(NETWORKS[name], drafter, 3, sampling)
     assert ids == reply(NETWORKS[name], sampling=sampling)[0]

@@ -1,7 +1,6 @@
 """Drafts from earlier replies, the very text among them: it is copied, and stays what the target alone writes."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -10,16 +9,16 @@ from engine.drafters.suffix_index import END, SuffixIndex
 from engine.policy.fixed import FixedLength
 from engine.settings import SamplingSettings
 from tests.engine.conversations import MODELS, fresh, read, session
+from tests.engine.fewer import paired
 from tests.engine.replies import PROMPT, reply
 
 WARM = SamplingSettings(temperature=0.8, top_p=0.95, repetition_penalty=1.2, seed=4)
+SAMPLINGS = {"greedy": SamplingSettings(), "coupled": WARM}
 
 
-@pytest.mark.parametrize(
-    ("name", "trees"), [*((name, False) for name in MODELS), *((name, True) for name in ("qwen3", "llama"))]
-)
-@pytest.mark.parametrize("sampling", [SamplingSettings(), WARM], ids=["greedy", "coupled"])
-def test_the_text_is_plains_and_a_known_one_takes_few_rounds(name: str, sampling: Any, trees: bool) -> None:
+@pytest.mark.parametrize(("model", "rule"), paired([*MODELS, "trees for qwen3", "trees for llama"], SAMPLINGS))
+def test_the_text_is_plains_and_a_known_one_takes_few_rounds(model: str, rule: str) -> None:
+    name, trees, sampling = model.removeprefix("trees for "), model.startswith("trees for "), SAMPLINGS[rule]
     plain, _, _ = reply(MODELS[name], sampling=sampling, tokens=60)
     seed_of_other = reply(MODELS[name], sampling=replace(WARM, seed=9), tokens=60)[0]
     history = SuffixIndex(HISTORY_SHORTEST)

@@ -60,10 +60,13 @@ def test_the_button_and_the_menu_agree_about_tints(window: MainWindow) -> None:
 
 def test_text_zooms_within_limits_and_back(window: MainWindow) -> None:
     normal = window.parts.composer.editor.font().pixelSize()
-    for _ in range(9):
+    window.change_preferences(zoom=LARGEST - 1)
+    for _ in range(2):
         window.commands["zoom in"].trigger()
+    assert window.preferences.scale == pytest.approx(1.1**8)
     assert window.parts.composer.editor.font().pixelSize() > 2 * normal
-    for _ in range(14):
+    window.change_preferences(zoom=SMALLEST + 1)
+    for _ in range(2):
         window.commands["zoom out"].trigger()
     assert window.preferences.scale == pytest.approx(1.1**-3)
     window.commands["zoom reset"].trigger()
