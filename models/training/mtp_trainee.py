@@ -14,6 +14,8 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
+from engine.backend.mlx_lm_imports import create_attention_mask
+from engine.drafters.mtp import MtpHead
 from engine.target.model_layout import embed, layers_of, output_rows
 from models.drafters.mtp_folder import new_mtp, save_mtp
 from models.drafters.target_match import made_for
@@ -35,7 +37,8 @@ _PLAIN = {  # what would otherwise be taken from the target's config.json when t
     "layer_types": None,
 }
 _RIDGE = 1e-3  # of the mean square of what is read
-_QUIET = 0.1  # of what the target's layer adds, before training
+_ADDED = 0.1  # what the layer adds before training, in root mean squares of what it reads
+_MEASURED = 512  # rows of a text on which that is measured
 
 
 class MtpTrainee(Trainee):
@@ -59,7 +62,7 @@ class MtpTrainee(Trainee):
         """Makes `fc` the best linear guess at the target's next state, by least squares, which the layer, the target's
         last one, then changes only a little."""
         head, sums = self.network, [mx.zeros(()), mx.zeros(())]
-        read = 0
+        read, pairs = 0, mx.zeros((0,))
         for place, conversation in enumerate(conversations):
             if read >= tokens:
                 break
@@ -71,9 +74,7 @@ class MtpTrainee(Trainee):
             yield read
         if read >= 2 * head.norm.weight.size:
             head.fc.weight = _least_squares(*sums)
-            for name in ("self_attn.o_proj.weight", "mlp.down_proj.weight"):
-                quiet = _QUIET * dict(flat_parameters(head.layer))[name]
-                head.layer.load_weights([(name, quiet)], strict=False)
+            _quieten(head, pairs[:_MEASURED])
         mx.eval(flat_parameters(head))
 
     def predict(self, batch: Batch, depths: int) -> list[mx.array]:
@@ -117,6 +118,21 @@ def sight(n: int, depth: int) -> mx.array:
     rows, columns = mx.arange(n)[:, None], mx.arange(n)[None]
     steps = [columns == rows - depth + step for step in range(1, depth + 1)]
     return mx.concatenate([columns <= rows - depth, *steps], 1)
+
+
+def _quieten(head: MtpHead, pairs: mx.array) -> None:
+    """Scales both outputs of the head's layer, so that it adds `_ADDED` of what it reads.
+
+    pairs: (n, 2 * hidden), what `fc` reads of one text. The target's last layer is used to states many times as large
+    as the guess, and would drown it.
+    """
+    guess = head.fc(pairs)[None]
+    for _ in range(2):  # the feed-forward part reads what attention has added
+        added = head.layer(guess, create_attention_mask(guess, None, return_array=True), None) - guess
+        factor = _ADDED * mx.sqrt(mx.mean(guess**2) / mx.maximum(mx.mean(added**2), 1e-12))
+        weights = dict(flat_parameters(head.layer))
+        names = ("self_attn.o_proj.weight", "mlp.down_proj.weight")
+        head.layer.load_weights([(name, factor * weights[name]) for name in names], strict=False)
 
 
 def _least_squares(products: mx.array, across: mx.array) -> mx.array:

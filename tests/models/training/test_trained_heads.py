@@ -12,6 +12,7 @@ import pytest
 from mlx.utils import tree_map
 
 from app.inference.pair_loader import open_drafter
+from engine.backend.mlx_lm_imports import KVCache
 from engine.drafters.dflash import DFlash
 from engine.drafters.eagle3 import Eagle3
 from engine.drafters.mtp import Mtp
@@ -138,3 +139,21 @@ def test_an_mtp_head_begins_with_the_best_linear_guess(target: Loaded) -> None:
     guess = head.fc(head.read(states[:-1], made._embed(following).astype(mx.float32))) * head.norm.weight
     far = mx.mean((guess - states[1:]) ** 2).item()
     assert far < 0.8 * mx.mean(states[1:] ** 2).item()
+
+
+def test_the_layer_of_an_mtp_head_changes_that_guess_a_little_at_first(target: Loaded) -> None:
+    """Whatever the size of what the target's last layer adds to its own, much larger states."""
+    reader = make_reader(target, "mtp")
+    made: Any = make_trainee(target, "mtp", (1, 0), reader, IDS, 1)
+    loud = tree_map(lambda x: 30 * x, {"o_proj": made.network.layer.self_attn.o_proj.parameters()})
+    made.network.layer.self_attn.update(loud)
+    rng = np.random.default_rng(3)
+    talk = [conversation(tuple(int(t) for t in rng.integers(3, 60, 90)), 5) for _ in range(4)]
+    rows = [reader.read(one) for one in talk]
+    list(made.initialize(talk, lambda n: rows[n], 300))
+    head, following = made.network, mx.array(talk[0].tokens[1:])
+    guess = head.fc(head.read(rows[0][:-1, :-1], made._embed(following).astype(mx.float32)))
+    out = head(rows[0][None, :-1, :-1], made._embed(following)[None].astype(mx.float32), KVCache())[0]
+    alone = head.norm(guess)
+    change = mx.sqrt(mx.mean((out - alone) ** 2) / mx.mean(alone**2)).item()
+    assert 0.01 < change < 0.3
