@@ -26,8 +26,10 @@ from engine.errors import UsageError
 from engine.events import Finished, Round
 from engine.settings import Grammar, SamplingSettings
 from models.builtin import builtin_folder
+from models.drafters.eagle3_folder import save_eagle3
 from models.grammar_matcher import check_grammar
 from tests.toys.folders import make_folder
+from tests.toys.heads import random_eagle3
 
 # (name, drafter, draft length, trees)
 WAYS = (
@@ -39,6 +41,8 @@ WAYS = (
 TOY_WAYS = (
     ("lookup", "lookup", 4, False),
     ("lookup tree", "lookup", 8, True),
+    ("eagle3", "EAGLE3", 4, False),
+    ("eagle3 tree", "EAGLE3", 8, True),
     ("draft model", "DRAFT", 4, False),
     ("both", "lookup+DRAFT", 4, False),
 )
@@ -89,11 +93,18 @@ def schemas_of(folder: Path | None, count: int, seed: int) -> tuple[list[str], i
 
 
 def toy_pair(folder: Path) -> tuple[str, tuple[tuple[str, str, int, bool], ...]]:
-    """Makes a random target and a draft model that is often right. Returns the target's folder and the ways."""
+    """Makes a random target, a draft model that is often right, and a random EAGLE-3 head, which is right where the
+    schema leaves little choice. Returns the target's folder and the ways."""
     target = make_folder(folder / "target", tokenizer_of=builtin_folder())
-    drafter = make_folder(folder / "drafter", like=target, noise=0.03, tokenizer_of=builtin_folder())
-    named = tuple((name, spec.replace("DRAFT", str(drafter)), length, tree) for name, spec, length, tree in TOY_WAYS)
-    return str(target), named
+    made = {"DRAFT": folder / "drafter", "EAGLE3": folder / "eagle3"}
+    make_folder(made["DRAFT"], like=target, noise=0.03, tokenizer_of=builtin_folder())
+    words = json.loads((target / "config.json").read_text())["vocab_size"]
+    save_eagle3(made["EAGLE3"], random_eagle3(points=(0, 1, 2), vocab_size=words, draft_vocab_size=4096), {})
+
+    def spec_of(spec: str) -> str:
+        return "+".join(str(made.get(part, part)) for part in spec.split("+"))
+
+    return str(target), tuple((name, spec_of(spec), length, tree) for name, spec, length, tree in TOY_WAYS)
 
 
 @dataclass
