@@ -281,7 +281,7 @@ def test_no_check_box_of_the_settings_is_clipped(window: MainWindow) -> None:
 
 
 def test_a_field_that_has_been_laid_out_asks_for_no_other_layout(app: QApplication) -> None:
-    requests = []
+    requests: list[bool] = []
 
     class Watched(form_fields.Field):
         def event(self, event: QEvent) -> bool:
