@@ -1,4 +1,4 @@
-"""One run of the app, as a user would: the window, a message to the built-in model, every page, a request of another
+"""One run of the app, as a user would: the window, a message to the built-in model, every page, a request from another
 program, a command; then quit.
 
 `python packaging/exercise.py FOLDER [--tokens N]` prints one JSON object: the reply, its token count, and the modules
@@ -37,7 +37,7 @@ atexit.register(told)
 sys.argv = {argv!r} + sys.argv[1:]
 runpy.run_module({argv!r}[0], run_name="__main__", alter_sys=True)
 """
-# What another program asks, through the local API: an answer of a given form, in as few tokens as it can have.
+# What another program asks, through the local API: an answer of a given form, in as few tokens as possible.
 FORM = {"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"], "additionalProperties": False}
 ASKED = {
     "messages": [{"role": "user", "content": QUESTION}],
@@ -67,7 +67,8 @@ def main() -> int:
 
 
 def recording_command(folder: Path, *argv: str) -> list[str]:
-    """The command that runs module `argv[0]` in this Python and has it tell its modules. Words after it go on to it."""
+    """The command that runs module `argv[0]` in this Python and has it tell its modules. Further arguments
+    are passed on to it."""
     return [sys.executable, "-c", _WATCHED.format(place=str(folder), argv=list(argv))]
 
 
@@ -110,7 +111,8 @@ def _window(folder: Path, tokens: int) -> tuple[str, int]:
 
 
 def _serve(controller: Controller, folder: Path, process_events: Callable[[], None]) -> None:
-    """Has another program ask through the local API. Raises RuntimeError if its answer has not the form asked for."""
+    """Has another program ask through the local API. Raises RuntimeError if the answer does not have the form asked
+    for."""
     from app.window.api.api_server import ApiServer
 
     server = ApiServer(controller, folder / "api-key", recording_command(folder, "app.api"))

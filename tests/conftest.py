@@ -1,4 +1,4 @@
-"""Readies the backend before anything imports MLX, and bytecode for the processes that tests start."""
+"""Prepares the backend before anything imports MLX, and bytecode and scheduling for the processes that tests start."""
 
 import gc
 import os
@@ -30,8 +30,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# MLX's CPU backend hands each few operations to a thread of its own. Linux else lets that thread interrupt the one that
-# woke it each time, and changing between them takes as long as the operations of a toy. Children inherit this.
+# MLX's CPU backend hands every few operations to a thread of its own. By default Linux lets that thread preempt the one
+# that woke it each time, and each switch takes as long as the operations of a toy. Child processes inherit this.
 if sys.platform == "linux":
     with suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
@@ -46,7 +46,7 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(scope="session")
 def toy_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny random model that loads in no time. Tests that change it work on a copy."""
-    from tests.toys.folders import make_folder  # mlx-lm takes seconds, which the process that starts the workers saves
+    from tests.toys.folders import make_folder  # imports mlx-lm, which the process that starts workers need not
 
     return make_folder(tmp_path_factory.mktemp("toys") / "target")
 

@@ -38,7 +38,7 @@ _TIMEOUT_S = 60.0
 _MIN_MEMORY_BYTES = 2 * 1024**3
 _MIN_DISK_BYTES = 10**9
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "missing": ("✗", "red")}
-_METAL = "measure speed, memory and exactness on this GPU, by Metal or CUDA, for a bug report (about ten minutes)"
+_METAL = "measure speed, memory and exactness on this GPU with Metal or CUDA, for a bug report (about ten minutes)"
 _DESCRIPTION = "Check this machine and suggest fixes. Exit status 1 if something that every reply needs is missing."
 
 

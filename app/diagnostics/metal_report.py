@@ -37,7 +37,7 @@ PROMPTS = (
 )
 DRAFT_LENGTHS, REPLY_TOKENS = (1, 4, 8), 48
 MEMORY_TOKENS = 1024
-# What names the GPU: of Metal, and the memory of CUDA. The rest may tell one machine from another (its UUID).
+# What the report keeps of what MLX says about the GPU. The rest may identify the machine, as the UUID does.
 KEPT = ("architecture", "device_name", "memory_size", "max_recommended_working_set_size", "total_memory")
 # By when of all its time a section should be done; what it has not reached by then is left out, and the report says so.
 ENDS = {"environment": 0.1, "pass_costs": 0.35, "kernel_costs": 0.45, "memory": 0.55, "identity": 0.7, "sweep": 1.0}

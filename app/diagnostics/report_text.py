@@ -38,8 +38,9 @@ def _environment(found: Mapping[str, Any]) -> list[str]:
     if "error" in found:
         return [f"Failed: {found['error']}"]
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
-    gpu = ", ".join(found["gpu"][name] for name in ("device_name", "architecture") if name in found["gpu"]) or "no GPU"
-    return [f"{found['processor']}, {gpu}, {found['platform']}; {versions}; {found['target']} in {found['dtype']}."]
+    gpu = [found["gpu"][name] for name in ("device_name", "architecture") if name in found["gpu"]] or ["no GPU"]
+    parts = dict.fromkeys((found["processor"], *gpu, found["platform"]))  # on a Mac the first two are the same
+    return [f"{', '.join(parts)}; {versions}; {found['target']} in {found['dtype']}."]
 
 
 def _pass_costs(costs: Mapping[str, Any]) -> list[str]:

@@ -37,8 +37,8 @@ _PLAIN = {  # what would otherwise be taken from the target's config.json when t
     "layer_types": None,
 }
 _RIDGE = 1e-3  # of the mean square of what is read
-_ADDED = 0.1  # what the layer adds before training, in root mean squares of what it reads
-_MEASURED = 512  # rows of a text on which that is measured
+_ADDED = 0.1  # the root mean square of what the layer adds before training, over that of what it reads
+_MEASURED = 512  # rows of a conversation on which that is measured, at most
 
 
 class MtpTrainee(Trainee):
@@ -74,7 +74,7 @@ class MtpTrainee(Trainee):
             yield read
         if read >= 2 * head.norm.weight.size:
             head.fc.weight = _least_squares(*sums)
-            _quieten(head, pairs[:_MEASURED])
+            _scale_outputs(head, pairs[:_MEASURED])
         mx.eval(flat_parameters(head))
 
     def predict(self, batch: Batch, depths: int) -> list[mx.array]:
@@ -120,11 +120,11 @@ def sight(n: int, depth: int) -> mx.array:
     return mx.concatenate([columns <= rows - depth, *steps], 1)
 
 
-def _quieten(head: MtpHead, pairs: mx.array) -> None:
+def _scale_outputs(head: MtpHead, pairs: mx.array) -> None:
     """Scales both outputs of the head's layer, so that it adds `_ADDED` of what it reads.
 
-    pairs: (n, 2 * hidden), what `fc` reads of one text. The target's last layer is used to states many times as large
-    as the guess, and would drown it.
+    pairs: (n, 2 * hidden), what `fc` reads of one conversation. The target's last layer was trained on states many
+    times as large as the guess, so that what it adds would be far larger than the guess.
     """
     guess = head.fc(pairs)[None]
     for _ in range(2):  # the feed-forward part reads what attention has added

@@ -17,7 +17,7 @@ from bundling.tools import BuildError
 
 LIST = "licences.json"
 _NAMES = ("LICEN", "COPYING", "NOTICE", "AUTHORS")
-_NO_TERMS = ("NOTICE", "AUTHORS")  # go along with a licence, and are none
+_NO_TERMS = ("NOTICE", "AUTHORS")  # files that accompany a licence and are none
 _CLASSIFIER = "License :: OSI Approved :: "
 _SHORT = 80  # characters: a longer "License" is the text, not the name
 # The licences of which wheels carry no text: by a word of their name, the files.

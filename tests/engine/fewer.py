@@ -14,7 +14,8 @@ EVERY_TIME = {
 
 
 def fewer(names: Iterable[str], also: Collection[str] = (), slow: Collection[str] = ()) -> list[Any]:
-    """Parameters for a test of each: all but those and `also`, and in any case `slow`, are slow."""
+    """Parameters for a test of each: those of EVERY_TIME and `also` are tested every time unless they are in `slow`;
+    the others are slow."""
     every_time = (EVERY_TIME | {*also}) - {*slow}
     return [name if name in every_time else pytest.param(name, marks=pytest.mark.slow) for name in names]
 

@@ -2,8 +2,8 @@
 
 So the window's own request waits for one of them at most, which is not cut, and goes before all others.
 
-A host that answers nothing for as long as the window allows is stuck: the request that it has fails, and so do those
-that wait and those that come, until it answers or another is in its place.
+A host that has one of them and answers nothing for as long as the window allows is stuck: that request fails, and so do
+those that wait and those that come, until the host answers or is replaced.
 
 Invariants: a request is waiting, or the one that runs, or over. The host has at most one of them.
 """
@@ -180,7 +180,7 @@ class ApiRequests(QObject):
         self.answered.emit(Failed(id=number, kind=kind, message=message))
 
     def _report_silence(self) -> None:
-        """Says once that the host is stuck, and fails all that wait for it; it is to stop, should it go on."""
+        """Says once that the host is stuck, and fails all requests. The host is asked to stop, in case it goes on."""
         running = self._running
         if running is None or running.stuck:
             return

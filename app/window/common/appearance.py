@@ -39,9 +39,9 @@ class Appearance(Palette):
         """Returns the size of a font in px, at least 8. size: px at scale 1."""
         return max(8, round(size * self.scale))
 
-    def wide(self, px: int) -> int:
-        """Returns the width of what holds text: px where the text is of normal size or smaller, and more where it is
-        larger."""
+    def scaled_width(self, px: int) -> int:
+        """Returns the width of a widget that holds text: `px` if the text is of normal size or smaller, and more if it
+        is larger."""
         return round(px * max(1.0, self.scale))
 
     def font(self, size: float = 13, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:

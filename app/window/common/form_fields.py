@@ -36,7 +36,7 @@ ARROW = 14  # px
 
 class Field(QWidget):
     """A control with its name. help: an explanation, shown below. wide: whether the control is below its name, as wide
-    as the form. One that is not is beside it, as far as there is room for both: large text may leave none."""
+    as the form. Otherwise it is beside its name if there is room for both, which large text may not leave."""
 
     def __init__(self, name: str, control: QWidget, help: str = "", wide: bool = False) -> None:
         super().__init__()
@@ -60,9 +60,9 @@ class Field(QWidget):
         self._show()
 
     def minimumSizeHint(self) -> QSize:
-        """As narrow as the wider of the two: they need not be beside each other."""
+        """As narrow as the longest word of the name: the control can go below it, and then is as wide as the field."""
         hint = super().minimumSizeHint()
-        return hint if self._wide else QSize(self._longest_word(), hint.height())
+        return hint if self._wide else QSize(self._longest_word_px(), hint.height())
 
     def event(self, event: QEvent) -> bool:
         done = super().event(event)
@@ -71,17 +71,19 @@ class Field(QWidget):
         return done
 
     def _place(self) -> None:
-        """Places the control beside its name where no word of that is cut, else below."""
+        """Places the control beside its name where no word of the name is cut, else below."""
         if self._wide:
             return
-        width = theme.current().wide(CONTROL_WIDTH)
-        below = self.width() < width + BESIDE + self._longest_word()
+        width = theme.current().scaled_width(CONTROL_WIDTH)
+        below = self.width() < width + BESIDE + self._longest_word_px()
         direction = QBoxLayout.Direction
+        gap = 3 if below else BESIDE
         self._line.setDirection(direction.TopToBottom if below else direction.LeftToRight)
-        self._line.setSpacing(3 if below else BESIDE)
+        if self._line.spacing() != gap:  # even the same one would request a layout, for ever
+            self._line.setSpacing(gap)
         self._control.setFixedWidth(min(width, self.width()) if below else width)
 
-    def _longest_word(self) -> int:
+    def _longest_word_px(self) -> int:
         return max(map(self._name.fontMetrics().horizontalAdvance, self._name.text().split()), default=0)
 
     def _show(self) -> None:

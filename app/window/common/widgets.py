@@ -74,10 +74,10 @@ class _WidthKeeper(QObject):
 
 def keep_width(widget: QWidget, px: int) -> None:
     """Keeps a widget that holds text this wide, and wider where the text is larger than normal."""
-    _WidthKeeper(widget, lambda: theme.current().wide(px), widget.setFixedWidth)
+    _WidthKeeper(widget, lambda: theme.current().scaled_width(px), widget.setFixedWidth)
 
 
-def least_width(widget: QWidget, px: int) -> None:
+def keep_min_width(widget: QWidget, px: int) -> None:
     """Lets a widget be no narrower than this, nor than its text."""
     _WidthKeeper(widget, lambda: max(px, widget.sizeHint().width()), widget.setMinimumWidth)
 

@@ -16,7 +16,7 @@ from app.window.common.form_fields import CheckBox, Choice, Field, choice
 from app.window.common.icons import icon
 from app.window.common.layouts import STRETCH, column, row
 from app.window.common.preferences import LARGEST, SMALLEST, STEP, Preferences
-from app.window.common.widgets import Hairline, least_width, scroll_area, style, wrapped
+from app.window.common.widgets import Hairline, keep_min_width, scroll_area, style, wrapped
 from app.window.settings.chat_panel import ChatForm
 from app.window.settings.info_pages import PAGE_MARGINS, AboutPage, DataPage, Shortcuts, shortcuts_page
 
@@ -173,5 +173,5 @@ def _page_button(shape: str, title: str) -> QToolButton:
     button.setIconSize(QSize(22, 22))
     button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
     style(button, role="page")
-    least_width(button, 84)
+    keep_min_width(button, 84)
     return button

@@ -63,6 +63,8 @@ def test_a_cuda_gpu_is_named_without_what_tells_machines_apart(small: Any, monke
     text = markdown(late | {"environment": found})
     assert "NVIDIA H100, sm_90" in text and "only runs on Metal" not in text
     assert "only runs on Metal" in markdown(late | {"environment": found | {"library": "metal"}})
+    apple = {"processor": "Apple M3 Max", "gpu": {"device_name": "Apple M3 Max", "architecture": "applegpu_g15s"}}
+    assert "\nApple M3 Max, applegpu_g15s, " in markdown(late | {"environment": found | apple})
 
 
 def test_a_section_that_fails_says_why_and_the_others_go_on(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QPalette
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QCheckBox, QComboBox, QStyle, QStyleOptionComboBox, QToolButton, QWidget
@@ -17,12 +17,13 @@ from app.window.chat import Controller
 from app.window.common import form_fields, theme
 from app.window.common.appearance import DARK, LIGHT, READABLE, Appearance, contrast, with_accent
 from app.window.common.file_output import FileError, file_name, write_text
+from app.window.common.layouts import column
 from app.window.common.preferences import LARGEST, SMALLEST, Places, Preferences, read, written
 from app.window.main_window import files
 from app.window.main_window.main_window import MainWindow
 from app.window.settings.chat_panel import Presets
 from tests.window.chats import add_conversation, end, open_chat, open_window
-from tests.window.waiting import until
+from tests.window.waiting import for_a_while, until
 
 
 def test_preferences_apply_at_once_and_at_the_next_start(window: MainWindow, controller: Controller) -> None:
@@ -279,6 +280,24 @@ def test_no_check_box_of_the_settings_is_clipped(window: MainWindow) -> None:
         until(lambda: all(box.width() >= box.sizeHint().width() for box in boxes))
 
 
+def test_a_field_that_has_been_laid_out_asks_for_no_other_layout(app: QApplication) -> None:
+    requests: list[bool] = []
+
+    class Watched(form_fields.Field):
+        def event(self, event: QEvent) -> bool:
+            requests.append(event.type() == QEvent.Type.LayoutRequest)
+            return super().event(event)
+
+    page = QWidget()
+    column(Watched("Temperature", form_fields.choice({"": "Any"}), help="Of what is drawn."), on=page)
+    page.show()
+    for_a_while(0.1)
+    assert any(requests)
+    requests.clear()
+    for_a_while(0.1)
+    assert not any(requests)
+
+
 def test_controls_widen_with_their_text_and_go_below_their_names_where_there_is_no_room(window: MainWindow) -> None:
     settings = window.settings.show("appearance")
     boxes = settings.appearance.findChildren(QComboBox)
@@ -291,7 +310,7 @@ def test_controls_widen_with_their_text_and_go_below_their_names_where_there_is_
     QApplication.processEvents()
     until(lambda: presets.save.y() < presets.delete.y())
     assert presets.save.width() >= presets.save.sizeHint().width()
-    wide = theme.current().wide(form_fields.CONTROL_WIDTH)
+    wide = theme.current().scaled_width(form_fields.CONTROL_WIDTH)
     assert wide > 2 * form_fields.CONTROL_WIDTH and {box.width() for box in boxes} == {wide}
     assert all(button.width() >= button.sizeHint().width() for button in bar)
     field = form_fields.Field("Temperature", form_fields.choice({"": "Any"}))
