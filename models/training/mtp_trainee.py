@@ -62,19 +62,20 @@ class MtpTrainee(Trainee):
         """Makes `fc` the best linear guess at the target's next state, by least squares, which the layer, the target's
         last one, then changes only a little."""
         head, sums = self.network, [mx.zeros(()), mx.zeros(())]
-        read, pairs = 0, mx.zeros((0,))
+        read, longest = 0, mx.zeros((0,))
         for place, conversation in enumerate(conversations):
             if read >= tokens:
                 break
             rows = states(place)[:, :-1]
             pairs = head.read(rows[:-1], self._embed(mx.array(conversation.tokens[1:])).astype(mx.float32))
             sums[0], sums[1] = sums[0] + pairs.T @ pairs, sums[1] + pairs.T @ (rows[1:] / head.norm.weight)
-            mx.eval(sums)
+            longest = max(longest, pairs, key=len)
+            mx.eval(sums, longest)
             read += rows.shape[0]
             yield read
         if read >= 2 * head.norm.weight.size:
             head.fc.weight = _least_squares(*sums)
-            _scale_outputs(head, pairs[:_MEASURED])
+            _scale_outputs(head, longest[:_MEASURED])
         mx.eval(flat_parameters(head))
 
     def predict(self, batch: Batch, depths: int) -> list[mx.array]:

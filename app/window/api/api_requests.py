@@ -22,6 +22,7 @@ from app import macos
 from app.protocol import BUSY, CANCELLED, NOT_LOADED, AnyAnswer, Counted, Failed, ReplyDone, RoundDone
 from app.protocol.api_messages import PassedCount, PassedReply
 from app.window.chat.host_connection import HostTask
+from app.window.chat.host_process import milliseconds
 from app.window.chat.notices import Notice
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class ApiRequests(QObject):
         self._task = HostTask(self._host, self)
         self._task.answered.connect(self._receive)
         self._task.silent.connect(self._report_silence)
+        self._overdue = QTimer(self, singleShot=True)  # runs while the host has not stopped in time
+        self._overdue.timeout.connect(self._give_up)
         self._retry = QTimer(self, interval=RETRY_MS)
         self._retry.timeout.connect(self._send_next)
         self._host.died.connect(self._handle_death)
@@ -155,6 +158,7 @@ class ApiRequests(QObject):
 
     def _finish(self) -> None:
         self._task.end()
+        self._overdue.stop()
         self._running, self._host.serving = None, False
         if self._host.status.state == "loading":
             self._host.show_pair_status()  # a reply of the window waited for this one
@@ -180,12 +184,23 @@ class ApiRequests(QObject):
         self.answered.emit(Failed(id=number, kind=kind, message=message))
 
     def _report_silence(self) -> None:
-        """Says once that the host is stuck, and fails all requests. The host is asked to stop, in case it goes on."""
+        """Says that the host is silent. One that was told to stop has as long as any other before requests fail."""
+        running = self._running
+        if running is None or running.stuck:
+            return
+        self._host.notice.emit(Notice("warning", SILENT, (self._host.restart_action,)))
+        if self._task.stopping:
+            timeouts = self._host.timeouts
+            self._overdue.start(milliseconds(max(0.0, timeouts.silent_s - timeouts.stop_s)))
+        else:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """Takes the host for stuck, and fails all requests. The host is asked to stop, in case it goes on."""
         running = self._running
         if running is None or running.stuck:
             return
         running.stuck = True
-        self._host.notice.emit(Notice("warning", SILENT, (self._host.restart_action,)))
         if running.wanted:
             self._fail(running.id, CANCELLED, STUCK)
             self._abandon()

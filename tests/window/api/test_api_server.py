@@ -90,17 +90,23 @@ def test_stop_in_the_window_leaves_programs_alone(tmp_path: Path) -> None:
         assert program.wait().text == TEXT
 
 
+@contextmanager
+def streaming(server: ApiServer) -> Iterator[None]:
+    """A program whose reply has begun, which leaves at the end."""
+    port = server.process.port
+    body = json.dumps({**CHAT, "stream": True}).encode()
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        head = f"Host: 127.0.0.1:{port}\r\nAuthorization: Bearer {server.state().key}\r\nContent-Length: {len(body)}"
+        connection.sendall(f"POST /v1/chat/completions HTTP/1.1\r\n{head}\r\n".encode())
+        connection.sendall(b"Content-Type: application/json\r\n\r\n" + body)
+        until(lambda: running(server))
+        yield
+
+
 def test_a_program_that_leaves_frees_the_host(tmp_path: Path) -> None:
     with Scene(tmp_path, rounds=100_000, pause_s=0.005) as scene, served(scene, tmp_path) as server:
-        port = server.process.port
-        body = json.dumps({**CHAT, "stream": True}).encode()
-        with socket.create_connection(("127.0.0.1", port)) as left:
-            head = (
-                f"Host: 127.0.0.1:{port}\r\nAuthorization: Bearer {server.state().key}\r\nContent-Length: {len(body)}"
-            )
-            left.sendall(f"POST /v1/chat/completions HTTP/1.1\r\n{head}\r\n".encode())
-            left.sendall(b"Content-Type: application/json\r\n\r\n" + body)
-            until(lambda: running(server))
+        with streaming(server):
+            pass
         until(lambda: server.state().running_tokens is None)
         assert len(scene.requested(Stop)) == 1
 
@@ -171,6 +177,19 @@ def test_a_host_that_answers_again_after_it_hung_serves_the_next_request(tmp_pat
         until(lambda: server.state().running_tokens is None)
         assert Program(server).wait().text == TEXT
         assert len(scene.requested(Stop)) == 1
+
+
+def test_programs_wait_for_a_host_that_stops_late(tmp_path: Path) -> None:
+    """One program leaves, and the host does not stop in time, as in a long pass; but it does stop."""
+    with Scene(tmp_path, STUCK_SOON, rounds=40, pause_s=0.01) as scene, served(scene, tmp_path) as server:
+        with streaming(server):
+            waits = Program(server)
+            until(lambda: server.state().waiting == 1)
+            os.kill(scene.process.pid, signal.SIGSTOP)
+        until(lambda: [notice.text for notice in scene.notices] == [SILENT])
+        assert server.state().waiting == 1
+        os.kill(scene.process.pid, signal.SIGCONT)
+        assert waits.wait().text == text_of(120)
 
 
 def test_a_host_that_is_given_up_fails_all_requests(tmp_path: Path) -> None:
