@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -132,11 +133,14 @@ def _serve(controller: Controller, folder: Path, process_events: Callable[[], No
 
 
 def _asked(address: str, key: str) -> Any:
-    """Returns the value in the answer to what another program asks."""
+    """Returns the value in the answer to what another program asks, or the server's reason against it."""
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
     request = urllib.request.Request(f"{address}/chat/completions", json.dumps(ASKED).encode(), headers)
-    with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
-        return json.loads(json.load(answer)["choices"][0]["message"]["content"])
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+            return json.loads(json.load(answer)["choices"][0]["message"]["content"])
+    except urllib.error.HTTPError as error:
+        return error.read().decode()
 
 
 def _until(process_events: Callable[[], None], holds: Callable[[], object]) -> None:

@@ -192,6 +192,13 @@ def test_programs_wait_for_a_host_that_stops_late(tmp_path: Path) -> None:
         assert waits.wait().text == text_of(120)
 
 
+def test_a_host_that_measures_in_silence_is_not_stuck(tmp_path: Path) -> None:
+    long = 2 * STUCK_SOON.silent_s
+    with Scene(tmp_path, STUCK_SOON, measure_s=long) as scene, served(scene, tmp_path) as server:
+        assert Program(server).wait().text == TEXT
+        assert scene.notices == []
+
+
 def test_a_host_that_is_given_up_fails_all_requests(tmp_path: Path) -> None:
     with Scene(tmp_path, kill_after=3) as scene, served(scene, tmp_path) as server:
         scene.process.timeouts = changed(scene.process.timeouts, quick_s=60.0, restart_s=())

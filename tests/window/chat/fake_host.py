@@ -35,7 +35,8 @@ class Behaviour(msgspec.Struct, frozen=True):
     decoding writes `differ` at token 4. thought: how many tokens of a reply, from its beginning, are thought. reason:
     why replies end. temperature: the model's own. quit_delay_s: before Quit is carried out. bad_line: lines written as
     they are, in the middle of every reply; overlong_bytes: the length of another such line. flood: writes without end.
-    lose_after: another machine is lost then. unreachable: why other machines cannot be joined.
+    measure_s: how long it measures before each reply. lose_after: another machine is lost then. unreachable:
+    why other machines cannot be joined.
     """
 
     rounds: int = 20
@@ -49,6 +50,7 @@ class Behaviour(msgspec.Struct, frozen=True):
     lose_after: int = 0
     unreachable: str = ""
     hang_after: int = 0
+    measure_s: float = 0.0
     skip_after: int = 0
     fall_back_after: int = 0
     verify_s: float = 0.0
@@ -174,6 +176,9 @@ class FakeHost:
         if request.target and request.target != self.target:
             self.send(p.Failed(id=request.id, kind=p.OTHER_MODEL, message="another model is loaded: ask again"))
             return
+        if behaviour.measure_s:
+            self.send(p.Measuring(id=request.id, message="Measuring what a pass costs here"))
+            time.sleep(behaviour.measure_s)
         began_s = time.monotonic()
         self.send(p.PrefillProgress(id=request.id, progress=PromptProgress(0, 30 + first, 0, 0.0)))
         self.send(p.PrefillProgress(id=request.id, progress=PromptProgress(30 + first, 30 + first, 0, 0.01)))
