@@ -4,6 +4,7 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,11 +31,27 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def _schedule(policy: str) -> None:
+    """Sets the scheduling policy, by its name in `os`, of this thread and of those that it starts. Only on Linux."""
+    if sys.platform == "linux":
+        with suppress(OSError):
+            os.sched_setscheduler(0, getattr(os, policy), os.sched_param(0))
+
+
 # MLX's CPU backend hands every few operations to a thread of its own. By default Linux lets that thread preempt the one
 # that woke it each time, and each switch takes as long as the operations of a toy. Child processes inherit this.
-if sys.platform == "linux":
-    with suppress(OSError):
-        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+_schedule("SCHED_BATCH")
+
+
+@pytest.fixture(autouse=True)
+def users_scheduling(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Runs tests of what takes how long as users run the app."""
+    timing = request.node.get_closest_marker("timing") is not None
+    if timing:
+        _schedule("SCHED_OTHER")
+    yield
+    if timing:
+        _schedule("SCHED_BATCH")
 
 
 def pytest_collection_finish() -> None:
