@@ -45,7 +45,7 @@ _schedule("SCHED_BATCH")
 
 @pytest.fixture(autouse=True)
 def users_scheduling(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Runs tests of what takes how long as users run the app."""
+    """Runs tests marked `timing` under the scheduling policy that users have."""
     timing = request.node.get_closest_marker("timing") is not None
     if timing:
         _schedule("SCHED_OTHER")

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app import macos
-from app.protocol import BUSY, CANCELLED, NOT_LOADED, AnyAnswer, Counted, Failed, Measuring, ReplyDone, RoundDone
+from app.protocol import BUSY, CANCELLED, NOT_LOADED, AnyAnswer, Counted, Failed, ReplyDone, RoundDone
 from app.protocol.api_messages import PassedCount, PassedReply
 from app.window.chat.host_connection import HostTask
 from app.window.chat.host_process import milliseconds
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from app.window.chat import Controller
 
 MAX_WAITING_BYTES = 64 << 20
-MEASURING_FACTOR = 8  # how much longer than usual the host may be silent while it measures
 RETRY_MS = 50  # between two looks at whether the host is free
 SILENT = "The engine has not answered another program for a while. It may be busy or stuck."
 STUCK = "the engine does not answer and may be stuck: restart it in Redline's window, then ask again"
@@ -39,14 +38,12 @@ GAVE_UP = "the engine has stopped: start it again in Redline's window"
 @dataclass
 class _Running:
     """The request that the host has. wanted: whether somebody waits for its answer. tokens: of the reply so far. stuck:
-    whether the host has been silent for too long, and has not answered since. measuring: whether it measures what
-    passes cost, of which it says nothing until it is done."""
+    whether the host has been silent for too long, and has not answered since."""
 
     id: int
     wanted: bool = True
     tokens: int = 0
     stuck: bool = False
-    measuring: bool = False
 
 
 class ApiRequests(QObject):
@@ -142,7 +139,7 @@ class ApiRequests(QObject):
         running = self._running
         if running is None:
             return
-        running.stuck, running.measuring = False, isinstance(answer, Measuring)
+        running.stuck = False
         if self._overdue.isActive():
             self._overdue.start(milliseconds(self._host.timeouts.silent_s))
         if isinstance(answer, RoundDone):
@@ -189,15 +186,13 @@ class ApiRequests(QObject):
         self.answered.emit(Failed(id=number, kind=kind, message=message))
 
     def _report_silence(self) -> None:
-        """Gives the host up, unless it has a reason to be silent: it measures costs, or was told to stop just now."""
+        """Gives the host up. One that was told to stop first has as long as any other."""
         running, timeouts = self._running, self._host.timeouts
         if running is None or running.stuck:
             return
+        self._host.notice.emit(Notice("warning", SILENT, (self._host.restart_action,)))
         if self._task.stopping:
-            self._host.notice.emit(Notice("warning", SILENT, (self._host.restart_action,)))
             self._overdue.start(milliseconds(max(0.0, timeouts.silent_s - timeouts.stop_s)))
-        elif running.measuring:
-            self._overdue.start(milliseconds(MEASURING_FACTOR * timeouts.silent_s))
         else:
             self._give_up()
 
@@ -207,8 +202,6 @@ class ApiRequests(QObject):
         if running is None or running.stuck:
             return
         running.stuck = True
-        if not self._task.stopping:
-            self._host.notice.emit(Notice("warning", SILENT, (self._host.restart_action,)))
         if running.wanted:
             self._fail(running.id, CANCELLED, STUCK)
             self._abandon()

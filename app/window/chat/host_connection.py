@@ -21,6 +21,7 @@ from app.protocol import (
     Loaded,
     Loading,
     Malformed,
+    Measuring,
     Pair,
     Ready,
     Request,
@@ -32,6 +33,7 @@ from app.window.chat.notices import Action, Notice, SpeculationState, Speculatio
 from engine.errors import ContextError
 
 TOO_LONG = f"The conversation is longer than the {LONGEST_LINE >> 20} MB that the engine accepts. Start a new one."
+MEASURING_FACTOR = 8  # how much longer than usual the host may be silent while it measures
 STARTING = SpeculationStatus("loading", detail="The engine is starting")
 
 
@@ -274,6 +276,7 @@ class HostTask(QObject):
         self._host = host
         self._make_request: Callable[[], Request | None] | None = None
         self._id = 0  # of the request; 0 until it is sent
+        self._measuring = False  # what passes cost, of which the host says nothing until it is done
         self._silence = QTimer(self, singleShot=True)
         self._silence.timeout.connect(self.silent)
         host.became_ready.connect(self._send)
@@ -304,7 +307,7 @@ class HostTask(QObject):
         """Ignores further answers, and waits for none."""
         self._silence.stop()
         self._host.forget(self._id)
-        self._id, self._make_request, self.stopping = 0, None, False
+        self._id, self._make_request, self.stopping, self._measuring = 0, None, False, False
 
     def _send(self, _: object = None) -> None:
         if self._make_request is None or self.sent or not self._host.ready:
@@ -315,6 +318,7 @@ class HostTask(QObject):
             self._restart_silence()
 
     def _receive(self, answer: AnyAnswer) -> None:
+        self._measuring = isinstance(answer, Measuring)
         self._restart_silence()
         self.answered.emit(answer)
 
@@ -325,7 +329,8 @@ class HostTask(QObject):
 
     def _restart_silence(self) -> None:
         if not self.stopping:
-            self._silence.start(milliseconds(self._host.timeouts.silent_s))
+            allowed_s = self._host.timeouts.silent_s * (MEASURING_FACTOR if self._measuring else 1)
+            self._silence.start(milliseconds(allowed_s))
 
 
 def _capitalised(text: str) -> str:

@@ -41,7 +41,7 @@ DRAFTER_HELP = {
 MISMATCH = "This drafter is made for the built-in target and is unlikely to work with another."
 TREE_HELP = "Proposes several continuations at once. Requires EAGLE-3, Medusa or prompt lookup."
 LONGEST_CONTEXT = 4_000_000
-MACHINES_HELP = "For a model that is too large for this one: the file that `redline cluster` writes."
+MACHINES_HELP = "For a model that is too large for this computer: the file that `redline cluster` writes."
 
 
 class ModelChoice(QWidget):

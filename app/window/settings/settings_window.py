@@ -56,7 +56,7 @@ class AppearancePage(QWidget):
         self.scheme, self.text_size, self.motion = choice(SCHEMES), choice(sizes), choice(MOTIONS)
         self.unload = choice(UNLOADING)
         self.tints, self.refused, self.announce = CheckBox("Show"), CheckBox("Show"), CheckBox("Read aloud")
-        self.learning = CheckBox("Speed up new ones")
+        self.learning = CheckBox("Use for drafting")
         self._preferences = Preferences()
         fields = column(on=self, margins=PAGE_MARGINS, gap=14)
         self._controls: dict[str, Choice | CheckBox] = {}  # by the name of the preference

@@ -142,7 +142,7 @@ def test_an_mtp_head_begins_with_the_best_linear_guess(target: Loaded) -> None:
 
 
 def test_the_layer_of_an_mtp_head_changes_that_guess_a_little_at_first(target: Loaded) -> None:
-    """Whatever the size of what the target's last layer adds to its own, much larger states."""
+    """However large what the target's last layer adds is, as it was trained on much larger states."""
     reader = make_reader(target, "mtp")
     made: Any = make_trainee(target, "mtp", (1, 0), reader, IDS, 1)
     loud = tree_map(lambda x: 30 * x, {"o_proj": made.network.layer.self_attn.o_proj.parameters()})

@@ -148,6 +148,12 @@ def test_a_silent_engine_is_reported_and_a_restart_keeps_the_reply(tmp_path: Pat
         assert scene.controller.status.state == "on"
 
 
+def test_an_engine_that_measures_in_silence_is_not_reported(tmp_path: Path) -> None:
+    with Scene(tmp_path, Timeouts(silent_s=0.3), measure_s=0.9) as scene:
+        assert scene.ask().state == "complete"
+        assert not scene.notices
+
+
 @pytest.mark.parametrize("stuck", [False, True])
 def test_quitting_during_a_reply_saves_it_and_takes_two_seconds_at_most(tmp_path: Path, stuck: bool) -> None:
     behaviour = {"hang_after": 30} if stuck else {}

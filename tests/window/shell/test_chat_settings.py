@@ -165,7 +165,7 @@ def test_the_file_of_the_machines_is_checked_and_what_they_have_is_shown(
     assert field._below.text().endswith(f"Fits: {memory}.")
     form.pair.machines.set_text("")
     form.pair.machines.changed.emit()
-    assert applied[-1].pair == Pair() and "too large for this one" in field._below.text()
+    assert applied[-1].pair == Pair() and "too large for this computer" in field._below.text()
 
 
 def test_a_shipped_drafter_for_another_target_is_warned_of(form: ChatForm, tmp_path: Path) -> None:
