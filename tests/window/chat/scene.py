@@ -79,16 +79,16 @@ class Scene:
         """Waits until the pair is loaded."""
         until(lambda: self.controller.status.state not in ("loading", "host down"))
 
-    def ask(self, text: str = "Hello?") -> MessageRecord:
+    def ask(self, text: str = "Hello?", seconds: float = 15.0) -> MessageRecord:
         """Sends a message and returns the reply once it has ended."""
         before = len(self.ended)
         assert self.controller.send(text)
-        until(lambda: len(self.ended) > before)
+        until(lambda: len(self.ended) > before, seconds)
         return self.ended[-1]
 
-    def streaming(self, tokens: int = 6) -> int:
+    def streaming(self, tokens: int = 6, seconds: float = 15.0) -> int:
         """Waits until a reply has so many tokens and returns its id."""
-        until(lambda: self.began and len(self.tokens(self.began[-1].id)) >= tokens)
+        until(lambda: self.began and len(self.tokens(self.began[-1].id)) >= tokens, seconds)
         return self.began[-1].id
 
     def tokens(self, message: int) -> list[int]:

@@ -15,6 +15,7 @@ import pytest
 
 from app.protocol import Load, Pair, SamplingSettings
 from app.store.records import ChatSettings
+from app.window.chat.host_process import Timeouts
 from tests.window.chat.fake_host import text_of
 from tests.window.chat.scene import Scene, whole_path
 from tests.window.waiting import until
@@ -90,14 +91,14 @@ def test_a_real_rank_that_is_killed_loses_nothing_and_is_joined_again(
     hosts.write_text(json.dumps({"hosts": [here, here]}))
     sampling = SamplingSettings(max_tokens=400, temperature=0.8, seed=1, acceptance="coupled", draft_length=2)
     pair = Pair(target=str(toy_folder), drafter="lookup", hosts=str(hosts))
-    with Scene(tmp_path, words=[sys.executable, "-m", "app.host"]) as scene:
+    with Scene(tmp_path, Timeouts(), words=[sys.executable, "-m", "app.host"]) as scene:
         scene.controller.change_settings(ChatSettings(pair=pair, sampling=sampling))
         until(lambda: scene.loaded_pair() == pair, 90)
-        whole = scene.ask("the sky is blue")
+        whole = scene.ask("the sky is blue", 90)
         assert whole.state == "complete" and scene.notices == []
         if moment < 2:
             assert scene.controller.regenerate(whole.id, again=True)
-            scene.streaming(5)
+            scene.streaming(5, 90)
             time.sleep(random.Random(moment).uniform(0, 0.3))
         (rank,) = _ranks(scene.process.pid)
         os.kill(rank, signal.SIGKILL)
