@@ -2,8 +2,8 @@
 
 Attention grows with the context, and for a pass of two rows by twice as much as for one: on 2 cores a drafted token
 costs the built-in model 1.2 plain steps after 64 tokens and 1.3 after 1,024. So costs are measured after the
-`MILESTONES` around a context, and taken from the straight line between them. To measure takes seconds, so a reply waits
-for it only where nothing at all is known; the other milestones are measured ahead, while the model is idle.
+`MILESTONES` around a context, and taken from the straight line between them. To measure takes seconds, of a large model
+half a minute, so it is done ahead, while the model is idle. A reply that comes before that goes by an estimate.
 
 A file that cannot be read is measured again and replaced; one that cannot be written costs a measurement the next time
 and nothing else.
@@ -42,12 +42,14 @@ _ROWS = 64  # that a pass to measure may add after a milestone
 @dataclass
 class Calibration:
     """The costs of one pair on this machine, kept in memory too, so that nothing is measured twice where no disk keeps
-    it. room: tokens that a context may have. root: of the cache, None for the user's."""
+    it. room: tokens that a context may have. root: of the cache, None for the user's. estimate: of the costs, where a
+    reply needed one before anything was measured."""
 
     target: Loaded
     drafter: NamedDrafter
     room: int = MILESTONES[-1] + _ROWS
     root: Path | None = None
+    estimate: Costs | None = field(init=False, default=None)
     _found: dict[int, Costs] = field(default_factory=dict)
 
     def milestones(self, context: int) -> tuple[int, ...]:
@@ -102,9 +104,14 @@ class Calibration:
             self._write(self._file(milestone), kept)
         return kept
 
+    def make_estimate(self, pause: Callable[[], None] = lambda: None) -> None:
+        """Estimates the costs after a short context, for this process only. Empties both caches: forget the session
+        first. pause: as in `costs`."""
+        self.estimate = pair_loader.estimate_costs(self.target, self.drafter, pause)
+
     def forget(self) -> None:
         """Discards all costs, so that they are measured again: the machine was busy, or has changed."""
-        self._found = {}
+        self._found, self.estimate = {}, None
         self.discard_files()
 
     def discard_files(self) -> None:

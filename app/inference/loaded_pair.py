@@ -222,6 +222,16 @@ class LoadedPair:
             self.session.forget()
         return self.calibration.costs(context, pause)
 
+    def knows_costs(self, context: int) -> bool:
+        """Returns whether a reply after `context` tokens can go by costs, measured or estimated."""
+        return self.calibration.at_hand(context) is not None or self.calibration.estimate is not None
+
+    def estimate_costs(self, pause: Callable[[], None]) -> None:
+        """Estimates the costs for a reply that should not wait until they are measured. Empties all caches. pause, and
+        what this raises: as `costs`."""
+        self.session.forget()
+        self.calibration.make_estimate(pause)
+
     def measure_ahead(self, pause: Callable[[], None]) -> None:
         """Measures the costs that later replies will need, unless the conversation in the caches would be lost. pause:
         called between passes; may raise to break off. Raises whatever a drafter raises."""
@@ -241,7 +251,7 @@ class LoadedPair:
         if settings.draft_length is not None or not self.has_drafter:
             return pair_loader.make_policy(self.drafter, settings.draft_length, None)
         correction = self.correction(context, settings.exact, timed) if goes_by_the_clock(settings) else None
-        costs = self.calibration.at_hand(context) or self.costs(context)
+        costs = self.calibration.at_hand(context) or self.calibration.estimate or self.costs(context)
         return pair_loader.make_policy(self.drafter, None, costs, settings.exact, correction)
 
     def review_costs(self) -> None:
@@ -252,8 +262,11 @@ class LoadedPair:
             self.calibration.discard_files()
 
     def correction(self, context: int, exact: bool, timed: bool) -> CostCorrection:
-        """Returns the correction of costs that replies under these conditions share."""
+        """Returns the correction of costs that replies under these conditions share; estimated costs have a new one
+        each time, as nothing that it learns is of use once they are measured."""
         calibration = self.calibration
+        if calibration.at_hand(context) is None:
+            return CostCorrection()
         conditions = calibration.milestones(context), calibration.knows(context), exact, timed
         return self._corrections.setdefault(conditions, CostCorrection())
 

@@ -1,5 +1,5 @@
-"""One reply of a loaded pair, as events. It measures first what draft length auto must know, and goes on without a
-drafter that fails.
+"""One reply of a loaded pair, as events. It estimates first what draft length auto must know where nothing has been
+measured, and goes on without a drafter that fails.
 
 Going on is a second attempt: the same prompt, continued from the tokens that were already emitted. They were drawn from
 the target's distribution, and noise depends on the position alone, so the distribution stays the target's, and greedy
@@ -89,7 +89,7 @@ class ReplyRunner:
         return self._pair.prompt_ids(given.messages, self._settings, self._cancelled, given.tools)
 
     def _prepare(self) -> Generator[ReplyEvent, None, bool]:
-        """Measures what draft length auto needs if nothing is known of this pair yet. Returns whether the drafter can
+        """Estimates what draft length auto needs if nothing is known of this pair yet. Returns whether the drafter can
         be used."""
         pair, length = self._pair, self._settings.draft_length
         if length == 0:
@@ -98,11 +98,11 @@ class ReplyRunner:
             yield FellBack(f"the drafter is no longer loaded; load the pair again ({pair.refusal})")
         if not pair.has_drafter or length is not None:
             return pair.has_drafter
-        if pair.calibration.at_hand(self._context) is not None:
+        if pair.knows_costs(self._context):
             return True
         yield Measuring(MEASURING)
         try:
-            pair.costs(0, self._stop_if_cancelled)
+            pair.estimate_costs(self._stop_if_cancelled)
         except StoppedError:
             raise
         except Exception as error:  # noqa: BLE001  broad: whatever a drafter does, the target replies alone

@@ -90,6 +90,24 @@ def test_every_width_that_a_draft_may_lead_to_is_measured(
     assert pair_loader.widths_of(drafter) == widths
 
 
+def test_an_estimate_takes_a_fraction_of_the_passes_and_is_not_kept_on_disk(target: Loaded, tmp_path: Path) -> None:
+    passes = {"estimated": 0, "measured": 0}
+
+    def count(what: str) -> Callable[[], None]:
+        return lambda: passes.update({what: passes[what] + 1})
+
+    costs = here(target, tmp_path, ONE)
+    costs.make_estimate(count("estimated"))
+    assert costs.estimate is not None and costs.at_hand() is None and costs.missing()[0] == 64
+    assert [width for width, _ in costs.estimate.verify] == [1, 2, 9]
+    assert calibration.is_sound(costs.estimate, 1) and costs.estimate.plain_s > 0
+    costs.costs(0, count("measured"))
+    assert passes["estimated"] * 3 < passes["measured"]
+    assert here(target, tmp_path, ONE).estimate is None
+    costs.forget()
+    assert costs.estimate is None
+
+
 def test_long_contexts_are_measured_apart(target: Loaded, measured: list[int], tmp_path: Path) -> None:
     for context in (10, 2000, 128, 1500, 9000, 2049):
         here(target, tmp_path).costs(context)

@@ -127,15 +127,30 @@ def test_drafted_tokens_have_their_texts(worker: ModelWorker, toy_folder: Path) 
     assert tokenizer.piece(the) == tokenizer.decode([the, the])[len(tokenizer.decode([the])) :]
 
 
-def test_costs_are_measured_once_and_only_for_automatic_lengths(toy_folder: Path, toy_drafter_folder: Path) -> None:
+def test_costs_are_estimated_once_and_only_for_automatic_lengths(toy_folder: Path, toy_drafter_folder: Path) -> None:
     worker = worker_with(toy_folder, toy_drafter_folder)
     auto, fixed, off = (SamplingSettings(max_tokens=4, draft_length=length) for length in (None, 2, 0))
     measured = [len(of_kind(ask(worker, sampling), p.Measuring)) for sampling in (fixed, off, auto, auto, fixed)]
     assert measured == [0, 0, 1, 0, 0]
     list(worker.load(p.Load(id=1, pair=pair(toy_folder, "lookup"))))
     assert len(of_kind(ask(worker, auto), p.Measuring)) == 1
-    list(worker.load(p.Load(id=1, pair=pair(toy_folder))))
-    assert of_kind(ask(worker, auto), p.Measuring) == []
+
+
+def test_a_reply_that_comes_first_goes_by_an_estimate_until_costs_are_measured(
+    toy_folder: Path, toy_drafter_folder: Path
+) -> None:
+    worker, auto = worker_with(toy_folder, toy_drafter_folder), SamplingSettings(max_tokens=LENGTH)
+    first = ask(worker, auto)
+    calibration = worker._pair.calibration
+    assert len(of_kind(first, p.Measuring)) == 1 and calibration.missing() == (64,)
+    assert end_of(first).plain_s is None  # what was saved is not told from an estimate
+    worker.prepare(lambda _: False)
+    assert calibration.missing() == ()
+    second = ask(worker, auto)
+    assert of_kind(second, p.Measuring) == [] and end_of(second).plain_s == calibration.costs().plain_s
+    assert ids_of(first) == ids_of(second) == plain(toy_folder, auto)
+    another = worker_with(toy_folder, toy_drafter_folder)
+    assert of_kind(ask(another, auto), p.Measuring) == []
 
 
 def test_no_question_waits_for_costs_behind_a_long_prompt(
