@@ -256,7 +256,7 @@ class Unloaded(RequestAnswer, frozen=True, kw_only=True):
 
 
 class Measuring(RequestAnswer, frozen=True, kw_only=True):
-    """The host measures step times on this machine, once for each pair, before the first reply that needs them."""
+    """The host estimates step times on this machine for a reply that came before it has measured them while idle."""
 
     message: str
 
