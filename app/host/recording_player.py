@@ -157,15 +157,7 @@ def by_request(answers: Sequence[protocol.AnyAnswer]) -> list[Recorded]:
         if answer.id not in open_:
             found.append(open_.setdefault(answer.id, []))
         open_[answer.id].append(answer)
-        if isinstance(
-            answer,
-            protocol.Loaded
-            | protocol.Counted
-            | protocol.ReplyDone
-            | protocol.VerifyDone
-            | protocol.RaceDone
-            | protocol.Failed,
-        ):
+        if isinstance(answer, protocol.LastAnswer):
             del open_[answer.id]
     for number, cut in open_.items():
         cut.append(protocol.Failed(id=number, kind="RecordingEnds", message="the recording ends here"))

@@ -51,6 +51,10 @@ AnyAnswer = (
     | race_messages.RaceProgress | race_messages.RaceReady | race_messages.RunPart | race_messages.PairCompared
     | race_messages.RaceDone
 )  # fmt: skip
+LastAnswer = (
+    messages.Loaded | messages.Unloaded | messages.ReplyDone | messages.Counted | messages.Failed
+    | messages.VerifyDone | race_messages.RaceDone
+)  # fmt: skip
 
 T = TypeVar("T")
 _encoder = msgspec.json.Encoder()

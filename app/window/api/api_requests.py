@@ -2,8 +2,8 @@
 
 So the window's own request waits for one of them at most, which is not cut, and goes before all others.
 
-A host that has one of them and answers nothing for as long as the window allows is stuck: that request fails, and so do
-those that wait and those that come, until the host answers or is replaced.
+A host that answers nothing for as long as the window allows is stuck, whether it has one of them or a request of the
+window: the one that it has fails, and so do those that wait and those that come, until it goes on or is replaced.
 
 Invariants: a request is waiting, or the one that runs, or over. The host has at most one of them.
 """
@@ -19,10 +19,9 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app import macos
-from app.protocol import BUSY, CANCELLED, NOT_LOADED, AnyAnswer, Counted, Failed, ReplyDone, RoundDone
+from app.protocol import BUSY, CANCELLED, NOT_LOADED, AnyAnswer, Counted, Failed, ReplyDone, RoundDone, silence
 from app.protocol.api_messages import PassedCount, PassedReply
 from app.window.chat.host_connection import HostTask
-from app.window.chat.host_process import milliseconds
 from app.window.chat.notices import Notice
 
 if TYPE_CHECKING:
@@ -31,19 +30,19 @@ if TYPE_CHECKING:
 MAX_WAITING_BYTES = 64 << 20
 RETRY_MS = 50  # between two looks at whether the host is free
 SILENT = "The engine has not answered another program for a while. It may be busy or stuck."
-STUCK = "the engine does not answer and may be stuck: restart it in Redline's window, then ask again"
+STUCK = f"{silence.STUCK}: restart it in Redline's window, then ask again"
 GAVE_UP = "the engine has stopped: start it again in Redline's window"
 
 
 @dataclass
 class _Running:
-    """The request that the host has. wanted: whether somebody waits for its answer. tokens: of the reply so far. stuck:
-    whether the host has been silent for too long, and has not answered since."""
+    """The request that the host has. wanted: whether somebody waits for its answer. tokens: of the reply so far.
+    reported: that the host has been silent for long, and it has not answered since."""
 
     id: int
     wanted: bool = True
     tokens: int = 0
-    stuck: bool = False
+    reported: bool = False
 
 
 class ApiRequests(QObject):
@@ -61,10 +60,9 @@ class ApiRequests(QObject):
         self._task = HostTask(self._host, self)
         self._task.answered.connect(self._receive)
         self._task.silent.connect(self._report_silence)
-        self._overdue = QTimer(self, singleShot=True)  # runs while the host has not stopped in time
-        self._overdue.timeout.connect(self._give_up)
         self._retry = QTimer(self, interval=RETRY_MS)
         self._retry.timeout.connect(self._send_next)
+        self._host.became_stuck.connect(self._give_up)
         self._host.died.connect(self._handle_death)
 
     @property
@@ -82,7 +80,7 @@ class ApiRequests(QObject):
         if sum(size for _, size in self._waiting) + size_bytes > MAX_WAITING_BYTES:
             self._fail(request.id, BUSY, "too many requests are waiting: try again in a few seconds")
             return
-        if self._running is not None and self._running.stuck:
+        if self._host.stuck:
             self._fail(request.id, CANCELLED, STUCK)
             return
         self._waiting.append((request, size_bytes))
@@ -139,9 +137,7 @@ class ApiRequests(QObject):
         running = self._running
         if running is None:
             return
-        running.stuck = False
-        if self._overdue.isActive():
-            self._overdue.start(milliseconds(self._host.timeouts.silent_s))
+        running.reported = False
         if isinstance(answer, RoundDone):
             running.tokens += len(answer.round.tokens)
         over = isinstance(answer, ReplyDone | Counted | Failed)
@@ -160,7 +156,6 @@ class ApiRequests(QObject):
 
     def _finish(self) -> None:
         self._task.end()
-        self._overdue.stop()
         self._running, self._host.serving = None, False
         if self._host.status.state == "loading":
             self._host.show_pair_status()  # a reply of the window waited for this one
@@ -186,23 +181,16 @@ class ApiRequests(QObject):
         self.answered.emit(Failed(id=number, kind=kind, message=message))
 
     def _report_silence(self) -> None:
-        """Gives the host up. One that was told to stop first has as long as any other."""
-        running, timeouts = self._running, self._host.timeouts
-        if running is None or running.stuck:
-            return
-        self._host.notice.emit(Notice("warning", SILENT, (self._host.restart_action,)))
-        if self._task.stopping:
-            self._overdue.start(milliseconds(max(0.0, timeouts.silent_s - timeouts.stop_s)))
-        else:
-            self._give_up()
+        running = self._running
+        if running is not None and not running.reported:
+            running.reported = True
+            self._host.notice.emit(Notice("warning", SILENT, (self._host.restart_action,)))
 
     def _give_up(self) -> None:
-        """Takes the host for stuck, and fails all requests. The host is asked to stop, in case it goes on."""
+        """Fails all requests. The host is asked to stop the one that it has, in case it goes on."""
+        self._report_silence()
         running = self._running
-        if running is None or running.stuck:
-            return
-        running.stuck = True
-        if running.wanted:
+        if running is not None and running.wanted:
             self._fail(running.id, CANCELLED, STUCK)
             self._abandon()
         self._fail_waiting(CANCELLED, STUCK)

@@ -28,12 +28,12 @@ from app.protocol import (
     Stop,
     Unload,
 )
+from app.protocol.silence import PendingRequests
 from app.window.chat.host_process import RESTARTED, HostProcess, milliseconds
 from app.window.chat.notices import Action, Notice, SpeculationState, SpeculationStatus
 from engine.errors import ContextError
 
 TOO_LONG = f"The conversation is longer than the {LONGEST_LINE >> 20} MB that the engine accepts. Start a new one."
-MEASURING_FACTOR = 8  # how much longer than usual the host may be silent while it measures
 STARTING = SpeculationStatus("loading", detail="The engine is starting")
 
 
@@ -56,6 +56,7 @@ class HostConnection(QObject):
     load_failed = Signal(object, str)  # Pair, why
     frame_ended = Signal()  # every answer of a frame has been handled
     died = Signal(str)  # why; pending requests will not be answered
+    became_stuck = Signal()  # it has been silent for too long, whatever it was asked for
     race_ended = Signal()
     notice = Signal(object)  # Notice
 
@@ -69,10 +70,14 @@ class HostConnection(QObject):
         self.failure: LoadFailure | None = None
         self.racing = False  # a race is being measured; anything else would slow it down
         self.serving = False  # a request of another program is being answered; what is asked meanwhile waits for it
+        self.stuck = False  # it has been silent for too long, and has not gone on since
         self._previous: Loaded | None = None  # before the load in progress
         self._last_id = 0  # of a request
         self._handlers: dict[int, Callable[[AnyAnswer], None]] = {}
         self._reported_error = False
+        self._pending = PendingRequests()
+        self._silence = QTimer(self, singleShot=True)
+        self._silence.timeout.connect(self._take_for_stuck)
         self._load_timer = QTimer(self, singleShot=True)
         self._load_timer.timeout.connect(self._report_slow_load)
         process.answered.connect(self._receive)
@@ -115,7 +120,11 @@ class HostConnection(QObject):
         request that is too long for the protocol fails in the next turn of the event loop."""
         self._last_id += 1
         self._handlers[self._last_id] = on_answer
-        if not self.process.send(replace(request, id=self._last_id)):
+        numbered = replace(request, id=self._last_id)
+        if self.process.send(numbered):
+            if self.process.running and self._pending.add(numbered):
+                self._watch()
+        else:
             failed = Failed(id=self._last_id, kind=ContextError.__name__, message=TOO_LONG)
             QTimer.singleShot(0, partial(self._receive, [failed]))
         return self._last_id
@@ -188,6 +197,8 @@ class HostConnection(QObject):
     # --- answers -------------------------------------------------------------------------------
 
     def _receive(self, answers: list[AnyAnswer]) -> None:
+        if sum(self._pending.hear(answer) or isinstance(answer, Ready) for answer in answers):
+            self._watch()
         for answer in answers:
             self._dispatch(answer)
         if self._load_timer.isActive():
@@ -238,8 +249,23 @@ class HostConnection(QObject):
             self._reported_error = True
             self.notice.emit(Notice("warning", text, (self.restart_action,)))
 
+    def _watch(self) -> None:
+        """The host goes on: it has as long as it may for its next answer."""
+        self.stuck = False
+        allowed_s = self._pending.allowed_s(self.timeouts)
+        if allowed_s is None:
+            self._silence.stop()
+        else:
+            self._silence.start(milliseconds(allowed_s))
+
+    def _take_for_stuck(self) -> None:
+        self.stuck = True
+        self.became_stuck.emit()
+
     def _handle_death(self, cause: str) -> None:
         self._handlers.clear()
+        self._pending.clear()
+        self._watch()
         self.pair = self.loaded = self._previous = None
         self._reported_error = False
         self._load_timer.stop()
@@ -259,6 +285,7 @@ class HostConnection(QObject):
         self.set_status(SpeculationStatus("loading", detail="The engine is taking a long time to start"))
         text = f"The engine has not started after {self.timeouts.ready_s:.0f} seconds."
         self.notice.emit(Notice("warning", text, (self.restart_action,)))
+        self._take_for_stuck()
 
 
 class HostTask(QObject):
@@ -329,8 +356,7 @@ class HostTask(QObject):
 
     def _restart_silence(self) -> None:
         if not self.stopping:
-            allowed_s = self._host.timeouts.silent_s * (MEASURING_FACTOR if self._measuring else 1)
-            self._silence.start(milliseconds(allowed_s))
+            self._silence.start(milliseconds(self._host.timeouts.reply_s(self._measuring)))
 
 
 def _capitalised(text: str) -> str:

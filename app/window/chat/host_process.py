@@ -32,6 +32,7 @@ from app.protocol import (
     decode_answer,
     encode_line,
 )
+from app.protocol.silence import SilenceLimits
 
 FRAME_S = 0.016
 READ_BUDGET_S = 0.006  # of a frame, for reading answers
@@ -43,13 +44,12 @@ Phase = Literal["down", "starting", "ready", "failed", "ended"]
 
 
 @dataclass(frozen=True)
-class Timeouts:
+class Timeouts(SilenceLimits):
     """How long the window waits for the host before it reports or does something, in seconds.
 
     ready_s: from start to Ready. quick_s: a host that lived less than this died quickly. restart_s: pauses before a
     restart after one, two ... quick deaths in a row; after one more it is given up. quit_s, terminate_s: from Quit to
-    SIGTERM, and from there to SIGKILL. load_s, silent_s: between two answers to a load and to anything else.
-    stop_s: from Stop to the end of the reply.
+    SIGTERM, and from there to SIGKILL. stop_s: from Stop to the end of the reply.
     """
 
     ready_s: float = 20.0
@@ -57,9 +57,7 @@ class Timeouts:
     restart_s: tuple[float, ...] = (0.2, 1.0, 3.0)
     quit_s: float = 1.0
     terminate_s: float = 0.3
-    load_s: float = 120.0
     stop_s: float = 8.0
-    silent_s: float = 45.0
 
 
 def milliseconds(seconds: float) -> int:

@@ -192,6 +192,63 @@ def test_programs_wait_for_a_host_that_stops_late(tmp_path: Path) -> None:
         assert waits.wait().text == text_of(120)
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_programs_behind_a_reply_of_the_window_that_hangs_are_refused(tmp_path: Path, stream: bool) -> None:
+    body = {**CHAT, "stream": stream}
+    with Scene(tmp_path, STUCK_SOON, rounds=4, hang_after=6) as scene, served(scene, tmp_path) as server:
+        assert scene.ask().text == text_of(12)
+        assert scene.controller.send("Hello?")
+        scene.streaming()
+        waiting = [Program(server, body=body), Program(server, body=body)]
+        until(lambda: server.state().waiting == 2)
+        for failed in (*(one.wait() for one in waiting), Program(server, body=body).wait()):
+            assert (failed.status, failed.error["code"], failed.error["message"]) == (503, "engine_unavailable", STUCK)
+        assert order(scene) == [False, False]
+        assert [notice.text for notice in scene.notices] == ["The engine has not responded for 2 seconds."]
+        scene.press("has not responded", "Restart Engine")
+        until(lambda: len(scene.ended) == 2)
+        assert Program(server).wait().text == text_of(12)
+
+
+def test_programs_may_ask_again_once_the_windows_reply_goes_on(tmp_path: Path) -> None:
+    with Scene(tmp_path, STUCK_SOON, rounds=40, pause_s=0.01) as scene, served(scene, tmp_path) as server:
+        assert scene.controller.send("Hello?")
+        scene.streaming()
+        os.kill(scene.process.pid, signal.SIGSTOP)
+        assert Program(server).wait().error["message"] == STUCK
+        os.kill(scene.process.pid, signal.SIGCONT)
+        until(lambda: not scene.controller.host.stuck)
+        assert Program(server).wait().text == text_of(120)
+        assert scene.ended[0].state == "complete" and scene.ended[0].text == text_of(120)
+
+
+def test_programs_behind_a_reply_that_the_window_stopped_in_vain_are_refused(tmp_path: Path) -> None:
+    with Scene(tmp_path, STUCK_SOON, rounds=40, hang_after=5) as scene, served(scene, tmp_path) as server:
+        assert scene.controller.send("Hello?")
+        scene.streaming()
+        scene.controller.stop()
+        assert Program(server).wait().error["message"] == STUCK
+        assert not scene.ended
+
+
+@pytest.mark.parametrize("behaviour", [{"measure_s": 2 * STUCK_SOON.silent_s}, {"load_s": 2 * STUCK_SOON.silent_s}])
+def test_programs_wait_for_a_window_that_measures_or_loads(tmp_path: Path, behaviour: dict[str, float]) -> None:
+    with Scene(tmp_path, STUCK_SOON, **behaviour) as scene, served(scene, tmp_path) as server:
+        assert scene.controller.send("Hello?")
+        assert Program(server).wait().text == TEXT
+        assert scene.ended[0].text == TEXT and scene.notices == []
+
+
+def test_programs_behind_a_load_that_makes_no_progress_are_refused(tmp_path: Path) -> None:
+    slow = changed(STUCK_SOON, load_s=0.5)
+    with Scene(tmp_path, slow, load_s=2.0) as scene, served(scene, tmp_path) as server:
+        scene.controller.pair.unload()
+        assert Program(server).wait().error["message"] == STUCK
+        assert Program(server).wait().error["message"] == STUCK
+        until(lambda: not scene.controller.host.stuck)
+        assert Program(server).wait().text == TEXT
+
+
 def test_a_host_that_measures_in_silence_is_not_stuck(tmp_path: Path) -> None:
     long = 2 * STUCK_SOON.silent_s
     with Scene(tmp_path, STUCK_SOON, measure_s=long) as scene, served(scene, tmp_path) as server:
