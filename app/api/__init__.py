@@ -6,6 +6,7 @@ access            who may ask, and how much: key, Host, Origin, type, sizes, dep
 request_schema    the requests as records, and what is refused by name
 reply_stream      the host's answers as text, tokens, counts and times: one fold for every endpoint
 host_client       the host's protocol over a pair of asyncio streams
+own_host          the host of `redline serve`, replaced when it is stuck
 loopback_server   uvicorn on 127.0.0.1
 key_file          the key that clients give
 

@@ -46,9 +46,14 @@ def unsupported(param: str, why: str) -> ApiError:
     return ApiError(400, "unsupported_parameter", f"{param} is not supported: {why}", param)
 
 
+def engine_unavailable(message: str) -> ApiError:
+    """Returns the error for a host that cannot answer."""
+    return ApiError(503, "engine_unavailable", message)
+
+
 def host_gone() -> ApiError:
     """Returns the error for a host that has ended."""
-    return ApiError(503, "engine_unavailable", "the engine has ended: start Redline, or `redline serve`, again")
+    return engine_unavailable("the engine has ended: start Redline, or `redline serve`, again")
 
 
 def of_failure(failed: protocol.Failed) -> ApiError:

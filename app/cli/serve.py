@@ -5,22 +5,20 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app import protocol
-from app.api.api_errors import ApiError
-from app.api.host_client import HostClient
 from app.api.key_file import ADDRESS, KEY_FILE, PORT, read_or_make_key
 from app.api.loopback_server import open_socket, serve_engine
+from app.api.own_host import OwnHost
 from app.api.reply_stream import Engine
 from app.cli.decoding_options import add_hosts
-from app.command_line import OK, add_command, notify
+from app.command_line import OK, add_command
 from app.inference.host_file import read_hosts
 from app.inference.options import AUTO, BUILTIN, read_draft_length
 from app.store import store_path
-from engine.errors import BackendError, ModelError, UsageError
+from engine.errors import BackendError, UsageError
 from engine.settings import ACCEPTANCE_RULES, SamplingSettings
 
 if TYPE_CHECKING:
@@ -64,49 +62,17 @@ def run(args: argparse.Namespace) -> int:
     return asyncio.run(serve(pair, base, args.port, key))
 
 
-async def serve(pair: protocol.Pair, base: SamplingSettings, port: int, key: str, *host: str) -> int:
-    """Starts a host, loads the pair and serves it. host: the command that starts it, the real one if not given."""
+async def serve(pair: protocol.Pair, base: SamplingSettings, port: int, key: str, *command: str) -> int:
+    """Starts a host, loads the pair and serves it. command: that starts the host, the real one if not given."""
     with open_socket(port) as listener:
-        process = await asyncio.create_subprocess_exec(
-            *(host or (sys.executable, "-m", "app.host")),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            limit=protocol.LONGEST_LINE + 1,
-            start_new_session=True,  # so that Ctrl-C ends the server first
-        )
-        assert process.stdin is not None and process.stdout is not None
-        client = HostClient(process.stdout, process.stdin)
-        reading = asyncio.create_task(client.run())
-        try:
-            loaded = await _load(client, pair)
+        async with OwnHost(pair, command) as host:
+            loaded = await host.load()
             listener.listen()  # before the address is printed, so that nobody who reads it is refused
             _introduce(loaded, listener.getsockname()[1], key)
-            await serve_engine(Engine(client, base), listener, key)
-            if client.ended.is_set():
-                raise BackendError("the engine has ended: start `redline serve` again")
+            await serve_engine(Engine(host.client, base), listener, key)
+            if host.client.ended.is_set():
+                raise host.failure or BackendError("the engine has ended: start `redline serve` again")
             return OK
-        finally:
-            reading.cancel()
-            process.stdin.close()  # which ends the host
-            with suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), 5)
-            if process.returncode is None:
-                process.kill()
-
-
-async def _load(client: HostClient, pair: protocol.Pair) -> protocol.Loaded:
-    """Returns what was loaded. Raises ModelError for what the host refuses, BackendError for a host that ends."""
-    with suppress(ApiError):
-        async with aclosing(client.request(protocol.Load(id=0, pair=pair))) as answers:
-            async for answer in answers:
-                match answer:
-                    case protocol.Loading():
-                        notify(answer.message)
-                    case protocol.Failed():
-                        raise ModelError(answer.message)
-                    case protocol.Loaded():
-                        return answer
-    raise BackendError("the engine ended while it loaded the model: run `redline doctor`")
 
 
 def _introduce(loaded: protocol.Loaded, port: int, key: str) -> None:

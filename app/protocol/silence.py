@@ -35,9 +35,6 @@ class PendingRequests:
         self._loads: dict[int, bool] = {}  # by the id of a request: whether it is a Load
         self._measuring = False  # the oldest
 
-    def __contains__(self, number: int) -> bool:
-        return number in self._loads
-
     @property
     def loading(self) -> bool:
         """Whether the host is at a Load."""
