@@ -231,6 +231,16 @@ def test_programs_behind_a_reply_that_the_window_stopped_in_vain_are_refused(tmp
         assert not scene.ended
 
 
+def test_programs_behind_a_check_that_hangs_are_refused(tmp_path: Path) -> None:
+    with Scene(tmp_path, STUCK_SOON, rounds=4, verify_s=60.0) as scene, served(scene, tmp_path) as server:
+        record = scene.ask()
+        assert scene.controller.verify(record.id)
+        until(lambda: scene.verifying)
+        assert Program(server).wait().error["message"] == STUCK
+        scene.controller.host.restart()
+        assert Program(server).wait().text == text_of(12)
+
+
 @pytest.mark.parametrize("behaviour", [{"measure_s": 2 * STUCK_SOON.silent_s}, {"load_s": 2 * STUCK_SOON.silent_s}])
 def test_programs_wait_for_a_window_that_measures_or_loads(tmp_path: Path, behaviour: dict[str, float]) -> None:
     with Scene(tmp_path, STUCK_SOON, **behaviour) as scene, served(scene, tmp_path) as server:
