@@ -7,9 +7,10 @@ still waits for that one, and only an answer to it shows that the host goes on: 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 
 from app.protocol import AnyAnswer, LastAnswer
-from app.protocol.messages import Load, Measuring, Request, RequestAnswer
+from app.protocol.messages import Failed, Load, Measuring, Request, RequestAnswer
 
 MEASURING_FACTOR = 8  # how much longer than usual a host may be silent while it measures what passes cost
 STUCK = "the engine does not answer and may be stuck"
@@ -53,6 +54,9 @@ class PendingRequests:
         """Returns whether an answer shows that the host goes on."""
         if not isinstance(answer, RequestAnswer) or answer.id not in self._loads:
             return False
+        if not isinstance(answer, Failed):  # what came before is over, though its last answer is lost
+            for older in list(takewhile(lambda number: number != answer.id, self._loads)):
+                del self._loads[older]
         is_oldest = answer.id == next(iter(self._loads))
         if is_oldest:
             self._measuring = isinstance(answer, Measuring)

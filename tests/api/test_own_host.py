@@ -12,6 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
+from msgspec import structs
 
 from app import protocol
 from app.api.access import AccessRules
@@ -237,5 +238,8 @@ def test_only_answers_to_the_oldest_request_show_that_a_host_goes_on() -> None:
     assert pending.hear(protocol.Failed(id=1, kind="BackendError", message="m"))
     assert pending.loading and pending.allowed_s(limits) == limits.load_s
     assert pending.hear(protocol.Loading(id=4, message="m")) and pending.loading
+    third = structs.replace(first, id=5)
+    assert not pending.add(third) and pending.hear(protocol.FellBack(id=5, reason="r")) and not pending.loading
+    assert pending.allowed_s(limits) == limits.silent_s
     pending.clear()
     assert pending.allowed_s(limits) is None
