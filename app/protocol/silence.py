@@ -11,6 +11,7 @@ from itertools import takewhile
 
 from app.protocol import AnyAnswer, LastAnswer
 from app.protocol.messages import Failed, Load, Measuring, Request, RequestAnswer
+from app.protocol.race_messages import RaceProgress
 
 MEASURING_FACTOR = 8  # how much longer than usual a host may be silent while it measures what passes cost
 STUCK = "the engine does not answer and may be stuck"
@@ -25,8 +26,13 @@ class SilenceLimits:
     silent_s: float = 45.0
 
     def reply_s(self, measuring: bool) -> float:
-        """Returns how long until the next answer to what is no load. measuring: whether the last was Measuring."""
+        """Returns how long until the next answer to what is no load. measuring: as `measures` said of the last one."""
         return self.silent_s * (MEASURING_FACTOR if measuring else 1)
+
+
+def measures(answer: AnyAnswer) -> bool:
+    """Returns whether the host says nothing now until it has measured something: a race gets ready before run 1."""
+    return isinstance(answer, Measuring) or (isinstance(answer, RaceProgress) and answer.run == 0)
 
 
 class PendingRequests:
@@ -59,7 +65,7 @@ class PendingRequests:
                 del self._loads[older]
         is_oldest = answer.id == next(iter(self._loads))
         if is_oldest:
-            self._measuring = isinstance(answer, Measuring)
+            self._measuring = measures(answer)
         if isinstance(answer, LastAnswer):
             del self._loads[answer.id]
         return is_oldest

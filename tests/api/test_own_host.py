@@ -20,6 +20,7 @@ from app.api.application import application
 from app.api.host_client import LATE_S, RESTARTING, SLOW_LOAD
 from app.api.own_host import OwnHost
 from app.api.reply_stream import Engine
+from app.protocol.race_messages import RaceProgress
 from app.protocol.silence import MEASURING_FACTOR, STUCK, PendingRequests, SilenceLimits
 from app.window.api.api_requests import STUCK as STUCK_IN_THE_WINDOW
 from app.window.chat.host_process import Timeouts
@@ -234,6 +235,9 @@ def test_only_answers_to_the_oldest_request_show_that_a_host_goes_on() -> None:
     assert not pending.hear(protocol.Failed(id=2, kind=protocol.CANCELLED, message="stopped"))
     assert not pending.hear(protocol.Failed(id=3, kind=protocol.BUSY, message="unknown"))
     assert pending.allowed_s(limits) == MEASURING_FACTOR * limits.silent_s
+    for run, factor in ((0, MEASURING_FACTOR), (1, 1)):
+        assert pending.hear(RaceProgress(id=1, message="m", time_s=0.0, run=run))
+        assert pending.allowed_s(limits) == factor * limits.silent_s
     assert not pending.add(protocol.Load(id=4, pair=protocol.Pair())) and not pending.loading
     assert pending.hear(protocol.Failed(id=1, kind="BackendError", message="m"))
     assert pending.loading and pending.allowed_s(limits) == limits.load_s

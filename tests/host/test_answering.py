@@ -12,6 +12,7 @@ from app import protocol as p
 from app.host.model_worker import ModelWorker
 from app.host.server import AnswerWriter, serve
 from app.host.task_queue import TaskQueue
+from app.inference import pair_loader
 from app.inference.loaded_pair import LoadedPair
 from engine.errors import ContextError, UsageError
 from engine.events import Round
@@ -137,8 +138,10 @@ def test_costs_are_estimated_once_and_only_for_automatic_lengths(toy_folder: Pat
 
 
 def test_a_reply_that_comes_first_goes_by_an_estimate_until_costs_are_measured(
-    toy_folder: Path, toy_drafter_folder: Path
+    toy_folder: Path, toy_drafter_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    costs, make_policy = [], pair_loader.make_policy
+    monkeypatch.setattr(pair_loader, "make_policy", lambda *given: (costs.append(given[2]), make_policy(*given))[1])
     worker, auto = worker_with(toy_folder, toy_drafter_folder), SamplingSettings(max_tokens=LENGTH)
     first = ask(worker, auto)
     calibration = worker._pair.calibration
@@ -149,6 +152,7 @@ def test_a_reply_that_comes_first_goes_by_an_estimate_until_costs_are_measured(
     second = ask(worker, auto)
     assert of_kind(second, p.Measuring) == [] and end_of(second).plain_s == calibration.costs().plain_s
     assert ids_of(first) == ids_of(second) == plain(toy_folder, auto)
+    assert costs == [calibration.estimate, calibration.costs()]
     another = worker_with(toy_folder, toy_drafter_folder)
     assert of_kind(ask(another, auto), p.Measuring) == []
 

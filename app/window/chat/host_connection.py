@@ -21,14 +21,13 @@ from app.protocol import (
     Loaded,
     Loading,
     Malformed,
-    Measuring,
     Pair,
     Ready,
     Request,
     Stop,
     Unload,
 )
-from app.protocol.silence import PendingRequests
+from app.protocol.silence import PendingRequests, measures
 from app.window.chat.host_process import RESTARTED, HostProcess, milliseconds
 from app.window.chat.notices import Action, Notice, SpeculationState, SpeculationStatus
 from engine.errors import ContextError
@@ -345,7 +344,7 @@ class HostTask(QObject):
             self._restart_silence()
 
     def _receive(self, answer: AnyAnswer) -> None:
-        self._measuring = isinstance(answer, Measuring)
+        self._measuring = measures(answer)
         self._restart_silence()
         self.answered.emit(answer)
 

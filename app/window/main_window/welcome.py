@@ -27,7 +27,7 @@ from app.window.models.known_models import BUILTIN_NAME
 HERE = "this Mac" if sys.platform == "darwin" else "this computer"
 INTRODUCTION = (
     f"Chat with language models on {HERE}: private, offline, no account.",
-    "A small model drafts and the large one checks every token. You get exactly the same text, often faster.",
+    "A small model drafts and the large one checks every token: exactly the same text, often faster.",
 )
 NARROW = 560  # px; below, the cards are stacked
 
