@@ -18,6 +18,7 @@ from app import protocol
 from app.inference import cluster, host_file
 from app.inference.host_file import Host, find_hosts, read_hosts
 from engine.errors import BackendError, MachineLostError, ModelError, UsageError
+from tests.toys.folders import as_architecture
 
 MOMENTS, EVERY = 20, 5
 MOST_S = 10.0  # from the death of a rank to the end of the command
@@ -203,6 +204,29 @@ def test_the_command_checks_machines(toy_folder: Path, hosts_file: Path) -> None
     assert "a sum over all of them, 8 x 4,096 numbers: " in done.stdout
     assert "same weights on all" in done.stdout
     assert "for a context of" in done.stdout
+
+
+@pytest.mark.slow
+def test_machines_that_compute_different_layers_write_the_same(
+    toy_folder: Path, toy_drafter_folder: Path, hosts_file: Path, tmp_path: Path
+) -> None:
+    """mlx-lm cannot split the layers of Qwen3-Next."""
+    folder = as_architecture(toy_folder, tmp_path / "target", "qwen3_next", num_hidden_layers=4)
+    written = []
+    for more in ((), ("--hosts", hosts_file)):
+        done = subprocess.run(
+            chat(folder, tmp_path, "--drafter", toy_drafter_folder, *more), capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == 0, done.stderr
+        written.append(ids_in(done.stdout))
+    assert written[0] == written[1] and len(written[0]) > 1
+    words = command("cluster", "--hosts", hosts_file, "--target", folder)
+    checked = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+    assert "same weights on all, which compute different layers" in checked.stdout, checked.stderr
+    words = chat(folder, tmp_path, "--hosts", hosts_file, "--drafter", "medusa")
+    refused = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+    assert refused.returncode == 1
+    assert "layers are on several machines: choose lookup or a draft model" in refused.stderr
 
 
 @pytest.mark.slow

@@ -2,11 +2,13 @@
 
 python -m tests.engine.target.sharded_ranks RANKS ARCHITECTURE[,...] [DRAFTER...]
 
-ARCHITECTURE/pipeline gives each rank some of the layers. Prints a line for each architecture; the exit code is 1 if one differs. Without drafters all that the target can have.
+Prints a line for each architecture; the exit code is 1 if one differs. Without drafters all that the target can have.
+ARCHITECTURE/pipeline gives each rank some of the layers.
 """
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import socket
@@ -17,6 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import Any
+from unittest import mock
 
 import mlx.core as mx
 
@@ -67,11 +70,15 @@ def join(rank: int, ring: list[list[str]]) -> mx.distributed.Group:
 def whole(name: str) -> Any:
     """The network of an architecture, or of ARCHITECTURE/pipeline."""
     architecture, _, way = name.partition("/")
-    if way and architecture in ("bailing_hybrid", "ministral3", "qwen3_5", "qwen3_next"):
-        SPECIFIC[architecture] = SPECIFIC.get(architecture, {}) | KINDS
-    if way and architecture == "kimi_k3":
-        SPECIFIC[architecture]["linear_attn_config"]["kda_layers"] = [1, 3]
-    return build(architecture)
+    if not way:
+        return build(architecture)
+    config = copy.deepcopy(SPECIFIC.get(architecture, {}))
+    if architecture in ("bailing_hybrid", "ministral3", "qwen3_5", "qwen3_next"):
+        config |= KINDS
+    elif architecture == "kimi_k3":
+        config["linear_attn_config"]["kda_layers"] = [1, 3]
+    with mock.patch.dict(SPECIFIC, {architecture: config}):
+        return build(architecture)
 
 
 def sharded(name: str, group: mx.distributed.Group) -> CachedModel:
