@@ -23,6 +23,7 @@ from tests.toys.folders import as_architecture
 MOMENTS, EVERY = 20, 5
 MOST_S = 10.0  # from the death of a rank to the end of the command
 HERE = {"ssh": "localhost", "ips": ["127.0.0.1"]}
+LAYERS = {"num_hidden_layers": 4, "layer_types": ["linear_attention", "full_attention"] * 2}
 SAMPLED = ("--temperature", "0.8", "--seed", "1", "--acceptance", "coupled", "--drafter", "lookup")
 
 
@@ -208,22 +209,25 @@ def test_the_command_checks_machines(toy_folder: Path, hosts_file: Path) -> None
 
 @pytest.mark.slow
 def test_machines_that_compute_different_layers_write_the_same(
-    toy_folder: Path, toy_drafter_folder: Path, hosts_file: Path, tmp_path: Path
+    toy_folder: Path, hosts_file: Path, tmp_path: Path
 ) -> None:
     """mlx-lm cannot split the layers of Qwen3-Next."""
-    folder = as_architecture(toy_folder, tmp_path / "target", "qwen3_next", num_hidden_layers=4)
+    folder = as_architecture(toy_folder, tmp_path / "target", "qwen3_next", **LAYERS)
     written = []
     for more in ((), ("--hosts", hosts_file)):
-        done = subprocess.run(
-            chat(folder, tmp_path, "--drafter", toy_drafter_folder, *more), capture_output=True, text=True, timeout=300
-        )
+        words = chat(folder, tmp_path, *more)
+        done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 0, done.stderr
         written.append(ids_in(done.stdout))
     assert written[0] == written[1] and len(written[0]) > 1
+    with replying(folder, tmp_path, hosts_file) as (process, rank):
+        seen = _read_until(process, "Round")
+        os.kill(rank, signal.SIGKILL)
+        ends_well(process, seen, written[0])
     words = command("cluster", "--hosts", hosts_file, "--target", folder)
     checked = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
     assert "same weights on all, which compute different layers" in checked.stdout, checked.stderr
-    words = chat(folder, tmp_path, "--hosts", hosts_file, "--drafter", "medusa")
+    words = ["medusa" if word == "lookup" else word for word in chat(folder, tmp_path, "--hosts", hosts_file)]
     refused = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
     assert refused.returncode == 1
     assert "layers are on several machines: choose lookup or a draft model" in refused.stderr
