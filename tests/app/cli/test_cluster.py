@@ -10,7 +10,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -18,6 +19,9 @@ from app import protocol
 from app.inference import cluster, host_file
 from app.inference.host_file import Host, find_hosts, read_hosts
 from engine.errors import BackendError, MachineLostError, ModelError, UsageError
+from models.pipeline_parallel import split
+from tests.engine.target.sharded_ranks import whole
+from tests.engine.target.test_sharded_target import Group
 from tests.toys.folders import as_architecture
 
 MOMENTS, EVERY = 20, 5
@@ -347,6 +351,15 @@ class _Joined(_Silent):
     def __init__(self, lost: str = "") -> None:
         super().__init__(Host("localhost", "127.0.0.1"), STUDIO)
         self.lost, self.used = lost, True
+
+
+@pytest.mark.parametrize(("name", "sums"), [("qwen3_next/pipeline", 2), ("llama", 7)])
+def test_layers_on_different_machines_wait_for_the_network_once(name: str, sums: int) -> None:
+    """Twice for each of the 3 layers that are split; and once for the token ids."""
+    machines, two = _Silent(Host("localhost", "127.0.0.1"), STUDIO), cast(Any, Group(2))
+    machines.trip_s = lambda rows, width, sums: 1.0  # type: ignore[method-assign]
+    target: Any = SimpleNamespace(model=split(lambda: whole(name), two))
+    assert machines._network_s(target) == (sums, 0)
 
 
 def test_a_process_that_has_joined_machines_can_join_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
