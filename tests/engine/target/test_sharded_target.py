@@ -16,6 +16,7 @@ from engine.target.layer_taps import LayerTaps
 from engine.target.model_layout import is_pipelined, pipeline_of
 from engine.target.sharded_target import Leader, follow
 from engine.target.target_view import TargetView
+from engine.tree.draft_tree import DraftTree
 from models.drafters.target_match import shape_of
 from models.memory.model_size import weights_bytes
 from models.pipeline_parallel import pipeline, split
@@ -134,6 +135,24 @@ def test_where_no_layer_can_be_split_each_machine_has_some(name: str) -> None:
     outside = weights_bytes(one) - sum(weights_bytes(layer) for layer in one.layers)
     assert sum(map(weights_bytes, parts)) == weights_bytes(one) + (ranks - 1) * outside
     assert all(weights_bytes(part) < weights_bytes(one) for part in parts)
+
+
+@pytest.mark.parametrize("tree", [None, DraftTree.of((-1, -1, 0))])
+def test_parts_one_after_the_other_compute_what_the_whole_does(
+    tree: DraftTree | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three ranks in one process: what one sends the next receives."""
+    sent: dict[int, list[mx.array]] = {0: [], 1: []}
+    monkeypatch.setattr(mx.distributed, "send", lambda states, to: sent[to].append(states) or states)
+    monkeypatch.setattr(mx.distributed, "recv_like", lambda _, source: sent[source - 1].pop(0))
+    monkeypatch.setattr(mx.distributed, "all_gather", lambda states: states)
+    ids, one = mx.array([5, 2, 7, 3, 6, 4]), CachedModel(build("qwen2"))
+    for rank in (2, 1, 0):
+        part = CachedModel(split(lambda: build("qwen2"), cast(Any, Group(3, rank))))
+        logits = [part.forward(ids), part.forward(mx.array([1, 8, 9, 3]), tree)]
+    for mine, theirs in zip(logits, [one.forward(ids), one.forward(mx.array([1, 8, 9, 3]), tree)], strict=True):
+        assert mx.array_equal(mine, theirs)
+    assert sent == {0: [], 1: []}
 
 
 def test_a_model_whose_layers_can_be_split_has_no_pipeline() -> None:
