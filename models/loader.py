@@ -20,7 +20,7 @@ from engine.target.cached_model import CachedModel
 from models import tokenizer_process
 from models.model_folder import ModelFolder, check_folder
 from models.paths import name_of
-from models.tensor_parallel import shard
+from models.pipeline_parallel import split
 from models.tokenizer import FolderTokenizer
 
 
@@ -90,11 +90,12 @@ def assemble(folder: ModelFolder, group: mx.distributed.Group | None = None) -> 
             f"{folder.path}: {folder.model_type} models cannot be decoded exactly ({reason}); choose another model"
         )
     with not_loading(folder.path):
-        network, _ = load_model(folder.path, lazy=True, trust_remote_code=False)
-        network = in_float32(network) if backend.describe().dequantize else network
-        if group is not None:
-            shard(network, group)
-        return network
+        return _whole(folder) if group is None else split(lambda: _whole(folder), group)
+
+
+def _whole(folder: ModelFolder) -> Any:
+    network, _ = load_model(folder.path, lazy=True, trust_remote_code=False)
+    return in_float32(network) if backend.describe().dequantize else network
 
 
 @contextmanager

@@ -61,6 +61,7 @@ def _check(hosts: tuple[Host, ...], target: str | None, context: int | None) -> 
     from app.inference import cluster
     from app.inference.memory_check import check_memory
     from app.inference.pair_loader import open_target
+    from engine.target.model_layout import is_pipelined
 
     joined = cluster.connect(hosts)
     assert joined is not None
@@ -71,7 +72,8 @@ def _check(hosts: tuple[Host, ...], target: str | None, context: int | None) -> 
         options = Options(target=target, drafters=("none",), context=context, hosts=hosts)
         loaded = open_target(options)
         verdict = check_memory(loaded.folder, options)
-        print(f"{loaded.name}: same weights on all")
+        how = ", which compute different layers" if is_pipelined(loaded.network) else ""
+        print(f"{loaded.name}: same weights on all{how}")
         context = min(verdict.context, joined.context)
         print(f"fits: {joined.memory_text(verdict.needed)}, for a context of {context:,} tokens")
     joined.close()

@@ -33,8 +33,8 @@ from app.inference.host_file import PORT, Host
 from app.inference.machine import memory
 from engine.errors import BackendError, MachineLostError, ModelError, RedlineError
 from engine.target.cached_model import CachedModel
-from engine.target.model_layout import embed, layers_of
-from engine.target.sharded_target import SUMS, SUMS_A_LAYER, Leader, Message, trip_s
+from engine.target.model_layout import embed, is_pipelined, layers_of
+from engine.target.sharded_target import PIPELINE_SUMS, SUMS, SUMS_A_LAYER, Leader, Message, trip_s
 from models.size_text import memory_words
 
 FEW_SUMS, WIDE = 20, 8  # sums of a measurement while a model is loaded, and rows of the wider of its two
@@ -165,10 +165,10 @@ class Cluster:
     def _network_s(self, target: CachedModel) -> tuple[float, float]:
         """Measures `network_s`: (0, 0) for a network whose layers or embedding cannot be found."""
         try:
-            layers, width = len(layers_of(target.model)), embed(target.model)(mx.zeros(1, mx.int32)).shape[-1]
+            layers, width = layers_of(target.model), embed(target.model)(mx.zeros(1, mx.int32)).shape[-1]
         except RedlineError:
             return 0.0, 0.0
-        sums = SUMS_A_LAYER * layers + 1  # and one of the token ids
+        sums = 1 + (PIPELINE_SUMS if is_pipelined(target.model) else SUMS_A_LAYER * len(layers))  # and the token ids
         narrow, wide = (sums * self.trip_s(rows, width, FEW_SUMS) for rows in (1, WIDE))
         return narrow, max(0.0, wide - narrow) / (WIDE - 1)
 

@@ -118,6 +118,11 @@ class ModelCache:
         """Whether a rewind may leave fewer tokens than requested, so that tokens are fed again."""
         return any(not _kind(leaf).drops for leaf in self._leaves())
 
+    @property
+    def classes(self) -> set[str]:
+        """The names of the cache classes, which decide what a rewind leaves."""
+        return {type(leaf).__name__ for leaf in self._leaves()}
+
     def snapshot(self) -> Snapshot:
         """Returns what is remembered, marks included."""
         marks = [(mark.length, list(mark.states), mark.pinned) for mark in self._marks]

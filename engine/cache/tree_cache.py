@@ -57,6 +57,15 @@ class TreeCache:
         self._before = min(leaf.offset, leaf.max_size - 1) if isinstance(leaf, SlidingKVCache) else leaf.offset
         self.offset = rows.positions
 
+    @property
+    def keys(self) -> Any:
+        """What a rank of a pipeline has wait for what it sends."""
+        return self._leaf.keys
+
+    @keys.setter
+    def keys(self, keys: Any) -> None:
+        self._leaf.keys = keys
+
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> Any:
         return self._leaf.update_and_fetch(keys, values)
 

@@ -25,7 +25,7 @@ import mlx.core as mx
 from engine.cache.snapshot import Snapshot
 from engine.errors import ModelError
 from engine.target.hooks import TRIAL_TOKENS, Hook, HookKind, hook, trial_pass, unhook
-from engine.target.model_layout import layers_of, output_of
+from engine.target.model_layout import check_states, layers_of, output_of
 
 NORMED = -1
 JOINED = 8  # passes, and the rows that make one of its own worth an array
@@ -40,6 +40,7 @@ class LayerTaps:
     """
 
     def __init__(self, model: Any, points: Sequence[int], latest_only: bool = False) -> None:
+        check_states(model)
         self.points = tuple(points)
         self._model, self.latest_only = model, latest_only
         self._hooks = [_hook(model, point) for point in self.points]

@@ -42,6 +42,25 @@ def layers_of(model: Any) -> list[Any]:
     return layers
 
 
+def pipeline_of(model: Any) -> Any:
+    """Returns the module of a model that mlx-lm can divide by layers over several machines, None without one."""
+    found = [m for m in model.modules() if hasattr(m, "pipeline") and hasattr(m, "pipeline_size")]
+    return found[0] if found else None
+
+
+def is_pipelined(model: Any) -> bool:
+    """Returns whether a model has only some of its layers here."""
+    return getattr(pipeline_of(model), "pipeline_size", 1) > 1
+
+
+def check_states(model: Any) -> None:
+    """Raises ModelError unless the states of all layers can be read here."""
+    if is_pipelined(model):
+        raise ModelError(
+            "it reads hidden states, and the target's layers are on several machines: choose lookup or a draft model"
+        )
+
+
 def leading_layers_with_kv(model: Any) -> int | None:
     """Returns how many layers have keys and values of their own, in a model whose further layers read those of earlier
     ones (Gemma 4's attention says so in `has_kv`); None where layers do not say."""

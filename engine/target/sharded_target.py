@@ -1,6 +1,7 @@
-"""A target whose layers are split over several processes by mlx-lm's own tensor-parallel sharding (`Model.shard`).
+"""A target split over several processes by mlx-lm's own sharding: tensor parallel (`Model.shard`) or a pipeline.
 
-Every process, a rank, holds a part of every layer and a cache of its part of the keys and values. Rank 0 alone knows of
+Every process, a rank, holds a part of every layer, or some of the layers, and a cache of its part of the keys and
+values. Rank 0 alone knows of
 drafts, noise and text: it drives a `CachedModel` as ever, and its `Leader` has the other ranks repeat each pass and
 what was done to the cache before it. They run `follow`.
 
@@ -29,6 +30,7 @@ from engine.tree.draft_tree import DraftTree
 
 SUMS = 50  # of a measurement
 SUMS_A_LAYER = 2  # behind the attention and behind the MLP, as mlx-lm splits them
+PIPELINE_SUMS = 1  # from rank to rank and back to all takes about as many hops as a sum does
 
 REPEATED = ("mark", "rewind", "reset", "keep_path", "record_next", "forget")
 
@@ -121,6 +123,7 @@ def _repeat(model: CachedModel, group: mx.distributed.Group, message: Message) -
         getattr(getattr(model, part), name)(*args, **named)
     rows, nodes = message["rows"], message.get("nodes", 0)
     numbers = mx.distributed.all_sum(mx.zeros(rows + nodes, mx.int32), group=group)
+    mx.async_eval(numbers)  # first, as on rank 0: in a pipeline what a rank receives does not depend on it
     tree = DraftTree(numbers[rows:], message["depth"], message["breadth"]) if nodes else None
     try:
         logits = model.forward(numbers[:rows], tree)

@@ -15,7 +15,7 @@ import mlx.core as mx
 
 from engine.errors import ModelError, PairError
 from engine.target.layer_taps import LayerTaps
-from engine.target.model_layout import embed, layers_of
+from engine.target.model_layout import check_states, embed, layers_of
 from models.drafters.head_folder import HeadFolder
 from models.loader import Loaded
 from models.model_folder import ModelFolder
@@ -46,7 +46,8 @@ class TargetShape:
 
 
 def shape_of(target: Loaded) -> TargetShape:
-    """Measures a loaded target. Raises ModelError if its layers or its embedding cannot be found."""
+    """Measures a loaded target. Raises ModelError if its layers or its embedding cannot be found here."""
+    check_states(target.network)
     return TargetShape(
         name=target.name,
         rows=target.model.vocabulary,

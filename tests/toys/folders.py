@@ -5,6 +5,7 @@ The text is noise, bytes that are no UTF-8 included, which is what a terminal mu
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 import shutil
@@ -14,6 +15,8 @@ import mlx.core as mx
 from mlx.utils import tree_flatten, tree_map
 from mlx_lm.models import llama
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from tests.toys.architecture_common import COMMON
 
 VOCABULARY = 310
 CONTEXT = 512
@@ -118,6 +121,18 @@ def roomy_copy(folder: Path, path: Path, context: int = 4096) -> Path:
     shutil.copytree(folder, path)
     config = json.loads((path / "config.json").read_text())
     _write(path / "config.json", {**config, "max_position_embeddings": context})
+    return path
+
+
+def as_architecture(folder: Path, path: Path, name: str, **changes: object) -> Path:
+    """A random model of another architecture, with the tokenizer of `folder`."""
+    shutil.copytree(folder, path)
+    config = {**COMMON, **json.loads((path / "config.json").read_text()), "model_type": name, **changes}
+    _write(path / "config.json", config)
+    module = importlib.import_module(f"mlx_lm.models.{name}")
+    mx.random.seed(0)
+    network = module.Model(module.ModelArgs.from_dict(config))
+    mx.save_safetensors(str(path / "model.safetensors"), dict(tree_flatten(network.parameters())))
     return path
 
 

@@ -10,7 +10,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -18,10 +19,15 @@ from app import protocol
 from app.inference import cluster, host_file
 from app.inference.host_file import Host, find_hosts, read_hosts
 from engine.errors import BackendError, MachineLostError, ModelError, UsageError
+from models.pipeline_parallel import split
+from tests.engine.target.sharded_ranks import whole
+from tests.engine.target.test_sharded_target import Group
+from tests.toys.folders import as_architecture
 
 MOMENTS, EVERY = 20, 5
 MOST_S = 10.0  # from the death of a rank to the end of the command
 HERE = {"ssh": "localhost", "ips": ["127.0.0.1"]}
+LAYERS = {"num_hidden_layers": 4, "layer_types": ["linear_attention", "full_attention"] * 2}
 SAMPLED = ("--temperature", "0.8", "--seed", "1", "--acceptance", "coupled", "--drafter", "lookup")
 
 
@@ -206,6 +212,32 @@ def test_the_command_checks_machines(toy_folder: Path, hosts_file: Path) -> None
 
 
 @pytest.mark.slow
+def test_machines_that_compute_different_layers_write_the_same(
+    toy_folder: Path, hosts_file: Path, tmp_path: Path
+) -> None:
+    """mlx-lm cannot split the layers of Qwen3-Next."""
+    folder = as_architecture(toy_folder, tmp_path / "target", "qwen3_next", **LAYERS)
+    written = []
+    for more in ((), ("--hosts", hosts_file)):
+        words = chat(folder, tmp_path, *more)
+        done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stderr
+        written.append(ids_in(done.stdout))
+    assert written[0] == written[1] and len(written[0]) > 1
+    with replying(folder, tmp_path, hosts_file) as (process, rank):
+        seen = _read_until(process, "Round")
+        os.kill(rank, signal.SIGKILL)
+        ends_well(process, seen, written[0])
+    words = command("cluster", "--hosts", hosts_file, "--target", folder)
+    checked = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+    assert "same weights on all, which compute different layers" in checked.stdout, checked.stderr
+    words = ["medusa" if word == "lookup" else word for word in chat(folder, tmp_path, "--hosts", hosts_file)]
+    refused = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+    assert refused.returncode == 1
+    assert "layers are on several machines: choose lookup or a draft model" in refused.stderr
+
+
+@pytest.mark.slow
 def test_a_forecast_over_machines_expects_what_one_machine_would(
     toy_folder: Path, toy_drafter_folder: Path, hosts_file: Path, tmp_path: Path
 ) -> None:
@@ -319,6 +351,15 @@ class _Joined(_Silent):
     def __init__(self, lost: str = "") -> None:
         super().__init__(Host("localhost", "127.0.0.1"), STUDIO)
         self.lost, self.used = lost, True
+
+
+@pytest.mark.parametrize(("name", "sums"), [("qwen3_next/pipeline", 2), ("llama", 7)])
+def test_layers_on_different_machines_wait_for_the_network_once(name: str, sums: int) -> None:
+    """Twice for each of the 3 layers that are split; and once for the token ids."""
+    machines, two = _Silent(Host("localhost", "127.0.0.1"), STUDIO), cast(Any, Group(2))
+    machines.trip_s = lambda rows, width, sums: 1.0  # type: ignore[method-assign]
+    target: Any = SimpleNamespace(model=split(lambda: whole(name), two))
+    assert machines._network_s(target) == (sums, 0)
 
 
 def test_a_process_that_has_joined_machines_can_join_no_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,10 +3,12 @@
 python -m tests.engine.target.sharded_ranks RANKS ARCHITECTURE[,...] [DRAFTER...]
 
 Prints a line for each architecture; the exit code is 1 if one differs. Without drafters all that the target can have.
+ARCHITECTURE/pipeline gives each rank some of the layers.
 """
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import socket
@@ -17,6 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import Any
+from unittest import mock
 
 import mlx.core as mx
 
@@ -29,16 +32,19 @@ from engine.session import Session
 from engine.target.cached_model import CachedModel
 from engine.target.sharded_target import Leader, Message, follow
 from engine.target.tree_trial import why_no_trees
+from models.pipeline_parallel import pipeline
 from models.tensor_parallel import shard
 from tests.engine.conversations import CONTEXT, LONG, SHAPED, SHORT, TURN, Reply, answer, events_of, read, same
 from tests.engine.drafters.eagles import taught
 from tests.engine.fakes import ByteTokenizer, nearby
 from tests.engine.replies import PROMPT, earlier_replies, reply
+from tests.toys.architecture_common import FULL, SLIDING
 from tests.toys.architecture_configs import SPECIFIC
 from tests.toys.architectures import build
 
 Make = Callable[[], Drafter | None]
 SPECIFIC["step3p5"]["attention_other_setting"]["num_attention_groups"] = 2  # which 2 ranks divide
+KINDS = {"num_hidden_layers": 4, "layer_types": [SLIDING, FULL] * 2}  # so that 2 ranks of a pipeline have both
 LONGER = {"llama", "qwen3_5"}  # whose prompts take more than one chunk too
 
 
@@ -61,16 +67,30 @@ def join(rank: int, ring: list[list[str]]) -> mx.distributed.Group:
         return mx.distributed.init(strict=True, backend="ring")
 
 
+def whole(name: str) -> Any:
+    """The network of an architecture, or of ARCHITECTURE/pipeline."""
+    architecture, _, way = name.partition("/")
+    if not way:
+        return build(architecture)
+    config = copy.deepcopy(SPECIFIC.get(architecture, {}))
+    if architecture in ("bailing_hybrid", "ministral3", "qwen3_5", "qwen3_next"):
+        config |= KINDS
+    elif architecture == "kimi_k3":
+        config["linear_attn_config"]["kda_layers"] = [1, 3]
+    with mock.patch.dict(SPECIFIC, {architecture: config}):
+        return build(architecture)
+
+
 def sharded(name: str, group: mx.distributed.Group) -> CachedModel:
-    network = build(name)
-    shard(network, group)
+    network = whole(name)
+    (pipeline if "/" in name else shard)(network, group)
     return CachedModel(network)
 
 
 # --- rank 0 -----------------------------------------------------------------------------------------
 
 
-def drafters(whole: Any, kinds: list[str]) -> dict[str, Make]:
+def drafters(whole: Any, kinds: list[str], reads_states: bool) -> dict[str, Make]:
     """How to make each drafter of these kinds that the target can have, all for none; each call makes a new one."""
     made: dict[str, Make] = {
         "none": lambda: None,
@@ -80,8 +100,8 @@ def drafters(whole: Any, kinds: list[str]) -> dict[str, Make]:
     trees = why_no_trees(CachedModel(whole)) is None
     if trees:
         made["lookup trees"] = lambda: PromptLookup(1, earlier_replies(64), trees=True)
-    if kinds and not any("eagle3" in kind for kind in kinds):
-        return {kind: make for kind, make in made.items() if kind in kinds}
+    if not reads_states or (kinds and not any("eagle3" in kind for kind in kinds)):
+        return {kind: make for kind, make in made.items() if not kinds or kind in kinds}
     try:
         head = taught(whole, [*PROMPT, *reply(whole, tokens=40)[0]])
     except (ModelError, ValueError):  # states that a head of this size cannot read
@@ -115,15 +135,15 @@ def conversation(target: CachedModel, make: Make, settings: Any, prompt: list[in
 
 def compare(name: str, target: CachedModel, kinds: list[str]) -> tuple[int, list[str]]:
     """How many replies were compared, and what differs. kinds: of drafters, all for none."""
-    whole, count, wrong = build(name), 0, []
-    if (mine := why_no_trees(target)) != (theirs := why_no_trees(CachedModel(whole))):
+    one, count, wrong = whole(name), 0, []
+    if (mine := why_no_trees(target)) != (theirs := why_no_trees(CachedModel(one))):
         wrong.append(f"trees: {mine} and {theirs}")
-    for kind, make in drafters(whole, kinds).items():
+    for kind, make in drafters(one, kinds, "/" not in name).items():
         for settings in (SHORT, SHAPED):
             for prompt in [PROMPT, *([LONG] if name in LONGER else [])]:
                 pairs = zip(
                     conversation(target, make, settings, prompt),
-                    conversation(CachedModel(whole), make, settings, prompt),
+                    conversation(CachedModel(one), make, settings, prompt),
                     strict=True,
                 )
                 for turn, (mine_, theirs_) in enumerate(pairs):
@@ -156,7 +176,7 @@ def lead(ranks: int, names: list[str], kinds: list[str]) -> int:
         tell({})
         print(json.dumps({"name": name, "replies": count, "passes": leader.passes, "wrong": wrong}), flush=True)
         failed = failed or bool(wrong)
-    return int(failed) | max(follower.wait(20) for follower in followers)
+    return int(failed) | max(follower.wait(90) for follower in followers)
 
 
 def follow_all(ring: list[list[str]], rank: int, names: list[str]) -> None:

@@ -3,7 +3,8 @@
 import json
 import subprocess
 import sys
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import mlx.core as mx
 import pytest
@@ -11,11 +12,18 @@ import pytest
 from engine.drafters.prompt_lookup import PromptLookup
 from engine.errors import BackendError, ModelError
 from engine.target.cached_model import CachedModel
+from engine.target.layer_taps import LayerTaps
+from engine.target.model_layout import is_pipelined, pipeline_of
 from engine.target.sharded_target import Leader, follow
 from engine.target.target_view import TargetView
+from engine.tree.draft_tree import DraftTree
+from models.drafters.target_match import shape_of
+from models.memory.model_size import weights_bytes
+from models.pipeline_parallel import pipeline, split
 from models.tensor_parallel import shard
 from tests.engine.replies import earlier_replies, reply
-from tests.toys.architectures import architecture_names, build
+from tests.engine.target.sharded_ranks import whole
+from tests.toys.architectures import NOT_BUILT, architecture_names, build
 
 # What mlx-lm can split: the files of mlx_lm.models with a method `shard`.
 SPLIT = {
@@ -23,19 +31,25 @@ SPLIT = {
     *("gpt_oss", "iquestloopcoder", "kimi_k25", "kimi_k3", "llama", "longcat_flash", "longcat_flash_ngram", "minimax"),
     *("minimax_m3_vl", "ministral3", "mistral4", "muse_spark", "qwen2", "qwen3", "qwen3_5", "qwen3_moe", "step3p5"),
 }
+# What mlx-lm can divide by layers: the files of mlx_lm.models that take part in a pipeline.
+PIPELINES = {
+    *("bailing_hybrid", "deepseek_v2", "deepseek_v3", "deepseek_v32", "deepseek_v41", "glm4_moe", "glm4_moe_lite"),
+    *("kimi_k25", "kimi_k3", "minimax_m3_vl", "ministral3", "mistral4", "muse_spark"),
+    *("qwen2", "qwen3_5", "qwen3_moe", "qwen3_next"),
+}
 
 
 class Group:
     """A group of MLX whose other ranks are nowhere: enough to split a network, not to run it."""
 
-    def __init__(self, ranks: int) -> None:
-        self._ranks = ranks
+    def __init__(self, ranks: int, rank: int = 0) -> None:
+        self._ranks, self._rank = ranks, rank
 
     def size(self) -> int:
         return self._ranks
 
     def rank(self) -> int:
-        return 0
+        return self._rank
 
 
 def compared(ranks: int, name: str, *kinds: str) -> dict[str, Any]:
@@ -59,6 +73,23 @@ def test_architectures_that_split_are_exact(name: str) -> None:
     found = compared(2, name)
     assert found["wrong"] == []
     assert found["replies"] >= 42
+
+
+@pytest.mark.slow
+def test_machines_that_compute_different_layers_are_exact() -> None:
+    """Most of a minute; the others of PIPELINES by hand: `python -m tests.engine.target.sharded_ranks 2
+    NAME/pipeline`."""
+    found = compared(2, "qwen3_next/pipeline")
+    assert found["wrong"] == []
+    assert found["replies"] >= 42
+
+
+@pytest.mark.slow
+def test_a_machine_between_two_others_hears_of_tokens_first() -> None:
+    """What it receives does not depend on them, so MLX would be free to wait for that first."""
+    found = compared(3, "qwen2/pipeline", "lookup trees")
+    assert found["wrong"] == []
+    assert found["replies"] >= 12
 
 
 @pytest.mark.slow
@@ -89,6 +120,74 @@ def test_heads_that_do_not_divide_are_refused_even_where_their_weights_do() -> N
     two: Any = Group(2)
     with pytest.raises(ModelError, match="n_kv_heads 3, which 2 machines do not divide"):
         shard(network, two)
+
+
+# --- layers on different machines ---
+
+
+@pytest.mark.parametrize("name", ["qwen3_next/pipeline", "qwen2"])
+def test_where_no_layer_can_be_split_each_machine_has_some(name: str) -> None:
+    """qwen3_next has no `shard` in mlx-lm; the toys' 4 heads cannot be divided by 3."""
+    ranks = 2 if "/" in name else 3
+    parts = [split(lambda: whole(name), cast(Any, Group(ranks, rank))) for rank in range(ranks)]
+    one = whole(name)
+    assert sum(len(part.layers) for part in parts) == len(one.layers)
+    assert all(is_pipelined(part) for part in parts) and not is_pipelined(one)
+    outside = weights_bytes(one) - sum(weights_bytes(layer) for layer in one.layers)
+    assert sum(map(weights_bytes, parts)) == weights_bytes(one) + (ranks - 1) * outside
+    assert all(weights_bytes(part) < weights_bytes(one) for part in parts)
+
+
+@pytest.mark.parametrize("tree", [None, DraftTree.of((-1, -1, 0))])
+def test_parts_one_after_the_other_compute_what_the_whole_does(
+    tree: DraftTree | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three ranks in one process: what one sends the next receives."""
+    sent: dict[int, list[mx.array]] = {0: [], 1: []}
+    monkeypatch.setattr(mx.distributed, "send", lambda states, to: sent[to].append(states) or states)
+    monkeypatch.setattr(mx.distributed, "recv_like", lambda _, source: sent[source - 1].pop(0))
+    monkeypatch.setattr(mx.distributed, "all_gather", lambda states: states)
+    ids, one = mx.array([5, 2, 7, 3, 6, 4]), CachedModel(build("qwen2"))
+    for rank in (2, 1, 0):
+        part = CachedModel(split(lambda: build("qwen2"), cast(Any, Group(3, rank))))
+        logits = [part.forward(ids), part.forward(mx.array([1, 8, 9, 3]), tree)]
+    for mine, theirs in zip(logits, [one.forward(ids), one.forward(mx.array([1, 8, 9, 3]), tree)], strict=True):
+        assert mx.array_equal(mine, theirs)
+    assert sent == {0: [], 1: []}
+
+
+def test_a_model_whose_layers_can_be_split_has_no_pipeline() -> None:
+    two: Any = Group(2)
+    network = split(lambda: build("qwen2"), two)
+    assert not is_pipelined(network) and len(network.layers) == 3
+
+
+def test_layers_that_cannot_be_divided_say_why() -> None:
+    """A machine without a recurrent layer could rewind where the others cannot."""
+    two, second = cast(Any, Group(2)), cast(Any, Group(2, 1))
+    with pytest.raises(ModelError, match=r"too few layers of each kind \(ArraysCache, KVCache\) for 2 machines"):
+        split(lambda: build("qwen3_next"), second)  # 3 layers, of which it has the first
+    eight: Any = Group(8)
+    with pytest.raises(ModelError, match="cannot be divided over 8 machines"):
+        split(lambda: build("qwen2"), eight)
+    with pytest.raises(ModelError, match="mlx-lm has no pipeline for phi3 models"):
+        pipeline(build("phi3"), two)
+
+
+def test_states_of_layers_elsewhere_are_not_shown() -> None:
+    three: Any = Group(3)
+    network = split(lambda: build("qwen2"), three)
+    with pytest.raises(ModelError, match="layers are on several machines: choose lookup or a draft model"):
+        LayerTaps(network, (0,))
+    loaded: Any = SimpleNamespace(network=network)
+    with pytest.raises(ModelError, match="layers are on several machines"):
+        shape_of(loaded)
+
+
+def test_the_list_of_pipelines_is_that_of_mlx_lm() -> None:
+    names = [name for name in architecture_names() if name in PIPELINES | SPLIT and name not in NOT_BUILT]
+    found = {name for name in names if pipeline_of(build(name)) is not None}
+    assert found == PIPELINES - NOT_BUILT.keys()
 
 
 def test_the_output_matrix_stays_whole() -> None:
