@@ -1,9 +1,8 @@
 """A target split over several processes by mlx-lm's own sharding: tensor parallel (`Model.shard`) or a pipeline.
 
 Every process, a rank, holds a part of every layer, or some of the layers, and a cache of its part of the keys and
-values. Rank 0 alone knows of
-drafts, noise and text: it drives a `CachedModel` as ever, and its `Leader` has the other ranks repeat each pass and
-what was done to the cache before it. They run `follow`.
+values. Rank 0 alone knows of drafts, noise and text: it drives a `CachedModel` as ever, and its `Leader` has the other
+ranks repeat each pass and what was done to the cache before it. They run `follow`.
 
     rank 0                                                   the others
     tell: rows, tree, what to evaluate, and the              hear it
