@@ -5,7 +5,8 @@
 FOLDER holds JSON Schemas, one a file, or files of JSON Schema's own test suite (lists of groups with a `schema`).
 Without it, schemas are generated. --toy takes random models with the built-in's tokenizer, which reply at once:
 hundreds of schemas in minutes, with texts that no one would read. A reply that reaches max_tokens is counted as cut,
-since no JSON can be read from it.
+since no JSON can be read from it, and one to a schema that `jsonschema` cannot read, such as one with a regular
+expression that Python does not know, as not judged.
 """
 
 from __future__ import annotations
@@ -114,6 +115,7 @@ class Tally:
     replies: int = 0
     valid: int = 0
     cut: int = 0
+    not_judged: int = 0
     invalid: list[str] = field(default_factory=list)
     different: list[str] = field(default_factory=list)
     tokens: int = 0
@@ -123,7 +125,7 @@ class Tally:
     def line(self, name: str) -> str:
         per_s = self.tokens / self.processor_s if self.processor_s else 0.0
         same = f"{self.replies - len(self.different)}/{self.replies}"
-        validity = f"{self.valid} valid, {self.cut} cut, {len(self.invalid)} invalid"
+        validity = f"{self.valid} valid, {self.cut} cut, {len(self.invalid)} invalid, {self.not_judged} not judged"
         return f"| {name} | {validity} | {same} | {self.tokens / max(self.passes, 1):.2f} | {per_s:.1f} |"
 
 
@@ -145,9 +147,9 @@ def reply(pair: LoadedPair, settings: SamplingSettings, tally: Tally) -> tuple[l
 
 
 def judge(schema: str, text: str, ended: bool, tally: Tally) -> None:
-    """Counts a reply as valid, cut or invalid."""
+    """Counts a reply as valid, cut, invalid or not judged."""
     from jsonschema import validate  # type: ignore[import-untyped,unused-ignore]
-    from jsonschema.exceptions import ValidationError  # type: ignore[import-untyped,unused-ignore]
+    from jsonschema.exceptions import SchemaError, ValidationError  # type: ignore[import-untyped,unused-ignore]
 
     if not ended:
         tally.cut += 1
@@ -155,6 +157,8 @@ def judge(schema: str, text: str, ended: bool, tally: Tally) -> None:
     try:
         validate(json.loads(text), json.loads(schema))
         tally.valid += 1
+    except SchemaError:
+        tally.not_judged += 1
     except (ValueError, ValidationError) as error:
         tally.invalid.append(f"{schema[:200]} -> {text[:100]!r}: {str(error)[:100]}")
 
