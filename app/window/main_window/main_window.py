@@ -136,7 +136,7 @@ class Panes(QSplitter):
         """Shows the requested panes as far as the centre keeps its least width."""
         sidebar, side, free = self._sidebar_wanted, self._side_wanted, self.width() - MIN_CENTRE
         narrowest = self._sides[self._side].minimumSizeHint().width()  # large text may need more than is usual
-        least = (SIDEBAR_RANGE[0], max(SIDE_RANGE[0], min(narrowest, SIDE_RANGE[1], free)))
+        least = (SIDEBAR_RANGE[0], max(SIDE_RANGE[0], min(narrowest, SIDE_RANGE[1], free - 2 * self.handleWidth())))
         self._stack.setMinimumWidth(least[1])
         if sidebar and side and sum(least) > free:
             sidebar, side = self._sidebar_last, not self._sidebar_last
