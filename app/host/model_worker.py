@@ -188,8 +188,9 @@ class ModelWorker:
 
     def prepare(self, wait: Callable[[float], bool]) -> None:
         """Reads ahead what is remembered of the conversation that was counted last, measures what draft length auto
-        will need, and writes what is remembered of conversations once nobody has asked anything for WRITE_AFTER_S. Ends when a request comes: wait(seconds) returns whether one has. May
-        raise anything, MachineLostError once a machine is gone that shares the target."""
+        will need, and writes what is remembered of conversations once nobody has asked anything for WRITE_AFTER_S. Ends
+        when a request comes: wait(seconds) returns whether one has. May raise anything, MachineLostError once a machine
+        is gone that shares the target."""
 
         def pause() -> None:
             if wait(0):
