@@ -73,6 +73,10 @@ class KeptConversations:
         self._drop_oldest()
         return True
 
+    def has_room(self, nbytes: int) -> bool:
+        """Returns whether another conversation of so many bytes can be kept beside all that are."""
+        return len(self) < MOST and self.nbytes + nbytes <= self._limit_bytes
+
     def take(self, prompt: Sequence[int], least: int) -> KeptConversation | None:
         """Returns the conversation that shares most tokens with `prompt`, and keeps it no longer; None where none
         shares at least `least`."""

@@ -55,15 +55,32 @@ def started() -> ModelWorker:
     return worker
 
 
-def switched(worker: ModelWorker) -> ModelWorker:
+def unswitched(worker: ModelWorker, _: tuple[p.Message, ...], __: str) -> ModelWorker:
+    return worker
+
+
+def switched(worker: ModelWorker, _: tuple[p.Message, ...], __: str) -> ModelWorker:
     reply(worker, (OTHER,))
     return worker
 
 
-def restarted(worker: ModelWorker) -> ModelWorker:
-    """Returns another worker, once the first one was idle and has written what it remembers."""
+def restarted(worker: ModelWorker, _: tuple[p.Message, ...], __: str) -> ModelWorker:
+    """Returns another worker, once the first one was idle and has written what it remembers. It is asked at once, so
+    that it reads the file for the reply."""
     worker.prepare(lambda _: False)
     return started()
+
+
+def reopened(worker: ModelWorker, messages: tuple[p.Message, ...], cache: str) -> ModelWorker:
+    """Returns what `restarted` does, once the window has shown the conversation and the host was idle."""
+    other = restarted(worker, messages, cache)
+    list(other.count(p.Count(id=1, messages=messages, cache=cache), Event()))
+    other.prepare(lambda _: False)
+    return other
+
+
+def cold(worker: ModelWorker, _: tuple[p.Message, ...], __: str) -> ModelWorker:
+    return forgetful(worker)
 
 
 def forgetful(worker: ModelWorker) -> ModelWorker:
@@ -72,21 +89,24 @@ def forgetful(worker: ModelWorker) -> ModelWorker:
     return worker
 
 
-CASES: dict[str, Callable[[ModelWorker], ModelWorker]] = {
-    "unswitched": lambda worker: worker,
+Between = Callable[[ModelWorker, tuple[p.Message, ...], str], ModelWorker]
+CASES: dict[str, Between] = {
+    "unswitched": unswitched,
     "after another conversation": switched,
-    "after a restart": restarted,
-    "cold": forgetful,
+    "after a restart, at once": restarted,
+    "after a restart, idle": reopened,
+    "cold": cold,
 }
 
 
-def measure(worker: ModelWorker, tokens: int, between: Callable[[ModelWorker], ModelWorker]) -> FirstToken:
+def measure(worker: ModelWorker, tokens: int, between: Between) -> FirstToken:
     """Returns the follow-up to a long conversation, after `between`."""
     with tempfile.TemporaryDirectory() as folder:
         cache = ReplyHistory(Path(folder)).cache_file(1)
         long = long_question(worker, tokens)
         first = reply(worker, (long,), cache)
-        return reply(between(worker), (long, p.Message(role="assistant", content=first.text), FOLLOW), cache)
+        shown = (long, p.Message(role="assistant", content=first.text))
+        return reply(between(worker, shown, cache), (*shown, FOLLOW), cache)
 
 
 def main() -> None:

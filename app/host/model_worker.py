@@ -50,6 +50,7 @@ class ModelWorker:
         self._loaded: LoadedPair | None = None
         self._last_tokens: dict[Path, tuple[int, ...]] = {}  # of the conversation of each file, after its last reply
         self._unwritten: dict[Path, tuple[int, ...]] = {}  # those of them that are not in their files yet
+        self._next: Path | None = None  # the file of the conversation that is likely to be continued next
 
     def load(self, request: protocol.Load) -> Iterator[protocol.AnyAnswer]:
         """Loads what differs from the pair that is loaded. Yields Loading* (Loaded | Failed), the latter where other
@@ -177,6 +178,7 @@ class ModelWorker:
         pair = self._pair_of(request.target)
         tools = ReplyTools(pair.target.tokenizer, request.tools).described if request.tools is not None else ()
         tokens = len(pair.prompt_ids(to_builtins(request.messages), request.sampling, stop.is_set, tools))
+        self._next = Path(request.cache) if request.cache and not pair.is_shared else None
         yield protocol.Counted(id=request.id, tokens=tokens, context=pair.session.context)
 
     def unload(self, request: protocol.Unload) -> Iterator[protocol.AnyAnswer]:
@@ -185,9 +187,10 @@ class ModelWorker:
         yield protocol.Unloaded(id=request.id)
 
     def prepare(self, wait: Callable[[float], bool]) -> None:
-        """Measures ahead what draft length auto will need, and writes what is remembered of conversations once nobody
-        has asked anything for WRITE_AFTER_S. Ends when a request comes: wait(seconds) returns whether one has. May
-        raise anything, MachineLostError once a machine is gone that shares the target."""
+        """Reads ahead what is remembered of the conversation that was counted last, measures what draft length auto
+        will need, and writes what is remembered of conversations once nobody has asked anything for WRITE_AFTER_S. Ends
+        when a request comes: wait(seconds) returns whether one has. May raise anything, MachineLostError once a machine
+        is gone that shares the target."""
 
         def pause() -> None:
             if wait(0):
@@ -195,6 +198,7 @@ class ModelWorker:
 
         if self._loaded is not None:
             with contextlib.suppress(StoppedError):
+                self._read_ahead(self._loaded, pause)
                 self._loaded.measure_ahead(pause)
                 if self._unwritten and not wait(WRITE_AFTER_S):
                     self._write_caches(self._loaded, pause)
@@ -211,14 +215,24 @@ class ModelWorker:
                     conversation_caches.save(path, pair, kept, pause)
             del self._unwritten[path]
 
-    def _open_cache(self, pair: LoadedPair, path: Path) -> None:
-        """Has the session know what a file remembers of a conversation, unless it still knows it from the last
-        reply."""
+    def _read_ahead(self, pair: LoadedPair, pause: Callable[[], None]) -> None:
+        """Reads the file of the conversation that is likely to be continued next, where no other has to go for it.
+        pause: may raise to break off."""
+        if (path := self._next) is not None:
+            pair.keep_conversations()
+            if pair.session.kept.has_room(path.stat().st_size if path.exists() else 0):
+                self._open_cache(pair, path, pause)
+            self._next = None
+
+    def _open_cache(self, pair: LoadedPair, path: Path, pause: Callable[[], None] = lambda: None) -> None:
+        """Has the session know what a file remembers of a conversation, unless it still knows it from the last reply
+        or from reading it ahead. pause: called between arrays; may raise to break off."""
         tokens = self._last_tokens.get(path)
         if tokens is not None and pair.session.conversation(tokens) is not None:
             return
-        if (kept := conversation_caches.load(path, pair)) is not None:
-            pair.session.kept.add(kept)
+        kept = conversation_caches.load(path, pair, pause)
+        if kept is not None and pair.session.kept.add(kept):
+            self._last_tokens[path] = kept.tokens
 
     def recover(self) -> None:
         """Makes the state known again after something unexpected was raised; what this raises ends the process."""
@@ -263,7 +277,7 @@ class ModelWorker:
 
     def _unload(self) -> None:
         if self._loaded is not None:
-            self._loaded = self.pair = None
+            self._loaded = self.pair = self._next = None
             self._last_tokens.clear()
             self._unwritten.clear()
             loaded_pair.release_models()

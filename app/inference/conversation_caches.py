@@ -68,11 +68,11 @@ def save(path: Path, pair: LoadedPair, kept: KeptConversation, pause: Callable[[
         _shrink(path.parent)
 
 
-def load(path: Path, pair: LoadedPair) -> KeptConversation | None:
+def load(path: Path, pair: LoadedPair, pause: Callable[[], None] = lambda: None) -> KeptConversation | None:
     """Returns the conversation in a file, None where there is none that `pair` can use; such a file is emptied, unless
-    there is only too little memory for it now."""
+    there is only too little memory for it now. pause: called between arrays; may raise StoppedError to break off."""
     try:
-        return _read(path, pair) if 0 < path.stat().st_size <= pair.session.kept.limit_bytes else None
+        return _read(path, pair, pause) if 0 < path.stat().st_size <= pair.session.kept.limit_bytes else None
     except FileNotFoundError:
         return None
     except (ModelError, OSError, ValueError, KeyError, TypeError, IndexError, RuntimeError, RecursionError):
@@ -81,7 +81,7 @@ def load(path: Path, pair: LoadedPair) -> KeptConversation | None:
         return None
 
 
-def _read(path: Path, pair: LoadedPair) -> KeptConversation:
+def _read(path: Path, pair: LoadedPair, pause: Callable[[], None]) -> KeptConversation:
     """Raises ValueError for a file of something else, and whatever a damaged one leads to."""
     entries = read_entries(path)
     if entries[_STRUCTURE].dtype != "U8" or entries[_SUM] != Entry(_SUM, "U32", (1,)):
@@ -95,8 +95,10 @@ def _read(path: Path, pair: LoadedPair) -> KeptConversation:
     if content["of"] != _made_by(pair) or not pair.digest:
         raise ValueError("made by something else")
     arrays = [loaded[str(place)] for place in range(len(loaded))]
-    if content["sums"] != [zlib.crc32(_bytes(array).data) for array in arrays]:
-        raise ValueError("damaged")
+    for expected, array in zip(content["sums"], arrays, strict=True):
+        pause()
+        if zlib.crc32(_bytes(array).data) != expected:
+            raise ValueError("damaged")
     target = _decoded(content["target"], arrays)
     if content.get("drafter") != _drafter_of(pair) or pair.monitored is None:
         return KeptConversation(tuple(content["tokens"]), target)

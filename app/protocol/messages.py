@@ -149,12 +149,13 @@ class Stop(Request, frozen=True, kw_only=True):
 
 class Count(Request, frozen=True, kw_only=True):
     """Counts the tokens of the context that `messages` take, the chat template included. sampling: for the switches of
-    the template. tools, target: as in Reply."""
+    the template. tools, target: as in Reply. cache: likewise, "" for none; it is read while nothing else is asked."""
 
     messages: tuple[Message, ...]
     sampling: SamplingSettings = SamplingSettings()
     tools: Tools | None = None
     target: str = ""
+    cache: str = ""
 
 
 class Unload(Request, frozen=True, kw_only=True):

@@ -61,6 +61,53 @@ def test_a_conversation_is_warm_after_a_restart_and_says_the_same(
     assert (again, 0) == cold
 
 
+def counted(worker: ModelWorker, messages: tuple[p.Message, ...], cache: str) -> None:
+    (answer,) = worker.count(p.Count(id=1, messages=messages, cache=cache), Event())
+    assert isinstance(answer, p.Counted)
+
+
+def test_a_conversation_that_was_opened_is_read_ahead(
+    toy_folder: Path, toy_drafter_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = ReplyHistory(tmp_path).cache_file(7)
+    text = written(toy_folder, toy_drafter_folder, cache)
+    worker = worker_with(toy_folder, toy_drafter_folder)
+    counted(worker, turns(text), cache)
+    worker.prepare(lambda _: False)
+    monkeypatch.setattr(conversation_caches, "_read", None)  # the reply reads no file any more
+    again, reused = reply(worker, turns(text), cache)
+    assert reused > 64 and Path(cache).stat().st_size > 0
+    assert (again, 0) == reply(worker_with(toy_folder, toy_drafter_folder), turns(text))
+
+
+def test_a_request_ends_the_reading_ahead_and_leaves_the_file(toy_folder: Path, tmp_path: Path) -> None:
+    cache = ReplyHistory(tmp_path).cache_file(7)
+    text = written(toy_folder, "none", cache)
+    whole, worker = Path(cache).read_bytes(), worker_with(toy_folder)
+    counted(worker, turns(text), cache)
+    worker.prepare(lambda _: True)
+    assert len(worker._pair.session.kept) == 0 and Path(cache).read_bytes() == whole
+    again, reused = reply(worker, turns(text), cache)
+    assert reused > 64 and again == reply(worker_with(toy_folder), turns(text))[0]
+
+
+@pytest.mark.parametrize("damaged", [True, False])
+def test_a_damaged_file_and_one_without_room_are_not_read_ahead(
+    toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damaged: bool
+) -> None:
+    cache = ReplyHistory(tmp_path).cache_file(7)
+    text, worker = written(toy_folder, "none", cache), worker_with(toy_folder)
+    size = Path(cache).stat().st_size
+    if damaged:
+        Path(cache).write_bytes(Path(cache).read_bytes()[:-9])
+    else:
+        monkeypatch.setattr(loaded_pair, "kept_conversations_bytes", lambda *_: size - 1)
+    counted(worker, turns(text), cache)
+    worker.prepare(lambda _: False)
+    assert len(worker._pair.session.kept) == 0
+    assert Path(cache).stat().st_size == (0 if damaged else size)
+
+
 def test_another_drafter_goes_on_from_the_file(toy_folder: Path, toy_drafter_folder: Path, tmp_path: Path) -> None:
     cache = ReplyHistory(tmp_path).cache_file(7)
     text = written(toy_folder, toy_drafter_folder, cache)

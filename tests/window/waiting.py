@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from PySide6.QtCore import QCoreApplication, QEventLoop, QTimer
+from PySide6.QtCore import QCoreApplication, QEvent, QEventLoop, QObject, QTimer
 
 from app.window.chat.host_process import Timeouts
 
@@ -29,3 +29,29 @@ def for_a_while(seconds: float) -> None:
     """Runs the event loop for some time, to see that something does not happen."""
     deadline = time.monotonic() + seconds
     until(lambda: time.monotonic() >= deadline, seconds + 5)
+
+
+class _LayoutRequests(QObject):
+    """Counts the layouts that widgets request."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def eventFilter(self, watched: QObject, event: object) -> bool:
+        self.count += isinstance(event, QEvent) and event.type() == QEvent.Type.LayoutRequest
+        return False
+
+
+def layouts_end(seconds: float = 5) -> bool:
+    """Returns whether widgets come to request no layout for a while, as they must: else they do so for ever."""
+    application, deadline = QCoreApplication.instance(), time.monotonic() + seconds
+    assert application is not None
+    while time.monotonic() < deadline:
+        requests = _LayoutRequests()
+        application.installEventFilter(requests)
+        for_a_while(0.2)
+        application.removeEventFilter(requests)
+        if not requests.count:
+            return True
+    return False

@@ -155,9 +155,10 @@ class ChatPair(QObject):
             return
         draft = [self._draft] if self._draft.content.strip() else []
         if messages := messages_of(settings.system, [*controller.path, *draft]):
-            self._count_request = self._host.request(
-                Count(id=0, messages=messages, sampling=settings.sampling), self._receive_count
-            )
+            history = controller.replies.history
+            cache = history.cache_file(controller.conversation.id) if history is not None and controller.path else ""
+            count = Count(id=0, messages=messages, sampling=settings.sampling, cache=cache)
+            self._count_request = self._host.request(count, self._receive_count)
         else:
             controller.context_counted.emit(0, loaded.context)
 

@@ -76,7 +76,6 @@ class Panes(QSplitter):
         sidebar.setMinimumWidth(SIDEBAR_RANGE[0])
         sidebar.setMaximumWidth(SIDEBAR_RANGE[1])
         centre.setMinimumWidth(MIN_CENTRE)
-        self._stack.setMinimumWidth(SIDE_RANGE[0])
         self._stack.setMaximumWidth(SIDE_RANGE[1])
         for place, widget in enumerate((sidebar, centre, self._stack)):
             self.addWidget(widget)
@@ -127,16 +126,24 @@ class Panes(QSplitter):
         super().resizeEvent(event)
         self._arrange()
 
+    def event(self, event: QEvent) -> bool:
+        done = super().event(event)
+        if event.type() in (QEvent.Type.StyleChange, QEvent.Type.Show):
+            QTimer.singleShot(0, self, self._arrange)  # once what is inside has its new font
+        return done
+
     def _arrange(self) -> None:
         """Shows the requested panes as far as the centre keeps its least width."""
         sidebar, side, free = self._sidebar_wanted, self._side_wanted, self.width() - MIN_CENTRE
-        least = (SIDEBAR_RANGE[0], SIDE_RANGE[0])
+        narrowest = self._sides[self._side].minimumSizeHint().width()  # large text may need more than is usual
+        least = (SIDEBAR_RANGE[0], max(SIDE_RANGE[0], min(narrowest, SIDE_RANGE[1], free - 2 * self.handleWidth())))
+        self._stack.setMinimumWidth(least[1])
         if sidebar and side and sum(least) > free:
             sidebar, side = self._sidebar_last, not self._sidebar_last
         shown = (not self._sidebar.isHidden(), not self._stack.isHidden())
         self._sidebar.setVisible(sidebar)
         self._stack.setVisible(side)
-        left, right = self._widths[0] * sidebar, self._widths[1] * side
+        left, right = self._widths[0] * sidebar, max(self._widths[1], least[1]) * side
         if left + right > free:
             left, right = least[0] * sidebar, least[1] * side
         self.setSizes([left, self.width() - left - right, right])

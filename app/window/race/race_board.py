@@ -10,12 +10,13 @@ from app.race.race_document import RaceDocument, Spread
 from app.race.race_replay import Replay, State
 from app.window.common import theme
 from app.window.common.appearance import GAP
-from app.window.common.widgets import ElidedLabel, Glyph, Hairline, label, style, wrapped
+from app.window.common.widgets import ElidedLabel, Glyph, Hairline, fit_width, label, scroll_area, style, wrapped
 from app.window.inspector import Legend
 from app.window.markdown.text_blocks import visible
 from app.window.race.side_pane import SidePane
 
 COMPARISON_WIDTH = 184  # px
+SPEEDUP = "wall-clock speed-up"  # the widest text of the comparison
 MARGIN = 20  # px
 
 
@@ -25,7 +26,7 @@ class Comparison(QWidget):
 
     def __init__(self, replay: Replay, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setFixedWidth(COMPARISON_WIDTH)
+        fit_width(self, COMPARISON_WIDTH, (SPEEDUP,))
         self._replay = replay
         found = replay.results
         self.icon, self.same = Glyph("check", "good", 22), label("0", "figure")
@@ -35,7 +36,7 @@ class Comparison(QWidget):
         self._column.addStretch(3)
         self.winner = self._add(visible(race_text.winner(replay.document)), "heading")
         self._column.addSpacing(GAP)
-        self.total = self._add_figure(found.total, "wall-clock speed-up", "large-figure")
+        self.total = self._add_figure(found.total, SPEEDUP, "large-figure")
         self._column.addSpacing(2 * GAP)
         self.decode = self._add_figure(found.decode, "decode speed-up", "figure")
         self._column.addSpacing(GAP + 4)
@@ -145,10 +146,14 @@ class RaceBoard(QWidget):
         about.setSpacing(2 * GAP)
         about.addWidget(self.about, 1)
         about.addWidget(self._legend)
-        column = QVBoxLayout(self)
+        inside = QWidget()
+        column = QVBoxLayout(inside)
         column.setContentsMargins(MARGIN, MARGIN - 4, MARGIN, MARGIN - 6)
         column.setSpacing(GAP + 2)
         column.addWidget(self.prompt)
         column.addLayout(sides, 1)
         column.addLayout(about)
         column.addWidget(self._made_with)
+        around = QVBoxLayout(self)
+        around.setContentsMargins(0, 0, 0, 0)
+        around.addWidget(scroll_area(inside))  # large text may leave no room for all of it

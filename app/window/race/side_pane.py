@@ -22,6 +22,7 @@ from app.window.transcript.text_page import document_font
 
 APART = 14  # px, between two numbers
 INSET = 14  # px, around what is in a pane
+LEAST_TEXT = 72  # px
 
 
 class RevealedText:
@@ -75,7 +76,7 @@ class RevealedText:
 
 
 class NumberTiles(QWidget):
-    """Numbers over their names, side by side; in two rows if there is no room. widest: for each number a value as long
+    """Numbers over their names, side by side; in more rows if there is no room. widest: for each number a value as long
     as any that will be shown."""
 
     def __init__(self, names: Sequence[str], widest: Sequence[str], parent: QWidget | None = None) -> None:
@@ -94,8 +95,12 @@ class NumberTiles(QWidget):
         for tile, widest in zip(self.tiles, self._widest, strict=True):
             tile.keep_room_for(widest)
         count = len(self.tiles)
-        needed = sum(tile.minimumSizeHint().width() for tile in self.tiles) + APART * (count - 1)
-        self._arrange(count if self.width() >= needed else (count + 1) // 2)
+        self._arrange(next((n for n in (count, (count + 1) // 2, 2) if self._needed_px(n) <= self.width()), 1))
+
+    def _needed_px(self, columns: int) -> int:
+        """Returns the width of so many columns."""
+        widths = [tile.minimumSizeHint().width() for tile in self.tiles]
+        return sum(max(widths[place::columns]) for place in range(columns)) + APART * (columns - 1)
 
     def show_values(self, values: Sequence[str]) -> None:
         """Shows the values, in the order of the names."""
@@ -128,6 +133,8 @@ class SidePane(QFrame):
         self.reader.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.reader.setAccessibleName(f"Text of {name}")
         self.reader.document().setDocumentMargin(0)
+        self.reader.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
+        self.reader.setMinimumHeight(LEAST_TEXT)
         self.reader.link_clicked.connect(self.link_clicked)
         style(self.reader, ground="clear")
         self._text = RevealedText(run, self.reader.document())

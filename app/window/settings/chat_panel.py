@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from PySide6.QtCore import QEvent, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent, QShowEvent
 from PySide6.QtWidgets import QBoxLayout, QLineEdit, QPushButton, QWidget
 
@@ -213,13 +213,20 @@ class ChatPanel(QWidget):
         self.presets, self.form, self.state = Presets(), ChatForm(), wrapped(role="detail")
         self.close_button, self.defaults = IconButton("close", "Close Chat Settings"), QPushButton("Reset to Defaults")
         self._saved: Mapping[str, ChatSettings] = {}
-        top = row((label("Chat Settings", "header"), 1), self.close_button, margins=(2 * GAP, 10, GAP, 0))
+        self._top = row((label("Chat Settings", "header"), 1), self.close_button, margins=(2 * GAP, 10, GAP, 0))
+        self._area = scroll_area(self.form)
+        self._area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)  # a small window, large text
         head = column(self.state, self.presets, margins=(2 * GAP, 0, 2 * GAP, GAP), gap=GAP)
         foot = row(self.defaults, STRETCH, margins=(2 * GAP, GAP, 2 * GAP, 12))
-        column(top, head, (scroll_area(self.form), 1), foot, on=self, gap=GAP)
+        column(self._top, head, (self._area, 1), foot, on=self, gap=GAP)
         self.form.changed.connect(self._change)
         self.defaults.clicked.connect(self.reset)
         self.close_button.clicked.connect(self.closed)
+
+    def minimumSizeHint(self) -> QSize:
+        """As narrow as the widest part of the form. The presets make room by themselves, so that they do not count."""
+        form = self.form.minimumSizeHint().width() + self._area.verticalScrollBar().sizeHint().width()
+        return QSize(max(form, self._top.minimumSize().width()), super().minimumSizeHint().height())
 
     def show_chat(self, settings: ChatSettings, presets: Mapping[str, ChatSettings]) -> None:
         """Shows the settings of the chat, and the presets there are."""

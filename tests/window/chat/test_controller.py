@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.protocol import Reply
+from app.protocol import Count, Reply
 from app.store.records import Attachment
 from app.window.chat import title_of
 from tests.window.chat.fake_host import text_of
@@ -200,6 +200,8 @@ def test_replies_are_learned_and_forgotten_with_their_conversation(tmp_path: Pat
         assert scene.requested(Reply)[-1].history == str(history.folder)
         cache = Path(scene.requested(Reply)[-1].cache)
         assert cache.is_file() and scene.requested(Reply)[0].cache == ""
+        controller.open(second.conversation)
+        until(lambda: scene.requested(Count) and scene.requested(Count)[-1].cache == str(cache))
         controller.new()
         third = scene.ask("elsewhere")
         controller.delete(second.conversation)

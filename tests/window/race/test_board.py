@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import QCoreApplication
 from PySide6.QtGui import QTextCursor
-from PySide6.QtWidgets import QApplication, QLabel
+from PySide6.QtWidgets import QApplication, QLabel, QScrollArea
 
 from app.race.race_document import RaceDocument, open_race
 from app.race.race_text import NUMBERS
 from app.window.common import theme
 from app.window.common.appearance import DARK, LIGHT
+from app.window.common.preferences import LARGEST, Preferences
 from app.window.markdown import TOKEN
 from app.window.race.race_board import RaceBoard
-from app.window.race.side_pane import SidePane
+from app.window.race.side_pane import LEAST_TEXT, SidePane
 from tests.race.made import RACE, race, run, simple, steady
+from tests.window.waiting import for_a_while, layouts_end
 
 LATE = "\N{EN DASH}"
 
@@ -225,3 +228,24 @@ def test_no_text_of_a_race_steers_the_window(boards: list[RaceBoard], monkeypatc
     assert "<b>bold</b>" in text
     assert "\u202e" not in text
     assert not [one for one in board.panes[0].reader.document().allFormats() if one.isImageFormat()]
+
+
+@pytest.mark.parametrize("size", [(1100, 640), (1240, 520), (900, 380)])
+def test_large_text_cuts_nothing_and_the_board_scrolls(boards: list[RaceBoard], size: tuple[int, int]) -> None:
+    board = made(boards, open_race(RACE))
+    board.show_time(board.replay.end_s)
+    theme.show(replace(LIGHT, scale=Preferences(zoom=LARGEST).scale))
+    board.resize(*size)
+    for_a_while(0.2)
+    texts = [one for one in board.comparison.findChildren(QLabel) if one.isVisible() and one.text()]
+    assert len(texts) > 6
+    for text in texts:
+        assert text.height() >= text.heightForWidth(text.width()), text.text()
+        assert text.width() >= text.minimumSizeHint().width(), text.text()
+    for pane in board.panes:
+        assert pane.reader.height() >= LEAST_TEXT
+        assert all(tile.width() >= tile.minimumSizeHint().width() for tile in pane.numbers.tiles)
+    scroll = board.findChild(QScrollArea)
+    assert scroll is not None and scroll.verticalScrollBar().maximum() > 0
+    assert layouts_end()
+    theme.show(LIGHT)

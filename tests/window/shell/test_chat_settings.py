@@ -10,17 +10,18 @@ from msgspec import structs
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QWheelEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QScrollArea
 
 from app.inference.host_file import Host, write_hosts
 from app.protocol import Loaded, Machines, Pair, SamplingSettings
 from app.store.records import NEW_CHAT, ChatSettings
 from app.window.chat import Controller, SpeculationStatus
+from app.window.common.preferences import LARGEST
 from app.window.main_window.main_window import MainWindow
 from app.window.settings.chat_panel import ChatForm, ChatPanel, Presets
 from app.window.settings.sampling_form import SamplingForm, read_stops, seed_error, write_stops
 from engine.errors import UsageError
-from tests.window.waiting import until
+from tests.window.waiting import layouts_end, until
 
 EVERYTHING = ChatSettings(
     pair=Pair(target="builtin", drafter="lookup", tree=True, context=4096),
@@ -303,3 +304,23 @@ def test_a_warning_comes_before_a_preset_is_replaced(presets: Presets, controlle
     QTest.keyClick(presets.name, Qt.Key.Key_Escape)
     assert controller.library.presets()["Short"] == EVERYTHING
     assert not presets.name.isVisible()
+
+
+def test_large_text_widens_the_panel_to_its_form_and_a_small_window_scrolls(
+    window: MainWindow, panel: ChatPanel
+) -> None:
+    window.resize(1280, 800)
+    window.panes.setSizes([248, 732, 300])
+    until(lambda: window.panes.sizes()[2] == 300)
+    window.change_preferences(zoom=LARGEST)
+    area = panel.findChild(QScrollArea)
+    assert area is not None
+    until(lambda: panel.form.width() >= panel.form.minimumSizeHint().width() == area.viewport().width() > 300)
+    assert panel.form.sampling.reset.width() >= panel.form.sampling.reset.sizeHint().width()
+    assert layouts_end()
+    window.resize(640, 600)
+    until(lambda: area.horizontalScrollBar().maximum() > 0 and window.width() == 640)
+    assert window.panes.sizes()[1] >= 320
+    window.change_preferences(zoom=0)
+    until(lambda: area.horizontalScrollBar().maximum() == 0 and panel.minimumSizeHint().width() <= 300)
+    assert panel.form.width() == area.viewport().width()
