@@ -48,20 +48,35 @@ def outside_nucleus(logprobs: mx.array, top_p: float, ranked: mx.array | None = 
     (rows, n), the largest of them in descending order, if the others are -inf or equal to the last of these.
     """
     if ranked is None:
-        return _outside_by_bisection(logprobs, top_p)
+        find = _outside_by_sort if logprobs.shape[-1] <= SORT_WIDTH else _outside_by_bisection
+        return find(logprobs, top_p)
     mass_before = mx.cumsum(mx.exp(ranked), -1, inclusive=False)
     return logprobs < mx.min(mx.where(mass_before < top_p, ranked, math.inf), -1, keepdims=True)
 
 
+def _outside_by_sort(logprobs: mx.array, top_p: float) -> mx.array:
+    """Finds what `_outside_by_bisection` does, to the last token, in rows that one threadgroup sorts."""
+    surprisal, mass, wanted = _whole_numbers(logprobs, top_p)
+    order = mx.argsort(surprisal, -1)
+    before = mx.cumsum(mx.take_along_axis(mass, order, -1), -1, inclusive=False)
+    edge = mx.max(mx.where(before < wanted, mx.take_along_axis(surprisal, order, -1), 0), -1, keepdims=True)
+    return surprisal > edge
+
+
 def _outside_by_bisection(logprobs: mx.array, top_p: float) -> mx.array:
-    """Finds the largest surprisal inside bit by bit, from the highest: a surprisal is not negative, so that its bits
-    order as its values do."""
-    surprisal = mx.abs(mx.maximum(-logprobs, 0.0)).view(mx.uint32)
-    mass = mx.round(mx.exp(logprobs) * 2.0**_MASS_BITS).astype(mx.uint32)
-    wanted = math.ceil(top_p * 2**_MASS_BITS)
+    """Finds the largest surprisal inside bit by bit, from the highest."""
+    surprisal, mass, wanted = _whole_numbers(logprobs, top_p)
     edge = mx.zeros((logprobs.shape[0], 1), mx.uint32)
     for bit in reversed(range(31)):
         candidate = edge | (1 << bit)
         likelier = mx.sum(mx.where(surprisal < candidate, mass, 0), -1, keepdims=True)
         edge = mx.where(likelier < wanted, candidate, edge)
     return surprisal > edge
+
+
+def _whole_numbers(logprobs: mx.array, top_p: float) -> tuple[mx.array, mx.array, int]:
+    """Returns each token's surprisal and mass, and the mass that is wanted. A surprisal is not negative, so that its
+    bits order as its values do."""
+    surprisal = mx.abs(mx.maximum(-logprobs, 0.0)).view(mx.uint32)
+    mass = mx.round(mx.exp(logprobs) * 2.0**_MASS_BITS).astype(mx.uint32)
+    return surprisal, mass, math.ceil(top_p * 2**_MASS_BITS)

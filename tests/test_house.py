@@ -1,6 +1,7 @@
 """Rules about the whole tree: layers, import circles, names, sizes, style, and what lies where."""
 
 import ast
+import gc
 import io
 import re
 import subprocess
@@ -30,6 +31,21 @@ READS_THE_ENVIRONMENT = {"engine/backend/__init__.py", "engine/backend/blas.py"}
 # Module names that end in -ing or -ed and are nouns of the field.
 NOUNS = {"sampling", "training", "pairing", "rounding", "fixed", "string"}
 SAME_NAMES = 15  # modules of one package tree that may share their base name with another, told apart by the folder
+
+
+pytestmark = pytest.mark.usefixtures("trees")
+
+
+@pytest.fixture(scope="module")
+def trees() -> Iterator[None]:
+    """The collector does not look through the trees of all files, a million and a half nodes, and they go with the
+    tests of this one."""
+    was_on = gc.isenabled()
+    gc.disable()
+    yield
+    parsed.cache_clear()
+    if was_on:
+        gc.enable()
 
 
 def modules(*folders: str) -> list[Path]:

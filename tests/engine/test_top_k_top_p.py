@@ -68,6 +68,18 @@ def test_the_nucleus_is_that_of_a_sort(seed: int, rows: int, width: int, top_p: 
         assert not found[np.argmax(values)]
 
 
+@pytest.mark.parametrize("steps", [None, 0.5, 4.0])
+@pytest.mark.parametrize("width", [1, 64, 2048])
+def test_a_sort_and_a_bisection_find_the_same_nucleus(width: int, steps: float | None) -> None:
+    """With ties, and with tokens that are impossible or too unlikely to have a mass."""
+    logprobs = logprobs_of(width, 3, width, steps)
+    logprobs = mx.concatenate([logprobs, mx.full((3, 9), -math.inf), mx.full((3, 9), -40.0)], -1)[:, :2048]
+    for top_p in (1e-9, 0.05, 0.5, 0.9, 0.999, 1 - 2.0**-31):
+        by_sort = top_k_top_p._outside_by_sort(logprobs, top_p)
+        assert mx.array_equal(by_sort, top_k_top_p._outside_by_bisection(logprobs, top_p)).item()
+        assert not mx.any(mx.all(by_sort, -1)).item()
+
+
 @pytest.mark.parametrize("sampling", [{"top_p": 0.9}, {"top_k": 40}, {"top_k": 20, "top_p": 0.8, "min_p": 0.01}])
 @pytest.mark.parametrize("width", [300, 9001])
 def test_a_row_is_truncated_alike_alone_and_among_others(sampling: dict[str, float], width: int) -> None:
