@@ -25,6 +25,7 @@ MARGIN, GAP, INSET = 20, 10, 14
 COMPARISON_WIDTH, LEGEND_WIDTH = 184, 240
 TEXT_SIZE, LINE_HEIGHT = 15, 26
 HEAD_HEIGHT = 126  # of a pane, above its text
+COMPARISON_TOP, COMPARISON_HEIGHT = 40, 290  # px above what is between the panes, at least, and its greatest height
 LEGEND: tuple[Origin, ...] = ("accepted", "corrected", "bonus")
 NUMBERS = tuple(name.removeprefix("target ") for name in race_text.NUMBERS)
 _WORDS = re.compile(r"\n|[^\S\n]+|[!-~]{1,30}|\S{1,16}")  # longer ones are broken, to fit on a line
@@ -141,7 +142,8 @@ class RacePicture:
         self._about = self._fonts.wrapped(about, 11.5, self._width - 2 * MARGIN - LEGEND_WIDTH)
         self._top = MARGIN + 24 + GAP  # below the prompt
         below = GAP + 16 * len(self._about) + 24 + MARGIN
-        needed = self._top + HEAD_HEIGHT + LINE_HEIGHT * max(text.lines for text in self._texts) + INSET + below
+        texts = HEAD_HEIGHT + LINE_HEIGHT * max(text.lines for text in self._texts) + INSET
+        needed = self._top + max(texts, COMPARISON_TOP + COMPARISON_HEIGHT) + below
         self.height = round(min(max(needed, least), most))
         self._bottom = self.height - below
         self._columns = self._number_places()
@@ -193,7 +195,8 @@ class RacePicture:
 
     def _draw_speedups(self, canvas: Canvas) -> None:
         look, results, x = self._palette, self.replay.results, self._width / 2
-        y = self._top + max(40.0, (self._bottom - self._top) * 0.24)
+        height = self._bottom - self._top
+        y = self._top + max(COMPARISON_TOP, min(height * 0.24, height - COMPARISON_HEIGHT))
         for found, what, size in (
             (results.total, "wall-clock speed-up", 44),
             (results.decode, "decode speed-up", 26),

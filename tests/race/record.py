@@ -15,7 +15,7 @@ from app.cli.main import main
 from app.race.race_document import open_race, read_race, write_file
 from tests.race.made import RACE
 
-PROMPT = "Why is the sky blue? Answer in a short paragraph, then give three facts as a list."
+PROMPT = "Write a Python function that counts the words in a text, with an example."
 DIGITS = 4
 NEEDED = ("drafted", "q", "name")  # though they may be empty
 
@@ -31,8 +31,8 @@ def smaller(value: Any) -> Any:
 
 
 def record(path: Path) -> None:
-    sides = ["--side", "none", "--side", "eagle3:2"]
-    main(["race", "--prompt", PROMPT, "--max-tokens", "120", *sides, "--save", str(path), "--no-animation"])
+    sides = ["--side", "none", "--side", "auto"]
+    main(["race", "--prompt", PROMPT, "--max-tokens", "96", *sides, "--save", str(path), "--no-animation"])
 
 
 if __name__ == "__main__":

@@ -140,6 +140,12 @@ def test_a_picture_is_as_large_as_its_texts_need_within_bounds() -> None:
     assert SIZE[1] <= heights[0] < heights[1] == SIZE[2]
 
 
+@pytest.mark.parametrize("size", [SIZE, race_export.ANIMATION_SIZE, (960, 100, 620)])
+def test_what_is_between_short_texts_ends_where_they_do(size: tuple[int, int, int]) -> None:
+    drawn = RacePicture(simple(), LIGHT, size, 1.0)
+    assert drawn._sameness_y + 20 + 2 * 16 <= drawn._bottom  # a caption of two lines
+
+
 def test_a_moment_looks_the_same_whatever_was_drawn_before() -> None:
     drawn = RacePicture(APART, LIGHT, SIZE, 1.0)
     moments = (0.1, 0.3, END_S)

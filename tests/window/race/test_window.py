@@ -206,7 +206,7 @@ def test_a_race_that_was_saved_is_opened_and_replayed(window: RaceWindow, monkey
     document = open_race(RACE)
     assert window.document == document
     assert window.form.prompt.toPlainText() == document.prompt
-    assert [side.side().drafter for side in window.form.sides] == ["none", "eagle3"]
+    assert [side.side().drafter for side in window.form.sides] == ["none", "auto"]
     assert window.controls.player.end_s == board_of(window).replay.end_s
 
 
