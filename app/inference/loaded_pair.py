@@ -233,14 +233,17 @@ class LoadedPair:
         self.calibration.make_estimate(pause)
 
     def measure_ahead(self, pause: Callable[[], None]) -> None:
-        """Measures the costs that later replies will need, unless the conversation in the caches would be lost. pause:
-        called between passes; may raise to break off. Raises whatever a drafter raises."""
+        """Measures the costs that later replies will need, unless the conversation in the caches would be lost. Begins
+        with an estimate, so that a reply that breaks this off soon need not make one. pause: called between passes; may
+        raise to break off. Raises whatever a drafter raises."""
         if not self.has_drafter or not (self._outdated or self.calibration.missing()) or not self.session.put_aside():
             return
         if self._outdated:
             self.calibration.forget()
             self._corrections.clear()
             self._outdated = False
+        if not self.knows_costs(0):
+            self.estimate_costs(pause)
         for milestone in self.calibration.missing():
             self.session.forget()
             self.calibration.after(milestone, pause)

@@ -203,6 +203,14 @@ def test_what_replies_will_need_is_measured_while_the_model_is_idle(
     assert loaded.calibration.missing() == (64, 1024)
 
 
+def test_what_is_measured_ahead_begins_with_an_estimate(toy_folder: Path, toy_drafter_folder: Path) -> None:
+    worker, auto = worker_with(toy_folder, toy_drafter_folder), SamplingSettings(max_tokens=4)
+    calibration = worker._pair.calibration
+    worker.prepare(lambda _: calibration.estimate is not None)
+    assert calibration.missing() == (64,)
+    assert of_kind(ask(worker, auto), p.Measuring) == []
+
+
 def test_a_request_ends_what_is_measured_ahead(toy_folder: Path, toy_drafter_folder: Path) -> None:
     worker, sampling = worker_with(toy_folder, toy_drafter_folder), SamplingSettings(max_tokens=LENGTH)
     passes = count()
