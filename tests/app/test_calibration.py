@@ -102,7 +102,7 @@ def test_an_estimate_takes_a_fraction_of_the_passes_and_is_not_kept_on_disk(targ
     assert [width for width, _ in costs.estimate.verify] == [1, 2, 9]
     assert calibration.is_sound(costs.estimate, 1) and costs.estimate.plain_s > 0
     costs.costs(0, count("measured"))
-    assert passes["estimated"] * 3 < passes["measured"]
+    assert passes["estimated"] * 2 < passes["measured"]  # more of these where times differ
     assert here(target, tmp_path, ONE).estimate is None
     costs.forget()
     assert costs.estimate is None
