@@ -76,7 +76,7 @@ class ReplyHistory:
     def cache_file(self, conversation: int) -> str:
         """Returns the file for what the models remember of a conversation, which is made empty if there is none; ""
         where the disk refuses."""
-        path = self.folder / _CACHES / f"{conversation}{_CACHE_SUFFIX}"
+        path = self._cache_path(conversation)
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             path.parent.mkdir(exist_ok=True, mode=0o700)
@@ -85,10 +85,21 @@ class ReplyHistory:
             return ""
         return str(path)
 
+    def written_cache_file(self, conversation: int) -> str:
+        """Returns the file for what the models remember of a conversation; "" where nothing has been written."""
+        path = self._cache_path(conversation)
+        try:
+            return str(path) if path.stat().st_size else ""
+        except OSError:
+            return ""
+
     def forget(self, conversation: int) -> None:
         """Deletes what is known of a conversation. Raises ReplyHistoryError."""
         names = {str(conversation), f".partial-{conversation}"}  # the second is being written
         self._delete(path for path in [*self._paths(), *self._caches()] if path.stem in names)
+
+    def _cache_path(self, conversation: int) -> Path:
+        return self.folder / _CACHES / f"{conversation}{_CACHE_SUFFIX}"
 
     def keep(self, conversations: Container[int]) -> None:
         """Deletes what is known of all other conversations. Raises ReplyHistoryError."""

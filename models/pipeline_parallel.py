@@ -15,7 +15,7 @@ from models.tensor_parallel import shard
 
 def split(make: Callable[[], Any], group: mx.distributed.Group) -> Any:
     """Returns what this rank computes of the network that `make` returns anew at each call: a part of every layer, or,
-    where that cannot be, some of the layers. Raises ModelError where neither can, with the reasons."""
+    where that cannot be, some of the layers. Raises ModelError where neither can be, with the reason of the last."""
     network = make()
     try:
         shard(network, group)

@@ -17,10 +17,9 @@ from msgspec import structs
 
 from app import protocol
 from app.api.api_errors import ApiError, engine_unavailable, host_gone
-from app.protocol.silence import STUCK, PendingRequests, SilenceLimits
+from app.protocol.silence import LATE_S, STUCK, PendingRequests, SilenceLimits
 
 MOST_WAITING = 64  # requests that are being answered or wait for their turn
-LATE_S = 1.0  # for a timer: this process has not run meanwhile, nor read what the host said
 RESTARTING = f"{STUCK}: it is being restarted, ask again"
 SLOW_LOAD = f"{STUCK} while it loads the models: ask again later, or restart `redline serve`"
 
@@ -134,8 +133,10 @@ class HostClient:
         if isinstance(answer, protocol.Loaded):
             self.loaded = answer
             self.has_loaded.set()
-        if isinstance(answer, protocol.RequestAnswer) and (queue := self._queues.get(answer.id)) is not None:
-            queue.put_nowait(answer)
+        if isinstance(answer, protocol.RequestAnswer):
+            queue = self._queues.get(answer.id)
+            if queue is not None and not isinstance(answer, protocol.Working):
+                queue.put_nowait(answer)
         if self._pending.hear(answer):
             self._watch()
 

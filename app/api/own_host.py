@@ -100,7 +100,8 @@ class OwnHost:
     async def _replace(self) -> None:
         """Kills the host and has another load the pair."""
         assert self._process.stdin is not None
-        self._process.kill()
+        with suppress(ProcessLookupError):  # it has just ended by itself
+            self._process.kill()
         self._process.stdin.transport.abort()  # what it has not read is of no use any more
         with suppress(TimeoutError):
             await asyncio.wait_for(self._process.wait(), END_S)

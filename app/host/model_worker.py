@@ -6,6 +6,7 @@ import contextlib
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Event as StopFlag
 
@@ -142,7 +143,8 @@ class ModelWorker:
         pair.draft_from(Path(request.history) if request.history else None, settings)
         pair.keep_conversations()
         if cache is not None:
-            self._open_cache(pair, cache)
+            with contextlib.suppress(StoppedError):  # the reply ends at once then
+                self._open_cache(pair, cache, partial(_check, stop))
         described = tools.described if tools is not None else ()
         given = ReplyInput(messages, request.continuation_ids, request.timed, request.prediction, described)
         return ReplyRunner(pair, settings, given, stop.is_set)
@@ -178,7 +180,8 @@ class ModelWorker:
         pair = self._pair_of(request.target)
         tools = ReplyTools(pair.target.tokenizer, request.tools).described if request.tools is not None else ()
         tokens = len(pair.prompt_ids(to_builtins(request.messages), request.sampling, stop.is_set, tools))
-        self._next = Path(request.cache) if request.cache and not pair.is_shared else None
+        if request.cache and not pair.is_shared:
+            self._next = Path(request.cache)
         yield protocol.Counted(id=request.id, tokens=tokens, context=pair.session.context)
 
     def unload(self, request: protocol.Unload) -> Iterator[protocol.AnyAnswer]:
@@ -220,8 +223,9 @@ class ModelWorker:
         pause: may raise to break off."""
         if (path := self._next) is not None:
             pair.keep_conversations()
-            if pair.session.kept.has_room(path.stat().st_size if path.exists() else 0):
-                self._open_cache(pair, path, pause)
+            with contextlib.suppress(OSError):  # there is no such file any more
+                if pair.session.kept.has_room(path.stat().st_size):
+                    self._open_cache(pair, path, pause)
             self._next = None
 
     def _open_cache(self, pair: LoadedPair, path: Path, pause: Callable[[], None] = lambda: None) -> None:
@@ -338,3 +342,9 @@ def _unreachable(
 def _short_name(spec: str) -> str:
     """Returns what to call a target or drafter before its folder is known."""
     return "the built-in model" if spec == "builtin" else spec.rstrip("/").rpartition("/")[2] or spec
+
+
+def _check(stop: StopFlag) -> None:
+    """Raises StoppedError once `stop` is set."""
+    if stop.is_set():
+        raise StoppedError("stopped before the reply began")

@@ -10,8 +10,10 @@ import os
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -19,6 +21,7 @@ from app import protocol
 from app.command_line import FAILURE, OK, notify
 from app.host.task_queue import Task, TaskQueue
 from app.inference.machine import processor
+from app.protocol import silence
 from engine.errors import BackendError, MachineLostError, RedlineError, StoppedError
 
 if TYPE_CHECKING:  # model_worker imports MLX, which takes seconds
@@ -163,6 +166,24 @@ class Server:
         threading.Thread(target=wait, name="signals", daemon=True).start()
 
 
+class SignsOfLife:
+    """Says Working for a request that has had no answer for a while, whenever it is called."""
+
+    def __init__(self, writer: AnswerWriter, number: int) -> None:
+        self._writer, self._number = writer, number
+        self.wait_again()
+
+    def wait_again(self) -> None:
+        """There was an answer."""
+        self._last_s = time.monotonic()
+
+    def __call__(self) -> None:
+        if time.monotonic() - self._last_s >= silence.WORKING_S:
+            self.wait_again()
+            with suppress(WindowGoneError):  # the next answer meets it
+                self._writer.write(protocol.Working(id=self._number))
+
+
 def serve(tasks: TaskQueue, writer: AnswerWriter, open_worker: WorkerFactory) -> None:
     """Answers one request after the other until there are no more. Raises WindowGoneError, MachineLostError, and
     whatever keeps the worker from recovering."""
@@ -173,8 +194,10 @@ def serve(tasks: TaskQueue, writer: AnswerWriter, open_worker: WorkerFactory) ->
                 writer.write(_cancelled(task.request.id))
                 continue
             worker = open_worker()
+            answered = task.stop.looked = SignsOfLife(writer, task.request.id)
             for answer in _answers(worker, task):
                 writer.write(answer)
+                answered.wait_again()
         except (WindowGoneError, MachineLostError):
             raise
         except RedlineError as error:

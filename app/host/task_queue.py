@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from app.protocol import Count, Load, Race, Reply, Unload, Verify
@@ -17,13 +18,26 @@ MAX_WAITING_BYTES = 64 * 1024 * 1024
 Work = Load | Reply | Count | Verify | Race | Unload
 
 
+class StopFlag(threading.Event):
+    """Whether a task is to end. Whoever carries it out looks between the layers of a pass and more often, and `looked`
+    is called each time: that it looks shows that it goes on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looked: Callable[[], None] = lambda: None
+
+    def is_set(self) -> bool:
+        self.looked()
+        return super().is_set()
+
+
 @dataclass(frozen=True)
 class Task:
     """A request that is to be answered. stop: set when it should end. size_bytes: of its line."""
 
     request: Work
     size_bytes: int
-    stop: threading.Event = field(default_factory=threading.Event)
+    stop: StopFlag = field(default_factory=StopFlag)
 
 
 class TaskQueue:

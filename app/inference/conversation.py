@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from app.inference.loaded_pair import LoadedPair, open_target
 from app.inference.options import Options, goes_by_the_clock, target_name
 from app.inference.reply_events import Measuring, ShownEvent
-from app.inference.reply_runner import MEASURING, ReplyInput, ReplyRunner
+from app.inference.reply_runner import ESTIMATING, ReplyInput, ReplyRunner
 from engine.audit.receipt import Receipt
 from engine.errors import StoppedError, UsageError
 from engine.events import Finished, Round
@@ -127,7 +127,7 @@ class Conversation:
         """Measures the costs that draft length auto needs for a short context, once for a drafter, before anyone waits
         for a reply."""
         if options.draft_length is None and pair.has_drafter and not pair.calibration.knows(0):
-            self.notice(MEASURING)
+            self.notice(f"{ESTIMATING} (only needed once)")
             try:
                 pair.costs(0)
             except KeyboardInterrupt:

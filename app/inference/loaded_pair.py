@@ -250,7 +250,7 @@ class LoadedPair:
 
     def policy(self, settings: SamplingSettings, context: int, timed: bool = False) -> Policy:
         """Returns a policy for one reply after `context` tokens: with the draft length of `settings`, or for auto on
-        measured costs, which it corrects if the reply goes by the clock. timed: drafts are waited for."""
+        costs, measured or estimated, which it corrects if the reply goes by the clock. timed: drafts are waited for."""
         if settings.draft_length is not None or not self.has_drafter:
             return pair_loader.make_policy(self.drafter, settings.draft_length, None)
         correction = self.correction(context, settings.exact, timed) if goes_by_the_clock(settings) else None

@@ -25,7 +25,7 @@ from engine.events import Event, Finished, PromptProgress, Round
 from engine.policy import Policy
 from engine.settings import SamplingSettings
 
-MEASURING = "timing these models on this machine (only needed once)"
+ESTIMATING = "timing these models on this machine"
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class ReplyRunner:
             return pair.has_drafter
         if pair.knows_costs(self._context):
             return True
-        yield Measuring(MEASURING)
+        yield Measuring(ESTIMATING)
         try:
             pair.estimate_costs(self._stop_if_cancelled)
         except StoppedError:

@@ -45,11 +45,11 @@ AnyRequest = (
     | race_messages.Race
 )  # fmt: skip
 AnyAnswer = (
-    messages.Ready | messages.Loading | messages.Loaded | messages.Unloaded | messages.Measuring
-    | messages.PrefillProgress | messages.RoundDone | messages.Called | messages.FellBack | messages.ReplyDone
-    | messages.Counted | messages.Failed | messages.Malformed | messages.VerifyProgress | messages.VerifyDone
-    | race_messages.RaceProgress | race_messages.RaceReady | race_messages.RunPart | race_messages.PairCompared
-    | race_messages.RaceDone
+    messages.Ready | messages.Loading | messages.Loaded | messages.Unloaded | messages.Working
+    | messages.Measuring | messages.PrefillProgress | messages.RoundDone | messages.Called | messages.FellBack
+    | messages.ReplyDone | messages.Counted | messages.Failed | messages.Malformed | messages.VerifyProgress
+    | messages.VerifyDone | race_messages.RaceProgress | race_messages.RaceReady | race_messages.RunPart
+    | race_messages.PairCompared | race_messages.RaceDone
 )  # fmt: skip
 LastAnswer = (
     messages.Loaded | messages.Unloaded | messages.ReplyDone | messages.Counted | messages.Failed

@@ -256,6 +256,10 @@ class Unloaded(RequestAnswer, frozen=True, kw_only=True):
     """Nothing is loaded any more."""
 
 
+class Working(RequestAnswer, frozen=True, kw_only=True):
+    """The host is still at a request, and has had nothing else to say about it for a while."""
+
+
 class Measuring(RequestAnswer, frozen=True, kw_only=True):
     """The host estimates step times on this machine for a reply that came before it has measured them while idle."""
 

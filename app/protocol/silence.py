@@ -1,7 +1,8 @@
 """How long a host may say nothing before whoever waits for it takes it for stuck: one rule for all who wait.
 
 A host carries out what it was sent in order. So what it is at is the oldest request that it has not ended, whoever
-still waits for that one, and only an answer to it shows that the host goes on: a thread of its own answers Stop.
+still waits for that one, and only an answer to it shows that the host goes on: a thread of its own answers Stop. While
+it works at one without a result it says Working, from between the layers of a pass. A load says nothing of that kind.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from app.protocol import AnyAnswer, LastAnswer
-from app.protocol.messages import Failed, Load, Measuring, Request, RequestAnswer
-from app.protocol.race_messages import RaceProgress
+from app.protocol.messages import Failed, Load, Request, RequestAnswer
 
-MEASURING_FACTOR = 8  # how much longer than usual a host may be silent while it measures what passes cost
+LATE_S = 1.0  # for a timer: this process has not run meanwhile, nor read what the host said
+WORKING_S = 10.0  # between two answers to a request that a host works at
 STUCK = "the engine does not answer and may be stuck"
 
 
@@ -25,22 +26,12 @@ class SilenceLimits:
     load_s: float = 120.0
     silent_s: float = 45.0
 
-    def reply_s(self, measuring: bool) -> float:
-        """Returns how long until the next answer to what is no load. measuring: as `measures` said of the last one."""
-        return self.silent_s * (MEASURING_FACTOR if measuring else 1)
-
-
-def measures(answer: AnyAnswer) -> bool:
-    """Returns whether the host says nothing now until it has measured something: a race gets ready before run 1."""
-    return isinstance(answer, Measuring) or (isinstance(answer, RaceProgress) and answer.run == 0)
-
 
 class PendingRequests:
     """The requests that a host has, in order."""
 
     def __init__(self) -> None:
-        self._loads: dict[int, bool] = {}  # by the id of a request: whether it is a Load
-        self._measuring = False  # the oldest
+        self._loads: dict[int, bool] = {}  # by the id of each request: whether it is a Load
 
     @property
     def loading(self) -> bool:
@@ -64,8 +55,6 @@ class PendingRequests:
             for older in list(takewhile(lambda number: number != answer.id, self._loads)):
                 del self._loads[older]
         is_oldest = answer.id == next(iter(self._loads))
-        if is_oldest:
-            self._measuring = measures(answer)
         if isinstance(answer, LastAnswer):
             del self._loads[answer.id]
         return is_oldest
@@ -74,9 +63,8 @@ class PendingRequests:
         """Returns how long until the next answer; None where there is nothing to answer."""
         if not self._loads:
             return None
-        return limits.load_s if self.loading else limits.reply_s(self._measuring)
+        return limits.load_s if self.loading else limits.silent_s
 
     def clear(self) -> None:
         """There is another host."""
         self._loads.clear()
-        self._measuring = False

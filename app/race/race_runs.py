@@ -229,7 +229,8 @@ class RaceRuns:
         if not any(plain):
             orders.append((second, first))
         for one, other in orders:
-            compared = compare_replies(self._target.model, sampler, one.prompt, one.tokens, other.rounds, exact=exact)
+            given = (self._target.model, sampler, one.prompt, one.tokens, other.rounds)
+            compared = compare_replies(*given, exact=exact, between=self._stop_if_requested)
             if compared is None or compared.difference is None:
                 continue
             at = compared.difference

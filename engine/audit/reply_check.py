@@ -99,6 +99,7 @@ def compare_replies(
     plain: Sequence[int],
     other: Sequence[Round],
     exact: bool = False,
+    between: Callable[[], None] = lambda: None,
 ) -> Receipt | None:
     """Compares the rounds of a reply with the tokens of plain decoding, both for the same prompt and settings. Reports
     the first difference alone: after it the two continue different texts.
@@ -106,6 +107,7 @@ def compare_replies(
     Drafted ids below 0 stand for tokens that are not known. exact: both are of exact-verify, so the passes that measure
     lie on its blocks, where no rounding excuses anything. None where no such promise is made: rejection sampling above
     temperature 0 keeps the distribution, not the tokens. When the replies differ, `target` is run and left empty.
+    between: called between passes; may raise to break off.
     """
     if not sampler.accepts_by_match:
         return None
@@ -119,9 +121,9 @@ def compare_replies(
         return Receipt(checked, (Difference(position, ends[0], ends[1], None, None, near_tie=False),))
     before = [*prompt, *plain[:position]]
     target = ExactTarget(target, VerifyBlocks.for_prompt(len(prompt))) if exact else target
-    narrow = _plain_logits(target, prompt, plain[:position])
+    narrow = _plain_logits(target, prompt, plain[:position], between)
     mismatch = mismatch_at(sampler, narrow, before, position, plain[position], tokens[position])
-    difference = measure_noise(target, sampler, mismatch, before, other)
+    difference = measure_noise(target, sampler, mismatch, before, other, between)
     clear_caches(target)
     return Receipt(checked, (difference,))
 
@@ -220,12 +222,15 @@ def _read(target: CachedModel, prompt: Sequence[int], between: Callable[[], None
         yield PromptProgress(done, len(prompt), 0, time.monotonic() - began_s)
 
 
-def _plain_logits(target: CachedModel, prompt: Sequence[int], reply: Sequence[int]) -> mx.array:
+def _plain_logits(
+    target: CachedModel, prompt: Sequence[int], reply: Sequence[int], between: Callable[[], None]
+) -> mx.array:
     """Returns logits (1, vocabulary) after prompt and reply, as plain decoding computes them: a pass for each token."""
     feed_afresh(target, prompt)
     tokens, empty = list(prompt), mx.zeros(0, mx.int32)
     logits, _ = target.continue_from(tokens, empty)
     for token in reply:
+        between()
         mx.eval(logits)
         target.rewind(len(tokens))  # of fillers, in exact-verify
         tokens.append(token)

@@ -57,7 +57,8 @@ def check_states(model: Any) -> None:
     """Raises ModelError unless the states of all layers can be read here."""
     if is_pipelined(model):
         raise ModelError(
-            "it reads hidden states, and the target's layers are on several machines: choose lookup or a draft model"
+            "this drafter reads hidden states, and the target's layers are on several machines: "
+            "choose lookup or a draft model"
         )
 
 

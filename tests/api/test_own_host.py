@@ -17,11 +17,10 @@ from msgspec import structs
 from app import protocol
 from app.api.access import AccessRules
 from app.api.application import application
-from app.api.host_client import LATE_S, RESTARTING, SLOW_LOAD
+from app.api.host_client import RESTARTING, SLOW_LOAD
 from app.api.own_host import OwnHost
 from app.api.reply_stream import Engine
-from app.protocol.race_messages import RaceProgress
-from app.protocol.silence import MEASURING_FACTOR, STUCK, PendingRequests, SilenceLimits
+from app.protocol.silence import LATE_S, STUCK, PendingRequests, SilenceLimits
 from app.window.api.api_requests import STUCK as STUCK_IN_THE_WINDOW
 from app.window.chat.host_process import Timeouts
 from engine.errors import BackendError, ModelError
@@ -165,7 +164,7 @@ def test_a_host_that_all_programs_have_left_is_replaced() -> None:
     with_host(scenario, rounds=4, hang_after=6)
 
 
-def test_a_host_that_measures_in_silence_is_not_stuck() -> None:
+def test_a_host_that_says_that_it_works_is_not_stuck() -> None:
     async def scenario(api: OwnApi) -> None:
         first = api.pid
         assert text(await api.chat()) == text_of(12) and api.pid == first
@@ -234,10 +233,8 @@ def test_only_answers_to_the_oldest_request_show_that_a_host_goes_on() -> None:
     assert pending.hear(protocol.Measuring(id=1, message="m"))
     assert not pending.hear(protocol.Failed(id=2, kind=protocol.CANCELLED, message="stopped"))
     assert not pending.hear(protocol.Failed(id=3, kind=protocol.BUSY, message="unknown"))
-    assert pending.allowed_s(limits) == MEASURING_FACTOR * limits.silent_s
-    for run, factor in ((0, MEASURING_FACTOR), (1, 1)):
-        assert pending.hear(RaceProgress(id=1, message="m", time_s=0.0, run=run))
-        assert pending.allowed_s(limits) == factor * limits.silent_s
+    assert pending.hear(protocol.Working(id=1)) and not pending.hear(protocol.Working(id=2))
+    assert pending.allowed_s(limits) == limits.silent_s
     assert not pending.add(protocol.Load(id=4, pair=protocol.Pair())) and not pending.loading
     assert pending.hear(protocol.Failed(id=1, kind="BackendError", message="m"))
     assert pending.loading and pending.allowed_s(limits) == limits.load_s

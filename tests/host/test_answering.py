@@ -237,6 +237,30 @@ def test_the_server_prepares_while_it_has_nothing_to_answer(toy_folder: Path) ->
     assert prepared == [False, True]
 
 
+def test_a_host_says_that_it_works_while_it_has_nothing_else_to_say(
+    toy_folder: Path, toy_drafter_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In particular while it measures, and while a drafter reads the prompt."""
+    answers = dict[float, list[p.AnyAnswer]]()
+    for pause_s in (0.0, 60.0):
+        monkeypatch.setattr("app.protocol.silence.WORKING_S", pause_s)
+        worker, tasks, (reader, writer) = ModelWorker(), TaskQueue(), os.pipe()
+        tasks.put(p.Load(id=1, pair=pair(toy_folder, str(toy_drafter_folder))), 0)
+        tasks.put(p.Reply(id=2, messages=QUESTION, sampling=SamplingSettings(max_tokens=4)), 0)
+        tasks.close(stop=False)
+        with os.fdopen(writer, "wb"):
+            serve(tasks, AnswerWriter(writer), lambda worker=worker: worker)
+        with os.fdopen(reader, "rb") as lines:
+            answers[pause_s] = [p.decode_answer(line) for line in lines]
+    kinds = [type(answer) for answer in answers[0.0]]
+    working = [answer.id for answer in of_kind(answers[0.0], p.Working)]
+    assert len(working) > 20 and set(working) == {2} and of_kind(answers[60.0], p.Working) == []
+    assert kinds[kinds.index(p.Measuring) + 1] == p.Working  # while costs are estimated
+    whole = max(at for at, kind in enumerate(kinds) if kind == p.PrefillProgress)
+    assert kinds[whole + 1] == p.Working  # while the drafter reads the prompt
+    assert [one for one in kinds if one != p.Working] == [type(answer) for answer in answers[60.0]]
+
+
 def test_a_reply_can_be_stopped_while_costs_are_measured(toy_folder: Path, toy_drafter_folder: Path) -> None:
     worker, sampling = worker_with(toy_folder, toy_drafter_folder), SamplingSettings(max_tokens=LENGTH)
     answers = ask_and_stop(worker, sampling, p.Measuring, after=1)

@@ -156,7 +156,7 @@ class ChatPair(QObject):
         draft = [self._draft] if self._draft.content.strip() else []
         if messages := messages_of(settings.system, [*controller.path, *draft]):
             history = controller.replies.history
-            cache = history.cache_file(controller.conversation.id) if history is not None and controller.path else ""
+            cache = history.written_cache_file(controller.conversation.id) if history is not None else ""
             count = Count(id=0, messages=messages, sampling=settings.sampling, cache=cache)
             self._count_request = self._host.request(count, self._receive_count)
         else:

@@ -5,6 +5,7 @@ A `HostTask` is one long request, such as a reply.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -26,8 +27,9 @@ from app.protocol import (
     Request,
     Stop,
     Unload,
+    Working,
 )
-from app.protocol.silence import PendingRequests, measures
+from app.protocol.silence import LATE_S, PendingRequests
 from app.window.chat.host_process import RESTARTED, HostProcess, milliseconds
 from app.window.chat.notices import Action, Notice, SpeculationState, SpeculationStatus
 from engine.errors import ContextError
@@ -76,6 +78,7 @@ class HostConnection(QObject):
         self._reported_error = False
         self._pending = PendingRequests()
         self._silence = QTimer(self, singleShot=True)
+        self._due_s = 0.0  # when it ends
         self._silence.timeout.connect(self._take_for_stuck)
         self._load_timer = QTimer(self, singleShot=True)
         self._load_timer.timeout.connect(self._report_slow_load)
@@ -196,7 +199,8 @@ class HostConnection(QObject):
     # --- answers -------------------------------------------------------------------------------
 
     def _receive(self, answers: list[AnyAnswer]) -> None:
-        if sum(self._pending.hear(answer) or isinstance(answer, Ready) for answer in answers):
+        heard = [self._pending.hear(answer) or isinstance(answer, Ready) for answer in answers]  # all of them
+        if any(heard):
             self._watch()
         for answer in answers:
             self._dispatch(answer)
@@ -209,6 +213,8 @@ class HostConnection(QObject):
             self.became_ready.emit()
         elif isinstance(answer, Malformed):
             self._report_error(f"The engine could not read a request: {answer.reason}.")
+        elif isinstance(answer, Working):
+            pass
         elif handler := self._handlers.get(answer.id):
             handler(answer)
         elif not 0 < answer.id <= self._last_id:
@@ -255,9 +261,13 @@ class HostConnection(QObject):
         if allowed_s is None:
             self._silence.stop()
         else:
+            self._due_s = time.monotonic() + allowed_s
             self._silence.start(milliseconds(allowed_s))
 
     def _take_for_stuck(self) -> None:
+        if time.monotonic() - self._due_s > LATE_S:
+            self._watch()  # this process stood still too: the computer slept, say
+            return
         self.stuck = True
         self.became_stuck.emit()
 
@@ -302,7 +312,6 @@ class HostTask(QObject):
         self._host = host
         self._make_request: Callable[[], Request | None] | None = None
         self._id = 0  # of the request; 0 until it is sent
-        self._measuring = False  # what passes cost, of which the host says nothing until it is done
         self._silence = QTimer(self, singleShot=True)
         self._silence.timeout.connect(self.silent)
         host.became_ready.connect(self._send)
@@ -333,7 +342,7 @@ class HostTask(QObject):
         """Ignores further answers, and waits for none."""
         self._silence.stop()
         self._host.forget(self._id)
-        self._id, self._make_request, self.stopping, self._measuring = 0, None, False, False
+        self._id, self._make_request, self.stopping = 0, None, False
 
     def _send(self, _: object = None) -> None:
         if self._make_request is None or self.sent or not self._host.ready:
@@ -344,7 +353,6 @@ class HostTask(QObject):
             self._restart_silence()
 
     def _receive(self, answer: AnyAnswer) -> None:
-        self._measuring = measures(answer)
         self._restart_silence()
         self.answered.emit(answer)
 
@@ -355,7 +363,7 @@ class HostTask(QObject):
 
     def _restart_silence(self) -> None:
         if not self.stopping:
-            self._silence.start(milliseconds(self._host.timeouts.reply_s(self._measuring)))
+            self._silence.start(milliseconds(self._host.timeouts.silent_s))
 
 
 def _capitalised(text: str) -> str:

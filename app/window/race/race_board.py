@@ -156,4 +156,6 @@ class RaceBoard(QWidget):
         column.addWidget(self._made_with)
         around = QVBoxLayout(self)
         around.setContentsMargins(0, 0, 0, 0)
-        around.addWidget(scroll_area(inside))  # large text may leave no room for all of it
+        area = scroll_area(inside)  # large text may leave no room for all of it
+        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
+        around.addWidget(area)

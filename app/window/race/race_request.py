@@ -120,4 +120,5 @@ class RaceRequest(QObject):
             self._restart_watch()
 
     def _restart_watch(self) -> None:
-        self._watch.start(milliseconds(self._host.timeouts.silent_s))
+        timeouts = self._host.timeouts
+        self._watch.start(milliseconds(timeouts.silent_s if self._request else timeouts.load_s))

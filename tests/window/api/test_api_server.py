@@ -259,7 +259,7 @@ def test_programs_behind_a_load_that_makes_no_progress_are_refused(tmp_path: Pat
         assert Program(server).wait().text == TEXT
 
 
-def test_a_host_that_measures_in_silence_is_not_stuck(tmp_path: Path) -> None:
+def test_a_host_that_says_that_it_works_is_not_stuck(tmp_path: Path) -> None:
     long = 2 * STUCK_SOON.silent_s
     with Scene(tmp_path, STUCK_SOON, measure_s=long) as scene, served(scene, tmp_path) as server:
         assert Program(server).wait().text == TEXT

@@ -25,6 +25,7 @@ from engine.events import Finished, PromptProgress, Reason, Round
 
 ROUND_TOKENS = 3  # tokens
 CONTEXT = 4096
+WORKING_S = 0.1  # between two signs that it works
 LOST = f"studio, which computes a part of this model, has ended{AGAIN}"
 
 
@@ -35,8 +36,8 @@ class Behaviour(msgspec.Struct, frozen=True):
     decoding writes `differ` at token 4. thought: how many tokens of a reply, from its beginning, are thought. reason:
     why replies end. temperature: the model's own. quit_delay_s: before Quit is carried out. bad_line: lines written as
     they are, in the middle of every reply; overlong_bytes: the length of another such line. flood: writes without end.
-    measure_s: how long it measures before each reply. lose_after: another machine is lost then. unreachable:
-    why other machines cannot be joined.
+    measure_s: how long it measures before each reply, saying that it works. lose_after: another machine is lost then.
+    unreachable: why other machines cannot be joined.
     """
 
     rounds: int = 20
@@ -178,7 +179,9 @@ class FakeHost:
             return
         if behaviour.measure_s:
             self.send(p.Measuring(id=request.id, message="Measuring what a pass costs here"))
-            time.sleep(behaviour.measure_s)
+            for _ in range(round(behaviour.measure_s / WORKING_S)):
+                time.sleep(WORKING_S)
+                self.send(p.Working(id=request.id))
         began_s = time.monotonic()
         self.send(p.PrefillProgress(id=request.id, progress=PromptProgress(0, 30 + first, 0, 0.0)))
         self.send(p.PrefillProgress(id=request.id, progress=PromptProgress(30 + first, 30 + first, 0, 0.01)))

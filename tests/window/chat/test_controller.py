@@ -200,8 +200,11 @@ def test_replies_are_learned_and_forgotten_with_their_conversation(tmp_path: Pat
         assert scene.requested(Reply)[-1].history == str(history.folder)
         cache = Path(scene.requested(Reply)[-1].cache)
         assert cache.is_file() and scene.requested(Reply)[0].cache == ""
-        controller.open(second.conversation)
-        until(lambda: scene.requested(Count) and scene.requested(Count)[-1].cache == str(cache))
+        for written, sent in ((b"", ""), (b"what is remembered", str(cache))):
+            cache.write_bytes(written)
+            scene.requests.clear()
+            controller.open(second.conversation)
+            until(lambda sent=sent: scene.requested(Count) and scene.requested(Count)[-1].cache == sent)
         controller.new()
         third = scene.ask("elsewhere")
         controller.delete(second.conversation)

@@ -148,10 +148,23 @@ def test_a_silent_engine_is_reported_and_a_restart_keeps_the_reply(tmp_path: Pat
         assert scene.controller.status.state == "on"
 
 
-def test_an_engine_that_measures_in_silence_is_not_reported(tmp_path: Path) -> None:
+def test_an_engine_that_says_that_it_works_is_not_reported(tmp_path: Path) -> None:
     with Scene(tmp_path, Timeouts(silent_s=0.3), measure_s=0.9) as scene:
         assert scene.ask().state == "complete"
         assert not scene.notices
+
+
+def test_an_engine_is_not_stuck_where_the_window_stood_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after the computer slept: what the engine said meanwhile has not been read yet."""
+    monkeypatch.setattr("app.window.chat.host_connection.LATE_S", 0.1)
+    stuck: list[bool] = []
+    with Scene(tmp_path, Timeouts(silent_s=0.5), rounds=10, pause_s=0.1) as scene:
+        scene.controller.host.became_stuck.connect(lambda: stuck.append(True))
+        scene.controller.send("Hello?")
+        scene.streaming(3)
+        time.sleep(0.9)
+        until(lambda: scene.ended)
+        assert scene.ended[0].state == "complete" and not stuck
 
 
 @pytest.mark.parametrize("stuck", [False, True])

@@ -247,5 +247,9 @@ def test_large_text_cuts_nothing_and_the_board_scrolls(boards: list[RaceBoard], 
         assert all(tile.width() >= tile.minimumSizeHint().width() for tile in pane.numbers.tiles)
     scroll = board.findChild(QScrollArea)
     assert scroll is not None and scroll.verticalScrollBar().maximum() > 0
+    beyond = scroll.widget().width() - scroll.viewport().width()
+    assert beyond <= 0 or (
+        scroll.horizontalScrollBar().isVisible() and scroll.horizontalScrollBar().maximum() == beyond
+    )
     assert layouts_end()
     theme.show(LIGHT)
