@@ -1,6 +1,6 @@
 """Checks structured output with the built-in model: valid, identical to plain masked decoding, and how fast.
 
-    python -m tests.structured_output --count 20 --seed 1 [--schemas FOLDER] [--toy]
+    python -m tests.structured_output --count 20 --seed 1 [--skip N] [--schemas FOLDER] [--toy]
 
 FOLDER holds JSON Schemas, one a file, or files of JSON Schema's own test suite (lists of groups with a `schema`).
 Without it, schemas are generated. --toy takes random models with the built-in's tokenizer, which reply at once:
@@ -166,12 +166,14 @@ def judge(schema: str, text: str, ended: bool, tally: Tally) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=20)
+    parser.add_argument("--skip", type=int, default=0, help="leave out so many first, which another process takes")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--max-tokens", type=int, default=64)
     parser.add_argument("--schemas", type=Path)
     parser.add_argument("--toy", action="store_true")
     args = parser.parse_args()
-    schemas, refused = schemas_of(args.schemas, args.count, args.seed)
+    schemas, refused = schemas_of(args.schemas, args.skip + args.count, args.seed)
+    schemas = schemas[args.skip :]
     tallies: dict[str, Tally] = {}
     with tempfile.TemporaryDirectory() as folder:
         target, ways = toy_pair(Path(folder)) if args.toy else ("builtin", WAYS)
