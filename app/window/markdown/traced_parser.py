@@ -28,7 +28,7 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType
 
 WIDEST_TABLE = 66  # columns, those that the outer pipes seem to make included
-LARGEST_TABLE = 4000  # cells
+LARGEST_TABLE = 600  # cells, those included that a row leaves out: 0.1 ms each
 LONGEST_FORMULA = 2000  # characters; longer ones stay as they are written
 DEEPEST = 24  # levels of blocks, of which a list takes two
 MAX_STEPS = 40_000  # characters of one paragraph that may be looked at in search of the ends of labels

@@ -53,6 +53,14 @@ def test_items_apart_by_empty_lines_are_shown_apart() -> None:
     assert tight.firstBlock().blockFormat().bottomMargin() < loose.firstBlock().blockFormat().bottomMargin()
 
 
+@pytest.mark.parametrize(("columns", "rows", "is_table"), [(50, 8, True), (50, 60, False), (9, 50, True)])
+def test_a_table_has_no_more_cells_than_are_laid_out_in_time(columns: int, rows: int, is_table: bool) -> None:
+    """A row of one letter has as many cells as the header, so that few characters would make thousands."""
+    document = rendered("|" + "a|" * columns + "\n|" + "-|" * columns + "\n" + "x\n" * rows)
+    assert any(isinstance(frame, QTextTable) for frame in document.rootFrame().childFrames()) == is_table
+    assert document.toPlainText().count("x") == rows
+
+
 def test_tables_are_tables_with_their_alignment() -> None:
     document = rendered("| a | b |\n|--:|:-:|\n| `c\\|d` | *e* |\n")
     table = document.frameAt(1)
