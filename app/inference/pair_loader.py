@@ -193,7 +193,7 @@ def measure_costs(
 
 def estimate_costs(target: Loaded, drafter: NamedDrafter, between: Callable[[], None] = lambda: None) -> Costs:
     """Returns what `measure_costs` does after a short context, from three widths that are timed once each: in about a
-    tenth of the time, without the steps between these widths, and with whatever another program did meanwhile."""
+    sixth of the time, without the steps between these widths, and with whatever another program did meanwhile."""
     sampler = Sampler(SamplingSettings(), target.model.vocabulary)
     widths = (1, 2, max(widths_of(drafter)))
     return measure(target.model, sampler, drafter.drafter, widths, CONTEXT, repeats=1, between=between)

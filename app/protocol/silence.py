@@ -31,40 +31,40 @@ class PendingRequests:
     """The requests that a host has, in order."""
 
     def __init__(self) -> None:
-        self._loads: dict[int, bool] = {}  # by the id of each request: whether it is a Load
+        self._is_load: dict[int, bool] = {}  # by the id of each request, the oldest first
 
     @property
     def loading(self) -> bool:
         """Whether the host is at a Load."""
-        return next(iter(self._loads.values()), False)
+        return next(iter(self._is_load.values()), False)
 
     def is_load(self, number: int) -> bool:
         """Whether the request with this id is a Load."""
-        return self._loads.get(number, False)
+        return self._is_load.get(number, False)
 
     def add(self, request: Request) -> bool:
         """Adds a request that was sent; returns whether the host is at it now."""
-        self._loads[request.id] = isinstance(request, Load)
-        return len(self._loads) == 1
+        self._is_load[request.id] = isinstance(request, Load)
+        return len(self._is_load) == 1
 
     def hear(self, answer: AnyAnswer) -> bool:
         """Returns whether an answer shows that the host goes on."""
-        if not isinstance(answer, RequestAnswer) or answer.id not in self._loads:
+        if not isinstance(answer, RequestAnswer) or answer.id not in self._is_load:
             return False
         if not isinstance(answer, Failed):  # what came before is over, though its last answer is lost
-            for older in list(takewhile(lambda number: number != answer.id, self._loads)):
-                del self._loads[older]
-        is_oldest = answer.id == next(iter(self._loads))
+            for older in list(takewhile(lambda number: number != answer.id, self._is_load)):
+                del self._is_load[older]
+        is_oldest = answer.id == next(iter(self._is_load))
         if isinstance(answer, LastAnswer):
-            del self._loads[answer.id]
+            del self._is_load[answer.id]
         return is_oldest
 
     def allowed_s(self, limits: SilenceLimits) -> float | None:
         """Returns how long until the next answer; None where there is nothing to answer."""
-        if not self._loads:
+        if not self._is_load:
             return None
         return limits.load_s if self.loading else limits.silent_s
 
     def clear(self) -> None:
         """There is another host."""
-        self._loads.clear()
+        self._is_load.clear()
